@@ -1,0 +1,65 @@
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "autograd/tape.h"
+
+namespace mxtape {
+
+/// Rounding of the six GEMM operands of a linear layer, each from the high-precision tensor, blocks along the
+/// axis that the GEMM sums over; and the rotation of both operands of each GEMM.
+///   fprop  Y[M, N]  = X W^T    sums over K (in-features)
+///   dgrad  dX[M, K] = dY W     sums over N (out-features)
+///   wgrad  dW[N, K] = dY^T X   sums over M (rows)
+struct LinearQuant {
+  Quantizer fprop_x, fprop_w;
+  Quantizer dgrad_dy, dgrad_w;
+  Quantizer wgrad_dy, wgrad_x;
+  Rotation fprop_rotation, dgrad_rotation, wgrad_rotation;
+  bool operator==(const LinearQuant&) const = default;
+};
+
+namespace ops {
+
+/// Dimension letters: B batch, T time, C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows =
+/// all axes but the last. Every op throws Error(internal) with both shapes if they do not fit. Every op's
+/// backward treats rounding as the identity (straight-through estimator).
+
+/// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w and dy in
+/// random draws (three ids from it on). Saves the wgrad copy of x, not x: 2 rows K bytes for MX formats.
+Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
+
+/// y [B, T, C] = table[tokens] + positions[0..T); table [V, C]; positions [>= T, C] or null; tokens i32 [B,
+/// T].
+Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* positions);
+
+/// y = gain * (x - mean) / sqrt(var + eps) + bias per row; gain [C], bias [C] or null; var divides by C.
+/// Saves x and 8 bytes a row. Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3-4.
+Var layer_norm(Tape&, const Var& x, Parameter& gain, Parameter* bias, float eps = 1e-5f);
+
+/// y = x Phi(x), erf form, or its tanh approximation as in GPT-2. Saves x. Hendrycks & Gimpel,
+/// arXiv:1606.08415, section 2.
+Var gelu(Tape&, const Var& x, Gelu form);
+
+/// o [B, T, H D] = softmax(Q K^T / sqrt(D) + causal mask) V; qkv [B, T, 3 H D]. Saves qkv, o and the row
+/// sums.
+Var causal_attention(Tape&, const Var& qkv, std::int64_t heads, const AttentionQuant&,
+                     std::uint32_t tensor_id);
+
+/// y = softmax over the last axis. Saves y.
+Var softmax(Tape&, const Var& x);
+
+/// y = a + b, same shape. Saves nothing.
+Var add(Tape&, const Var& a, const Var& b);
+
+/// In training y = x / (1 - p) with probability 1 - p, else 0, by element index; x itself in evaluation or
+/// for p = 0. Saves nothing: backward draws the same numbers again.
+Var dropout(Tape&, const Var& x, float p, std::uint32_t tensor_id);
+
+/// Mean of -log softmax(logits)[target] [nats] over rows; logits [rows, V], targets i32 [rows]. The gradient
+/// replaces the logits in training. `scale` multiplies the gradient only (1 / micro-batches). `losses`
+/// [rows], if wanted, gets each row's. Target ranges are checked where tokens enter (data/), not here.
+Var cross_entropy(Tape&, const Var& logits, const Tensor& targets, float scale = 1, Tensor* losses = nullptr);
+
+}  // namespace ops
+}  // namespace mxtape

@@ -1,0 +1,98 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+namespace mxtape {
+
+DrawKey Tape::key(Purpose purpose, std::uint32_t tensor_id, std::int64_t row_elements) const {
+  return {pass_.seed, purpose, tensor_id, pass_.step, std::uint64_t(pass_.first_row * row_elements)};
+}
+
+Slot Tape::watch(Parameter& p) {
+  if (!training()) return no_grad;
+  grads_.emplace_back();
+  parameters_.push_back(&p);
+  return Slot(grads_.size()) - 1;
+}
+
+Var Tape::input(Tensor value) {
+  grads_.emplace_back();
+  parameters_.push_back(nullptr);
+  return {std::move(value), Slot(grads_.size()) - 1};
+}
+
+Tensor Tape::gradient(const Var& v) const {
+  return v.slot == no_grad ? Tensor{} : grads_[std::size_t(v.slot)];
+}
+
+bool Tape::wants(std::initializer_list<Slot> inputs) const {
+  return training() && std::any_of(inputs.begin(), inputs.end(), [](Slot s) { return s != no_grad; });
+}
+
+Var Tape::record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node) {
+  if (!wants(inputs)) return {std::move(y)};
+  Var v = input(std::move(y));
+  nodes_.push_back({std::move(node), v.slot});
+  return v;
+}
+
+void Tape::add(Slot slot, Tensor dy) {
+  if (slot == no_grad) return;
+  if (parameters_[std::size_t(slot)]) {
+    auto [grad, write] = target(slot);
+    if (write == Write::accumulate)
+      backend_.add(grad, grad, dy);
+    else
+      backend_.copy(grad, dy);
+    return;
+  }
+  Tensor& sum = grads_[std::size_t(slot)];
+  if (!sum) {
+    sum = std::move(dy);
+  } else if (sum.unique()) {
+    backend_.add(sum, sum, dy);
+  } else {
+    Tensor fresh = backend_.empty(sum.shape());
+    backend_.add(fresh, sum, dy);
+    sum = std::move(fresh);
+  }
+}
+
+Tape::Target Tape::target(Slot slot) {
+  Parameter* p = slot == no_grad ? nullptr : parameters_[std::size_t(slot)];
+  require(p != nullptr, "tape: slot {} is not a parameter's", slot);
+  if (!p->grad) p->grad = backend_.empty(p->value.shape());
+  return {p->grad, std::exchange(p->has_grad, true) ? Write::accumulate : Write::overwrite};
+}
+
+void Tape::backward(const Var& loss) {
+  require(loss.value.count() == 1, "backward: loss has shape {}, want one element",
+          loss.value.shape().text());
+  require(loss.slot != no_grad, "backward: loss does not depend on any watched parameter");
+  Tensor one = backend_.empty({1});
+  backend_.fill(one, 1);
+  add(loss.slot, std::move(one));
+  for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
+    if (Tensor dy = std::exchange(grads_[std::size_t(entry->slot)], {}))
+      entry->node->backward(*this, std::move(dy));
+    entry->node.reset();
+  }
+  nodes_.clear();
+}
+
+void Tape::print(std::ostream& out) const {
+  out << fmt::format("{:>5}  {:<16} {:>14}\n", "slot", "op", "saved bytes");
+  for (const auto& [node, slot] : nodes_)
+    out << fmt::format("{:>5}  {:<16} {:>14}\n", slot, node->name(), node->saved_bytes());
+  out << fmt::format("{:>5}  {:<16} {:>14}\n", "", "total", saved_bytes());
+}
+
+std::int64_t Tape::saved_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& entry : nodes_) sum += entry.node->saved_bytes();
+  return sum;
+}
+
+}  // namespace mxtape

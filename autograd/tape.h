@@ -1,0 +1,99 @@
+#pragma once
+#include <iosfwd>
+#include <memory>
+#include <vector>
+
+#include "autograd/parameter.h"
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+/// Where a gradient is collected on a tape.
+using Slot = int;
+inline constexpr Slot no_grad = -1;
+
+/// A value during the forward pass. `slot` says where its gradient will go.
+struct Var {
+  Tensor value{};
+  Slot slot = no_grad;
+};
+
+class Tape;
+
+/// One recorded operation. Its fields are exactly what backward needs, under their names.
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual const char* name() const = 0;
+  /// Bytes of forward results held for backward; parameters do not count.
+  virtual std::int64_t saved_bytes() const = 0;
+  /// Adds dy's share to the slots of the inputs. dy may be written to if dy.unique().
+  virtual void backward(Tape&, Tensor dy) = 0;
+};
+
+/// Which pass of which run: the part of every random draw's key that layers do not know.
+struct PassKey {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;      ///< optimizer_step * accumulation + micro_step
+  std::int64_t first_row = 0;  ///< of this batch in the global one
+};
+
+/// The operations of one forward pass, in the order they ran. Running them in reverse is the backward pass:
+/// an op only reads values made before it, so no sort is needed.
+class Tape {
+ public:
+  enum class Mode : std::uint8_t { training, evaluation };
+
+  Tape(Backend& backend, Mode mode, PassKey pass = {}) : backend_(backend), mode_(mode), pass_(pass) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  Backend& backend() const { return backend_; }
+  /// True in training: nodes are recorded and dropout drops.
+  bool training() const { return mode_ == Mode::training; }
+  const PassKey& pass() const { return pass_; }
+  DrawKey key(Purpose, std::uint32_t tensor_id, std::int64_t row_elements) const;
+
+  /// A parameter as an input: its gradient goes to Parameter::grad.
+  Slot watch(Parameter&);
+  /// An input that is no parameter but wants a gradient, for tests and probes; read it with gradient().
+  Var input(Tensor value);
+  Tensor gradient(const Var&) const;
+
+  /// Appends `node`, which computed y, if one of `inputs` wants a gradient.
+  Var record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node);
+  /// True if record() would keep a node with these inputs: else there is nothing to save.
+  bool wants(std::initializer_list<Slot> inputs) const;
+
+  /// Adds a gradient contribution to a slot. The first one is kept, not copied, so its storage may be shared
+  /// with another slot (x + y hands dy to both): then the sum goes elsewhere.
+  void add(Slot, Tensor dy);
+  /// For ops that write a parameter's gradient themselves (a GEMM that accumulates): the tensor to write and
+  /// whether it already holds a sum. Only for slots made by watch().
+  struct Target {
+    Tensor grad;
+    Write write;
+  };
+  Target target(Slot);
+
+  /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
+  void backward(const Var& loss);
+
+  /// The activation-memory table: one line per op with the bytes it keeps alive, and the total.
+  void print(std::ostream&) const;
+  std::int64_t saved_bytes() const;
+
+ private:
+  struct Entry {
+    std::unique_ptr<Node> node;
+    Slot slot;
+  };
+  Backend& backend_;
+  Mode mode_;
+  PassKey pass_;
+  std::vector<Entry> nodes_;
+  std::vector<Tensor> grads_;           // by slot, for values
+  std::vector<Parameter*> parameters_;  // by slot, null for values
+};
+
+}  // namespace mxtape

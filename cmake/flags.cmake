@@ -1,0 +1,15 @@
+# Every target gets the same arithmetic. round_even() relies on IEEE additions, so:
+#   -ffp-contract=off     a fused multiply-add would round once where the definition rounds twice
+#   -fno-math-errno -fno-trapping-math   change no value; without them g++ 12 does not vectorise
+# Never -ffast-math, -Ofast or -funsafe-math-optimizations: tests/no_fast_math.cmake looks for them.
+add_library(mxtape_flags INTERFACE)
+target_include_directories(mxtape_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_features(mxtape_flags INTERFACE cxx_std_20)
+target_compile_options(mxtape_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-psabi -ffp-contract=off -fno-math-errno -fno-trapping-math>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>
+  $<$<BOOL:${MXTAPE_WERROR}>:-Werror>)
+if(MXTAPE_SANITIZE)
+  target_compile_options(mxtape_flags INTERFACE -fsanitize=${MXTAPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mxtape_flags INTERFACE -fsanitize=${MXTAPE_SANITIZE})
+endif()

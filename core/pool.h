@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace mxtape {
+
+/// Recycles blocks of one device's memory. A training step asks for the same sizes in the same order, so from
+/// the second step on each request finds the block it had before: no page is touched for the first time (slow
+/// on virtual machines) and the peak is known. Blocks go back when the last Tensor that uses them dies.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  using Allocate = std::function<void*(std::int64_t bytes)>;  ///< returns null when there is no memory
+  using Release = std::function<void(void*)>;
+
+  static std::shared_ptr<Pool> create(Allocate allocate, Release release);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// Uninitialised memory, aligned as the device's allocator aligns. Throws Error(resource) when there is
+  /// none.
+  std::shared_ptr<void> take(std::int64_t bytes);
+
+  std::int64_t used_bytes() const;      ///< handed out now
+  std::int64_t peak_bytes() const;      ///< most ever handed out at a time
+  std::int64_t reserved_bytes() const;  ///< asked from the device, in use or kept for reuse
+  /// Gives unused blocks back to the device.
+  void trim();
+
+ private:
+  Pool(Allocate allocate, Release release) : allocate_(std::move(allocate)), release_(std::move(release)) {}
+  void give_back(void* block, std::int64_t bytes);
+
+  Allocate allocate_;
+  Release release_;
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, std::vector<void*>> idle_;  // by size, last used first: still warm in the cache
+  std::int64_t used_ = 0, peak_ = 0, reserved_ = 0;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,20 @@
+#pragma once
+#include "core/random.h"
+#include "formats/quantizer.h"
+
+namespace mxtape {
+
+/// Which axis of x, seen as [rows, cols], a GEMM sums over, and along which blocks therefore run.
+enum class Axis : std::uint8_t {
+  cols,  ///< along the last axis, inside a row
+  rows,  ///< down a column
+};
+
+/// The definition: y[rows, cols] = the values of x rounded by q. Scalar, one block at a time, every option;
+/// the fast kernels of the backends are tested to give the same bits. Random draws come from `key` by the
+/// element's index in x (16 bits each; 32 when q.sr_bits > 16). Returns the number that a GEMM with y as
+/// operand must be multiplied by (1 unless q.has_multiplier()).
+float quantize_reference(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
+                         const Quantizer& q, const DrawKey& key);
+
+}  // namespace mxtape

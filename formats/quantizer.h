@@ -1,0 +1,83 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "formats/scale.h"
+
+namespace mxtape {
+
+/// The elements that share one scale, seen from the GEMM: `along` of them on the axis that it sums over,
+/// `across` of them on the other. 0 means the whole extent. Ragged ends are shorter blocks; nothing is
+/// padded.
+struct BlockShape {
+  std::int32_t along = 32;
+  std::int32_t across = 1;
+  constexpr bool operator==(const BlockShape&) const = default;
+  constexpr bool whole_tensor() const { return along == 0 && across == 0; }
+};
+
+/// A complete rounding recipe for one operand of one GEMM. A plain value: compare it, print it, put it in a
+/// recipe. The default leaves the operand in f32.
+struct Quantizer {
+  ElementFormat element = f32;
+  BlockShape block{};
+  ScaleKind scale = ScaleKind::none;
+  std::uint8_t scale_bits = 8;        ///< power_of_two: width of the exponent
+  ElementFormat scale_format = e4m3;  ///< floating: the block scale's format
+  ScaleOverflow overflow = ScaleOverflow::nan;
+  ScaleRule rule = ScaleRule::floor;
+  Rounding rounding = Rounding::even;
+  std::uint8_t sr_bits = 16;  ///< random bits per stochastic rounding, 8 to 32
+  float range_mult = 1;     ///< elements are rounded from range_mult * x / S; undone by the GEMM's multiplier
+  bool asymmetric = false;  ///< subtract a per-block FP16 midpoint first (Yang et al. 2025)
+  bool four_over_six = false;     ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
+  bool flush_subnormals = false;  ///< blocks whose largest magnitude is below 2^-126 become zero
+
+  constexpr bool is_identity() const { return element == f32 && scale == ScaleKind::none; }
+  constexpr bool is_stochastic() const { return rounding == Rounding::stochastic; }
+  /// What its values need to be exact: bf16 for everything whose significant bits fit in 8, f32 otherwise
+  /// (offsets, f32 scales, wide elements). Operands are kept in this type and pick the GEMM.
+  DType operand_dtype() const;
+  /// True if a GEMM with this operand must be multiplied afterwards: tensor scale or range_mult.
+  constexpr bool has_multiplier() const { return scale == ScaleKind::floating || range_mult != 1; }
+  /// Storage cost, scales and offsets included; blocks taken as full.
+  double bits_per_element() const;
+
+  constexpr bool operator==(const Quantizer&) const = default;
+};
+
+constexpr Quantizer mx(const ElementFormat& element, int block = 32, ScaleRule rule = ScaleRule::floor) {
+  Quantizer q;
+  q.element = element;
+  q.block = {block, 1};
+  q.scale = ScaleKind::power_of_two;
+  q.rule = rule;
+  return q;
+}
+constexpr Quantizer plain_cast(const ElementFormat& element) {
+  Quantizer q;
+  q.element = element;
+  return q;
+}
+constexpr Quantizer nv(const ElementFormat& element, int block = 16) {
+  Quantizer q = mx(element, block);
+  q.scale = ScaleKind::floating;
+  return q;
+}
+
+inline constexpr Quantizer f32_passthrough{};
+inline constexpr Quantizer bf16_cast = plain_cast(bf16_format);
+inline constexpr Quantizer mxfp8_e4m3 = mx(e4m3), mxfp8_e5m2 = mx(e5m2);
+inline constexpr Quantizer mxfp6_e3m2 = mx(e3m2), mxfp6_e2m3 = mx(e2m3);
+inline constexpr Quantizer mxfp4 = mx(e2m1), mxint8 = mx(int8), nvfp4 = nv(e2m1);
+
+/// "mxfp4", "e2m1 block=32 scale=e8m0 rule=even round=stochastic": a preset or element name, then key=value
+/// words. docs/formats.md lists the words. Throws Error(usage) with the word, the known ones and the nearest
+/// name.
+Quantizer parse_quantizer(std::string_view text);
+/// The shortest text that parses back to the same value.
+std::string to_text(const Quantizer& q);
+
+}  // namespace mxtape

@@ -1,0 +1,23 @@
+#pragma once
+#include "core/random.h"
+
+namespace mxtape {
+
+/// How often the signs of a random Hadamard transform are drawn again.
+enum class SignsPer : std::uint8_t {
+  none,  ///< no signs: a plain Hadamard transform
+  run,   ///< once, from the seed
+  step,  ///< each optimizer step
+  call,  ///< each GEMM
+};
+
+/// x' = x diag(s) H_g / sqrt(g) on chunks of g along the axis that the GEMM sums over, before quantization.
+/// The same on both operands: x' y'^T = x y^T in real arithmetic. A ragged last chunk uses the powers of two
+/// that add up to it.
+struct Rotation {
+  std::int32_t size = 0;  ///< g: 0 (none) or a power of two, 2 to 256
+  SignsPer signs = SignsPer::run;
+  constexpr bool operator==(const Rotation&) const = default;
+};
+
+}  // namespace mxtape

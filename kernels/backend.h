@@ -1,0 +1,152 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/random.h"
+#include "core/tensor.h"
+#include "formats/quantize.h"
+#include "formats/rotation.h"
+
+namespace mxtape {
+
+enum class Trans : bool { no, yes };
+enum class Write : bool { overwrite, accumulate };
+enum class Gelu : std::uint8_t { tanh, erf };
+
+/// One side of a GEMM: f32 or bf16 values, and the number [1] that the product is multiplied by, if any.
+struct Operand {
+  Tensor values;
+  Trans trans = Trans::no;
+  Tensor multiplier{};
+};
+
+/// One quantized copy of a tensor. `values` has x's shape and q.operand_dtype(); `multiplier` is f32 [1] if
+/// q.has_multiplier(), else empty.
+struct QuantizedCopy {
+  Quantizer quantizer;
+  Axis axis = Axis::cols;
+  Rotation rotation{};
+  DrawKey signs{};  ///< of the rotation
+  Tensor values{};
+  Tensor multiplier{};
+};
+
+/// The extents of causal self-attention. qkv is [B, T, 3 H D]: queries, keys, values of all heads side by
+/// side.
+struct AttentionShape {
+  std::int64_t batch, time, heads, width;  // B, T, H, D
+};
+
+/// Roundings of attention's operands. Blocks run along the axis that each GEMM sums over: D for q, k, do
+/// (dp), v (dp); keys for p, v (pv), ds (dq), k (dq); queries for p, do (dv), ds, q (dk).
+struct AttentionQuant {
+  Quantizer qk_q, qk_k;   ///< S = Q K^T / sqrt(D)
+  Quantizer pv_p, pv_v;   ///< O = P V, P = softmax(S) normalised
+  Quantizer dv_p, dv_do;  ///< dV = P^T dO
+  Quantizer dp_do, dp_v;  ///< dP = dO V^T
+  Quantizer dq_ds, dq_k;  ///< dQ = dS K
+  Quantizer dk_ds, dk_q;  ///< dK = dS^T Q
+  bool operator==(const AttentionQuant&) const = default;
+};
+
+/// One AdamW step on one tensor (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
+struct AdamWStep {
+  float learning_rate, beta1, beta2, eps, weight_decay;
+  float correction1, correction2;  ///< 1 - beta^t
+};
+
+/// Everything the framework asks of a device. One instance per device; it owns the device's stream, library
+/// handles and scratch memory. Outputs are written, not added to, unless Write::accumulate is passed. Shapes
+/// are checked by the callers in autograd/, once for all devices. No method waits for the device except
+/// `download` and the queries below it. Letters: B batch, T time, C channels, H heads, D head width, V
+/// vocabulary; GEMM M, N, K; rows = all axes but the last.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// For people: "cpu avx512_bf16, 2 threads".
+  virtual std::string description() const = 0;
+
+  // --- memory
+  // -----------------------------------------------------------------------------------------------------
+  virtual Tensor empty(Shape, DType = DType::f32) = 0;  ///< uninitialised
+  virtual void upload(const Tensor& y, const void* host) = 0;
+  virtual void download(void* host, const Tensor& x) = 0;
+  virtual void fill(const Tensor& y, float value) = 0;
+  virtual void copy(const Tensor& y, const Tensor& x) = 0;
+  /// y = a standard normal draw of `key` by index, times `deviation`: initialisation.
+  virtual void normal(const Tensor& y, float deviation, const DrawKey& key) = 0;
+  virtual std::int64_t used_bytes() const = 0;
+  virtual std::int64_t peak_bytes() const = 0;
+  /// Index of the first element that is NaN or infinite, or -1.
+  virtual std::int64_t first_nonfinite(const Tensor& x) = 0;
+
+  // --- gemm
+  // -------------------------------------------------------------------------------------------------------
+  /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every
+  /// row. Two bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened. The order of
+  /// additions depends on the shape only.
+  virtual void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
+                    Write = Write::overwrite) = 0;
+
+  // --- quantize
+  // ---------------------------------------------------------------------------------------------------
+  /// Fills one or two copies of x [rows, C] (one per axis) in one read, the same random draws for both; and,
+  /// if asked, the sums of x's columns: column_sums [C].
+  virtual void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
+                        const Tensor& column_sums = {}, Write sums = Write::overwrite) = 0;
+
+  // --- pointwise
+  // --------------------------------------------------------------------------------------------------
+  virtual void add(const Tensor& y, const Tensor& a, const Tensor& b) = 0;  ///< y may be a or b
+  virtual void gelu(const Tensor& y, const Tensor& x, Gelu) = 0;
+  virtual void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x,
+                             Gelu) = 0;  ///< dx may be dy
+  /// y[i] = x[i] / (1 - p) where uniform(i) >= p, else 0. Backward is the same call on dy with the same key.
+  virtual void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) = 0;
+
+  // --- rows
+  // -------------------------------------------------------------------------------------------------------
+  /// y = gain * (x - mean) * rstd + bias per row of x [rows, C]; bias may be empty. mean, rstd [rows] are
+  /// outputs.
+  virtual void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
+                          const Tensor& gain, const Tensor& bias, float eps) = 0;
+  /// dgain, dbias [C] (dbias may be empty) are summed over rows; dx may be dy.
+  virtual void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
+                                   const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                   const Tensor& gain, Write gain_bias) = 0;
+  virtual void softmax(const Tensor& y, const Tensor& x) = 0;
+  virtual void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) = 0;
+  /// losses[r] = -log softmax(logits[r])[targets[r]]; loss[1] = their mean. dlogits (empty: not wanted; may
+  /// be logits) is the mean's gradient times `scale`. targets i32 [rows].
+  virtual void cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits,
+                             const Tensor& logits, const Tensor& targets, float scale) = 0;
+  /// y[r] = table[tokens[r]] + positions[r % T]; positions [>= T, C] may be empty. tokens i32 [B, T].
+  virtual void embedding(const Tensor& y, const Tensor& table, const Tensor& positions,
+                         const Tensor& tokens) = 0;
+  /// dtable [V, C], dpositions (may be empty); the order of additions is the order of the rows.
+  virtual void embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
+                                  const Tensor& tokens, Write table, Write positions) = 0;
+
+  // --- attention
+  // --------------------------------------------------------------------------------------------------
+  /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head; lse [B, H, T] = log of the row sums, for
+  /// backward.
+  virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape,
+                         const AttentionQuant&, const DrawKey& draws) = 0;
+  virtual void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
+                                  const Tensor& lse, AttentionShape, const AttentionQuant&,
+                                  const DrawKey& draws) = 0;
+
+  // --- update
+  // -----------------------------------------------------------------------------------------------------
+  /// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
+  /// norm), 1 if max_norm is 0.
+  virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
+                           float max_norm) = 0;
+  /// m, v and parameter in place, from gradient * factor[1].
+  virtual void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
+                     const Tensor& factor, const AdamWStep&) = 0;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/ops.h"
+
+namespace mxtape {
+
+/// A GPT-2 style decoder: learned positions, pre-norm blocks, tied head.
+struct GptConfig {
+  std::int64_t vocabulary = 0;  ///< 0: taken from the data
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t width = 128;    ///< channels C; a multiple of heads
+  std::int64_t context = 64;   ///< longest sequence T
+  std::int64_t mlp_width = 0;  ///< hidden channels of the MLP; 0: 4 width
+  bool bias = true;            ///< in linear layers and norms
+  bool tied_head = true;       ///< the head's weight is the token embedding
+  Gelu gelu = Gelu::tanh;
+  float dropout = 0;  ///< after embedding, attention and MLP
+  float norm_eps = 1e-5f;
+  float init_deviation = 0.02f;
+  bool operator==(const GptConfig&) const = default;
+
+  std::int64_t hidden() const { return mlp_width ? mlp_width : 4 * width; }
+};
+
+/// The roundings of every layer that multiplies matrices, by layer name. Made by recipes/, handed to the
+/// model; nothing is looked up while training.
+struct PrecisionPlan {
+  std::map<std::string, LinearQuant>
+      linear;  ///< "blocks.0.attn.qkv", "...attn.out", "...mlp.up", "...mlp.down", "head"
+  std::map<std::string, AttentionQuant> attention;  ///< "blocks.0.attn"
+  bool operator==(const PrecisionPlan&) const = default;
+};
+
+/// The names above for a model, in the order of computation.
+std::vector<std::string> linear_layer_names(const GptConfig&);
+std::vector<std::string> attention_layer_names(const GptConfig&);
+
+/// Throws Error(usage) naming the recipe key if the extents do not fit (width not a multiple of heads, zero
+/// layers ...).
+void validate(const GptConfig&);
+/// Trained numbers, tied ones once.
+std::int64_t parameter_count(const GptConfig&);
+
+}  // namespace mxtape

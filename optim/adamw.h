@@ -1,0 +1,43 @@
+#pragma once
+#include <vector>
+
+#include "autograd/parameter.h"
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+struct AdamWConfig {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f;
+  float beta2 = 0.99f;
+  float eps = 1e-8f;
+  float weight_decay = 0.1f;  ///< on matrices only (Parameter::decay)
+  float clip_norm = 1;        ///< of the global gradient; 0: no clipping
+  bool operator==(const AdamWConfig&) const = default;
+};
+
+/// AdamW with decoupled decay and global-norm clipping, f32 masters and moments.
+class AdamW {
+ public:
+  AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&);
+
+  /// Clips, updates every parameter from its grad with learning_rate * factor, marks the grads as used and
+  /// the weight copies as stale. Returns the gradient's norm before clipping.
+  float step(float factor);
+
+  std::int64_t steps_done() const { return steps_; }
+  void set_steps_done(std::int64_t n) { steps_ = n; }
+  /// First and second moment of parameter i, for checkpoints.
+  const Tensor& m(std::size_t i) const { return m_[i]; }
+  const Tensor& v(std::size_t i) const { return v_[i]; }
+
+ private:
+  Backend& backend_;
+  std::vector<Parameter*> parameters_;
+  AdamWConfig config_;
+  std::vector<Tensor> m_, v_;
+  Tensor norm_, factor_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,82 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nn/config.h"
+#include "optim/adamw.h"
+#include "optim/schedule.h"
+
+namespace mxtape {
+
+struct DataConfig {
+  std::string
+      file;  ///< token file made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
+};
+
+struct TrainConfig {
+  std::int64_t steps = 2000;
+  std::int64_t batch_size = 12;      ///< sequences of one micro-batch
+  std::int64_t accumulation = 1;     ///< micro-batches of one optimizer step
+  std::int64_t eval_every = 250;     ///< 0: only at the end
+  std::int64_t eval_windows = 0;     ///< validation windows per evaluation; 0: the whole split
+  std::int64_t save_every = 0;       ///< 0: only at the end
+  std::int64_t keep = 2;             ///< newest checkpoints kept
+  std::string out = "runs";          ///< folder of the run's folder `<out>/<name>`
+  std::int64_t sample_tokens = 200;  ///< length of the text printed at the end; 0: none
+};
+
+struct ComputeConfig {
+  std::string device = "cpu";
+  std::int64_t threads = 0;  ///< 0: all
+};
+
+/// Precision in the order that rules apply: the five broad keys, then rules in order; later wins.
+struct PrecisionRule {
+  std::string layers = "*";        ///< glob over layer names: "blocks.*.mlp.*", "head"; several with '|'
+  std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
+  std::string format;              ///< text of a Quantizer (or "hadamard=16 signs=step" for *.hadamard slots)
+  std::string where;               ///< file:line, for messages
+};
+struct PrecisionPhase {
+  std::int64_t start = 0;  ///< optimizer step at which `rules` are added
+  std::vector<PrecisionRule> rules;
+};
+struct PrecisionConfig {
+  std::string weights = "f32";      ///< fprop.w dgrad.w of all linear layers in blocks
+  std::string activations = "f32";  ///< fprop.x wgrad.x
+  std::string gradients = "f32";    ///< dgrad.dy wgrad.dy
+  std::string attention = "f32";    ///< all attention slots
+  std::string head = "f32";         ///< all slots of the head
+  std::vector<PrecisionRule> rules;
+  std::vector<PrecisionPhase> phases;
+};
+
+/// What a run is. Defaults < recipe file (and what it extends) < --section.key=value.
+struct Recipe {
+  std::string name;
+  std::string description;
+  std::uint64_t seed = 1;
+  GptConfig model;
+  DataConfig data;
+  TrainConfig train;
+  AdamWConfig optim;
+  ScheduleConfig schedule;
+  PrecisionConfig precision;
+  ComputeConfig compute;
+};
+
+/// Reads a recipe file or the name of a shipped one, applies overrides ("optim.beta2=0.95"). Throws
+/// Error(usage) with file:line, the key, what was found, what is wanted, and the nearest known name.
+Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides);
+/// The resolved recipe as TOML, every key with its value and a comment with its origin; reads back to the
+/// same recipe.
+std::string to_toml(const Recipe&);
+Recipe recipe_from_toml(const std::string& text, const std::string& where);
+
+/// The plan that holds at optimizer step `step`. Throws Error(usage) if a pattern matches nothing.
+PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
+/// Steps at which the plan changes, ascending, 0 first.
+std::vector<std::int64_t> plan_changes(const Recipe&);
+
+}  // namespace mxtape

@@ -1,0 +1,66 @@
+#include "core/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace mxtape {
+namespace {
+
+TEST(ParallelFor, VisitsEveryIndexOnce) {
+  for (int count : {1, 2, 3, 5}) {
+    set_threads(count);
+    for (std::int64_t n : {0, 1, 7, 64, 1000}) {
+      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(n));
+      parallel_for(n, 3, [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = begin; i < end; ++i) ++visits[std::size_t(i)];
+      });
+      for (auto& v : visits) EXPECT_EQ(v, 1);
+    }
+  }
+}
+
+TEST(ParallelFor, CutsDependOnTheShapeOnly) {
+  std::vector<std::set<std::pair<std::int64_t, std::int64_t>>> cuts;
+  for (int count : {1, 2, 4}) {
+    set_threads(count);
+    std::mutex mutex;
+    cuts.emplace_back();
+    parallel_for(1003, 10, [&](std::int64_t begin, std::int64_t end) {
+      std::lock_guard lock(mutex);
+      cuts.back().insert({begin, end});
+    });
+  }
+  EXPECT_EQ(cuts[0], cuts[1]);
+  EXPECT_EQ(cuts[0], cuts[2]);
+}
+
+TEST(ParallelFor, ThrowsABodysExceptionAndGoesOnWorking) {
+  set_threads(2);
+  EXPECT_THROW(parallel_for(100, 1,
+                            [](std::int64_t begin, std::int64_t) {
+                              if (begin == 50) throw std::runtime_error("fifty");
+                            }),
+               std::runtime_error);
+  std::atomic<int> sum = 0;
+  parallel_for(100, 1, [&](std::int64_t begin, std::int64_t) { sum += int(begin); });
+  EXPECT_EQ(sum, 4950);
+}
+
+TEST(ParallelFor, NestedCallsRunInPlace) {
+  set_threads(2);
+  std::atomic<int> sum = 0;
+  parallel_for(4, 1, [&](std::int64_t, std::int64_t) {
+    EXPECT_TRUE(in_parallel());
+    parallel_for(10, 1, [&](std::int64_t begin, std::int64_t end) { sum += int(end - begin); });
+  });
+  EXPECT_EQ(sum, 40);
+  EXPECT_FALSE(in_parallel());
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,51 @@
+#include "core/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <set>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+std::shared_ptr<Pool> host_pool() {
+  return Pool::create([](std::int64_t bytes) { return std::malloc(std::size_t(bytes)); }, std::free);
+}
+
+TEST(Pool, TheSameRequestsGetTheSameAddressesInTheNextStep) {
+  auto pool = host_pool();
+  auto step = [&] {
+    auto a = pool->take(1000), b = pool->take(5000);
+    auto c = pool->take(1000);
+    return std::array{a.get(), b.get(), c.get()};
+  };
+  const auto first = step();
+  const auto reserved = pool->reserved_bytes();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(std::set<void*>(first.begin(), first.end()).count(step()[1]), 1u);
+  EXPECT_EQ(pool->reserved_bytes(), reserved) << "a repeated step asks the device for nothing";
+  EXPECT_EQ(pool->used_bytes(), 0);
+}
+
+TEST(Pool, SaysHowMuchWasAskedForWhenThereIsNoMemory) {
+  auto pool = Pool::create([](std::int64_t) -> void* { return nullptr; }, [](void*) {});
+  try {
+    pool->take(std::int64_t{3} << 20);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_NE(std::string(e.what()).find("3.0 MiB"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Pool, BlocksOutliveThePoolsOwner) {
+  auto pool = host_pool();
+  auto block = pool->take(64);
+  pool.reset();
+  *static_cast<int*>(block.get()) = 1;
+}
+
+}  // namespace
+}  // namespace mxtape

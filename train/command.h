@@ -1,0 +1,22 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace mxtape {
+
+/// Each command of the program is one file, command_<name>.cpp, with a function that adds itself to the
+/// command line. The callback does the work and throws Error; main turns that into the message and the exit
+/// code.
+void add_train_command(CLI::App&);
+void add_check_command(CLI::App&);
+void add_sample_command(CLI::App&);
+void add_eval_command(CLI::App&);
+void add_plot_command(CLI::App&);
+void add_prepare_command(CLI::App&);
+void add_corpus_command(CLI::App&);
+void add_formats_command(CLI::App&);
+void add_compare_command(CLI::App&);
+void add_quantize_command(CLI::App&);
+void add_conformance_command(CLI::App&);
+void add_recipes_command(CLI::App&);
+
+}  // namespace mxtape

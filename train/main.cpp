@@ -1,0 +1,25 @@
+#include <cstdio>
+
+#include "core/error.h"
+#include "train/command.h"
+
+/// The `mxtape` program: one sub-command per command_<name>.cpp. Exit codes: docs/exit_codes.md.
+int main(int argc, char** argv) {
+  using namespace mxtape;
+  CLI::App app{"mxtape trains GPT models in microscaling (MX) formats"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", MXTAPE_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? 0 : int(ExitCode::usage);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "mxtape: %s\n", e.what());
+    return int(e.code());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "mxtape: unexpected: %s\n", e.what());
+    return int(ExitCode::internal);
+  }
+  return 0;
+}
