@@ -1,0 +1,139 @@
+// Times whole training steps (forward, backward, clip, AdamW, weight copies) of several recipes in turn, A B
+// C A B C ..., and prints medians and ratios to the first: a ratio survives a noisy machine, an absolute time
+// does not.
+//
+//   bench_step shakespeare-6x384-bf16 shakespeare-6x384-mxfp4 --vocabulary 65 --rounds 7 --steps 3
+//
+// Data are random tokens: a step's work does not depend on them. Peak memory is that of the process, so it
+// means something only with one recipe.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/make_backend.h"
+#include "nn/gpt.h"
+#include "optim/adamw.h"
+#include "recipes/recipe.h"
+
+namespace {
+
+using namespace mxtape;
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// One recipe's model and optimizer, stepping on random tokens.
+class Run {
+ public:
+  Run(const std::string& recipe_name, const std::vector<std::string>& overrides, std::int64_t vocabulary)
+      : recipe_(with_vocabulary(read_recipe(recipe_name, overrides), vocabulary)),
+        backend_(make_backend(recipe_.compute.device)),
+        model_(*backend_, recipe_.model, precision_plan(recipe_, 0), recipe_.seed),
+        optimizer_(*backend_, model_.parameters(), recipe_.optim) {
+    const std::int64_t count = recipe_.train.batch_size * recipe_.model.context;
+    const DrawKey key{.seed = recipe_.seed, .purpose = Purpose::data_order};
+    std::vector<std::int32_t> draws(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < draws.size(); ++i)
+      draws[i] = std::int32_t(key.bits32(i) % recipe_.model.vocabulary);
+    tokens_ = backend_->empty({recipe_.train.batch_size, recipe_.model.context}, DType::i32);
+    backend_->upload(tokens_, draws.data());
+    targets_ = tokens_.reshaped({count});
+  }
+
+  void step() {
+    for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
+      Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_++, 0});
+      const Var logits = model_.forward(tape, tokens_);
+      const Var loss = ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation));
+      tape.backward(loss);
+    }
+    optimizer_.step(1);
+  }
+
+  const Recipe& recipe() const { return recipe_; }
+  std::int64_t tokens_per_step() const { return tokens_.count() * recipe_.train.accumulation; }
+  std::string device() const { return backend_->description(); }
+  std::int64_t peak_bytes() const { return backend_->peak_bytes(); }
+
+ private:
+  static Recipe with_vocabulary(Recipe r, std::int64_t vocabulary) {
+    if (r.model.vocabulary == 0) r.model.vocabulary = vocabulary;
+    return r;
+  }
+
+  Recipe recipe_;
+  std::unique_ptr<Backend> backend_;
+  Gpt model_;
+  AdamW optimizer_;
+  Tensor tokens_, targets_;
+  std::uint32_t passes_ = 0;
+};
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+void measure(const std::vector<std::string>& names, const std::vector<std::string>& overrides,
+             std::int64_t vocabulary, int rounds, int steps) {
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const auto& name : names) runs.push_back(std::make_unique<Run>(name, overrides, vocabulary));
+  for (auto& run : runs)
+    for (int i = 0; i < 2; ++i) run->step();  // primitives are made and memory is touched
+
+  std::vector<std::vector<double>> times(runs.size());
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const double start = seconds();
+      for (int i = 0; i < steps; ++i) runs[r]->step();
+      times[r].push_back((seconds() - start) / steps);
+    }
+
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  fmt::print("{}; {} rounds of {} steps, in turn; peak resident memory {:.0f} MiB\n", runs[0]->device(),
+             rounds, steps, double(usage.ru_maxrss) / 1024);
+  fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}\n", "recipe", "median ms", "min", "max", "tok/s",
+             "ratio", "tensors MiB");
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < times[r].size(); ++i) ratios.push_back(times[r][i] / times[0][i]);
+    const double middle = median(times[r]);
+    fmt::print("{:<34} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.0f} {:>7.3f} {:>11.1f}\n", names[r], 1e3 * middle,
+               1e3 * *std::min_element(times[r].begin(), times[r].end()),
+               1e3 * *std::max_element(times[r].begin(), times[r].end()),
+               double(runs[r]->tokens_per_step()) / middle, median(ratios),
+               double(runs[r]->peak_bytes()) / 0x1p20);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names, overrides;
+  std::int64_t vocabulary = 65;
+  int rounds = 5, steps = 3, thread_count = 0;
+  CLI::App app{"times training steps of recipes in turn"};
+  app.add_option("recipes", names, "recipe names or files; ratios are to the first")->required();
+  app.add_option("--set", overrides, "overrides for all recipes, e.g. train.batch_size=4");
+  app.add_option("--vocabulary", vocabulary, "where the recipe takes it from its data")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", rounds, "rounds to take the median of")->check(CLI::PositiveNumber);
+  app.add_option("--steps", steps, "steps a round")->check(CLI::PositiveNumber);
+  app.add_option("--threads", thread_count, "0: all");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (thread_count > 0) set_threads(thread_count);
+    measure(names, overrides, vocabulary, rounds, steps);
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_step: {}\n", e.what());
+    return int(e.code());
+  }
+  return 0;
+}
