@@ -10,6 +10,9 @@
 
 namespace mxtape {
 
+/// Whether a content hash follows the image: data/seal.h.
+enum class Seal : bool { no, yes };
+
 /// HDF5 files as mxtape uses them: plain contiguous datasets and text/number attributes, object times off, so
 /// that equal content gives equal bytes. The only file that includes hdf5.h is hdf5.cpp.
 ///
@@ -32,7 +35,8 @@ class Hdf5Writer {
   void attribute(const std::string& object, const std::string& name, const std::string& text);
   void attribute(const std::string& object, const std::string& name, std::int64_t value);
   void attribute(const std::string& object, const std::string& name, double value);
-  void commit();
+  /// Seal::yes appends the content hash of data/seal.h, which h5dump and h5py do not see.
+  void commit(Seal = Seal::no);
 
  private:
   struct State;

@@ -22,7 +22,8 @@ class AdamW {
   AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&);
 
   /// Clips, updates every parameter from its grad with learning_rate * factor, marks the grads as used and
-  /// the weight copies as stale. Returns the gradient's norm before clipping.
+  /// the weight copies as stale. Returns the gradient's norm before clipping; if that is NaN or infinite,
+  /// nothing was updated.
   float step(float factor);
 
   std::int64_t steps_done() const { return steps_; }
