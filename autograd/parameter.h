@@ -2,15 +2,15 @@
 #include <cstdint>
 #include <string>
 
-#include "core/tensor.h"
+#include "kernels/backend.h"
 
 namespace mxtape {
 
-/// The quantized copies of a weight. Made at the first use after an optimizer step, shared by every
-/// micro-batch of the next. They are stale when `version` differs from the parameter's.
+/// The quantized copies of a weight [N, K], made at the first use after an optimizer step and shared by every
+/// micro-batch of the next. Stale when `version` is not the parameter's.
 struct WeightCopies {
-  Tensor fprop, fprop_multiplier;  ///< blocks along in-features
-  Tensor dgrad, dgrad_multiplier;  ///< blocks along out-features
+  QuantizedCopy fprop;  ///< blocks along in-features
+  QuantizedCopy dgrad;  ///< blocks along out-features
   std::uint64_t version = 0;
 };
 
@@ -19,9 +19,11 @@ struct Parameter {
   std::string name;
   Tensor value;
   Tensor grad{};
-  bool decay = true;          ///< weight decay applies (matrices)
-  bool has_grad = false;      ///< grad holds a sum; the next contribution adds to it
-  std::uint64_t version = 1;  ///< counts changes of value; whoever writes value increments it
+  bool decay = true;      ///< weight decay applies (matrices)
+  bool has_grad = false;  ///< grad holds a sum; the next contribution adds to it
+  /// Optimizer steps done, plus 1. Whoever writes value changes it; random draws of the copies use it, so
+  /// that they do not depend on micro-batches or on evaluations in between.
+  std::uint64_t version = 1;
   WeightCopies copies{};
 };
 

@@ -91,8 +91,8 @@ class Backend {
 
   // --- quantize
   // ---------------------------------------------------------------------------------------------------
-  /// Fills one or two copies of x [rows, C] (one per axis) in one read, the same random draws for both; and,
-  /// if asked, the sums of x's columns: column_sums [C].
+  /// Fills `copies` of x [rows, C] (at most two, one per axis; none if only the sums are wanted) in one read,
+  /// the same random draws for both; and, if asked, the sums of x's columns: column_sums [C].
   virtual void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                         const Tensor& column_sums = {}, Write sums = Write::overwrite) = 0;
 
@@ -102,7 +102,8 @@ class Backend {
   virtual void gelu(const Tensor& y, const Tensor& x, Gelu) = 0;
   virtual void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x,
                              Gelu) = 0;  ///< dx may be dy
-  /// y[i] = x[i] / (1 - p) where uniform(i) >= p, else 0. Backward is the same call on dy with the same key.
+  /// y[i] = x[i] / (1 - p) where uniform(i) >= p, else 0; y may be x. Backward is the same call on dy with
+  /// the same key.
   virtual void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) = 0;
 
   // --- rows
@@ -131,7 +132,8 @@ class Backend {
   // --- attention
   // --------------------------------------------------------------------------------------------------
   /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head; lse [B, H, T] = log of the row sums, for
-  /// backward.
+  /// backward. Each operand has its own stream: tensor ids draws.tensor_id + its place in AttentionQuant.
+  /// draws.first_element counts rows of qkv (tokens), not elements.
   virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape,
                          const AttentionQuant&, const DrawKey& draws) = 0;
   virtual void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
