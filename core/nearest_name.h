@@ -1,0 +1,23 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mxtape {
+
+/// Edits that turn `a` into `b`: a letter inserted, deleted or replaced, or two neighbours swapped (optimal
+/// string alignment; Damerau 1964).
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The known names with the smallest edit distance to `word`, all of them if several tie, in the order of
+/// `known`. Empty if even these are no likely misspelling: more than two edits and more than a third of the
+/// letters.
+std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
+
+/// The end of an error message about an unknown word: "; did you mean 'optim.beta1'?", or, if nothing is
+/// near,
+/// "; known: constant linear cosine wsd".
+std::string suggestion(std::string_view word, std::span<const std::string_view> known);
+
+}  // namespace mxtape
