@@ -45,5 +45,5 @@ endif()
 add_library(mxtape_dependencies INTERFACE)
 target_include_directories(mxtape_dependencies SYSTEM INTERFACE "${HDF5_INCLUDE}" "${XXHASH_INCLUDE}")
 target_link_libraries(mxtape_dependencies INTERFACE
-  DNNL::dnnl Eigen3::Eigen fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11
+  DNNL::dnnl ${CMAKE_DL_LIBS} Eigen3::Eigen fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11
   "${HDF5_LIBRARY}" "${XXHASH_LIBRARY}" Threads::Threads)

@@ -67,6 +67,9 @@ class CpuBackend final : public Backend {
              const Tensor& factor, const AdamWStep&) override;
 
  private:
+  /// x of bf16 as f32.
+  Tensor widened(const Tensor& x);
+
   std::shared_ptr<Pool> pool_;
 };
 

@@ -1,0 +1,141 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/normal.h"
+#include "core/parallel.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/tier.h"
+
+namespace mxtape {
+namespace {
+
+// Bytes that one range of a memory-bound loop handles: long enough to hide the hand-out, short enough to
+// share.
+constexpr std::int64_t range_bytes = std::int64_t{1} << 18;
+
+void copy_bytes(void* to, const void* from, std::int64_t bytes) {
+  parallel_for(bytes, range_bytes, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                std::size_t(end - begin));
+  });
+}
+
+template <class T>
+void fill_with(const Tensor& y, T value) {
+  T* const out = y.data<T>();
+  parallel_for(y.count(), range_bytes / std::int64_t(sizeof(T)),
+               [&](std::int64_t begin, std::int64_t end) { std::fill(out + begin, out + end, value); });
+}
+
+/// The first i in [begin, end) whose exponent field is all ones, or end.
+template <class Bits>
+std::int64_t first_with_exponent(const Bits* x, std::int64_t begin, std::int64_t end, Bits exponent) {
+  constexpr std::int64_t chunk = 1024;  // whole chunks without an early exit vectorise
+  for (std::int64_t i = begin; i < end; i += chunk) {
+    const std::int64_t stop = std::min(i + chunk, end);
+    bool found = false;
+    for (std::int64_t j = i; j < stop; ++j) found |= (x[j] & exponent) == exponent;
+    if (found)
+      for (std::int64_t j = i; j < stop; ++j)
+        if ((x[j] & exponent) == exponent) return j;
+  }
+  return end;
+}
+
+template <class Bits>
+std::int64_t first_nonfinite_of(const Tensor& x, Bits exponent) {
+  const auto* const bits = static_cast<const Bits*>(x.raw());
+  std::int64_t first = x.count();
+  std::mutex mutex;
+  parallel_for(x.count(), range_bytes / std::int64_t(sizeof(Bits)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 const std::int64_t found = first_with_exponent(bits, begin, end, exponent);
+                 if (found == end) return;
+                 std::lock_guard lock(mutex);
+                 first = std::min(first, found);
+               });
+  return first == x.count() ? -1 : first;
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend()
+    : pool_(Pool::create(
+          // A cache line, and the longest vector register.
+          [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free)) {
+  cpu::check_gemm_library();
+}
+
+CpuBackend::~CpuBackend() = default;
+
+std::string CpuBackend::description() const {
+  return fmt::format("cpu, {}, loops {}, {} thread{}", cpu::describe_gemm_library(),
+                     cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
+}
+
+Tensor CpuBackend::empty(Shape shape, DType dtype) {
+  return {pool_->take(shape.count() * size_of(dtype)), shape, dtype};
+}
+
+void CpuBackend::upload(const Tensor& y, const void* host) { copy_bytes(y.raw(), host, y.bytes()); }
+
+void CpuBackend::download(void* host, const Tensor& x) { copy_bytes(host, x.raw(), x.bytes()); }
+
+void CpuBackend::fill(const Tensor& y, float value) {
+  switch (y.dtype()) {
+    case DType::f32:
+      return fill_with(y, value);
+    case DType::bf16:
+      return fill_with(y, to_bf16(value));
+    case DType::i32:
+    case DType::u8:
+      fail(ExitCode::internal, "fill: y is {}; want f32 or bf16", name_of(y.dtype()));
+  }
+}
+
+void CpuBackend::copy(const Tensor& y, const Tensor& x) {
+  require(y.dtype() == x.dtype() && y.count() == x.count(),
+          "copy: y is {} {}, x is {} {}; want the same type and size", name_of(y.dtype()), y.shape().text(),
+          name_of(x.dtype()), x.shape().text());
+  copy_bytes(y.raw(), x.raw(), x.bytes());
+}
+
+void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
+  require(y.dtype() == DType::f32, "normal: y is {}; want f32", name_of(y.dtype()));
+  float* const out = y.data();
+  constexpr std::int64_t grain = 4096;
+  parallel_for(y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end;) {
+      const std::uint64_t element = key.first_element + std::uint64_t(i);
+      const auto [first, second] = normal_pair(key, element >> 1);
+      if ((element & 1) == 0) {
+        out[i++] = first * deviation;
+        if (i == end) break;
+      }
+      out[i++] = second * deviation;
+    }
+  });
+}
+
+std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
+std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
+
+std::int64_t CpuBackend::first_nonfinite(const Tensor& x) {
+  switch (x.dtype()) {
+    case DType::f32:
+      return first_nonfinite_of<std::uint32_t>(x, 0x7f800000u);
+    case DType::bf16:
+      return first_nonfinite_of<std::uint16_t>(x, 0x7f80u);
+    case DType::i32:
+    case DType::u8:
+      return -1;  // integers are finite
+  }
+  return -1;
+}
+
+}  // namespace mxtape

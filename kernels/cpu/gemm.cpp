@@ -1,0 +1,112 @@
+#include "kernels/cpu/gemm.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace mxtape {
+namespace {
+
+using cpu::MatrixView;
+
+struct Piece {
+  std::int64_t rows, cols;
+};
+
+/// Cuts c into equal pieces for the threads, by its shape alone: the bits must not depend on how many threads
+/// there are. K is never cut. A piece packs its share of both sides, so nearly square pieces waste least.
+Piece cut(std::int64_t M, std::int64_t N, std::int64_t K) {
+  constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
+  constexpr double most = 16;      // more pieces only pack more often
+  constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
+  const double wanted = std::min(most, double(M) * double(N) * double(K) / work);
+  Piece piece{M, N};
+  for (double count = 1; 2 * count <= wanted; count *= 2) {
+    std::int64_t& longer = piece.rows >= piece.cols ? piece.rows : piece.cols;
+    if (longer < 2 * granule) break;
+    longer = ((longer + 1) / 2 + granule - 1) / granule * granule;
+  }
+  return piece;
+}
+
+MatrixView view(const Operand& x) { return {x.values.raw(), x.values.dtype(), x.values.cols(), x.trans}; }
+
+/// The part of op(x) that starts at `row`, `col`.
+MatrixView from(const MatrixView& x, std::int64_t row, std::int64_t col) {
+  if (x.trans == Trans::yes) std::swap(row, col);
+  const std::int64_t offset = (row * x.stride + col) * size_of(x.dtype);
+  return {static_cast<const char*>(x.data) + offset, x.dtype, x.stride, x.trans};
+}
+
+/// c = sums * factor + bias (+ c). c may be the memory of sums.
+void scale_into(float* c, std::int64_t c_stride, const float* sums, std::int64_t sums_stride, std::int64_t M,
+                std::int64_t N, float factor, const float* bias, Write write) {
+  for (std::int64_t m = 0; m < M; ++m)
+    for (std::int64_t n = 0; n < N; ++n) {
+      float& out = c[m * c_stride + n];
+      const float value = sums[m * sums_stride + n] * factor + (bias ? bias[n] : 0.0f);
+      out = write == Write::accumulate ? out + value : value;
+    }
+}
+
+}  // namespace
+
+void CpuBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
+  const bool a_turned = a.trans == Trans::yes, b_turned = b.trans == Trans::yes;
+  const std::int64_t M = a_turned ? a.values.cols() : a.values.rows();
+  const std::int64_t K = a_turned ? a.values.rows() : a.values.cols();
+  const std::int64_t N = b_turned ? b.values.rows() : b.values.cols();
+  require(
+      (b_turned ? b.values.cols() : b.values.rows()) == K && c.count() == M * N && c.dtype() == DType::f32,
+      "gemm: a is {}{}, b is {}{}, c is {} {}; want an f32 c[M, N] = a[M, K] b[K, N]",
+      a.values.shape().text(), a_turned ? " transposed" : "", b.values.shape().text(),
+      b_turned ? " transposed" : "", name_of(c.dtype()), c.shape().text());
+  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
+
+  Operand sides[2] = {a, b};
+  const bool narrow =
+      a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16 && cpu::gemm_takes_bf16();
+  for (Operand& side : sides)
+    if (!narrow && side.values.dtype() == DType::bf16) side.values = widened(side.values);
+  const MatrixView av = view(sides[0]), bv = view(sides[1]);
+
+  const bool scaled = a.multiplier || b.multiplier;
+  const float factor =
+      (a.multiplier ? *a.multiplier.data() : 1.0f) * (b.multiplier ? *b.multiplier.data() : 1.0f);
+  const Piece piece = cut(M, N, K);
+  const std::int64_t down = (M + piece.rows - 1) / std::max<std::int64_t>(piece.rows, 1);
+  const std::int64_t across = (N + piece.cols - 1) / std::max<std::int64_t>(piece.cols, 1);
+  parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
+    const std::int64_t m = index / across * piece.rows, n = index % across * piece.cols;
+    const std::int64_t rows = std::min(piece.rows, M - m), cols = std::min(piece.cols, N - n);
+    float* const out = c.data() + m * N + n;
+    const float* const part_of_bias = bias ? bias.data() + n : nullptr;
+    const MatrixView left = from(av, m, 0), right = from(bv, 0, n);
+    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, write, part_of_bias);
+    if (write == Write::overwrite) {
+      cpu::gemm_block(out, N, left, right, rows, cols, K);
+      return scale_into(out, N, out, N, rows, cols, factor, part_of_bias, write);
+    }
+    thread_local std::vector<float> sums;
+    sums.resize(std::size_t(rows * cols));
+    cpu::gemm_block(sums.data(), cols, left, right, rows, cols, K);
+    scale_into(out, N, sums.data(), cols, rows, cols, factor, part_of_bias, write);
+  });
+}
+
+Tensor CpuBackend::widened(const Tensor& x) {
+  Tensor y = empty(x.shape());
+  const bf16* const in = x.data<bf16>();
+  float* const out = y.data();
+  constexpr std::int64_t grain = 1 << 16;
+  parallel_for(x.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) out[i] = to_f32(in[i]);
+  });
+  return y;
+}
+
+}  // namespace mxtape

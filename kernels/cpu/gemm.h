@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+
+#include "kernels/backend.h"
+
+namespace mxtape::cpu {
+
+/// A row-major matrix inside larger memory, as one side of a product. op(A) is A or its transpose; `stride`
+/// is the distance between A's rows as stored, in elements.
+struct MatrixView {
+  const void* data;
+  DType dtype;  ///< f32 or bf16
+  std::int64_t stride;
+  Trans trans = Trans::no;
+};
+
+/// c[M, N] = op(a)[M, K] op(b)[K, N], in f32 sums, on the calling thread (also inside parallel_for); rows of
+/// c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16 sides
+/// multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of additions
+/// depends on the extents, types and transpositions only.
+void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
+                std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);
+
+/// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no
+/// product.
+bool gemm_takes_bf16();
+
+/// "oneDNN 2.6.3 avx512_core_bf16", and what it cannot do on this machine.
+std::string describe_gemm_library();
+/// Throws Error(usage) if oneDNN was built with threads of its own that cannot be kept to one.
+void check_gemm_library();
+
+}  // namespace mxtape::cpu

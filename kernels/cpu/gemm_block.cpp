@@ -1,0 +1,235 @@
+#include <dlfcn.h>
+
+#include <cstring>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "kernels/cpu/gemm.h"
+
+namespace mxtape::cpu {
+namespace {
+
+/// oneDNN asks its OpenMP runtime how many threads to use, per calling thread, when it makes a primitive and
+/// when it runs it. The symbol is looked up, not linked: it must be the one of the runtime that oneDNN
+/// brought along, whichever compiler built us.
+using SetThreads = void (*)(int);
+SetThreads openmp_set_threads() {
+  static const auto function = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  return function;
+}
+
+bool native_bf16() {
+  constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
+  static const bool found = (unsigned(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  return found;
+}
+
+std::string isa_name() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return fmt::format("instruction set {:#x}", unsigned(dnnl::get_effective_cpu_isa()));
+  }
+}
+
+/// What one primitive is made for.
+struct Problem {
+  std::int64_t M, N, K, a_stride, b_stride, c_stride;
+  Trans a_trans, b_trans;
+  DType dtype;  // of both sides
+  bool bias;
+  Write write;
+  bool operator==(const Problem&) const = default;
+};
+struct ProblemHash {
+  std::size_t operator()(const Problem& p) const {
+    std::size_t h = 0;
+    for (std::int64_t part :
+         {p.M, p.N, p.K, p.a_stride, p.b_stride, p.c_stride,
+          std::int64_t(p.a_trans) | std::int64_t(p.b_trans) << 1 | std::int64_t(p.dtype) << 2 |
+              std::int64_t(p.bias) << 6 | std::int64_t(p.write) << 7})
+      h = (h ^ std::size_t(part)) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 32;
+  }
+};
+
+dnnl::memory::desc describe(std::int64_t rows, std::int64_t cols, DType dtype, std::int64_t stride,
+                            Trans trans) {
+  const auto type = dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  return {{rows, cols},
+          type,
+          trans == Trans::yes ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1}};
+}
+
+/// A primitive with the memory objects that its arguments are put in.
+struct Prepared {
+  dnnl::matmul primitive;
+  dnnl::memory a, b, c, bias, scratch;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+/// The primitives and scratch memory of one thread: no locks, no sharing.
+class Thread {
+ public:
+  Thread() {
+    if (auto set = openmp_set_threads()) set(1);
+  }
+
+  void run(const Problem& p, float* c, const void* a, const void* b, const float* bias) {
+    Prepared& prepared = find(p);
+    prepared.a.set_data_handle(const_cast<void*>(a));
+    prepared.b.set_data_handle(const_cast<void*>(b));
+    prepared.c.set_data_handle(c);
+    if (bias) prepared.bias.set_data_handle(const_cast<float*>(bias));
+    prepared.scratch.set_data_handle(room(scratch_, prepared.scratch.get_desc().get_size()));
+    prepared.primitive.execute(stream_, prepared.arguments);
+    stream_.wait();
+  }
+
+  /// A copy of `view` [rows, cols as stored] in f32, without gaps. `side` 0 or 1: both sides can be wide at
+  /// once.
+  const float* widen(const MatrixView& view, std::int64_t rows, std::int64_t cols, int side) {
+    auto* const out = static_cast<float*>(room(wide_[side], std::size_t(rows * cols) * sizeof(float)));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto* const in = static_cast<const bf16*>(view.data) + r * view.stride;
+      for (std::int64_t i = 0; i < cols; ++i) out[r * cols + i] = to_f32(in[i]);
+    }
+    return out;
+  }
+
+ private:
+  struct Buffer {
+    std::unique_ptr<std::byte[]> data;
+    std::size_t bytes = 0;
+  };
+  static void* room(Buffer& buffer, std::size_t bytes) {
+    constexpr std::size_t line = 64;  // oneDNN wants whole cache lines
+    if (buffer.bytes < bytes + line) {
+      buffer.bytes = bytes + line;
+      buffer.data.reset(new std::byte[buffer.bytes]);
+    }
+    void* start = buffer.data.get();
+    std::size_t space = buffer.bytes;
+    return std::align(line, bytes, start, space);
+  }
+
+  Prepared& find(const Problem& p) {
+    auto it = prepared_.find(p);
+    if (it != prepared_.end()) return it->second;
+    // Training uses a few dozen problems. Sampling grows a context token by token: forget rather than hoard.
+    constexpr std::size_t most = 1024;
+    if (prepared_.size() >= most) prepared_.clear();
+    return prepared_.emplace(p, prepare(p)).first->second;
+  }
+
+  Prepared prepare(const Problem& p) {
+    const auto a = describe(p.M, p.K, p.dtype, p.a_stride, p.a_trans);
+    const auto b = describe(p.K, p.N, p.dtype, p.b_stride, p.b_trans);
+    const auto c = describe(p.M, p.N, DType::f32, p.c_stride, Trans::no);
+    const auto bias = p.bias ? describe(1, p.N, DType::f32, p.N, Trans::no) : dnnl::memory::desc();
+    dnnl::primitive_attr attributes;
+    attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // f32 stays f32, whatever the environment says
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (p.write == Write::accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0f);
+      attributes.set_post_ops(sum);
+    }
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::matmul::primitive_desc description(engine_, a, b, bias, c, attributes);
+#else
+    const dnnl::matmul::primitive_desc description(
+        p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, engine_);
+#endif
+    auto empty = [&](const dnnl::memory::desc& d) { return dnnl::memory(d, engine_, nullptr); };
+    Prepared r{dnnl::matmul(description),
+               empty(a),
+               empty(b),
+               empty(c),
+               {},
+               empty(description.scratchpad_desc()),
+               {}};
+    r.arguments = {
+        {DNNL_ARG_SRC, r.a}, {DNNL_ARG_WEIGHTS, r.b}, {DNNL_ARG_DST, r.c}, {DNNL_ARG_SCRATCHPAD, r.scratch}};
+    if (p.bias) {
+      r.bias = empty(bias);
+      r.arguments.emplace(DNNL_ARG_BIAS, r.bias);
+    }
+    return r;
+  }
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::unordered_map<Problem, Prepared, ProblemHash> prepared_;
+  Buffer scratch_, wide_[2];
+};
+
+/// K = 0: the product is zero.
+void write_empty_sum(float* c, std::int64_t c_stride, std::int64_t M, std::int64_t N, Write write,
+                     const float* bias) {
+  for (std::int64_t m = 0; m < M; ++m)
+    for (std::int64_t n = 0; n < N; ++n) {
+      float& value = c[m * c_stride + n];
+      value = (write == Write::accumulate ? value : 0.0f) + (bias ? bias[n] : 0.0f);
+    }
+}
+
+}  // namespace
+
+bool gemm_takes_bf16() { return native_bf16(); }
+
+void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
+                std::int64_t N, std::int64_t K, Write write, const float* bias) {
+  if (M == 0 || N == 0) return;
+  if (K == 0) return write_empty_sum(c, c_stride, M, N, write, bias);
+  thread_local Thread thread;
+  const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();
+  MatrixView sides[2] = {a, b};
+  if (!narrow) {
+    const std::int64_t extents[2][2] = {{M, K}, {K, N}};
+    for (int side = 0; side < 2; ++side) {
+      MatrixView& view = sides[side];
+      if (view.dtype != DType::bf16) continue;
+      const bool turned = view.trans == Trans::yes;
+      const std::int64_t rows = extents[side][turned], cols = extents[side][!turned];
+      view = {thread.widen(view, rows, cols, side), DType::f32, cols, view.trans};
+    }
+  }
+  thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.trans, b.trans,
+              narrow ? DType::bf16 : DType::f32, bias != nullptr, write},
+             c, sides[0].data, sides[1].data, bias);
+}
+
+std::string describe_gemm_library() {
+  const auto* v = dnnl::version();
+  return fmt::format("oneDNN {}.{}.{} {}{}", v->major, v->minor, v->patch, isa_name(),
+                     native_bf16() ? "" : " (no bf16: operands are widened to f32)");
+}
+
+void check_gemm_library() {
+  const unsigned runtime = dnnl::version()->cpu_runtime;
+  require(runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && openmp_set_threads()),
+          ExitCode::usage,
+          "cpu: oneDNN uses threading runtime {}; want its OpenMP or sequential build, whose threads can be "
+          "kept to one",
+          runtime);
+}
+
+}  // namespace mxtape::cpu
