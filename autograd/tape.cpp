@@ -71,9 +71,9 @@ void Tape::backward(const Var& loss) {
   require(loss.value.count() == 1, "backward: loss has shape {}, want one element",
           loss.value.shape().text());
   require(loss.slot != no_grad, "backward: loss does not depend on any watched parameter");
-  Tensor one = backend_.empty({1});
-  backend_.fill(one, 1);
-  add(loss.slot, std::move(one));
+  seed_ = backend_.empty({1});
+  backend_.fill(seed_, 1);
+  add(loss.slot, seed_);
   for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
     if (Tensor dy = std::exchange(grads_[std::size_t(entry->slot)], {}))
       entry->node->backward(*this, std::move(dy));

@@ -78,6 +78,8 @@ class Tape {
 
   /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
   void backward(const Var& loss);
+  /// True if dy is the 1 that backward() starts from, handed down unchanged.
+  bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }
 
   /// The activation-memory table: one line per op with the bytes it keeps alive, and the total.
   void print(std::ostream&) const;
@@ -94,6 +96,7 @@ class Tape {
   std::vector<Entry> nodes_;
   std::vector<Tensor> grads_;           // by slot, for values
   std::vector<Parameter*> parameters_;  // by slot, null for values
+  Tensor seed_;                         // d(loss)/d(loss)
 };
 
 }  // namespace mxtape

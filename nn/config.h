@@ -39,10 +39,18 @@ struct PrecisionPlan {
 /// The names above for a model, in the order of computation.
 std::vector<std::string> linear_layer_names(const GptConfig&);
 std::vector<std::string> attention_layer_names(const GptConfig&);
+/// "blocks.3".
+std::string block_name(std::int64_t index);
+/// The same roundings in every layer, the head included.
+PrecisionPlan uniform_plan(const GptConfig&, const LinearQuant& = {}, const AttentionQuant& = {});
 
 /// Throws Error(usage) naming the recipe key if the extents do not fit (width not a multiple of heads, zero
 /// layers ...).
 void validate(const GptConfig&);
+/// Standard deviation at the start of the projections back into the residual stream, attn.out and mlp.down:
+/// init_deviation / sqrt(2 layers), so that the stream's variance does not grow with depth (Radford et al.
+/// 2019, section 2.3).
+float residual_deviation(const GptConfig&);
 /// Trained numbers, tied ones once.
 std::int64_t parameter_count(const GptConfig&);
 

@@ -22,7 +22,7 @@ class Gpt {
   /// "blocks.0.norm1.gain", "blocks.0.attn.qkv.weight" ... "norm.gain", "norm.bias".
   std::vector<Parameter*> parameters();
   const GptConfig& config() const;
-  /// For a recipe's phases: weight copies are made anew.
+  /// For a recipe's phases: weight copies are made anew. The plan must name every layer and nothing else.
   void set_precision(const PrecisionPlan&);
 
  private:

@@ -27,7 +27,9 @@ class AdamW {
   float step(float factor);
 
   std::int64_t steps_done() const { return steps_; }
-  void set_steps_done(std::int64_t n) { steps_ = n; }
+  /// For a checkpoint, after the values and moments were loaded: bias correction, the parameters' versions
+  /// and with them the random draws go on as if n steps had just been made.
+  void set_steps_done(std::int64_t n);
   /// First and second moment of parameter i, for checkpoints.
   const Tensor& m(std::size_t i) const { return m_[i]; }
   const Tensor& v(std::size_t i) const { return v_[i]; }

@@ -13,13 +13,21 @@ enum class ScheduleKind : std::uint8_t {
 /// The learning rate's course, as a factor of the peak.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::cosine;
-  std::int64_t warmup_steps = 100;  ///< linear from 0, reached at this step
+  std::int64_t warmup_steps = 100;  ///< linear up to the peak, which this step is the first to have
   float final_fraction = 0.1f;
   float decay_fraction = 0.2f;  ///< wsd only
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-/// Factor in [0, 1] for step 0 .. total_steps - 1.
+/// Factor in [0, 1] for step 0 .. total_steps - 1. With W = warmup_steps, N = total_steps, f =
+/// final_fraction:
+///   step < W   (step + 1) / (W + 1): no step is lost at 0, the peak is reached at step W, as in nanoGPT
+///   constant   1
+///   linear     1 - (1 - f) u(W)
+///   cosine     f + (1 - f) (1 + cos(pi u(W))) / 2
+///   wsd        1 - (1 - f) u(max(W, N (1 - decay_fraction)))
+/// where u(s) = clamp((step - s) / (N - s), 0, 1), and 1 if N <= s. f is reached at step N, one past the
+/// last. Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5; Hu et al. 2024, arXiv:2404.06395, section 4.1.
 float learning_rate_factor(const ScheduleConfig&, std::int64_t step, std::int64_t total_steps);
 
 }  // namespace mxtape

@@ -1,0 +1,128 @@
+#include <array>
+#include <utility>
+
+#include "autograd/operands.h"
+#include "autograd/ops.h"
+
+namespace mxtape {
+namespace {
+
+enum class Gemm : std::uint8_t { fprop, dgrad, wgrad };
+
+/// Ids of the random draws of one linear layer, from its tensor_id on: x, w and dy for rounding; the three
+/// GEMMs for signs (another purpose, so another stream).
+struct LinearKeys {
+  const PassKey& pass;
+  std::uint32_t tensor_id;
+  std::uint64_t weight_version;
+
+  DrawKey rounding_w() const {
+    return {pass.seed, Purpose::rounding, tensor_id + 1, std::uint32_t(weight_version), 0};
+  }
+
+  /// The signs of both operands of a GEMM. `run` and `step` share one vector between all GEMMs. fprop and
+  /// dgrad see a weight copy that lives for a whole optimizer step, so `call` draws theirs once per step.
+  DrawKey signs(Gemm gemm, SignsPer per) const {
+    DrawKey key{pass.seed, Purpose::hadamard_signs, 0, 0, 0};
+    if (per == SignsPer::step || per == SignsPer::call) key.step = std::uint32_t(weight_version);
+    if (per == SignsPer::call) key.tensor_id = tensor_id + std::uint32_t(gemm);
+    if (per == SignsPer::call && gemm == Gemm::wgrad) key.step = pass.step;
+    return key;
+  }
+};
+
+QuantizedCopy wanted(const LinearKeys& keys, Gemm gemm, const Quantizer& q, Axis axis, Rotation rotation) {
+  return {q, axis, rotation, keys.signs(gemm, rotation.signs), {}, {}};
+}
+
+/// The weight's copies for fprop and, if `dgrad`, for dgrad: those at hand where they fit, the rest made in
+/// one pass.
+void refresh_copies(Backend& backend, Parameter& w, const LinearQuant& quant, const LinearKeys& keys,
+                    bool dgrad) {
+  std::array fresh{wanted(keys, Gemm::fprop, quant.fprop_w, Axis::cols, quant.fprop_rotation),
+                   wanted(keys, Gemm::dgrad, quant.dgrad_w, Axis::rows, quant.dgrad_rotation)};
+  const std::array at_hand{&w.copies.fprop, &w.copies.dgrad};
+  for (std::size_t i = 0; i < 2; ++i)
+    if (w.copies.version == w.version && same_recipe(*at_hand[i], fresh[i])) fresh[i] = *at_hand[i];
+  w.copies = {};  // the stale ones go before the new ones come
+  const bool keep_dgrad = dgrad || fresh[1].values;
+  quantize_operands(backend, std::span(fresh).first(keep_dgrad ? 2 : 1), w.value, keys.rounding_w());
+  w.copies = {std::move(fresh[0]), std::move(fresh[1]), w.version};
+}
+
+struct LinearNode final : Node {
+  Slot x_slot, w_slot, bias_slot;
+  LinearQuant quant;
+  std::uint32_t tensor_id;
+  std::uint64_t weight_version;
+  Shape x_shape;
+  QuantizedCopy x;        // [M, K] for wgrad
+  QuantizedCopy dgrad_w;  // [N, K] shared with the parameter, costs nothing
+
+  const char* name() const override { return "linear"; }
+  std::int64_t saved_bytes() const override { return x.values.bytes() + x.multiplier.bytes(); }
+
+  void backward(Tape& tape, Tensor dy) override {
+    Backend& backend = tape.backend();
+    const LinearKeys keys{tape.pass(), tensor_id, weight_version};
+    std::array copies{wanted(keys, Gemm::dgrad, quant.dgrad_dy, Axis::cols, quant.dgrad_rotation),
+                      wanted(keys, Gemm::wgrad, quant.wgrad_dy, Axis::rows, quant.wgrad_rotation)};
+    auto& [dgrad_dy, wgrad_dy] = copies;
+    const std::size_t unused = x_slot == no_grad ? 1 : 0;
+    const Tape::Target bias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
+    quantize_operands(backend, std::span(copies).subspan(unused), dy,
+                      tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
+    dy = {};
+
+    const Tape::Target w = tape.target(w_slot);
+    backend.gemm(w.grad, operand(wgrad_dy, Trans::yes), operand(x), {}, w.write);
+    if (x_slot == no_grad) return;
+    x = {};
+    wgrad_dy = {};  // room for dx
+    Tensor dx = backend.empty(x_shape);
+    backend.gemm(as_matrix(dx), operand(dgrad_dy), operand(dgrad_w));
+    tape.add(x_slot, std::move(dx));
+  }
+};
+
+}  // namespace
+
+Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const LinearQuant& quant,
+                std::uint32_t tensor_id) {
+  const Shape in = x.value.shape(), weight = w.value.shape();
+  require(weight.rank == 2 && in.cols() == weight[1],
+          "linear: x is {} but '{}' is {}; their last axes must agree", in.text(), w.name, weight.text());
+  require(!bias || bias->value.shape() == Shape{weight[0]}, "linear: bias '{}' is {}, want [{}]",
+          bias ? bias->name : "", bias ? bias->value.shape().text() : "", weight[0]);
+  Backend& backend = tape.backend();
+  const LinearKeys keys{tape.pass(), tensor_id, w.version};
+  const Slot w_slot = tape.watch(w), bias_slot = bias ? tape.watch(*bias) : no_grad;
+  const bool recording = tape.wants({x.slot, w_slot, bias_slot});
+  refresh_copies(backend, w, quant, keys, recording && x.slot != no_grad);
+
+  std::array copies{wanted(keys, Gemm::fprop, quant.fprop_x, Axis::cols, quant.fprop_rotation),
+                    wanted(keys, Gemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
+  quantize_operands(backend, std::span(copies).first(recording ? 2 : 1), x.value,
+                    tape.key(Purpose::rounding, tensor_id, in.cols()));
+
+  Shape out = in;
+  out.dims[std::size_t(out.rank - 1)] = weight[0];
+  Tensor y = backend.empty(out);
+  backend.gemm(as_matrix(y), operand(copies[0]), operand(w.copies.fprop, Trans::yes),
+               bias ? bias->value : Tensor{});
+  if (!recording) return {std::move(y)};
+
+  auto node = std::make_unique<LinearNode>();
+  node->x_slot = x.slot;
+  node->w_slot = w_slot;
+  node->bias_slot = bias_slot;
+  node->quant = quant;
+  node->tensor_id = tensor_id;
+  node->weight_version = w.version;
+  node->x_shape = in;
+  node->x = std::move(copies[1]);
+  node->dgrad_w = w.copies.dgrad;
+  return tape.record(std::move(y), {x.slot, w_slot, bias_slot}, std::move(node));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,62 @@
+#include "autograd/operands.h"
+
+#include <array>
+#include <utility>
+
+namespace mxtape {
+namespace {
+
+bool is_source(const QuantizedCopy& copy) { return copy.quantizer.is_identity() && copy.rotation.size == 0; }
+
+bool share(const QuantizedCopy& a, const QuantizedCopy& b) {
+  return a.quantizer == b.quantizer && a.rotation.size == 0 && b.rotation.size == 0 &&
+         (a.axis == b.axis || serves_both_axes(a.quantizer));
+}
+
+}  // namespace
+
+bool serves_both_axes(const Quantizer& q) {
+  // An offset, or flushing by the block's largest magnitude, ties elements together even without a scale.
+  const bool elementwise = q.scale == ScaleKind::none && !q.asymmetric && !q.flush_subnormals;
+  return elementwise || q.block.along == q.block.across;
+}
+
+bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted) {
+  if (!made.values || made.quantizer != wanted.quantizer || made.axis != wanted.axis ||
+      made.rotation != wanted.rotation)
+    return false;
+  const DrawKey &a = made.signs, &b = wanted.signs;
+  return made.rotation.size == 0 || (a.seed == b.seed && a.tensor_id == b.tensor_id && a.step == b.step);
+}
+
+void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const Tensor& x,
+                       const DrawKey& draws, const Tensor& column_sums, Write sums) {
+  require(copies.size() <= 2, "quantize_operands: {} copies, want at most 2", copies.size());
+  std::array<QuantizedCopy, 2> pending;
+  std::size_t pending_count = 0;
+  const bool one_for_both = copies.size() == 2 && share(copies[0], copies[1]);
+  for (QuantizedCopy& copy : copies) {
+    if (copy.values) continue;
+    if (is_source(copy)) {
+      copy.values = x;
+    } else if (!(one_for_both && (pending_count || copies[0].values || copies[1].values))) {
+      copy.values = backend.empty(x.shape(), copy.quantizer.operand_dtype());
+      if (copy.quantizer.has_multiplier()) copy.multiplier = backend.empty({1});
+      pending[pending_count++] = copy;
+    }
+  }
+  if (pending_count || column_sums)
+    backend.quantize(std::span(pending).first(pending_count), x, draws, column_sums, sums);
+  if (one_for_both) {
+    const QuantizedCopy& made = copies[0].values ? copies[0] : copies[1];
+    for (QuantizedCopy& copy : copies) copy.values = made.values, copy.multiplier = made.multiplier;
+  }
+}
+
+Operand operand(const QuantizedCopy& copy, Trans trans) {
+  return {as_matrix(copy.values), trans, copy.multiplier};
+}
+
+Tensor as_matrix(const Tensor& x) { return x.shape().rank == 2 ? x : x.reshaped({x.rows(), x.cols()}); }
+
+}  // namespace mxtape

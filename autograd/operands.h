@@ -1,0 +1,27 @@
+#pragma once
+#include <span>
+
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+/// True if the copies of a tensor for both axes hold the same values: every element is rounded on its own (a
+/// cast without scale), or the blocks are square tiles. The random draws of both are the same anyway.
+bool serves_both_axes(const Quantizer&);
+
+/// True if `made` can be used where `wanted` is asked for: same rounding, same rotation with the same signs.
+bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted);
+
+/// Fills the copies [at most two] of x that have no values yet, in at most one pass over x. An f32
+/// passthrough is x itself; a copy that serves both axes is made once and shared. `column_sums` [C], if
+/// given, gets the sums of x's columns from the same pass.
+void quantize_operands(Backend&, std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
+                       const Tensor& column_sums = {}, Write sums = Write::overwrite);
+
+/// A copy as one side of a GEMM, its leading axes folded into rows.
+Operand operand(const QuantizedCopy&, Trans = Trans::no);
+
+/// x with all axes but the last folded into one.
+Tensor as_matrix(const Tensor& x);
+
+}  // namespace mxtape

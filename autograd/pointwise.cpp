@@ -1,0 +1,91 @@
+#include <utility>
+
+#include "autograd/ops.h"
+
+namespace mxtape {
+namespace {
+
+struct GeluNode final : Node {
+  Slot x_slot;
+  Tensor x;
+  Gelu form;
+
+  const char* name() const override { return "gelu"; }
+  std::int64_t saved_bytes() const override { return x.bytes(); }
+
+  void backward(Tape& tape, Tensor dy) override {
+    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape());
+    tape.backend().gelu_backward(dx, dy, x, form);
+    dy = {};
+    tape.add(x_slot, std::move(dx));
+  }
+};
+
+struct AddNode final : Node {
+  Slot a_slot, b_slot;
+
+  const char* name() const override { return "add"; }
+  std::int64_t saved_bytes() const override { return 0; }
+
+  void backward(Tape& tape, Tensor dy) override {
+    tape.add(a_slot, dy);
+    tape.add(b_slot, std::move(dy));
+  }
+};
+
+struct DropoutNode final : Node {
+  Slot x_slot;
+  float p;
+  DrawKey key;
+
+  const char* name() const override { return "dropout"; }
+  std::int64_t saved_bytes() const override { return 0; }
+
+  void backward(Tape& tape, Tensor dy) override {
+    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape());
+    tape.backend().dropout(dx, dy, p, key);
+    dy = {};
+    tape.add(x_slot, std::move(dx));
+  }
+};
+
+}  // namespace
+
+Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
+  Tensor y = tape.backend().empty(x.value.shape());
+  tape.backend().gelu(y, x.value, form);
+  if (!tape.wants({x.slot})) return {std::move(y)};
+  auto node = std::make_unique<GeluNode>();
+  node->x_slot = x.slot;
+  node->x = x.value;
+  node->form = form;
+  return tape.record(std::move(y), {x.slot}, std::move(node));
+}
+
+Var ops::add(Tape& tape, const Var& a, const Var& b) {
+  require(a.value.shape() == b.value.shape(), "add: a is {} but b is {}; the shapes must agree",
+          a.value.shape().text(), b.value.shape().text());
+  Tensor y = tape.backend().empty(a.value.shape());
+  tape.backend().add(y, a.value, b.value);
+  if (!tape.wants({a.slot, b.slot})) return {std::move(y)};
+  auto node = std::make_unique<AddNode>();
+  node->a_slot = a.slot;
+  node->b_slot = b.slot;
+  return tape.record(std::move(y), {a.slot, b.slot}, std::move(node));
+}
+
+Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
+  require(p >= 0 && p < 1, "dropout: p is {}, want a number in [0, 1)", p);
+  if (!tape.training() || p == 0) return x;
+  const DrawKey key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
+  Tensor y = tape.backend().empty(x.value.shape());
+  tape.backend().dropout(y, x.value, p, key);
+  if (!tape.wants({x.slot})) return {std::move(y)};
+  auto node = std::make_unique<DropoutNode>();
+  node->x_slot = x.slot;
+  node->p = p;
+  node->key = key;
+  return tape.record(std::move(y), {x.slot}, std::move(node));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,118 @@
+#include <utility>
+
+#include "autograd/ops.h"
+
+namespace mxtape {
+namespace {
+
+struct LayerNormNode final : Node {
+  Slot x_slot, gain_slot, bias_slot;
+  Tensor x;     // [rows, C] shared with the residual stream
+  Tensor mean;  // [rows]
+  Tensor rstd;  // [rows] 1 / sqrt(var + eps)
+  Tensor gain;  // [C] shared with the parameter, costs nothing
+
+  const char* name() const override { return "layer_norm"; }
+  std::int64_t saved_bytes() const override { return x.bytes() + mean.bytes() + rstd.bytes(); }
+
+  void backward(Tape& tape, Tensor dy) override {
+    Backend& backend = tape.backend();
+    const Tape::Target dgain = tape.target(gain_slot);
+    const Tape::Target dbias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
+    Write write = dgain.write;
+    if (dbias.grad && dbias.write != dgain.write) {
+      // One of the two is shared with another op that came first: both add, the new one to zero.
+      backend.fill(dgain.write == Write::overwrite ? dgain.grad : dbias.grad, 0);
+      write = Write::accumulate;
+    }
+    Tensor dx = dy.unique() ? dy : backend.empty(dy.shape());
+    backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write);
+    dy = {};
+    tape.add(x_slot, std::move(dx));
+  }
+};
+
+struct SoftmaxNode final : Node {
+  Slot x_slot;
+  Tensor y;  // [rows, C]
+
+  const char* name() const override { return "softmax"; }
+  std::int64_t saved_bytes() const override { return y.bytes(); }
+
+  void backward(Tape& tape, Tensor dy) override {
+    Tensor dx = tape.backend().empty(dy.shape());
+    tape.backend().softmax_backward(dx, dy, y);
+    tape.add(x_slot, std::move(dx));
+  }
+};
+
+struct EmbeddingNode final : Node {
+  Slot table_slot, positions_slot;
+  Tensor tokens;  // i32 [B, T]
+
+  const char* name() const override { return "embedding"; }
+  std::int64_t saved_bytes() const override { return tokens.bytes(); }
+
+  void backward(Tape& tape, Tensor dy) override {
+    const Tape::Target table = tape.target(table_slot);
+    const Tape::Target positions = positions_slot == no_grad ? Tape::Target{} : tape.target(positions_slot);
+    tape.backend().embedding_backward(table.grad, positions.grad, dy, tokens, table.write, positions.write);
+  }
+};
+
+}  // namespace
+
+Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps) {
+  const Shape shape = x.value.shape(), per_column{shape.cols()};
+  require(gain.value.shape() == per_column, "layer_norm: x is {} but '{}' is {}, want {}", shape.text(),
+          gain.name, gain.value.shape().text(), per_column.text());
+  require(!bias || bias->value.shape() == per_column, "layer_norm: x is {} but '{}' is {}, want {}",
+          shape.text(), bias ? bias->name : "", bias ? bias->value.shape().text() : "", per_column.text());
+  Backend& backend = tape.backend();
+  Tensor y = backend.empty(shape), mean = backend.empty({shape.rows()}), rstd = backend.empty({shape.rows()});
+  backend.layer_norm(y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps);
+
+  const Slot gain_slot = tape.watch(gain), bias_slot = bias ? tape.watch(*bias) : no_grad;
+  if (!tape.wants({x.slot, gain_slot, bias_slot})) return {std::move(y)};
+  auto node = std::make_unique<LayerNormNode>();
+  node->x_slot = x.slot;
+  node->gain_slot = gain_slot;
+  node->bias_slot = bias_slot;
+  node->x = x.value;
+  node->mean = std::move(mean);
+  node->rstd = std::move(rstd);
+  node->gain = gain.value;
+  return tape.record(std::move(y), {x.slot, gain_slot, bias_slot}, std::move(node));
+}
+
+Var ops::softmax(Tape& tape, const Var& x) {
+  Tensor y = tape.backend().empty(x.value.shape());
+  tape.backend().softmax(y, x.value);
+  if (!tape.wants({x.slot})) return {std::move(y)};
+  auto node = std::make_unique<SoftmaxNode>();
+  node->x_slot = x.slot;
+  node->y = y;
+  return tape.record(std::move(y), {x.slot}, std::move(node));
+}
+
+Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions) {
+  const Shape t = tokens.shape(), v = table.value.shape();
+  require(t.rank == 2 && tokens.dtype() == DType::i32, "embedding: tokens are {} {}, want i32 [B, T]",
+          name_of(tokens.dtype()), t.text());
+  require(v.rank == 2, "embedding: '{}' is {}, want [V, C]", table.name, v.text());
+  const Shape p = positions ? positions->value.shape() : v;
+  require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
+          "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
+  Tensor y = tape.backend().empty({t[0], t[1], v[1]});
+  tape.backend().embedding(y, table.value, positions ? positions->value : Tensor{}, tokens);
+
+  const Slot table_slot = tape.watch(table), positions_slot = positions ? tape.watch(*positions) : no_grad;
+  if (!tape.wants({table_slot, positions_slot})) return {std::move(y)};
+  auto node = std::make_unique<EmbeddingNode>();
+  node->table_slot = table_slot;
+  node->positions_slot = positions_slot;
+  node->tokens = tokens;
+  return tape.record(std::move(y), {table_slot, positions_slot}, std::move(node));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,82 @@
+#include "nn/gpt.h"
+
+#include <optional>
+#include <utility>
+
+#include "nn/block.h"
+#include "nn/embedding.h"
+#include "nn/tensor_ids.h"
+
+namespace mxtape {
+
+struct Gpt::Layers {
+  GptConfig config;
+  Embedding embedding;
+  std::vector<Block> blocks;
+  LayerNorm norm;
+  std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
+  LinearQuant head_quant;
+
+  Layers(const Initialiser& make, const GptConfig& c)
+      : config(c), embedding(make, c), norm(make, "norm", c.width, c.bias, c.norm_eps) {
+    blocks.reserve(std::size_t(c.layers));
+    for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, i);
+    if (!c.tied_head) head = make.normal("head.weight", {c.vocabulary, c.width}, c.init_deviation, head_id());
+  }
+  std::uint32_t head_id() const { return first_id(config.layers + 1); }
+  Parameter& head_weight() { return head ? *head : embedding.table(); }
+};
+
+Gpt::Gpt(Backend& backend, const GptConfig& config, const PrecisionPlan& plan, std::uint64_t seed) {
+  validate(config);
+  layers_ = std::make_unique<Layers>(Initialiser{backend, seed}, config);
+  set_precision(plan);
+}
+Gpt::~Gpt() = default;
+Gpt::Gpt(Gpt&&) noexcept = default;
+
+Var Gpt::forward(Tape& tape, const Tensor& tokens) {
+  Layers& l = *layers_;
+  require(tokens.shape().rank == 2 && tokens.shape()[1] <= l.config.context, ExitCode::usage,
+          "model: tokens are {}, want [B, T] with T <= model.context = {}", tokens.shape().text(),
+          l.config.context);
+  Var x = l.embedding(tape, tokens);
+  for (Block& block : l.blocks) x = block(tape, x);
+  x = l.norm(tape, x);
+  return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
+}
+
+std::vector<Parameter*> Gpt::parameters() {
+  std::vector<Parameter*> all;
+  layers_->embedding.collect(all);
+  for (Block& block : layers_->blocks) block.collect(all);
+  layers_->norm.collect(all);
+  if (layers_->head) all.push_back(&*layers_->head);
+  return all;
+}
+
+const GptConfig& Gpt::config() const { return layers_->config; }
+
+void Gpt::set_precision(const PrecisionPlan& plan) {
+  const auto quant_of = [](const auto& by_name, const std::string& layer) {
+    const auto found = by_name.find(layer);
+    require(found != by_name.end(), "precision plan: no entry for layer '{}'", layer);
+    return found->second;
+  };
+  Layers& l = *layers_;
+  const std::size_t linear_count = linear_layer_names(l.config).size();
+  require(plan.linear.size() == linear_count && plan.attention.size() == l.blocks.size(),
+          "precision plan: {} linear and {} attention layers, the model has {} and {}", plan.linear.size(),
+          plan.attention.size(), linear_count, l.blocks.size());
+  for (Block& block : l.blocks) {
+    std::vector<Linear*> linears;
+    block.attention.collect(linears);
+    block.mlp.collect(linears);
+    for (Linear* linear : linears) linear->set_precision(quant_of(plan.linear, linear->name()));
+    block.attention.set_precision(quant_of(plan.attention, block.attention.name()));
+  }
+  l.head_quant = quant_of(plan.linear, "head");
+  l.head_weight().copies = {};
+}
+
+}  // namespace mxtape

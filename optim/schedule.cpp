@@ -1,0 +1,34 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace mxtape {
+
+float learning_rate_factor(const ScheduleConfig& c, std::int64_t step, std::int64_t total_steps) {
+  require(step >= 0 && total_steps > 0, "schedule: step {} of {}, want 0 <= step and at least one step", step,
+          total_steps);
+  if (step < c.warmup_steps) return float(double(step + 1) / double(c.warmup_steps + 1));
+  const double floor = c.final_fraction;
+  const double last = double(total_steps);
+  const auto share = [&](double from) {  // 0 at `from`, 1 at total_steps
+    return last > from ? std::clamp((double(step) - from) / (last - from), 0.0, 1.0) : 1.0;
+  };
+  switch (c.kind) {
+    case ScheduleKind::constant:
+      return 1;
+    case ScheduleKind::linear:
+      return float(1 - (1 - floor) * share(double(c.warmup_steps)));
+    case ScheduleKind::cosine:
+      return float(floor +
+                   (1 - floor) * 0.5 * (1 + std::cos(std::numbers::pi * share(double(c.warmup_steps)))));
+    case ScheduleKind::wsd:
+      return float(1 - (1 - floor) * share(std::max(double(c.warmup_steps), last * (1 - c.decay_fraction))));
+  }
+  fail(ExitCode::internal, "schedule: kind {} has no formula", int(c.kind));
+}
+
+}  // namespace mxtape
