@@ -1,6 +1,8 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,12 +15,12 @@ namespace mxtape {
 /// Whether a content hash follows the image: data/seal.h.
 enum class Seal : bool { no, yes };
 
-/// HDF5 files as mxtape uses them: plain contiguous datasets and text/number attributes, object times off, so
-/// that equal content gives equal bytes. The only file that includes hdf5.h is hdf5.cpp.
+/// HDF5 files as mxtape uses them: plain contiguous datasets, text and number attributes, object times off,
+/// so that equal content gives equal bytes. The only file that includes hdf5.h is hdf5.cpp. libhdf5 has
+/// global state: use these classes from one thread at a time.
 ///
-/// Writing builds the whole image in memory, appends nothing to disk until commit(), then: write
-/// `<path>.tmp.<pid>`, fsync, rename, fsync the folder. A crash or a full disk leaves the old file, or the
-/// new one, whole. Throws Error(resource) with path, needed and free bytes.
+/// The file is built in memory and written by write_atomically (core/atomic_file.h). HDF5 itself never writes
+/// to the disk: it reports a full one only when it closes, and may crash at exit after that.
 class Hdf5Writer {
  public:
   explicit Hdf5Writer(std::filesystem::path path);
@@ -31,20 +33,27 @@ class Hdf5Writer {
   void dataset(const std::string& name, const Shape& shape, DType dtype, const void* data);
   void dataset_u16(const std::string& name, std::span<const std::uint16_t> data);
   void dataset_u32(const std::string& name, std::span<const std::uint32_t> data);
+  /// A text of any length, as one fixed-length UTF-8 string. (An attribute holds at most 64 KiB.)
+  void text(const std::string& name, const std::string& text);
   /// Attributes of a dataset or group; "" or "/" is the file.
   void attribute(const std::string& object, const std::string& name, const std::string& text);
   void attribute(const std::string& object, const std::string& name, std::int64_t value);
   void attribute(const std::string& object, const std::string& name, double value);
-  /// Seal::yes appends the content hash of data/seal.h, which h5dump and h5py do not see.
-  void commit(Seal = Seal::no);
+
+  /// The bytes of the finished file. Nothing can be added afterwards.
+  std::vector<std::byte> image(Seal);
+  /// Writes image(seal). Throws Error(resource) with path, needed and free bytes. Seal::yes appends the
+  /// content hash of data/seal.h, which h5dump and h5py do not see.
+  void commit(Seal seal = Seal::no);
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
-/// Reads a file that Hdf5Writer or anybody else made. Missing things throw Error(data) with path, name and
-/// what is there.
+/// Reads a file that Hdf5Writer or anybody else made. Missing things, wrong types and broken files throw
+/// Error(data) with path, name and what is there. Call verify_seal (data/seal.h) first where the file is
+/// ours.
 class Hdf5Reader {
  public:
   explicit Hdf5Reader(std::filesystem::path path);
@@ -55,26 +64,31 @@ class Hdf5Reader {
   struct Info {
     std::string name;
     std::vector<std::int64_t> dims;
-    std::string type;  ///< "f32", "f64", "f16", "u8", "u16", "u32", "i32", "i64"
+    std::string type;  ///< f16 f32 f64 bf16, i8 i16 i32 i64, u8 u16 u32 u64, text, or "other"
+    std::int64_t count() const;
   };
   std::vector<Info> datasets() const;  ///< all, sorted by name
   Info info(const std::string& dataset) const;
   bool has(const std::string& object) const;
-  /// Any float or integer dataset, converted by HDF5.
+  /// Any float or integer dataset, rounded to f32.
   std::vector<float> read_f32(const std::string& dataset) const;
+  /// Exact: other types throw.
   std::vector<std::uint8_t> read_u8(const std::string& dataset) const;
+  std::vector<std::uint16_t> read_u16(const std::string& dataset) const;
+  std::vector<std::uint32_t> read_u32(const std::string& dataset) const;
+  /// i8, i16, i32, u8 and u16 datasets; what does not fit for certain throws.
   std::vector<std::int32_t> read_i32(const std::string& dataset) const;
-  /// Elements [first, first + out.size()) of a one-dimensional dataset.
-  void read_range(const std::string& dataset, std::int64_t first, std::span<std::int32_t> out) const;
+  std::string read_text(const std::string& dataset) const;
   std::string text_attribute(const std::string& object, const std::string& name) const;
   std::int64_t int_attribute(const std::string& object, const std::string& name) const;
   double real_attribute(const std::string& object, const std::string& name) const;
   std::optional<std::string> find_text_attribute(const std::string& object, const std::string& name) const;
+  bool has_attribute(const std::string& object, const std::string& name) const;
   const std::filesystem::path& path() const;
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace mxtape
