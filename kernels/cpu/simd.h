@@ -1,70 +1,230 @@
 #pragma once
-// For *_loops.cpp only: sixteen lanes on every tier (one AVX-512 register, two AVX2, four SSE2), so that sums
-// have the same order of additions everywhere. Everything is static and always inlined: a tier never sees
-// another tier's code.
+// For *_loops.cpp only: sixteen lanes on every tier (one AVX-512 register, two of AVX2, four of SSE2), so
+// that sums have the same order of additions everywhere. Wider values than the machine's registers are pairs
+// of halves: g++ 12 would take a comparison of a too wide vector_size apart into single elements. Everything
+// is static, always inlined and in the tier's namespace: a tier never sees another tier's code.
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-namespace mxtape::cpu {
-
-inline constexpr int lanes = 16;
-typedef float f32x16 __attribute__((vector_size(64)));
-typedef std::int32_t i32x16 __attribute__((vector_size(64)));
-typedef std::uint32_t u32x16 __attribute__((vector_size(64)));
-typedef std::uint16_t u16x16 __attribute__((vector_size(32)));
-
+#ifndef MXT_TIER
+#error "simd.h is for files compiled once per tier (cmake/tiers.cmake)"
+#endif
 #define MXT_LANES [[gnu::always_inline]] static inline
 
-MXT_LANES f32x16 all(float v) { return f32x16{} + v; }
-MXT_LANES f32x16 load(const float* p) {
-  f32x16 v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
+namespace mxtape::cpu::MXT_TIER {
+
+inline constexpr int lanes = 16;
+
+#if defined(__AVX512F__)
+#define MXT_REGISTER 64
+#elif defined(__AVX__)
+#define MXT_REGISTER 32
+#else
+#define MXT_REGISTER 16
+#endif
+namespace native {
+typedef float f32 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::int32_t i32 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::uint32_t u32 __attribute__((vector_size(MXT_REGISTER)));
+typedef double f64 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::uint16_t u16 __attribute__((vector_size(MXT_REGISTER / 2)));  // as many lanes as an f32
+typedef float half_f32 __attribute__((vector_size(MXT_REGISTER / 2)));     // as many lanes as an f64
+}  // namespace native
+#undef MXT_REGISTER
+
+template <class V>
+struct Pair {
+  V lo, hi;
+};
+/// V, doubled until it fills `bytes`.
+template <class V, int bytes, bool enough = sizeof(V) == bytes>
+struct Doubled {
+  using Type = typename Doubled<Pair<V>, bytes>::Type;
+};
+template <class V, int bytes>
+struct Doubled<V, bytes, true> {
+  using Type = V;
+};
+using f32x16 = Doubled<native::f32, 64>::Type;
+using i32x16 = Doubled<native::i32, 64>::Type;
+using u32x16 = Doubled<native::u32, 64>::Type;
+using f64x16 = Doubled<native::f64, 128>::Type;
+
+/// What one lane holds.
+template <class V>
+struct LaneOf {
+  using Type = std::remove_cvref_t<decltype(V{}[0])>;
+};
+template <class V>
+struct LaneOf<Pair<V>> : LaneOf<V> {};
+
+// Lane by lane, also with one number for all lanes. Comparisons give i32x16: -1 where true, 0 where false.
+#define MXT_BINARY(op)                                                       \
+  template <class V>                                                         \
+  MXT_LANES auto operator op(const Pair<V>& a, const Pair<V>& b) {           \
+    return Pair<decltype(a.lo op b.lo)>{a.lo op b.lo, a.hi op b.hi};         \
+  }                                                                          \
+  template <class V>                                                         \
+  MXT_LANES auto operator op(const Pair<V>& a, typename LaneOf<V>::Type b) { \
+    return Pair<decltype(a.lo op b)>{a.lo op b, a.hi op b};                  \
+  }                                                                          \
+  template <class V>                                                         \
+  MXT_LANES auto operator op(typename LaneOf<V>::Type a, const Pair<V>& b) { \
+    return Pair<decltype(a op b.lo)>{a op b.lo, a op b.hi};                  \
+  }
+MXT_BINARY(+)
+MXT_BINARY(-)
+MXT_BINARY(*)
+MXT_BINARY(/)
+MXT_BINARY(&)
+MXT_BINARY(|)
+MXT_BINARY(^)
+MXT_BINARY(<<)
+MXT_BINARY(>>)
+MXT_BINARY(<)
+MXT_BINARY(>)
+MXT_BINARY(<=)
+MXT_BINARY(>=)
+MXT_BINARY(==)
+MXT_BINARY(!=)
+#undef MXT_BINARY
+template <class V>
+MXT_LANES Pair<V> operator-(const Pair<V>& a) {
+  return {-a.lo, -a.hi};
 }
-MXT_LANES void store(float* p, f32x16 v) { std::memcpy(p, &v, sizeof v); }
+template <class V>
+MXT_LANES Pair<V> operator~(const Pair<V>& a) {
+  return {~a.lo, ~a.hi};
+}
+template <class V, class B>
+MXT_LANES Pair<V>& operator+=(Pair<V>& a, const B& b) {
+  return a = a + b;
+}
+template <class V, class B>
+MXT_LANES Pair<V>& operator*=(Pair<V>& a, const B& b) {
+  return a = a * b;
+}
+
+// A function of one register, and the same on pairs of them.
+#define MXT_UNARY(name, From, To, value)                       \
+  MXT_LANES To name(const From& v) { return value; }           \
+  template <class V>                                           \
+  MXT_LANES auto name(const Pair<V>& v) {                      \
+    return Pair<decltype(name(v.lo))>{name(v.lo), name(v.hi)}; \
+  }
+MXT_UNARY(bits, native::f32, native::u32, (native::u32)v)
+MXT_UNARY(floats, native::u32, native::f32, (native::f32)v)
+MXT_UNARY(as_unsigned, native::i32, native::u32, (native::u32)v)
+MXT_UNARY(as_signed, native::u32, native::i32, (native::i32)v)
+MXT_UNARY(to_floats, native::i32, native::f32, __builtin_convertvector(v, native::f32))
+MXT_UNARY(to_ints, native::f32, native::i32, __builtin_convertvector(v, native::i32))
+#undef MXT_UNARY
+
+MXT_LANES native::f32 select(native::i32 mask, native::f32 yes, native::f32 no) { return mask ? yes : no; }
+MXT_LANES native::u32 select(native::i32 mask, native::u32 yes, native::u32 no) { return mask ? yes : no; }
+template <class M, class V>
+MXT_LANES Pair<V> select(const Pair<M>& mask, const Pair<V>& yes, const Pair<V>& no) {
+  return {select(mask.lo, yes.lo, no.lo), select(mask.hi, yes.hi, no.hi)};
+}
+
+template <class V>
+struct IsPair {
+  static constexpr bool value = false;
+};
+template <class V>
+struct IsPair<Pair<V>> {
+  static constexpr bool value = true;
+};
+template <class V>
+MXT_LANES V load_as(const void* p) {
+  if constexpr (IsPair<V>::value) {
+    using Half = decltype(V::lo);
+    return {load_as<Half>(p), load_as<Half>(static_cast<const char*>(p) + sizeof(Half))};
+  } else {
+    V v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+}
+template <class V>
+MXT_LANES void store_as(void* p, const V& v) {
+  if constexpr (IsPair<V>::value) {
+    store_as(p, v.lo);
+    store_as(static_cast<char*>(p) + sizeof v.lo, v.hi);
+  } else {
+    std::memcpy(p, &v, sizeof v);
+  }
+}
+
+MXT_LANES f32x16 all(float v) { return f32x16{} + v; }
+MXT_LANES f32x16 load(const float* p) { return load_as<f32x16>(p); }
+MXT_LANES void store(float* p, const f32x16& v) { store_as(p, v); }
 /// The first n lanes from memory, the rest 0; n < 16.
 MXT_LANES f32x16 load_first(const float* p, std::int64_t n) {
-  f32x16 v{};
-  std::memcpy(&v, p, std::size_t(n) * sizeof(float));
-  return v;
+  float s[lanes] = {};
+  std::memcpy(s, p, std::size_t(n) * sizeof(float));
+  return load(s);
 }
-MXT_LANES void store_first(float* p, f32x16 v, std::int64_t n) {
-  std::memcpy(p, &v, std::size_t(n) * sizeof(float));
-}
-
-MXT_LANES u32x16 bits(f32x16 v) {
-  u32x16 u;
-  std::memcpy(&u, &v, sizeof u);
-  return u;
-}
-MXT_LANES f32x16 floats(u32x16 u) {
-  f32x16 v;
-  std::memcpy(&v, &u, sizeof v);
-  return v;
-}
-MXT_LANES f32x16 to_floats(i32x16 v) { return __builtin_convertvector(v, f32x16); }
-MXT_LANES i32x16 to_ints(f32x16 v) { return __builtin_convertvector(v, i32x16); }
-MXT_LANES f32x16 select(i32x16 mask, f32x16 yes, f32x16 no) {
-  const u32x16 m = (u32x16)mask;
-  return floats((bits(yes) & m) | (bits(no) & ~m));
-}
-MXT_LANES f32x16 max(f32x16 a, f32x16 b) { return select(a > b, a, b); }
-MXT_LANES f32x16 magnitude(f32x16 v) { return floats(bits(v) & 0x7fffffffu); }
-
-/// 16 -> 8 -> 4 -> 2 -> 1: lane i with lane i + 8, and so on. The same on every tier.
-MXT_LANES float sum(f32x16 v) {
+MXT_LANES void store_first(float* p, const f32x16& v, std::int64_t n) {
   float s[lanes];
-  std::memcpy(s, &v, sizeof v);
-  for (int half = lanes / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) s[i] += s[i + half];
-  return s[0];
-}
-MXT_LANES float largest(f32x16 v) {
-  float s[lanes];
-  std::memcpy(s, &v, sizeof v);
-  for (int half = lanes / 2; half; half /= 2)
-    for (int i = 0; i < half; ++i) s[i] = s[i + half] > s[i] ? s[i + half] : s[i];
-  return s[0];
+  store(s, v);
+  std::memcpy(p, s, std::size_t(n) * sizeof(float));
 }
 
-}  // namespace mxtape::cpu
+MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
+MXT_LANES f32x16 magnitude(const f32x16& v) { return floats(bits(v) & 0x7fffffffu); }
+
+MXT_LANES native::f32 sqrt(const native::f32& v) {
+  native::f32 root;
+  for (unsigned i = 0; i < sizeof v / sizeof(float); ++i) root[i] = __builtin_sqrtf(v[i]);
+  return root;
+}
+template <class V>
+MXT_LANES Pair<V> sqrt(const Pair<V>& v) {
+  return {sqrt(v.lo), sqrt(v.hi)};
+}
+
+/// 16 numbers from memory, in double.
+template <class V = f64x16>
+MXT_LANES V load_double(const float* p) {
+  if constexpr (IsPair<V>::value) {
+    using Half = decltype(V::lo);
+    return {load_double<Half>(p), load_double<Half>(p + sizeof(Half) / sizeof(double))};
+  } else {
+    return __builtin_convertvector(load_as<native::half_f32>(p), native::f64);
+  }
+}
+
+/// The upper halves of 16 words to memory: f32 that are exact in bf16 become bf16.
+template <class V>
+MXT_LANES void store_upper(std::uint16_t* p, const V& v) {
+  if constexpr (IsPair<V>::value) {
+    store_upper(p, v.lo);
+    store_upper(p + sizeof v.lo / sizeof(std::uint32_t), v.hi);
+  } else {
+    store_as(p, __builtin_convertvector(v >> 16, native::u16));
+  }
+}
+
+/// Lane i with lane i + 8, then 4, 2, 1. The same on every tier.
+template <class T, class V, class Join>
+MXT_LANES T fold(const V& v, const Join& join) {
+  T s[lanes];
+  store_as(s, v);
+  for (int i = 0; i < 8; ++i) s[i] = join(s[i], s[i + 8]);
+  for (int i = 0; i < 4; ++i) s[i] = join(s[i], s[i + 4]);
+  for (int i = 0; i < 2; ++i) s[i] = join(s[i], s[i + 2]);
+  return join(s[0], s[1]);
+}
+MXT_LANES float sum(const f32x16& v) {
+  return fold<float>(v, [](float a, float b) { return a + b; });
+}
+MXT_LANES double sum_double(const f64x16& v) {
+  return fold<double>(v, [](double a, double b) { return a + b; });
+}
+MXT_LANES float largest(const f32x16& v) {
+  return fold<float>(v, [](float a, float b) { return b > a ? b : a; });
+}
+
+}  // namespace mxtape::cpu::MXT_TIER
