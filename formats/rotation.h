@@ -1,4 +1,7 @@
 #pragma once
+#include <string>
+#include <string_view>
+
 #include "core/random.h"
 
 namespace mxtape {
@@ -19,5 +22,12 @@ struct Rotation {
   SignsPer signs = SignsPer::run;
   constexpr bool operator==(const Rotation&) const = default;
 };
+
+/// "hadamard=16 signs=step"; "hadamard=0" is none; signs=run if not said. Throws Error(usage) with the word,
+/// what is wanted and the nearest name.
+Rotation parse_rotation(std::string_view text);
+std::string to_text(const Rotation&);
+/// True if `text` means a rotation, well written or not, rather than a number format.
+constexpr bool is_rotation_text(std::string_view text) { return text.starts_with("hadamard"); }
 
 }  // namespace mxtape

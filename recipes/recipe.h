@@ -1,5 +1,6 @@
 #pragma once
-#include <filesystem>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,7 @@
 namespace mxtape {
 
 struct DataConfig {
-  std::string
-      file;  ///< token file made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
+  std::string file;  ///< made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
 };
 
 struct TrainConfig {
@@ -31,17 +31,19 @@ struct ComputeConfig {
   std::int64_t threads = 0;  ///< 0: all
 };
 
-/// Precision in the order that rules apply: the five broad keys, then rules in order; later wins.
+/// One line of precision: which slots of which layers round how.
 struct PrecisionRule {
   std::string layers = "*";        ///< glob over layer names: "blocks.*.mlp.*", "head"; several with '|'
   std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
-  std::string format;              ///< text of a Quantizer (or "hadamard=16 signs=step" for *.hadamard slots)
+  std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
   std::string where;               ///< file:line, for messages
 };
 struct PrecisionPhase {
-  std::int64_t start = 0;  ///< optimizer step at which `rules` are added
+  std::int64_t start = 0;  ///< optimizer step from which `rules` hold, after all rules of earlier phases
   std::vector<PrecisionRule> rules;
 };
+/// The order in which precision is decided, later wins: the five broad keys, the rules, the phases that have
+/// started.
 struct PrecisionConfig {
   std::string weights = "f32";      ///< fprop.w dgrad.w of all linear layers in blocks
   std::string activations = "f32";  ///< fprop.x wgrad.x
@@ -52,7 +54,7 @@ struct PrecisionConfig {
   std::vector<PrecisionPhase> phases;
 };
 
-/// What a run is. Defaults < recipe file (and what it extends) < --section.key=value.
+/// What a run is. Defaults < recipe file (after what it extends) < --section.key=value.
 struct Recipe {
   std::string name;
   std::string description;
@@ -64,15 +66,30 @@ struct Recipe {
   ScheduleConfig schedule;
   PrecisionConfig precision;
   ComputeConfig compute;
+  /// Who set a key: "file:line" or "command line", by the key's full name. Keys with their default are
+  /// absent.
+  std::map<std::string, std::string> origins;
 };
 
-/// Reads a recipe file or the name of a shipped one, applies overrides ("optim.beta2=0.95"). Throws
-/// Error(usage) with file:line, the key, what was found, what is wanted, and the nearest known name.
-Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides);
+/// Reads a recipe file or the name of a shipped one, applies overrides ("optim.beta2=0.95") and validates the
+/// result. Rules and phases of a file are added after those of the recipe it extends. Throws Error(usage)
+/// with file:line:column, the key, what was found, what is wanted, and the nearest known name.
+Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides = {});
+/// Command-line words "--optim.beta2=0.95" or "--optim.beta2" "0.95" as overrides for read_recipe. Throws
+/// Error(usage) for anything else.
+std::vector<std::string> overrides_from_arguments(std::span<const std::string> arguments);
+
 /// The resolved recipe as TOML, every key with its value and a comment with its origin; reads back to the
 /// same recipe.
 std::string to_toml(const Recipe&);
+/// Reads what to_toml wrote; `where` is its name in messages.
 Recipe recipe_from_toml(const std::string& text, const std::string& where);
+/// Keys whose values differ, as "optim.beta2: 0.99 -> 0.95"; empty for equal recipes. Origins do not count.
+std::vector<std::string> differences(const Recipe& before, const Recipe& after);
+
+/// Throws Error(usage) if keys that are fine one by one do not fit together: a warm-up longer than the run,
+/// a width that the heads do not divide, a precision pattern that matches nothing.
+void validate(const Recipe&);
 
 /// The plan that holds at optimizer step `step`. Throws Error(usage) if a pattern matches nothing.
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);

@@ -1,0 +1,216 @@
+#include "recipes/knobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "formats/quantizer.h"
+#include "formats/rotation.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
+constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
+
+constexpr Interval at_least(double low) { return {.low = low}; }
+constexpr Interval between(double low, double high) { return {.low = low, .high = high}; }
+constexpr Interval above(double low) { return {.low = low, .low_is_out = true}; }
+/// [0, 1): moments' decays, dropout.
+constexpr Interval fraction_below_one{.low = 0, .high = 1, .high_is_out = true};
+
+void check_name(const std::string& text) {
+  const bool fits = !text.empty() && text[0] != '.' && text.find_first_of("/\\\n\r\t") == std::string::npos;
+  require(fits, ExitCode::usage, "the name becomes a folder's name: no '/', no line breaks, no '.' in front");
+}
+void check_not_empty(const std::string& text) {
+  require(!text.empty(), ExitCode::usage, "the text is empty");
+}
+void check_quantizer(const std::string& text) { (void)parse_quantizer(text); }
+void check_rule_format(const std::string& text) {
+  if (is_rotation_text(text))
+    (void)parse_rotation(text);
+  else
+    (void)parse_quantizer(text);
+}
+constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them", check_quantizer};
+constexpr TextCheck rule_format{"a number format, or 'hadamard=<size> signs=none|run|step|call'",
+                                check_rule_format};
+
+template <class Enum>
+Choice choice(Enum& field, std::span<const std::string_view> names) {
+  static_assert(sizeof(Enum) == 1);
+  return {reinterpret_cast<std::uint8_t*>(&field), names};
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out.append(1, '\\').append(1, c);
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04X}", int(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+/// The parser reads decimals as f64 and narrows them, so this tries the same way back.
+std::string shortest(float x) {
+  for (int digits = 1;; ++digits) {
+    const std::string text = fmt::format("{:.{}g}", double(x), digits);
+    if (float(std::strtod(text.c_str(), nullptr)) == x)
+      return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  }
+}
+
+std::string interval_text(const Interval& i) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (i.low == -infinity && i.high == infinity) return "";
+  if (i.high == infinity) return fmt::format(" {} {}", i.low_is_out ? ">" : ">=", i.low);
+  return fmt::format(" in {}{}, {}{}", i.low_is_out ? '(' : '[', i.low, i.high, i.high_is_out ? ')' : ']');
+}
+
+}  // namespace
+
+std::string_view Knob::section() const {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : name.substr(0, dot);
+}
+std::string_view Knob::key() const {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+std::vector<Knob> knobs(Recipe& r) {
+  return {
+      {"name", &r.name, "the run's folder is <train.out>/<name>; the recipe file's name if not given",
+       TextCheck{"a name for a folder", check_name}},
+      {"description", &r.description, "one line for `mxtape recipes`"},
+      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
+
+      {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
+       at_least(0)},
+      {"model.layers", &r.model.layers, "blocks of attention and MLP", between(1, 1000)},
+      {"model.heads", &r.model.heads, "attention heads; must divide model.width", at_least(1)},
+      {"model.width", &r.model.width, "channels", between(1, 1 << 20)},
+      {"model.context", &r.model.context, "tokens of a sequence", between(1, 1 << 24)},
+      {"model.mlp_width", &r.model.mlp_width, "hidden channels of the MLP; 0: 4 x width",
+       between(0, 1 << 24)},
+      {"model.bias", &r.model.bias, "biases in linear layers and norms"},
+      {"model.tied_head", &r.model.tied_head, "the head's weight is the token embedding"},
+      {"model.gelu", choice(r.model.gelu, gelu_names), "tanh: GPT-2's approximation; erf: exact"},
+      {"model.dropout", &r.model.dropout, "probability, after the embedding, attention and MLP",
+       fraction_below_one},
+      {"model.norm_eps", &r.model.norm_eps, "added to the variance in norms", above(0)},
+      {"model.init_deviation", &r.model.init_deviation,
+       "standard deviation of the initial weights; residual projections get it / sqrt(2 x layers)", above(0)},
+
+      {"data.file", &r.data.file,
+       "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"},
+
+      {"train.steps", &r.train.steps, "optimizer steps", between(1, 0x1p31)},
+      {"train.batch_size", &r.train.batch_size, "sequences of a micro-batch", between(1, 1 << 20)},
+      {"train.accumulation", &r.train.accumulation, "micro-batches of an optimizer step",
+       between(1, 1 << 20)},
+      {"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
+      {"train.eval_windows", &r.train.eval_windows,
+       "sequences of a validation, from the start of the split; 0: all of it", at_least(0)},
+      {"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end", at_least(0)},
+      {"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)},
+      {"train.out", &r.train.out, "folder that holds the runs' folders",
+       TextCheck{"a folder", check_not_empty}},
+      {"train.sample_tokens", &r.train.sample_tokens, "length of the text printed at the end; 0: none",
+       between(0, 1 << 20)},
+
+      {"optim.learning_rate", &r.optim.learning_rate, "peak, before the schedule", above(0)},
+      {"optim.beta1", &r.optim.beta1, "decay of the gradient mean", fraction_below_one},
+      {"optim.beta2", &r.optim.beta2, "decay of the squared-gradient mean", fraction_below_one},
+      {"optim.eps", &r.optim.eps, "added to the square root of the second moment", above(0)},
+      {"optim.weight_decay", &r.optim.weight_decay, "decoupled, on matrices only", at_least(0)},
+      {"optim.clip_norm", &r.optim.clip_norm, "largest norm of the whole gradient; 0: no clipping",
+       at_least(0)},
+
+      {"schedule.kind", choice(r.schedule.kind, schedule_names),
+       "course of the learning rate after the warm-up; wsd: stay, then straight down"},
+      {"schedule.warmup_steps", &r.schedule.warmup_steps, "steps from 0 to the peak", at_least(0)},
+      {"schedule.final_fraction", &r.schedule.final_fraction,
+       "learning rate of the end, as a share of the peak", between(0, 1)},
+      {"schedule.decay_fraction", &r.schedule.decay_fraction, "wsd: share of the steps that go down",
+       between(0, 1)},
+
+      {"precision.weights", &r.precision.weights, "slots fprop.w dgrad.w of the linear layers in blocks",
+       number_format},
+      {"precision.activations", &r.precision.activations,
+       "slots fprop.x wgrad.x of the linear layers in blocks", number_format},
+      {"precision.gradients", &r.precision.gradients,
+       "slots dgrad.dy wgrad.dy of the linear layers in blocks", number_format},
+      {"precision.attention", &r.precision.attention, "all slots of attention", number_format},
+      {"precision.head", &r.precision.head, "all slots of the head", number_format},
+
+      {"compute.device", &r.compute.device, "cpu", TextCheck{"a device", check_not_empty}},
+      {"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
+       between(0, 4096)},
+  };
+}
+
+std::vector<Knob> knobs(PrecisionRule& rule) {
+  return {
+      {"precision.rules.layers", &rule.layers,
+       "glob over layer names, several with '|': \"blocks.*.mlp.*\", \"blocks.0.*|blocks.-1.*\" (first and "
+       "last), "
+       "\"head\"",
+       TextCheck{"a pattern of layer names", check_not_empty}},
+      {"precision.rules.slots", &rule.slots,
+       "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots"},
+      {"precision.rules.format", &rule.format, "how these slots round; required", rule_format},
+  };
+}
+
+std::vector<Knob> knobs(PrecisionPhase& phase) {
+  return {{"precision.phases.start", &phase.start,
+           "optimizer step from which the phase's rules hold; required", between(1, 0x1p31)}};
+}
+
+std::string wanted_text(const Knob& knob) {
+  const auto* interval = std::get_if<Interval>(&knob.accepts);
+  const auto* text = std::get_if<TextCheck>(&knob.accepts);
+  switch (knob.field.index()) {
+    case 0:
+    case 1:
+      return "an integer" + interval_text(*interval);
+    case 2:
+      return "a number" + interval_text(*interval);
+    case 3:
+      return "true or false";
+    case 4:
+      return std::string(text->wanted);
+    case 5:
+      return fmt::format("one of: {}", fmt::join(std::get<Choice>(knob.field).names, " "));
+    default:
+      return "a list of texts";
+  }
+}
+
+std::string value_text(const Knob& knob) {
+  struct Writer {
+    std::string operator()(const std::int64_t* x) const { return fmt::format("{}", *x); }
+    std::string operator()(const std::uint64_t* x) const { return fmt::format("{}", *x); }
+    std::string operator()(const float* x) const { return shortest(*x); }
+    std::string operator()(const bool* x) const { return *x ? "true" : "false"; }
+    std::string operator()(const std::string* x) const { return quoted(*x); }
+    std::string operator()(const Choice& x) const { return quoted(x.names[*x.value]); }
+    std::string operator()(const std::vector<std::string>* x) const {
+      std::vector<std::string> items;
+      for (const auto& item : *x) items.push_back(quoted(item));
+      return fmt::format("[{}]", fmt::join(items, ", "));
+    }
+  };
+  return std::visit(Writer{}, knob.field);
+}
+
+}  // namespace mxtape

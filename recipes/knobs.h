@@ -1,0 +1,60 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// An enum field and the names of its values, in order.
+struct Choice {
+  std::uint8_t* value;
+  std::span<const std::string_view> names;
+};
+
+/// The numbers a knob accepts.
+struct Interval {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_is_out = false, high_is_out = false;
+  bool holds(double x) const {
+    return (low_is_out ? x > low : x >= low) && (high_is_out ? x < high : x <= high);
+  }
+};
+
+/// Words for a knob that holds text, and the check that throws Error(usage) if the text is none of these.
+struct TextCheck {
+  std::string_view wanted = "text";
+  void (*check)(const std::string&) = nullptr;
+};
+
+/// One key of a recipe. Parser, defaults, --help, docs/recipes.md and the resolved copy read this and nothing
+/// else, so adding a knob is adding a field and its line in knobs.cpp.
+struct Knob {
+  std::string_view name;  ///< "optim.beta2"
+  std::variant<std::int64_t*, std::uint64_t*, float*, bool*, std::string*, Choice, std::vector<std::string>*>
+      field;
+  std::string_view help;
+  std::variant<Interval, TextCheck> accepts = TextCheck{};
+
+  std::string_view section() const;  ///< "optim"; empty for the keys before the first section
+  std::string_view key() const;      ///< "beta2"
+};
+
+/// The knobs of a recipe, in the order in which files are written.
+std::vector<Knob> knobs(Recipe&);
+/// The keys of one [[precision.rules]] and one [[precision.phases]].
+std::vector<Knob> knobs(PrecisionRule&);
+std::vector<Knob> knobs(PrecisionPhase&);
+
+/// What a knob accepts, for messages and docs: "an integer >= 1", "a number in [0, 1)", "one of: tanh erf".
+std::string wanted_text(const Knob&);
+/// The present value as TOML. Numbers are written with the fewest digits that read back to the same value.
+std::string value_text(const Knob&);
+
+}  // namespace mxtape

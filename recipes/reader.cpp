@@ -1,0 +1,342 @@
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/nearest_name.h"
+#include "recipes/knobs.h"
+#include "recipes/shipped.h"
+
+// The only file that sees toml++.
+
+namespace mxtape {
+namespace {
+
+constexpr std::string_view rules_key = "precision.rules", phases_key = "precision.phases";
+
+/// Where a table was written: a file's name, or "command line".
+struct Source {
+  std::string label;
+  bool has_lines = true;
+  std::string place(const toml::source_region& region) const {
+    return has_lines ? fmt::format("{}:{}:{}", label, region.begin.line, region.begin.column) : label;
+  }
+  std::string line(const toml::source_region& region) const {
+    return has_lines ? fmt::format("{}:{}", label, region.begin.line) : label;
+  }
+};
+
+toml::table parse(const std::string& text, const Source& source) {
+  try {
+    return toml::parse(text, source.label);
+  } catch (const toml::parse_error& e) {
+    fail(ExitCode::usage, "{}: {}", source.place(e.source()), e.description());
+  }
+}
+
+std::string found_text(const toml::node& node) {
+  if (node.is_table()) return "a table";
+  std::ostringstream text;
+  text << toml::toml_formatter{node};
+  return text.str();
+}
+
+/// Sets the knob's field from a node. Every refusal names place, key, found and wanted.
+class Setter {
+ public:
+  Setter(const Knob& knob, const toml::node& node, std::string place)
+      : knob_(knob), node_(node), place_(std::move(place)) {}
+  void set() { std::visit(*this, knob_.field); }
+
+  void operator()(std::int64_t* field) const { *field = integer(); }
+  void operator()(std::uint64_t* field) const { *field = std::uint64_t(integer()); }
+  void operator()(float* field) const {
+    const auto number = node_.value<double>();
+    // Judged as the float that it becomes: 0.99999999999 is not below 1 then, nor is 1e-50 above 0.
+    if (!number || !std::isfinite(float(*number)) ||
+        !std::get<Interval>(knob_.accepts).holds(double(float(*number))))
+      refuse();
+    *field = float(*number);
+  }
+  void operator()(bool* field) const {
+    if (!node_.is_boolean()) refuse();
+    *field = *node_.value<bool>();
+  }
+  void operator()(std::string* field) const {
+    const std::string text = string();
+    if (const auto check = std::get<TextCheck>(knob_.accepts).check) {
+      try {
+        check(text);
+      } catch (const Error& e) {
+        fail(ExitCode::usage, "{}: {} = {}; {}", place_, knob_.name, found_text(node_), e.what());
+      }
+    }
+    *field = text;
+  }
+  void operator()(const Choice& choice) const {
+    const std::string text = string();
+    const auto at = std::find(choice.names.begin(), choice.names.end(), text);
+    if (at == choice.names.end())
+      fail(ExitCode::usage, "{}: {} = \"{}\"; want {}{}", place_, knob_.name, text, wanted_text(knob_),
+           nearest_names(text, choice.names).empty() ? "" : suggestion(text, choice.names));
+    *choice.value = std::uint8_t(at - choice.names.begin());
+  }
+  void operator()(std::vector<std::string>* field) const {
+    const toml::array* items = node_.as_array();
+    if (!items) refuse();
+    std::vector<std::string> texts;
+    for (const auto& item : *items) {
+      if (!item.is_string()) refuse();
+      texts.push_back(*item.value<std::string>());
+    }
+    *field = std::move(texts);
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    fail(ExitCode::usage, "{}: {} = {}; want {}", place_, knob_.name, found_text(node_), wanted_text(knob_));
+  }
+  std::int64_t integer() const {
+    if (!node_.is_integer() || !std::get<Interval>(knob_.accepts).holds(double(*node_.value<std::int64_t>())))
+      refuse();
+    return *node_.value<std::int64_t>();
+  }
+  std::string string() const {
+    if (!node_.is_string()) refuse();
+    return *node_.value<std::string>();
+  }
+
+  const Knob& knob_;
+  const toml::node& node_;
+  std::string place_;
+};
+
+/// Puts one parsed table into a recipe.
+class Reader {
+ public:
+  Reader(Recipe& recipe, Source source) : recipe_(recipe), source_(std::move(source)), knobs_(knobs(recipe)) {
+    for (const Knob& knob : knobs_) {
+      names_.push_back(knob.name);
+      if (std::find(sections_.begin(), sections_.end(), knob.section()) == sections_.end())
+        sections_.push_back(knob.section());
+    }
+    names_.insert(names_.end(), {rules_key, phases_key});
+  }
+
+  void read_file(const toml::table& table) {
+    for (const auto& [key, node] : table) {
+      if (key == "extends") continue;
+      const bool section =
+          !key.str().empty() && std::find(sections_.begin(), sections_.end(), key.str()) != sections_.end();
+      if (section && node.is_table()) {
+        for (const auto& [inner, value] : *node.as_table())
+          read_key(fmt::format("{}.{}", key.str(), inner.str()), inner.source(), value);
+      } else if (section) {
+        fail(ExitCode::usage, "{}: {} = {}; want a section: [{}]", source_.place(key.source()), key.str(),
+             found_text(node), key.str());
+      } else {
+        read_key(std::string(key.str()), key.source(), node);
+      }
+    }
+  }
+
+  void read_key(const std::string& name, const toml::source_region& at, const toml::node& node) {
+    if (name == rules_key) return read_rules(recipe_.precision.rules, name, at, node);
+    if (name == phases_key) return read_phases(at, node);
+    const auto knob =
+        std::find_if(knobs_.begin(), knobs_.end(), [&](const Knob& k) { return k.name == name; });
+    if (knob == knobs_.end()) fail_unknown(name, at);
+    Setter(*knob, node, source_.place(at)).set();
+    recipe_.origins[name] = source_.line(at);
+  }
+
+  const Knob* find(std::string_view name) const {
+    for (const Knob& knob : knobs_)
+      if (knob.name == name) return &knob;
+    return nullptr;
+  }
+
+ private:
+  [[noreturn]] void fail_unknown(const std::string& name, const toml::source_region& at) const {
+    const auto dot = name.find('.');
+    std::vector<std::string_view> known = names_;
+    if (nearest_names(name, known).empty() || dot == std::string::npos) {
+      // Nothing near: the neighbours of the key, or the sections.
+      known = dot == std::string::npos ? sections_ : std::vector<std::string_view>{};
+      if (dot == std::string::npos) known.push_back("extends");
+      for (const auto candidate : names_) {
+        const auto candidate_dot = candidate.find('.');
+        if (candidate_dot == dot && candidate.substr(0, dot) == name.substr(0, dot))
+          known.push_back(candidate);
+      }
+    }
+    std::erase(known, std::string_view{});
+    fail(ExitCode::usage, "{}: unknown {} '{}'{}", source_.place(at),
+         dot == std::string::npos ? "key or section" : "key", name, suggestion(name, known));
+  }
+
+  /// Reads one table of an array of tables by its own knobs; `nested` gets the keys that are none of them.
+  template <class Nested>
+  void read_entry(const toml::table& table, std::string_view prefix, std::span<const Knob> entry_knobs,
+                  const Nested& nested) {
+    std::vector<std::string_view> known;
+    for (const Knob& knob : entry_knobs) known.push_back(knob.key());
+    for (const auto& [key, node] : table) {
+      const auto knob = std::find_if(entry_knobs.begin(), entry_knobs.end(),
+                                     [&](const Knob& k) { return k.key() == key.str(); });
+      if (knob != entry_knobs.end())
+        Setter(*knob, node, source_.place(key.source())).set();
+      else if (!nested(key, node, known))
+        fail(ExitCode::usage, "{}: unknown key '{}.{}'{}", source_.place(key.source()), prefix, key.str(),
+             suggestion(key.str(), known));
+    }
+  }
+
+  const toml::array& tables(std::string_view name, const toml::source_region& at,
+                            const toml::node& node) const {
+    const toml::array* items = node.as_array();
+    const bool fits =
+        items && std::all_of(items->begin(), items->end(), [](auto& item) { return item.is_table(); });
+    require(fits, ExitCode::usage, "{}: {} = {}; want tables: [[{}]]", source_.place(at), name,
+            found_text(node), name);
+    return *items;
+  }
+
+  void read_rules(std::vector<PrecisionRule>& rules, std::string_view name, const toml::source_region& at,
+                  const toml::node& node) {
+    for (const auto& item : tables(name, at, node)) {
+      PrecisionRule rule;
+      rule.where = source_.line(item.source());
+      read_entry(*item.as_table(), rules_key, knobs(rule), [](auto&, auto&, auto&) { return false; });
+      require(!rule.format.empty(), ExitCode::usage, "{}: this rule has no 'format'",
+              source_.place(item.source()));
+      rules.push_back(std::move(rule));
+    }
+  }
+
+  void read_phases(const toml::source_region& at, const toml::node& node) {
+    for (const auto& item : tables(phases_key, at, node)) {
+      PrecisionPhase phase;
+      read_entry(*item.as_table(), phases_key, knobs(phase), [&](auto& key, auto& value, auto& known) {
+        known.push_back("rules");
+        if (key.str() != "rules") return false;
+        read_rules(phase.rules, "precision.phases.rules", key.source(), value);
+        return true;
+      });
+      require(phase.start > 0, ExitCode::usage, "{}: this phase has no 'start'",
+              source_.place(item.source()));
+      require(!phase.rules.empty(), ExitCode::usage,
+              "{}: this phase has no rules: [[precision.phases.rules]]", source_.place(item.source()));
+      recipe_.precision.phases.push_back(std::move(phase));
+    }
+  }
+
+  Recipe& recipe_;
+  Source source_;
+  std::vector<Knob> knobs_;
+  std::vector<std::string_view> names_, sections_;
+};
+
+struct Document {
+  std::string text;
+  std::string label;             ///< in messages
+  std::string stem;              ///< the name of a recipe that does not say it
+  std::string identity;          ///< equal for the same document, however it was named
+  std::filesystem::path folder;  ///< that its `extends` starts from
+};
+
+Document open_document(const std::string& reference, const std::filesystem::path& folder,
+                       const std::string& asked_by) {
+  std::vector<std::string_view> names;
+  for (const auto& shipped : shipped_recipes()) {
+    if (shipped.name == reference) {
+      const std::string name(shipped.name);
+      return {std::string(shipped.text), "recipes/" + name + ".toml", name, "shipped " + name, {}};
+    }
+    names.push_back(shipped.name);
+  }
+  const std::filesystem::path path = folder / reference;
+  std::error_code error;
+  const auto canonical = std::filesystem::canonical(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !std::filesystem::is_regular_file(canonical, error) || !file) {
+    const std::string stem = std::filesystem::path(reference).stem().string();
+    fail(ExitCode::usage, "{}no recipe file '{}' that can be read, and no shipped recipe of that name{}",
+         asked_by, path.string(), suggestion(stem, names));
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return {text.str(), path.string(), path.stem().string(), canonical.string(), path.parent_path()};
+}
+
+/// Reads what the document extends, then the document.
+void read_document(Recipe& recipe, const Document& document, std::vector<std::string>& chain) {
+  const Source source{document.label};
+  const toml::table table = parse(document.text, source);
+  chain.push_back(document.identity);
+  if (const toml::node* base = table.get("extends")) {
+    const std::string place = source.place(base->source());
+    require(base->is_string(), ExitCode::usage, "{}: extends = {}; want a file's name or a shipped recipe's",
+            place, found_text(*base));
+    const Document next = open_document(*base->value<std::string>(), document.folder, place + ": extends: ");
+    require(std::find(chain.begin(), chain.end(), next.identity) == chain.end(), ExitCode::usage,
+            "{}: extends = {}: the files extend each other in a circle", place, found_text(*base));
+    read_document(recipe, next, chain);
+  }
+  // These say what a file is, not what it extends.
+  recipe.name = document.stem;
+  recipe.description.clear();
+  recipe.origins.erase("name");
+  recipe.origins.erase("description");
+  Reader(recipe, source).read_file(table);
+}
+
+void apply_override(Recipe& recipe, const std::string& text) {
+  const auto equals = text.find('=');
+  require(equals != std::string::npos && equals > 0, ExitCode::usage,
+          "command line: '{}'; want section.key=value", text);
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  Reader reader(recipe, Source{"command line", false});
+  const Knob* knob = reader.find(name);
+  const bool is_text = knob && (std::holds_alternative<std::string*>(knob->field) ||
+                                std::holds_alternative<Choice>(knob->field));
+  toml::table table;
+  if (!is_text) {
+    try {
+      table = toml::parse("value = " + value);
+    } catch (const toml::parse_error&) {
+      table.clear();
+    }
+  }
+  // A text, or what is no TOML value, stands for itself; the latter is refused by its knob in its own words.
+  if (table.size() != 1 || !table.contains("value")) {
+    table.clear();
+    table.insert("value", value);
+  }
+  reader.read_key(name, {}, *table.get("value"));
+}
+
+}  // namespace
+
+Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  Recipe recipe;
+  std::vector<std::string> chain;
+  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  for (const auto& text : overrides) apply_override(recipe, text);
+  validate(recipe);
+  return recipe;
+}
+
+Recipe recipe_from_toml(const std::string& text, const std::string& where) {
+  Recipe recipe;
+  std::vector<std::string> chain;
+  read_document(recipe, {text, where, where, where, {}}, chain);
+  validate(recipe);
+  return recipe;
+}
+
+}  // namespace mxtape
