@@ -68,7 +68,6 @@ class Backend {
   virtual std::string description() const = 0;
 
   // --- memory
-  // -----------------------------------------------------------------------------------------------------
   virtual Tensor empty(Shape, DType = DType::f32) = 0;  ///< uninitialised
   virtual void upload(const Tensor& y, const void* host) = 0;
   virtual void download(void* host, const Tensor& x) = 0;
@@ -82,7 +81,6 @@ class Backend {
   virtual std::int64_t first_nonfinite(const Tensor& x) = 0;
 
   // --- gemm
-  // -------------------------------------------------------------------------------------------------------
   /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every
   /// row. Two bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened. The order of
   /// additions depends on the shape only.
@@ -90,14 +88,12 @@ class Backend {
                     Write = Write::overwrite) = 0;
 
   // --- quantize
-  // ---------------------------------------------------------------------------------------------------
   /// Fills `copies` of x [rows, C] (at most two, one per axis; none if only the sums are wanted) in one read,
   /// the same random draws for both; and, if asked, the sums of x's columns: column_sums [C].
   virtual void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                         const Tensor& column_sums = {}, Write sums = Write::overwrite) = 0;
 
   // --- pointwise
-  // --------------------------------------------------------------------------------------------------
   virtual void add(const Tensor& y, const Tensor& a, const Tensor& b) = 0;  ///< y may be a or b
   virtual void gelu(const Tensor& y, const Tensor& x, Gelu) = 0;
   virtual void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x,
@@ -107,7 +103,6 @@ class Backend {
   virtual void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) = 0;
 
   // --- rows
-  // -------------------------------------------------------------------------------------------------------
   /// y = gain * (x - mean) * rstd + bias per row of x [rows, C]; bias may be empty. mean, rstd [rows] are
   /// outputs.
   virtual void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
@@ -130,7 +125,6 @@ class Backend {
                                   const Tensor& tokens, Write table, Write positions) = 0;
 
   // --- attention
-  // --------------------------------------------------------------------------------------------------
   /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head; lse [B, H, T] = log of the row sums, for
   /// backward. Each operand has its own stream: tensor ids draws.tensor_id + its place in AttentionQuant.
   /// draws.first_element counts rows of qkv (tokens), not elements.
@@ -141,7 +135,6 @@ class Backend {
                                   const DrawKey& draws) = 0;
 
   // --- update
-  // -----------------------------------------------------------------------------------------------------
   /// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
   /// norm), 1 if max_norm is 0.
   virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
