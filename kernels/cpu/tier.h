@@ -14,8 +14,7 @@ void set_tier(Tier);
 bool has_tier(Tier);
 std::string_view name_of(Tier);
 
-/// Loop tables come in one copy per tier; this picks the one to call. Each *_loops.h declares its table in
-/// the namespaces baseline, avx2 and avx512, and a function that calls choose().
+/// Loop tables come in one copy per tier; this picks the one to call.
 template <class Table>
 const Table& choose([[maybe_unused]] const Table& baseline, [[maybe_unused]] const Table& avx2,
                     [[maybe_unused]] const Table& avx512) {
@@ -29,5 +28,28 @@ const Table& choose([[maybe_unused]] const Table& baseline, [[maybe_unused]] con
   }
   return baseline;
 }
+
+// In each *_loops.h, for a table `struct Table { pointers to functions }`: declares the table of each tier,
+// which
+// *_loops.cpp defines, and name(), the one to call on this machine.
+#if defined(__x86_64__)
+#define MXT_TIER_TABLE(Table, name) \
+  namespace baseline {              \
+  extern const Table name;          \
+  }                                 \
+  namespace avx2 {                  \
+  extern const Table name;          \
+  }                                 \
+  namespace avx512 {                \
+  extern const Table name;          \
+  }                                 \
+  inline const Table& name() { return choose(baseline::name, avx2::name, avx512::name); }
+#else
+#define MXT_TIER_TABLE(Table, name) \
+  namespace baseline {              \
+  extern const Table name;          \
+  }                                 \
+  inline const Table& name() { return baseline::name; }
+#endif
 
 }  // namespace mxtape::cpu
