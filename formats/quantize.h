@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+
 #include "core/random.h"
 #include "formats/quantizer.h"
 
@@ -16,5 +18,9 @@ enum class Axis : std::uint8_t {
 /// operand must be multiplied by (1 unless q.has_multiplier()).
 float quantize_reference(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                          const Quantizer& q, const DrawKey& key);
+
+/// The same with the random bits of every element given: q.sr_bits of them, in the low end of draws[i].
+float quantize_with_draws(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
+                          const Quantizer& q, std::span<const std::uint32_t> draws);
 
 }  // namespace mxtape

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,7 +27,7 @@ struct Quantizer {
   ScaleKind scale = ScaleKind::none;
   std::uint8_t scale_bits = 8;        ///< power_of_two: width of the exponent
   ElementFormat scale_format = e4m3;  ///< floating: the block scale's format
-  ScaleOverflow overflow = ScaleOverflow::nan;
+  ScaleOverflow overflow = ScaleOverflow::saturate;
   ScaleRule rule = ScaleRule::floor;
   Rounding rounding = Rounding::even;
   std::uint8_t sr_bits = 16;  ///< random bits per stochastic rounding, 8 to 32
@@ -35,15 +36,25 @@ struct Quantizer {
   bool four_over_six = false;     ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
   bool flush_subnormals = false;  ///< blocks whose largest magnitude is below 2^-126 become zero
 
-  constexpr bool is_identity() const { return element == f32 && scale == ScaleKind::none; }
+  constexpr bool is_identity() const { return element.mantissa_bits == 23 && scale == ScaleKind::none; }
   constexpr bool is_stochastic() const { return rounding == Rounding::stochastic; }
   /// What its values need to be exact: bf16 for everything whose significant bits fit in 8, f32 otherwise
-  /// (offsets, f32 scales, wide elements). Operands are kept in this type and pick the GEMM.
-  DType operand_dtype() const;
+  /// (offsets, f32 scales, wide elements). Operands are kept in this type and pick the GEMM. Values below
+  /// 2^-126 of e4m3 and e5m2 may need more bits; there the operand is the bf16 number nearest to code *
+  /// scale.
+  constexpr DType operand_dtype() const {
+    const int scale_digits = scale == ScaleKind::floating ? scale_format.significant_bits() : 0;
+    const bool exact =
+        scale != ScaleKind::f32 && !asymmetric && element.significant_bits() + scale_digits <= 8;
+    return exact ? DType::bf16 : DType::f32;
+  }
   /// True if a GEMM with this operand must be multiplied afterwards: tensor scale or range_mult.
   constexpr bool has_multiplier() const { return scale == ScaleKind::floating || range_mult != 1; }
-  /// Storage cost, scales and offsets included; blocks taken as full.
+  /// Storage cost, scales and offsets included; blocks taken as full, and what is stored once per tensor or
+  /// whole axis as free.
   double bits_per_element() const;
+  /// What is wrong if fields contradict each other or are out of range, else empty.
+  std::string contradiction() const;
 
   constexpr bool operator==(const Quantizer&) const = default;
 };
@@ -73,11 +84,21 @@ inline constexpr Quantizer mxfp8_e4m3 = mx(e4m3), mxfp8_e5m2 = mx(e5m2);
 inline constexpr Quantizer mxfp6_e3m2 = mx(e3m2), mxfp6_e2m3 = mx(e2m3);
 inline constexpr Quantizer mxfp4 = mx(e2m1), mxint8 = mx(int8), nvfp4 = nv(e2m1);
 
-/// "mxfp4", "e2m1 block=32 scale=e8m0 rule=even round=stochastic": a preset or element name, then key=value
-/// words. docs/formats.md lists the words. Throws Error(usage) with the word, the known ones and the nearest
-/// name.
+/// "mxfp4", "e2m1 block=32 scale=e8m0 rule=even round=stochastic": a preset or an element name, then words.
+/// docs/formats.md lists them. Throws Error(usage) with the word, the known ones and the nearest name.
 Quantizer parse_quantizer(std::string_view text);
 /// The shortest text that parses back to the same value.
 std::string to_text(const Quantizer& q);
+
+struct Preset {
+  std::string_view name;
+  Quantizer quantizer;
+};
+/// What parse_quantizer knows by name besides elements. "mxfp8" is mxfp8_e4m3 and "mxfp6" mxfp6_e3m2, the
+/// choices of the training literature.
+inline constexpr std::array presets{
+    Preset{"mxfp8_e4m3", mxfp8_e4m3}, Preset{"mxfp8_e5m2", mxfp8_e5m2}, Preset{"mxfp6_e3m2", mxfp6_e3m2},
+    Preset{"mxfp6_e2m3", mxfp6_e2m3}, Preset{"mxfp4", mxfp4},           Preset{"mxint8", mxint8},
+    Preset{"nvfp4", nvfp4},           Preset{"mxfp8", mxfp8_e4m3},      Preset{"mxfp6", mxfp6_e3m2}};
 
 }  // namespace mxtape

@@ -82,10 +82,10 @@ MXT_HD constexpr float round_to(Grid g, Rounding rounding, float x) {
   return float_of(bits_of(rounded) | (bits_of(x) & 0x80000000u));
 }
 
-/// Stochastic rounding with `bits` random bits in the low end of `draw` (8 to 16): a result above |x| iff the
-/// draw carries out of the discarded fraction. Integer arithmetic and one f32 addition, the same on every
-/// device. A grid point of magnitude below the limit is never left; with 16 bits and bf16 input the mean is
-/// exact.
+/// Stochastic rounding with the `bits` low bits of `draw`, at most 22 - mantissa_bits of them: up iff the
+/// draw, added below the grid's last bit, carries into it. One f32 addition and integer arithmetic, the same
+/// on every device; the addition rounds |x| at 2^-(22 - mantissa_bits) steps. A value of the grid is never
+/// left. 16 bits are exactly unbiased for bf16 inputs of narrow formats.
 MXT_HD constexpr float round_stochastic(Grid g, float x, std::uint32_t draw, int bits) {
   const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
   const float limit = (bits_of(x) & 0x80000000u) != 0 ? -g.lowest : g.highest;
@@ -97,6 +97,44 @@ MXT_HD constexpr float round_stochastic(Grid g, float x, std::uint32_t draw, int
   const float rounded = float_of(sum & ~((1u << below) - 1)) - base;
   const float kept = rounded > limit ? limit : rounded;
   return float_of(bits_of(kept) | (bits_of(x) & 0x80000000u));
+}
+
+/// Stochastic rounding as floor(t + draw / 2^bits) steps, t = |x| / step, without any rounding of its own;
+/// bits at most 32. Slower than round_stochastic: for more than 16 bits and for wide elements.
+MXT_HD constexpr float round_stochastic_exact(Grid g, float x, std::uint32_t draw, int bits) {
+  const std::uint32_t sign = bits_of(x) & 0x80000000u;
+  const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
+  const float limit = sign != 0 ? -g.lowest : g.highest;
+  const float held = magnitude > limit ? limit : magnitude;
+  if (!(held > 0)) return x;  // zeros and NaN
+  const int quantum = quantum_exponent(g, held);
+  const int field = int(bits_of(held) >> 23);
+  const std::uint64_t significand = (bits_of(held) & 0x7fffffu) | (field != 0 ? 0x800000u : 0u);
+  const int shift =
+      quantum - ((field != 0 ? field : 1) - 127 - 23);  // bits of the significand below the step
+  if (shift <= 0) return float_of(bits_of(held) | sign);
+  const std::uint64_t whole = shift < 24 ? significand >> shift : 0;
+  const std::uint64_t fraction = significand - (shift < 24 ? whole << shift : 0);
+  const std::uint64_t wanted = shift < 64 ? fraction << bits >> shift : 0;
+  const bool up = draw + wanted >= std::uint64_t{1} << bits;
+  const float rounded = float(whole + (up ? 1 : 0)) * power_of_two(quantum);
+  return float_of(bits_of(rounded > limit ? limit : rounded) | sign);
+}
+
+/// Rounds to a format with f32's exponents (bf16 and other e8m<y>) by cutting significands to
+/// `mantissa_bits`: the adders above would overflow there. Overflow goes to infinity; NaN stays.
+MXT_HD constexpr float round_significand(int mantissa_bits, Rounding rounding, float x, std::uint32_t draw,
+                                         int bits) {
+  const std::uint32_t u = bits_of(x);
+  const int cut = 23 - mantissa_bits;
+  if ((u & 0x7fffffffu) >= 0x7f800000u || cut == 0) return x;
+  const std::uint32_t half = 1u << (cut - 1);
+  std::uint32_t add = 0;
+  if (rounding == Rounding::even) add = half - 1 + (u >> cut & 1u);
+  if (rounding == Rounding::away) add = half;
+  if (rounding == Rounding::down) add = half - 1;
+  if (rounding == Rounding::stochastic) add = bits <= cut ? draw << (cut - bits) : draw >> (bits - cut);
+  return float_of((u + add) & ~((1u << cut) - 1));
 }
 
 static_assert(round_even(grid_of(e2m1), 2.5f) == 2 && round_even(grid_of(e2m1), -1e9f) == -6);

@@ -11,49 +11,62 @@ enum class ScaleRule : std::uint8_t {
   ceil,    ///< delta = 1 if mu > 1
   even,    ///< delta = 1 if mu >= 2 - 2^-(m+1): A rounded to the element's m mantissa bits first
   rceil,   ///< the smallest E with A <= max_finite * 2^E (NVIDIA, cuBLAS)
-  rfloor,  ///< the largest E with A >= max_finite * 2^E: always saturates unless equal (2^floor(log2(A /
-           ///< max_finite)))
+  rfloor,  ///< the largest E with A >= max_finite * 2^E: always saturates unless equal
 };
 
 /// What a block's scale is stored in.
 enum class ScaleKind : std::uint8_t {
   none,          ///< no scale: a plain cast, as bf16
-  power_of_two,  ///< an exponent of `bits` bits: E8M0 is 8, ExM0 any width
+  power_of_two,  ///< an exponent of `scale_bits` bits: E8M0 is 8, ExM0 2 to 8
   floating,      ///< a float format such as e4m3, below one f32 scale per tensor (NVFP4)
   f32,           ///< amax / max_finite in f32
 };
 
-/// What happens when a power-of-two exponent is above what a narrow scale can hold. Below it always clamps.
+/// What happens when a power-of-two exponent is above what its scale can hold. Below it always clamps.
 enum class ScaleOverflow : std::uint8_t {
-  nan,       ///< the block is NaN (microxcaling)
-  saturate,  ///< the exponent clamps and the elements saturate (pychop)
+  saturate,  ///< the exponent clamps and the elements saturate (pychop; E8M0 in all peers)
+  nan,       ///< the block is NaN (microxcaling's narrow scales)
 };
 
-/// The block's exponent E before any clamp, from the bits of A > 0: never from a floating logarithm, whose
-/// rounding is wrong just below powers of two.
-MXT_HD constexpr int shared_exponent(const ElementFormat& f, ScaleRule rule, float amax) {
-  std::uint32_t u = bits_of(amax) & 0x7fffffffu;
-  int e = int(u >> 23) - 127;
-  if (u < 0x00800000u) {  // subnormal: normalise
-    u = bits_of(float_of(u) * 0x1p24f);
-    e = int(u >> 23) - 127 - 24;
+/// A ScaleRule for one element format as two numbers, so that picking an exponent is one integer addition:
+/// the carry out of mu's fraction is delta. rceil and rfloor compare mu with nu, the others with constants.
+struct ExponentRule {
+  std::uint32_t carry;  ///< 2^23 - threshold on the fraction of mu, in units of 2^-23
+  int subtract;         ///< emax, or the exponent of max_finite
+};
+constexpr ExponentRule exponent_rule(const ElementFormat& f, ScaleRule rule) {
+  const std::uint32_t top = bits_of(f.max_finite());
+  const std::uint32_t nu = top & 0x7fffffu;
+  const int top_exponent = int(top >> 23) - 127;  // differs from emax when that was given
+  switch (rule) {
+    case ScaleRule::floor:
+      return {0, f.emax};
+    case ScaleRule::ceil:
+      return {0x7fffffu, f.emax};
+    case ScaleRule::even:
+      return {f.mantissa_bits < 23 ? 1u << (22 - f.mantissa_bits) : 0, f.emax};
+    case ScaleRule::rceil:
+      return {0x7fffffu - nu, top_exponent};
+    case ScaleRule::rfloor:
+      return {0x800000u - nu, top_exponent + 1};
   }
-  const std::uint32_t mu = u & 0x7fffffu;  // fraction of mu, in units of 2^-23
-  int delta = 0;
-  if (rule == ScaleRule::ceil) delta = mu > 0;
-  if (rule == ScaleRule::even) delta = mu >= 0x800000u - (1u << (22 - f.mantissa_bits));
-  if (rule == ScaleRule::rceil || rule == ScaleRule::rfloor) {
-    // Relative to the format's top binade, which differs from emax when emax was given.
-    const std::uint32_t top = bits_of(f.max_finite());
-    const std::uint32_t nu = top & 0x7fffffu;
-    const int top_exponent = int(top >> 23) - 127;
-    delta = rule == ScaleRule::rceil ? int(mu > nu) : -int(mu < nu);
-    return e - top_exponent + delta;
-  }
-  return e - f.emax + delta;
+  return {0, f.emax};
+}
+
+/// The block's exponent E before any clamp, from the bits of a finite A > 0: never from a floating logarithm,
+/// whose rounding is wrong just below powers of two.
+MXT_HD constexpr int shared_exponent(ExponentRule rule, float amax) {
+  const bool subnormal = amax < 0x1p-126f;
+  const std::uint32_t bits = bits_of(subnormal ? amax * 0x1p24f : amax);
+  return int((bits + rule.carry) >> 23) - (subnormal ? 127 + 24 : 127) - rule.subtract;
 }
 
 /// 2^E for E in [-127, 127]. 2^-127 is subnormal: flush-to-zero must be off.
 MXT_HD constexpr float scale_of_exponent(int e) { return e >= -126 ? power_of_two(e) : 0x1p-127f; }
+
+static_assert(shared_exponent(exponent_rule(e2m1, ScaleRule::floor), 7.9999995f) == 0);
+static_assert(shared_exponent(exponent_rule(e2m1, ScaleRule::even), 7.0f) == 1);
+static_assert(shared_exponent(exponent_rule(e2m1, ScaleRule::rceil), 6.0f) == 0);
+static_assert(shared_exponent(exponent_rule(e2m1, ScaleRule::rfloor), 5.9f) == -1);
 
 }  // namespace mxtape

@@ -1,0 +1,101 @@
+#pragma once
+#include "core/bf16.h"
+#include "core/random.h"
+#include "formats/quantizer.h"
+
+namespace mxtape {
+
+/// What a block is rounded with: element v becomes q = round((v - offset) * inverse) and is worth
+/// q * scale + offset. A block that is NaN has scale NaN; one that becomes zero has inverse 0.
+struct BlockScale {
+  float inverse;
+  float scale;
+  float offset = 0;
+};
+
+/// All that rounding blocks needs, derived once from a Quantizer; small enough for a kernel argument.
+struct BlockRule {
+  Grid grid;
+  Rounding rounding;
+  int sr_bits;
+  bool sr_exact;   ///< more random bits than the fast way has room for
+  bool wide;       ///< the element has f32's exponents: bits are rounded, not sums
+  bool saturates;  ///< overflow goes to the largest value; else (plain casts) to `overflow`
+  float overflow;  ///< infinity, or NaN for formats without it
+  ExponentRule exponent;
+  int exponent_limit;  ///< E is held in [-limit, limit]
+  bool exponent_nan;   ///< above the limit the block is NaN instead
+  float flush_below;   ///< blocks with amax below this become zero
+  float range_mult;
+  float element_max;   ///< largest element
+  Grid scale_grid;     ///< floating scales
+  float scale_target;  ///< what the tensor scale maps the tensor's amax / element_max to
+};
+BlockRule block_rule(const Quantizer& q);
+
+/// The scale of a block from its largest magnitude, which is NaN or infinite if one of its elements is.
+MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
+  constexpr float nan = __builtin_nanf("");
+  if (!(amax <= 0x1.fffffep127f)) return {0, nan};
+  const int limit = r.exponent_limit;
+  int e = amax > 0 ? shared_exponent(r.exponent, amax) : -limit;
+  if (e > limit && r.exponent_nan) return {0, nan};
+  e = e > limit ? limit : e < -limit ? -limit : e;
+  const float inverse = amax < r.flush_below ? 0 : scale_of_exponent(-e) * r.range_mult;
+  return {inverse, scale_of_exponent(e)};
+}
+
+/// The factor s_enc that brings a whole tensor into the range of floating block scales; `amax` of the tensor.
+/// The 1e-30 guards an all-zero tensor and nothing more: a larger guard changes gradients.
+MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
+  const float guarded = amax < 1e-30f ? 1e-30f : amax;
+  return r.element_max * r.scale_target / guarded;
+}
+
+/// The scale of a block below a tensor scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
+/// (or 4 when four-over-six tries that). A scale that rounds to zero makes the block zero.
+MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float element_max, float encode) {
+  constexpr float nan = __builtin_nanf("");
+  if (!(amax <= 0x1.fffffep127f && encode > 0)) return {0, nan};
+  const float scale = round_even(r.scale_grid, amax / element_max * encode);
+  return {scale > 0 ? encode / scale * r.range_mult : 0, scale};
+}
+
+/// amax / element_max. Scales below the smallest normal f32 make the block zero.
+MXT_HD constexpr BlockScale f32_scale(const BlockRule& r, float amax, float element_max) {
+  constexpr float nan = __builtin_nanf("");
+  if (!(amax <= 0x1.fffffep127f)) return {0, nan};
+  const float scale = amax / element_max;
+  if (amax < r.flush_below || scale < 0x1p-126f) return {0, 0};
+  return {1 / scale * r.range_mult, scale};
+}
+
+/// The midpoint of a block, rounded to FP16 and held within it (Yang et al. 2025).
+MXT_HD constexpr float block_midpoint(float lowest, float highest) {
+  constexpr Grid half_grid = grid_of(f16);
+  return round_even(half_grid, (highest + lowest) * 0.5f);
+}
+
+/// One scaled element. `draw` holds r.sr_bits random bits in its low end; ignored unless stochastic.
+MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t draw) {
+  float rounded = 0;
+  if (r.wide) {
+    rounded = round_significand(r.grid.mantissa_bits, r.rounding, x, draw, r.sr_bits);
+  } else if (r.rounding == Rounding::stochastic) {
+    rounded = r.sr_exact ? round_stochastic_exact(r.grid, x, draw, r.sr_bits)
+                         : round_stochastic(r.grid, x, draw, r.sr_bits);
+  } else {
+    rounded = round_to(r.grid, r.rounding, x);
+  }
+  if (r.saturates) return r.wide ? saturate(r.grid, rounded) : rounded;
+  const float magnitude = float_of(bits_of(rounded) & 0x7fffffffu);
+  if (magnitude <= r.element_max || magnitude != magnitude) return rounded;
+  return float_of((bits_of(x) & 0x80000000u) | bits_of(r.overflow));
+}
+
+/// The random bits of element i: 16 or 32 by key, of which the highest `bits` are used.
+MXT_HD constexpr std::uint32_t draw_bits(const DrawKey& key, std::uint64_t i, int bits) {
+  return bits <= 16 ? key.bits16(i) >> (16 - bits) : key.bits32(i) >> (32 - bits);
+}
+
+}  // namespace mxtape

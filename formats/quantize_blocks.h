@@ -1,0 +1,70 @@
+#pragma once
+#include <algorithm>
+
+#include "formats/block.h"
+#include "formats/quantize.h"
+
+namespace mxtape {
+
+/// Rows [row, row_end) and columns [col, col_end) of a matrix.
+struct BlockRange {
+  std::int64_t row, row_end, col, col_end;
+};
+
+/// The extents of q's blocks in rows and columns; 0 resolved to the whole extent.
+struct BlockExtent {
+  std::int64_t rows, cols;
+};
+inline BlockExtent block_extent(const BlockShape& shape, std::int64_t rows, std::int64_t cols, Axis axis) {
+  const std::int64_t down = axis == Axis::rows ? shape.along : shape.across;
+  const std::int64_t right = axis == Axis::rows ? shape.across : shape.along;
+  return {down > 0 ? down : std::max<std::int64_t>(rows, 1),
+          right > 0 ? right : std::max<std::int64_t>(cols, 1)};
+}
+
+/// Calls visit(BlockRange) for the blocks in row-major order of the block grid.
+template <class Visit>
+void for_each_block(std::int64_t rows, std::int64_t cols, BlockExtent extent, Visit&& visit) {
+  for (std::int64_t r = 0; r < rows; r += extent.rows)
+    for (std::int64_t c = 0; c < cols; c += extent.cols)
+      visit(BlockRange{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)});
+}
+/// Calls visit(i) for the row-major indices of a block's elements, in that order.
+template <class Visit>
+void for_each_element(const BlockRange& b, std::int64_t cols, Visit&& visit) {
+  for (std::int64_t r = b.row; r < b.row_end; ++r)
+    for (std::int64_t c = b.col; c < b.col_end; ++c) visit(r * cols + c);
+}
+
+/// The scale of one block of x: the scalar definition of every ScaleKind but none. `encode` is the tensor's.
+BlockScale scale_of_block(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t cols,
+                          const BlockRange& block, float encode);
+/// tensor_encode_scale of x for floating scales, else 1.
+float encode_of_tensor(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count);
+
+/// Rounds x [rows, cols] by q: calls sink.block(block, scale) before the elements of each block and
+/// sink.element(i, rounded, scale) for each, where the operand's value is rounded * scale.scale +
+/// scale.offset. A plain cast is one block with scale 1. draw(i) gives the random bits of element i.
+/// Returns the multiplier of a GEMM with this operand.
+template <class Draw, class Sink>
+float quantize_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
+                      const Draw& draw, Sink& sink) {
+  const std::string contradiction = q.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+  const BlockRule rule = block_rule(q);
+  const bool scaled = q.scale != ScaleKind::none;
+  const float encode = encode_of_tensor(q, rule, x, rows * cols);
+  for_each_block(rows, cols, block_extent(scaled ? q.block : BlockShape{0, 0}, rows, cols, axis),
+                 [&](const BlockRange& block) {
+                   const BlockScale s =
+                       scaled ? scale_of_block(q, rule, x, cols, block, encode) : BlockScale{q.range_mult, 1};
+                   sink.block(block, s);
+                   for_each_element(block, cols, [&](std::int64_t i) {
+                     const std::uint32_t bits = q.is_stochastic() ? draw(i) : 0;
+                     sink.element(i, round_element(rule, (x[i] - s.offset) * s.inverse, bits), s);
+                   });
+                 });
+  return 1 / encode / q.range_mult;
+}
+
+}  // namespace mxtape
