@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "core/random.h"
 #include "data/token_file.h"
 
@@ -10,8 +13,8 @@ struct Batch {
   std::int64_t batch = 0, time = 0;
 };
 
-/// Random windows of a split. The position is arithmetic on (seed, step, row): nothing to save, and the same
-/// rows of the global batch for any number of devices.
+/// Random windows of a split. The position is arithmetic on (seed, step * batch + row): nothing to save, and
+/// the same rows however a global batch is cut into passes or devices.
 class Loader {
  public:
   /// Throws Error(data) if the split is shorter than time + 1 tokens.

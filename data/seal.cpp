@@ -46,6 +46,14 @@ void read_all(int file, std::span<std::byte> out, const std::string& path) {
 
 }  // namespace
 
+std::string content_hash(std::span<const std::byte> bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  std::string digits;
+  for (const unsigned byte : canonical.digest) digits += fmt::format("{:02x}", byte);
+  return digits;
+}
+
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
   return seal_of(image.size(), XXH3_128bits(image.data(), image.size()));
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace mxtape {
 
@@ -11,6 +12,9 @@ namespace mxtape {
 /// so h5dump and h5py open sealed files as any other. The seal is checked before HDF5 parses a byte: its
 /// checksums cover either data or metadata, never both, and its parser is no place for altered input.
 inline constexpr std::size_t seal_bytes = 32;
+
+/// XXH3-128 as 32 hexadecimal digits: what `xxhsum -H2` prints.
+std::string content_hash(std::span<const std::byte> bytes);
 
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image);
 

@@ -1,61 +1,49 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "data/tokenizer.h"
 
 namespace mxtape {
 
-/// Maps text to tokens and back: one token a character (UTF-8 code point) or a byte.
-class Tokenizer {
- public:
-  enum class Kind : std::uint8_t { characters, bytes };
-  /// characters: the vocabulary is the code points of `text`, sorted. bytes: always 256.
-  static Tokenizer from_text(Kind, std::string_view text);
-  /// From a token file's or checkpoint's attribute.
-  static Tokenizer from_json(const std::string&);
-  std::string to_json() const;
-
-  Kind kind() const;
-  std::int64_t size() const;
-  /// Throws Error(data) with the first character that is not in the vocabulary and its position.
-  std::vector<std::int32_t> encode(std::string_view text) const;
-  std::string decode(std::span<const std::int32_t> tokens) const;
-
- private:
-  Kind kind_ = Kind::bytes;
-  std::vector<std::string> pieces_;  // by token
-  std::map<std::string, std::int32_t> token_of_;
-};
-
-/// One split of a corpus as tokens. File layout and checks: docs/data.md.
+/// One split of a corpus as tokens: u16 where the vocabulary allows it.
 struct Split {
   std::vector<std::uint16_t> narrow;  ///< vocabularies up to 65536
   std::vector<std::uint32_t> wide;
+
+  static Split from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary);
   std::int64_t count() const { return std::int64_t(narrow.empty() ? wide.size() : narrow.size()); }
   std::int32_t operator[](std::int64_t i) const {
     return std::int32_t(narrow.empty() ? wide[std::size_t(i)] : narrow[std::size_t(i)]);
   }
 };
 
-/// An HDF5 token file in memory: datasets "train" and "validation", the tokenizer, 64-bit counts, an XXH3-128
-/// hash of each split.
+/// A sampled mean.
+struct Estimate {
+  double value = 0, standard_error = 0;
+};
+
+/// A sealed HDF5 token file in memory. Layout and checks: docs/data.md.
 struct TokenFile {
   Tokenizer tokenizer;
   std::string source;  ///< where the text came from, for people
   Split train, validation;
-  std::string hash;  ///< of both splits: what a checkpoint remembers
+  std::string hash;  ///< of tokenizer and both splits, set by read(): what a checkpoint remembers
   /// Exact mean negative log-likelihood of the validation split under its true source [nats per token], where
-  /// it is known.
+  /// it is known: docs/corpus.md.
   std::optional<double> floor;
+  /// Entropy rate of that source [nats per token].
+  std::optional<Estimate> entropy;
 
-  /// Reads and verifies length, hash and token range. Throws Error(data).
+  /// Reads and verifies seal, lengths, hashes and token range. Throws Error(data).
   static TokenFile read(const std::filesystem::path&);
-  void write(const std::filesystem::path&) const;
+  /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
+  /// Returns the hash.
+  std::string write(const std::filesystem::path&) const;
 };
 
 }  // namespace mxtape

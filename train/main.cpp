@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats"};
   app.require_subcommand(1);
   app.set_version_flag("--version", MXTAPE_VERSION);
+  add_prepare_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,0 +1,130 @@
+#include "data/token_file.h"
+
+#include <algorithm>
+
+#include "data/hdf5.h"
+#include "data/seal.h"
+
+namespace mxtape {
+namespace {
+
+constexpr char format_name[] = "mxtape tokens";
+constexpr std::int64_t format_version = 1;
+constexpr std::int64_t narrow_vocabulary = 65536;
+
+std::string split_hash(const Split& split) {
+  return split.narrow.empty() ? content_hash(std::as_bytes(std::span(split.wide)))
+                              : content_hash(std::as_bytes(std::span(split.narrow)));
+}
+
+/// The position of the first token outside the vocabulary, or count().
+std::int64_t first_outside(const Split& split, std::int64_t vocabulary) {
+  const auto outside = [&](std::uint32_t token) { return token >= vocabulary; };
+  return split.narrow.empty() ? std::ranges::find_if(split.wide, outside) - split.wide.begin()
+                              : std::ranges::find_if(split.narrow, outside) - split.narrow.begin();
+}
+
+std::string file_hash(const std::string& tokenizer, const Split& train, const Split& validation) {
+  const std::string parts = tokenizer + '\n' + split_hash(train) + '\n' + split_hash(validation);
+  return content_hash(std::as_bytes(std::span(parts)));
+}
+
+void write_split(Hdf5Writer& file, const std::string& name, const Split& split, std::int64_t vocabulary) {
+  const auto bad = first_outside(split, vocabulary);
+  require(bad == split.count(), "token file: {} token {} at position {}; the vocabulary has {}", name,
+          bad == split.count() ? 0 : split[bad], bad, vocabulary);
+  if (vocabulary <= narrow_vocabulary)
+    file.dataset_u16(name, split.narrow);
+  else
+    file.dataset_u32(name, split.wide);
+  file.attribute(name, "count", split.count());
+  file.attribute(name, "xxh3-128", split_hash(split));
+}
+
+Split read_split(const Hdf5Reader& file, const std::string& name, std::int64_t vocabulary) {
+  const std::string place = file.path().string();
+  const auto info = file.info(name);
+  const std::string wanted = vocabulary <= narrow_vocabulary ? "u16" : "u32";
+  require(info.type == wanted && info.dims.size() == 1, ExitCode::data,
+          "{}: dataset '{}' is {} with {} axes; want {} with 1 for a vocabulary of {}", place, name,
+          info.type, info.dims.size(), wanted, vocabulary);
+  const auto count = file.int_attribute(name, "count");
+  require(info.count() == count, ExitCode::data, "{}: '{}' holds {} tokens, its attribute 'count' says {}",
+          place, name, info.count(), count);
+  Split split;
+  if (wanted == "u16")
+    split.narrow = file.read_u16(name);
+  else
+    split.wide = file.read_u32(name);
+  const auto bad = first_outside(split, vocabulary);
+  require(bad == count, ExitCode::data, "{}: '{}' has token {} at position {}; the vocabulary has {}", place,
+          name, bad == count ? 0u : std::uint32_t(split[bad]), bad, vocabulary);
+  const auto found = split_hash(split), stated = file.text_attribute(name, "xxh3-128");
+  require(found == stated, ExitCode::data, "{}: '{}' has hash {}, its attribute says {}", place, name, found,
+          stated);
+  return split;
+}
+
+}  // namespace
+
+Split Split::from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary) {
+  Split split;
+  if (vocabulary <= narrow_vocabulary)
+    split.narrow.assign(tokens.begin(), tokens.end());
+  else
+    split.wide.assign(tokens.begin(), tokens.end());
+  return split;
+}
+
+std::string TokenFile::write(const std::filesystem::path& path) const {
+  Hdf5Writer file(path);
+  const auto description = tokenizer.to_json();
+  const auto content = file_hash(description, train, validation);
+  write_split(file, "train", train, tokenizer.size());
+  write_split(file, "validation", validation, tokenizer.size());
+  file.text("tokenizer", description);
+  file.attribute("/", "format", std::string(format_name));
+  file.attribute("/", "version", format_version);
+  file.attribute("/", "vocabulary", tokenizer.size());
+  file.attribute("/", "source", source);
+  file.attribute("/", "xxh3-128", content);
+  if (floor) file.attribute("/", "floor", *floor);
+  if (entropy) {
+    file.attribute("/", "entropy", entropy->value);
+    file.attribute("/", "entropy_error", entropy->standard_error);
+  }
+  file.commit(Seal::yes);
+  return content;
+}
+
+TokenFile TokenFile::read(const std::filesystem::path& path) {
+  verify_seal(path);
+  const Hdf5Reader file(path);
+  const auto place = path.string();
+  const auto format = file.find_text_attribute("/", "format").value_or("none");
+  require(format == format_name, ExitCode::data,
+          "{}: format '{}', want '{}'; `mxtape prepare` makes one from text", place, format, format_name);
+  const auto version = file.int_attribute("/", "version");
+  require(version == format_version, ExitCode::data, "{}: version {}, this program reads {}", place, version,
+          format_version);
+
+  TokenFile result;
+  const auto description = file.read_text("tokenizer");
+  result.tokenizer = Tokenizer::from_json(description);
+  const auto vocabulary = file.int_attribute("/", "vocabulary");
+  require(vocabulary == result.tokenizer.size(), ExitCode::data,
+          "{}: vocabulary {}, but its tokenizer has {} pieces", place, vocabulary, result.tokenizer.size());
+  result.source = file.text_attribute("/", "source");
+  result.train = read_split(file, "train", vocabulary);
+  result.validation = read_split(file, "validation", vocabulary);
+  result.hash = file_hash(description, result.train, result.validation);
+  const auto stated = file.text_attribute("/", "xxh3-128");
+  require(result.hash == stated, ExitCode::data, "{}: hash {}, its attribute says {}", place, result.hash,
+          stated);
+  if (file.has_attribute("/", "floor")) result.floor = file.real_attribute("/", "floor");
+  if (file.has_attribute("/", "entropy"))
+    result.entropy = {file.real_attribute("/", "entropy"), file.real_attribute("/", "entropy_error")};
+  return result;
+}
+
+}  // namespace mxtape
