@@ -40,7 +40,8 @@ PrecisionPlan uniform_plan(const GptConfig& c, const LinearQuant& linear, const 
 }
 
 void validate(const GptConfig& c) {
-  positive("vocabulary", c.vocabulary);
+  require(c.vocabulary >= 0, ExitCode::usage,
+          "model.vocabulary = {}; want an integer > 0, or 0 for the data's", c.vocabulary);
   positive("layers", c.layers);
   positive("heads", c.heads);
   positive("width", c.width);

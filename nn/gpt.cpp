@@ -29,6 +29,7 @@ struct Gpt::Layers {
 
 Gpt::Gpt(Backend& backend, const GptConfig& config, const PrecisionPlan& plan, std::uint64_t seed) {
   validate(config);
+  require(config.vocabulary > 0, "model.vocabulary = 0: the data's vocabulary was not filled in");
   layers_ = std::make_unique<Layers>(Initialiser{backend, seed}, config);
   set_precision(plan);
 }
