@@ -117,7 +117,7 @@ struct Lie {
   std::string format = "mxtape tokens";
   std::int64_t version = 1, vocabulary = 5, count = 3;
   std::string tokenizer = R"({"kind":"characters","pieces":["a","b","c","d","e"]})";
-  std::string train_hash, hash = "0";
+  std::string train_hash{}, hash = "0";
   std::vector<std::uint16_t> tokens{0, 1, 2};
   bool wide = false;
 
@@ -155,9 +155,7 @@ TEST(TokenFile, each_untruth_has_its_own_message) {
   EXPECT_EQ(told({.tokens = {0, 5, 2}}), "'train' has token 5 at position 1; the vocabulary has 5");
   EXPECT_EQ(told({.wide = true}),
             "dataset 'train' is u32 with 1 axes; want u16 with 1 for a vocabulary of 5");
-  EXPECT_EQ(told({.train_hash = "ab"}).substr(0, 22),
-            "'train' has hash " +
-                content_hash(std::as_bytes(std::span(std::array<std::uint16_t, 3>{0, 1, 2}))).substr(0, 5));
+  EXPECT_TRUE(told({.train_hash = "ab"}).ends_with("its attribute says ab")) << told({.train_hash = "ab"});
   EXPECT_TRUE(told({}).ends_with("its attribute says 0")) << told({});
 }
 
