@@ -21,8 +21,8 @@ std::string Quantizer::contradiction() const {
   if (scale_bits < 2 || scale_bits > 8) return "power-of-two scales have 2 to 8 exponent bits";
   if (sr_bits < 8 || sr_bits > 32) return "sr.bits is 8 to 32";
   if (!(range_mult > 0 && range_mult <= 1)) return "alpha is in (0, 1]";
-  if (scale == ScaleKind::floating && (scale_format.is_integer() || scale_format.exponent_bits == 8))
-    return "a floating scale is a float format of at most 7 exponent bits, as e4m3";
+  if (scale == ScaleKind::floating && (scale_format.is_integer() || scale_format.bits() > 8))
+    return "a floating scale is a float format of at most 8 bits, as e4m3";
   if (scale == ScaleKind::none && (range_mult != 1 || asymmetric || flush_subnormals || four_over_six))
     return "alpha, offset, flush and 4o6 need a block scale; is scale=e8m0 missing?";
   if (asymmetric && (scale == ScaleKind::floating || range_mult != 1))

@@ -95,7 +95,7 @@ void read_scale(Quantizer& q, const Word& w) {
     q.scale = ScaleKind::power_of_two;
     q.scale_bits = std::uint8_t(bits);
   } else if (const auto format = parse_element(w.value);
-             format && !format->is_integer() && format->exponent_bits < 8) {
+             format && !format->is_integer() && format->bits() <= 8) {
     q.scale = ScaleKind::floating;
     q.scale_format = *format;
   } else {

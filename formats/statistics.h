@@ -1,0 +1,37 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "formats/quantize.h"
+
+namespace mxtape {
+
+/// How a quantizer treats one tensor. Errors are of the values after the multiplier is applied, summed in
+/// double over the elements that are finite before and after.
+struct ErrorStatistics {
+  std::int64_t count = 0;      ///< elements
+  std::int64_t nonfinite = 0;  ///< NaN or infinite before or after: in no sum below
+  double mean_square = 0;      ///< of x: the power that errors are compared with
+  double mse = 0;              ///< mean (y - x)^2
+  double max_abs_error = 0;
+  double clipped = 0;       ///< share of elements with |v| / S above the format's largest number
+  double flushed = 0;       ///< share of elements that are not zero and become zero
+  double crest_factor = 0;  ///< max |x| / rms(x)
+  /// Share of blocks whose largest magnitude exceeds the smallest that is not zero 2, 10, 100 times.
+  std::array<double, 3> spread_over{};
+  std::map<int, std::int64_t> scales;  ///< blocks by floor(log2 scale)
+  double bits_per_element = 0;
+
+  double relative_rmse() const;  ///< sqrt(mse / mean_square)
+  double nmse() const { return mean_square > 0 ? mse / mean_square : 0; }
+  double sqnr_db() const;  ///< -10 log10 nmse; infinite if nothing was lost
+  /// How many times smaller than elements of that many bits: 32, 16.
+  double compression(double bits) const { return bits / bits_per_element; }
+};
+inline constexpr std::array spread_limits{2.0, 10.0, 100.0};
+
+ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
+                                 const Quantizer& q, const DrawKey& key);
+
+}  // namespace mxtape
