@@ -7,7 +7,7 @@
 namespace mxtape {
 
 /// Looks at every output of every kernel and throws Error(diverged) at the first number that is NaN or
-/// infinite: "gemm (kernel call 118): c [64, 384] holds a number that is not finite at element 7". Waits for
+/// infinite: "gemm: c [64, 384] holds a number that is not finite at element 7". Waits for
 /// the device after each call and reads every output once more: for finding out why a run diverged, and for
 /// tests. Results are those of the inner backend.
 class CheckedBackend final : public ForwardingBackend {
@@ -51,8 +51,6 @@ class CheckedBackend final : public ForwardingBackend {
     const Tensor& tensor;
   };
   void check(std::string_view kernel, std::initializer_list<Output>);
-
-  std::int64_t calls_ = 0;
 };
 
 }  // namespace mxtape

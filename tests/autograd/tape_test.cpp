@@ -1,0 +1,146 @@
+#include "autograd/tape.h"
+
+#include <sstream>
+
+#include "autograd/ops.h"
+#include "tests/support/closeness.h"
+#include "tests/support/cpu.h"
+#include "tests/support/probe.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+std::vector<float> times(float factor, std::vector<float> x) {
+  for (float& v : x) v *= factor;
+  return x;
+}
+
+TEST(Tape, AddsTheContributionsOfADiamond) {
+  const std::vector<float> dy = normals(6, 1);
+  Tape tape(cpu(), Tape::Mode::training);
+  const Var p = tape.input(upload(cpu(), {2, 3}, normals(6, 2))),
+            q = tape.input(upload(cpu(), {2, 3}, normals(6, 3)));
+  // In p + q + p one dy reaches q and p alike: adding p's second share in place would change q's.
+  tape.backward(dot(tape, ops::add(tape, ops::add(tape, p, q), p), dy));
+  EXPECT_EQ(download(cpu(), tape.gradient(p)), times(2, dy));
+  EXPECT_EQ(download(cpu(), tape.gradient(q)), dy);
+}
+
+TEST(Tape, CountsBothUsesInXPlusX) {
+  const std::vector<float> dy = normals(6, 1);
+  Tape tape(cpu(), Tape::Mode::training);
+  const Var x = tape.input(upload(cpu(), {2, 3}, normals(6, 2)));
+  const Var twice = ops::add(tape, x, x);
+  tape.backward(dot(tape, ops::add(tape, twice, twice), dy));
+  EXPECT_EQ(download(cpu(), tape.gradient(x)), times(4, dy));
+}
+
+TEST(Tape, LeavesDyAloneWhenAnOpRunsInPlaceOnASharedOne) {
+  // gelu's backward writes into dy if it may; here the other side of the sum still needs it.
+  const std::vector<float> dy = normals(6, 1);
+  Tape tape(cpu(), Tape::Mode::training);
+  const Var p = tape.input(upload(cpu(), {2, 3}, normals(6, 2))),
+            q = tape.input(upload(cpu(), {2, 3}, normals(6, 3)));
+  tape.backward(dot(tape, ops::add(tape, p, ops::gelu(tape, q, Gelu::erf)), dy));
+  EXPECT_EQ(download(cpu(), tape.gradient(p)), dy);
+}
+
+TEST(Tape, AddsBothUsesOfATiedWeight) {
+  constexpr std::int64_t V = 5, C = 4, rows = 6;
+  const std::vector<float> table = normals(V * C, 1), dy = normals(rows * V, 2);
+  const Tensor tokens = upload(cpu(), {1, rows}, random_tokens(rows, V, 3));
+  const auto gradients = [&](bool tied) {
+    Parameter embedding{.name = "embedding", .value = upload(cpu(), {V, C}, table)};
+    Parameter head{.name = "head", .value = upload(cpu(), {V, C}, table)};
+    Tape tape(cpu(), Tape::Mode::training);
+    const Var x = ops::embedding(tape, tokens, embedding, nullptr);
+    tape.backward(dot(tape, ops::linear(tape, x, tied ? embedding : head, nullptr, {}, 0), dy));
+    return std::pair(download(cpu(), embedding.grad),
+                     tied ? std::vector<float>{} : download(cpu(), head.grad));
+  };
+  const auto [together, none] = gradients(true);
+  const auto [embedding, head] = gradients(false);
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const double want = double(embedding[i]) + head[i];
+    // The embedding's rows are added to the head's sum one by one: `rows` roundings of a partial sum.
+    EXPECT_NEAR(together[i], want, gamma(2 * rows) * rows * (std::abs(embedding[i]) + std::abs(head[i]) + 1));
+    EXPECT_NE(embedding[i] != 0 && head[i] != 0, together[i] == embedding[i] || together[i] == head[i]);
+  }
+}
+
+TEST(Tape, SumsABroadcastBiasOverRows) {
+  const std::vector<float> dy = normals(7 * 3, 1);
+  Parameter w{.name = "w", .value = upload(cpu(), {3, 2}, normals(6, 2))};
+  Parameter b{.name = "b", .value = upload(cpu(), {3}, normals(3, 3))};
+  Tape tape(cpu(), Tape::Mode::training);
+  tape.backward(dot(tape, ops::linear(tape, {upload(cpu(), {7, 2}, normals(14, 4))}, w, &b, {}, 0), dy));
+  std::vector<double> want(3), bound(3);
+  for (std::size_t i = 0; i < dy.size(); ++i)
+    want[i % 3] += dy[i], bound[i % 3] += gamma(7) * std::abs(dy[i]);
+  EXPECT_TRUE(within(download(cpu(), b.grad), want, bound));
+}
+
+TEST(Tape, SkipsWhatTheLossDoesNotUse) {
+  Parameter used{.name = "used", .value = upload(cpu(), {3, 2}, normals(6, 2))};
+  Parameter unused{.name = "unused", .value = upload(cpu(), {3, 2}, normals(6, 3))};
+  Tape tape(cpu(), Tape::Mode::training);
+  const Var x{upload(cpu(), {4, 2}, normals(8, 4))};
+  const Var y = ops::linear(tape, x, used, nullptr, {}, 0);
+  const Var idle = ops::linear(tape, x, unused, nullptr, {}, 4);
+  tape.backward(dot(tape, y, normals(12, 1)));
+  EXPECT_TRUE(used.has_grad);
+  EXPECT_FALSE(unused.has_grad);
+}
+
+TEST(Tape, RecordsAndSavesNothingInEvaluation) {
+  Parameter w{.name = "w", .value = upload(cpu(), {3, 3}, normals(9, 2))};
+  Tape tape(cpu(), Tape::Mode::evaluation);
+  const std::int64_t before = cpu().used_bytes();
+  {
+    const Var x{upload(cpu(), {4, 3}, normals(12, 4))};
+    Var y = ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
+    EXPECT_EQ(y.slot, no_grad);
+    EXPECT_THROW(tape.backward({upload<float>(cpu(), {1}, {0})}), Error);
+  }
+  EXPECT_EQ(tape.saved_bytes(), 0);
+  EXPECT_EQ(cpu().used_bytes(), before);
+}
+
+TEST(Tape, FreesWhatItSavedDuringBackward) {
+  Parameter w{.name = "w", .value = upload(cpu(), {3, 3}, normals(9, 2))};
+  Tape tape(cpu(), Tape::Mode::training);
+  const std::int64_t before = cpu().used_bytes();
+  {
+    const Var x{upload(cpu(), {4, 3}, normals(12, 4))};
+    const Var loss =
+        dot(tape, ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh), normals(12, 1));
+    EXPECT_GT(tape.saved_bytes(), 0);
+    tape.backward(loss);
+  }
+  EXPECT_EQ(tape.saved_bytes(), 0);
+  const std::int64_t seed_and_gradient = std::int64_t(sizeof(float)) * (1 + 9);
+  EXPECT_LE(cpu().used_bytes() - before,
+            seed_and_gradient + 2 * 64);  // blocks may be rounded up to cache lines
+}
+
+TEST(Tape, PrintsOneLinePerOpAndTheTotal) {
+  Parameter w{.name = "w", .value = upload(cpu(), {3, 2}, normals(6, 2))};
+  Tape tape(cpu(), Tape::Mode::training);
+  ops::gelu(tape, ops::linear(tape, {upload(cpu(), {4, 2}, normals(8, 4))}, w, nullptr, {}, 0), Gelu::tanh);
+  std::ostringstream out;
+  tape.print(out);
+  const std::string text = out.str();
+  EXPECT_NE(text.find("linear                       32"), std::string::npos) << text;
+  EXPECT_NE(text.find("gelu                         48"), std::string::npos) << text;
+  EXPECT_NE(text.find("total                        80"), std::string::npos) << text;
+}
+
+TEST(Tape, RefusesALossThatIsNotOneNumber) {
+  Tape tape(cpu(), Tape::Mode::training);
+  EXPECT_THROW(tape.backward(tape.input(cpu().empty({2}))), Error);
+}
+
+}  // namespace
+}  // namespace mxtape

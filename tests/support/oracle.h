@@ -1,0 +1,164 @@
+#pragma once
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <numbers>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+
+/// Every op's forward formula as in its paper, in nested loops, for any number type. With T = complex<double>
+/// the derivative of f along v is imag(f(x + i h v)) / h: nothing is subtracted, so h = 1e-30 gives it to
+/// double precision. Squire & Trapp 1998, SIAM Review 40(1), 110-112. Dimension letters as in autograd/ops.h.
+namespace mxtape::oracle {
+
+template <class T>
+using Values = std::vector<T>;
+using Complex = std::complex<double>;
+
+inline double real(double x) { return x; }
+inline double real(Complex x) { return x.real(); }
+inline double erf(double x) { return std::erf(x); }
+/// First order in the imaginary part, which is all that the complex step looks at.
+inline Complex erf(Complex x) {
+  const double slope = 2 / std::sqrt(std::numbers::pi) * std::exp(-x.real() * x.real());
+  return {std::erf(x.real()), slope * x.imag()};
+}
+
+/// y [M, N] = x [M, K] w [N, K]^T + bias [N].
+template <class T>
+Values<T> linear(const Values<T>& x, const Values<T>& w, const Values<T>& bias, std::size_t N,
+                 std::size_t K) {
+  Values<T> y;
+  for (std::size_t m = 0; m < x.size() / K; ++m)
+    for (std::size_t n = 0; n < N; ++n) {
+      T sum = bias.empty() ? T(0) : bias[n];
+      for (std::size_t k = 0; k < K; ++k) sum += x[m * K + k] * w[n * K + k];
+      y.push_back(sum);
+    }
+  return y;
+}
+
+template <class T>
+Values<T> layer_norm(const Values<T>& x, const Values<T>& gain, const Values<T>& bias, double eps) {
+  const std::size_t C = gain.size();
+  Values<T> y;
+  for (std::size_t r = 0; r < x.size() / C; ++r) {
+    T mean = 0, variance = 0;
+    for (std::size_t c = 0; c < C; ++c) mean += x[r * C + c] / double(C);
+    for (std::size_t c = 0; c < C; ++c) variance += (x[r * C + c] - mean) * (x[r * C + c] - mean) / double(C);
+    for (std::size_t c = 0; c < C; ++c)
+      y.push_back(gain[c] * (x[r * C + c] - mean) / std::sqrt(variance + eps) +
+                  (bias.empty() ? T(0) : bias[c]));
+  }
+  return y;
+}
+
+template <class T>
+Values<T> gelu(const Values<T>& x, Gelu form) {
+  Values<T> y;
+  for (const T& v : x)
+    y.push_back(form == Gelu::erf
+                    ? 0.5 * v * (1.0 + erf(v / std::numbers::sqrt2))
+                    : 0.5 * v *
+                          (1.0 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v))));
+  return y;
+}
+
+template <class T>
+Values<T> add(Values<T> a, const Values<T>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+/// exp(x - top) / sum over the first n of x.
+template <class T>
+Values<T> softmax_row(const T* x, std::size_t n) {
+  double top = real(x[0]);
+  for (std::size_t i = 1; i < n; ++i) top = std::max(top, real(x[i]));
+  Values<T> y;
+  T sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += y.emplace_back(std::exp(x[i] - top));
+  for (T& v : y) v /= sum;
+  return y;
+}
+
+template <class T>
+Values<T> softmax(const Values<T>& x, std::size_t C) {
+  Values<T> y;
+  for (std::size_t r = 0; r < x.size() / C; ++r)
+    for (const T& v : softmax_row(&x[r * C], C)) y.push_back(v);
+  return y;
+}
+
+/// o [B, T, H D] of qkv [B, T, 3 H D].
+template <class T>
+Values<T> causal_attention(const Values<T>& qkv, const AttentionShape& s) {
+  const auto B = std::size_t(s.batch), time = std::size_t(s.time), H = std::size_t(s.heads),
+             D = std::size_t(s.width);
+  Values<T> o(B * time * H * D);
+  for (std::size_t b = 0; b < B; ++b)
+    for (std::size_t h = 0; h < H; ++h) {
+      const auto at = [&](std::size_t part, std::size_t t, std::size_t d) {
+        return qkv[(b * time + t) * 3 * H * D + part * H * D + h * D + d];
+      };
+      for (std::size_t i = 0; i < time; ++i) {
+        Values<T> scores(i + 1);
+        for (std::size_t j = 0; j <= i; ++j)
+          for (std::size_t d = 0; d < D; ++d) scores[j] += at(0, i, d) * at(1, j, d) / std::sqrt(double(D));
+        const Values<T> p = softmax_row(scores.data(), i + 1);
+        for (std::size_t d = 0; d < D; ++d)
+          for (std::size_t j = 0; j <= i; ++j) o[(b * time + i) * H * D + h * D + d] += p[j] * at(2, j, d);
+      }
+    }
+  return o;
+}
+
+/// y [B, T, C] = table[token] + positions[t].
+template <class T>
+Values<T> embedding(const std::vector<std::int32_t>& tokens, std::size_t time, const Values<T>& table,
+                    const Values<T>& positions, std::size_t C) {
+  Values<T> y;
+  for (std::size_t r = 0; r < tokens.size(); ++r)
+    for (std::size_t c = 0; c < C; ++c)
+      y.push_back(table[std::size_t(tokens[r]) * C + c] +
+                  (positions.empty() ? T(0) : positions[r % time * C + c]));
+  return y;
+}
+
+/// Mean over rows of -log softmax(logits)[target].
+template <class T>
+T cross_entropy(const Values<T>& logits, const std::vector<std::int32_t>& targets) {
+  const std::size_t rows = targets.size(), V = logits.size() / rows;
+  T sum = 0;
+  for (std::size_t r = 0; r < rows; ++r)
+    sum -= std::log(softmax_row(&logits[r * V], V)[std::size_t(targets[r])]);
+  return sum / double(rows);
+}
+
+template <class T>
+T dot(const Values<T>& y, const std::vector<float>& direction) {
+  T sum = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * double(direction[i]);
+  return sum;
+}
+
+inline constexpr double step = 1e-30;
+
+inline Values<Complex> complex(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+/// d loss / d x[i] for every i; `loss` takes Values<Complex> and returns Complex.
+template <class Loss>
+std::vector<double> gradient(const std::vector<float>& x, const Loss& loss) {
+  Values<Complex> z = complex(x);
+  std::vector<double> result;
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    z[i].imag(step);
+    result.push_back(loss(z).imag() / step);
+    z[i].imag(0);
+  }
+  return result;
+}
+
+}  // namespace mxtape::oracle
