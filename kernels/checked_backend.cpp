@@ -6,8 +6,7 @@ void CheckedBackend::check(std::string_view kernel, std::initializer_list<Output
   for (const auto& [name, tensor] : outputs) {
     if (!tensor) continue;  // an output that was not wanted
     const std::int64_t at = inner_.first_nonfinite(tensor);
-    require(at < 0, ExitCode::diverged,
-            "{} (kernel call {}): {} {} holds a number that is not finite at element {}", kernel, calls_,
+    require(at < 0, ExitCode::diverged, "{}: {} {} holds a number that is not finite at element {}", kernel,
             name, tensor.shape().text(), at);
   }
 }
