@@ -25,6 +25,9 @@ float AdamW::step(float factor) {
     gradients.push_back(p->grad);
   }
   backend_.clip_factor(norm_, factor_, gradients, config_.clip_norm);
+  float norm = 0;
+  backend_.download(&norm, norm_);
+  if (!std::isfinite(norm)) return norm;
 
   const double t = double(++steps_);
   AdamWStep update{.learning_rate = config_.learning_rate * factor,
@@ -41,8 +44,6 @@ float AdamW::step(float factor) {
     p.has_grad = false;
     p.version = std::uint64_t(steps_) + 1;
   }
-  float norm = 0;
-  backend_.download(&norm, norm_);
   return norm;
 }
 

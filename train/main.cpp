@@ -1,4 +1,6 @@
 #include <cstdio>
+#include <filesystem>
+#include <new>
 
 #include "core/error.h"
 #include "train/command.h"
@@ -9,6 +11,10 @@ int main(int argc, char** argv) {
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats"};
   app.require_subcommand(1);
   app.set_version_flag("--version", MXTAPE_VERSION);
+  add_train_command(app);
+  add_sample_command(app);
+  add_eval_command(app);
+  add_plot_command(app);
   add_prepare_command(app);
   try {
     app.parse(argc, argv);
@@ -18,6 +24,12 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     std::fprintf(stderr, "mxtape: %s\n", e.what());
     return int(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::fprintf(stderr, "mxtape: %s\n", e.what());
+    return int(ExitCode::resource);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "mxtape: out of memory\n");
+    return int(ExitCode::resource);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxtape: unexpected: %s\n", e.what());
     return int(ExitCode::internal);

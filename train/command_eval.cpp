@@ -1,0 +1,107 @@
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "train/command.h"
+#include "train/evaluate.h"
+#include "train/trained_model.h"
+
+namespace mxtape {
+namespace {
+
+struct Arguments {
+  std::string checkpoint, data;
+  std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
+  std::int64_t windows = 0;
+};
+
+/// Direct cast: weights and activations of every linear layer, the head's too, are rounded by `q`.
+PrecisionPlan cast_plan(PrecisionPlan plan, const Quantizer& q) {
+  for (auto& [name, quant] : plan.linear) {
+    quant = LinearQuant{};
+    quant.fprop_x = quant.fprop_w = q;
+  }
+  for (auto& [name, quant] : plan.attention) quant = AttentionQuant{};
+  return plan;
+}
+
+struct Row {
+  std::string precision;
+  double bits, loss;
+};
+
+void print_table(const std::vector<Row>& rows, std::optional<double> floor) {
+  std::size_t width = std::string_view("precision").size();
+  for (const auto& row : rows) width = std::max(width, row.precision.size());
+  fmt::print("\n{:<{}}  {:>6}  {:>9}  {:>10}  {:>9}", "precision", width, "bits", "loss", "perplexity",
+             "- f32");
+  fmt::print("{}\n", floor ? fmt::format("  {:>9}", "- floor") : "");
+  for (const auto& row : rows) {
+    fmt::print("{:<{}}  {:>6}  {:>9.4f}  {:>10.4f}  {:>+9.4f}", row.precision, width,
+               row.bits > 0 ? fmt::format("{:.2f}", row.bits) : "", row.loss, std::exp(row.loss),
+               row.loss - rows.front().loss);
+    fmt::print("{}\n", floor ? fmt::format("  {:>9.4f}", row.loss - *floor) : "");
+  }
+  fmt::print("\nloss, differences: nats per token; bits: stored bits per element, scales included\n");
+}
+
+void run(const Arguments& arguments) {
+  const TrainedModel trained = load_trained_model(arguments.checkpoint);
+  const Recipe& recipe = trained.header.recipe;
+  const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
+  const TokenFile data = TokenFile::read(file);
+  require(data.tokenizer.to_json() == trained.header.tokenizer.to_json(), ExitCode::data,
+          "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());
+  const PrecisionPlan own = precision_plan(recipe, trained.header.step);
+  fmt::print("checkpoint  {}, step {}\ndata        {}, {} validation tokens\n", trained.file.string(),
+             trained.header.step, file, data.validation.count());
+
+  EvaluateOptions options{.windows = arguments.windows ? arguments.windows : recipe.train.eval_windows,
+                          .batch_size = recipe.train.batch_size,
+                          .pass = trained.next_pass()};
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& name, double bits, const PrecisionPlan& plan) {
+    if (::isatty(STDOUT_FILENO))
+      options.progress = [&](std::int64_t done, std::int64_t total) {
+        fmt::print("\r\033[K{} {}/{}", name, done, total);
+        if (done == total) fmt::print("\r\033[K");
+        std::fflush(stdout);
+      };
+    trained.model->set_precision(plan);
+    rows.push_back({name, bits, evaluate(*trained.backend, *trained.model, data.validation, options).loss});
+  };
+  add("f32", 32, cast_plan(own, f32_passthrough));
+  for (const auto& text : arguments.precisions) {
+    if (text == "f32") continue;  // the first row already
+    if (text == "recipe") {
+      add("recipe", 0, own);
+    } else {
+      const Quantizer q = parse_quantizer(text);
+      add(text, q.bits_per_element(), cast_plan(own, q));
+    }
+  }
+  print_table(rows, data.floor);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("eval", "Loss and perplexity of a trained model, cast into number formats");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
+      ->required();
+  command
+      ->add_option("--precision", a->precisions,
+                   "formats for weights and activations of all linear layers (mxtape formats lists them), or "
+                   "'recipe' for the precision it was trained with; f32 is always there")
+      ->capture_default_str();
+  command->add_option("--data", a->data, "another token file than the recipe's");
+  command->add_option("--windows", a->windows, "validation windows; 0: as the recipe says")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,53 @@
+#include <cstdio>
+
+#include "train/command.h"
+#include "train/sample.h"
+#include "train/trained_model.h"
+
+namespace mxtape {
+namespace {
+
+struct Arguments {
+  std::string checkpoint, prompt = "\n";
+  SampleOptions options;
+};
+
+void run(const Arguments& arguments) {
+  const TrainedModel trained = load_trained_model(arguments.checkpoint);
+  const Tokenizer& tokenizer = trained.header.tokenizer;
+  const auto prompt = tokenizer.encode(arguments.prompt);
+  SampleOptions options = arguments.options;
+  options.pass = trained.next_pass();
+  options.on_token = [&](std::int32_t token) {
+    fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
+    std::fflush(stdout);
+  };
+  fmt::print("{}", arguments.prompt);
+  sample(*trained.backend, *trained.model, prompt, options);
+  fmt::print("\n");
+}
+
+}  // namespace
+
+void add_sample_command(CLI::App& app) {
+  auto* command = app.add_subcommand("sample", "Let a trained model continue a text");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
+      ->required();
+  command->add_option("--prompt", a->prompt, "text to continue; default: a line break");
+  command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", a->options.temperature,
+                   "0: always the likeliest; 1: the model's own distribution")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", a->options.seed, "the same seed draws the same text")->capture_default_str();
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace mxtape

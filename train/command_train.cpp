@@ -1,0 +1,33 @@
+#include "train/command.h"
+#include "train/run.h"
+
+namespace mxtape {
+
+void add_train_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("train", "Train a recipe: header, progress, validation, checkpoints, a sample");
+  auto recipe = std::make_shared<std::string>();
+  auto options = std::make_shared<RunOptions>();
+  command->add_option("recipe", *recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)")
+      ->required();
+  command->add_option(
+      "--resume", options->resume,
+      "auto: from the newest checkpoint that verifies; no: start again and keep what is there; or a "
+      "checkpoint's path");
+  command
+      ->add_option("--allow-change", options->allow_change,
+                   "a key or section that may differ from the checkpoint's recipe on resume; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->allow_extras();
+  command->footer(
+      "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
+  command->callback([=] {
+    const auto words = command->remaining();
+    options->command = "mxtape train " + *recipe;
+    for (const auto& word : words) options->command += " " + word;
+    run_training(read_recipe(*recipe, overrides_from_arguments(words)), *options);
+  });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,51 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mxtape {
+namespace {
+
+/// Windows of one pass. Nothing is saved for backward, so more fit than in training: as many as keep the
+/// widest tensor at 4 Mi elements (16 MiB), where the matrices are large enough to run at full speed.
+std::int64_t windows_at_a_time(const GptConfig& model, std::int64_t batch_size) {
+  constexpr std::int64_t most_elements = std::int64_t{4} << 20;
+  return std::max(batch_size, most_elements / (model.context * std::max(model.vocabulary, model.hidden())));
+}
+
+}  // namespace
+
+Tensor upload_tokens(Backend& backend, const std::vector<std::int32_t>& tokens, Shape shape) {
+  const Tensor y = backend.empty(shape, DType::i32);
+  backend.upload(y, tokens.data());
+  return y;
+}
+
+float download_scalar(Backend& backend, const Tensor& x) {
+  float value = 0;
+  backend.download(&value, x);
+  return value;
+}
+
+Evaluation evaluate(Backend& backend, Gpt& model, const Split& split, const EvaluateOptions& options) {
+  const std::int64_t time = model.config().context;
+  const Windows windows(split, time);
+  const std::int64_t count = options.windows ? std::min(options.windows, windows.count()) : windows.count();
+  const std::int64_t most = windows_at_a_time(model.config(), options.batch_size);
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += most) {
+    const Batch batch = windows.at(first, std::min(most, count - first));
+    Tape tape(backend, Tape::Mode::evaluation, options.pass);
+    const Var logits = model.forward(tape, upload_tokens(backend, batch.inputs, {batch.batch, time}));
+    const Tensor targets = upload_tokens(backend, batch.targets, {batch.batch * time});
+    const Var rows{logits.value.reshaped({batch.batch * time, model.config().vocabulary})};
+    sum +=
+        double(download_scalar(backend, ops::cross_entropy(tape, rows, targets).value)) * double(batch.batch);
+    if (options.progress) options.progress(first + batch.batch, count);
+  }
+  const double loss = sum / double(count);
+  require(std::isfinite(loss), ExitCode::diverged, "evaluation: the loss is {}", loss);
+  return {loss, count * time};
+}
+
+}  // namespace mxtape

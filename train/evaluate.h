@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+
+#include "data/loader.h"
+#include "nn/gpt.h"
+
+namespace mxtape {
+
+struct EvaluateOptions {
+  std::int64_t windows = 0;     ///< the first so many; 0: the whole split
+  std::int64_t batch_size = 1;  ///< windows at a time, at least; more where the logits stay small
+  PassKey pass{};  ///< of the pass that follows in training: shared weight copies get the same draws
+  std::function<void(std::int64_t done, std::int64_t total)> progress{};
+};
+
+struct Evaluation {
+  double loss = 0;  ///< mean -log p(next token) [nats per token]
+  std::int64_t tokens = 0;
+};
+
+/// Mean loss over consecutive windows of the model's context. Each window starts without history, so the mean
+/// is a little above what a longer memory would give. Throws Error(diverged) if the loss is not finite.
+Evaluation evaluate(Backend&, Gpt&, const Split&, const EvaluateOptions&);
+
+/// i32 [batch, time] on the device.
+Tensor upload_tokens(Backend&, const std::vector<std::int32_t>&, Shape);
+/// A f32 [1] on the host.
+float download_scalar(Backend&, const Tensor&);
+
+}  // namespace mxtape

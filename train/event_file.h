@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mxtape {
+
+/// A TensorBoard event file: TFRecord frames (length, masked CRC-32C of the length, data, masked CRC-32C of
+/// the data) that hold protocol-buffer Event messages with one scalar each. `tensorboard --logdir runs` shows
+/// it.
+class EventFile {
+ public:
+  /// Opens `path`, or makes it. Of an older file the records up to `last_step` stay; later ones and a torn
+  /// end are cut off, so that no step appears twice after a resume. Throws Error(resource).
+  EventFile(std::filesystem::path path, std::int64_t last_step);
+
+  /// `wall_time` in seconds since 1970.
+  void scalar(std::string_view tag, std::int64_t step, double value, double wall_time);
+  /// Hands everything to the operating system. Throws Error(resource) if that fails.
+  void flush();
+
+ private:
+  void record(const std::string& event);
+
+  std::filesystem::path path_;
+  std::ofstream out_;
+};
+
+/// One frame of a TFRecord file, found at the front of `bytes`.
+struct TfRecord {
+  std::span<const std::uint8_t> data;  ///< empty and size 0: the frame is torn or a CRC does not fit
+  std::size_t size = 0;                ///< of the whole frame
+};
+TfRecord first_record(std::span<const std::uint8_t> bytes);
+
+/// The step of an Event message; 0 if it has none, as the first record of a file.
+std::int64_t step_of_event(std::span<const std::uint8_t> event);
+
+}  // namespace mxtape

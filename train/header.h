@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdio>
+#include <optional>
+
+#include "data/token_file.h"
+#include "kernels/backend.h"
+#include "recipes/recipe.h"
+#include "train/run_folder.h"
+
+namespace mxtape {
+
+/// What a person wants to know before the first step: version, recipe, seed, device, model, precision, data,
+/// folder.
+void print_header(std::FILE*, const Recipe&, const TokenFile&, const Backend&,
+                  const std::filesystem::path& folder);
+/// Validation loss, perplexity, the gap to the floor where it is known, and the memory used.
+void print_result(std::FILE*, double validation_loss, std::optional<double> floor, std::int64_t peak_bytes);
+/// The files of the run.
+void print_paths(std::FILE*, const RunFolder&, std::int64_t step);
+
+}  // namespace mxtape

@@ -1,0 +1,90 @@
+#include "train/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+constexpr const char* bold = "\033[1m";
+constexpr const char* dim = "\033[2m";
+constexpr const char* plain = "\033[0m";
+constexpr const char* line_start = "\r\033[K";
+/// Drawing more often only burns time: 20 lines a second look continuous.
+constexpr auto redraw_interval = std::chrono::milliseconds(50);
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto s = std::int64_t(std::max(0.0, std::ceil(seconds)));
+  if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
+}
+
+Progress::Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_done)
+    : out_(out),
+      terminal_(::isatty(::fileno(out)) == 1),
+      colour_(terminal_ && std::getenv("NO_COLOR") == nullptr),
+      total_(total_steps),
+      first_(steps_done),
+      every_(std::max<std::int64_t>(1, total_steps / 40)) {}
+
+void Progress::step(const StepRecord& r) {
+  // The mean over about the last ten steps, so that the figure can be read.
+  smooth_ms_ = smooth_ms_ == 0 ? r.milliseconds : 0.9 * smooth_ms_ + 0.1 * r.milliseconds;
+  const bool last = r.step == total_;
+  const auto now = Clock::now();
+  if (terminal_ ? !last && now - last_drawn_ < redraw_interval : !last && r.step % every_ != 0) return;
+  last_drawn_ = now;
+  const int width = int(std::to_string(total_).size());
+  const double tokens_per_second = r.tokens_per_second * r.milliseconds / smooth_ms_;
+  const std::string line = fmt::format(
+      "step {:>{}}/{} | loss {}{:.4f}{} | norm {:.3f} | lr {:.2e} | {:.1f} ms | {:.0f} tok/s | eta {}",
+      r.step, width, total_, colour_ ? bold : "", r.loss, colour_ ? plain : "", r.norm, r.learning_rate,
+      smooth_ms_, tokens_per_second, eta(r.step));
+  terminal_ ? overwrite(line) : keep(line);
+}
+
+void Progress::validating(std::int64_t done, std::int64_t total) {
+  const auto now = Clock::now();
+  if (!terminal_ || now - last_drawn_ < redraw_interval) return;
+  last_drawn_ = now;
+  overwrite(fmt::format("validation {}/{} windows", done, total));
+}
+
+void Progress::validation(std::int64_t step, double loss, std::optional<double> floor, double seconds) {
+  std::string line = fmt::format("step {:>{}}/{} | validation {:.4f} | perplexity {:.3f}", step,
+                                 std::to_string(total_).size(), total_, loss, std::exp(loss));
+  if (floor) line += fmt::format(" | floor {:.4f} | gap {:.4f}", *floor, loss - *floor);
+  line += fmt::format(" | {:.1f} s", seconds);
+  keep(colour_ ? bold + line + plain : line);
+}
+
+void Progress::note(const std::string& text) { keep(colour_ ? dim + text + plain : text); }
+
+std::string Progress::eta(std::int64_t step) const {
+  // Wall time a step so far, validation and saving included.
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  return duration_text(seconds / double(step - first_) * double(total_ - step));
+}
+
+void Progress::overwrite(const std::string& line) {
+  fmt::print(out_, "{}{}", line_start, line);
+  std::fflush(out_);
+  line_open_ = true;
+}
+
+void Progress::keep(const std::string& line) {
+  // On a terminal the running line makes room and is drawn again by the next step.
+  fmt::print(out_, "{}{}\n", line_open_ ? line_start : "", line);
+  std::fflush(out_);
+  line_open_ = false;
+}
+
+}  // namespace mxtape

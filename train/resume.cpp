@@ -1,0 +1,125 @@
+#include "train/resume.h"
+
+#include <algorithm>
+#include <array>
+
+#include "data/seal.h"
+
+namespace mxtape {
+namespace {
+
+/// Keys that say where, how long and how often, but change no number of a step.
+constexpr std::array<std::string_view, 10> not_numeric{"name",
+                                                       "description",
+                                                       "data.file",
+                                                       "train.eval_every",
+                                                       "train.eval_windows",
+                                                       "train.save_every",
+                                                       "train.out",
+                                                       "train.sample_tokens",
+                                                       "compute.threads",
+                                                       "train.keep"};
+
+bool changes_numbers(std::string_view key) {
+  return std::find(not_numeric.begin(), not_numeric.end(), key) == not_numeric.end();
+}
+
+/// The reason why a checkpoint cannot be used, or "".
+std::string fault_of(const std::filesystem::path& file) {
+  try {
+    verify_seal(file);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+}
+
+}  // namespace
+
+Start choose_start(const RunFolder& folder, const std::string& resume) {
+  const auto files = folder.checkpoints();
+  if (resume.empty()) {
+    if (files.empty()) return {};
+    fail(ExitCode::usage,
+         "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
+         "(what is "
+         "there is kept), or --name=... to run elsewhere",
+         folder.path().string(), files.size(), files.size() == 1 ? "" : "s",
+         files.front().filename().string());
+  }
+  if (resume == "no") {
+    Start start;
+    if (!files.empty())
+      start.notes.push_back(fmt::format("the earlier run was moved to {}", folder.archive().string()));
+    return start;
+  }
+  if (resume != "auto") {
+    const std::filesystem::path chosen = resume;
+    const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
+                          std::error_code error;
+                          return std::filesystem::equivalent(file, chosen, error);
+                        }) != files.end();
+    require(files.empty() || (inside && std::filesystem::equivalent(files.front(), chosen)), ExitCode::usage,
+            "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
+            "own --name",
+            resume, files.empty() ? "" : files.front().string());
+    return {chosen, {}};
+  }
+  Start start;
+  std::vector<std::filesystem::path> rejected;
+  for (const auto& file : files) {
+    const std::string fault = fault_of(file);
+    if (fault.empty()) {
+      start.checkpoint = file;
+      break;
+    }
+    start.notes.push_back("rejected " + fault);
+    rejected.push_back(file);
+  }
+  require(files.empty() || start.checkpoint, ExitCode::data,
+          "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
+          folder.path().string(), files.size(), files.empty() ? "" : fault_of(files.front()));
+  // Their steps will be written again, and a checkpoint is never overwritten.
+  for (const auto& file : rejected) folder.set_aside(file);
+  if (files.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
+  return start;
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) {
+  if (!std::filesystem::is_directory(file_or_run)) return file_or_run;
+  std::string faults;
+  for (const auto& file : list_checkpoints(file_or_run)) {
+    const std::string fault = fault_of(file);
+    if (fault.empty()) return file;
+    faults += "\n  " + fault;
+  }
+  fail(ExitCode::data, "{}: no checkpoint that can be used{}", file_or_run.string(),
+       faults.empty() ? "; want a checkpoint file or a run's folder" : ":" + faults);
+}
+
+std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,
+                                       const std::string& data_hash,
+                                       const std::vector<std::string>& allowed) {
+  auto changes = differences(header.recipe, without_whereabouts(recipe));
+  if (header.data_hash != data_hash)
+    changes.push_back(fmt::format("data: {} -> {}", header.data_hash, data_hash));
+  std::vector<std::string> notes;
+  std::string refused;
+  for (const auto& change : changes) {
+    // "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ..."
+    const std::string key = change.substr(0, change.find_first_of(": "));
+    notes.push_back("changed " + change);
+    if (changes_numbers(key) && !is_allowed(key, allowed))
+      refused += fmt::format("\n  {}; allow it with --allow-change {}", change, key);
+  }
+  require(refused.empty(), ExitCode::usage,
+          "resume: the recipe differs from the checkpoint's where numbers change:{}", refused);
+  return notes;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,148 @@
+#include "train/run.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "core/atomic_file.h"
+#include "core/parallel.h"
+#include "kernels/make_backend.h"
+#include "train/header.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/resume.h"
+#include "train/sample.h"
+#include "train/stop_signals.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// True at steps n, 2 n, ... and at the last one; n = 0: only at the last one.
+bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
+  return step == last || (every > 0 && step % every == 0);
+}
+
+/// One run: what its parts share.
+class Run {
+ public:
+  Run(Backend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer)
+      : backend_(backend),
+        folder_(folder),
+        data_(data),
+        trainer_(trainer),
+        config_(trainer.recipe().train),
+        metrics_(folder.metrics(), folder.events(), trainer.steps_done()),
+        progress_(stdout, config_.steps, trainer.steps_done()) {}
+
+  void train(const std::string& command) {
+    const StopSignals signals;
+    while (!trainer_.finished()) {
+      step();
+      const std::int64_t done = trainer_.steps_done();
+      const bool stop = StopSignals::received() != 0;
+      if (due(done, config_.eval_every, config_.steps)) validate();
+      if (stop || due(done, config_.save_every, config_.steps)) save();
+      require(!stop || trainer_.finished(), ExitCode::interrupted,
+              "stopped by {} after step {}; {} is written\nto go on: {} --resume auto",
+              StopSignals::name_of(StopSignals::received()), done, folder_.checkpoint(done).string(),
+              command);
+    }
+    finish();
+  }
+
+ private:
+  void step() {
+    const auto begin = Clock::now();
+    const auto result = trainer_.step();
+    const double seconds = seconds_since(begin);
+    const StepRecord record{.step = trainer_.steps_done(),
+                            .loss = result.loss,
+                            .norm = result.norm,
+                            .learning_rate = result.learning_rate,
+                            .milliseconds = 1e3 * seconds,
+                            .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
+    metrics_.step(record);
+    progress_.step(record);
+  }
+
+  void validate() {
+    const auto begin = Clock::now();
+    last_validation_ =
+        trainer_.validate([&](auto done, auto total) { progress_.validating(done, total); }).loss;
+    metrics_.validation(trainer_.steps_done(), *last_validation_, data_.floor);
+    progress_.validation(trainer_.steps_done(), *last_validation_, data_.floor, seconds_since(begin));
+  }
+
+  void save() {
+    metrics_.sync();
+    trainer_.save(folder_.checkpoint(trainer_.steps_done()));
+    folder_.retain(config_.keep);
+  }
+
+  void finish() {
+    if (!last_validation_) {  // a run that was finished before
+      last_validation_ = trainer_.validate().loss;
+      progress_.validation(trainer_.steps_done(), *last_validation_, data_.floor, 0);
+    }
+    print_result(stdout, *last_validation_, data_.floor, backend_.peak_bytes());
+    sample_text();
+    print_paths(stdout, folder_, trainer_.steps_done());
+  }
+
+  void sample_text() {
+    if (config_.sample_tokens == 0) return;
+    SampleOptions options{.tokens = config_.sample_tokens,
+                          .temperature = 0.8f,  // a little below 1: fewer of the rare slips
+                          .seed = trainer_.recipe().seed,
+                          .pass = trainer_.next_pass()};
+    const std::int32_t first = data_.validation[0];
+    const auto text = sample(backend_, trainer_.model(), std::span(&first, 1), options);
+    fmt::print("\nsample, {} tokens at temperature {}:\n{}{}\n\n", config_.sample_tokens, options.temperature,
+               data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
+  }
+
+  Backend& backend_;
+  const RunFolder& folder_;
+  const TokenFile& data_;
+  Trainer& trainer_;
+  const TrainConfig config_;
+  Metrics metrics_;
+  Progress progress_;
+  std::optional<double> last_validation_;
+};
+
+}  // namespace
+
+void run_training(const Recipe& recipe, const RunOptions& options) {
+  require(recipe.train.keep >= 1, ExitCode::usage, "train.keep = {}; want at least 1", recipe.train.keep);
+  require(!recipe.data.file.empty(), ExitCode::usage,
+          "recipe '{}': data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`",
+          recipe.name);
+  const TokenFile data = TokenFile::read(recipe.data.file);
+  const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
+  const Start start = choose_start(folder, options.resume);
+  if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
+  const auto backend = make_backend(recipe.compute.device);
+  Trainer trainer(*backend, recipe, data);
+  print_header(stdout, trainer.recipe(), data, *backend, folder.path());
+  for (const auto& note : start.notes) fmt::print("{}\n", note);
+  if (start.checkpoint) {
+    const CheckpointFile checkpoint(*start.checkpoint);
+    for (const auto& note :
+         check_changes(checkpoint.header(), trainer.recipe(), data.hash, options.allow_change))
+      fmt::print("{}\n", note);
+    trainer.load(checkpoint);
+    fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+  }
+  write_atomically(folder.recipe(), to_toml(trainer.recipe()));
+  std::fflush(stdout);
+  Run(*backend, folder, data, trainer).train(options.command);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,102 @@
+#include "train/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "data/seal.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view lock_name = ".lock";
+
+/// True for step_<digits>.h5 and nothing else: not for temporary or rejected files.
+bool is_checkpoint(const fs::path& path) {
+  const std::string stem = path.stem().string();
+  constexpr std::string_view prefix = "step_";
+  return path.extension() == ".h5" && stem.starts_with(prefix) && stem.size() > prefix.size() &&
+         std::all_of(stem.begin() + prefix.size(), stem.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+void remove_orphans(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path());
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+  std::error_code error;
+  fs::create_directories(path_ / "checkpoints", error);
+  require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
+          error.message());
+  const fs::path lock = path_ / lock_name;
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    ::close(lock_);
+    fail(ExitCode::resource, "{}: {}", path_.string(),
+         reason == EWOULDBLOCK
+             ? "another mxtape process is training in this folder; choose another name or train.out"
+             : std::strerror(reason));
+  }
+  // The lock is ours: whoever began these files is gone.
+  remove_orphans(path_);
+  remove_orphans(path_ / "checkpoints");
+}
+
+RunFolder::~RunFolder() { ::close(lock_); }
+
+fs::path RunFolder::checkpoint(std::int64_t step) const {
+  return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);
+}
+
+std::vector<fs::path> RunFolder::checkpoints() const { return list_checkpoints(path_); }
+
+void RunFolder::retain(std::int64_t keep) const {
+  const auto files = checkpoints();
+  const auto kept = std::size_t(std::max<std::int64_t>(keep, 1));
+  if (files.size() <= kept) return;
+  verify_seal(files.front());
+  for (std::size_t i = kept; i < files.size(); ++i) fs::remove(files[i]);
+}
+
+void RunFolder::set_aside(const fs::path& file) const {
+  fs::path target = file;
+  target += ".rejected";
+  for (int n = 2; fs::exists(target); ++n) target = fmt::format("{}.rejected.{}", file.string(), n);
+  fs::rename(file, target);
+}
+
+fs::path RunFolder::archive() const {
+  fs::path target;
+  for (int n = 1; target.empty() || fs::exists(target); ++n) target = path_ / fmt::format("before-{}", n);
+  fs::create_directory(target);
+  for (const auto& name : {"checkpoints", "recipe.toml", "metrics.jsonl", "events.out.tfevents.mxtape"})
+    if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
+  fs::create_directory(path_ / "checkpoints");
+  return target;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& run) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
+    if (is_checkpoint(entry.path())) files.push_back(entry.path());
+  // Zero-padded steps sort as text; a step of more digits is later.
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
+    const std::string left = a.filename().string(), right = b.filename().string();
+    return left.size() != right.size() ? left.size() > right.size() : left > right;
+  });
+  return files;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mxtape {
+
+/// The folder of one run: recipe.toml, metrics.jsonl, events.out.tfevents.mxtape and
+/// checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no second process writes there.
+class RunFolder {
+ public:
+  /// Makes the folder. Throws Error(resource) if that fails or another run holds it.
+  explicit RunFolder(std::filesystem::path);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
+  std::filesystem::path checkpoint(std::int64_t step) const;
+
+  /// Newest first.
+  std::vector<std::filesystem::path> checkpoints() const;
+  /// Deletes all checkpoints but the newest `keep` (at least 1), after the newest has passed its content
+  /// hash.
+  void retain(std::int64_t keep) const;
+  /// Renames a checkpoint that does not verify to <name>.rejected, so that its step can be written again.
+  void set_aside(const std::filesystem::path& checkpoint) const;
+  /// Renames everything of an earlier run into <path>/before-<n> and returns that folder.
+  std::filesystem::path archive() const;
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+/// The checkpoints of a run's folder without locking it; newest first.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+
+}  // namespace mxtape

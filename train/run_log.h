@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mxtape {
+
+/// The metrics of a run, read back from its metrics.jsonl.
+struct RunLog {
+  struct Point {
+    std::int64_t step;
+    double loss;  ///< [nats per token]
+  };
+  std::string name;  ///< the run folder's name
+  std::vector<Point> train, validation;
+  std::optional<double> floor;     ///< of the validation split, where it is known
+  double median_milliseconds = 0;  ///< of a step
+  double median_tokens_per_second = 0;
+};
+
+/// `run` is a run's folder or a metrics file. A torn last line, as a crash leaves it, is left out. Throws
+/// Error(data) with file and line for anything else that is no record, or if there is none.
+RunLog read_run_log(const std::filesystem::path& run);
+
+}  // namespace mxtape

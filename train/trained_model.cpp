@@ -1,0 +1,25 @@
+#include "train/trained_model.h"
+
+#include "kernels/make_backend.h"
+#include "train/resume.h"
+
+namespace mxtape {
+
+PassKey TrainedModel::next_pass() const {
+  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
+}
+
+TrainedModel load_trained_model(const std::filesystem::path& file_or_run) {
+  TrainedModel loaded;
+  loaded.file = find_checkpoint(file_or_run);
+  const CheckpointFile checkpoint(loaded.file);
+  loaded.header = checkpoint.header();
+  const Recipe& recipe = loaded.header.recipe;
+  loaded.backend = make_backend(recipe.compute.device);
+  loaded.model = std::make_unique<Gpt>(*loaded.backend, recipe.model,
+                                       precision_plan(recipe, loaded.header.step), recipe.seed);
+  checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());
+  return loaded;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,25 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+
+#include "kernels/backend.h"
+#include "nn/gpt.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+
+/// A model as a checkpoint left it, with its recipe's precision at that step, ready for evaluation.
+struct TrainedModel {
+  std::filesystem::path file;
+  CheckpointHeader header;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Gpt> model;
+
+  /// Key of the pass that would come next in training.
+  PassKey next_pass() const;
+};
+
+/// From a checkpoint or a run's folder (then the newest that verifies). Throws Error(data).
+TrainedModel load_trained_model(const std::filesystem::path& file_or_run);
+
+}  // namespace mxtape

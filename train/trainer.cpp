@@ -1,0 +1,109 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "kernels/checked_backend.h"
+#include "train/forensics.h"
+
+namespace mxtape {
+
+Recipe with_vocabulary(Recipe recipe, const Tokenizer& tokenizer) {
+  if (recipe.model.vocabulary == 0) recipe.model.vocabulary = tokenizer.size();
+  require(recipe.model.vocabulary >= tokenizer.size(), ExitCode::data,
+          "{}: its vocabulary has {} tokens, model.vocabulary is {}; want at least as many, or 0",
+          recipe.data.file, tokenizer.size(), recipe.model.vocabulary);
+  return recipe;
+}
+
+Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
+    : backend_(backend),
+      recipe_(with_vocabulary(recipe, data.tokenizer)),
+      data_(data),
+      loader_(data.train, recipe.train.batch_size, recipe_.model.context, recipe.seed),
+      model_(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed),
+      optimizer_(backend, model_.parameters(), recipe_.optim) {
+  for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
+}
+
+Trainer::StepResult Trainer::step() {
+  use_precision_of_this_step();
+  double loss = 0;
+  for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
+    loss += micro_step(backend_, micro);
+  loss /= double(recipe_.train.accumulation);
+  if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {}", loss));
+
+  const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
+  const float norm = optimizer_.step(factor);
+  if (!std::isfinite(norm)) stop_diverged(fmt::format("the gradient's norm is {}", norm));
+  ++steps_done_;
+  return {loss, norm, recipe_.optim.learning_rate * factor};
+}
+
+float Trainer::micro_step(Backend& backend, std::int64_t micro) {
+  PassKey pass = next_pass();
+  pass.step += std::uint32_t(micro);
+  const Batch batch = loader_.at(pass.step);
+  const Tensor inputs = upload_tokens(backend, batch.inputs, {batch.batch, batch.time});
+  const Tensor targets = upload_tokens(backend, batch.targets, {batch.batch * batch.time});
+  Tape tape(backend, Tape::Mode::training, pass);
+  const Var logits = model_.forward(tape, inputs);
+  const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
+  tape.backward(loss);
+  return download_scalar(backend, loss.value);
+}
+
+PassKey Trainer::next_pass() const {
+  return {.seed = recipe_.seed, .step = std::uint32_t(steps_done_ * recipe_.train.accumulation)};
+}
+
+void Trainer::use_precision_of_this_step() {
+  const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
+  if (start == plan_start_) return;
+  model_.set_precision(plan);
+  plan_start_ = start;
+}
+
+Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {
+  use_precision_of_this_step();
+  return evaluate(backend_, model_, data_.validation,
+                  {.windows = recipe_.train.eval_windows,
+                   .batch_size = recipe_.train.batch_size,
+                   .pass = next_pass(),
+                   .progress = std::move(progress)});
+}
+
+void Trainer::save(const std::filesystem::path& path) {
+  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash}, backend_, model_.parameters(),
+                   optimizer_);
+}
+
+void Trainer::load(const CheckpointFile& file) {
+  require(steps_done_ == 0, "Trainer::load: {} steps are done; want a new Trainer", steps_done_);
+  file.read_parameters(backend_, model_.parameters());
+  file.read_optimizer(backend_, model_.parameters(), optimizer_);
+  steps_done_ = file.header().step;
+}
+
+void Trainer::stop_diverged(const std::string& what) {
+  const std::string kernel = first_nonfinite_kernel();
+  fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
+       steps_done_ + 1, what, kernel, first_nonfinite_tensor(backend_, model_.parameters()), steps_done_);
+}
+
+/// Computes the step once more, up to the first kernel with a result that is not finite.
+std::string Trainer::first_nonfinite_kernel() {
+  for (auto* parameter : model_.parameters()) parameter->has_grad = false;
+  CheckedBackend checked(backend_);
+  try {
+    for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) micro_step(checked, micro);
+    return "every kernel's results are finite; the sum of the squared gradients overflows";
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    return std::string("first seen in ") + e.what();
+  }
+}
+
+}  // namespace mxtape
