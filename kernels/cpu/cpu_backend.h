@@ -38,7 +38,7 @@ class CpuBackend final : public Backend {
   void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu) override;
   void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override;
 
-  // rows.cpp
+  // rows.cpp, embedding.cpp
   void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                   const Tensor& gain, const Tensor& bias, float eps) override;
   void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,

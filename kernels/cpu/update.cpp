@@ -1,34 +1,52 @@
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/update_loops.h"
 
 namespace mxtape {
+namespace {
+
+constexpr std::int64_t grain = 1 << 14;
+
+}  // namespace
 
 void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                              float max_norm) {
-  double squares = 0;
+  struct Piece {
+    const float* data;
+    std::int64_t count;
+    double squares;
+  };
+  std::vector<Piece> pieces;
   for (const Tensor& g : gradients)
-    for (const float v : g.host()) squares += double(v) * v;
-  const float total = float(std::sqrt(squares));
-  *norm.data() = total;
-  *factor.data() = max_norm == 0 || total <= max_norm ? 1 : max_norm / total;
+    for (std::int64_t begin = 0; begin < g.count(); begin += grain)
+      pieces.push_back({g.data() + begin, std::min(grain, g.count() - begin), 0});
+  const auto squares = cpu::update_loops().squares;
+  parallel_for(std::int64_t(pieces.size()), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (Piece* piece = pieces.data() + begin; piece != pieces.data() + end; ++piece)
+      piece->squares = squares(piece->data, piece->count);
+  });
+  double total = 0;
+  for (const Piece& piece : pieces) total += piece.squares;
+  const float length = float(std::sqrt(total));
+  *norm.data() = length;
+  // A norm that is not finite gives a NaN: min() alone would turn an infinite gradient into zeros elsewhere.
+  *factor.data() = max_norm == 0           ? 1
+                   : length <= max_norm    ? 1
+                   : std::isfinite(length) ? max_norm / length
+                                           : NAN;
 }
 
 void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                       const Tensor& factor, const AdamWStep& s) {
+                       const Tensor& factor, const AdamWStep& step) {
+  const auto loop = cpu::update_loops().adamw;
   const float clip = *factor.data();
-  parallel_for(parameter.count(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const float g = gradient.data()[i] * clip;
-      float& mi = m.data()[i];
-      float& vi = v.data()[i];
-      float& p = parameter.data()[i];
-      mi = s.beta1 * mi + (1 - s.beta1) * g;
-      vi = s.beta2 * vi + (1 - s.beta2) * g * g;
-      p -= s.learning_rate *
-           ((mi / s.correction1) / (std::sqrt(vi / s.correction2) + s.eps) + s.weight_decay * p);
-    }
+  parallel_for(parameter.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    loop(parameter.data() + begin, m.data() + begin, v.data() + begin, gradient.data() + begin, end - begin,
+         clip, step);
   });
 }
 
