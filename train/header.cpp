@@ -39,8 +39,7 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
   // Value, gradient and two moments, f32 each.
   const double state_bytes = 16.0 * double(parameters);
   fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
-  fmt::print(out, "device      {}, {} thread{}\n", backend.description(), threads(),
-             threads() == 1 ? "" : "s");
+  fmt::print(out, "device      {}\n", backend.description());
   fmt::print(out, "model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters\n",
              m.layers, m.heads, m.width, m.context, m.vocabulary, parameters);
   fmt::print(out, "memory      {} for weights, gradients and moments\n", mib(state_bytes));
