@@ -13,6 +13,12 @@ struct BlockScale {
   float offset = 0;
 };
 
+/// What a rounded element of the block is worth.
+MXT_HD constexpr float value_of(const BlockScale& s, float rounded) {
+  const float scaled = rounded * s.scale;
+  return s.offset != 0 ? scaled + s.offset : scaled;  // x + 0 would lose the sign of a zero
+}
+
 /// All that rounding blocks needs, derived once from a Quantizer; small enough for a kernel argument.
 struct BlockRule {
   Grid grid;

@@ -46,10 +46,7 @@ BlockScale with_largest_at(const Quantizer& q, const BlockRule& rule, float amax
 struct ValueSink {
   float* y;
   void block(const BlockRange&, const BlockScale&) {}
-  void element(std::int64_t i, float rounded, const BlockScale& s) {
-    y[i] = rounded * s.scale;
-    if (s.offset != 0) y[i] += s.offset;  // x + 0 would lose the sign of a zero
-  }
+  void element(std::int64_t i, float rounded, const BlockScale& s) { y[i] = value_of(s, rounded); }
 };
 
 }  // namespace

@@ -42,28 +42,33 @@ BlockScale scale_of_block(const Quantizer& q, const BlockRule& rule, const float
 /// tensor_encode_scale of x for floating scales, else 1.
 float encode_of_tensor(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count);
 
-/// Rounds x [rows, cols] by q: calls sink.block(block, scale) before the elements of each block and
-/// sink.element(i, rounded, scale) for each, where the operand's value is rounded * scale.scale +
-/// scale.offset. A plain cast is one block with scale 1. draw(i) gives the random bits of element i.
-/// Returns the multiplier of a GEMM with this operand.
+/// Rounds one block of x: calls sink.block(block, scale), then sink.element(i, rounded, scale) for each
+/// element, whose value is value_of(scale, rounded). draw(i) gives the random bits of element i.
+template <class Draw, class Sink>
+void quantize_block(const float* x, std::int64_t cols, const Quantizer& q, const BlockRule& rule,
+                    const BlockRange& block, float encode, const Draw& draw, Sink& sink) {
+  const BlockScale s = q.scale != ScaleKind::none ? scale_of_block(q, rule, x, cols, block, encode)
+                                                  : BlockScale{q.range_mult, 1};
+  sink.block(block, s);
+  for_each_element(block, cols, [&](std::int64_t i) {
+    const std::uint32_t bits = q.is_stochastic() ? draw(i) : 0;
+    sink.element(i, round_element(rule, (x[i] - s.offset) * s.inverse, bits), s);
+  });
+}
+
+/// Rounds x [rows, cols] by q, block after block. A plain cast is one block with scale 1. Returns the
+/// multiplier of a GEMM with this operand.
 template <class Draw, class Sink>
 float quantize_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
                       const Draw& draw, Sink& sink) {
   const std::string contradiction = q.contradiction();
   require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
   const BlockRule rule = block_rule(q);
-  const bool scaled = q.scale != ScaleKind::none;
   const float encode = encode_of_tensor(q, rule, x, rows * cols);
-  for_each_block(rows, cols, block_extent(scaled ? q.block : BlockShape{0, 0}, rows, cols, axis),
-                 [&](const BlockRange& block) {
-                   const BlockScale s =
-                       scaled ? scale_of_block(q, rule, x, cols, block, encode) : BlockScale{q.range_mult, 1};
-                   sink.block(block, s);
-                   for_each_element(block, cols, [&](std::int64_t i) {
-                     const std::uint32_t bits = q.is_stochastic() ? draw(i) : 0;
-                     sink.element(i, round_element(rule, (x[i] - s.offset) * s.inverse, bits), s);
-                   });
-                 });
+  const BlockShape shape = q.scale != ScaleKind::none ? q.block : BlockShape{0, 0};
+  for_each_block(rows, cols, block_extent(shape, rows, cols, axis), [&](const BlockRange& block) {
+    quantize_block(x, cols, q, rule, block, encode, draw, sink);
+  });
   return 1 / encode / q.range_mult;
 }
 

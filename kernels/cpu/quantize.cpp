@@ -1,33 +1,164 @@
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "core/error.h"
 #include "core/parallel.h"
+#include "formats/quantize_blocks.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/quantize_tile.h"
 
 namespace mxtape {
+namespace {
+
+using cpu::Tile;
+using cpu::tile_cols;
+using cpu::tile_rows;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// The tensor's scale for floating scales, else 1, as encode_of_tensor().
+float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
+  if (q.scale != ScaleKind::floating) return 1;
+  constexpr std::int64_t grain = 1 << 15;
+  std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::quantize_loops().amax_along_row(&amax[std::size_t(begin / grain)],
+                                         {x + begin, end - begin, 1, int(end - begin)}, int(grain));
+  });
+  const std::uint32_t most = amax.empty() ? 0 : *std::max_element(amax.begin(), amax.end());
+  return tensor_encode_scale(rule, float_of(most));
+}
+
+/// Every quantizer, by the scalar definition, blocks shared among the threads.
+void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, float encode, const float* x,
+                            std::int64_t rows, std::int64_t cols, const DrawKey& draws) {
+  struct Sink {
+    float* wide;
+    bf16* narrow;
+    void block(const BlockRange&, const BlockScale&) {}
+    void element(std::int64_t i, float rounded, const BlockScale& s) {
+      if (wide)
+        wide[i] = value_of(s, rounded);
+      else
+        narrow[i] = to_bf16(value_of(s, rounded));
+    }
+  };
+  const Quantizer& q = copy.quantizer;
+  constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
+  const BlockExtent extent =
+      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, copy.axis);
+  const std::int64_t across = ceil_div(cols, extent.cols);
+  const bool narrow = copy.values.dtype() == DType::bf16;
+  parallel_for(
+      ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
+      [&](std::int64_t begin, std::int64_t end) {
+        Sink sink{narrow ? nullptr : copy.values.data(), narrow ? copy.values.data<bf16>() : nullptr};
+        const auto draw = [&](std::int64_t i) { return draw_bits(draws, std::uint64_t(i), q.sr_bits); };
+        for (std::int64_t b = begin; b < end; ++b) {
+          const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
+          quantize_block(x, cols, q, rule,
+                         {r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)}, encode,
+                         draw, sink);
+        }
+      });
+}
+
+/// A copy that is made tile by tile.
+struct TiledCopy {
+  const QuantizedCopy* copy;
+  BlockRule rule;
+  float encode;
+};
+
+/// Makes all `copies`, and the column sums of each strip of tile_rows rows, in one pass over x.
+void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int64_t rows, std::int64_t cols,
+                    const DrawKey& draws, float* strip_sums) {
+  const bool stochastic = std::any_of(copies.begin(), copies.end(),
+                                      [](const TiledCopy& c) { return c.copy->quantizer.is_stochastic(); });
+  const std::int64_t across = ceil_div(cols, tile_cols);
+  parallel_for(ceil_div(rows, tile_rows) * across, 1, [&](std::int64_t index, std::int64_t) {
+    const std::int64_t strip = index / across, row = strip * tile_rows, col = index % across * tile_cols;
+    const std::int64_t first = row * cols + col;
+    const Tile tile{x + first, cols, int(std::min<std::int64_t>(tile_rows, rows - row)),
+                    int(std::min<std::int64_t>(tile_cols, cols - col))};
+    if (strip_sums) cpu::quantize_loops().sum_columns(strip_sums + strip * cols + col, tile);
+    cpu::DrawBuffer buffer;
+    const cpu::TileDraws bits =
+        stochastic ? buffer.fill(draws, std::uint64_t(first), tile) : cpu::TileDraws{};
+    for (const TiledCopy& c : copies) {
+      auto* const y = static_cast<std::uint16_t*>(c.copy->values.raw()) + first;
+      cpu::quantize_tile({y, cols}, tile, c.copy->axis, c.copy->quantizer, c.rule, c.encode, bits);
+    }
+  });
+}
+
+/// sums[c] (+)= the strips' sums, first strip first: the order depends on the shape only.
+void add_strips(float* sums, Write write, const float* strips, std::int64_t count, std::int64_t cols) {
+  constexpr std::int64_t grain = 1024;
+  parallel_for(cols, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> total(strips + begin, strips + end);
+    for (std::int64_t strip = 1; strip < count; ++strip)
+      for (std::int64_t c = begin; c < end; ++c) total[std::size_t(c - begin)] += strips[strip * cols + c];
+    for (std::int64_t c = begin; c < end; ++c)
+      sums[c] = write == Write::accumulate ? sums[c] + total[std::size_t(c - begin)]
+                                           : total[std::size_t(c - begin)];
+  });
+}
+
+void cast(const Tensor& y, const Tensor& x) {
+  auto* const out = static_cast<std::uint16_t*>(y.raw());
+  constexpr std::int64_t grain = 1 << 16;
+  parallel_for(x.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::quantize_loops().cast(out + begin, x.data() + begin, end - begin);
+  });
+}
+
+void check(const QuantizedCopy& copy, const Tensor& x) {
+  const Quantizer& q = copy.quantizer;
+  const std::string contradiction = q.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+  require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
+          "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
+          name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
+  require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
+          q.has_multiplier() ? "needs" : "has no");
+}
+
+}  // namespace
 
 void CpuBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                           const Tensor& column_sums, Write sums) {
+  require(x.dtype() == DType::f32, "quantize: x is {}; want f32", name_of(x.dtype()));
   const std::int64_t rows = x.rows(), cols = x.cols();
-  for (QuantizedCopy& copy : copies) {
+  require(!column_sums || column_sums.count() == cols, "quantize: column_sums is {}; want [{}]",
+          column_sums.shape().text(), cols);
+  std::vector<TiledCopy> tiled;
+  for (const QuantizedCopy& copy : copies) {
+    check(copy, x);
     const Quantizer& q = copy.quantizer;
-    require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
-            "quantize: x is {}, the copy {} {}; want {}", x.shape().text(), name_of(copy.values.dtype()),
-            copy.values.shape().text(), name_of(q.operand_dtype()));
     require(copy.rotation.size == 0, "quantize: rotation");
-    const bool narrow = q.operand_dtype() == DType::bf16;
-    const Tensor values = narrow ? empty(x.shape()) : copy.values;
-    const float multiplier = quantize_reference(values.data(), x.data(), rows, cols, copy.axis, q, draws);
-    if (copy.multiplier) *copy.multiplier.data() = multiplier;
-    if (narrow)
-      for (std::int64_t i = 0; i < x.count(); ++i) copy.values.data<bf16>()[i] = to_bf16(values.data()[i]);
-  }
-  if (column_sums) {
-    for (std::int64_t c = 0; c < cols; ++c) {
-      float sum = 0;
-      for (std::int64_t r = 0; r < rows; ++r) sum += x.data()[r * cols + c];
-      float& out = column_sums.data()[c];
-      out = sums == Write::accumulate ? out + sum : sum;
+    if (q == bf16_cast) {
+      cast(copy.values, x);
+      continue;
     }
+    const BlockRule rule = block_rule(q);
+    const float encode = encode_of(q, rule, x.data(), x.count());
+    if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.range_mult;
+    if (cpu::fits_tiles(q))
+      tiled.push_back({&copy, rule, encode});
+    else
+      quantize_by_definition(copy, rule, encode, x.data(), rows, cols, draws);
   }
+  if (tiled.empty() && !column_sums) return;
+  const std::int64_t strips = ceil_div(rows, tile_rows);
+  const Tensor strip_sums = column_sums ? empty({strips, cols}) : Tensor{};
+  quantize_tiles(tiled, x.data(), rows, cols, draws, column_sums ? strip_sums.data() : nullptr);
+  if (!column_sums) return;
+  if (rows > 0)
+    add_strips(column_sums.data(), sums, strip_sums.data(), strips, cols);
+  else if (sums == Write::overwrite)
+    fill(column_sums, 0);
 }
 
 }  // namespace mxtape

@@ -122,6 +122,7 @@ MXT_UNARY(to_ints, native::f32, native::i32, __builtin_convertvector(v, native::
 #undef MXT_UNARY
 
 MXT_LANES native::f32 select(native::i32 mask, native::f32 yes, native::f32 no) { return mask ? yes : no; }
+MXT_LANES native::i32 select(native::i32 mask, native::i32 yes, native::i32 no) { return mask ? yes : no; }
 MXT_LANES native::u32 select(native::i32 mask, native::u32 yes, native::u32 no) { return mask ? yes : no; }
 template <class M, class V>
 MXT_LANES Pair<V> select(const Pair<M>& mask, const Pair<V>& yes, const Pair<V>& no) {
@@ -173,6 +174,8 @@ MXT_LANES void store_first(float* p, const f32x16& v, std::int64_t n) {
 }
 
 MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
+MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a, b); }
+MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) { return select(a > b, a, b); }
 MXT_LANES f32x16 magnitude(const f32x16& v) { return floats(bits(v) & 0x7fffffffu); }
 
 MXT_LANES native::f32 sqrt(const native::f32& v) {
@@ -205,6 +208,26 @@ MXT_LANES void store_upper(std::uint16_t* p, const V& v) {
   } else {
     store_as(p, __builtin_convertvector(v >> 16, native::u16));
   }
+}
+
+/// 16 half words from memory, as words.
+template <class V = u32x16>
+MXT_LANES V load_halves(const std::uint16_t* p) {
+  if constexpr (IsPair<V>::value) {
+    using Half = decltype(V::lo);
+    return {load_halves<Half>(p), load_halves<Half>(p + sizeof(Half) / sizeof(std::uint32_t))};
+  } else {
+    return __builtin_convertvector(load_as<native::u16>(p), native::u32);
+  }
+}
+
+/// True if a lane of a comparison's result is.
+MXT_LANES bool any(const i32x16& mask) {
+  std::int32_t s[lanes];
+  store_as(s, mask);
+  std::int32_t found = 0;
+  for (int i = 0; i < lanes; ++i) found |= s[i];
+  return found != 0;
 }
 
 /// Lane i with lane i + 8, then 4, 2, 1. The same on every tier.

@@ -1,0 +1,75 @@
+#include "kernels/cpu/quantize_tile.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mxtape::cpu {
+namespace {
+
+bool is_tile_length(std::int32_t n) { return n == 16 || n == 32 || n == 64; }
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// Blocks of several rows (or columns) share their largest magnitude: entries [lines][per_line], `across`
+/// lines together.
+void share_between_lines(std::uint32_t* amax, int lines, int per_line, int across) {
+  for (int first = 0; first < lines; first += across) {
+    const int last = std::min(lines, first + across);
+    for (int i = 0; i < per_line; ++i) {
+      std::uint32_t most = 0;
+      for (int line = first; line < last; ++line) most = std::max(most, amax[line * per_line + i]);
+      for (int line = first; line < last; ++line) amax[line * per_line + i] = most;
+    }
+  }
+}
+void share_within_line(std::uint32_t* amax, int lines, int per_line, int across) {
+  for (int line = 0; line < lines; ++line)
+    for (int first = 0; first < per_line; first += across) {
+      std::uint32_t* const begin = amax + line * per_line + first;
+      std::uint32_t* const end = begin + std::min(across, per_line - first);
+      std::fill(begin, end, *std::max_element(begin, end));
+    }
+}
+
+}  // namespace
+
+bool fits_tiles(const Quantizer& q) {
+  const bool scaled =
+      q.scale == ScaleKind::power_of_two ||
+      (q.scale == ScaleKind::floating && !q.four_over_six && q.scale_format.exponent_bits < 8);
+  const bool rounded = q.element.exponent_bits < 8 && !(q.is_stochastic() && block_rule(q).sr_exact);
+  return scaled && rounded && !q.asymmetric && q.operand_dtype() == DType::bf16 &&
+         is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
+}
+
+void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                   float encode, TileDraws draws) {
+  constexpr int most = tile_rows * tile_cols / 16;
+  alignas(64) std::uint32_t amax[most + 16];
+  alignas(64) float inverse[most + 16], scale[most + 16];
+  const QuantizeLoops& loops = quantize_loops();
+  const int along = q.block.along, across = q.block.across;
+  const bool rows = axis == Axis::cols;
+  const int lines = rows ? t.rows : ceil_div(t.rows, along),
+            per_line = rows ? ceil_div(t.cols, along) : t.cols;
+  (rows ? loops.amax_along_row : loops.amax_along_column)(amax, t, along);
+  if (across > 1) (rows ? share_between_lines : share_within_line)(amax, lines, per_line, across);
+
+  const TileScales scales{inverse, scale};
+  const int count = lines * per_line;
+  const bool exact = q.scale == ScaleKind::floating ? loops.floating_scales(scales, amax, count, rule, encode)
+                                                    : loops.power_of_two_scales(scales, amax, count, rule);
+  (rows ? loops.round_along_row : loops.round_along_column)(y, t, along, scales, rule, exact, draws);
+}
+
+TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& t) {
+  for (int r = 0; r < t.rows; ++r) {
+    const std::uint64_t element = key.first_element + first + std::uint64_t(r) * std::uint64_t(t.stride);
+    const int skip = int(element & 7);
+    std::uint16_t* const row = bits_ + r * row_stride;
+    quantize_loops().draw(row, key, element >> 3, ceil_div(skip + t.cols, per_vector));
+    if (skip) std::memmove(row, row + skip, std::size_t(t.cols) * sizeof *row);
+  }
+  return {bits_, row_stride};
+}
+
+}  // namespace mxtape::cpu
