@@ -1,11 +1,11 @@
 # Writes a C++ file that holds every shipped recipe as text (recipes/shipped.h).
-# Run as: cmake -DFILES=<a.toml|b.toml> -DOUTPUT=<file.cpp> -P cmake/embed_recipes.cmake
+# Run as: cmake -DFOLDER=<recipes> -DFILES=<a.toml|precision/b.toml> -DOUTPUT=<file.cpp> -P cmake/embed_recipes.cmake
 string(REPLACE "|" ";" files "${FILES}")
 list(SORT files)
 set(entries "")
 foreach(file IN LISTS files)
-  get_filename_component(name "${file}" NAME_WE)
-  file(READ "${file}" text)
+  string(REGEX REPLACE "\\.toml$" "" name "${file}")
+  file(READ "${FOLDER}/${file}" text)
   if(text MATCHES "\\)toml\"")
     message(FATAL_ERROR "${file}: the characters )toml\" would end the string that holds the recipe")
   endif()

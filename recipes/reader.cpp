@@ -255,7 +255,8 @@ Document open_document(const std::string& reference, const std::filesystem::path
   for (const auto& shipped : shipped_recipes()) {
     if (shipped.name == reference) {
       const std::string name(shipped.name);
-      return {std::string(shipped.text), "recipes/" + name + ".toml", name, "shipped " + name, {}};
+      const std::string stem = std::filesystem::path(name).filename().string();
+      return {std::string(shipped.text), "recipes/" + name + ".toml", stem, "shipped " + name, {}};
     }
     names.push_back(shipped.name);
   }
@@ -273,20 +274,35 @@ Document open_document(const std::string& reference, const std::filesystem::path
   return {text.str(), path.string(), path.stem().string(), canonical.string(), path.parent_path()};
 }
 
-/// Reads what the document extends, then the document.
+/// The documents that one extends, in order: a text or a list of texts.
+std::vector<std::string> extended_names(const toml::node& node, const std::string& place) {
+  const auto* items = node.as_array();
+  std::vector<std::string> names;
+  if (node.is_string()) names.push_back(*node.value<std::string>());
+  if (items)
+    for (const auto& item : *items)
+      if (item.is_string()) names.push_back(*item.value<std::string>());
+  require(!names.empty() && (!items || names.size() == items->size()), ExitCode::usage,
+          "{}: extends = {}; want the name of a file or of a shipped recipe, or a list of them", place,
+          found_text(node));
+  return names;
+}
+
+/// Reads what the document extends, then the document. `chain` holds the documents that led here.
 void read_document(Recipe& recipe, const Document& document, std::vector<std::string>& chain) {
   const Source source{document.label};
   const toml::table table = parse(document.text, source);
   chain.push_back(document.identity);
-  if (const toml::node* base = table.get("extends")) {
-    const std::string place = source.place(base->source());
-    require(base->is_string(), ExitCode::usage, "{}: extends = {}; want a file's name or a shipped recipe's",
-            place, found_text(*base));
-    const Document next = open_document(*base->value<std::string>(), document.folder, place + ": extends: ");
-    require(std::find(chain.begin(), chain.end(), next.identity) == chain.end(), ExitCode::usage,
-            "{}: extends = {}: the files extend each other in a circle", place, found_text(*base));
-    read_document(recipe, next, chain);
+  if (const toml::node* extended = table.get("extends")) {
+    const std::string place = source.place(extended->source());
+    for (const auto& name : extended_names(*extended, place)) {
+      const Document base = open_document(name, document.folder, place + ": extends: ");
+      require(std::find(chain.begin(), chain.end(), base.identity) == chain.end(), ExitCode::usage,
+              "{}: extends '{}': the files extend each other in a circle", place, name);
+      read_document(recipe, base, chain);
+    }
   }
+  chain.pop_back();
   // These say what a file is, not what it extends.
   recipe.name = document.stem;
   recipe.description.clear();

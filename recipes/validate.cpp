@@ -6,7 +6,9 @@
 namespace mxtape {
 
 void validate(const Recipe& r) {
-  validate(r.model);
+  GptConfig model = r.model;
+  if (model.vocabulary == 0) model.vocabulary = 1;  // the data will say; whether it fits is seen there
+  validate(model);
   require(r.schedule.warmup_steps <= r.train.steps, ExitCode::usage,
           "recipe {}: schedule.warmup_steps = {}; want at most train.steps = {}", r.name,
           r.schedule.warmup_steps, r.train.steps);
