@@ -96,7 +96,7 @@ std::vector<Knob> knobs(Recipe& r) {
       {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
        at_least(0)},
       {"model.layers", &r.model.layers, "blocks of attention and MLP", between(1, 1000)},
-      {"model.heads", &r.model.heads, "attention heads; must divide model.width", at_least(1)},
+      {"model.heads", &r.model.heads, "attention heads; must divide model.width", between(1, 1 << 16)},
       {"model.width", &r.model.width, "channels", between(1, 1 << 20)},
       {"model.context", &r.model.context, "tokens of a sequence", between(1, 1 << 24)},
       {"model.mlp_width", &r.model.mlp_width, "hidden channels of the MLP; 0: 4 x width",

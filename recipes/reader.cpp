@@ -121,8 +121,8 @@ class Reader {
   Reader(Recipe& recipe, Source source) : recipe_(recipe), source_(std::move(source)), knobs_(knobs(recipe)) {
     for (const Knob& knob : knobs_) {
       names_.push_back(knob.name);
-      if (std::find(sections_.begin(), sections_.end(), knob.section()) == sections_.end())
-        sections_.push_back(knob.section());
+      const bool known = std::find(sections_.begin(), sections_.end(), knob.section()) != sections_.end();
+      if (!knob.section().empty() && !known) sections_.push_back(knob.section());
     }
     names_.insert(names_.end(), {rules_key, phases_key});
   }
@@ -163,20 +163,23 @@ class Reader {
  private:
   [[noreturn]] void fail_unknown(const std::string& name, const toml::source_region& at) const {
     const auto dot = name.find('.');
-    std::vector<std::string_view> known = names_;
-    if (nearest_names(name, known).empty() || dot == std::string::npos) {
-      // Nothing near: the neighbours of the key, or the sections.
-      known = dot == std::string::npos ? sections_ : std::vector<std::string_view>{};
-      if (dot == std::string::npos) known.push_back("extends");
-      for (const auto candidate : names_) {
-        const auto candidate_dot = candidate.find('.');
-        if (candidate_dot == dot && candidate.substr(0, dot) == name.substr(0, dot))
-          known.push_back(candidate);
-      }
+    const bool top = dot == std::string::npos;
+    std::vector<std::string_view> known = top ? top_names() : names_;
+    if (nearest_names(name, known).empty() && !top) {
+      const std::string_view section = std::string_view(name).substr(0, dot + 1);
+      std::erase_if(known, [&](std::string_view other) { return !other.starts_with(section); });
+      if (known.empty()) known = sections_;
     }
-    std::erase(known, std::string_view{});
-    fail(ExitCode::usage, "{}: unknown {} '{}'{}", source_.place(at),
-         dot == std::string::npos ? "key or section" : "key", name, suggestion(name, known));
+    fail(ExitCode::usage, "{}: unknown {} '{}'{}", source_.place(at), top ? "key or section" : "key", name,
+         suggestion(name, known));
+  }
+  /// Sections and the keys that stand before the first one.
+  std::vector<std::string_view> top_names() const {
+    std::vector<std::string_view> names = sections_;
+    for (const auto name : names_)
+      if (name.find('.') == std::string_view::npos) names.push_back(name);
+    names.push_back("extends");
+    return names;
   }
 
   /// Reads one table of an array of tables by its own knobs; `nested` gets the keys that are none of them.

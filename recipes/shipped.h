@@ -6,7 +6,8 @@ namespace mxtape {
 
 /// A recipe of this folder, built into the program: `mxtape train shakespeare-mxfp4` works from anywhere.
 struct ShippedRecipe {
-  std::string_view name;  ///< the file's path from this folder, without ".toml": "demo-mxfp4", "precision/mxfp4"
+  std::string_view
+      name;  ///< the file's path from this folder, without ".toml": "demo-mxfp4", "precision/mxfp4"
   std::string_view text;
 };
 

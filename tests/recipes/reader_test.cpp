@@ -1,0 +1,212 @@
+#include "tests/recipes/recipe_files.h"
+
+namespace mxtape {
+namespace {
+
+std::string refused_text(const std::string& text) {
+  return refusal([&] { recipe_from_toml(text, "r.toml"); });
+}
+
+TEST(Reader, KeysThatAFileDoesNotNameKeepTheirDefaults) {
+  const Recipe r = recipe_from_toml("[optim]\nbeta2 = 0.95\n", "r.toml");
+  EXPECT_EQ(r.optim.beta2, 0.95f);
+  EXPECT_EQ(r.optim.beta1, AdamWConfig{}.beta1);
+  EXPECT_EQ(r.train.steps, TrainConfig{}.steps);
+}
+
+TEST(Reader, NumbersMayBeWrittenInEveryUsualWay) {
+  EXPECT_EQ(recipe_from_toml("optim.eps = 1e-4", "r").optim.eps, 1e-4f);
+  EXPECT_EQ(recipe_from_toml("optim.eps = 1E-4", "r").optim.eps, 1e-4f);
+  EXPECT_EQ(recipe_from_toml("optim.clip_norm = 2", "r").optim.clip_norm, 2.0f);
+  EXPECT_EQ(recipe_from_toml("train.steps = 18_865", "r").train.steps, 18865);
+}
+
+TEST(Reader, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
+  EXPECT_EQ(refused_text("[optim]\n  betta1 = 0.9\n"),
+            "r.toml:2:3: unknown key 'optim.betta1'; did you mean 'optim.beta1'?");
+  EXPECT_EQ(refused_text("[optm]\nbeta1 = 0.9\n"),
+            "r.toml:1:2: unknown key or section 'optm'; did you mean 'optim'?");
+  EXPECT_EQ(refused_text("sede = 3\n"), "r.toml:1:1: unknown key or section 'sede'; did you mean 'seed'?");
+}
+
+TEST(Reader, AKeyInTheWrongSectionIsToldWhereItBelongs) {
+  EXPECT_TRUE(
+      contains(refused_text("[train]\nlearning_rate = 1e-3\n"), "did you mean 'optim.learning_rate'?"));
+}
+
+TEST(Reader, AKeyLikeNoOtherListsItsSection) {
+  const std::string text = refused_text("[schedule]\nq = 1\n");
+  EXPECT_TRUE(contains(text, "known: schedule.kind schedule.warmup_steps")) << text;
+}
+
+TEST(Reader, WrongValuesNamePlaceKeyFoundAndWanted) {
+  EXPECT_EQ(refused_text("[optim]\nbeta2 = 1.5\n"), "r.toml:2:1: optim.beta2 = 1.5; want a number in [0, 1)");
+  EXPECT_EQ(refused_text("[train]\nsteps = \"many\"\n"),
+            "r.toml:2:1: train.steps = 'many'; want an integer in [1, 2147483648]");
+  EXPECT_EQ(refused_text("[train]\nsteps = 2e3\n"),
+            "r.toml:2:1: train.steps = 2000.0; want an integer in [1, 2147483648]");
+  EXPECT_EQ(refused_text("[model]\nbias = 1\n"), "r.toml:2:1: model.bias = 1; want true or false");
+  EXPECT_EQ(refused_text("[schedule]\nkind = \"cosin\"\n"),
+            "r.toml:2:1: schedule.kind = \"cosin\"; want one of: constant linear cosine wsd; did you mean "
+            "'cosine'?");
+  EXPECT_EQ(refused_text("optim = 3\n"), "r.toml:1:1: optim = 3; want a section: [optim]");
+}
+
+TEST(Reader, NumbersAreJudgedAsTheFloatsThatTheyBecome) {
+  EXPECT_TRUE(contains(refused_text("optim.beta2 = 0.99999999999"), "want a number in [0, 1)"));
+  EXPECT_TRUE(contains(refused_text("optim.eps = 1e-60"), "want a number > 0"));
+  EXPECT_TRUE(contains(refused_text("optim.learning_rate = 1e60"), "want a number > 0"));
+  EXPECT_TRUE(contains(refused_text("optim.learning_rate = inf"), "want a number > 0"));
+  EXPECT_TRUE(contains(refused_text("optim.learning_rate = nan"), "want a number > 0"));
+}
+
+TEST(Reader, AKeyGivenTwiceIsRefused) {
+  EXPECT_TRUE(contains(refused_text("[train]\nsteps = 5\nsteps = 6\n"), "r.toml:3:"));
+  EXPECT_TRUE(contains(refused_text("[train]\nsteps = 5\n[train]\nbatch_size = 6\n"), "r.toml:3:"));
+}
+
+TEST(Reader, BrokenTomlNamesLineAndColumn) {
+  EXPECT_TRUE(contains(refused_text("[train]\nsteps = = 5\n"), "r.toml:2:9"));
+}
+
+TEST(Reader, AFileChangesWhatItExtendsAndNothingElse) {
+  const RecipeFiles files;
+  files.write("base.toml",
+              "description = \"the base\"\n[train]\nsteps = 50\n[optim]\nbeta2 = 0.9\nbeta1 = 0.8\n"
+              "[schedule]\nwarmup_steps = 5\n");
+  files.write("middle.toml", "extends = \"base.toml\"\n[optim]\nbeta2 = 0.91\n");
+  const Recipe r = read_recipe(files.write("top.toml", "extends = \"middle.toml\"\ntrain.steps = 60\n"));
+  EXPECT_EQ(r.train.steps, 60);
+  EXPECT_EQ(r.optim.beta2, 0.91f);
+  EXPECT_EQ(r.optim.beta1, 0.8f);
+  EXPECT_EQ(r.name, "top");  // a name says what a file is, not what it extends
+  EXPECT_EQ(r.description, "");
+}
+
+TEST(Reader, OfSeveralExtendedFilesLaterOnesWin) {
+  const RecipeFiles files;
+  files.write("a.toml", "optim.beta1 = 0.1\noptim.beta2 = 0.1\n");
+  files.write("b.toml", "optim.beta2 = 0.2\n");
+  const Recipe r = read_recipe(files.write("c.toml", "extends = [\"a.toml\", \"b.toml\"]\n"));
+  EXPECT_EQ(r.optim.beta1, 0.1f);
+  EXPECT_EQ(r.optim.beta2, 0.2f);
+}
+
+TEST(Reader, AFileMayExtendAShippedRecipeByName) {
+  const RecipeFiles files;
+  const Recipe r =
+      read_recipe(files.write("mine.toml", "extends = \"shakespeare-mxfp4\"\nmodel.layers = 2\n"));
+  EXPECT_EQ(r.model.layers, 2);
+  EXPECT_EQ(r.precision.weights, "mxfp4 rule=even");
+}
+
+TEST(Reader, RulesComeAfterThoseOfTheExtendedRecipe) {
+  const RecipeFiles files;
+  files.write("base.toml", "[[precision.rules]]\nlayers = \"head\"\nformat = \"mxfp8_e4m3\"\n");
+  const Recipe r = read_recipe(files.write(
+      "top.toml", "extends = \"base.toml\"\n[[precision.rules]]\nlayers = \"head\"\nformat = \"bf16\"\n"));
+  ASSERT_EQ(r.precision.rules.size(), 2u);
+  EXPECT_EQ(r.precision.rules[0].format, "mxfp8_e4m3");
+  EXPECT_EQ(r.precision.rules[1].format, "bf16");
+  EXPECT_TRUE(contains(r.precision.rules[1].where, "top.toml:2"));
+}
+
+TEST(Reader, FilesThatExtendEachOtherAreRefused) {
+  const RecipeFiles files;
+  files.write("a.toml", "extends = \"b.toml\"\n");
+  const std::string b = files.write("b.toml", "\nextends = \"a.toml\"\n");
+  const std::string self = files.write("self.toml", "extends = \"./self.toml\"\n");
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(b); }), "a.toml:1:"));
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(b); }), "circle"));
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(self); }), "circle"));
+}
+
+TEST(Reader, AMissingFileNamesTheNearestShippedRecipe) {
+  const std::string text = refusal([] { read_recipe("shakspeare-mxfp4"); });
+  EXPECT_TRUE(contains(text, "did you mean 'shakespeare-mxfp4'?")) << text;
+  const RecipeFiles files;
+  const std::string child = files.write("child.toml", "\n\nextends = \"gone.toml\"\n");
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(child); }), "child.toml:3:"));
+  EXPECT_NE(refusal([] { read_recipe("/tmp"); }), "");  // a folder is no recipe
+}
+
+TEST(Reader, OverridesComeLastAndAreCheckedLikeFiles) {
+  const Recipe r = read_recipe("shakespeare", {"optim.beta2=0.5", "optim.eps=1e-6", "schedule.kind=linear",
+                                               "precision.weights=mxfp4 rule=ceil", "model.bias=true",
+                                               "name=other", "data.file=x = y.h5"});
+  EXPECT_EQ(r.optim.beta2, 0.5f);
+  EXPECT_EQ(r.optim.eps, 1e-6f);
+  EXPECT_EQ(r.schedule.kind, ScheduleKind::linear);
+  EXPECT_EQ(r.precision.weights, "mxfp4 rule=ceil");
+  EXPECT_TRUE(r.model.bias);
+  EXPECT_EQ(r.name, "other");
+  EXPECT_EQ(r.data.file, "x = y.h5");
+
+  const auto refused = [](const std::string& text) {
+    return refusal([&] { read_recipe("shakespeare", {text}); });
+  };
+  EXPECT_EQ(refused("optim.betta2=1"),
+            "command line: unknown key 'optim.betta2'; did you mean 'optim.beta2'?");
+  EXPECT_EQ(refused("train.steps=12x"),
+            "command line: train.steps = '12x'; want an integer in [1, 2147483648]");
+  EXPECT_EQ(refused("train.steps="), "command line: train.steps = ''; want an integer in [1, 2147483648]");
+  EXPECT_TRUE(contains(refused("train.steps=5\nseed=3"), "want an integer"));  // one override sets one key
+  EXPECT_TRUE(contains(refused("precision.weights=mxfp5"), "precision.weights = 'mxfp5'"));
+  EXPECT_TRUE(contains(refused("train.steps"), "want section.key=value"));
+}
+
+TEST(Reader, ARuleMayBeAddedOnTheCommandLine) {
+  const Recipe r =
+      read_recipe("shakespeare-mxfp4", {"precision.rules=[{layers=\"blocks.0.*\", format=\"bf16\"}]"});
+  EXPECT_EQ(precision_plan(r, 0).linear.at("blocks.0.mlp.up").fprop_w, bf16_cast);
+}
+
+TEST(Reader, ArgumentsBecomeOverridesInBothForms) {
+  const std::vector<std::string> words{"--optim.beta2=0.95", "--train.steps", "10", "--optim.eps", "-1"};
+  const std::vector<std::string> want{"optim.beta2=0.95", "train.steps=10", "optim.eps=-1"};
+  EXPECT_EQ(overrides_from_arguments(words), want);
+  const auto refused = [](std::vector<std::string> w) {
+    return refusal([&] { overrides_from_arguments(w); });
+  };
+  EXPECT_TRUE(contains(refused({"steps=3"}), "want --section.key=value"));
+  EXPECT_TRUE(contains(refused({"--train.steps"}), "has no value"));
+  EXPECT_TRUE(contains(refused({"--train.steps", "--seed=3"}), "has no value"));
+}
+
+TEST(Reader, OriginsSayWhoSetAKey) {
+  const Recipe r = read_recipe("shakespeare-mxfp4", {"optim.beta2=0.5"});
+  EXPECT_EQ(r.origins.at("optim.beta2"), "command line");
+  EXPECT_TRUE(r.origins.at("precision.weights").starts_with("recipes/precision/mxfp4.toml:"));
+  EXPECT_TRUE(r.origins.at("model.layers").starts_with("recipes/shakespeare.toml:"));
+  EXPECT_EQ(r.origins.count("train.keep"), 0u);
+}
+
+TEST(Reader, KeysThatDoNotFitTogetherAreRefused) {
+  const auto refused = [](std::vector<std::string> overrides) {
+    return refusal([&] { read_recipe("shakespeare", overrides); });
+  };
+  EXPECT_TRUE(
+      contains(refused({"train.steps=50"}), "schedule.warmup_steps = 100; want at most train.steps = 50"));
+  EXPECT_TRUE(contains(refused({"model.heads=3"}), "model.heads = 3"));
+  EXPECT_TRUE(
+      contains(refused({"train.steps=2000000000", "train.accumulation=1000"}), "want less than 2^32"));
+  EXPECT_TRUE(
+      contains(refused({"precision.phases=[{start=2000, rules=[{format=\"bf16\"}]}]"}), "never starts"));
+}
+
+TEST(Reader, RulesAndPhasesSayWhatTheyLack) {
+  EXPECT_TRUE(contains(refused_text("\n[[precision.rules]]\nlayers = \"head\"\n"),
+                       "r.toml:2:1: this rule has no 'format'"));
+  EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nlayer = \"head\"\nformat = \"bf16\"\n"),
+                       "r.toml:2:1: unknown key 'precision.rules.layer'; did you mean 'layers'?"));
+  EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nformat = \"mxfp3\"\n"),
+                       "r.toml:2:1: precision.rules.format"));
+  EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nformat = \"hadamard=3\"\n"), "power of two"));
+  EXPECT_TRUE(contains(refused_text("[[precision.phases]]\nstart = 3\n"), "has no rules"));
+  EXPECT_TRUE(contains(refused_text("[[precision.phases]]\n[[precision.phases.rules]]\nformat = \"bf16\"\n"),
+                       "has no 'start'"));
+  EXPECT_TRUE(contains(refused_text("[precision]\nrules = 3\n"), "want tables: [[precision.rules]]"));
+}
+
+}  // namespace
+}  // namespace mxtape

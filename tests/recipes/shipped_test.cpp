@@ -1,0 +1,72 @@
+#include "recipes/shipped.h"
+
+#include "tests/recipes/recipe_files.h"
+
+namespace mxtape {
+namespace {
+
+TEST(ShippedRecipes, EachOneReadsIsDescribedAndHasAPlanForEveryPhase) {
+  EXPECT_GE(shipped_recipes().size(), 30u);
+  for (const auto& shipped : shipped_recipes()) {
+    const Recipe r = read_recipe(std::string(shipped.name));
+    EXPECT_FALSE(r.description.empty()) << shipped.name;
+    for (const std::int64_t step : plan_changes(r)) EXPECT_FALSE(precision_plan(r, step).linear.empty());
+    const bool precision_only = shipped.name.starts_with("precision/");
+    EXPECT_EQ(r.data.file.empty(), precision_only) << shipped.name;
+  }
+}
+
+TEST(ShippedRecipes, TheFileInTheSourceTreeIsTheSameRecipe) {
+  for (const auto& shipped : shipped_recipes()) {
+    const std::string name(shipped.name);
+    const Recipe from_file = read_recipe(MXTAPE_SOURCE "/recipes/" + name + ".toml");
+    EXPECT_TRUE(differences(from_file, read_recipe(name)).empty()) << name;
+  }
+}
+
+TEST(ShippedRecipes, ShakespeareIsNanoGptsModel) {
+  const Recipe r = read_recipe("shakespeare");
+  GptConfig model = r.model;
+  model.vocabulary = 65;
+  // nanoGPT prints 0.80M for this model, without the positions: 4 blocks of 12 C^2 + 2 C, V C, C.
+  EXPECT_EQ(parameter_count(model) - 64 * 128, 4 * (12 * 128 * 128 + 2 * 128) + 65 * 128 + 128);
+  EXPECT_EQ(r.train.batch_size * r.model.context, 768);
+}
+
+TEST(ShippedRecipes, Gpt2HasItsNumberOfParameters) {
+  EXPECT_EQ(parameter_count(read_recipe("gpt2-124m").model), 124439808);
+}
+
+TEST(ShippedRecipes, PrecisionsAreWhatTheirPapersSay) {
+  const auto layer = [](const char* name, const char* layer_name) {
+    return precision_plan(read_recipe(name), 0).linear.at(layer_name);
+  };
+  const LinearQuant tseng = layer("shakespeare-tseng2025", "blocks.1.mlp.up");
+  EXPECT_EQ(tseng.fprop_x, bf16_cast);
+  EXPECT_EQ(tseng.dgrad_w.range_mult, 0.75f);
+  EXPECT_TRUE(tseng.dgrad_w == tseng.dgrad_dy && tseng.wgrad_x == tseng.wgrad_dy &&
+              tseng.dgrad_w.is_stochastic());
+  EXPECT_EQ(tseng.dgrad_rotation, (Rotation{64, SignsPer::call}));
+  EXPECT_EQ(tseng.fprop_rotation, Rotation{});
+
+  const LinearQuant nvidia = layer("shakespeare-nvidia2025", "blocks.1.mlp.up");
+  EXPECT_EQ(nvidia.fprop_w.block, (BlockShape{16, 16}));
+  EXPECT_EQ(nvidia.fprop_w, nvidia.dgrad_w);
+  EXPECT_EQ(nvidia.wgrad_rotation, (Rotation{16, SignsPer::run}));
+  EXPECT_EQ(nvidia.dgrad_rotation, Rotation{});
+  EXPECT_TRUE(nvidia.dgrad_dy.is_stochastic() && !nvidia.wgrad_x.is_stochastic());
+  for (const char* kept : {"blocks.0.attn.qkv", "blocks.3.mlp.down"}) {
+    EXPECT_EQ(layer("shakespeare-nvidia2025", kept).wgrad_dy, bf16_cast);
+    EXPECT_EQ(layer("shakespeare-nvidia2025", kept).wgrad_rotation, Rotation{});
+  }
+
+  const LinearQuant rouhani = layer("shakespeare-rouhani2023-mxfp4w-mxfp6a", "blocks.1.mlp.up");
+  EXPECT_EQ(rouhani.dgrad_w.element, e2m1);
+  EXPECT_EQ(rouhani.wgrad_dy.element, e3m2);
+  EXPECT_EQ(rouhani.fprop_x.rounding, Rounding::away);
+  EXPECT_EQ(layer("shakespeare-yang2025-e3m0", "blocks.0.mlp.up").dgrad_dy.element, e3m0);
+  EXPECT_EQ(layer("shakespeare-yang2025-e2m1", "head").fprop_x, bf16_cast);
+}
+
+}  // namespace
+}  // namespace mxtape
