@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   add_eval_command(app);
   add_plot_command(app);
   add_prepare_command(app);
+  add_conformance_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

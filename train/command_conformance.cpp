@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "core/error.h"
+#include "kernels/make_backend.h"
+#include "train/command.h"
+#include "train/conformance/outcome.h"
+
+namespace mxtape {
+namespace {
+
+using conformance::Outcome;
+
+struct SuiteCount {
+  int passed = 0, failed = 0, not_applicable = 0;
+  std::map<std::string, int> notes{};  // reasons, and parts of passed cases that were left out
+};
+
+void print_suites(const std::vector<std::string>& order, const std::map<std::string, SuiteCount>& suites) {
+  std::puts(fmt::format("{:<14} {:>6} {:>6} {:>14}", "suite", "passed", "failed", "not applicable").c_str());
+  for (const std::string& name : order) {
+    const SuiteCount& s = suites.at(name);
+    std::string line = fmt::format("{:<14} {:>6} {:>6} {:>14}", name, s.passed, s.failed, s.not_applicable);
+    for (const auto& [note, count] : s.notes) line += fmt::format("  ({} {})", count, note);
+    std::puts(line.c_str());
+  }
+}
+
+void run_conformance(const std::string& folder) {
+  const conformance::GoldenSet set(folder);
+  const auto backend = make_backend("cpu");
+  std::vector<std::string> order;
+  std::map<std::string, SuiteCount> suites;
+  int failures = 0;
+  for (const conformance::Case& c : set.cases()) {
+    if (!suites.count(c.suite())) order.push_back(c.suite());
+    SuiteCount& suite = suites[c.suite()];
+    const Outcome outcome = conformance::run_case(c, *backend);
+    if (outcome.status == Outcome::Status::failed) {
+      ++suite.failed;
+      ++failures;
+      std::puts(fmt::format("FAILED {}: {}", c.name, outcome.detail).c_str());
+      continue;
+    }
+    ++(outcome.status == Outcome::Status::passed ? suite.passed : suite.not_applicable);
+    if (!outcome.detail.empty()) ++suite.notes[outcome.detail];
+  }
+  std::puts(fmt::format("{} cases of set {}; the size of the blob was checked, its sha256 was not",
+                        set.cases().size(), set.title())
+                .c_str());
+  print_suites(order, suites);
+  require(failures == 0, ExitCode::internal, "conformance: {} case(s) failed", failures);
+}
+
+}  // namespace
+
+void add_conformance_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("conformance", "Run a golden set through mxtape's own code; exit 1 on a failure");
+  auto folder = std::make_shared<std::string>();
+  command->add_option("DIR", *folder, "Folder with manifest.json and data.bin")->required();
+  command->callback([folder] { run_conformance(*folder); });
+}
+
+}  // namespace mxtape

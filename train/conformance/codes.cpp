@@ -1,0 +1,115 @@
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "formats/codec.h"
+#include "formats/mx_tensor.h"
+#include "train/conformance/outcome.h"
+
+namespace mxtape::conformance {
+namespace {
+
+/// Codes of single numbers without a scale.
+std::vector<std::uint32_t> cast(const Case& c, std::span<const float> x) {
+  std::vector<std::uint32_t> codes;
+  if (c.text("elem") == "e8m0") {
+    const bool up = c.text("rounding") == "up";
+    for (const float v : x) codes.push_back(up ? cast_e8m0_up(v) : cast_e8m0_nearest(v));
+    return codes;
+  }
+  Quantizer q = plain_cast(element_named(c.text("elem")));
+  q.rounding = rounding_named(c.text("rounding"));
+  if (c.text("peer") == "torchao") q.element.tie = TieRule::code;  // its generic cast rounds codes
+  std::vector<float> values(x.size());
+  quantize_reference(values.data(), x.data(), 1, std::int64_t(x.size()), Axis::cols, q, {});
+  for (const float v : values) codes.push_back(encode(q.element, v));
+  return codes;
+}
+
+float value_of(const std::string& element, std::uint32_t code) {
+  return element == "e8m0" ? decode_exponent(std::uint8_t(code)) : decode(element_named(element), code);
+}
+
+/// Rounded to `decimals` for the interface of the exercise; one more unit of 1e-12 for its own f64 rounding.
+bool close_to_printed(double value, double printed, int decimals) {
+  const double half = 0.5 * std::pow(10.0, -decimals);
+  return std::fabs(value - printed) <= half + 1e-12 * std::max(1.0, std::fabs(value));
+}
+
+}  // namespace
+
+Outcome run_elem_cast(const Case& c) {
+  const auto x = c.floats("x");
+  const auto codes = c.integers("codes");
+  const auto got = cast(c, x);
+  const std::string& element = c.text("elem");
+  const std::uint32_t magnitude = element == "e8m0" ? 0xff : (1u << (element_named(element).bits() - 1)) - 1;
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    if (got[i] != std::uint32_t(codes[i]) && ((got[i] | std::uint32_t(codes[i])) & magnitude) != 0)
+      return failed(fmt::format("cast({:a}) = {:#x}, want {:#x}", x[i], got[i], codes[i]));
+  if (!c.has("dq")) return passed();
+  std::vector<float> values;
+  for (const std::uint32_t code : got) values.push_back(value_of(element, code));
+  const auto text = first_difference("dq", values, c.floats("dq"));
+  return text.empty() ? passed() : failed(text);
+}
+
+Outcome run_decode_table(const Case& c) {
+  const std::string& element = c.text("elem");
+  std::vector<float> values;
+  for (const std::int32_t code : c.integers("codes"))
+    values.push_back(value_of(element, std::uint32_t(code)));
+  if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
+  if (element == "e8m0") return passed();
+  // And back: every code that is not a second NaN.
+  const ElementFormat f = element_named(element);
+  for (const std::int32_t code : c.integers("codes"))
+    if (const float v = decode(f, std::uint32_t(code)); !std::isnan(v) && encode(f, v) != std::uint32_t(code))
+      return failed(fmt::format("encode(decode({:#x})) = {:#x}", code, encode(f, v)));
+  return passed();
+}
+
+Outcome run_deepml(const Case& c) {
+  const auto x = c.floats("x");
+  const auto n = std::int64_t(x.size());
+  Quantizer q = mx(element_named(c.text("elem")), int(c.number("block")), ScaleRule::rfloor);
+  q.rounding = Rounding::down;
+  std::vector<float> values(x.size());
+  quantize_reference(values.data(), x.data(), 1, n, Axis::cols, q, {});
+  if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
+
+  const MxTensor packed = pack(x.data(), 1, n, Axis::cols, q, {});
+  const auto codes = unpack_bits(packed.codes, q.element.bits(), n);
+  const auto wanted = c.integers("codes");
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (codes[i] != std::uint32_t(wanted[i]) && ((codes[i] | std::uint32_t(wanted[i])) & 7u) != 0)
+      return failed(fmt::format("code[{}] = {:#x}, want {:#x}", i, codes[i], wanted[i]));
+  const auto exponents = c.integers("scale_exp");
+  const auto printed_scales = c.doubles("api_block_scales");
+  const auto printed = c.doubles("api_dequantized");
+  for (std::size_t b = 0; b < exponents.size(); ++b) {
+    bool zero = true;
+    for (std::size_t i = b * std::size_t(q.block.along);
+         i < std::min(x.size(), (b + 1) * std::size_t(q.block.along)); ++i)
+      zero = zero && x[i] == 0;
+    if (zero) continue;  // the exercise gives such a block scale 1
+    const float scale = decode_exponent(packed.scales[b]);
+    if (std::ilogb(scale) != exponents[b] || !close_to_printed(scale, printed_scales[b], 8))
+      return failed(fmt::format("scale[{}] = {}, want 2^{}", b, scale, exponents[b]));
+  }
+  double squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    squares += (double(values[i]) - x[i]) * (double(values[i]) - x[i]);
+    if (!close_to_printed(values[i], printed[i], 6))
+      return failed(fmt::format("dequantized[{}] = {}, want {}", i, values[i], printed[i]));
+  }
+  const double mse = squares / double(x.size());
+  if (!close_to_printed(mse, c.number("api_mse"), 8))
+    return failed(fmt::format("mse = {}, want {}", mse, c.number("api_mse")));
+  if (32.0 / q.element.bits() != c.number("api_compression_ratio"))
+    return failed(
+        fmt::format("compression {}, want {}", 32.0 / q.element.bits(), c.number("api_compression_ratio")));
+  return passed();
+}
+
+}  // namespace mxtape::conformance
