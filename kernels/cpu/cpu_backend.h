@@ -53,7 +53,7 @@ class CpuBackend final : public Backend {
   void embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
                           const Tensor& tokens, Write table, Write positions) override;
 
-  // attention.cpp
+  // attention.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
   void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
                  const DrawKey& draws) override;
   void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,

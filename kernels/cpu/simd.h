@@ -173,6 +173,11 @@ MXT_LANES void store_first(float* p, const f32x16& v, std::int64_t n) {
   std::memcpy(p, s, std::size_t(n) * sizeof(float));
 }
 
+MXT_LANES i32x16 all_ints(std::int32_t v) { return i32x16{} + v; }
+MXT_LANES i32x16 lane_numbers() {
+  constexpr std::int32_t numbers[lanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return load_as<i32x16>(numbers);
+}
 MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
 MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a, b); }
 MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) { return select(a > b, a, b); }
@@ -228,6 +233,13 @@ MXT_LANES bool any(const i32x16& mask) {
   std::int32_t found = 0;
   for (int i = 0; i < lanes; ++i) found |= s[i];
   return found != 0;
+}
+
+/// 16 numbers to memory as bf16, rounded as to_bf16() does (core/bf16.h).
+MXT_LANES void store_bf16(std::uint16_t* p, const f32x16& v) {
+  const u32x16 u = bits(v);
+  const u32x16 rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  store_upper(p, select(as_signed(u & 0x7fffffffu) > all_ints(0x7f800000), u | 0x400000u, rounded));
 }
 
 /// Lane i with lane i + 8, then 4, 2, 1. The same on every tier.
