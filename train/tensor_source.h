@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mxtape {
+
+/// A tensor given on the command line, all axes but the last folded into rows.
+struct HostTensor {
+  std::string name;
+  std::vector<std::int64_t> dims;
+  std::vector<float> values;
+
+  std::int64_t cols() const { return dims.empty() ? 1 : dims.back(); }
+  std::int64_t rows() const { return cols() > 0 ? std::int64_t(values.size()) / cols() : 0; }
+};
+
+/// "FILE.npy", or "FILE.h5:/dataset" (the dataset may be left out if the file has one). Throws Error(data)
+/// for what cannot be read, naming the datasets that are there, and for an empty tensor.
+HostTensor load_tensor(const std::string& source);
+/// Standard normal numbers of a "ROWSxCOLS" tensor from a seed.
+HostTensor normal_tensor(const std::string& shape, std::uint64_t seed);
+/// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out).
+void save_tensor(const std::string& target, const HostTensor& tensor);
+
+}  // namespace mxtape
