@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -8,6 +9,7 @@
 /// The `mxtape` program: one sub-command per command_<name>.cpp. Exit codes: docs/exit_codes.md.
 int main(int argc, char** argv) {
   using namespace mxtape;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error to report, as a full disk is
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats"};
   app.require_subcommand(1);
   app.set_version_flag("--version", MXTAPE_VERSION);

@@ -35,15 +35,35 @@ void put_points(std::string& script, const std::string& name, const std::vector<
   script += "EOD\n";
 }
 
-/// The losses shown: from just below the lowest to what the 2nd percent of the steps has come down to, so
-/// that the first steps' fall does not flatten the rest.
-std::array<double, 2> loss_range(std::span<const RunLog> runs) {
+/// Steps that share a point of the training curve: single steps jump about by more than two runs differ.
+std::int64_t steps_per_point(std::span<const RunLog> runs) {
+  constexpr std::int64_t points = 160;
+  std::int64_t most = 1;
+  for (const auto& run : runs) most = std::max(most, run.train.back().step);
+  return std::max<std::int64_t>(1, most / points);
+}
+
+/// Means over `width` steps each, at the middle of their steps.
+std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std::int64_t width) {
+  std::vector<RunLog::Point> means;
+  for (std::size_t first = 0; first < points.size(); first += std::size_t(width)) {
+    const std::size_t last = std::min(points.size(), first + std::size_t(width));
+    double sum = 0;
+    for (std::size_t i = first; i < last; ++i) sum += points[i].loss;
+    means.push_back({points[(first + last - 1) / 2].step, sum / double(last - first)});
+  }
+  return means;
+}
+
+/// The losses shown: all but the fall of the first few points, which would flatten the rest.
+std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t width) {
   double low = INFINITY, high = -INFINITY;
   for (const auto& run : runs) {
-    for (const auto& p : run.train) low = std::min(low, p.loss);
+    const auto train = thinned(run.train, width);
+    for (const auto& p : train) low = std::min(low, p.loss);
     for (const auto& p : run.validation) low = std::min(low, p.loss), high = std::max(high, p.loss);
     if (run.floor) low = std::min(low, *run.floor);
-    high = std::max(high, run.train[run.train.size() / 50].loss);
+    high = std::max(high, train[std::min<std::size_t>(2, train.size() - 1)].loss);
   }
   const double margin = std::max(0.04 * (high - low), 1e-3);
   return {low - margin, high + margin};
@@ -66,11 +86,12 @@ void run_gnuplot(const std::string& script) {
 std::string gnuplot_script(std::span<const RunLog> runs, const std::string& terminal,
                            const std::filesystem::path& output, const std::string& title) {
   std::string script;
+  const std::int64_t width = steps_per_point(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    put_points(script, fmt::format("train{}", i), runs[i].train);
+    put_points(script, fmt::format("train{}", i), thinned(runs[i].train, width));
     put_points(script, fmt::format("validation{}", i), runs[i].validation);
   }
-  const auto [low, high] = loss_range(runs);
+  const auto [low, high] = loss_range(runs, width);
   script += fmt::format(
       "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\n"
       "set output {}\n"
@@ -82,13 +103,13 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
       "set ylabel 'loss [nats per token]'\n"
       "set yrange [{}:{}]\n"
       "set xrange [0:*]\n"
-      "set key top right noenhanced spacing 1.25 samplen 2.5\n",
+      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n",
       terminal, quoted(output.string()), quoted(title), low, high);
 
   std::vector<std::string> curves;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1 linecolor rgb '#B8{}' notitle", i,
-                                 colour_of(i)));
+    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
+                                 i, colour_of(i)));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto& validation = runs[i].validation;
     const std::string name =
@@ -102,6 +123,9 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
                           "linecolor rgb '#{}' title {}",
                           i, colour_of(i), quoted(name)));
   }
+  curves.push_back(
+      fmt::format("NaN with lines linewidth 1.2 linecolor rgb '#A0555555' title '{}'",
+                  width == 1 ? "faint: training" : fmt::format("faint: training, means of {} steps", width)));
   std::vector<double> floors;
   for (const auto& run : runs)
     if (run.floor && std::find(floors.begin(), floors.end(), *run.floor) == floors.end())

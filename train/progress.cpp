@@ -18,6 +18,13 @@ constexpr const char* line_start = "\r\033[K";
 /// Drawing more often only burns time: 20 lines a second look continuous.
 constexpr auto redraw_interval = std::chrono::milliseconds(50);
 
+/// 1, 2, 5, 10, 20 ...: the smallest that gives at most `lines` lines.
+std::int64_t round_interval(std::int64_t steps, std::int64_t lines) {
+  for (std::int64_t power = 1;; power *= 10)
+    for (std::int64_t digit : {1, 2, 5})
+      if (digit * power * lines >= steps) return digit * power;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -33,7 +40,7 @@ Progress::Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_
       colour_(terminal_ && std::getenv("NO_COLOR") == nullptr),
       total_(total_steps),
       first_(steps_done),
-      every_(std::max<std::int64_t>(1, total_steps / 40)) {}
+      every_(round_interval(total_steps, 40)) {}
 
 void Progress::step(const StepRecord& r) {
   // The mean over about the last ten steps, so that the figure can be read.

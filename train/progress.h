@@ -10,7 +10,7 @@
 namespace mxtape {
 
 /// What a person sees of a run. On a terminal one line is written over and over, in colour unless NO_COLOR is
-/// set; elsewhere a plain line appears every `steps / 40` steps, which reads well in a log.
+/// set; elsewhere at most 40 plain lines appear, at round steps, which reads well in a log.
 class Progress {
  public:
   Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_done);

@@ -1,0 +1,72 @@
+#pragma once
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace mxtape::test {
+
+/// The mxtape program, run as a user would: in a folder, with arguments; stdout and stderr go to one file
+/// there.
+class Program {
+ public:
+  Program(const std::filesystem::path& folder, const std::vector<std::string>& arguments)
+      : output_(folder / "output.txt") {
+    child_ = ::fork();
+    if (child_ != 0) return;
+    const int file = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
+    for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(folder.c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());
+    ::_exit(127);
+  }
+  ~Program() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    wait();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// The exit code, or 128 + the signal that ended it.
+  int wait() {
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    child_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  void send(int signal) { ::kill(child_, signal); }
+  bool running() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, id_t(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+  }
+
+  std::string output() const {
+    std::stringstream text;
+    text << std::ifstream(output_).rdbuf();
+    return text.str();
+  }
+  /// Waits until the output holds `text`; false if the program ended before.
+  bool printed(const std::string& text) const {
+    while (output().find(text) == std::string::npos) {
+      if (!running()) return output().find(text) != std::string::npos;
+      ::usleep(1000);
+    }
+    return true;
+  }
+
+ private:
+  std::filesystem::path output_;
+  pid_t child_ = -1;
+};
+
+}  // namespace mxtape::test

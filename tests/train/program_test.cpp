@@ -1,0 +1,204 @@
+#include "tests/train/program.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "tests/train/tiny_run.h"
+#include "train/run_folder.h"
+
+namespace mxtape {
+namespace {
+
+using test::Program;
+
+/// A folder with data.h5 and tiny.toml, in which the program is run.
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest() {
+    test::tiny_data().write(folder_ / "data.h5");
+    Recipe recipe = test::tiny_mxfp4_recipe(6);
+    recipe.data.file = "data.h5";
+    write_atomically(folder_ / "tiny.toml", to_toml(recipe));
+  }
+
+  int run(std::vector<std::string> arguments) {
+    Program program(folder_.path(), arguments);
+    const int code = program.wait();
+    output_ = program.output();
+    return code;
+  }
+  testing::AssertionResult says(const std::string& text) const {
+    if (output_.find(text) != std::string::npos) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << "no '" << text << "' in:\n" << output_;
+  }
+  std::filesystem::path checkpoint(std::int64_t step) const {
+    return folder_ / fmt::format("runs/tiny/checkpoints/step_{:08}.h5", step);
+  }
+  /// A number after `label` in the output.
+  double number_after(const std::string& label) const {
+    const auto at = output_.find(label);
+    if (at == std::string::npos) throw std::runtime_error("no '" + label + "' in:\n" + output_);
+    return std::stod(output_.substr(at + label.size()));
+  }
+
+  const TemporaryFolder folder_;
+  std::string output_;
+};
+
+TEST_F(ProgramTest, TrainsARecipeAndLeavesItsFilesAndAResult) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.sample_tokens=40"}), 0) << output_;
+  for (const char* line : {"mxtape ", "seed 7", "parameters", "mxfp4 round=stochastic", "step 6/6 | loss ",
+                           "validation loss ", "perplexity", "sample, 40 tokens"})
+    EXPECT_TRUE(says(line));
+  for (const char* file :
+       {"recipe.toml", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints/step_00000006.h5"})
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "runs/tiny" / file)) << file;
+}
+
+TEST_F(ProgramTest, TheSameRecipeLeavesTheSameCheckpointOnOneThreadAndTwo) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--compute.threads=1"}), 0) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--compute.threads=2", "--train.out=elsewhere"}), 0) << output_;
+  EXPECT_TRUE(read_whole(checkpoint(6)) ==
+              read_whole(folder_ / "elsewhere/tiny/checkpoints/step_00000006.h5"));
+}
+
+TEST_F(ProgramTest, EvaluatesTheLastCheckpointToTheLossThatTrainingReported) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--precision.weights=f32", "--precision.activations=f32"}), 0)
+      << output_;
+  const double trained = number_after("validation loss ");
+  ASSERT_EQ(run({"eval", "runs/tiny", "--precision", "mxfp4", "recipe"}), 0) << output_;
+  EXPECT_EQ(number_after("\nf32"), 32);
+  std::istringstream row(output_.substr(output_.find("\nf32") + 4));
+  double bits = 0, loss = 0;
+  row >> bits >> loss;
+  EXPECT_EQ(loss, trained);
+  EXPECT_TRUE(says("mxfp4")) << "and " << says("recipe").message();
+}
+
+TEST_F(ProgramTest, SamplesBeyondTheContextAndTheSameTextForTheSameSeed) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  ASSERT_EQ(run({"sample", "runs/tiny", "--prompt", "the cat", "--tokens", "50", "--seed", "3"}), 0)
+      << output_;
+  const std::string first = output_;
+  EXPECT_EQ(first.size(), std::string("the cat").size() + 50 + 1);
+  ASSERT_EQ(run({"sample", checkpoint(6).string(), "--prompt", "the cat", "--tokens", "50", "--seed", "3"}),
+            0);
+  EXPECT_EQ(output_, first);
+  ASSERT_EQ(run({"sample", "runs/tiny", "--prompt", "the cat", "--tokens", "50", "--seed", "4"}), 0);
+  EXPECT_NE(output_, first);
+}
+
+TEST_F(ProgramTest, RefusesAPromptOutsideTheVocabularyWithExit3) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=2"}), 0) << output_;
+  EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "the cat!"}), int(ExitCode::data)) << output_;
+}
+
+TEST_F(ProgramTest, AMisspeltKeyEndsWithExit2AndTheNearestName) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--optim.betta1=0.5"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("optim.beta1"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+}
+
+TEST_F(ProgramTest, MissingDataEndsWithExit3) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--data.file=nowhere.h5"}), int(ExitCode::data));
+  EXPECT_TRUE(says("nowhere.h5"));
+}
+
+TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheLastCheckpoint) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0",
+                 "--train.save_every=1", "--schedule.warmup_steps=0"}),
+            int(ExitCode::diverged))
+      << output_;
+  EXPECT_TRUE(says("step 2: the "));
+  EXPECT_TRUE(says("not finite at element"));
+  EXPECT_TRUE(says("the weights are still those after step 1"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoint(1)));
+  EXPECT_FALSE(std::filesystem::exists(checkpoint(2)));
+}
+
+TEST_F(ProgramTest, AFolderThatCannotBeMadeEndsWithExit6) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--train.out=tiny.toml"}), int(ExitCode::resource));
+  EXPECT_TRUE(says("tiny.toml/tiny"));
+}
+
+TEST_F(ProgramTest, AFullDiskEndsWithExit6AndTheOldCheckpointIntact) {
+  ASSERT_EQ(
+      run({"train", "tiny.toml", "--train.steps=3", "--train.save_every=2", "--schedule.kind=constant"}), 0);
+  const auto before = read_whole(checkpoint(3));
+  // The limit is below a checkpoint's size and above the metrics'.
+  const rlimit small{.rlim_cur = before.size() / 2, .rlim_max = RLIM_INFINITY};
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const int code =
+      run({"train", "tiny.toml", "--resume=auto", "--allow-change=train.steps", "--schedule.kind=constant"});
+  setrlimit(RLIMIT_FSIZE, &old);
+  EXPECT_EQ(code, int(ExitCode::resource)) << output_;
+  EXPECT_TRUE(read_whole(checkpoint(3)) == before);
+  EXPECT_EQ(list_checkpoints(folder_ / "runs/tiny").size(), 2u) << "steps 2 and 3, no part of step 6";
+  ASSERT_EQ(
+      run({"train", "tiny.toml", "--resume=auto", "--allow-change=train.steps", "--schedule.kind=constant"}),
+      0)
+      << output_;
+}
+
+TEST_F(ProgramTest, ADamagedCheckpointIsRefusedWithExit3AndThePreviousOneIsUsed) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3"}), 0) << output_;
+  const auto good = read_whole(checkpoint(6));
+  auto damaged = good;
+  damaged[damaged.size() / 3] ^= std::byte{16};
+  write_atomically(checkpoint(6), damaged);
+  EXPECT_EQ(run({"eval", checkpoint(6).string()}), int(ExitCode::data));
+  EXPECT_TRUE(says("content hash differs"));
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3", "--resume", "auto"}), 0) << output_;
+  EXPECT_TRUE(says("rejected runs/tiny/checkpoints/step_00000006.h5"));
+  EXPECT_TRUE(says("resumed from runs/tiny/checkpoints/step_00000003.h5"));
+  EXPECT_TRUE(read_whole(checkpoint(6)) == good) << "and the run ends as it did";
+}
+
+TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.out=whole", "--train.steps=400"}), 0) << output_;
+  for (int signal : {SIGINT, SIGTERM}) {
+    Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=400", "--resume=auto"});
+    ASSERT_TRUE(program.printed("| loss ")) << program.output();
+    program.send(signal);
+    ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+    output_ = program.output();
+    EXPECT_TRUE(says(signal == SIGINT ? "stopped by SIGINT after step " : "stopped by SIGTERM after step "));
+    EXPECT_TRUE(says("to go on: mxtape train tiny.toml --train.steps=400 --resume auto"));
+  }
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=400", "--resume=auto"}), 0) << output_;
+  EXPECT_TRUE(read_whole(checkpoint(400)) == read_whole(folder_ / "whole/tiny/checkpoints/step_00000400.h5"));
+  // Each step once in the metrics, whatever was interrupted.
+  std::ifstream lines(folder_ / "runs/tiny/metrics.jsonl");
+  std::int64_t steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.contains("loss")) EXPECT_EQ(record["step"], ++steps);
+  }
+  EXPECT_EQ(steps, 400);
+}
+
+TEST_F(ProgramTest, KilledAtAnyMomentItNeverLosesTheNewestCheckpoint) {
+  std::int64_t reached = 0;
+  for (int kill = 0; kill < 8; ++kill) {
+    Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=100000", "--train.save_every=1",
+                                     "--train.keep=1", "--resume=auto"});
+    ASSERT_TRUE(program.printed("folder ")) << program.output();
+    ::usleep(20'000 + 7'919 * unsigned(kill));  // somewhere in a step or a save
+    program.send(SIGKILL);
+    ASSERT_EQ(program.wait(), 128 + SIGKILL) << program.output();
+    const auto files = list_checkpoints(folder_ / "runs/tiny");
+    if (files.empty()) continue;  // killed before the first save
+    const CheckpointFile newest(files.front());
+    EXPECT_GE(newest.header().step, reached);
+    reached = newest.header().step;
+  }
+  EXPECT_GT(reached, 1) << "the kills came too early to prove anything";
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,181 @@
+#include "train/resume.h"
+
+#include <gtest/gtest.h>
+
+#include "core/atomic_file.h"
+#include "core/parallel.h"
+#include "tests/train/tiny_run.h"
+
+namespace mxtape {
+namespace {
+
+using test::TinyRun;
+
+std::vector<std::byte> bytes_after(TinyRun& run, const std::filesystem::path& folder, std::string_view name) {
+  const auto path = folder / name;
+  run.trainer.save(path);
+  return read_whole(path);
+}
+
+/// Trains to the end in one go, and in two parts for every stop point; all must leave the same checkpoint.
+void expect_resume_changes_nothing(const Recipe& recipe, std::initializer_list<std::int64_t> stops) {
+  const TemporaryFolder folder;
+  TinyRun whole(recipe);
+  whole.run(recipe.train.steps);
+  const auto want = bytes_after(whole, folder.path(), "whole.h5");
+  for (auto stop : stops) {
+    TinyRun first(recipe);
+    first.run(stop);
+    const auto middle = folder.path() / fmt::format("{}.h5", stop);
+    first.trainer.save(middle);
+    TinyRun second(recipe);
+    second.trainer.load(CheckpointFile(middle));
+    EXPECT_EQ(second.trainer.steps_done(), stop);
+    second.run(recipe.train.steps);
+    EXPECT_TRUE(bytes_after(second, folder.path(), fmt::format("from_{}.h5", stop)) == want)
+        << "stopped at " << stop;
+  }
+}
+
+TEST(Resume, LeavesTheSameBytesAsAnUninterruptedRunInF32) {
+  expect_resume_changes_nothing(test::tiny_recipe(8), {0, 1, 4, 7, 8});
+}
+
+TEST(Resume, LeavesTheSameBytesWithStochasticMxfp4DropoutAndAccumulation) {
+  expect_resume_changes_nothing(test::tiny_mxfp4_recipe(6), {1, 2, 3, 5});
+}
+
+TEST(Resume, LeavesTheSameBytesAcrossAChangeOfPrecision) {
+  Recipe r = test::tiny_mxfp4_recipe(6);
+  r.precision.phases = {
+      {.start = 3, .rules = {{.layers = "*", .slots = {}, .format = "mxfp6_e2m3", .where = "test"}}}};
+  expect_resume_changes_nothing(r, {2, 3, 4});
+}
+
+TEST(Resume, IsNotDisturbedByValidationBetweenSteps) {
+  const TemporaryFolder folder;
+  TinyRun quiet(test::tiny_mxfp4_recipe(4)), watched(test::tiny_mxfp4_recipe(4));
+  quiet.run(4);
+  while (!watched.trainer.finished()) {
+    watched.trainer.validate();
+    watched.trainer.step();
+  }
+  EXPECT_TRUE(bytes_after(quiet, folder.path(), "quiet.h5") ==
+              bytes_after(watched, folder.path(), "watched.h5"));
+}
+
+TEST(Trainer, LeavesTheSameBytesOnAnyNumberOfThreads) {
+  const TemporaryFolder folder;
+  const int before = threads();
+  std::vector<std::vector<std::byte>> results;
+  for (int count : {1, 2, 3}) {
+    set_threads(count);
+    TinyRun run(test::tiny_mxfp4_recipe(4));
+    run.recipe.compute.threads = count;
+    run.run(4);
+    results.push_back(bytes_after(run, folder.path(), fmt::format("{}.h5", count)));
+  }
+  set_threads(before);
+  EXPECT_TRUE(results[0] == results[1]);
+  EXPECT_TRUE(results[0] == results[2]);
+}
+
+TEST(Trainer, AnotherSeedLeavesOtherBytes) {
+  const TemporaryFolder folder;
+  Recipe other = test::tiny_recipe(2);
+  other.seed = 8;
+  TinyRun a(test::tiny_recipe(2)), b(other);
+  a.run(2);
+  b.run(2);
+  EXPECT_FALSE(bytes_after(a, folder.path(), "a.h5") == bytes_after(b, folder.path(), "b.h5"));
+}
+
+TEST(Trainer, BeginsAtTheLossOfAModelThatKnowsNothing) {
+  // Same rows, other cuts: sequences of one step are drawn by (pass, row), so only a fixed batch can be
+  // compared; the loss before the first update of 1 x 1 sequence equals any mean over copies of it.
+  TinyRun run(test::tiny_mxfp4_recipe(2));
+  EXPECT_NEAR(run.trainer.step().loss, std::log(double(run.data.tokenizer.size())), 0.3)
+      << "an untrained model knows nothing: ln V, plus what logits of deviation 0.1 or so add";
+}
+
+TEST(ChooseStart, TakesTheNewestThatVerifiesAndSetsADamagedOneAside) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  TinyRun tiny(test::tiny_recipe(3));
+  for (std::int64_t step : {1, 2, 3}) {
+    tiny.run(step);
+    tiny.trainer.save(run.checkpoint(step));
+  }
+  auto damaged = read_whole(run.checkpoint(3));
+  damaged[damaged.size() / 2] ^= std::byte{1};
+  write_atomically(run.checkpoint(3), damaged);
+
+  const Start start = choose_start(run, "auto");
+  EXPECT_EQ(start.checkpoint, run.checkpoint(2));
+  ASSERT_EQ(start.notes.size(), 1u);
+  EXPECT_NE(start.notes[0].find("step_00000003.h5"), std::string::npos) << start.notes[0];
+  EXPECT_NE(start.notes[0].find("content hash differs"), std::string::npos) << start.notes[0];
+  EXPECT_FALSE(std::filesystem::exists(run.checkpoint(3))) << "its step will be written again";
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(3).string() + ".rejected")) << "nothing is lost";
+}
+
+TEST(ChooseStart, RefusesToStartFromNothingBesideCheckpoints) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  EXPECT_FALSE(choose_start(run, "").checkpoint);
+  TinyRun tiny(test::tiny_recipe(1));
+  tiny.trainer.save(run.checkpoint(0));
+  try {
+    choose_start(run, "");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("--resume auto"), std::string::npos) << e.what();
+  }
+  write_atomically(run.checkpoint(0),
+                   std::string_view("not a checkpoint at all, but long enough for a seal"));
+  try {
+    choose_start(run, "auto");
+    FAIL() << "all are damaged: starting again must be asked for";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::data);
+    EXPECT_NE(std::string(e.what()).find("--resume no"), std::string::npos) << e.what();
+  }
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(0))) << "a refusal changes nothing";
+}
+
+TEST(ChooseStart, NoKeepsTheEarlierRunInAFolderOfItsOwn) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  TinyRun tiny(test::tiny_recipe(1));
+  tiny.trainer.save(run.checkpoint(0));
+  EXPECT_FALSE(choose_start(run, "no").checkpoint);
+  EXPECT_TRUE(run.checkpoints().empty());
+  EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1/checkpoints/step_00000000.h5"));
+}
+
+TEST(CheckChanges, RefusesWhatChangesNumbersUnlessItIsAllowed) {
+  const Recipe before = test::tiny_recipe(5);
+  Recipe after = before;
+  after.optim.beta2 = 0.9f;
+  after.precision.weights = "mxfp6_e2m3";
+  after.train.save_every = 3;
+  const CheckpointHeader header{.step = 1, .recipe = before, .tokenizer = {}, .data_hash = "a"};
+  try {
+    check_changes(header, after, "b", {"optim.beta2"});
+    FAIL();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(text.find("--allow-change precision.weights"), std::string::npos) << text;
+    EXPECT_NE(text.find("--allow-change data"), std::string::npos) << text;
+    EXPECT_EQ(text.find("optim.beta2"), std::string::npos) << text;
+    EXPECT_EQ(text.find("save_every"), std::string::npos) << text;
+  }
+  const auto notes = check_changes(header, after, "b", {"optim", "precision", "data"});
+  EXPECT_EQ(notes.size(), 4u) << "every change is said, allowed or not";
+  EXPECT_TRUE(check_changes(header, before, "a", {}).empty());
+}
+
+}  // namespace
+}  // namespace mxtape
