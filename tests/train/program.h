@@ -18,6 +18,7 @@ class Program {
  public:
   Program(const std::filesystem::path& folder, const std::vector<std::string>& arguments)
       : output_(folder / "output.txt") {
+    std::filesystem::remove(output_);  // printed() must not see an earlier run's
     child_ = ::fork();
     if (child_ != 0) return;
     const int file = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);

@@ -75,7 +75,8 @@ TEST_F(ProgramTest, EvaluatesTheLastCheckpointToTheLossThatTrainingReported) {
   double bits = 0, loss = 0;
   row >> bits >> loss;
   EXPECT_EQ(loss, trained);
-  EXPECT_TRUE(says("mxfp4")) << "and " << says("recipe").message();
+  EXPECT_TRUE(says("\nmxfp4"));
+  EXPECT_TRUE(says("\nrecipe"));
 }
 
 TEST_F(ProgramTest, SamplesBeyondTheContextAndTheSameTextForTheSameSeed) {
@@ -160,26 +161,27 @@ TEST_F(ProgramTest, ADamagedCheckpointIsRefusedWithExit3AndThePreviousOneIsUsed)
 }
 
 TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
-  ASSERT_EQ(run({"train", "tiny.toml", "--train.out=whole", "--train.steps=400"}), 0) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.out=whole", "--train.steps=100"}), 0) << output_;
   for (int signal : {SIGINT, SIGTERM}) {
-    Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=400", "--resume=auto"});
+    Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=100", "--resume=auto"});
     ASSERT_TRUE(program.printed("| loss ")) << program.output();
     program.send(signal);
     ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
     output_ = program.output();
     EXPECT_TRUE(says(signal == SIGINT ? "stopped by SIGINT after step " : "stopped by SIGTERM after step "));
-    EXPECT_TRUE(says("to go on: mxtape train tiny.toml --train.steps=400 --resume auto"));
+    EXPECT_TRUE(says("to go on: mxtape train tiny.toml --train.steps=100 --resume auto"));
   }
-  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=400", "--resume=auto"}), 0) << output_;
-  EXPECT_TRUE(read_whole(checkpoint(400)) == read_whole(folder_ / "whole/tiny/checkpoints/step_00000400.h5"));
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=100", "--resume=auto"}), 0) << output_;
+  EXPECT_TRUE(read_whole(checkpoint(100)) == read_whole(folder_ / "whole/tiny/checkpoints/step_00000100.h5"));
   // Each step once in the metrics, whatever was interrupted.
   std::ifstream lines(folder_ / "runs/tiny/metrics.jsonl");
   std::int64_t steps = 0;
   for (std::string line; std::getline(lines, line);) {
     const auto record = nlohmann::json::parse(line);
-    if (record.contains("loss")) EXPECT_EQ(record["step"], ++steps);
+    if (!record.contains("loss")) continue;
+    EXPECT_EQ(record["step"], ++steps);
   }
-  EXPECT_EQ(steps, 400);
+  EXPECT_EQ(steps, 100);
 }
 
 TEST_F(ProgramTest, KilledAtAnyMomentItNeverLosesTheNewestCheckpoint) {
