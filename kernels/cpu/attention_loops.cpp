@@ -1,11 +1,14 @@
 #include "kernels/cpu/attention_loops.h"
 
+#include "kernels/cpu/simd_round.h"
 #include "kernels/cpu/softmax_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-MXT_LANES void store_narrow(bf16* y, const f32x16& v) { store_bf16(reinterpret_cast<std::uint16_t*>(y), v); }
+MXT_LANES void store_narrow(bf16* y, const f32x16& v) {
+  store_upper(reinterpret_cast<std::uint16_t*>(y), nearest_bf16(bits(v)));
+}
 
 /// body(i, Full, Masked or First) over the first `seen` numbers of a row with room for `stride`.
 template <class Body>

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/for_lanes.h"
 #include "kernels/cpu/simd_math.h"
+#include "kernels/cpu/simd_philox.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -10,38 +11,34 @@ void add(float* y, const float* a, const float* b, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto l) { l.store(y + i, l.load(a + i) + l.load(b + i)); });
 }
 
-/// sigma(z) and 1 - sigma(z), each without cancellation.
-struct Sigmoid {
-  f32x16 value, complement;
-};
-MXT_LANES Sigmoid sigmoid(const f32x16& z) {
-  const f32x16 e = exp(-z);
-  const f32x16 value = 1.0f / (e + 1.0f);
-  return {value, select(e < all(1.0f), e * value, 1.0f - value)};
-}
-
-// The tanh form of GELU: 0.5 x (1 + tanh(u)) = x sigma(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+// The tanh form of GELU: 0.5 x (1 + tanh(u)) = x sigma(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3) and the
+// logistic function sigma(z) = 1 / (1 + e^-z).
 constexpr float cubic = 0.044715f;
-constexpr float two_slope = 1.5957691f;  // 2 sqrt(2 / pi)
+constexpr float two_slope = 1.5957691f;        // 2 sqrt(2 / pi)
+constexpr float two_slope_log2e = 2.3022082f;  // and log2(e), so that e^(-2 u) is a power of two
 
-MXT_LANES f32x16 twice_u(const f32x16& x) { return x * two_slope * (x * x * cubic + 1.0f); }
+MXT_LANES f32x16 exp_minus_2u(const f32x16& x, const f32x16& square) {
+  return exp2(x * -two_slope_log2e * (square * cubic + 1.0f));
+}
 
 void gelu_tanh(float* y, const float* x, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto l) {
     const f32x16 in = l.load(x + i);
-    l.store(y + i, in * sigmoid(twice_u(in)).value);
+    l.store(y + i, in / (exp_minus_2u(in, in * in) + 1.0f));
   });
 }
 
 void gelu_tanh_backward(float* dx, const float* dy, const float* x, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto l) {
-    const f32x16 in = l.load(x + i);
-    const Sigmoid s = sigmoid(twice_u(in));
-    // sigma' is 0 in f32 long before |x| = 20: the slope of u may stop growing there, and never overflows.
+    // Beyond 10 the derivative is 0 or 1 within 2^-118, and e^(2 u) stays below 2^126 up to there.
+    const f32x16 x_i = l.load(x + i);
+    const f32x16 below = select(x_i > all(10.0f), all(10.0f), x_i);
+    const f32x16 in = select(below < all(-10.0f), all(-10.0f), below);
     const f32x16 square = in * in;
-    const f32x16 held = select(square > all(400.0f), all(400.0f), square);
-    const f32x16 slope = (held * (3 * cubic) + 1.0f) * two_slope;
-    l.store(dx + i, l.load(dy + i) * (s.value + s.value * s.complement * in * slope));
+    const f32x16 e = exp_minus_2u(in, square);
+    const f32x16 sigma = 1.0f / (e + 1.0f);
+    const f32x16 slope = e * sigma * sigma;  // sigma (1 - sigma) without cancellation
+    l.store(dx + i, l.load(dy + i) * (sigma + slope * in * ((square * (3 * cubic) + 1.0f) * two_slope)));
   });
 }
 
@@ -72,19 +69,20 @@ void gelu_erf_backward(float* dx, const float* dy, const float* x, std::int64_t 
 }
 
 void dropout(float* y, const float* x, std::int64_t n, float p, const DrawKey& key, std::int64_t first) {
-  constexpr int draws_per_call = 4;  // of 32 bits each
-  for_lanes(n, [&](std::int64_t i, auto l) {
-    // Calls that cover elements first + i ... + 15, wherever these start inside a call.
-    const std::uint64_t begin = key.first_element + std::uint64_t(first + i);
-    float uniform[lanes + draws_per_call];
-    for (int call = 0; call <= lanes / draws_per_call; ++call) {
-      const auto random = key.group(begin / draws_per_call + std::uint64_t(call));
-      for (int k = 0; k < draws_per_call; ++k)
-        uniform[draws_per_call * call + k] = float(random[std::size_t(k)] >> 8) * 0x1p-24f;
-    }
-    const f32x16 drawn = load(uniform + begin % draws_per_call);
-    l.store(y + i, select(drawn >= all(p), l.load(x + i) / (1 - p), all(0.0f)));
-  });
+  // Draws of 32 bits, four to a Philox call; the first element may lie inside a call.
+  constexpr std::int64_t per_call = 4, elements = 256, calls_at_once = groups_at_once;
+  std::uint32_t draws[elements + per_call * (calls_at_once + 1)];
+  for (std::int64_t start = 0; start < n; start += elements) {
+    const std::uint64_t begin = key.first_element + std::uint64_t(first + start);
+    for (std::int64_t call = 0; call <= elements / per_call; call += calls_at_once)
+      philox_lanes(reinterpret_cast<std::uint16_t*>(draws + per_call * call), key,
+                   begin / per_call + std::uint64_t(call));
+    const std::uint32_t* const drawn = draws + begin % per_call;
+    for_lanes(n - start < elements ? n - start : elements, [&](std::int64_t i, auto l) {
+      const f32x16 uniform = to_floats(as_signed(load_as<u32x16>(drawn + i) >> 8)) * 0x1p-24f;
+      l.store(y + start + i, select(uniform >= all(p), l.load(x + start + i) / (1 - p), all(0.0f)));
+    });
+  }
 }
 
 }  // namespace

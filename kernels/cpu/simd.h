@@ -235,13 +235,6 @@ MXT_LANES bool any(const i32x16& mask) {
   return found != 0;
 }
 
-/// 16 numbers to memory as bf16, rounded as to_bf16() does (core/bf16.h).
-MXT_LANES void store_bf16(std::uint16_t* p, const f32x16& v) {
-  const u32x16 u = bits(v);
-  const u32x16 rounded = u + 0x7fffu + ((u >> 16) & 1u);
-  store_upper(p, select(as_signed(u & 0x7fffffffu) > all_ints(0x7f800000), u | 0x400000u, rounded));
-}
-
 /// Lane i with lane i + 8, then 4, 2, 1. The same on every tier.
 template <class T, class V, class Join>
 MXT_LANES T fold(const V& v, const Join& join) {

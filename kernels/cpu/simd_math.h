@@ -6,30 +6,39 @@
 
 namespace mxtape::cpu::MXT_TIER {
 
-/// e^x, within 1 ulp (1.5 where the result is subnormal). Above 88.73 infinity, below -104 zero, NaN stays
-/// NaN. x = n ln 2 + r with |r| <= ln(2) / 2, e^x = 2^n e^r (Cody & Waite, Software Manual for the Elementary
-/// Functions, 1980, chapter 6).
-MXT_LANES f32x16 exp(const f32x16& x) {
-  constexpr float log2_e = 0x1.715476p+0f;
-  constexpr float ln2_high = 0x1.62e4p-1f;                     // 16 bits, so that n times it is exact
-  constexpr float ln2_low = 0x1.7f7d1cp-20f;                   // ln 2 - ln2_high
-  constexpr float round_to_integer = 0x1.8p23f;                // adding it leaves the integer in the low bits
-  const f32x16 below = select(x > all(89.0f), all(89.0f), x);  // e^89 overflows as it should
-  const f32x16 held = select(below < all(-105.0f), all(-105.0f), below);
-  const f32x16 shifted = held * log2_e + round_to_integer;
-  const f32x16 n = shifted - round_to_integer;
-  const f32x16 r = (held - n * ln2_high) - n * ln2_low;
+// Adding it to a number below 2^22 leaves the nearest integer in the low bits of the significand.
+inline constexpr float round_to_integer = 0x1.8p23f;
+
+/// 2^n e^r for |r| <= ln(2) / 2 and an integer n in [-126, 127], given as n + round_to_integer.
+MXT_LANES f32x16 scaled_exp(const f32x16& n_shifted, const f32x16& r) {
   // (e^r - 1 - r) / r^2, relative error in e^r 3.1e-9
   const f32x16 tail =
       (((r * 0x1.6a234ep-10f + 0x1.123a6cp-7f) * r + 0x1.5558f4p-5f) * r + 0x1.555490p-3f) * r +
       0x1.fffffcp-2f;
-  const f32x16 power = (r * r * tail + r) + 1.0f;
-  // 2^n in two factors, because 2^n itself may be subnormal or above the largest number.
-  const i32x16 whole = as_signed(bits(shifted) - bits(all(round_to_integer)));
-  const i32x16 half = whole >> 1;
-  const f32x16 first = floats(as_unsigned((half + 127) << 23));
-  const f32x16 second = floats(as_unsigned((whole - half + 127) << 23));
-  return power * first * second;
+  return ((r * r * tail + r) + 1.0f) * floats((bits(n_shifted) + 127u) << 23);
+}
+
+/// `value`, but 0 where x < lowest, infinity where x > highest. A NaN passes.
+MXT_LANES f32x16 in_range(const f32x16& value, const f32x16& x, float lowest, float highest) {
+  return select(x < all(lowest), all(0.0f), select(x > all(highest), all(__builtin_inff()), value));
+}
+
+/// e^x within 1 ulp for x in [-87.3, 88.3]; 0 below, infinity above: e^x has no subnormal values, and ends at
+/// 2^127.5. x = n ln 2 + r (Cody & Waite, Software Manual for the Elementary Functions, 1980, chapter 6).
+MXT_LANES f32x16 exp(const f32x16& x) {
+  constexpr float log2_e = 0x1.715476p+0f;
+  constexpr float ln2_high = 0x1.62e4p-1f;    // 16 bits, so that n times it is exact
+  constexpr float ln2_low = 0x1.7f7d1cp-20f;  // ln 2 - ln2_high
+  const f32x16 shifted = x * log2_e + round_to_integer;
+  const f32x16 n = shifted - round_to_integer;
+  return in_range(scaled_exp(shifted, (x - n * ln2_high) - n * ln2_low), x, -87.3f, 88.3f);
+}
+
+/// 2^x within 1 ulp for x in [-126, 127.4]; 0 below, infinity above.
+MXT_LANES f32x16 exp2(const f32x16& x) {
+  constexpr float ln2 = 0x1.62e43p-1f;
+  const f32x16 shifted = x + round_to_integer;
+  return in_range(scaled_exp(shifted, (x - (shifted - round_to_integer)) * ln2), x, -126, 127.4f);
 }
 
 /// 1 - Phi(x) for x >= 0, from x and density = e^(-x^2 / 2); Phi is the standard normal distribution
