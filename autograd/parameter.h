@@ -17,7 +17,7 @@ struct WeightCopies {
 /// A trained tensor: the f32 master value and the gradient summed over the micro-batches of a step.
 struct Parameter {
   std::string name;
-  Tensor value;
+  Tensor value{};
   Tensor grad{};
   bool decay = true;      ///< weight decay applies (matrices)
   bool has_grad = false;  ///< grad holds a sum; the next contribution adds to it

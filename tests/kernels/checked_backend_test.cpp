@@ -1,0 +1,60 @@
+#include "kernels/checked_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "autograd/ops.h"
+#include "tests/support/cpu.h"
+#include "tests/support/tensors.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+std::string message(const std::function<void(Backend&)>& call) {
+  CheckedBackend checked(cpu());
+  try {
+    call(checked);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::diverged);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), big = std::numeric_limits<float>::max();
+  const Tensor a = upload<float>(cpu(), {2, 2}, {1, 2, 3, big}),
+               b = upload<float>(cpu(), {2, 2}, {1, 2, 3, big});
+  const Tensor c = cpu().empty({2, 2});
+  EXPECT_EQ(message([&](Backend& checked) { checked.add(c, a, b); }),
+            "add: y [2, 2] holds a number that is not finite at element 3");
+  const Tensor poisoned = upload<float>(cpu(), {2, 2}, {1, nan, 1, 1});
+  EXPECT_EQ(message([&](Backend& checked) { checked.gelu_backward(c, a, poisoned, Gelu::erf); }),
+            "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
+}
+
+TEST(CheckedBackend, LooksAtOutputsOnly) {
+  // The causal mask keeps what is not finite in a later token out of an earlier one's sums; here nothing at
+  // all reads the table's bad row.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor table = upload<float>(cpu(), {2, 1}, {1, nan}), y = cpu().empty({1, 2, 1});
+  const Tensor tokens = upload<std::int32_t>(cpu(), {1, 2}, {0, 0});
+  EXPECT_EQ(message([&](Backend& checked) { checked.embedding(y, table, {}, tokens); }), "no error");
+}
+
+TEST(CheckedBackend, StopsATrainingPassAtTheFirstBadKernel) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  Parameter w{.name = "w", .value = upload<float>(cpu(), {2, 2}, {1, 1, infinity, 1})};
+  EXPECT_EQ(message([&](Backend& checked) {
+              Tape tape(checked, Tape::Mode::training);
+              const Var x{upload<float>(cpu(), {1, 2}, {1, 1})};
+              ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
+            }),
+            "gemm: c [1, 2] holds a number that is not finite at element 1");
+}
+
+}  // namespace
+}  // namespace mxtape

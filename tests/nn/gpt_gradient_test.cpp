@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/support/closeness.h"
+#include "tests/support/oracle.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+using oracle::Complex;
+using Parameters = std::map<std::string, oracle::Values<Complex>>;
+
+/// The loss of GPT-2's architecture, written from its description in one piece.
+Complex gpt_loss(const GptConfig& c, Parameters& p, const Tokens& tokens) {
+  const auto C = std::size_t(c.width), T = std::size_t(tokens.time);
+  const auto linear = [&](const oracle::Values<Complex>& x, const std::string& name, std::size_t in) {
+    const auto& w = p.at(name + ".weight");
+    return oracle::linear(x, w, p[name + ".bias"], w.size() / in, in);
+  };
+  const auto norm = [&](const oracle::Values<Complex>& x, const std::string& name) {
+    return oracle::layer_norm(x, p.at(name + ".gain"), p[name + ".bias"], double(c.norm_eps));
+  };
+  auto x = oracle::embedding(tokens.inputs, T, p.at("tokens.weight"), p.at("positions.weight"), C);
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string block = block_name(i);
+    const auto qkv = linear(norm(x, block + ".norm1"), block + ".attn.qkv", C);
+    const AttentionShape shape{tokens.batch, tokens.time, c.heads, c.width / c.heads};
+    x = oracle::add(x, linear(oracle::causal_attention(qkv, shape), block + ".attn.out", C));
+    const auto hidden = oracle::gelu(linear(norm(x, block + ".norm2"), block + ".mlp.up", C), c.gelu);
+    x = oracle::add(x, linear(hidden, block + ".mlp.down", std::size_t(c.hidden())));
+  }
+  const auto& head = p.at(c.tied_head ? "tokens.weight" : "head.weight");
+  const auto logits = oracle::linear(norm(x, "norm"), head, {}, std::size_t(c.vocabulary), C);
+  return oracle::cross_entropy(logits, tokens.targets);
+}
+
+// Norm-wise error of a gradient in f32, relative to the norm of its tensor. A path from the loss to a
+// parameter goes through 30 ops or less, forward and backward, each of which rounds sums of at most 40
+// products: 60 * 41 roundings, none of them magnified by more than its norm's rstd, for which tests below
+// start from deviations near 1 / sqrt(C).
+constexpr double roundings = 2500;
+
+/// Parameters of ordinary size: GPT-2's start would leave attention nearly uniform and gradients small.
+void enlarge(Gpt& model) {
+  unsigned seed = 100;
+  for (Parameter* p : model.parameters()) {
+    const float deviation = p->name.ends_with(".weight") ? 0.2f : 0.5f;
+    std::vector<float> values = normals(p->value.count(), ++seed, deviation);
+    if (p->name.ends_with(".gain"))
+      for (float& v : values) v += 1;
+    cpu().upload(p->value, values.data());
+  }
+}
+
+struct Variant {
+  const char* name;
+  bool tied, bias;
+  Gelu gelu;
+};
+
+class GptGradient : public testing::TestWithParam<Variant> {
+ protected:
+  GptConfig config() const {
+    GptConfig c = tiny;
+    c.tied_head = GetParam().tied;
+    c.bias = GetParam().bias;
+    c.gelu = GetParam().gelu;
+    return c;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Variants, GptGradient,
+                         testing::Values(Variant{"tied_bias_tanh", true, true, Gelu::tanh},
+                                         Variant{"untied_plain_erf", false, false, Gelu::erf}),
+                         [](const auto& v) { return v.param.name; });
+
+TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {
+  const GptConfig c = config();
+  Gpt model(cpu(), c, uniform_plan(c), 1);
+  enlarge(model);
+  const Tokens tokens(c, 2, 5, 7);
+  const double loss = pass(cpu(), model, tokens);
+  Parameters p;
+  for (const Parameter* parameter : model.parameters())
+    p[parameter->name] = oracle::complex(download(cpu(), parameter->value));
+  EXPECT_NEAR(loss, gpt_loss(c, p, tokens).real(), gamma(roundings) * loss);
+
+  unsigned seed = 1;
+  for (const Parameter* parameter : model.parameters()) {
+    const std::vector<float> gradient = download(cpu(), parameter->grad);
+    double norm = 0;
+    for (float g : gradient) norm += double(g) * g;
+    oracle::Values<Complex>& values = p[parameter->name];
+    for (int trial = 0; trial < 4; ++trial) {
+      const std::vector<float> direction = normals(parameter->value.count(), ++seed);
+      double got = 0, length = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i].imag(oracle::step * direction[i]);
+        got += double(gradient[i]) * direction[i];
+        length += double(direction[i]) * direction[i];
+      }
+      const double want = gpt_loss(c, p, tokens).imag() / oracle::step;
+      for (Complex& v : values) v.imag(0);
+      EXPECT_NEAR(got, want, gamma(roundings) * std::sqrt(norm * length / double(values.size())))
+          << parameter->name;
+    }
+  }
+}
+
+TEST(GptGradientAccumulation, OfMicroBatchesEqualsTheBigBatch) {
+  Gpt model(cpu(), tiny, uniform_plan(tiny), 1);
+  enlarge(model);
+  const Tokens tokens(tiny, 6, 5, 7);
+  const auto gradients = [&](std::int64_t micro_batches) {
+    const std::int64_t each = tokens.batch / micro_batches;
+    for (std::int64_t i = 0; i < micro_batches; ++i)
+      pass(cpu(), model, tokens.part(i * each, each), Tape::Mode::training, {}, 1 / float(micro_batches));
+    std::vector<std::vector<float>> all;
+    for (Parameter* p : model.parameters()) {
+      all.push_back(download(cpu(), p->grad));
+      p->has_grad = false;
+    }
+    return all;
+  };
+  const auto whole = gradients(1);
+  for (std::int64_t micro_batches : {2, 3, 6}) {
+    const auto sum = gradients(micro_batches);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      double difference = 0, norm = 0;
+      for (std::size_t j = 0; j < whole[i].size(); ++j) {
+        difference += std::pow(double(sum[i][j]) - whole[i][j], 2);
+        norm += std::pow(double(whole[i][j]), 2);
+      }
+      // Both are within the bound of the exact gradient.
+      EXPECT_LE(std::sqrt(difference), 2 * gamma(roundings) * std::sqrt(norm))
+          << model.parameters()[i]->name << ", " << micro_batches << " micro-batches";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxtape

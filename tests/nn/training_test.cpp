@@ -1,0 +1,104 @@
+// Invariants of training, on a model small enough for seconds.
+#include <gtest/gtest.h>
+
+#include "core/parallel.h"
+#include "kernels/checked_backend.h"
+#include "tests/support/counting_backend.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+class Precision : public testing::TestWithParam<std::pair<const char*, LinearQuant>> {};
+INSTANTIATE_TEST_SUITE_P(Plans, Precision,
+                         testing::Values(std::pair("f32", LinearQuant{}), std::pair("mxfp4", fp4_training())),
+                         [](const auto& p) { return p.param.first; });
+
+TEST_P(Precision, StartsAtTheEntropyOfAGuess) {
+  // Logits have deviation s = 0.02 sqrt(C) = 0.1, so the mean loss is ln V + s^2 / 2 with a standard error of
+  // s / sqrt(60). The tied head adds at most 0.02 C = 0.5 to the input token's own logit: e^0.5 - 1 in V to
+  // the sum. Four standard errors around that; MXFP4 moves a logit by 16% at most.
+  Gpt model(cpu(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  const float loss = pass(cpu(), model, Tokens(tiny, 6, 10, 1), Tape::Mode::evaluation);
+  const double s = 0.02 * std::sqrt(24.0), V = 17;
+  EXPECT_GT(loss, std::log(V) - 1.2 * 4 * s / std::sqrt(60.0));
+  EXPECT_LT(loss, std::log(V) + s * s / 2 + (std::exp(0.5) - 1) / V + 1.2 * 4 * s / std::sqrt(60.0));
+}
+
+TEST_P(Precision, DrivesASingleBatchBelowOneTwentieth) {
+  Gpt model(cpu(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  AdamW optimizer(cpu(), model.parameters(), {.learning_rate = 1e-2f, .beta2 = 0.95f, .weight_decay = 0});
+  const Tokens tokens(tiny, 2, 10, 1);
+  float loss = 0;
+  for (std::uint32_t step = 0; step < 120; ++step) {
+    loss = pass(cpu(), model, tokens, Tape::Mode::training, {.seed = 1, .step = step});
+    optimizer.step(1);
+  }
+  EXPECT_LT(loss, 0.05);
+}
+
+/// Every parameter's bits after five steps of a model with dropout, in stochastic MXFP4.
+std::vector<std::vector<float>> five_steps(Backend& backend) {
+  GptConfig c = tiny;
+  c.dropout = 0.1f;
+  Gpt model(backend, c, uniform_plan(c, fp4_training()), 1);
+  AdamW optimizer(backend, model.parameters(), {});
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    pass(backend, model, Tokens(c, 8, 10, step), Tape::Mode::training, {.seed = 1, .step = step});
+    optimizer.step(1);
+  }
+  std::vector<std::vector<float>> all;
+  for (const Parameter* p : model.parameters()) all.push_back(download(backend, p->value));
+  return all;
+}
+
+TEST(Training, GivesTheSameBitsOnOneThreadAndTwo) {
+  const int before = threads();
+  set_threads(1);
+  const auto one = five_steps(cpu());
+  set_threads(2);
+  const auto two = five_steps(cpu());
+  set_threads(before);
+  EXPECT_EQ(one, two);
+}
+
+TEST(Training, GivesTheSameBitsUnderTheCheckingBackend) {
+  CheckedBackend checked(cpu());
+  EXPECT_EQ(five_steps(checked), five_steps(cpu()));
+}
+
+TEST(Training, QuantizesEachWeightOncePerOptimizerStepForAllMicroBatches) {
+  CountingBackend counting(cpu());
+  Gpt model(counting, tiny, uniform_plan(tiny, fp4_training()), 1);
+  AdamW optimizer(counting, model.parameters(), {});
+  constexpr int steps = 3, micro_batches = 4;
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    for (std::uint32_t micro = 0; micro < micro_batches; ++micro)
+      pass(counting, model, Tokens(tiny, 2, 10, micro), Tape::Mode::training,
+           {.seed = 1, .step = step * micro_batches + micro}, 1.0f / micro_batches);
+    optimizer.step(1);
+  }
+  for (const Parameter* p : model.parameters()) {
+    const bool multiplies = p->name.ends_with(".weight") && p->name != "positions.weight";
+    EXPECT_EQ(counting.of(p->value), (multiplies ? CountingBackend::Count{.calls = steps, .copies = 2 * steps}
+                                                 : CountingBackend::Count{}))
+        << p->name;
+  }
+}
+
+TEST(Training, ReusesItsMemoryFromTheSecondStepOn) {
+  Gpt model(cpu(), tiny, uniform_plan(tiny, fp4_training()), 1);
+  AdamW optimizer(cpu(), model.parameters(), {});
+  const auto used_after_step = [&] {
+    pass(cpu(), model, Tokens(tiny, 4, 10, 1));
+    optimizer.step(1);
+    return cpu().used_bytes();
+  };
+  const std::int64_t first = used_after_step();
+  EXPECT_EQ(used_after_step(), first);
+}
+
+}  // namespace
+}  // namespace mxtape
