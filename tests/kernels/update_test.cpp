@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/closeness.h"
+#include "tests/support/cpu.h"
+#include "tests/support/every_tier.h"
+#include "tests/support/tensors.h"
+
+namespace mxtape::test {
+namespace {
+
+struct Clip {
+  float norm, factor;
+};
+Clip clip(const std::vector<Tensor>& gradients, float max_norm) {
+  const Tensor norm = cpu().empty({1}), factor = cpu().empty({1});
+  cpu().clip_factor(norm, factor, gradients, max_norm);
+  return {download(cpu(), norm)[0], download(cpu(), factor)[0]};
+}
+
+TEST(ClipFactor, TheNormIsTheRootOfAllSquaresRoundedOnce) {
+  double squares = 0;
+  std::vector<Tensor> gradients;
+  for (const std::int64_t n : {1, 5, 16, 65, 40000}) {
+    const std::vector<float> g = normals(n, unsigned(n));
+    for (const float v : g) squares += double(v) * v;
+    gradients.push_back(upload(cpu(), {n}, g));
+  }
+  const double norm = std::sqrt(squares);
+  const Clip got = clip(gradients, 1.5f);
+  // Sums and root are in double; what is left is the rounding to f32, and the quotient's.
+  EXPECT_NEAR(got.norm, norm, 1.001 * unit_roundoff * norm);
+  EXPECT_NEAR(got.factor, 1.5 / norm, 2.001 * unit_roundoff * 1.5 / norm);
+}
+
+TEST(ClipFactor, IsOneBelowTheLimitAndWithoutOne) {
+  const std::vector<Tensor> gradients{upload<float>(cpu(), {2}, {3, 4})};
+  EXPECT_EQ(clip(gradients, 5).norm, 5);
+  EXPECT_EQ(clip(gradients, 5).factor, 1);
+  EXPECT_EQ(clip(gradients, 6).factor, 1);
+  EXPECT_EQ(clip(gradients, 0).factor, 1);
+  EXPECT_EQ(clip(gradients, 2.5f).factor, 0.5f);
+  EXPECT_EQ(clip({}, 1).norm, 0);
+  EXPECT_EQ(clip({}, 1).factor, 1);
+}
+
+TEST(ClipFactor, LargeGradientsDoNotOverflowTheirSquares) {
+  EXPECT_EQ(clip({upload<float>(cpu(), {2}, {3e30f, 4e30f})}, 0).norm, 5e30f);
+}
+
+TEST(ClipFactor, ANumberThatIsNotFiniteShowsInNormAndFactor) {
+  for (const float bad : {NAN, INFINITY, -INFINITY})
+    for (const std::size_t where : {0, 20, 69}) {
+      std::vector<float> g = normals(70, 1);
+      g[where] = bad;
+      const Clip got = clip({upload<float>(cpu(), {1}, {1}), upload(cpu(), {70}, g)}, 1);
+      EXPECT_FALSE(std::isfinite(got.norm)) << bad;
+      EXPECT_TRUE(std::isnan(got.factor)) << bad << ": a factor of 0 would hide it";
+    }
+}
+
+struct Adam {
+  std::vector<float> p, m, v, g;
+  explicit Adam(std::int64_t n)
+      : p(normals(n, 1)), m(normals(n, 2, 0.1f)), v(normals(n, 3, 0.1f)), g(normals(n, 4)) {
+    for (float& x : v) x *= x;
+  }
+  Adam after(float clip, const AdamWStep& step) const {
+    const Shape shape{std::int64_t(p.size())};
+    const Tensor tp = upload(cpu(), shape, p), tm = upload(cpu(), shape, m), tv = upload(cpu(), shape, v);
+    cpu().adamw(tp, tm, tv, upload(cpu(), shape, g), upload<float>(cpu(), {1}, {clip}), step);
+    Adam next(*this);
+    next.p = download(cpu(), tp), next.m = download(cpu(), tm), next.v = download(cpu(), tv);
+    return next;
+  }
+};
+
+const AdamWStep step{.learning_rate = 1e-2f,
+                     .beta1 = 0.9f,
+                     .beta2 = 0.99f,
+                     .eps = 1e-8f,
+                     .weight_decay = 0.1f,
+                     .correction1 = 1 - 0.9f * 0.9f,
+                     .correction2 = 1 - 0.99f * 0.99f};
+
+TEST(AdamW, FollowsAlgorithm2WithinItsRoundingErrors) {
+  for (const std::int64_t n : {1, 5, 16, 65, 40000}) {
+    const Adam before(n), after = before.after(0.7f, step);
+    std::vector<double> m, m_bound, v, v_bound, p, p_bound, p_without_decay;
+    for (std::size_t i = 0; i < before.p.size(); ++i) {
+      const double g = double(before.g[i]) * double(0.7f);
+      const double old_m = double(step.beta1) * before.m[i], new_m = (1 - double(step.beta1)) * g;
+      m.push_back(old_m + new_m);
+      // Roundings: 1 - beta, g, two products, the sum.
+      m_bound.push_back(gamma(4) * (std::abs(old_m) + std::abs(new_m)));
+      v.push_back(double(step.beta2) * before.v[i] + (1 - double(step.beta2)) * g * g);
+      v_bound.push_back(gamma(6) * v.back());
+      const double denominator = std::sqrt(v.back() / step.correction2) + step.eps;
+      const double update = double(step.learning_rate) / step.correction1 / denominator;
+      const double decay = double(step.learning_rate) * step.weight_decay * before.p[i];
+      p.push_back(before.p[i] - update * m.back() - decay);
+      p_without_decay.push_back(p.back() + decay);
+      // Of the quotient: rate, its product, half of v's error, root, its factor (3), product, eps, quotient.
+      p_bound.push_back(gamma(12) * std::abs(update * m.back()) + update * m_bound.back() +
+                        gamma(4) * std::abs(decay) +
+                        2 * unit_roundoff * (std::abs(p.back()) + std::abs(before.p[i])));
+    }
+    EXPECT_TRUE(within(after.m, m, m_bound)) << n;
+    EXPECT_TRUE(within(after.v, v, v_bound)) << n;
+    EXPECT_TRUE(within(after.p, p, p_bound)) << n;
+    EXPECT_FALSE(within(after.p, p_without_decay, p_bound)) << n;
+  }
+}
+
+TEST(AdamW, ANaNGradientReachesTheParameter) {
+  Adam before(20);
+  before.g[17] = NAN;
+  const Adam after = before.after(1, step);
+  EXPECT_TRUE(std::isnan(after.p[17]) && std::isnan(after.m[17]) && std::isnan(after.v[17]));
+  EXPECT_TRUE(std::isfinite(after.p[16]));
+}
+
+TEST(Update, TiersAndThreadCountsGiveTheSameBits) {
+  const Adam before(40001);
+  expect_same_bits_everywhere([&] {
+    const Clip c = clip({upload(cpu(), {40001}, before.g), upload(cpu(), {40001}, before.p)}, 1);
+    const Adam after = before.after(c.factor, step);
+    std::vector<float> all{c.norm, c.factor};
+    append(all, after.p);
+    append(all, after.m);
+    return append(all, after.v);
+  });
+}
+
+}  // namespace
+}  // namespace mxtape::test

@@ -1,0 +1,45 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/cpu/tier.h"
+
+namespace mxtape::test {
+
+inline std::vector<cpu::Tier> tiers_of_this_machine() {
+  std::vector<cpu::Tier> tiers;
+  for (const cpu::Tier t : {cpu::Tier::baseline, cpu::Tier::avx2, cpu::Tier::avx512})
+    if (cpu::has_tier(t)) tiers.push_back(t);
+  return tiers;
+}
+
+/// Runs `compute` (which returns std::vector<float>) on every tier of this machine, with 1, 2 and 3 threads,
+/// and expects the same bits each time. NaNs count by their bits too.
+template <class Compute>
+void expect_same_bits_everywhere(const Compute& compute) {
+  const cpu::Tier best = cpu::tier();
+  const int before = threads();
+  const std::vector<float> want = compute();
+  for (const cpu::Tier t : tiers_of_this_machine())
+    for (const int count : {1, 2, 3}) {
+      cpu::set_tier(t);
+      set_threads(count);
+      const std::vector<float> got = compute();
+      EXPECT_EQ(got.size(), want.size());
+      EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0)
+          << "differs on " << cpu::name_of(t) << " with " << count << " threads";
+    }
+  cpu::set_tier(best);
+  set_threads(before);
+}
+
+inline std::vector<float>& append(std::vector<float>& all, const std::vector<float>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace mxtape::test

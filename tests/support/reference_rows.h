@@ -1,0 +1,155 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/support/closeness.h"
+
+namespace mxtape::test {
+
+/// Numbers in double, and how far f32 kernels may be from each.
+struct Reference {
+  std::vector<double> value, bound;
+  void push(double v, double b) { value.push_back(v), bound.push_back(b); }
+};
+
+/// Row kernels in double from f32 inputs, with bounds on the error of f32 kernels that add n numbers so that
+/// each passes through at most depth(n) additions.
+namespace reference {
+
+using Floats = std::vector<float>;
+inline constexpr double u = unit_roundoff;
+
+/// Four running sums of 16 lanes: n / 64 vectors each and up to 4 of the rest, then 2 + 4 to join them. Rows
+/// of more than 1024 are summed piece by piece.
+inline double depth(std::size_t n) {
+  return double(std::min<std::size_t>(n, 1024)) / 64 + 10 + double(n) / 1024;
+}
+
+inline Reference layer_norm(const Floats& x, const Floats& gain, const Floats& bias, double eps) {
+  const std::size_t C = gain.size();
+  Reference y;
+  for (std::size_t row = 0; row < x.size(); row += C) {
+    double mean = 0, size = 0, variance = 0;
+    for (std::size_t c = 0; c < C; ++c)
+      mean += x[row + c] / double(C), size += std::abs(x[row + c]) / double(C);
+    for (std::size_t c = 0; c < C; ++c) variance += (x[row + c] - mean) * (x[row + c] - mean) / double(C);
+    const double mean_error = gamma(depth(C) + 1) * size, rstd = 1 / std::sqrt(variance + eps);
+    double variance_error = gamma(depth(C) + 3) * variance;
+    for (std::size_t c = 0; c < C; ++c) {
+      const double d = std::abs(x[row + c] - mean), error = mean_error + u * d;
+      variance_error += (2 * d * error + error * error) / double(C);
+    }
+    const double rstd_error = 0.5 * variance_error * rstd * rstd + 3 * u;  // relative
+    for (std::size_t c = 0; c < C; ++c) {
+      const double d = x[row + c] - mean, scaled = gain[c] * rstd, b = bias.empty() ? 0 : bias[c];
+      y.push(scaled * d + b, std::abs(scaled) * (mean_error + std::abs(d) * (rstd_error + 3 * u)) +
+                                 u * std::abs(scaled * d + b));
+    }
+  }
+  return y;
+}
+
+struct LayerNormGradients {
+  Reference dx, dgain, dbias;
+};
+inline LayerNormGradients layer_norm_backward(const Floats& dy, const Floats& x, const Floats& mean,
+                                              const Floats& rstd, const Floats& gain) {
+  const std::size_t C = gain.size(), rows = mean.size();
+  LayerNormGradients r;
+  std::vector<double> dgain(C), dgain_size(C), dbias(C), dbias_size(C);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto n = [&](std::size_t c) { return (double(x[row * C + c]) - mean[row]) * rstd[row]; };
+    const auto g = [&](std::size_t c) { return double(gain[c]) * dy[row * C + c]; };
+    double g_mean = 0, g_size = 0, gn_mean = 0, gn_size = 0;
+    for (std::size_t c = 0; c < C; ++c) {
+      g_mean += g(c) / double(C), g_size += std::abs(g(c)) / double(C);
+      gn_mean += g(c) * n(c) / double(C), gn_size += std::abs(g(c) * n(c)) / double(C);
+      dgain[c] += dy[row * C + c] * n(c), dgain_size[c] += std::abs(dy[row * C + c] * n(c));
+      dbias[c] += dy[row * C + c], dbias_size[c] += std::abs(dy[row * C + c]);
+    }
+    for (std::size_t c = 0; c < C; ++c) {
+      // 5 roundings to the result, and 2 inside n.
+      const double sizes = std::abs(g(c)) + std::abs(g_mean) + std::abs(n(c) * gn_mean);
+      r.dx.push(rstd[row] * (g(c) - g_mean - n(c) * gn_mean),
+                std::abs(rstd[row]) * (gamma(7) * sizes + gamma(depth(C) + 2) * g_size +
+                                       std::abs(n(c)) * gamma(depth(C) + 5) * gn_size));
+    }
+  }
+  for (std::size_t c = 0; c < C; ++c) {
+    r.dgain.push(dgain[c], gamma(double(rows) + 3) * dgain_size[c]);
+    r.dbias.push(dbias[c], gamma(double(rows)) * dbias_size[c]);
+  }
+  return r;
+}
+
+/// One row's e^(x - top) / sum and its relative errors: each exponential has 1 ulp = 2 u and the rounding of
+/// x - top, the sum the mean of these and its own additions; then the reciprocal and the product.
+struct SoftmaxRow {
+  std::vector<double> p, relative;
+  double log_sum = 0, sum_error = 0;  ///< log of the sum of e^x; relative error of the sum
+  SoftmaxRow(const float* x, std::size_t n) {
+    const double top = *std::max_element(x, x + n);
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) sum += p.emplace_back(std::exp(x[i] - top));
+    log_sum = top + std::log(sum);
+    for (std::size_t i = 0; i < n; ++i) {
+      p[i] /= sum;
+      relative.push_back((top - x[i] + 2) * u);
+      sum_error += p[i] * relative[i];
+    }
+    sum_error += gamma(depth(n));
+    for (double& r : relative) r += sum_error + 2 * u;
+  }
+};
+/// Exponentials below 2^-126 are 0.
+inline constexpr double flushed = 0x1p-126;
+
+inline Reference softmax(const Floats& x, std::size_t C) {
+  Reference y;
+  for (std::size_t row = 0; row < x.size(); row += C) {
+    const SoftmaxRow r(&x[row], C);
+    for (std::size_t c = 0; c < C; ++c) y.push(r.p[c], r.p[c] * r.relative[c] + flushed);
+  }
+  return y;
+}
+
+inline Reference softmax_backward(const Floats& dy, const Floats& y, std::size_t C) {
+  Reference dx;
+  for (std::size_t row = 0; row < y.size(); row += C) {
+    double dot = 0, size = 0;
+    for (std::size_t c = 0; c < C; ++c)
+      dot += double(dy[row + c]) * y[row + c], size += std::abs(double(dy[row + c]) * y[row + c]);
+    for (std::size_t c = 0; c < C; ++c)
+      dx.push(y[row + c] * (dy[row + c] - dot),
+              y[row + c] * (gamma(depth(C) + 1) * size + 2 * u * std::abs(dy[row + c] - dot)));
+  }
+  return dx;
+}
+
+struct CrossEntropyReference {
+  Reference losses, dlogits;
+};
+inline CrossEntropyReference cross_entropy(const Floats& logits, const std::vector<std::int32_t>& targets,
+                                           double scale) {
+  const std::size_t rows = targets.size(), V = logits.size() / rows;
+  CrossEntropyReference want;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* const x = &logits[row * V];
+    const SoftmaxRow r(x, V);
+    const auto target = std::size_t(targets[row]);
+    const double loss = r.log_sum - x[target], below_top = *std::max_element(x, x + V) - x[target];
+    want.losses.push(loss, r.sum_error + u * (below_top + loss));
+    const double each = scale / double(rows);
+    for (std::size_t v = 0; v < V; ++v) {
+      const double d = r.p[v] - (v == target);
+      // `each` is rounded, and at the target the difference is.
+      want.dlogits.push(each * d,
+                        each * (r.p[v] * (r.relative[v] + u) + (v == target ? 2 * u : 0) + flushed));
+    }
+  }
+  return want;
+}
+
+}  // namespace reference
+}  // namespace mxtape::test
