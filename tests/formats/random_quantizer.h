@@ -1,0 +1,64 @@
+#pragma once
+#include <vector>
+
+#include "formats/quantizer.h"
+#include "tests/support/for_all.h"
+
+namespace mxtape::test {
+
+inline ElementFormat random_element(Random& random) {
+  const auto pick = std::size_t(integer_in(random, 0, std::int64_t(element_formats.size()) + 2));
+  ElementFormat f =
+      pick < element_formats.size()
+          ? element_formats[pick].format
+          : *parse_element(std::vector<const char*>{"e2m2", "e5m1", "int5"}[pick - element_formats.size()]);
+  if (f.is_integer() && random() % 2) f.full_range = true;
+  if (f.is_integer() && random() % 3 == 0) {
+    const bool full = f.full_range;
+    f = int_format(f.bits(), int(integer_in(random, 1, 4)));
+    f.full_range = full;
+  }
+  if (f == e3m0 && random() % 2) f.tie = TieRule::code;
+  return f;
+}
+
+/// Any value that does not contradict itself and whose unused fields are at their defaults.
+inline Quantizer random_quantizer(Random& random) {
+  const auto one_of = [&](std::initializer_list<int> values) {
+    return *(values.begin() + integer_in(random, 0, std::int64_t(values.size()) - 1));
+  };
+  Quantizer q;
+  q.element = random_element(random);
+  q.scale = ScaleKind(integer_in(random, 0, 3));
+  q.rounding = Rounding(integer_in(random, 0, 4));
+  if (q.is_stochastic()) q.sr_bits = std::uint8_t(integer_in(random, 8, 32));
+  if (q.scale == ScaleKind::none) return q;
+  q.block = {one_of({0, 1, 16, 32, 5}), one_of({1, 1, 0, 16, 3})};
+  if (q.scale == ScaleKind::power_of_two) {
+    q.scale_bits = std::uint8_t(one_of({8, 8, 5, 2}));
+    q.rule = ScaleRule(integer_in(random, 0, 4));
+    q.overflow = ScaleOverflow(integer_in(random, 0, 1));
+  }
+  if (q.scale == ScaleKind::floating) q.scale_format = random() % 3 ? e4m3 : e5m2;
+  q.flush_subnormals = random() % 4 == 0;
+  const bool is_e2m1 = q.element == e2m1;
+  if (is_e2m1 && q.scale != ScaleKind::power_of_two) q.four_over_six = random() % 2;
+  if (random() % 4 == 0)
+    q.range_mult = float(one_of({1, 2, 3})) / 4;
+  else if (q.scale != ScaleKind::floating)
+    q.asymmetric = random() % 3 == 0;
+  return q;
+}
+
+/// Standard normal-like numbers over many binades, with zeros.
+inline std::vector<float> random_values(Random& random, std::int64_t count) {
+  std::vector<float> x;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double u = double(random() >> 11) * 0x1p-53 - 0.5;
+    const auto exponent = int(integer_in(random, -6, 6));
+    x.push_back(random() % 20 == 0 ? 0.0f : float(std::ldexp(u, exponent)));
+  }
+  return x;
+}
+
+}  // namespace mxtape::test
