@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <vector>
 
@@ -73,8 +74,11 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
 void run_gnuplot(const std::string& script) {
   std::FILE* gnuplot = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
   require(gnuplot != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
+  // A gnuplot that ends early closes the pipe: an error of the write, not the end of this program.
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
   const bool fed = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
   const int status = ::pclose(gnuplot);
+  std::signal(SIGPIPE, before);
   require(!WIFEXITED(status) || WEXITSTATUS(status) != 127, ExitCode::resource,
           "plot: gnuplot was not found; install it with\n  sudo apt-get install gnuplot-nox");
   require(fed && WIFEXITED(status) && WEXITSTATUS(status) == 0, ExitCode::resource,

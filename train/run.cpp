@@ -3,9 +3,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 #include "core/atomic_file.h"
 #include "core/parallel.h"
+#include "kernels/checked_backend.h"
 #include "kernels/make_backend.h"
 #include "train/header.h"
 #include "train/metrics.h"
@@ -128,9 +131,13 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   const Start start = choose_start(folder, options.resume);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
-  const auto backend = make_backend(recipe.compute.device);
-  Trainer trainer(*backend, recipe, data);
-  print_header(stdout, trainer.recipe(), data, *backend, folder.path());
+  const auto device = make_backend(recipe.compute.device);
+  CheckedBackend checked(*device);
+  // Looks at every kernel's result and changes none.
+  const char* check = std::getenv("MXTAPE_CHECK");
+  Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
+  Trainer trainer(backend, recipe, data);
+  print_header(stdout, trainer.recipe(), data, backend, folder.path());
   for (const auto& note : start.notes) fmt::print("{}\n", note);
   if (start.checkpoint) {
     const CheckpointFile checkpoint(*start.checkpoint);
@@ -142,7 +149,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   }
   write_atomically(folder.recipe(), to_toml(trainer.recipe()));
   std::fflush(stdout);
-  Run(*backend, folder, data, trainer).train(options.command);
+  Run(backend, folder, data, trainer).train(options.command);
 }
 
 }  // namespace mxtape

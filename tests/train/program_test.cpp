@@ -184,6 +184,28 @@ TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
   EXPECT_EQ(steps, 100);
 }
 
+TEST_F(ProgramTest, ASecondSignalStopsAtOnceAndLeavesTheCheckpointsAsTheyAre) {
+  Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=100000", "--train.save_every=2000"});
+  ASSERT_TRUE(program.printed("folder ")) << program.output();
+  // From the header on SIGINT is caught; a step takes a moment, so both arrive within one or two.
+  while (program.running() && !std::filesystem::exists(folder_ / "runs/tiny/metrics.jsonl")) ::usleep(100);
+  program.send(SIGINT);
+  ASSERT_TRUE(program.printed("once more stops at once")) << program.output();
+  program.send(SIGINT);
+  const int code = program.wait();
+  EXPECT_TRUE(code == 128 + SIGINT || code == int(ExitCode::interrupted)) << code << program.output();
+  for (const auto& file : list_checkpoints(folder_ / "runs/tiny")) EXPECT_NO_THROW(CheckpointFile{file});
+}
+
+TEST_F(ProgramTest, CheckingEveryKernelLeavesTheSameBytes) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  ::setenv("MXTAPE_CHECK", "1", 1);
+  const int code = run({"train", "tiny.toml", "--train.out=checked"});
+  ::unsetenv("MXTAPE_CHECK");
+  ASSERT_EQ(code, 0) << output_;
+  EXPECT_TRUE(read_whole(checkpoint(6)) == read_whole(folder_ / "checked/tiny/checkpoints/step_00000006.h5"));
+}
+
 TEST_F(ProgramTest, KilledAtAnyMomentItNeverLosesTheNewestCheckpoint) {
   std::filesystem::path newest_seen;
   for (unsigned kill = 0; kill < 8; ++kill) {
