@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/attention_run.h"
+#include "tests/support/every_tier.h"
+#include "tests/support/reference_attention.h"
+
+namespace mxtape::test {
+namespace {
+
+// One tile and several, whole and ragged; widths with and without whole vectors.
+constexpr AttentionShape shapes[] = {{1, 1, 1, 1},   {2, 7, 3, 5},   {1, 50, 2, 65},
+                                     {2, 64, 1, 16}, {1, 70, 2, 20}, {1, 130, 2, 32}};
+
+struct Input {
+  std::vector<float> qkv, d_o;
+  explicit Input(const AttentionShape& s)
+      : qkv(normals(s.batch * s.time * 3 * s.heads * s.width, 1)),
+        d_o(normals(s.batch * s.time * s.heads * s.width, 2)) {}
+};
+
+TEST(Attention, IsWithinItsRoundingErrorsInF32AndBf16) {
+  for (const AttentionShape& s : shapes)
+    for (const Quantizer& q : {f32_passthrough, bf16_cast}) {
+      const Input in(s);
+      const AttentionRun got = run_attention(s, in.qkv, in.d_o, all_slots(q));
+      const reference::Attention want{s, in.qkv, in.d_o, q.operand_dtype()};
+      const Reference o = want.forward(), dqkv = want.backward(got.o);
+      EXPECT_TRUE(within(got.o, o.value, o.bound)) << to_text(q) << " T " << s.time;
+      EXPECT_TRUE(within(got.dqkv, dqkv.value, dqkv.bound)) << to_text(q) << " T " << s.time;
+    }
+}
+
+TEST(Attention, TheBoundsSeeAKeyTooManyAndUnroundedOperands) {
+  const AttentionShape s{1, 70, 2, 20};
+  const Input in(s);
+  const AttentionRun got = run_attention(s, in.qkv, in.d_o, {});
+  const reference::Attention want{s, in.qkv, in.d_o, DType::f32}, other{s, in.qkv, in.d_o, DType::f32, 1};
+  EXPECT_FALSE(within(got.o, other.forward().value, want.forward().bound));
+  EXPECT_FALSE(within(got.dqkv, other.backward(got.o).value, want.backward(got.o).bound));
+  const reference::Attention narrow{s, in.qkv, in.d_o, DType::bf16};
+  EXPECT_FALSE(within(got.o, narrow.forward().value, narrow.forward().bound));
+  EXPECT_FALSE(within(got.dqkv, narrow.backward(got.o).value, narrow.backward(got.o).bound));
+}
+
+TEST(Attention, LseIsTheLogarithmOfTheRowSums) {
+  const AttentionShape s{1, 3, 1, 4};  // q . k / 2 by hand: all ones give 2
+  const AttentionRun got = run_attention(s, std::vector<float>(36, 1), std::vector<float>(12, 1), {});
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(got.lse[std::size_t(i)], 2 + std::log(i + 1.0), 4 * 0x1p-23) << i;
+}
+
+TEST(Attention, FutureTokensChangeNoBit) {
+  for (const Quantizer& q : {f32_passthrough, bf16_cast}) {
+    const AttentionShape s{1, 130, 2, 32};
+    const std::int64_t row = 3 * s.heads * s.width;
+    const Input in(s);
+    const AttentionRun before = run_attention(s, in.qkv, in.d_o, all_slots(q));
+    for (const std::int64_t t : {1, 64, 100, 129}) {
+      std::vector<float> qkv = in.qkv;
+      for (std::size_t i = std::size_t(t * row); i < qkv.size(); ++i) qkv[i] = 100 - qkv[i];
+      const AttentionRun after = run_attention(s, qkv, in.d_o, all_slots(q));
+      const auto end = std::ptrdiff_t(t * s.heads * s.width);
+      EXPECT_TRUE(std::equal(before.o.begin(), before.o.begin() + end, after.o.begin())) << t;
+      EXPECT_NE(before.o, after.o);
+    }
+  }
+}
+
+TEST(Attention, LargeScoresDoNotOverflow) {
+  const AttentionShape s{1, 20, 1, 16};
+  std::vector<float> qkv = Input(s).qkv;
+  for (float& v : qkv) v *= 1e4f;
+  for (const float v : run_attention(s, qkv, Input(s).d_o, {}).o) EXPECT_TRUE(std::isfinite(v));
+}
+
+TEST(Attention, ANaNInAQueryShowsInItsRow) {
+  const AttentionShape s{1, 70, 1, 16};
+  Input in(s);
+  in.qkv[66 * 48 + 3] = NAN;
+  const AttentionRun got = run_attention(s, in.qkv, in.d_o, {});
+  EXPECT_TRUE(std::isnan(got.o[66 * 16]) && std::isnan(got.lse[66]));
+  EXPECT_FALSE(std::isnan(got.o[65 * 16]));
+}
+
+TEST(Attention, TiersAndThreadCountsGiveTheSameBits) {
+  const AttentionShape s{2, 70, 3, 20};
+  const Input in(s);
+  for (const Quantizer& q : {f32_passthrough, bf16_cast, mxfp8_e4m3})
+    expect_same_bits_everywhere([&] {
+      AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(q));
+      append(r.o, r.lse);
+      return append(r.o, r.dqkv);
+    });
+}
+
+}  // namespace
+}  // namespace mxtape::test

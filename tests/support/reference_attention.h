@@ -1,0 +1,130 @@
+#pragma once
+#include "kernels/backend.h"
+#include "tests/support/reference_rows.h"
+
+namespace mxtape::test::reference {
+
+/// Causal attention and its gradient in double, every operand rounded by `round` first: f32 or bf16 to
+/// nearest. A computed P or dS near the middle between two bf16 numbers may be rounded either way; the bounds
+/// allow for that.
+struct Attention {
+  AttentionShape s;
+  const Floats &qkv, &d_o;
+  DType operands;
+  std::int64_t keys_too_many = 0;  ///< moves the causal mask, to show that the bounds see it
+
+  Reference forward() const {
+    Reference o;
+    o.value.resize(d_o.size()), o.bound.resize(d_o.size());
+    for_heads([&](std::int64_t b, std::int64_t h) {
+      for (std::int64_t i = 0; i < s.time; ++i) {
+        const Row row = scores(b, h, i);
+        for (std::int64_t d = 0; d < s.width; ++d) {
+          const std::size_t at = o_index(b, i, h, d);
+          for (std::size_t j = 0; j < row.p.size(); ++j)
+            add(o, at, rounded(row.p[j], row.p[j] * row.relative[j]),
+                round(qkv[index(b, std::int64_t(j), 2, h, d)]));
+        }
+      }
+    });
+    return o;
+  }
+
+  /// `o` is what the forward pass gave: the backward pass reads it.
+  Reference backward(const Floats& o) const {
+    Reference g;
+    g.value.resize(qkv.size()), g.bound.resize(qkv.size());
+    for_heads([&](std::int64_t b, std::int64_t h) {
+      for (std::int64_t i = 0; i < s.time; ++i) {
+        const Row row = scores(b, h, i);
+        double delta = 0, delta_size = 0;
+        for (std::int64_t d = 0; d < s.width; ++d) {
+          const double term = double(d_o[o_index(b, i, h, d)]) * o[o_index(b, i, h, d)];
+          delta += term, delta_size += std::abs(term);
+        }
+        for (std::int64_t j = 0; j < std::int64_t(row.p.size()); ++j) {
+          const double p = row.p[std::size_t(j)], p_error = p * row.relative[std::size_t(j)];
+          double dp = 0, dp_size = 0;
+          for (std::int64_t d = 0; d < s.width; ++d) {
+            const double term = round(d_o[o_index(b, i, h, d)]) * round(qkv[index(b, j, 2, h, d)]);
+            dp += term, dp_size += std::abs(term);
+          }
+          const double scale = 1 / std::sqrt(double(s.width)), difference = dp - delta;
+          const double error =
+              scale * (p_error * std::abs(difference) +
+                       p * (gamma(double(s.width)) * (dp_size + delta_size) + 5 * u * std::abs(difference)));
+          const Rounded ds = rounded(scale * p * difference, error), rp = rounded(p, p_error);
+          for (std::int64_t d = 0; d < s.width; ++d) {
+            add(g, index(b, i, 0, h, d), ds, round(qkv[index(b, j, 1, h, d)]));
+            add(g, index(b, j, 1, h, d), ds, round(qkv[index(b, i, 0, h, d)]));
+            add(g, index(b, j, 2, h, d), rp, round(d_o[o_index(b, i, h, d)]));
+          }
+        }
+      }
+    });
+    return g;
+  }
+
+ private:
+  struct Rounded {
+    double value, error;
+  };
+  struct Row {
+    std::vector<double> p, relative;  ///< and its relative error
+  };
+
+  double round(double x) const { return operands == DType::bf16 ? double(to_f32(to_bf16(float(x)))) : x; }
+  Rounded rounded(double x, double error) const {
+    const double y = round(x);
+    if (operands == DType::f32) return {y, error};
+    return {y, std::max(std::abs(round(x + error) - y), std::abs(round(x - error) - y))};
+  }
+  /// One product of a sum over at most T terms.
+  void add(Reference& r, std::size_t at, const Rounded& a, double b) const {
+    r.value[at] += a.value * b;
+    r.bound[at] += a.error * std::abs(b) + gamma(double(s.time) + 1) * std::abs(a.value * b);
+  }
+
+  Row scores(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    const double scale = 1 / std::sqrt(double(s.width));
+    const std::int64_t seen = std::min(s.time, i + 1 + keys_too_many);
+    std::vector<double> x, x_error;
+    for (std::int64_t j = 0; j < seen; ++j) {
+      double sum = 0, size = 0;
+      for (std::int64_t d = 0; d < s.width; ++d) {
+        const double term = scale * round(qkv[index(b, i, 0, h, d)]) * round(qkv[index(b, j, 1, h, d)]);
+        sum += term, size += std::abs(term);
+      }
+      x.push_back(sum), x_error.push_back(gamma(double(s.width) + 4) * size);  // scale has 3 roundings
+    }
+    const double top = *std::max_element(x.begin(), x.end());
+    double total = 0, mean_error = 0, mean_distance = 0;
+    Row row;
+    for (const double v : x) total += row.p.emplace_back(std::exp(v - top));
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      row.p[j] /= total;
+      mean_error += row.p[j] * x_error[j], mean_distance += row.p[j] * (top - x[j]);
+    }
+    // Forward divides by the sum; backward subtracts its logarithm, which is rounded twice.
+    const double log_sum = top + std::log(total);
+    const double common = mean_error + u * (mean_distance + std::abs(top) + 2 * std::abs(log_sum) + 8) +
+                          gamma(double(x.size()) / 16 + 6);
+    for (std::size_t j = 0; j < x.size(); ++j)
+      row.relative.push_back(common + x_error[j] + u * (std::abs(x[j]) + top - x[j]));
+    return row;
+  }
+
+  template <class Body>
+  void for_heads(const Body& body) const {
+    for (std::int64_t b = 0; b < s.batch; ++b)
+      for (std::int64_t h = 0; h < s.heads; ++h) body(b, h);
+  }
+  std::size_t index(std::int64_t b, std::int64_t t, std::int64_t part, std::int64_t h, std::int64_t d) const {
+    return std::size_t((((b * s.time + t) * 3 + part) * s.heads + h) * s.width + d);
+  }
+  std::size_t o_index(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return std::size_t(((b * s.time + t) * s.heads + h) * s.width + d);
+  }
+};
+
+}  // namespace mxtape::test::reference
