@@ -32,6 +32,20 @@ TEST(Attention, IsWithinItsRoundingErrorsInF32AndBf16) {
     }
 }
 
+TEST(Attention, ByHeadsIsTheSameFunctionAsByTiles) {
+  // One operand in f32 takes the way by heads; Q is exact in bf16, so that operand's values are the same.
+  const AttentionShape s{2, 70, 2, 20};
+  Input in(s);
+  for (float& v : in.qkv) v = to_f32(to_bf16(v));
+  AttentionQuant mixed = all_slots(bf16_cast);
+  mixed.dk_q = f32_passthrough;
+  const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixed);
+  const reference::Attention want{s, in.qkv, in.d_o, DType::bf16};
+  const Reference o = want.forward(), dqkv = want.backward(got.o);
+  EXPECT_TRUE(within(got.o, o.value, o.bound));
+  EXPECT_TRUE(within(got.dqkv, dqkv.value, dqkv.bound));
+}
+
 TEST(Attention, TheBoundsSeeAKeyTooManyAndUnroundedOperands) {
   const AttentionShape s{1, 70, 2, 20};
   const Input in(s);
