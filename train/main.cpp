@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_eval_command(app);
   add_plot_command(app);
   add_prepare_command(app);
+  add_corpus_command(app);
   add_formats_command(app);
   add_compare_command(app);
   add_quantize_command(app);
