@@ -74,7 +74,7 @@ void verify_seal(const std::filesystem::path& file) {
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
   require(state != nullptr && XXH3_128bits_reset(state.get()) == XXH_OK, ExitCode::resource,
           "no memory for a hash state");
-  std::vector<std::byte> buffer(1 << 20);
+  std::vector<std::byte> buffer(std::size_t(std::min<std::uint64_t>(1 << 20, length)));
   for (std::uint64_t done = 0; done < length;) {
     const std::span<std::byte> part(buffer.data(),
                                     std::size_t(std::min<std::uint64_t>(buffer.size(), length - done)));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <random>
 
@@ -23,6 +24,12 @@ TokenFile small_file() {
   file.floor = 0.123456789;
   file.entropy = Estimate{0.125, 0.001};
   return file;
+}
+
+/// Without the syncs of write_atomically, which take a hundred times longer.
+void write_plainly(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), std::streamsize(bytes.size()));
 }
 
 /// The text of the data error that reading `path` gives, without the path; empty if it was read.
@@ -88,10 +95,9 @@ TEST(TokenFile, vocabularies_above_65536_are_stored_in_32_bits) {
 TEST(TokenFile, every_truncation_is_refused) {
   const TemporaryFolder folder;
   small_file().write(folder / "a.h5");
-  const auto whole = read_whole(folder / "a.h5");
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    write_atomically(folder / "cut.h5", std::span(whole).first(length));
-    ASSERT_NE(refusal(folder / "cut.h5"), "") << "cut to " << length << " of " << whole.size();
+  for (auto length = std::filesystem::file_size(folder / "a.h5"); length-- > 0;) {
+    std::filesystem::resize_file(folder / "a.h5", length);
+    ASSERT_NE(refusal(folder / "a.h5"), "") << "cut to " << length;
   }
 }
 
@@ -104,11 +110,11 @@ TEST(TokenFile, five_hundred_bit_flips_are_refused) {
     const auto position = random() % bytes.size();
     const auto bit = std::byte(1u << random() % 8);
     bytes[position] ^= bit;
-    write_atomically(folder / "flipped.h5", bytes);
+    write_plainly(folder / "flipped.h5", bytes);
     ASSERT_NE(refusal(folder / "flipped.h5"), "") << "byte " << position;
     bytes[position] ^= bit;
   }
-  write_atomically(folder / "flipped.h5", bytes);
+  write_plainly(folder / "flipped.h5", bytes);
   EXPECT_EQ(refusal(folder / "flipped.h5"), "") << "the file without a flip is read";
 }
 
