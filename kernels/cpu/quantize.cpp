@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -12,8 +11,10 @@ namespace mxtape {
 namespace {
 
 using cpu::Tile;
-using cpu::tile_cols;
-using cpu::tile_rows;
+
+/// Rows whose column sums are added up first; then come the strips in order. Independent of the copies'
+/// blocks.
+constexpr int strip_rows = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -23,8 +24,7 @@ float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::
   constexpr std::int64_t grain = 1 << 15;
   std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
   parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    cpu::quantize_loops().amax_along_row(&amax[std::size_t(begin / grain)],
-                                         {x + begin, end - begin, 1, int(end - begin)}, int(grain));
+    amax[std::size_t(begin / grain)] = cpu::quantize_loops().amax(x + begin, end - begin);
   });
   const std::uint32_t most = amax.empty() ? 0 : *std::max_element(amax.begin(), amax.end());
   return tensor_encode_scale(rule, float_of(most));
@@ -71,18 +71,27 @@ struct TiledCopy {
   float encode;
 };
 
-/// Makes all `copies`, and the column sums of each strip of tile_rows rows, in one pass over x.
+/// Makes all `copies`, and the column sums of each strip of rows, in one pass over x.
 void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int64_t rows, std::int64_t cols,
                     const DrawKey& draws, float* strip_sums) {
-  const bool stochastic = std::any_of(copies.begin(), copies.end(),
-                                      [](const TiledCopy& c) { return c.copy->quantizer.is_stochastic(); });
-  const std::int64_t across = ceil_div(cols, tile_cols);
-  parallel_for(ceil_div(rows, tile_rows) * across, 1, [&](std::int64_t index, std::int64_t) {
-    const std::int64_t strip = index / across, row = strip * tile_rows, col = index % across * tile_cols;
+  bool stochastic = false;
+  int longest = strip_rows;
+  for (const TiledCopy& c : copies) {
+    const Quantizer& q = c.copy->quantizer;
+    stochastic |= q.is_stochastic();
+    longest = std::max({longest, q.block.along, q.block.across});
+  }
+  const cpu::TileExtent extent = cpu::tile_extent(longest);
+  const std::int64_t across = ceil_div(cols, extent.cols);
+  parallel_for(ceil_div(rows, extent.rows) * across, 1, [&](std::int64_t index, std::int64_t) {
+    const std::int64_t row = index / across * extent.rows, col = index % across * extent.cols;
     const std::int64_t first = row * cols + col;
-    const Tile tile{x + first, cols, int(std::min<std::int64_t>(tile_rows, rows - row)),
-                    int(std::min<std::int64_t>(tile_cols, cols - col))};
-    if (strip_sums) cpu::quantize_loops().sum_columns(strip_sums + strip * cols + col, tile);
+    const Tile tile{x + first, cols, int(std::min<std::int64_t>(extent.rows, rows - row)),
+                    int(std::min<std::int64_t>(extent.cols, cols - col))};
+    for (int r = 0; strip_sums && r < tile.rows; r += strip_rows) {
+      const Tile strip{tile.x + r * cols, cols, std::min(strip_rows, tile.rows - r), tile.cols};
+      cpu::quantize_loops().sum_columns(strip_sums + (row + r) / strip_rows * cols + col, strip);
+    }
     cpu::DrawBuffer buffer;
     const cpu::TileDraws bits =
         stochastic ? buffer.fill(draws, std::uint64_t(first), tile) : cpu::TileDraws{};
@@ -151,7 +160,7 @@ void CpuBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, cons
       quantize_by_definition(copy, rule, encode, x.data(), rows, cols, draws);
   }
   if (tiled.empty() && !column_sums) return;
-  const std::int64_t strips = ceil_div(rows, tile_rows);
+  const std::int64_t strips = ceil_div(rows, strip_rows);
   const Tensor strip_sums = column_sums ? empty({strips, cols}) : Tensor{};
   quantize_tiles(tiled, x.data(), rows, cols, draws, column_sums ? strip_sums.data() : nullptr);
   if (!column_sums) return;

@@ -29,36 +29,45 @@ MXT_LANES i32x4 largest_of_each(const i32x4 (&v)[4]) {
   return larger(__builtin_shufflevector(ac, bd, 0, 4, 2, 6), __builtin_shufflevector(ac, bd, 1, 5, 3, 7));
 }
 
-MXT_LANES i32x16 amax_of_run(const float* x, int count) {
+std::uint32_t amax_of_run(const float* x, std::int64_t count) {
   i32x16 most{};
-  for_lanes(count,
-            [&](std::int64_t i, auto lanes_at) { most = max(most, magnitude_bits(lanes_at.load(x + i))); });
-  return most;
+  for_lanes(count, [&](std::int64_t i, auto part) { most = max(most, magnitude_bits(part.load(x + i))); });
+  const i32x4 q = quarter(most);
+  const i32x4 each[4] = {q, q, q, q};
+  return std::uint32_t(largest_of_each(each)[0]);
+}
+
+/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
+template <class Run>
+MXT_LANES void with_length(int along, const Run& run) {
+  if (along == 16) return run(std::integral_constant<int, 16>{});
+  if (along == 32) return run(std::integral_constant<int, 32>{});
+  run(std::integral_constant<int, 64>{});
+}
+
+template <int along>
+MXT_LANES i32x4 quarter_amax(const float* x) {
+  i32x16 most = magnitude_bits(load(x));
+  for (int i = lanes; i < along; i += lanes) most = max(most, magnitude_bits(load(x + i)));
+  return quarter(most);
+}
+
+template <int along>
+void amax_along_row_of(std::uint32_t* amax, const Tile& t) {
+  for (int r = 0; r < t.rows; ++r) {
+    const float* x = t.x + r * t.stride;
+    int left = t.cols;
+    for (; left >= 4 * along; left -= 4 * along, x += 4 * along, amax += 4) {
+      const i32x4 each[4] = {quarter_amax<along>(x), quarter_amax<along>(x + along),
+                             quarter_amax<along>(x + 2 * along), quarter_amax<along>(x + 3 * along)};
+      store_as(amax, largest_of_each(each));
+    }
+    for (; left > 0; left -= along, x += along) *amax++ = amax_of_run(x, left < along ? left : along);
+  }
 }
 
 void amax_along_row(std::uint32_t* amax, const Tile& t, int along) {
-  const int whole = t.cols / along, per_row = (t.cols + along - 1) / along;
-  for (int r = 0; r < t.rows; ++r) {
-    const float* const x = t.x + r * t.stride;
-    std::uint32_t* const out = amax + r * per_row;
-    int b = 0;
-    for (; b + 4 <= whole; b += 4) {
-      i32x4 each[4];
-      for (int k = 0; k < 4; ++k) {
-        const float* const block = x + (b + k) * along;
-        i32x16 most = magnitude_bits(load(block));
-        for (int i = lanes; i < along; i += lanes) most = max(most, magnitude_bits(load(block + i)));
-        each[k] = quarter(most);
-      }
-      store_as(out + b, largest_of_each(each));
-    }
-    for (; b < per_row; ++b) {
-      const int left = t.cols - b * along;
-      const i32x4 q = quarter(amax_of_run(x + b * along, left < along ? left : along));
-      const i32x4 each[4] = {q, q, q, q};
-      out[b] = std::uint32_t(largest_of_each(each)[0]);
-    }
-  }
+  with_length(along, [&](auto length) { amax_along_row_of<length()>(amax, t); });
 }
 
 void amax_along_column(std::uint32_t* amax, const Tile& t, int along) {
@@ -133,7 +142,7 @@ bool floating_scales(TileScales out, std::uint32_t* amax, int count, const Block
       by_definition(out, amax, i, [&](float v) { return floating_scale(rule, v, rule.element_max, encode); });
       continue;
     }
-    const f32x16 scale = NearestEven{rule.scale_grid}(floats(a) / rule.element_max * encode, nullptr);
+    const f32x16 scale = NearestEven{rule.scale_grid}(floats(a) / rule.element_max * encode, nullptr, 0);
     const f32x16 positive = select(scale > 0.0f, scale, all(1));
     store(out.scale + i, scale);
     store(out.inverse + i, select(scale > 0.0f, encode / positive * rule.range_mult, all(0)));
@@ -153,8 +162,9 @@ MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, First first) {
 /// One vector of elements: y = round(x * inverse) * scale.
 template <bool exact, class Round, class Part>
 MXT_LANES void round_vector(std::uint16_t* y, const float* x, Part part, const f32x16& inverse,
-                            const f32x16& scale, const Round& round, const std::uint16_t* draws) {
-  const u32x16 value = bits(round(part.load(x) * inverse, draws) * scale);
+                            const f32x16& scale, const Round& round, const std::uint16_t* draws,
+                            std::int64_t first_draw) {
+  const u32x16 value = bits(round(part.load(x) * inverse, draws, first_draw) * scale);
   if constexpr (exact)
     store_values(y, value, part);
   else
@@ -169,19 +179,26 @@ struct Along {
   TileDraws draws;
 };
 
-template <bool exact, class Round>
+template <bool exact, int along, class Round>
 void along_row(const Along& a, const Round& round) {
   const float *inverse = a.scales.inverse, *scale = a.scales.scale;
-  for (int r = 0; r < a.t.rows; ++r) {
-    const float* const x = a.t.x + r * a.t.stride;
+  const Tile t = a.t;
+  for (int r = 0; r < t.rows; ++r) {
+    const float* const x = t.x + r * t.stride;
     std::uint16_t* const y = a.out.y + r * a.out.stride;
-    const std::uint16_t* const draws = a.draws.bits + r * a.draws.stride;
-    for (int c = 0; c < a.t.cols; c += a.along) {
+    const std::int64_t draw = r * a.draws.stride;
+    int c = 0;
+    for (; c + along <= t.cols; c += along) {
       const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
-      for_lanes(c + a.along < a.t.cols ? a.along : a.t.cols - c, [&](std::int64_t i, auto part) {
-        round_vector<exact>(y + c + i, x + c + i, part, block_inverse, block_scale, round, draws + c + i);
-      });
+      for (int i = c; i < c + along; i += lanes)
+        round_vector<exact>(y + i, x + i, Full{}, block_inverse, block_scale, round, a.draws.bits, draw + i);
     }
+    if (c == t.cols) continue;
+    const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
+    for_lanes(t.cols - c, [&](std::int64_t i, auto part) {
+      round_vector<exact>(y + c + i, x + c + i, part, block_inverse, block_scale, round, a.draws.bits,
+                          draw + c + i);
+    });
   }
 }
 
@@ -192,10 +209,10 @@ void along_column(const Along& a, const Round& round) {
     for (int r = top; r < a.t.rows && r < top + a.along; ++r) {
       const float* const x = a.t.x + r * a.t.stride;
       std::uint16_t* const y = a.out.y + r * a.out.stride;
-      const std::uint16_t* const draws = a.draws.bits + r * a.draws.stride;
+      const std::int64_t draw = r * a.draws.stride;
       for_lanes(a.t.cols, [&](std::int64_t c, auto part) {
         round_vector<exact>(y + c, x + c, part, part.load(inverse + c), part.load(scale + c), round,
-                            draws + c);
+                            a.draws.bits, draw + c);
       });
     }
 }
@@ -211,8 +228,11 @@ MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
 void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
                      bool exact, TileDraws draws) {
   const Along a{out, t, along, scales, draws};
-  with_rounding(rule,
-                [&](const auto& round) { exact ? along_row<true>(a, round) : along_row<false>(a, round); });
+  with_length(along, [&](auto length) {
+    with_rounding(rule, [&](const auto& round) {
+      exact ? along_row<true, length()>(a, round) : along_row<false, length()>(a, round);
+    });
+  });
 }
 
 void round_along_column(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
@@ -245,14 +265,10 @@ void sum_columns(float* sums, const Tile& t) {
 
 }  // namespace
 
-extern const QuantizeLoops quantize_loops{amax_along_row,
-                                          amax_along_column,
-                                          power_of_two_scales,
-                                          floating_scales,
-                                          round_along_row,
-                                          round_along_column,
-                                          draw,
-                                          sum_columns,
-                                          cast};
+extern const QuantizeLoops quantize_loops{amax_of_run,        amax_along_row,
+                                          amax_along_column,  power_of_two_scales,
+                                          floating_scales,    round_along_row,
+                                          round_along_column, draw,
+                                          sum_columns,        cast};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -30,10 +30,12 @@ struct TileValues {
 };
 
 /// The vector loops of quantize, block by block equal to the scalar definition in formats/block.h.
-/// Blocks along rows: `along` elements of one row (a multiple of 16), entry r * ceil(cols / along) + b.
+/// Blocks along rows: `along` elements of one row (16, 32 or 64), entry r * ceil(cols / along) + b.
 /// Blocks along columns: `along` elements of one column, entry b * cols + c. The last block may be shorter.
 struct QuantizeLoops {
-  /// Bits of the largest magnitude of each block; NaN above infinity above all numbers.
+  /// Bits of the largest magnitude of x[0, count); NaN above infinity above all numbers.
+  std::uint32_t (*amax)(const float* x, std::int64_t count);
+  /// The same for each block of a tile.
   void (*amax_along_row)(std::uint32_t* amax, const Tile&, int along);
   void (*amax_along_column)(std::uint32_t* amax, const Tile&, int along);
   /// True if all scales are in the range in which every value is exact in bf16. Writes whole vectors: up to

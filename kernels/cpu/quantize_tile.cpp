@@ -30,20 +30,9 @@ void share_within_line(std::uint32_t* amax, int lines, int per_line, int across)
     }
 }
 
-}  // namespace
-
-bool fits_tiles(const Quantizer& q) {
-  const bool scaled =
-      q.scale == ScaleKind::power_of_two ||
-      (q.scale == ScaleKind::floating && !q.four_over_six && q.scale_format.exponent_bits < 8);
-  const bool rounded = q.element.exponent_bits < 8 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return scaled && rounded && !q.asymmetric && q.operand_dtype() == DType::bf16 &&
-         is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
-}
-
-void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                   float encode, TileDraws draws) {
-  constexpr int most = tile_rows * tile_cols / 16;
+void quantize_window(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                     float encode, TileDraws draws) {
+  constexpr int most = tile_elements / 16;
   alignas(64) std::uint32_t amax[most + 16];
   alignas(64) float inverse[most + 16], scale[most + 16];
   const QuantizeLoops& loops = quantize_loops();
@@ -61,7 +50,31 @@ void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, c
   (rows ? loops.round_along_row : loops.round_along_column)(y, t, along, scales, rule, exact, draws);
 }
 
+}  // namespace
+
+bool fits_tiles(const Quantizer& q) {
+  const bool scaled =
+      q.scale == ScaleKind::power_of_two ||
+      (q.scale == ScaleKind::floating && !q.four_over_six && q.scale_format.exponent_bits < 8);
+  const bool rounded = q.element.exponent_bits < 8 && !(q.is_stochastic() && block_rule(q).sr_exact);
+  return scaled && rounded && !q.asymmetric && q.operand_dtype() == DType::bf16 &&
+         is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
+}
+
+void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                   float encode, TileDraws draws) {
+  if (axis == Axis::rows) return quantize_window(y, t, axis, q, rule, encode, draws);
+  // Blocks along rows need few rows at a time: these stay in the first cache between the two loops over them.
+  const int rows = std::max(4, q.block.across);
+  for (int r = 0; r < t.rows; r += rows) {
+    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    quantize_window({y.y + r * y.stride, y.stride}, window, axis, q, rule, encode,
+                    {draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride});
+  }
+}
+
 TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& t) {
+  const std::int64_t row_stride = t.cols + per_vector;
   for (int r = 0; r < t.rows; ++r) {
     const std::uint64_t element = key.first_element + first + std::uint64_t(r) * std::uint64_t(t.stride);
     const int skip = int(element & 7);

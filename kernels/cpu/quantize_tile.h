@@ -4,10 +4,17 @@
 
 namespace mxtape::cpu {
 
-// The window that is read from memory once and used for both copies and the column sums while it is in the
-// cache: 64 KiB of x, in rows of 1 KiB that the machine's prefetchers can follow. Blocks of 16, 32 or 64
-// never straddle two.
-inline constexpr int tile_rows = 64, tile_cols = 256;
+/// The extents of the window that is read from memory once and used for both copies and the column sums while
+/// it is in the second cache: 128 KiB of x, in long rows that prefetchers can follow. Blocks of 16, 32 or 64
+/// never straddle two windows of at least as many rows.
+struct TileExtent {
+  int rows, cols;
+};
+inline constexpr int tile_elements = 1 << 15;
+constexpr TileExtent tile_extent(int longest_block) {
+  const int rows = longest_block > 32 ? 64 : 32;
+  return {rows, tile_elements / rows};
+}
 
 /// True if quantize_tile() can do q, whose values are then bf16: power-of-two or floating scales for blocks
 /// of 16, 32 or 64 elements, or tiles of them; everything else goes through the scalar definition.
@@ -25,8 +32,8 @@ class DrawBuffer {
  private:
   // Whole vectors of groups around a row's elements, which may start and end inside a group of eight.
   static constexpr int per_vector = 128;
-  static constexpr int row_stride = tile_cols + per_vector;
-  alignas(64) std::uint16_t bits_[tile_rows * row_stride];
+  static constexpr int most_rows = 64;
+  alignas(64) std::uint16_t bits_[tile_elements + most_rows * per_vector];
 };
 
 }  // namespace mxtape::cpu

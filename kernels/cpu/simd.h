@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #ifndef MXT_TIER
 #error "simd.h is for files compiled once per tier (cmake/tiers.cmake)"
@@ -158,7 +161,7 @@ MXT_LANES void store_as(void* p, const V& v) {
   }
 }
 
-MXT_LANES f32x16 all(float v) { return f32x16{} + v; }
+MXT_LANES f32x16 all(float v) { return v - f32x16{}; }  // exact, so compilers leave the subtraction out
 MXT_LANES f32x16 load(const float* p) { return load_as<f32x16>(p); }
 MXT_LANES void store(float* p, const f32x16& v) { store_as(p, v); }
 /// The first n lanes from memory, the rest 0; n < 16.
@@ -180,7 +183,15 @@ MXT_LANES i32x16 lane_numbers() {
 }
 MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
 MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a, b); }
+#if defined(__AVX512F__)
+// g++ 12 sees the maximum in a > b ? a : b only if a and b are nothing but names. (maskz: its header's
+// unmasked form reads an uninitialised value on purpose, and warns.)
+MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) {
+  return (i32x16)_mm512_maskz_max_epi32(0xffff, (__m512i)a, (__m512i)b);
+}
+#else
 MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) { return select(a > b, a, b); }
+#endif
 MXT_LANES f32x16 magnitude(const f32x16& v) { return floats(bits(v) & 0x7fffffffu); }
 
 MXT_LANES native::f32 sqrt(const native::f32& v) {
@@ -211,7 +222,13 @@ MXT_LANES void store_upper(std::uint16_t* p, const V& v) {
     store_upper(p, v.lo);
     store_upper(p + sizeof v.lo / sizeof(std::uint32_t), v.hi);
   } else {
+#if defined(__AVX512BW__)
+    typedef std::uint16_t halves __attribute__((vector_size(64)));
+    const halves h = (halves)v;
+    store_as(p, __builtin_shufflevector(h, h, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+#else
     store_as(p, __builtin_convertvector(v >> 16, native::u16));
+#endif
   }
 }
 

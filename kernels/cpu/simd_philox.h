@@ -1,10 +1,6 @@
 #pragma once
 // For *_loops.cpp only: the Philox4x32-10 of core/random.h, one group of eight 16-bit draws in each 64-bit
 // lane.
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "core/random.h"
 #include "kernels/cpu/simd.h"
 

@@ -9,12 +9,13 @@ MXT_LANES f32x16 saturated(const Grid& g, const f32x16& x) {
   return max(min(x, all(g.highest)), all(g.lowest));
 }
 
-/// Bits of 2^(q + add), q = quantum_exponent(g, x).
-MXT_LANES u32x16 quantum_bits(const Grid& g, const f32x16& x, int add) {
+/// Bits of 2^(q + add) * (1 + fraction / 2^23), q = quantum_exponent(g, x).
+MXT_LANES u32x16 quantum_bits(const Grid& g, const f32x16& x, int add, int fraction = 0) {
   const i32x16 exponent = as_signed(bits(x) & 0x7f800000u);
   const i32x16 held = max(exponent, i32x16{} + ((g.min_exponent + 127) << 23));
-  return as_unsigned(held + ((add - g.mantissa_bits) * (1 << 23)));
+  return as_unsigned(held + ((add - g.mantissa_bits) * (1 << 23) + fraction));
 }
+inline constexpr int half = 1 << 22;  // as a fraction
 
 MXT_LANES f32x16 with_sign_of(const f32x16& magnitude, const f32x16& x) {
   return floats(bits(magnitude) | (bits(x) & 0x80000000u));
@@ -28,9 +29,9 @@ MXT_LANES f32x16 limit_of(const Grid& g, const f32x16& x) {
 /// round_even(). NaN becomes any number: its block's scale is NaN.
 struct NearestEven {
   Grid g;
-  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*) const {
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
     const f32x16 held = saturated(g, x);
-    const f32x16 shift = floats(quantum_bits(g, held, 23) | 0x400000u);  // 1.5 * 2^23 quanta
+    const f32x16 shift = floats(quantum_bits(g, held, 23, half));  // 1.5 * 2^23 quanta
     return with_sign_of((held + shift) - shift, x);
   }
 };
@@ -39,12 +40,12 @@ struct NearestEven {
 struct Deterministic {
   Grid g;
   Rounding rounding;
-  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*) const {
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
     const f32x16 limit = limit_of(g, x);
     const f32x16 held = min(magnitude(x), limit);
     const u32x16 step_bits = quantum_bits(g, held, 0);
     const f32x16 step = floats(step_bits);
-    const f32x16 shift = floats((step_bits + (23u << 23)) | 0x400000u);
+    const f32x16 shift = floats(step_bits + std::uint32_t((23 << 23) + half));
     const f32x16 nearest = (held + shift) - shift;
     const f32x16 excess = held - nearest;
     f32x16 rounded = nearest;
@@ -76,12 +77,14 @@ struct Deterministic {
 struct Stochastic {
   Grid g;
   int sr_bits;
-  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t* draws) const {
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t* draws,
+                                           std::int64_t first) const {
     const f32x16 limit = limit_of(g, x);
     const f32x16 held = min(magnitude(x), limit);
     const f32x16 base = floats(quantum_bits(g, held, g.mantissa_bits + 1));
     const int below = 22 - g.mantissa_bits;
-    const u32x16 draw = load_halves(draws) >> std::uint32_t(16 - sr_bits) << std::uint32_t(below - sr_bits);
+    const u32x16 draw = load_halves(draws + first) >> std::uint32_t(16 - sr_bits)
+                                                          << std::uint32_t(below - sr_bits);
     const f32x16 rounded = floats((bits(held + base) + draw) & ~((1u << below) - 1)) - base;
     return with_sign_of(min(rounded, limit), x);
   }
