@@ -69,6 +69,8 @@ class CpuBackend final : public Backend {
  private:
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);
+  /// x after a copy's rotation.
+  Tensor rotated(const Tensor& x, const QuantizedCopy&);
 
   std::shared_ptr<Pool> pool_;
 };

@@ -146,18 +146,20 @@ void CpuBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, cons
   for (const QuantizedCopy& copy : copies) {
     check(copy, x);
     const Quantizer& q = copy.quantizer;
-    require(copy.rotation.size == 0, "quantize: rotation");
-    if (q == bf16_cast) {
-      cast(copy.values, x);
-      continue;
-    }
+    const bool rotates = copy.rotation.size != 0;
+    const Tensor source = rotates ? rotated(x, copy) : x;
     const BlockRule rule = block_rule(q);
-    const float encode = encode_of(q, rule, x.data(), x.count());
+    const float encode = encode_of(q, rule, source.data(), x.count());
     if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.range_mult;
-    if (cpu::fits_tiles(q))
-      tiled.push_back({&copy, rule, encode});
+    const TiledCopy tile_by_tile{&copy, rule, encode};
+    if (q == bf16_cast)
+      cast(copy.values, source);
+    else if (!cpu::fits_tiles(q))
+      quantize_by_definition(copy, rule, encode, source.data(), rows, cols, draws);
+    else if (rotates)
+      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, draws, nullptr);
     else
-      quantize_by_definition(copy, rule, encode, x.data(), rows, cols, draws);
+      tiled.push_back(tile_by_tile);
   }
   if (tiled.empty() && !column_sums) return;
   const std::int64_t strips = ceil_div(rows, strip_rows);

@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "formats/hadamard.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/hadamard_loops.h"
+
+namespace mxtape {
+
+Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
+  const Rotation& rotation = copy.rotation;
+  require(
+      rotation.size >= 2 && rotation.size <= cpu::most_rotated && (rotation.size & (rotation.size - 1)) == 0,
+      "quantize: rotation of {}; want a power of two from 2 to {}", rotation.size, cpu::most_rotated);
+  require(copy.signs.purpose == Purpose::hadamard_signs,
+          "quantize: the key of the signs has purpose {}; want {}", int(copy.signs.purpose),
+          int(Purpose::hadamard_signs));
+  const std::int64_t rows = x.rows(), cols = x.cols();
+  const std::int64_t extent = copy.axis == Axis::cols ? cols : rows;
+  std::vector<float> signs(std::size_t(extent), 1.0f);
+  if (rotation.signs != SignsPer::none)
+    for (std::int64_t i = 0; i < extent; ++i)
+      signs[std::size_t(i)] = rotation_sign(copy.signs, std::uint64_t(i));
+
+  const Tensor y = empty(x.shape());
+  constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
+  if (copy.axis == Axis::cols) {
+    parallel_for(rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t r = begin; r < end; ++r)
+                     cpu::hadamard_loops().along_row(y.data() + r * cols, x.data() + r * cols, cols,
+                                                     signs.data(), rotation.size);
+                 });
+    return y;
+  }
+  parallel_for(rows, rotation.size, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin, size = 0; r < end; r += size) {
+      size = rotation_chunk(rotation, r, rows);
+      cpu::hadamard_loops().along_column(y.data() + r * cols, x.data() + r * cols, cols, signs.data() + r,
+                                         int(size));
+    }
+  });
+  return y;
+}
+
+}  // namespace mxtape
