@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/normal.h"
+#include "data/npy.h"
+#include "formats/mx_tensor.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/program.h"
+
+namespace mxtape {
+namespace {
+
+struct Result {
+  int code;
+  std::string output;
+};
+Result run(const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
+  test::Program program(folder.path(), arguments);
+  const int code = program.wait();
+  return {code, program.output()};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A sample tensor [20, 50] in folder/x.npy.
+std::vector<float> write_sample(const TemporaryFolder& folder) {
+  std::vector<float> x;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const NormalPair pair = normal_pair({1, Purpose::sampling, 0, 0, 0}, i);
+    x.insert(x.end(), {pair.first, pair.second});
+  }
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  return x;
+}
+
+TEST(FormatsCommand, TellsRangesCodesAndCompressionOfEveryFormat) {
+  const TemporaryFolder folder;
+  const Result r = run(folder, {"formats"});
+  EXPECT_EQ(r.code, 0);
+  for (const NamedFormat& row : element_formats)
+    EXPECT_TRUE(contains(r.output, "\n  " + std::string(row.name) + " "));
+  for (const Preset& preset : presets)
+    EXPECT_TRUE(contains(r.output, "\n  " + std::string(preset.name) + " "));
+  for (const char* text : {"57344", "448", "8.25", "1.94x", "2.56x", "3.76x"})
+    EXPECT_TRUE(contains(r.output, text)) << text;
+}
+
+TEST(CompareCommand, MarksTheBestFormatOfEachWidth) {
+  const TemporaryFolder folder;
+  const Result r = run(folder, {"compare", "--normal", "64x64", "--format", "mxfp4", "--format", "nvfp4",
+                                "--format", "mxint8", "--scales"});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n* nvfp4")) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n* mxint8")) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n  mxfp4")) << r.output;
+  EXPECT_TRUE(contains(r.output, "scales  2^-")) << r.output;
+}
+
+TEST(CompareCommand, RefusesWhatItCannotRead) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  EXPECT_EQ(run(folder, {"compare"}).code, 2);
+  EXPECT_EQ(run(folder, {"compare", "x.npy", "--normal", "2x2"}).code, 2);
+  EXPECT_EQ(run(folder, {"compare", "--normal", "0x7"}).code, 2);
+  EXPECT_EQ(run(folder, {"compare", "absent.npy"}).code, 3);
+  EXPECT_EQ(run(folder, {"compare", "x.npy:/data"}).code, 3);
+  const Result r = run(folder, {"compare", "x.npy", "--format", "mxpf4"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(contains(r.output, "did you mean 'mxfp4'?")) << r.output;
+}
+
+TEST(QuantizeCommand, PacksATensorAndGivesBackItsRoundedValues) {
+  const TemporaryFolder folder;
+  const auto x = write_sample(folder);
+  for (const std::string format : {"mxfp4 rule=even", "nvfp4 round=stochastic", "mxfp6 block=axis",
+                                   "mxint8 offset=fp16", "mxfp8_e5m2 scale=f32", "bf16"}) {
+    for (const std::string axis : {"cols", "rows"}) {
+      ASSERT_EQ(
+          run(folder, {"quantize", "x.npy", "p.h5", "--format", format, "--axis", axis, "--seed", "5"}).code,
+          0);
+      ASSERT_EQ(run(folder, {"quantize", "p.h5", "y.npy", "--back"}).code, 0) << format;
+      std::vector<float> want(x.size());
+      const float multiplier =
+          quantize_reference(want.data(), x.data(), 20, 50, axis == "rows" ? Axis::rows : Axis::cols,
+                             parse_quantizer(format), {5});
+      for (float& v : want) v *= multiplier;
+      const NpyArray got = read_npy(folder / "y.npy");
+      EXPECT_EQ(got.dims, (std::vector<std::int64_t>{20, 50}));
+      EXPECT_EQ(got.values, want) << format << " " << axis;
+    }
+  }
+  ASSERT_EQ(run(folder, {"quantize", "p.h5", "z.h5:/group/values", "--back"}).code, 0);
+  EXPECT_EQ(run(folder, {"compare", "z.h5:/group/values", "--format", "mxfp4"}).code, 0);
+}
+
+TEST(QuantizeCommand, RefusesFilesOfOtherKindsAndLeavesNoOutput) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  ASSERT_EQ(run(folder, {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run(folder, {"quantize", "p.h5", "z.h5", "--back"}).code, 0);
+  const Result r = run(folder, {"quantize", "z.h5", "y.npy", "--back"});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "not a packed tensor")) << r.output;
+  EXPECT_FALSE(std::filesystem::exists(folder / "y.npy"));
+  EXPECT_EQ(run(folder, {"quantize", "x.npy", "q.h5", "--format", "mxfp4 4o6"}).code, 2);
+  EXPECT_EQ(run(folder, {"quantize", "x.npy", "absent/q.h5"}).code, 6);
+}
+
+class Conformance : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(golden_ / "manifest.json")) GTEST_SKIP() << "no golden set at " << golden_;
+  }
+  const std::filesystem::path golden_ = std::filesystem::path(MXTAPE_SHARED) / "golden";
+};
+
+TEST_F(Conformance, EveryCaseOfTheGoldenSetPassesOrSaysWhyItDoesNotApply) {
+  const TemporaryFolder folder;
+  const Result r = run(folder, {"conformance", golden_.string()});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_FALSE(contains(r.output, "FAILED")) << r.output;
+  for (const char* suite : {"main", "sr", "linear", "formula"})
+    EXPECT_TRUE(contains(r.output, std::string("\n") + suite + " "));
+}
+
+TEST_F(Conformance, OneWrongBitInAnExpectedTensorIsFoundAndExitsWithOne) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden_ / "manifest.json"));
+  auto blob = read_whole(golden_ / "data.bin");
+  // One case each of blocks, casts and products keep the test fast.
+  auto kept = nlohmann::json::array();
+  for (const std::string kind : {"block_quant", "elem_cast", "linear"})
+    for (const auto& c : manifest["cases"])
+      if (c["kind"] == kind) {
+        kept.push_back(c);
+        break;
+      }
+  manifest["cases"] = kept;
+  write_atomically(folder / "manifest.json", manifest.dump());
+  write_atomically(folder / "data.bin", blob);
+  ASSERT_EQ(run(folder, {"conformance", "."}).code, 0);
+  for (const auto& [index, field] : {std::pair(0, "dq"), {0, "scales"}, {1, "codes"}, {2, "dx"}}) {
+    auto altered = blob;
+    altered[kept[std::size_t(index)][field][1].get<std::size_t>()] ^= std::byte{1};
+    write_atomically(folder / "data.bin", altered);
+    const Result r = run(folder, {"conformance", "."});
+    EXPECT_EQ(r.code, 1) << field << "\n" << r.output;
+    EXPECT_TRUE(contains(r.output, "FAILED " + kept[std::size_t(index)]["name"].get<std::string>()))
+        << r.output;
+  }
+}
+
+TEST_F(Conformance, ATruncatedBlobOrAnArrayOutsideItIsADataError) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(golden_ / "manifest.json", folder / "manifest.json");
+  auto blob = read_whole(golden_ / "data.bin");
+  blob.pop_back();
+  write_atomically(folder / "data.bin", blob);
+  EXPECT_EQ(run(folder, {"conformance", "."}).code, 3);
+  EXPECT_EQ(run(folder, {"conformance", "absent"}).code, 3);
+}
+
+}  // namespace
+}  // namespace mxtape
