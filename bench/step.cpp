@@ -81,7 +81,7 @@ double median(std::vector<double> v) {
 }
 
 void measure(const std::vector<std::string>& names, const std::vector<std::string>& overrides,
-             std::int64_t vocabulary, int rounds, int steps) {
+             std::int64_t vocabulary, int rounds, int steps, bool json) {
   std::vector<std::unique_ptr<Run>> runs;
   for (const auto& name : names) runs.push_back(std::make_unique<Run>(name, overrides, vocabulary));
   for (auto& run : runs)
@@ -97,6 +97,12 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
 
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
+  if (json) {
+    const auto [low, high] = std::minmax_element(times[0].begin(), times[0].end());
+    fmt::print("{{\"name\": \"{}\", \"median_ms\": {}, \"min_ms\": {}, \"max_ms\": {}, \"peak_mib\": {}}}\n",
+               names[0], 1e3 * median(times[0]), 1e3 * *low, 1e3 * *high, double(usage.ru_maxrss) / 1024);
+    return;
+  }
   fmt::print("{}; {} rounds of {} steps, in turn; peak resident memory {:.0f} MiB\n", runs[0]->device(),
              rounds, steps, double(usage.ru_maxrss) / 1024);
   fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}\n", "recipe", "median ms", "min", "max", "tok/s",
@@ -119,6 +125,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names, overrides;
   std::int64_t vocabulary = 65;
   int rounds = 5, steps = 3, thread_count = 0;
+  bool json = false;
   CLI::App app{"times training steps of recipes in turn"};
   app.add_option("recipes", names, "recipe names or files; ratios are to the first")->required();
   app.add_option("--set", overrides, "overrides for all recipes, e.g. train.batch_size=4");
@@ -127,10 +134,12 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", rounds, "rounds to take the median of")->check(CLI::PositiveNumber);
   app.add_option("--steps", steps, "steps a round")->check(CLI::PositiveNumber);
   app.add_option("--threads", thread_count, "0: all");
+  app.add_flag("--json", json, "one recipe, one line for bench/peers/in_turn.py");
   CLI11_PARSE(app, argc, argv);
   try {
+    require(!json || names.size() == 1, ExitCode::usage, "--json takes one recipe, found {}", names.size());
     if (thread_count > 0) set_threads(thread_count);
-    measure(names, overrides, vocabulary, rounds, steps);
+    measure(names, overrides, vocabulary, rounds, steps, json);
   } catch (const Error& e) {
     fmt::print(stderr, "bench_step: {}\n", e.what());
     return int(e.code());
