@@ -11,6 +11,8 @@
 namespace mxtape {
 namespace {
 
+constexpr std::int64_t default_tales = 10'000;
+
 struct CorpusOptions {
   std::int64_t tales = 0, characters = 0;
   std::uint64_t seed = 1;
@@ -40,11 +42,11 @@ auto report_progress() {
   };
 }
 
-void corpus(const CorpusOptions& options) {
+void corpus(CorpusOptions options) {
   if (!options.score.empty()) return score_file(options.score);
-  require(options.tales > 0 || options.characters > 0, ExitCode::usage,
-          "corpus: how much? Give --tales or --characters");
-  if (options.out.empty() && options.text.empty()) {
+  const bool to_file = !options.out.empty() || !options.text.empty();
+  if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
+  if (!to_file) {
     require(options.tales > 0, ExitCode::usage, "corpus: --characters needs --out or --text");
     for (std::int64_t tale = 0; tale < options.tales; ++tale)
       std::fputs(tales::write_tale(options.seed, std::uint32_t(tale)).text.c_str(), stdout);
@@ -75,23 +77,25 @@ void add_corpus_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("corpus", "Write tales from a grammar of known entropy, or score a text under it");
   auto options = std::make_shared<CorpusOptions>();
-  command->add_option("--tales", options->tales, "number of tales")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-  command
-      ->add_option("--characters", options->characters,
-                   "stop after the tale that reaches this many characters")
-      ->check(CLI::PositiveNumber);
+  auto* tales =
+      command->add_option("--tales", options->tales, "number of tales; default: 10000 into a file, 1 printed")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+  auto* characters = command
+                         ->add_option("--characters", options->characters,
+                                      "stop after the tale that reaches this many characters")
+                         ->check(CLI::PositiveNumber);
   command->add_option("--seed", options->seed, "which tales")->capture_default_str();
   command
       ->add_option("--validation", options->validation,
                    "share of the tales, the last ones, kept for validation")
       ->check(CLI::Range(0.0001, 0.9))
       ->capture_default_str();
-  command->add_option("--out", options->out,
-                      "token file to write; without it and --text the tales are printed");
-  command->add_option("--text", options->text, "plain text file to write");
-  command->add_option("--score", options->score,
-                      "print the nats per character of this text under the grammar");
+  auto* out = command->add_option("--out", options->out,
+                                  "token file to write; without it and --text the tales are printed");
+  auto* text = command->add_option("--text", options->text, "plain text file to write");
+  auto* score = command->add_option("--score", options->score,
+                                    "print the nats per character of this text under the grammar");
+  for (auto* writing : {tales, characters, out, text}) score->excludes(writing);
   command->callback([options] { corpus(*options); });
 }
 

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/atomic_file.h"
+#include "core/error.h"
+#include "data/token_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace mxtape {
+namespace {
+
+struct Ran {
+  int code = -1;
+  std::string output;  ///< stdout and stderr
+};
+
+Ran run(const TemporaryFolder& folder, const std::string& arguments) {
+  const std::string command =
+      "cd '" + folder.path().string() + "' && '" MXTAPE_PROGRAM "' " + arguments + " 2>&1";
+  Ran result;
+  FILE* pipe = ::popen(command.c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.output.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
+  return result;
+}
+
+TEST(PrepareCommand, splits_the_joined_texts_and_names_the_file_after_the_first) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a.txt", std::string(60, 'x') + std::string(30, 'y'));
+  write_atomically(folder / "b.txt", "0123456789");
+  EXPECT_EQ(run(folder, "prepare a.txt b.txt").code, 0);
+  const auto file = TokenFile::read(folder / "a.h5");
+  EXPECT_EQ(file.train.count(), 90);
+  EXPECT_EQ(file.validation.count(), 10);
+  EXPECT_EQ(file.source, "a.txt b.txt");
+  EXPECT_EQ(file.tokenizer.size(), 12);
+  EXPECT_EQ(file.validation[9], 9);
+  EXPECT_EQ(run(folder, "prepare a.txt --tokenizer byte --out bytes.h5 --validation 0.5").code, 0);
+  EXPECT_EQ(TokenFile::read(folder / "bytes.h5").tokenizer.size(), 256);
+  EXPECT_EQ(TokenFile::read(folder / "bytes.h5").validation.count(), 45);
+}
+
+TEST(PrepareCommand, bad_input_gives_one_message_an_exit_code_and_no_file) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "good.txt", std::string(100, 'x'));
+  write_atomically(folder / "empty.txt", "");
+  write_atomically(folder / "short.txt", "ab");
+  write_atomically(folder / "latin1.txt", "caf\xe9");
+  const auto before = folder.names();
+  for (const auto& [arguments, code, message] :
+       {std::tuple("missing.txt", ExitCode::data, "missing.txt: cannot open: No such file or directory"),
+        {".", ExitCode::data, ".: is a folder, want a file"},
+        {"good.txt empty.txt", ExitCode::data, "empty.txt: is empty, want text"},
+        {"latin1.txt", ExitCode::data, "latin1.txt: byte 3 (0xe9) is not UTF-8"},
+        {"short.txt", ExitCode::data, "short.txt: 2 tokens, of which 1 would be for training"},
+        {"good.txt --out no/a.h5", ExitCode::resource, "no/a.h5: cannot create a file in folder no"},
+        {"good.txt --tokenizer bpe", ExitCode::usage, "--tokenizer: bpe not in {char,byte}"},
+        {"good.txt --validation 0", ExitCode::usage, "--validation"}}) {
+    const auto result = run(folder, std::string("prepare ") + arguments);
+    EXPECT_EQ(result.code, int(code)) << arguments;
+    EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
+    EXPECT_EQ(folder.names(), before) << arguments;
+  }
+}
+
+TEST(CorpusCommand, writes_scores_and_refuses) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run(folder, "corpus --tales 20 --seed 3 --text a.txt --out a.h5").code, 0);
+  const auto bytes = read_whole(folder / "a.txt");
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto file = TokenFile::read(folder / "a.h5");
+  EXPECT_EQ(file.train.count() + file.validation.count(), std::int64_t(text.size()));
+  EXPECT_EQ(file.source, "mxtape corpus --seed 3 --tales 20");
+  EXPECT_EQ(run(folder, "corpus --tales 20 --seed 3").output, text);
+  const auto scored = run(folder, "corpus --score a.txt");
+  EXPECT_EQ(scored.code, 0);
+  EXPECT_NE(scored.output.find(fmt::format("20 tales, {} characters", text.size())), std::string::npos);
+
+  write_atomically(folder / "b.txt", text + "and then");
+  const auto refused = run(folder, "corpus --score b.txt");
+  EXPECT_EQ(refused.code, int(ExitCode::data));
+  EXPECT_NE(refused.output.find(fmt::format("b.txt: character {}", text.size())), std::string::npos)
+      << refused.output;
+  EXPECT_EQ(run(folder, "corpus --score a.txt --tales 3").code, int(ExitCode::usage));
+  EXPECT_EQ(run(folder, "corpus --tales 1 --out c.h5").code, int(ExitCode::usage));
+  EXPECT_EQ(run(folder, "corpus --characters 100").code, int(ExitCode::usage));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.h5", "a.txt", "b.txt"}));
+}
+
+}  // namespace
+}  // namespace mxtape
