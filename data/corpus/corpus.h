@@ -27,7 +27,7 @@ struct Score {
 /// produce.
 Score score(std::string_view text);
 
-/// The 59 characters that tales can hold, whatever the seed and length: models of one corpus fit any other.
+/// The 60 characters that tales can hold, whatever the seed and length: models of one corpus fit any other.
 extern const std::string_view alphabet;
 
 struct CorpusSize {
