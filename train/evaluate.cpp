@@ -4,16 +4,10 @@
 #include <cmath>
 
 namespace mxtape {
-namespace {
-
-/// Windows of one pass. Nothing is saved for backward, so more fit than in training: as many as keep the
-/// widest tensor at 4 Mi elements (16 MiB), where the matrices are large enough to run at full speed.
-std::int64_t windows_at_a_time(const GptConfig& model, std::int64_t batch_size) {
+std::int64_t validation_windows_at_a_time(const GptConfig& model, std::int64_t batch_size) {
   constexpr std::int64_t most_elements = std::int64_t{4} << 20;
   return std::max(batch_size, most_elements / (model.context * std::max(model.vocabulary, model.hidden())));
 }
-
-}  // namespace
 
 Tensor upload_tokens(Backend& backend, const std::vector<std::int32_t>& tokens, Shape shape) {
   const Tensor y = backend.empty(shape, DType::i32);
@@ -31,7 +25,7 @@ Evaluation evaluate(Backend& backend, Gpt& model, const Split& split, const Eval
   const std::int64_t time = model.config().context;
   const Windows windows(split, time);
   const std::int64_t count = options.windows ? std::min(options.windows, windows.count()) : windows.count();
-  const std::int64_t most = windows_at_a_time(model.config(), options.batch_size);
+  const std::int64_t most = validation_windows_at_a_time(model.config(), options.batch_size);
   double sum = 0;
   for (std::int64_t first = 0; first < count; first += most) {
     const Batch batch = windows.at(first, std::min(most, count - first));

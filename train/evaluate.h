@@ -22,6 +22,11 @@ struct Evaluation {
 /// is a little above what a longer memory would give. Throws Error(diverged) if the loss is not finite.
 Evaluation evaluate(Backend&, Gpt&, const Split&, const EvaluateOptions&);
 
+/// Windows of one pass of evaluate(). Nothing is saved for backward, so more fit than in training: as many as
+/// keep the widest tensor at 4 Mi elements (16 MiB), where the matrices are large enough to run at full
+/// speed.
+std::int64_t validation_windows_at_a_time(const GptConfig&, std::int64_t batch_size);
+
 /// i32 [batch, time] on the device.
 Tensor upload_tokens(Backend&, const std::vector<std::int32_t>&, Shape);
 /// A f32 [1] on the host.

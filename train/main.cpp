@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", MXTAPE_VERSION);
   add_train_command(app);
+  add_check_command(app);
   add_sample_command(app);
   add_eval_command(app);
   add_plot_command(app);
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   add_compare_command(app);
   add_quantize_command(app);
   add_conformance_command(app);
+  add_recipes_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,5 +1,9 @@
 #include "recipes/shipped.h"
 
+#include <algorithm>
+#include <sstream>
+
+#include "recipes/reference.h"
 #include "tests/recipes/recipe_files.h"
 
 namespace mxtape {
@@ -22,6 +26,17 @@ TEST(ShippedRecipes, TheFileInTheSourceTreeIsTheSameRecipe) {
     const Recipe from_file = read_recipe(MXTAPE_SOURCE "/recipes/" + name + ".toml");
     EXPECT_TRUE(differences(from_file, read_recipe(name)).empty()) << name;
   }
+}
+
+TEST(ShippedRecipes, TheyAreSortedByName) {
+  EXPECT_TRUE(std::is_sorted(shipped_recipes().begin(), shipped_recipes().end(),
+                             [](const auto& a, const auto& b) { return a.name < b.name; }));
+}
+
+TEST(ShippedRecipes, TheReferencePageIsWhatTheKnobTableSays) {
+  std::ostringstream page;
+  page << std::ifstream(MXTAPE_SOURCE "/docs/recipes.md").rdbuf();
+  EXPECT_TRUE(page.str() == recipe_reference()) << "run: mxtape recipes --reference > docs/recipes.md";
 }
 
 TEST(ShippedRecipes, ShakespeareIsNanoGptsModel) {

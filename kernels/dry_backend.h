@@ -1,0 +1,68 @@
+#pragma once
+#include <memory>
+
+#include "core/pool.h"
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+/// A device without memory that computes nothing and counts everything: run a training step on it and it
+/// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
+/// addresses that no one may read; download() gives zeros. Blocks are reused as by the pool of a real device;
+/// what a device takes for itself inside a kernel is not counted.
+class DryBackend final : public Backend {
+ public:
+  DryBackend();
+
+  /// GEMMs seen, by the operands that meet. Attention's are not among them.
+  struct Gemms {
+    std::int64_t calls = 0;
+    double flops = 0;  ///< 2 M N K each
+  };
+  const Gemms& bf16_gemms() const { return bf16_; }  ///< both operands bf16
+  const Gemms& f32_gemms() const { return f32_; }    ///< at least one operand f32
+
+  std::string description() const override { return "dry run"; }
+  Tensor empty(Shape, DType = DType::f32) override;
+  void upload(const Tensor&, const void*) override {}
+  void download(void* host, const Tensor& x) override;
+  void fill(const Tensor&, float) override {}
+  void copy(const Tensor&, const Tensor&) override {}
+  void normal(const Tensor&, float, const DrawKey&) override {}
+  std::int64_t used_bytes() const override { return pool_->used_bytes(); }
+  std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
+  std::int64_t first_nonfinite(const Tensor&) override { return -1; }
+
+  void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
+            Write = Write::overwrite) override;
+  void quantize(std::span<QuantizedCopy>, const Tensor&, const DrawKey&, const Tensor& = {},
+                Write = Write::overwrite) override {}
+  void add(const Tensor&, const Tensor&, const Tensor&) override {}
+  void gelu(const Tensor&, const Tensor&, Gelu) override {}
+  void gelu_backward(const Tensor&, const Tensor&, const Tensor&, Gelu) override {}
+  void dropout(const Tensor&, const Tensor&, float, const DrawKey&) override {}
+  void layer_norm(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                  float) override {}
+  void layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&, const Tensor&, const Tensor&, Write) override {}
+  void softmax(const Tensor&, const Tensor&) override {}
+  void softmax_backward(const Tensor&, const Tensor&, const Tensor&) override {}
+  void cross_entropy(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                     float) override {}
+  void embedding(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void embedding_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Write, Write) override {
+  }
+  void attention(const Tensor&, const Tensor&, const Tensor&, AttentionShape, const AttentionQuant&,
+                 const DrawKey&) override {}
+  void attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          AttentionShape, const AttentionQuant&, const DrawKey&) override {}
+  void clip_factor(const Tensor&, const Tensor&, std::span<const Tensor>, float) override {}
+  void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+             const AdamWStep&) override {}
+
+ private:
+  std::shared_ptr<Pool> pool_;
+  Gemms bf16_, f32_;
+};
+
+}  // namespace mxtape

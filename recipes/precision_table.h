@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// "bf16 GEMM, exact products", "f32 GEMM" or "f32 GEMM, one side widened from bf16": what kernels/backend.h
+/// promises for two operands rounded so.
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b);
+
+/// What the operands of each GEMM of each layer were asked to round to, and what multiplies them: a block of
+/// lines for every group of layers that are treated alike, e.g.
+///   blocks.0-3.*  (16 layers)
+///     fprop  x  mxfp4 rule=even                   w  mxfp4 rule=even                   bf16 GEMM, exact
+///     products
+std::string precision_table(const PrecisionPlan&);
+/// The tables of all phases, each under the step from which it holds. A phase shows only what it changes.
+std::string precision_table(const Recipe&);
+
+}  // namespace mxtape

@@ -1,0 +1,146 @@
+#include "train/check.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "data/token_file.h"
+#include "kernels/make_backend.h"
+#include "recipes/knobs.h"
+#include "train/memory_plan.h"
+#include "train/run_folder.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+namespace {
+
+/// The folder itself or, as it may not be there yet, the nearest one above it that is.
+fs::path nearest_existing(const fs::path& folder) {
+  fs::path path = fs::absolute(folder);
+  while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+class Check {
+ public:
+  explicit Check(const Recipe& recipe) : recipe_(recipe) {}
+
+  CheckReport run() {
+    attempt([&] {
+      report_.facts.push_back("device      " + make_backend(recipe_.compute.device)->description());
+    });
+    attempt([&] { look_at_data(); });
+    look_at_model();
+    attempt([&] { look_at_folder(); });
+    look_for_idle_keys();
+    return std::move(report_);
+  }
+
+ private:
+  void attempt(const std::function<void()>& look) {
+    try {
+      look();
+    } catch (const Error& e) {
+      report_.problems.push_back(e);
+    }
+  }
+  template <class... Args>
+  void fact(fmt::format_string<Args...> text, Args&&... args) {
+    report_.facts.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  void look_at_data() {
+    require(!recipe_.data.file.empty(), ExitCode::usage,
+            "data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`");
+    const TokenFile data = TokenFile::read(recipe_.data.file);
+    token_bytes_ = (data.train.count() + data.validation.count()) * (data.train.wide.empty() ? 2 : 4);
+    fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
+         data.validation.count(), data.tokenizer.size());
+    const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
+    fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
+    for (const auto& [name, split] :
+         {std::pair{"train", &data.train}, std::pair{"validation", &data.validation}})
+      attempt([&] {
+        require(split->count() > recipe_.model.context, ExitCode::data,
+                "{}: its {} split has {} tokens; want more than model.context = {}", recipe_.data.file, name,
+                split->count(), recipe_.model.context);
+      });
+    recipe_ = with_vocabulary(recipe_, data.tokenizer);
+  }
+
+  void look_at_model() {
+    const GptConfig& m = recipe_.model;
+    if (m.vocabulary == 0) {
+      report_.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
+      return;
+    }
+    fact("model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters", m.layers,
+         m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+    plan_ = memory_plan(recipe_);
+    fact(
+        "memory      {} at its peak (an estimate): weights {}, gradients {}, moments {}, quantized weights "
+        "{}, "
+        "activations {}; tokens {} on top",
+        bytes_text(double(plan_->peak)), bytes_text(double(plan_->weights)),
+        bytes_text(double(plan_->gradients)), bytes_text(double(plan_->moments)),
+        bytes_text(double(plan_->weight_copies)), bytes_text(double(plan_->step_peak - plan_->state())),
+        bytes_text(double(token_bytes_)));
+    const double flops = plan_->bf16_flops + plan_->f32_flops;
+    fact("work        {:.3g} GFLOP a step in linear layers, {:.0f}% of it in bf16 GEMMs", flops * 1e-9,
+         100 * plan_->bf16_flops / flops);
+    const double machine = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
+    attempt([&] {
+      require(double(plan_->peak + token_bytes_) < machine, ExitCode::resource,
+              "memory: the run needs about {}, this machine has {}; lower train.batch_size, model.layers or "
+              "model.width",
+              bytes_text(double(plan_->peak + token_bytes_)), bytes_text(machine));
+    });
+  }
+
+  void look_at_folder() {
+    const fs::path folder = fs::path(recipe_.train.out) / recipe_.name;
+    const fs::path existing = nearest_existing(folder);
+    fact("folder      {}", folder.string());
+    require(fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0, ExitCode::resource,
+            "{}: {} is no folder that can be written; change train.out", folder.string(), existing.string());
+    if (const auto files = list_checkpoints(folder); !files.empty())
+      report_.notes.push_back(fmt::format(
+          "{} is there already: `mxtape train` wants --resume auto or --resume no", files.front().string()));
+    if (!plan_) return;
+    // All that are kept, and one more while the newest is written beside them.
+    const bool many = recipe_.train.save_every > 0;
+    const double needed = double(plan_->checkpoint()) * double(many ? recipe_.train.keep + 1 : 1);
+    const double free_bytes = double(fs::space(existing).available);
+    fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
+         bytes_text(needed), bytes_text(free_bytes));
+    require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; lower train.keep",
+            existing.string(), bytes_text(needed), bytes_text(free_bytes));
+  }
+
+  /// Keys that somebody set and that nothing reads with the others as they are.
+  void look_for_idle_keys() {
+    const auto idle = [&](const char* key, bool unused, const char* reason) {
+      const auto origin = recipe_.origins.find(key);
+      if (unused && origin != recipe_.origins.end())
+        report_.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
+    };
+    const auto kind = recipe_.schedule.kind;
+    idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
+    idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
+    idle("train.keep", recipe_.train.save_every == 0, "train.save_every is 0: one checkpoint, at the end");
+  }
+
+  Recipe recipe_;
+  std::int64_t token_bytes_ = 0;
+  std::optional<MemoryPlan> plan_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+CheckReport check_run(const Recipe& recipe) { return Check(recipe).run(); }
+
+}  // namespace mxtape

@@ -1,0 +1,21 @@
+#pragma once
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// What a look at a recipe, its data, the disk and the machine found.
+struct CheckReport {
+  std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
+  std::vector<std::string> notes;  ///< keys without effect, checkpoints that are there already
+  std::vector<Error> problems;     ///< what would stop the run, in the order in which it would be met
+};
+
+/// Looks at everything that could fail after a recipe was read. Trains nothing and writes nothing.
+CheckReport check_run(const Recipe&);
+
+}  // namespace mxtape

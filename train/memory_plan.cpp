@@ -1,0 +1,81 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+
+#include "kernels/dry_backend.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace {
+
+/// Two splits of one token, long enough for a batch and for the largest validation pass.
+TokenFile blank_tokens(const Recipe& recipe) {
+  TokenFile data;
+  data.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "a");
+  data.train.narrow.resize(std::size_t(recipe.model.context) + 1);
+  const auto windows = validation_windows_at_a_time(recipe.model, recipe.train.batch_size);
+  data.validation.narrow.resize(std::size_t(windows * recipe.model.context) + 1);
+  return data;
+}
+
+/// The recipe as it is from step `start` on.
+Recipe from_phase(Recipe recipe, std::int64_t start) {
+  for (const auto& phase : recipe.precision.phases)
+    if (phase.start <= start)
+      recipe.precision.rules.insert(recipe.precision.rules.end(), phase.rules.begin(), phase.rules.end());
+  recipe.precision.phases.clear();
+  return recipe;
+}
+
+/// Bytes of the copies of a weight that are neither the weight nor each other.
+std::int64_t copy_bytes(const Parameter& p) {
+  const Tensor &fprop = p.copies.fprop.values, &dgrad = p.copies.dgrad.values;
+  const auto own = [&](const Tensor& copy) { return copy.raw() == p.value.raw() ? 0 : copy.bytes(); };
+  return own(fprop) + (dgrad.raw() == fprop.raw() ? 0 : own(dgrad));
+}
+
+MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
+  // Later micro-batches are like the second one.
+  const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
+  const double repeats = double(recipe.train.accumulation) / double(seen);
+  recipe.train.accumulation = seen;
+  DryBackend device;
+  Trainer trainer(device, recipe, data);
+  trainer.step();
+
+  MemoryPlan plan;
+  for (const Parameter* p : trainer.model().parameters()) {
+    plan.weights += p->value.bytes();
+    plan.gradients += p->grad.bytes();
+    plan.moments += 2 * p->value.bytes();
+    plan.weight_copies += copy_bytes(*p);
+  }
+  plan.step_peak = device.peak_bytes();
+  plan.bf16_flops = device.bf16_gemms().flops * repeats;
+  plan.f32_flops = device.f32_gemms().flops * repeats;
+  trainer.validate();
+  plan.peak = device.peak_bytes();
+  return plan;
+}
+
+}  // namespace
+
+MemoryPlan memory_plan(const Recipe& recipe) {
+  const TokenFile data = blank_tokens(recipe);
+  MemoryPlan plan;
+  for (const std::int64_t start : plan_changes(recipe)) {
+    const MemoryPlan phase = plan_of_phase(from_phase(recipe, start), data);
+    const std::int64_t peak = std::max(plan.peak, phase.peak);
+    if (phase.step_peak > plan.step_peak) plan = phase;
+    plan.peak = peak;
+  }
+  return plan;
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 0x1p30) return fmt::format("{:.2f} GiB", bytes / 0x1p30);
+  if (bytes >= 0x1p20) return fmt::format("{:.1f} MiB", bytes / 0x1p20);
+  return fmt::format("{:.1f} KiB", bytes / 0x1p10);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// What a run will need, found by running one optimizer step and one validation pass of the real trainer on a
+/// DryBackend, for the phase of the precision rules that needs most. Bytes.
+struct MemoryPlan {
+  std::int64_t weights = 0;        ///< f32 masters
+  std::int64_t gradients = 0;      ///< f32
+  std::int64_t moments = 0;        ///< AdamW's two, f32
+  std::int64_t weight_copies = 0;  ///< quantized, kept between steps
+  std::int64_t step_peak =
+      0;                  ///< most bytes of tensors at a time in a training step, all of the above included
+  std::int64_t peak = 0;  ///< the same for the whole run: validation may need more
+  double bf16_flops = 0;  ///< of the linear layers' GEMMs in one optimizer step, both operands bf16
+  double f32_flops = 0;   ///< the others
+
+  std::int64_t state() const { return weights + gradients + moments + weight_copies; }
+  /// A checkpoint: masters and moments.
+  std::int64_t checkpoint() const { return weights + moments; }
+};
+
+/// An estimate: the device's scratch inside kernels, the token file and the program itself come on top. The
+/// recipe's vocabulary must be set.
+MemoryPlan memory_plan(const Recipe&);
+
+/// "3.1 MiB".
+std::string bytes_text(double bytes);
+
+}  // namespace mxtape
