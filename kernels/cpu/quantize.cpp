@@ -81,7 +81,7 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
     stochastic |= q.is_stochastic();
     longest = std::max({longest, q.block.along, q.block.across});
   }
-  const cpu::TileExtent extent = cpu::tile_extent(longest);
+  const cpu::TileExtent extent = cpu::tile_extent(cols, longest);
   const std::int64_t across = ceil_div(cols, extent.cols);
   parallel_for(ceil_div(rows, extent.rows) * across, 1, [&](std::int64_t index, std::int64_t) {
     const std::int64_t row = index / across * extent.rows, col = index % across * extent.cols;

@@ -5,15 +5,19 @@
 namespace mxtape::cpu {
 
 /// The extents of the window that is read from memory once and used for both copies and the column sums while
-/// it is in the second cache: 128 KiB of x, in long rows that prefetchers can follow. Blocks of 16, 32 or 64
-/// never straddle two windows of at least as many rows.
+/// it is in the second cache: at most 256 KiB of x. Whole rows where they fit: what is contiguous costs
+/// fewest pages and is what prefetchers follow. Blocks of 16, 32 or 64 never straddle two windows of at least
+/// as many rows.
 struct TileExtent {
   int rows, cols;
 };
-inline constexpr int tile_elements = 1 << 15;
-constexpr TileExtent tile_extent(int longest_block) {
+inline constexpr int tile_elements = 1 << 16;
+constexpr TileExtent tile_extent(std::int64_t cols, int longest_block) {
+  constexpr int granule = 64;
   const int rows = longest_block > 32 ? 64 : 32;
-  return {rows, tile_elements / rows};
+  const std::int64_t windows = (cols + tile_elements / rows - 1) / (tile_elements / rows);
+  const std::int64_t width = windows > 0 ? (cols + windows - 1) / windows : 1;
+  return {rows, int((width + granule - 1) / granule * granule)};
 }
 
 /// True if quantize_tile() can do q, whose values are then bf16: power-of-two or floating scales for blocks

@@ -37,8 +37,8 @@ MXT_LANES V interleave(const V& a, const V& b) {
 
 /// The draws of groups [group, group + groups_at_once), eight each, in the order of the elements.
 MXT_LANES void philox_lanes(std::uint16_t* out, const DrawKey& key, std::uint64_t group) {
-  u64_lanes g;
-  for (int i = 0; i < groups_at_once; ++i) g[i] = group + std::uint64_t(i);
+  constexpr std::uint64_t lane_index[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const u64_lanes g = load_as<u64_lanes>(lane_index) + group;
   // Words in the lower halves; what is left of products in the upper ones is never looked at.
   u64_lanes c0 = g, c1 = (g >> 32 & 0xffffu) | std::uint64_t(key.purpose) << 16;
   u64_lanes c2 = u64_lanes{} + key.tensor_id, c3 = u64_lanes{} + key.step;

@@ -96,7 +96,7 @@ class CpuQuantize : public testing::Test {
 
 // Every way through the kernels: whole and ragged tiles, vectors and blocks, one row, one column.
 const std::vector<std::array<std::int64_t, 2>> shapes{{64, 256}, {1, 1},    {1, 33},  {33, 1},
-                                                      {70, 300}, {128, 96}, {65, 47}, {3, 1100}};
+                                                      {70, 300}, {128, 96}, {65, 47}, {3, 2500}};
 
 TEST_F(CpuQuantize, EqualsTheDefinitionForEveryPresetRuleAndRoundingOnEveryTier) {
   std::vector<std::string> quantizers{"mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3",
