@@ -88,6 +88,17 @@ TEST(Training, QuantizesEachWeightOncePerOptimizerStepForAllMicroBatches) {
   }
 }
 
+TEST(Training, DropsAfterTheEmbeddingAndBothBranchesOfEachBlock) {
+  GptConfig c = tiny;
+  c.dropout = 0.1f;
+  CountingBackend counting(cpu());
+  Gpt model(counting, c, uniform_plan(c), 1);
+  pass(counting, model, Tokens(c, 2, 10, 1), Tape::Mode::evaluation);
+  EXPECT_EQ(counting.dropouts, 0);
+  pass(counting, model, Tokens(c, 2, 10, 1));
+  EXPECT_EQ(counting.dropouts, 2 * (1 + 2 * c.layers));  // forward and backward
+}
+
 TEST(Training, ReusesItsMemoryFromTheSecondStepOn) {
   Gpt model(cpu(), tiny, uniform_plan(tiny, fp4_training()), 1);
   AdamW optimizer(cpu(), model.parameters(), {});

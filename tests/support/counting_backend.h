@@ -5,7 +5,7 @@
 
 namespace mxtape::test {
 
-/// Counts quantizations by their source tensor.
+/// Counts quantizations by their source tensor, and dropouts.
 class CountingBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -25,6 +25,12 @@ class CountingBackend final : public ForwardingBackend {
     counts_[x.raw()].copies += int(copies.size());
     inner_.quantize(copies, x, draws, column_sums, sums);
   }
+
+  void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override {
+    ++dropouts;
+    inner_.dropout(y, x, p, key);
+  }
+  int dropouts = 0;
 
  private:
   std::map<const void*, Count> counts_;
