@@ -26,7 +26,9 @@ namespace ops {
 /// backward treats rounding as the identity (straight-through estimator).
 
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w and dy in
-/// random draws (three ids from it on). Saves the wgrad copy of x, not x: 2 rows K bytes for MX formats.
+/// random draws (three ids from it on): x and dy draw anew each pass, w each optimizer step, as do the signs
+/// of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad copy of
+/// x, not x: 2 rows K bytes for MX formats.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y [B, T, C] = table[tokens] + positions[0..T); table [V, C]; positions [>= T, C] or null; tokens i32 [B,
@@ -58,7 +60,8 @@ Var dropout(Tape&, const Var& x, float p, std::uint32_t tensor_id);
 
 /// Mean of -log softmax(logits)[target] [nats] over rows; logits [rows, V], targets i32 [rows]. The gradient
 /// replaces the logits in training. `scale` multiplies the gradient only (1 / micro-batches). `losses`
-/// [rows], if wanted, gets each row's. Target ranges are checked where tokens enter (data/), not here.
+/// [rows], if wanted, gets each row's. Backward wants the result to be the loss itself, or a term of the sum
+/// that is. Target ranges are checked where tokens enter (data/), not here.
 Var cross_entropy(Tape&, const Var& logits, const Tensor& targets, float scale = 1, Tensor* losses = nullptr);
 
 }  // namespace ops
