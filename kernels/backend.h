@@ -136,7 +136,7 @@ class Backend {
 
   // --- update
   /// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
-  /// norm), 1 if max_norm is 0.
+  /// norm), 1 if max_norm is 0, NaN if the norm is not finite.
   virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                            float max_norm) = 0;
   /// m, v and parameter in place, from gradient * factor[1].
