@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "data/hdf5.h"
+#include "data/seal.h"
 #include "formats/mx_tensor.h"
 #include "formats/statistics.h"
 #include "train/command.h"
@@ -31,10 +32,11 @@ void write_packed(const std::string& path, const MxTensor& t, const std::vector<
   if (!t.scales.empty())
     writer.dataset("scales", {std::int64_t(t.scales.size())}, DType::u8, t.scales.data());
   if (!t.offsets.empty()) writer.dataset_u16("offsets", t.offsets);
-  writer.commit();
+  writer.commit(Seal::yes);
 }
 
 MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
+  verify_seal(path);
   const Hdf5Reader reader(path);
   const auto found = reader.find_text_attribute("/", "kind");
   require(found == kind, ExitCode::data,
