@@ -77,6 +77,8 @@ class Backend {
   virtual void normal(const Tensor& y, float deviation, const DrawKey& key) = 0;
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t peak_bytes() const = 0;
+  /// Gives memory kept for reuse back to the system: before something else needs much. The next step pays for it.
+  virtual void trim() {}
   /// Index of the first element that is NaN or infinite, or -1.
   virtual std::int64_t first_nonfinite(const Tensor& x) = 0;
 

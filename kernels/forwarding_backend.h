@@ -20,6 +20,7 @@ class ForwardingBackend : public Backend {
   }
   std::int64_t used_bytes() const override { return inner_.used_bytes(); }
   std::int64_t peak_bytes() const override { return inner_.peak_bytes(); }
+  void trim() override { inner_.trim(); }
   std::int64_t first_nonfinite(const Tensor& x) override { return inner_.first_nonfinite(x); }
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},

@@ -1,7 +1,5 @@
 #include "train/forensics.h"
 
-#include <ranges>
-
 namespace mxtape {
 
 std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const> parameters) {
@@ -13,8 +11,8 @@ std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const>
   };
   for (const auto* p : parameters)
     if (auto found = search("parameter", *p, p->value); !found.empty()) return found;
-  for (const auto* p : parameters | std::views::reverse)
-    if (auto found = search("gradient of", *p, p->grad); !found.empty()) return found;
+  for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
+    if (auto found = search("gradient of", **p, (*p)->grad); !found.empty()) return found;
   return "every parameter and gradient is finite";
 }
 

@@ -76,6 +76,7 @@ Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> pro
 }
 
 void Trainer::save(const std::filesystem::path& path) {
+  backend_.trim();  // the image in memory takes the place of the step's activations
   write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash}, backend_, model_.parameters(),
                    optimizer_);
 }

@@ -124,6 +124,7 @@ void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
 
 std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
+void CpuBackend::trim() { pool_->trim(); }
 
 std::int64_t CpuBackend::first_nonfinite(const Tensor& x) {
   switch (x.dtype()) {

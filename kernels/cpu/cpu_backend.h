@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
   void normal(const Tensor& y, float deviation, const DrawKey& key) override;
   std::int64_t used_bytes() const override;
   std::int64_t peak_bytes() const override;
+  void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
 
   // gemm.cpp
