@@ -1,5 +1,9 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -124,7 +128,12 @@ void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
 
 std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
-void CpuBackend::trim() { pool_->trim(); }
+void CpuBackend::trim() {
+  pool_->trim();
+#ifdef __GLIBC__
+  malloc_trim(0);  // free() alone keeps pages that lie between blocks in use
+#endif
+}
 
 std::int64_t CpuBackend::first_nonfinite(const Tensor& x) {
   switch (x.dtype()) {
