@@ -46,7 +46,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   MemoryPlan plan;
   for (const Parameter* p : trainer.model().parameters()) {
     plan.weights += p->value.bytes();
-    plan.gradients += p->grad.bytes();
+    plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
     plan.weight_copies += copy_bytes(*p);
   }

@@ -38,6 +38,8 @@ Trainer::StepResult Trainer::step() {
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   const float norm = optimizer_.step(factor);
   if (!std::isfinite(norm)) stop_diverged(fmt::format("the gradient's norm is {}", norm));
+  // Until the next backward pass their memory serves its forward pass.
+  for (auto* parameter : model_.parameters()) parameter->grad = {};
   ++steps_done_;
   return {loss, norm, recipe_.optim.learning_rate * factor};
 }
@@ -68,11 +70,14 @@ void Trainer::use_precision_of_this_step() {
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {
   use_precision_of_this_step();
-  return evaluate(backend_, model_, data_.validation,
-                  {.windows = recipe_.train.eval_windows,
-                   .batch_size = recipe_.train.batch_size,
-                   .pass = next_pass(),
-                   .progress = std::move(progress)});
+  backend_.trim();  // other sizes than a step's: kept beside them, they would raise the run's peak
+  const Evaluation result = evaluate(backend_, model_, data_.validation,
+                                     {.windows = recipe_.train.eval_windows,
+                                      .batch_size = recipe_.train.batch_size,
+                                      .pass = next_pass(),
+                                      .progress = std::move(progress)});
+  backend_.trim();
+  return result;
 }
 
 void Trainer::save(const std::filesystem::path& path) {
