@@ -17,7 +17,14 @@ namespace {
 
 thread_local bool inside = false;
 
-/// A team of sleeping workers. One job at a time; ranges are handed out by an atomic counter.
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// A team of workers, one job at a time. Whoever is awake claims the next range; the job is done when its
+/// ranges are, so a worker that another process keeps off its core delays at most the range it holds.
 class Team {
  public:
   explicit Team(int count) {
@@ -27,7 +34,7 @@ class Team {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
-      ++generation_;
+      ticket_.store(ticket(++generation_, closed));
     }
     wake_.notify_all();
     for (auto& w : workers_) w.join();
@@ -39,72 +46,89 @@ class Team {
 
   void run(std::int64_t count, std::int64_t grain, detail::RangeBody body, const void* context) {
     std::lock_guard one_job(job_mutex_);
+    const std::int64_t ranges = (count + grain - 1) / grain;
+    require(ranges < std::int64_t(closed), "parallel_for: {} ranges, want fewer than {}", ranges, closed);
+    // Closed while the job's fields change: a late worker cannot claim with the old ticket.
+    ticket_.store(ticket(++generation_, closed));
     count_ = count, grain_ = grain, body_ = body, context_ = context;
-    next_.store(0, std::memory_order_relaxed);
-    busy_.store(int(workers_.size()), std::memory_order_relaxed);
-    error_ = nullptr;
-    {
+    ranges_.store(std::uint32_t(ranges));
+    unfinished_.store(ranges);
+    failed_.store(false);
+    ticket_.store(ticket(generation_, 0));
+    if (sleepers_.load() > 0) {
       std::lock_guard lock(mutex_);
-      generation_.fetch_add(1, std::memory_order_release);
+      wake_.notify_all();
     }
-    wake_.notify_all();
-    take_ranges();
-    while (busy_.load(std::memory_order_acquire) != 0) pause();
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    take_ranges(generation_);
+    // The last ranges may be with workers that are off their cores: after a while leave them this one.
+    for (int i = 0; unfinished_.load(std::memory_order_acquire) != 0; ++i)
+      i < spins ? pause() : std::this_thread::yield();
+    if (failed_.load()) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+  static constexpr std::uint32_t closed = 0xffffffff;
+  /// A training step has a few hundred short jobs microseconds apart, so look for a while before sleeping.
+  static constexpr int spins = 4000;
+
+  /// Which job, and its next range: claimed together, by one compare-and-swap.
+  static std::uint64_t ticket(std::uint32_t generation, std::uint32_t range) {
+    return std::uint64_t{generation} << 32 | range;
   }
 
-  void take_ranges() {
+  void take_ranges(std::uint32_t generation) {
     inside = true;
-    try {
-      for (;;) {
-        const std::int64_t begin = next_.fetch_add(grain_, std::memory_order_relaxed);
-        if (begin >= count_) break;
-        body_(context_, begin, std::min(begin + grain_, count_));
-      }
-    } catch (...) {
-      std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-      next_.store(count_, std::memory_order_relaxed);
+    std::uint64_t now = ticket_.load();
+    while (std::uint32_t(now >> 32) == generation && std::uint32_t(now) < ranges_.load()) {
+      if (!ticket_.compare_exchange_weak(now, now + 1)) continue;
+      run_range(std::int64_t(std::uint32_t(now)) * grain_);
+      now = ticket_.load();
     }
     inside = false;
   }
 
+  void run_range(std::int64_t begin) {
+    try {
+      if (!failed_.load(std::memory_order_relaxed)) body_(context_, begin, std::min(begin + grain_, count_));
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!failed_.exchange(true)) error_ = std::current_exception();
+    }
+    unfinished_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+
   void work() {
-    std::uint64_t seen = 0;
-    for (;;) {
-      // A training step has a few hundred short regions microseconds apart, so look for a while before
-      // sleeping.
-      constexpr int spins = 4000;
-      for (int i = 0; i < spins && generation_.load(std::memory_order_acquire) == seen; ++i) pause();
-      if (generation_.load(std::memory_order_acquire) == seen) {
+    const auto generation_now = [this] { return std::uint32_t(ticket_.load() >> 32); };
+    for (std::uint32_t seen = 0;;) {
+      for (int i = 0; i < spins && generation_now() == seen; ++i) pause();
+      if (generation_now() == seen) {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return generation_.load(std::memory_order_relaxed) != seen; });
+        sleepers_.fetch_add(1);
+        wake_.wait(lock, [&] { return generation_now() != seen; });
+        sleepers_.fetch_sub(1);
       }
-      ++seen;
-      if (stop_) return;
-      take_ranges();
-      busy_.fetch_sub(1, std::memory_order_release);
+      seen = generation_now();
+      if (stop_.load()) return;
+      // A ticket still closed will open in a moment; if its job ends before we look again, nothing is lost.
+      while (std::uint32_t(ticket_.load()) == closed && generation_now() == seen && !stop_.load()) pause();
+      take_ranges(seen);
     }
   }
 
   std::vector<std::thread> workers_;
   std::mutex job_mutex_, mutex_;
   std::condition_variable wake_;
-  std::atomic<std::uint64_t> generation_{0};
-  std::atomic<std::int64_t> next_{0};
-  std::atomic<int> busy_{0};
+  std::atomic<std::uint64_t> ticket_{0};
+  std::atomic<std::uint32_t> ranges_{0};
+  std::atomic<std::int64_t> unfinished_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> failed_{false}, stop_{false};
+  std::uint32_t generation_ = 0;
+  // Written while the ticket is closed, read by who holds a range.
   std::int64_t count_ = 0, grain_ = 1;
   detail::RangeBody body_ = nullptr;
   const void* context_ = nullptr;
   std::exception_ptr error_;
-  bool stop_ = false;
 };
 
 std::unique_ptr<Team>& team() {
