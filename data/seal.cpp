@@ -19,7 +19,7 @@
 namespace mxtape {
 namespace {
 
-constexpr std::string_view magic = "MXTSEAL1";
+constexpr std::string_view magic = "MXTSEAL1", hdf5_signature = "\x89HDF\r\n\x1a\n";
 constexpr std::size_t length_at = 8, hash_at = 16;
 using Bytes = std::array<std::byte, seal_bytes>;
 
@@ -61,7 +61,8 @@ std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
 void verify_seal(const std::filesystem::path& file) {
   const std::string path = file.string();
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  require(descriptor >= 0, ExitCode::data, "{}: cannot be opened: {}", path, std::strerror(errno));
+  require(descriptor >= 0, errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
+          "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto close = [](const int* d) { ::close(*d); };
   const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
   struct stat status {};
@@ -75,16 +76,24 @@ void verify_seal(const std::filesystem::path& file) {
   require(state != nullptr && XXH3_128bits_reset(state.get()) == XXH_OK, ExitCode::resource,
           "no memory for a hash state");
   std::vector<std::byte> buffer(std::size_t(std::min<std::uint64_t>(1 << 20, length)));
+  bool begins_as_hdf5 = false;
   for (std::uint64_t done = 0; done < length;) {
     const std::span<std::byte> part(buffer.data(),
                                     std::size_t(std::min<std::uint64_t>(buffer.size(), length - done)));
     read_all(descriptor, part, path);
+    if (done == 0)
+      begins_as_hdf5 = part.size() >= hdf5_signature.size() &&
+                       std::memcmp(part.data(), hdf5_signature.data(), hdf5_signature.size()) == 0;
     XXH3_128bits_update(state.get(), part.data(), part.size());
     done += part.size();
   }
   Bytes found;
   read_all(descriptor, found, path);
-  require(std::memcmp(found.data(), magic.data(), magic.size()) == 0, ExitCode::data,
+  const bool sealed = std::memcmp(found.data(), magic.data(), magic.size()) == 0;
+  require(sealed || begins_as_hdf5, ExitCode::data,
+          "{}: not a file of mxtape: {} bytes without HDF5's signature and without a seal", path,
+          status.st_size);
+  require(sealed, ExitCode::data,
           "{}: no seal at the end ({} bytes read); the file was cut, appended to, or not written by mxtape",
           path, status.st_size);
   require(found == seal_of(length, XXH3_128bits_digest(state.get())), ExitCode::data,

@@ -98,7 +98,16 @@ std::string TokenFile::write(const std::filesystem::path& path) const {
 }
 
 TokenFile TokenFile::read(const std::filesystem::path& path) {
-  verify_seal(path);
+  std::error_code unknown;
+  require(std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
+          "{0}: no such token file; `mxtape prepare TEXT --out {0}` makes it from your text, `mxtape corpus "
+          "--out {0}` from synthetic tales",
+          path.string());
+  try {
+    verify_seal(path);
+  } catch (const Error& error) {
+    fail(error.code(), "{}; `mxtape prepare` and `mxtape corpus` make token files", error.what());
+  }
   const Hdf5Reader file(path);
   const auto place = path.string();
   const auto format = file.find_text_attribute("/", "format").value_or("none");

@@ -67,7 +67,7 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
 CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verified(path)) {
   const std::string name = path.string();
   require(file_.find_text_attribute("/", "content") == content, ExitCode::data,
-          "{}: not an mxtape checkpoint", name);
+          "{}: not an mxtape checkpoint; want a run's folder, or a file of its checkpoints/", name);
   const std::int64_t version = file_.int_attribute("/", "layout_version");
   require(version == layout_version, ExitCode::data, "{}: layout version {}; this program reads version {}",
           name, version, layout_version);
