@@ -93,11 +93,30 @@ std::string free_bytes(const fs::path& folder) {
   return error ? "unknown" : std::to_string(space.available);
 }
 
+/// False, with errno set, if the names in `folder` are not known to be on the disk.
+bool sync_folder(const fs::path& folder) {
+  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  // EINVAL: a file system that cannot sync folders orders its changes itself.
+  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
+}
+
+/// Makes `folder` and what is missing above it, each one on the disk before the next. `path`: the file that
+/// wants it.
+void make_folders(const fs::path& folder, const fs::path& path) {
+  if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
+  make_folders(folder.parent_path(), path);
+  const bool made = ::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST;
+  const fs::path above = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  if (!made || !sync_folder(above))
+    fail(ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(), reason(errno));
+}
+
 }  // namespace
 
 void write_atomically(const fs::path& path, std::span<const std::byte> content) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  make_folders(folder, path);
   const auto stop = [&](const char* what, int error) {
     const auto free = free_bytes(folder);
     ::unlink(temporary.c_str());
@@ -123,11 +142,7 @@ void write_atomically(const fs::path& path, std::span<const std::byte> content) 
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
 
-  Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
-  // EINVAL: a file system that cannot sync folders orders its renames itself.
-  const bool durable =
-      directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
-  if (!durable)
+  if (!sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
          path.string(), folder.string(), reason(errno));
 }

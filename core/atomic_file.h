@@ -8,7 +8,7 @@
 namespace mxtape {
 
 /// Writes a whole file: `<path>.tmp.<pid>`, fsync, rename, fsync of the folder. After a crash, a full disk or
-/// a power cut the name holds the old content or the new one, never a part. Folders on the way are not made.
+/// a power cut the name holds the old content or the new one, never a part. Makes the folders on the way.
 /// Throws Error(resource) with path, needed and free bytes; the temporary file is then gone.
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);

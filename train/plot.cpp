@@ -1,5 +1,6 @@
 #include "train/plot.h"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "core/error.h"
 
 namespace mxtape {
@@ -85,6 +87,30 @@ void run_gnuplot(const std::string& script) {
           "plot: gnuplot failed; what it says is above");
 }
 
+/// A file in memory for gnuplot to write to: on a full disk gnuplot leaves an empty file and ends with
+/// success.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(::memfd_create("mxtape-plot", 0)) {
+    require(descriptor_ >= 0, ExitCode::resource, "plot: no memory for a picture");
+  }
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  /// Its name in a process that this one starts.
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  std::string content() const {
+    std::string bytes(std::size_t(::lseek(descriptor_, 0, SEEK_END)), '\0');
+    require(::pread(descriptor_, bytes.data(), bytes.size(), 0) == ssize_t(bytes.size()), ExitCode::resource,
+            "plot: the picture cannot be read back");
+    return bytes;
+  }
+
+ private:
+  int descriptor_;
+};
+
 }  // namespace
 
 std::string gnuplot_script(std::span<const RunLog> runs, const std::string& terminal,
@@ -145,12 +171,9 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
 
 void plot_losses(std::span<const RunLog> runs, const std::filesystem::path& stem, const std::string& title) {
   for (const auto& [terminal, suffix] : {std::pair("svg", ".svg"), std::pair("pngcairo", ".png")}) {
-    const std::filesystem::path file = stem.string() + suffix;
-    const std::filesystem::path beside = fmt::format("{}.tmp.{}", file.string(), ::getpid());
-    run_gnuplot(gnuplot_script(runs, terminal, beside, title));
-    std::error_code error;
-    std::filesystem::rename(beside, file, error);
-    require(!error, ExitCode::resource, "{}: cannot be written: {}", file.string(), error.message());
+    const MemoryFile picture;
+    run_gnuplot(gnuplot_script(runs, terminal, picture.path(), title));
+    write_atomically(stem.string() + suffix, picture.content());
   }
 }
 

@@ -60,7 +60,13 @@ TEST(AtomicFile, a_full_disk_leaves_the_old_content_and_no_part_of_the_new) {
   EXPECT_EQ(text_of(folder / "a"), content);
 }
 
-TEST(AtomicFile, missing_folders_and_wrong_kinds_are_named) {
+TEST(AtomicFile, folders_on_the_way_are_made) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "new/newer/a", "x");
+  EXPECT_EQ(text_of(folder / "new/newer/a"), "x");
+}
+
+TEST(AtomicFile, missing_files_and_wrong_kinds_are_named) {
   const TemporaryFolder folder;
   const auto code_of = [](const auto& action) {
     try {
@@ -70,10 +76,9 @@ TEST(AtomicFile, missing_folders_and_wrong_kinds_are_named) {
     }
     return std::pair(ExitCode::ok, std::string());
   };
-  const auto in_folder = (folder / "no/a").string();
-  EXPECT_EQ(code_of([&] { write_atomically(in_folder, "x"); }),
-            std::pair(ExitCode::resource, in_folder + ": cannot create a file in folder " +
-                                              (folder / "no").string() + ": No such file or directory"));
+  EXPECT_EQ(code_of([&] { write_atomically("/proc/no/a", "x"); }),
+            std::pair(ExitCode::resource,
+                      std::string("/proc/no/a: cannot make folder /proc/no: No such file or directory")));
   EXPECT_EQ(code_of([&] { read_whole(folder / "b"); }),
             std::pair(ExitCode::data, (folder / "b").string() + ": cannot open: No such file or directory"));
   EXPECT_EQ(code_of([&] { read_whole(folder.path()); }),

@@ -62,7 +62,7 @@ TEST(PrepareCommand, bad_input_gives_one_message_an_exit_code_and_no_file) {
         {"good.txt empty.txt", ExitCode::data, "empty.txt: is empty, want text"},
         {"latin1.txt", ExitCode::data, "latin1.txt: byte 3 (0xe9) is not UTF-8"},
         {"short.txt", ExitCode::data, "short.txt: 2 tokens, of which 1 would be for training"},
-        {"good.txt --out no/a.h5", ExitCode::resource, "no/a.h5: cannot create a file in folder no"},
+        {"good.txt --out /proc/no/a.h5", ExitCode::resource, "a.h5: cannot make folder /proc/no"},
         {"good.txt --tokenizer bpe", ExitCode::usage, "--tokenizer: bpe not in {char,byte}"},
         {"good.txt --validation 0", ExitCode::usage, "--validation"}}) {
     const auto result = run(folder, std::string("prepare ") + arguments);

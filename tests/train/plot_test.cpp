@@ -95,6 +95,15 @@ TEST_F(PlotTest, DrawsSvgAndPng) {
   EXPECT_TRUE(begins_with("loss.png", "\x89PNG"));
 }
 
+TEST_F(PlotTest, APictureThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::vector runs{read_run_log(write_run("a", 1, 0.75))};
+  std::filesystem::create_directories(folder_ / "pictures/loss.svg");
+  EXPECT_THROW(plot_losses(runs, folder_ / "pictures/loss", ""), Error);
+  const std::filesystem::directory_iterator names(folder_ / "pictures"), end;
+  EXPECT_EQ(std::distance(names, end), 1);
+}
+
 TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", folder_.path().c_str(), 1);
