@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/poison.h"
 
 namespace mxtape {
 
@@ -15,7 +16,7 @@ Pool::~Pool() { trim(); }
 std::shared_ptr<void> Pool::take(std::int64_t bytes) {
   constexpr std::int64_t granule = 256;
   const std::int64_t size = std::max<std::int64_t>((bytes + granule - 1) / granule * granule, granule);
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   void* block = nullptr;
   std::int64_t block_size = size;
   // A block up to an eighth larger serves too: less waste than asking for another.
@@ -35,11 +36,14 @@ std::shared_ptr<void> Pool::take(std::int64_t bytes) {
   }
   used_ += block_size;
   peak_ = std::max(peak_, used_);
+  poison_after(block, bytes, block_size);
+  lock.unlock();  // should there be no memory for the shared_ptr's counts, it gives the block back at once
   return {block, [pool = shared_from_this(), block_size](void* p) { pool->give_back(p, block_size); }};
 }
 
 void Pool::give_back(void* block, std::int64_t bytes) {
   std::lock_guard lock(mutex_);
+  poison_after(block, 0, bytes);
   idle_[bytes].push_back(block);
   used_ -= bytes;
 }
@@ -48,6 +52,7 @@ void Pool::trim() {
   std::lock_guard lock(mutex_);
   for (auto& [bytes, blocks] : idle_)
     for (void* block : blocks) {
+      poison_after(block, bytes, bytes);  // as it came
       release_(block);
       reserved_ -= bytes;
     }

@@ -7,6 +7,9 @@
 #include <set>
 
 #include "core/error.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace mxtape {
 namespace {
@@ -46,6 +49,18 @@ TEST(Pool, BlocksOutliveThePoolsOwner) {
   pool.reset();
   *static_cast<int*>(block.get()) = 1;
 }
+
+#ifdef __SANITIZE_ADDRESS__
+TEST(Pool, TheAddressSanitizerKnowsWhereBlocksEndAndWhichAreIdle) {
+  auto pool = host_pool();
+  auto block = pool->take(100);
+  auto* const bytes = static_cast<char*>(block.get());
+  EXPECT_FALSE(__asan_address_is_poisoned(bytes + 99));
+  EXPECT_TRUE(__asan_address_is_poisoned(bytes + 100)) << "though 256 bytes are there";
+  block.reset();
+  EXPECT_TRUE(__asan_address_is_poisoned(bytes)) << "kept by the pool, nobody's";
+}
+#endif
 
 }  // namespace
 }  // namespace mxtape
