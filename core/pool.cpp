@@ -3,12 +3,24 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/poison.h"
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>  // its macros do nothing in builds without the sanitizer
+#endif
 
 namespace mxtape {
 
-std::shared_ptr<Pool> Pool::create(Allocate allocate, Release release) {
-  return std::shared_ptr<Pool>(new Pool(std::move(allocate), std::move(release)));
+std::shared_ptr<Pool> Pool::create(Allocate allocate, Release release, Memory memory) {
+  return std::shared_ptr<Pool>(new Pool(std::move(allocate), std::move(release), memory));
+}
+
+// The sanitizer cannot know by itself who has memory that is recycled without free().
+void Pool::allow([[maybe_unused]] void* block, [[maybe_unused]] std::int64_t used,
+                 [[maybe_unused]] std::int64_t bytes) const {
+#ifdef ASAN_POISON_MEMORY_REGION
+  if (memory_ != Memory::host) return;
+  ASAN_UNPOISON_MEMORY_REGION(block, std::size_t(used));
+  ASAN_POISON_MEMORY_REGION(static_cast<char*>(block) + used, std::size_t(bytes - used));
+#endif
 }
 
 Pool::~Pool() { trim(); }
@@ -36,14 +48,14 @@ std::shared_ptr<void> Pool::take(std::int64_t bytes) {
   }
   used_ += block_size;
   peak_ = std::max(peak_, used_);
-  poison_after(block, bytes, block_size);
+  allow(block, bytes, block_size);
   lock.unlock();  // should there be no memory for the shared_ptr's counts, it gives the block back at once
   return {block, [pool = shared_from_this(), block_size](void* p) { pool->give_back(p, block_size); }};
 }
 
 void Pool::give_back(void* block, std::int64_t bytes) {
   std::lock_guard lock(mutex_);
-  poison_after(block, 0, bytes);
+  allow(block, 0, bytes);
   idle_[bytes].push_back(block);
   used_ -= bytes;
 }
@@ -52,7 +64,7 @@ void Pool::trim() {
   std::lock_guard lock(mutex_);
   for (auto& [bytes, blocks] : idle_)
     for (void* block : blocks) {
-      poison_after(block, bytes, bytes);  // as it came
+      allow(block, bytes, bytes);  // as it came
       release_(block);
       reserved_ -= bytes;
     }

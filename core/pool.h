@@ -16,7 +16,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
   using Allocate = std::function<void*(std::int64_t bytes)>;  ///< returns null when there is no memory
   using Release = std::function<void(void*)>;
 
-  static std::shared_ptr<Pool> create(Allocate allocate, Release release);
+  /// Whether the processor can touch the memory: then the address sanitizer is told who may.
+  enum class Memory { host, elsewhere };
+
+  static std::shared_ptr<Pool> create(Allocate allocate, Release release, Memory memory = Memory::elsewhere);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -32,11 +35,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void trim();
 
  private:
-  Pool(Allocate allocate, Release release) : allocate_(std::move(allocate)), release_(std::move(release)) {}
+  Pool(Allocate allocate, Release release, Memory memory)
+      : allocate_(std::move(allocate)), release_(std::move(release)), memory_(memory) {}
+  /// Only the first `used` of the block's `bytes` may be touched.
+  void allow(void* block, std::int64_t used, std::int64_t bytes) const;
   void give_back(void* block, std::int64_t bytes);
 
   Allocate allocate_;
   Release release_;
+  [[maybe_unused]] Memory memory_;
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::vector<void*>> idle_;  // by size, last used first: still warm in the cache
   std::int64_t used_ = 0, peak_ = 0, reserved_ = 0;

@@ -71,7 +71,8 @@ std::int64_t first_nonfinite_of(const Tensor& x, Bits exponent) {
 CpuBackend::CpuBackend()
     : pool_(Pool::create(
           // A cache line, and the longest vector register.
-          [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free)) {
+          [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free,
+          Pool::Memory::host)) {
   cpu::check_gemm_library();
 }
 

@@ -15,7 +15,8 @@ namespace mxtape {
 namespace {
 
 std::shared_ptr<Pool> host_pool() {
-  return Pool::create([](std::int64_t bytes) { return std::malloc(std::size_t(bytes)); }, std::free);
+  return Pool::create([](std::int64_t bytes) { return std::malloc(std::size_t(bytes)); }, std::free,
+                      Pool::Memory::host);
 }
 
 TEST(Pool, TheSameRequestsGetTheSameAddressesInTheNextStep) {
