@@ -11,8 +11,6 @@ endmacro()
 
 find_package(dnnl QUIET CONFIG)
 mxtape_need(dnnl_FOUND libdnnl-dev)
-find_package(Eigen3 QUIET NO_MODULE)
-mxtape_need(Eigen3_FOUND libeigen3-dev)
 find_package(fmt QUIET)
 mxtape_need(fmt_FOUND libfmt-dev)
 find_package(nlohmann_json QUIET)
@@ -45,5 +43,5 @@ endif()
 add_library(mxtape_dependencies INTERFACE)
 target_include_directories(mxtape_dependencies SYSTEM INTERFACE "${HDF5_INCLUDE}" "${XXHASH_INCLUDE}")
 target_link_libraries(mxtape_dependencies INTERFACE
-  DNNL::dnnl ${CMAKE_DL_LIBS} Eigen3::Eigen fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11
+  DNNL::dnnl ${CMAKE_DL_LIBS} fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11
   "${HDF5_LIBRARY}" "${XXHASH_LIBRARY}" Threads::Threads)
