@@ -32,7 +32,8 @@ std::vector<float> content(Content kind, std::int64_t count, std::uint64_t seed)
     for (; i < end; ++i) x[i] = zero ? std::copysign(0.0f, x[i]) : std::ldexp(x[i], exponent);
   }
   if (kind == Content::spread) return x;
-  const float special[] = {std::nanf(""), -std::nanf(""), INFINITY, -INFINITY, 0x1.fffffep127f, -0x1p-149f};
+  const float special[] = {std::nanf(""),   -std::nanf(""), INFINITY,   -INFINITY,
+                           0x1.fffffep127f, -0x1p-149f,     0x1.5p-134f};
   for (std::size_t i = 0; i < x.size(); i += 1 + random() % 200)
     x[i] = special[random() % std::size(special)];
   return x;
@@ -146,6 +147,7 @@ TEST_F(CpuQuantize, EqualsTheDefinitionForUncommonOptions) {
                                     "e3m0 scale=e8m0 block=32",
                                     "e3m0 scale=e8m0 block=32 tie=code",
                                     "e5m6 scale=e8m0 block=32",
+                                    "e7m6 scale=e8m0 block=32",
                                     "mxfp4 round=stochastic sr.bits=8",
                                     "mxfp4 round=stochastic sr.bits=20",
                                     "mxint8 round=stochastic",
