@@ -33,11 +33,11 @@ void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span
   for (const Piece& piece : pieces) total += piece.squares;
   const float length = float(std::sqrt(total));
   *norm.data() = length;
-  // A norm that is not finite gives a NaN: min() alone would turn an infinite gradient into zeros elsewhere.
-  *factor.data() = max_norm == 0           ? 1
-                   : length <= max_norm    ? 1
-                   : std::isfinite(length) ? max_norm / length
-                                           : NAN;
+  // min() alone would turn an infinite gradient into zeros elsewhere.
+  if (!std::isfinite(length))
+    *factor.data() = NAN;
+  else
+    *factor.data() = max_norm == 0 || length <= max_norm ? 1 : max_norm / length;
 }
 
 void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,

@@ -54,9 +54,11 @@ TEST(ClipFactor, ANumberThatIsNotFiniteShowsInNormAndFactor) {
     for (const std::size_t where : {0, 20, 69}) {
       std::vector<float> g = normals(70, 1);
       g[where] = bad;
-      const Clip got = clip({upload<float>(cpu(), {1}, {1}), upload(cpu(), {70}, g)}, 1);
-      EXPECT_FALSE(std::isfinite(got.norm)) << bad;
-      EXPECT_TRUE(std::isnan(got.factor)) << bad << ": a factor of 0 would hide it";
+      for (const float limit : {0.0f, 1.0f}) {
+        const Clip got = clip({upload<float>(cpu(), {1}, {1}), upload(cpu(), {70}, g)}, limit);
+        EXPECT_FALSE(std::isfinite(got.norm)) << bad;
+        EXPECT_TRUE(std::isnan(got.factor)) << bad << ": a factor of 0 would hide it";
+      }
     }
 }
 
