@@ -39,7 +39,9 @@ struct AttentionShape {
 };
 
 /// Roundings of attention's operands. Blocks run along the axis that each GEMM sums over: D for q, k, do
-/// (dp), v (dp); keys for p, v (pv), ds (dq), k (dq); queries for p, do (dv), ds, q (dk).
+/// (dp), v (dp); keys for p, v (pv), ds (dq), k (dq); queries for p, do (dv), ds, q (dk). Each operand of
+/// each head is a tensor of its own, [T, D] or [T, T]: blocks start at its first row, a scale of the whole
+/// tensor (NVFP4) is one per head, and masked entries of P and dS are zeros of their blocks.
 struct AttentionQuant {
   Quantizer qk_q, qk_k;   ///< S = Q K^T / sqrt(D)
   Quantizer pv_p, pv_v;   ///< O = P V, P = softmax(S) normalised
@@ -68,8 +70,8 @@ class Backend {
   virtual std::string description() const = 0;
 
   // --- memory
-  virtual Tensor empty(Shape, DType = DType::f32) = 0;  ///< uninitialised
-  virtual void upload(const Tensor& y, const void* host) = 0;
+  virtual Tensor empty(Shape, DType = DType::f32) = 0;         ///< uninitialised
+  virtual void upload(const Tensor& y, const void* host) = 0;  ///< `host` is read before it returns
   virtual void download(void* host, const Tensor& x) = 0;
   virtual void fill(const Tensor& y, float value) = 0;
   virtual void copy(const Tensor& y, const Tensor& x) = 0;
@@ -77,7 +79,8 @@ class Backend {
   virtual void normal(const Tensor& y, float deviation, const DrawKey& key) = 0;
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t peak_bytes() const = 0;
-  /// Gives memory kept for reuse back to the system: before something else needs much. The next step pays for it.
+  /// Gives memory kept for reuse back to the system: before something else needs much. The next step pays for
+  /// it.
   virtual void trim() {}
   /// Index of the first element that is NaN or infinite, or -1.
   virtual std::int64_t first_nonfinite(const Tensor& x) = 0;
@@ -129,6 +132,7 @@ class Backend {
   // --- attention
   /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head; lse [B, H, T] = log of the row sums, for
   /// backward. Each operand has its own stream: tensor ids draws.tensor_id + its place in AttentionQuant.
+  /// elements are numbered in [B, H, T, D], P and dS in [B, H, T, T], of the global batch:
   /// draws.first_element counts rows of qkv (tokens), not elements.
   virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape,
                          const AttentionQuant&, const DrawKey& draws) = 0;
@@ -138,7 +142,7 @@ class Backend {
 
   // --- update
   /// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
-  /// norm), 1 if max_norm is 0, NaN if the norm is not finite.
+  /// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite.
   virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                            float max_norm) = 0;
   /// m, v and parameter in place, from gradient * factor[1].
