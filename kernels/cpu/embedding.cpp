@@ -9,12 +9,6 @@ namespace {
 
 constexpr std::int64_t range_numbers = 1 << 14;
 
-void fill_zero(const Tensor& y) {
-  parallel_for(y.count(), 4 * range_numbers, [&](std::int64_t begin, std::int64_t end) {
-    std::fill(y.data() + begin, y.data() + end, 0.0f);
-  });
-}
-
 }  // namespace
 
 void CpuBackend::embedding(const Tensor& y, const Tensor& table, const Tensor& positions,
@@ -40,7 +34,7 @@ void CpuBackend::embedding_backward(const Tensor& dtable, const Tensor& dpositio
   const std::int64_t C = dy.cols(), T = tokens.cols(), rows = dy.rows();
   constexpr std::int64_t channels = 64;  // four cache lines
   const auto add = cpu::pointwise_loops().add;
-  if (table == Write::overwrite) fill_zero(dtable);
+  if (table == Write::overwrite) fill(dtable, 0);
   parallel_for(C, channels, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const sum = dtable.data() + tokens.data<std::int32_t>()[r] * C + begin;
@@ -48,7 +42,7 @@ void CpuBackend::embedding_backward(const Tensor& dtable, const Tensor& dpositio
     }
   });
   if (!dpositions) return;
-  if (positions == Write::overwrite) fill_zero(dpositions);
+  if (positions == Write::overwrite) fill(dpositions, 0);
   parallel_for(T, std::max<std::int64_t>(1, range_numbers / C), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = 0; r < rows; r += T)
       add(dpositions.data() + begin * C, dpositions.data() + begin * C, dy.data() + (r + begin) * C,

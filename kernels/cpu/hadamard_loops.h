@@ -16,21 +16,6 @@ struct HadamardLoops {
   void (*along_column)(float* y, const float* x, std::int64_t cols, const float* signs, int size);
 };
 
-namespace baseline {
-extern const HadamardLoops hadamard_loops;
-}
-namespace avx2 {
-extern const HadamardLoops hadamard_loops;
-}
-namespace avx512 {
-extern const HadamardLoops hadamard_loops;
-}
-inline const HadamardLoops& hadamard_loops() {
-#if defined(__x86_64__)
-  return choose(baseline::hadamard_loops, avx2::hadamard_loops, avx512::hadamard_loops);
-#else
-  return baseline::hadamard_loops;
-#endif
-}
+MXT_TIER_TABLE(HadamardLoops, hadamard_loops)
 
 }  // namespace mxtape::cpu

@@ -55,21 +55,6 @@ struct QuantizeLoops {
   void (*cast)(std::uint16_t* y, const float* x, std::int64_t count);
 };
 
-namespace baseline {
-extern const QuantizeLoops quantize_loops;
-}
-namespace avx2 {
-extern const QuantizeLoops quantize_loops;
-}
-namespace avx512 {
-extern const QuantizeLoops quantize_loops;
-}
-inline const QuantizeLoops& quantize_loops() {
-#if defined(__x86_64__)
-  return choose(baseline::quantize_loops, avx2::quantize_loops, avx512::quantize_loops);
-#else
-  return baseline::quantize_loops;
-#endif
-}
+MXT_TIER_TABLE(QuantizeLoops, quantize_loops)
 
 }  // namespace mxtape::cpu
