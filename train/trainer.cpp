@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <vector>
 
 #include "kernels/checked_backend.h"
 #include "train/forensics.h"
@@ -29,9 +30,11 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
 
 Trainer::StepResult Trainer::step() {
   use_precision_of_this_step();
-  double loss = 0;
+  std::vector<Tensor> losses;  // downloaded after the last pass: the device is waited for once
   for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
-    loss += micro_step(backend_, micro);
+    losses.push_back(micro_step(backend_, micro));
+  double loss = 0;
+  for (const Tensor& part : losses) loss += double(download_scalar(backend_, part));
   loss /= double(recipe_.train.accumulation);
   if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {}", loss));
 
@@ -44,7 +47,7 @@ Trainer::StepResult Trainer::step() {
   return {loss, norm, recipe_.optim.learning_rate * factor};
 }
 
-float Trainer::micro_step(Backend& backend, std::int64_t micro) {
+Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
   PassKey pass = next_pass();
   pass.step += std::uint32_t(micro);
   const Batch batch = loader_.at(pass.step);
@@ -54,7 +57,7 @@ float Trainer::micro_step(Backend& backend, std::int64_t micro) {
   const Var logits = model_.forward(tape, inputs);
   const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
   tape.backward(loss);
-  return download_scalar(backend, loss.value);
+  return loss.value;
 }
 
 PassKey Trainer::next_pass() const {

@@ -45,7 +45,8 @@ class Trainer {
   PassKey next_pass() const;
 
  private:
-  float micro_step(Backend&, std::int64_t micro);
+  /// Forward and backward of one micro-batch; its loss [1], still on the device.
+  Tensor micro_step(Backend&, std::int64_t micro);
   void use_precision_of_this_step();
   [[noreturn]] void stop_diverged(const std::string& what);
   std::string first_nonfinite_kernel();
