@@ -196,9 +196,11 @@ TEST(QuantizedLinear, DrawsAnewEachPassForXAndDyAndEachVersionForW) {
   EXPECT_NE(first.y, computed(d, q, pass, version + 1).y);
 
   q = everywhere(stochastic(mxfp4));
-  EXPECT_EQ(first.dw.size(), computed(d, q).dw.size());
-  EXPECT_EQ(computed(d, q).dw, computed(d, q).dw);
-  EXPECT_NE(computed(d, q).dw, computed(d, q, next).dw);
+  const Computed now = computed(d, q), again = computed(d, q), later = computed(d, q, next);
+  EXPECT_EQ(now.dw, again.dw);
+  EXPECT_NE(now.y, later.y);
+  EXPECT_NE(now.dx, later.dx);
+  EXPECT_NE(now.dw, later.dw);
 }
 
 TEST(QuantizedLinear, DrawsBelongToRowsOfTheGlobalBatch) {

@@ -7,6 +7,7 @@
 #include "core/atomic_file.h"
 #include "data/seal.h"
 #include "tests/train/tiny_run.h"
+#include "train/trained_model.h"
 
 namespace mxtape {
 namespace {
@@ -55,6 +56,19 @@ TEST_F(CheckpointTest, GivesBackEveryTensorAndTheHeader) {
     const auto a = got[i]->value.host(), b = want[i]->value.host();
     EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << want[i]->name;
   }
+}
+
+TEST_F(CheckpointTest, EvaluatesToTheLossThatItsRunSaw) {
+  TinyRun run(test::tiny_mxfp4_recipe(3));  // weights are rounded at random, by the number of steps done
+  run.run(2);
+  run.trainer.save(folder_.path() / "stochastic.h5");
+  const TrainedModel trained = load_trained_model(folder_.path() / "stochastic.h5");
+  const Evaluation evaluation = evaluate(*trained.backend, *trained.model, run.data.validation,
+                                         {.windows = run.recipe.train.eval_windows,
+                                          .batch_size = run.recipe.train.batch_size,
+                                          .pass = trained.next_pass(),
+                                          .progress = {}});
+  EXPECT_EQ(evaluation.loss, run.trainer.validate().loss);
 }
 
 TEST_F(CheckpointTest, EqualStatesGiveEqualBytes) {
