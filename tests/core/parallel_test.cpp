@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace mxtape {
@@ -37,6 +40,18 @@ TEST(ParallelFor, CutsDependOnTheShapeOnly) {
   }
   EXPECT_EQ(cuts[0], cuts[1]);
   EXPECT_EQ(cuts[0], cuts[2]);
+}
+
+TEST(ParallelFor, ShortJobsInARowDoNotMixTheirRanges) {
+  // More threads than most machines have cores, so that workers are late for jobs; some find them asleep.
+  set_threads(5);
+  for (int job = 1; job <= 4000; ++job) {
+    std::array<int, 9> written{};
+    const int count = 2 + job % 7;
+    parallel_for(count, 1, [&](std::int64_t begin, std::int64_t) { written[std::size_t(begin)] += job; });
+    for (int i = 0; i < 9; ++i) ASSERT_EQ(written[std::size_t(i)], i < count ? job : 0) << "range " << i;
+    if (job % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 TEST(ParallelFor, ThrowsABodysExceptionAndGoesOnWorking) {
