@@ -11,8 +11,8 @@ namespace mxtape {
 namespace {
 
 /// Logits of the token that follows `recent`. The input is padded at the end to a power of two, so that a
-/// growing text meets few shapes (each costs the GEMM library a set-up); no position sees what comes after
-/// it.
+/// growing text meets few shapes (each costs the GEMM library a set-up). No position attends to what comes
+/// after it; a scale that tokens share (of a whole tensor, or of blocks along keys) sees the padding, too.
 std::vector<float> next_logits(Backend& backend, Gpt& model, std::span<const std::int32_t> recent,
                                PassKey pass) {
   const auto count = std::int64_t(recent.size());
