@@ -39,6 +39,10 @@ std::shared_ptr<void> Pool::take(std::int64_t bytes) {
     if (it->second.empty()) idle_.erase(it);
   } else {
     block = allocate_(size);
+    if (!block) {
+      release_idle();
+      block = allocate_(size);
+    }
     if (!block)
       fail(ExitCode::resource,
            "memory: cannot get {:.1f} MiB more; {:.1f} MiB are in use. Lower train.batch_size, model.layers "
@@ -62,6 +66,10 @@ void Pool::give_back(void* block, std::int64_t bytes) {
 
 void Pool::trim() {
   std::lock_guard lock(mutex_);
+  release_idle();
+}
+
+void Pool::release_idle() {
   for (auto& [bytes, blocks] : idle_)
     for (void* block : blocks) {
       allow(block, bytes, bytes);  // as it came

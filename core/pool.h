@@ -25,7 +25,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   Pool& operator=(const Pool&) = delete;
 
   /// Uninitialised memory, aligned as the device's allocator aligns. Throws Error(resource) when there is
-  /// none.
+  /// none, the idle blocks given back.
   std::shared_ptr<void> take(std::int64_t bytes);
 
   std::int64_t used_bytes() const;      ///< handed out now
@@ -40,6 +40,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   /// Only the first `used` of the block's `bytes` may be touched.
   void allow(void* block, std::int64_t used, std::int64_t bytes) const;
   void give_back(void* block, std::int64_t bytes);
+  void release_idle();  // with mutex_ held
 
   Allocate allocate_;
   Release release_;

@@ -44,6 +44,20 @@ TEST(Pool, SaysHowMuchWasAskedForWhenThereIsNoMemory) {
   }
 }
 
+TEST(Pool, GivesIdleBlocksBackBeforeItSaysThatThereIsNoMemory) {
+  std::int64_t free_bytes = 1 << 20;  // of a device that holds no more
+  auto pool = Pool::create(
+      [&](std::int64_t bytes) { return bytes <= free_bytes ? std::malloc(std::size_t(bytes)) : nullptr; },
+      [&](void* block) {
+        free_bytes = 1 << 20;
+        std::free(block);
+      });
+  pool->take(700 << 10).reset();
+  free_bytes -= 700 << 10;
+  EXPECT_NE(pool->take(900 << 10), nullptr);
+  EXPECT_EQ(pool->reserved_bytes(), 900 << 10);
+}
+
 TEST(Pool, BlocksOutliveThePoolsOwner) {
   auto pool = host_pool();
   auto block = pool->take(64);
