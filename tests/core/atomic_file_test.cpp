@@ -18,7 +18,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-TEST(AtomicFile, replaces_the_old_content_and_leaves_nothing_else) {
+TEST(AtomicFile, ReplacesTheOldContentAndLeavesNothingElse) {
   const TemporaryFolder folder;
   write_atomically(folder / "a", "old content, longer");
   write_atomically(folder / "a", "new");
@@ -48,7 +48,7 @@ int with_file_limit(rlim_t bytes, const Action& action) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST(AtomicFile, a_full_disk_leaves_the_old_content_and_no_part_of_the_new) {
+TEST(AtomicFile, AFullDiskLeavesTheOldContentAndNoPartOfTheNew) {
   const TemporaryFolder folder;
   write_atomically(folder / "a", "old");
   const std::string content(100'000, 'x');
@@ -60,13 +60,13 @@ TEST(AtomicFile, a_full_disk_leaves_the_old_content_and_no_part_of_the_new) {
   EXPECT_EQ(text_of(folder / "a"), content);
 }
 
-TEST(AtomicFile, folders_on_the_way_are_made) {
+TEST(AtomicFile, FoldersOnTheWayAreMade) {
   const TemporaryFolder folder;
   write_atomically(folder / "new/newer/a", "x");
   EXPECT_EQ(text_of(folder / "new/newer/a"), "x");
 }
 
-TEST(AtomicFile, missing_files_and_wrong_kinds_are_named) {
+TEST(AtomicFile, MissingFilesAndWrongKindsAreNamed) {
   const TemporaryFolder folder;
   const auto code_of = [](const auto& action) {
     try {

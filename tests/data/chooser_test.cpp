@@ -10,7 +10,7 @@
 namespace mxtape::tales {
 namespace {
 
-TEST(Chooser, options_that_cannot_be_told_apart_are_refused) {
+TEST(Chooser, OptionsThatCannotBeToldApartAreRefused) {
   EXPECT_THROW(Table({{"fox"}, {"foxes"}}), Error);
   EXPECT_THROW(Table({{"fox"}, {"fox"}}), Error);
   EXPECT_THROW(Table({{""}, {"fox"}}), Error);
@@ -20,7 +20,7 @@ TEST(Chooser, options_that_cannot_be_told_apart_are_refused) {
   EXPECT_THROW(writer.pick(std::vector<Option>{{"a"}, {"ab"}}), Error);
 }
 
-TEST(Chooser, options_are_drawn_as_often_as_their_weights_say) {
+TEST(Chooser, OptionsAreDrawnAsOftenAsTheirWeightsSay) {
   const Table table({{"a", 1}, {"b", 5}});
   const std::vector<Option> more{{"c", 10}};
   std::string text;
@@ -47,7 +47,7 @@ void toy_grammar(Chooser& chooser) {
   }
 }
 
-TEST(Chooser, probabilities_of_all_texts_add_up_to_one) {
+TEST(Chooser, ProbabilitiesOfAllTextsAddUpToOne) {
   std::vector<std::string> texts;
   const auto grow = [&](const auto& self, const std::string& text, int n) -> void {
     if (n == 4) return texts.push_back(text);
@@ -66,7 +66,7 @@ TEST(Chooser, probabilities_of_all_texts_add_up_to_one) {
   EXPECT_NEAR(sum, 1, 30 * 16 * 0x1p-53);
 }
 
-TEST(Chooser, nats_are_the_sum_over_choices_of_the_log_of_one_over_the_share) {
+TEST(Chooser, NatsAreTheSumOverChoicesOfTheLogOfOneOverTheShare) {
   Reader reader("x-y-.", 0);
   toy_grammar(reader);
   EXPECT_DOUBLE_EQ(reader.nats(), std::log(3. / 1) + std::log(7. / 2) + std::log(7. / 4));

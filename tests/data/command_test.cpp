@@ -33,7 +33,7 @@ Ran run(const TemporaryFolder& folder, const std::string& arguments) {
   return result;
 }
 
-TEST(PrepareCommand, splits_the_joined_texts_and_names_the_file_after_the_first) {
+TEST(PrepareCommand, SplitsTheJoinedTextsAndNamesTheFileAfterTheFirst) {
   const TemporaryFolder folder;
   write_atomically(folder / "a.txt", std::string(60, 'x') + std::string(30, 'y'));
   write_atomically(folder / "b.txt", "0123456789");
@@ -49,7 +49,7 @@ TEST(PrepareCommand, splits_the_joined_texts_and_names_the_file_after_the_first)
   EXPECT_EQ(TokenFile::read(folder / "bytes.h5").validation.count(), 45);
 }
 
-TEST(PrepareCommand, bad_input_gives_one_message_an_exit_code_and_no_file) {
+TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
   const TemporaryFolder folder;
   write_atomically(folder / "good.txt", std::string(100, 'x'));
   write_atomically(folder / "empty.txt", "");
@@ -72,7 +72,7 @@ TEST(PrepareCommand, bad_input_gives_one_message_an_exit_code_and_no_file) {
   }
 }
 
-TEST(CorpusCommand, writes_scores_and_refuses) {
+TEST(CorpusCommand, WritesScoresAndRefuses) {
   const TemporaryFolder folder;
   ASSERT_EQ(run(folder, "corpus --tales 20 --seed 3 --text a.txt --out a.h5").code, 0);
   const auto bytes = read_whole(folder / "a.txt");

@@ -31,7 +31,7 @@ std::string refusal(const std::string& text) {
 
 /// Generation itself throws if any choice offers options that begin alike, so 10,000 tales are also some five
 /// million checks that a text has one derivation.
-TEST(Corpus, ten_thousand_tales_read_back_score_exactly_what_was_drawn) {
+TEST(Corpus, TenThousandTalesReadBackScoreExactlyWhatWasDrawn) {
   std::set<std::string> texts;
   for (std::uint32_t tale = 0; tale < 10'000; ++tale) {
     const auto written = write_tale(1, tale);
@@ -43,7 +43,7 @@ TEST(Corpus, ten_thousand_tales_read_back_score_exactly_what_was_drawn) {
   }
 }
 
-TEST(Corpus, depends_on_the_seed_alone) {
+TEST(Corpus, DependsOnTheSeedAlone) {
   EXPECT_EQ(write_tale(1, 7).text, write_tale(1, 7).text);
   EXPECT_NE(write_tale(1, 7).text, write_tale(2, 7).text);
   EXPECT_NE(write_tale(1, 7).text, write_tale(1u | std::uint64_t{1} << 32, 7).text);
@@ -59,7 +59,7 @@ TEST(Corpus, depends_on_the_seed_alone) {
   EXPECT_EQ(alone.text, many_tales(5, 100));
 }
 
-TEST(Corpus, the_file_carries_the_exact_score_of_its_validation_split) {
+TEST(Corpus, TheFileCarriesTheExactScoreOfItsValidationSplit) {
   const auto corpus = write_corpus(2, {.characters = 200'000}, 0.2, [](std::int64_t) {});
   EXPECT_GE(corpus.all.characters, 200'000);
   const auto file = to_token_file(corpus, "test");
@@ -72,7 +72,7 @@ TEST(Corpus, the_file_carries_the_exact_score_of_its_validation_split) {
   EXPECT_EQ(file.tokenizer.size(), std::int64_t(alphabet.size()));
 }
 
-TEST(Corpus, entropy_estimates_of_two_seeds_agree_within_their_errors) {
+TEST(Corpus, EntropyEstimatesOfTwoSeedsAgreeWithinTheirErrors) {
   const auto progress = [](std::int64_t) {};
   const auto one = write_corpus(11, {.tales = 2000}, 0.5, progress);
   const auto two = write_corpus(12, {.tales = 2000}, 0.5, progress);
@@ -86,7 +86,7 @@ TEST(Corpus, entropy_estimates_of_two_seeds_agree_within_their_errors) {
   EXPECT_NEAR(four.entropy.standard_error / one.entropy.standard_error, 0.5, 0.05);
 }
 
-TEST(Corpus, a_text_that_the_grammar_cannot_produce_is_refused_at_its_first_wrong_character) {
+TEST(Corpus, ATextThatTheGrammarCannotProduceIsRefusedAtItsFirstWrongCharacter) {
   auto text = write_tale(1, 0).text;
   const auto place = text.find("Once there was");
   auto altered = text;
@@ -98,7 +98,7 @@ TEST(Corpus, a_text_that_the_grammar_cannot_produce_is_refused_at_its_first_wron
   EXPECT_TRUE(refusal("Xaver and the").starts_with("character 0 (line 1): found 'Xaver and th'"));
 }
 
-TEST(Corpus, every_changed_letter_changes_the_score_or_is_refused) {
+TEST(Corpus, EveryChangedLetterChangesTheScoreOrIsRefused) {
   const auto tale = write_tale(1, 3);
   for (std::size_t i = 0; i < tale.text.size(); ++i) {
     auto altered = tale.text;
@@ -109,7 +109,7 @@ TEST(Corpus, every_changed_letter_changes_the_score_or_is_refused) {
 }
 
 /// Independent of the grammar: patterns over the finished text.
-TEST(Corpus, number_gender_and_articles_agree) {
+TEST(Corpus, NumberGenderAndArticlesAgree) {
   const auto text = many_tales(1, 400);
   const auto absent = [&](const char* pattern) {
     std::smatch found;
@@ -134,7 +134,7 @@ TEST(Corpus, number_gender_and_articles_agree) {
   present("The \\w+s that live ");
 }
 
-TEST(Corpus, names_that_return_were_introduced_before) {
+TEST(Corpus, NamesThatReturnWereIntroducedBefore) {
   for (std::uint32_t number = 0; number < 300; ++number) {
     const auto tale = write_tale(4, number).text;
     std::set<std::string> known{tale.substr(0, tale.find(' '))};
@@ -150,7 +150,7 @@ TEST(Corpus, names_that_return_were_introduced_before) {
 }
 
 /// Follows the treasure through narration alone: who asks learns the truth from whoever tells it.
-TEST(Corpus, what_witnesses_tell_of_the_treasure_is_true) {
+TEST(Corpus, WhatWitnessesTellOfTheTreasureIsTrue) {
   int told = 0;
   for (std::uint32_t number = 0; number < 400; ++number) {
     const auto tale = write_tale(6, number).text;

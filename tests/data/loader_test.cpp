@@ -17,7 +17,7 @@ Split counting(std::int32_t n) {
   return Split::from_tokens(tokens, 65536);
 }
 
-TEST(Loader, targets_are_the_inputs_one_later) {
+TEST(Loader, TargetsAreTheInputsOneLater) {
   const Split split = counting(1000);
   const auto batch = Loader(split, 4, 16, 1).at(3);
   ASSERT_EQ(batch.inputs.size(), 64u);
@@ -27,7 +27,7 @@ TEST(Loader, targets_are_the_inputs_one_later) {
   }
 }
 
-TEST(Loader, position_depends_on_seed_and_step_alone) {
+TEST(Loader, PositionDependsOnSeedAndStepAlone) {
   const Split split = counting(1000);
   const Loader loader(split, 4, 16, 1);
   const auto first = loader.at(7).inputs;
@@ -37,7 +37,7 @@ TEST(Loader, position_depends_on_seed_and_step_alone) {
   EXPECT_NE(Loader(split, 4, 16, 2).at(7).inputs, first);
 }
 
-TEST(Loader, small_passes_see_the_rows_of_the_big_batch) {
+TEST(Loader, SmallPassesSeeTheRowsOfTheBigBatch) {
   const Split split = counting(1000);
   const auto big = Loader(split, 12, 8, 5).at(2).inputs;
   std::vector<std::int32_t> parts;
@@ -48,7 +48,7 @@ TEST(Loader, small_passes_see_the_rows_of_the_big_batch) {
   EXPECT_EQ(parts, big);
 }
 
-TEST(Loader, every_start_is_drawn_equally_often) {
+TEST(Loader, EveryStartIsDrawnEquallyOften) {
   const Split split = counting(20);  // windows of 10 start at 0 ... 9
   std::vector<int> drawn(10);
   constexpr int rows = 100'000;
@@ -60,7 +60,7 @@ TEST(Loader, every_start_is_drawn_equally_often) {
   for (const int count : drawn) EXPECT_NEAR(count, rows / 10, 5 * std::sqrt(rows * 0.1 * 0.9));
 }
 
-TEST(Windows, cover_the_split_once_and_leave_out_the_ragged_end) {
+TEST(Windows, CoverTheSplitOnceAndLeaveOutTheRaggedEnd) {
   const Split split = counting(35);
   const Windows windows(split, 8);
   ASSERT_EQ(windows.count(), 4);  // 34 targets, 32 used
@@ -74,7 +74,7 @@ TEST(Windows, cover_the_split_once_and_leave_out_the_ragged_end) {
   EXPECT_EQ(Windows(counting(32), 8).count(), 3);
 }
 
-TEST(Loader, a_split_shorter_than_a_window_and_its_targets_is_refused) {
+TEST(Loader, ASplitShorterThanAWindowAndItsTargetsIsRefused) {
   const Split split = counting(8);
   try {
     Loader(split, 1, 8, 1);

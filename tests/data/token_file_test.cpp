@@ -44,7 +44,7 @@ std::string refusal(const std::filesystem::path& path) {
   return "";
 }
 
-TEST(TokenFile, comes_back_with_everything_it_carries) {
+TEST(TokenFile, ComesBackWithEverythingItCarries) {
   const TemporaryFolder folder;
   const auto written = small_file();
   const auto hash = written.write(folder / "a.h5");
@@ -59,7 +59,7 @@ TEST(TokenFile, comes_back_with_everything_it_carries) {
   EXPECT_EQ(read.hash, hash);
 }
 
-TEST(TokenFile, the_hash_follows_tokens_splits_and_tokenizer_but_not_the_source) {
+TEST(TokenFile, TheHashFollowsTokensSplitsAndTokenizerButNotTheSource) {
   const TemporaryFolder folder;
   const auto hash = small_file().write(folder / "a.h5");
   auto other = small_file();
@@ -75,7 +75,7 @@ TEST(TokenFile, the_hash_follows_tokens_splits_and_tokenizer_but_not_the_source)
   EXPECT_NE(other.write(folder / "b.h5"), hash);
 }
 
-TEST(TokenFile, vocabularies_above_65536_are_stored_in_32_bits) {
+TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
   const TemporaryFolder folder;
   std::string characters;
   for (char32_t c = 0x10000; c < 0x10000 + 65537; ++c)
@@ -92,7 +92,7 @@ TEST(TokenFile, vocabularies_above_65536_are_stored_in_32_bits) {
   EXPECT_FALSE(Split::from_tokens(std::vector<std::int32_t>{65535}, 65536).narrow.empty());
 }
 
-TEST(TokenFile, every_truncation_is_refused) {
+TEST(TokenFile, EveryTruncationIsRefused) {
   const TemporaryFolder folder;
   small_file().write(folder / "a.h5");
   for (auto length = std::filesystem::file_size(folder / "a.h5"); length-- > 0;) {
@@ -101,7 +101,7 @@ TEST(TokenFile, every_truncation_is_refused) {
   }
 }
 
-TEST(TokenFile, five_hundred_bit_flips_are_refused) {
+TEST(TokenFile, FiveHundredBitFlipsAreRefused) {
   const TemporaryFolder folder;
   small_file().write(folder / "a.h5");
   auto bytes = read_whole(folder / "a.h5");
@@ -149,7 +149,7 @@ struct Lie {
   }
 };
 
-TEST(TokenFile, each_untruth_has_its_own_message) {
+TEST(TokenFile, EachUntruthHasItsOwnMessage) {
   const TemporaryFolder folder;
   const auto told = [&](const Lie& lie) { return lie.told(folder / "a.h5"); };
   EXPECT_EQ(told({.format = "weights"}),
@@ -165,7 +165,7 @@ TEST(TokenFile, each_untruth_has_its_own_message) {
   EXPECT_TRUE(told({}).ends_with("its attribute says 0")) << told({});
 }
 
-TEST(TokenFile, other_files_are_refused) {
+TEST(TokenFile, OtherFilesAreRefused) {
   const TemporaryFolder folder;
   EXPECT_NE(refusal(folder / "missing.h5"), "");
   write_atomically(folder / "empty.h5", "");
@@ -175,7 +175,7 @@ TEST(TokenFile, other_files_are_refused) {
   EXPECT_NE(refusal(folder.path()), "");
 }
 
-TEST(TokenFile, tokens_outside_the_vocabulary_are_not_written) {
+TEST(TokenFile, TokensOutsideTheVocabularyAreNotWritten) {
   const TemporaryFolder folder;
   auto file = small_file();
   file.validation.narrow[1] = 5;

@@ -21,7 +21,7 @@ std::string data_error(const std::function<void()>& action) {
   return "nothing was thrown";
 }
 
-TEST(Tokenizer, characters_are_code_points_in_order_and_come_back) {
+TEST(Tokenizer, CharactersAreCodePointsInOrderAndComeBack) {
   const std::string text = "b\u00e9a \u2713\U0001f600b";
   const auto tokenizer = Tokenizer::from_text(Kind::characters, text);
   EXPECT_EQ(tokenizer.size(), 6);
@@ -29,7 +29,7 @@ TEST(Tokenizer, characters_are_code_points_in_order_and_come_back) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
 }
 
-TEST(Tokenizer, every_code_point_survives_encode_and_decode) {
+TEST(Tokenizer, EveryCodePointSurvivesEncodeAndDecode) {
   std::string text;
   for (char32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 251) {
     if (c >= 0xd800 && c < 0xe000) continue;
@@ -49,7 +49,7 @@ TEST(Tokenizer, every_code_point_survives_encode_and_decode) {
   EXPECT_EQ(tokenizer.decode(tokens), text);
 }
 
-TEST(Tokenizer, bytes_take_anything) {
+TEST(Tokenizer, BytesTakeAnything) {
   std::string text;
   for (int b = 255; b >= 0; --b) text += char(b);
   const Tokenizer tokenizer;
@@ -58,7 +58,7 @@ TEST(Tokenizer, bytes_take_anything) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
 }
 
-TEST(Tokenizer, json_gives_the_same_tokenizer) {
+TEST(Tokenizer, JsonGivesTheSameTokenizer) {
   const auto tokenizer = Tokenizer::from_text(Kind::characters, "quote \" backslash \\ \n \u2713");
   const auto copy = Tokenizer::from_json(tokenizer.to_json());
   EXPECT_EQ(copy.to_json(), tokenizer.to_json());
@@ -66,7 +66,7 @@ TEST(Tokenizer, json_gives_the_same_tokenizer) {
   EXPECT_EQ(Tokenizer::from_json(Tokenizer().to_json()).size(), 256);
 }
 
-TEST(Tokenizer, broken_json_is_refused) {
+TEST(Tokenizer, BrokenJsonIsRefused) {
   for (const char* text :
        {"", "{", "[]", R"({"kind":"bpe"})", R"({"kind":"characters"})",
         R"({"kind":"characters","pieces":["a","a"]})", R"({"kind":"characters","pieces":["ab"]})",
@@ -74,7 +74,7 @@ TEST(Tokenizer, broken_json_is_refused) {
     EXPECT_EQ(data_error([&] { Tokenizer::from_json(text); }).substr(0, 10), "tokenizer:") << text;
 }
 
-TEST(Tokenizer, text_that_is_not_utf8_is_refused_at_its_first_byte) {
+TEST(Tokenizer, TextThatIsNotUtf8IsRefusedAtItsFirstByte) {
   // Lone tail, overlong '/', surrogate, above U+10FFFF, cut short, five-byte lead.
   for (const char* bad :
        {"\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x9c", "\xf8\x88\x80\x80\x80"})
@@ -83,7 +83,7 @@ TEST(Tokenizer, text_that_is_not_utf8_is_refused_at_its_first_byte) {
         "byte 3");
 }
 
-TEST(Tokenizer, unknown_characters_and_tokens_are_named_with_their_position) {
+TEST(Tokenizer, UnknownCharactersAndTokensAreNamedWithTheirPosition) {
   const auto tokenizer = Tokenizer::from_text(Kind::characters, "abc");
   EXPECT_EQ(data_error([&] { tokenizer.encode("ab\u00e9"); }),
             "character '\u00e9' (U+00E9) at byte 2 is not in the vocabulary of 3 characters");
