@@ -71,11 +71,12 @@ void gelu_erf_backward(float* dx, const float* dy, const float* x, std::int64_t 
 void dropout(float* y, const float* x, std::int64_t n, float p, const DrawKey& key, std::int64_t first) {
   // Draws of 32 bits, four to a Philox call; the first element may lie inside a call.
   constexpr std::int64_t per_call = 4, elements = 256, calls_at_once = groups_at_once;
+  const DrawKey own = key;  // which no store can change
   std::uint32_t draws[elements + per_call * (calls_at_once + 1)];
   for (std::int64_t start = 0; start < n; start += elements) {
-    const std::uint64_t begin = key.first_element + std::uint64_t(first + start);
+    const std::uint64_t begin = own.first_element + std::uint64_t(first + start);
     for (std::int64_t call = 0; call <= elements / per_call; call += calls_at_once)
-      philox_lanes(reinterpret_cast<std::uint16_t*>(draws + per_call * call), key,
+      philox_lanes(reinterpret_cast<std::uint16_t*>(draws + per_call * call), own,
                    begin / per_call + std::uint64_t(call));
     const std::uint32_t* const drawn = draws + begin % per_call;
     for_lanes(n - start < elements ? n - start : elements, [&](std::int64_t i, auto l) {

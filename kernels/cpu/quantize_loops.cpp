@@ -173,14 +173,14 @@ MXT_LANES void round_vector(std::uint16_t* y, const float* x, Part part, const f
 
 struct Along {
   TileValues out;
-  const Tile& t;
+  Tile t;
   int along;
   TileScales scales;
   TileDraws draws;
 };
 
 template <bool exact, int along, class Round>
-void along_row(const Along& a, const Round& round) {
+void along_row(const Along a, const Round round) {
   const float *inverse = a.scales.inverse, *scale = a.scales.scale;
   const Tile t = a.t;
   for (int r = 0; r < t.rows; ++r) {
@@ -203,7 +203,7 @@ void along_row(const Along& a, const Round& round) {
 }
 
 template <bool exact, class Round>
-void along_column(const Along& a, const Round& round) {
+void along_column(const Along a, const Round round) {
   const float *inverse = a.scales.inverse, *scale = a.scales.scale;
   for (int top = 0; top < a.t.rows; top += a.along, inverse += a.t.cols, scale += a.t.cols)
     for (int r = top; r < a.t.rows && r < top + a.along; ++r) {
@@ -243,8 +243,9 @@ void round_along_column(TileValues out, const Tile& t, int along, TileScales sca
 }
 
 void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int vectors) {
+  const DrawKey own = key;  // which no store to `bits` can change: the round keys stay where they are
   for (int i = 0; i < vectors * lanes; i += groups_at_once)
-    philox_lanes(bits + 8 * i, key, group + std::uint64_t(i));
+    philox_lanes(bits + 8 * i, own, group + std::uint64_t(i));
 }
 
 // --- plain conversion and sums

@@ -181,15 +181,17 @@ MXT_LANES i32x16 lane_numbers() {
   constexpr std::int32_t numbers[lanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return load_as<i32x16>(numbers);
 }
-MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
-MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a, b); }
 #if defined(__AVX512F__)
 // g++ 12 sees the maximum in a > b ? a : b only if a and b are nothing but names. (maskz: its header's
 // unmasked form reads an uninitialised value on purpose, and warns.)
+MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return _mm512_maskz_min_ps(0xffff, a, b); }
 MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) {
   return (i32x16)_mm512_maskz_max_epi32(0xffff, (__m512i)a, (__m512i)b);
 }
 #else
+MXT_LANES f32x16 max(const f32x16& a, const f32x16& b) { return select(a > b, a, b); }
+MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a, b); }
 MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) { return select(a > b, a, b); }
 #endif
 MXT_LANES f32x16 magnitude(const f32x16& v) { return floats(bits(v) & 0x7fffffffu); }
@@ -239,17 +241,25 @@ MXT_LANES V load_halves(const std::uint16_t* p) {
     using Half = decltype(V::lo);
     return {load_halves<Half>(p), load_halves<Half>(p + sizeof(Half) / sizeof(std::uint32_t))};
   } else {
+#if defined(__AVX512F__)
+    return (V)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)load_as<native::u16>(p));
+#else
     return __builtin_convertvector(load_as<native::u16>(p), native::u32);
+#endif
   }
 }
 
 /// True if a lane of a comparison's result is.
 MXT_LANES bool any(const i32x16& mask) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#else
   std::int32_t s[lanes];
   store_as(s, mask);
   std::int32_t found = 0;
   for (int i = 0; i < lanes; ++i) found |= s[i];
   return found != 0;
+#endif
 }
 
 /// Lane i with lane i + 8, then 4, 2, 1. The same on every tier.

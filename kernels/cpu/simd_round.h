@@ -79,14 +79,13 @@ struct Stochastic {
   int sr_bits;
   [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t* draws,
                                            std::int64_t first) const {
-    const f32x16 limit = limit_of(g, x);
-    const f32x16 held = min(magnitude(x), limit);
+    const f32x16 held = magnitude(saturated(g, x));
     const f32x16 base = floats(quantum_bits(g, held, g.mantissa_bits + 1));
     const int below = 22 - g.mantissa_bits;
     const u32x16 draw = load_halves(draws + first) >> std::uint32_t(16 - sr_bits)
                                                           << std::uint32_t(below - sr_bits);
-    const f32x16 rounded = floats((bits(held + base) + draw) & ~((1u << below) - 1)) - base;
-    return with_sign_of(min(rounded, limit), x);
+    // Never beyond the grid's ends, which are values of the grid.
+    return with_sign_of(floats((bits(held + base) + draw) & ~((1u << below) - 1)) - base, x);
   }
 };
 
