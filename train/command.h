@@ -3,6 +3,10 @@
 
 namespace mxtape {
 
+/// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
+/// the largest double, 309 digits, as the range's other end.)
+CLI::Validator at_least(double low);
+
 /// Each command of the program is one file, command_<name>.cpp, with a function that adds itself to the
 /// command line. The callback does the work and throws Error; main turns that into the message and the exit
 /// code.

@@ -83,7 +83,7 @@ void add_corpus_command(CLI::App& app) {
   auto* characters = command
                          ->add_option("--characters", options->characters,
                                       "stop after the tale that reaches this many characters")
-                         ->check(CLI::PositiveNumber);
+                         ->check(at_least(1));
   command->add_option("--seed", options->seed, "which tales")->capture_default_str();
   command
       ->add_option("--validation", options->validation,

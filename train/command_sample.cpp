@@ -15,7 +15,12 @@ struct Arguments {
 void run(const Arguments& arguments) {
   const TrainedModel trained = load_trained_model(arguments.checkpoint);
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const auto prompt = tokenizer.encode(arguments.prompt);
+  std::vector<std::int32_t> prompt;
+  try {
+    prompt = tokenizer.encode(arguments.prompt);
+  } catch (const Error& error) {
+    fail(error.code(), "--prompt: {}", error.what());
+  }
   SampleOptions options = arguments.options;
   options.pass = trained.next_pass();
   options.on_token = [&](std::int32_t token) {
@@ -36,15 +41,15 @@ void add_sample_command(CLI::App& app) {
       ->required();
   command->add_option("--prompt", a->prompt, "text to continue; default: a line break");
   command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command
       ->add_option("--temperature", a->options.temperature,
                    "0: always the likeliest; 1: the model's own distribution")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--seed", a->options.seed, "the same seed draws the same text")->capture_default_str();
   command->callback([a] { run(*a); });

@@ -103,6 +103,14 @@ TEST_F(ProgramTest, AMisspeltKeyEndsWithExit2AndTheNearestName) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }
 
+TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
+  EXPECT_EQ(run({"trian", "tiny.toml"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("did you mean 'train'?"));
+  EXPECT_EQ(run({"sample", "runs/tiny", "--temperature", "nan"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("--temperature: 'nan', want a number of at least 0"));
+  EXPECT_TRUE(says("`mxtape sample --help`"));
+}
+
 TEST_F(ProgramTest, MissingDataEndsWithExit3) {
   EXPECT_EQ(run({"train", "tiny.toml", "--data.file=nowhere.h5"}), int(ExitCode::data));
   EXPECT_TRUE(says("nowhere.h5"));
