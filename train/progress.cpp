@@ -1,10 +1,12 @@
 #include "train/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <vector>
 
 #include "core/error.h"
 
@@ -14,6 +16,7 @@ namespace {
 constexpr const char* bold = "\033[1m";
 constexpr const char* dim = "\033[2m";
 constexpr const char* plain = "\033[0m";
+constexpr const char* separator = " | ";
 constexpr const char* line_start = "\r\033[K";
 /// Drawing more often only burns time: 20 lines a second look continuous.
 constexpr auto redraw_interval = std::chrono::milliseconds(50);
@@ -23,6 +26,19 @@ std::int64_t round_interval(std::int64_t steps, std::int64_t lines) {
   for (std::int64_t power = 1;; power *= 10)
     for (std::int64_t digit : {1, 2, 5})
       if (digit * power * lines >= steps) return digit * power;
+}
+
+/// Columns of the terminal behind `out`, as it is now; 0 if unknown.
+std::size_t columns(std::FILE* out) {
+  winsize size{};
+  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// Leaves out fields of a step's line until it fits: a line that wraps piles up instead of being overwritten.
+void shorten(std::vector<std::string>& fields, std::size_t columns) {
+  const auto length = [&] { return fmt::format("{}", fmt::join(fields, separator)).size(); };
+  for (const auto field : {5, 3, 2, 2})  // tokens per second, learning rate, norm, milliseconds
+    if (columns != 0 && length() >= columns) fields.erase(fields.begin() + field);
 }
 
 }  // namespace
@@ -51,10 +67,17 @@ void Progress::step(const StepRecord& r) {
   last_drawn_ = now;
   const int width = int(std::to_string(total_).size());
   const double tokens_per_second = r.tokens_per_second * r.milliseconds / smooth_ms_;
-  const std::string line = fmt::format(
-      "step {:>{}}/{} | loss {}{:.4f}{} | norm {:.3f} | lr {:.2e} | {:.1f} ms | {:.0f} tok/s | eta {}",
-      r.step, width, total_, colour_ ? bold : "", r.loss, colour_ ? plain : "", r.norm, r.learning_rate,
-      smooth_ms_, tokens_per_second, eta(r.step));
+  const std::string loss = fmt::format("{:.4f}", r.loss);
+  std::vector<std::string> fields{fmt::format("step {:>{}}/{}", r.step, width, total_),
+                                  "loss " + loss,
+                                  fmt::format("norm {:.3f}", r.norm),
+                                  fmt::format("lr {:.2e}", r.learning_rate),
+                                  fmt::format("{:.1f} ms", smooth_ms_),
+                                  fmt::format("{:.0f} tok/s", tokens_per_second),
+                                  "eta " + eta(r.step)};
+  if (terminal_) shorten(fields, columns(out_));
+  if (colour_) fields[1] = fmt::format("loss {}{}{}", bold, loss, plain);
+  const std::string line = fmt::format("{}", fmt::join(fields, separator));
   terminal_ ? overwrite(line) : keep(line);
 }
 
