@@ -116,8 +116,9 @@ class Check {
     const double free_bytes = double(fs::space(existing).available);
     fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
          bytes_text(needed), bytes_text(free_bytes));
-    require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; lower train.keep",
-            existing.string(), bytes_text(needed), bytes_text(free_bytes));
+    require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
+            existing.string(), bytes_text(needed), bytes_text(free_bytes),
+            many ? "lower train.keep, or change train.out" : "make room, or change train.out");
   }
 
   /// Keys that somebody set and that nothing reads with the others as they are.

@@ -11,6 +11,7 @@
 #include "kernels/checked_backend.h"
 #include "kernels/make_backend.h"
 #include "train/header.h"
+#include "train/memory_plan.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/resume.h"
@@ -137,6 +138,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const char* check = std::getenv("MXTAPE_CHECK");
   Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
   Trainer trainer(backend, recipe, data);
+  folder.require_room(memory_plan(trainer.recipe()).checkpoint());
   print_header(stdout, trainer.recipe(), data, backend, folder.path());
   for (const auto& note : start.notes) fmt::print("{}\n", note);
   if (start.checkpoint) {

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "data/seal.h"
+#include "train/memory_plan.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
@@ -57,6 +58,14 @@ RunFolder::~RunFolder() { ::close(lock_); }
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
   return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);
+}
+
+void RunFolder::require_room(std::int64_t bytes) const {
+  std::error_code error;
+  const auto space = fs::space(path_, error);
+  require(error || space.available > std::uintmax_t(bytes), ExitCode::resource,
+          "{}: a checkpoint needs {}, {} are free; make room, or change train.out", path_.string(),
+          bytes_text(double(bytes)), bytes_text(double(space.available)));
 }
 
 std::vector<fs::path> RunFolder::checkpoints() const { return list_checkpoints(path_); }

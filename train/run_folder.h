@@ -22,6 +22,9 @@ class RunFolder {
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
 
+  /// Throws Error(resource) if a file of `bytes` would not fit now: better before a run than at its end.
+  void require_room(std::int64_t bytes) const;
+
   /// Newest first.
   std::vector<std::filesystem::path> checkpoints() const;
   /// Deletes all checkpoints but the newest `keep` (at least 1), after the newest has passed its content

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "data/seal.h"
@@ -69,6 +71,18 @@ TEST(RunFolder, ClearsWhatACrashedRunLeftUnderTemporaryNames) {
   write_atomically(orphan, std::string_view("half a checkpoint"));
   const RunFolder run(folder.path());
   EXPECT_FALSE(std::filesystem::exists(orphan));
+}
+
+TEST(RunFolder, WithoutRoomForACheckpointIsAnErrorBeforeTheRun) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder / "run");
+  run.require_room(1);
+  try {
+    run.require_room(std::numeric_limits<std::int64_t>::max());
+    FAIL() << "no disk holds 8 EiB";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+  }
 }
 
 TEST(RunFolder, ThatCannotBeMadeIsAnErrorOfResources) {
