@@ -119,7 +119,7 @@ std::vector<Knob> knobs(Recipe& r) {
        between(1, 1 << 20)},
       {"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
       {"train.eval_windows", &r.train.eval_windows,
-       "sequences of a validation, from the start of the split; 0: all of it", at_least(0)},
+       "most sequences of a validation, from the start of the split; 0: all of it", at_least(0)},
       {"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end", at_least(0)},
       {"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)},
       {"train.out", &r.train.out, "folder that holds the runs' folders",

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -47,6 +48,11 @@ void print_table(const std::vector<Row>& rows, std::optional<double> floor) {
 }
 
 void run(const Arguments& arguments) {
+  // Nothing for "recipe". Read before the work begins, so that a misspelt one costs no time.
+  std::vector<std::pair<std::string, std::optional<Quantizer>>> formats;
+  for (const auto& text : arguments.precisions)
+    formats.emplace_back(text, text == "recipe" ? std::nullopt : std::optional(parse_quantizer(text)));
+
   const TrainedModel trained = load_trained_model(arguments.checkpoint);
   const Recipe& recipe = trained.header.recipe;
   const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
@@ -54,12 +60,14 @@ void run(const Arguments& arguments) {
   require(data.tokenizer.to_json() == trained.header.tokenizer.to_json(), ExitCode::data,
           "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());
   const PrecisionPlan own = precision_plan(recipe, trained.header.step);
-  fmt::print("checkpoint  {}, step {}\ndata        {}, {} validation tokens\n", trained.file.string(),
-             trained.header.step, file, data.validation.count());
 
   EvaluateOptions options{.windows = arguments.windows ? arguments.windows : recipe.train.eval_windows,
                           .batch_size = recipe.train.batch_size,
                           .pass = trained.next_pass()};
+  const std::int64_t all = Windows(data.validation, recipe.model.context).count();
+  fmt::print("checkpoint  {}, step {}\ndata        {}, {} of {} validation windows of {} tokens\n",
+             trained.file.string(), trained.header.step, file,
+             options.windows ? std::min(options.windows, all) : all, all, recipe.model.context);
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, double bits, const PrecisionPlan& plan) {
     if (::isatty(STDOUT_FILENO))
@@ -72,14 +80,12 @@ void run(const Arguments& arguments) {
     rows.push_back({name, bits, evaluate(*trained.backend, *trained.model, data.validation, options).loss});
   };
   add("f32", 32, cast_plan(own, f32_passthrough));
-  for (const auto& text : arguments.precisions) {
+  for (const auto& [text, format] : formats) {
     if (text == "f32") continue;  // the first row already
-    if (text == "recipe") {
-      add("recipe", 0, own);
-    } else {
-      const Quantizer q = parse_quantizer(text);
-      add(text, q.bits_per_element(), cast_plan(own, q));
-    }
+    if (format)
+      add(text, format->bits_per_element(), cast_plan(own, *format));
+    else
+      add(text, 0, own);
   }
   print_table(rows, data.floor);
 }
@@ -98,8 +104,8 @@ void add_eval_command(CLI::App& app) {
                    "'recipe' for the precision it was trained with; f32 is always there")
       ->capture_default_str();
   command->add_option("--data", a->data, "another token file than the recipe's");
-  command->add_option("--windows", a->windows, "validation windows; 0: as the recipe says")
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
+      ->check(at_least(0))
       ->capture_default_str();
   command->callback([a] { run(*a); });
 }
