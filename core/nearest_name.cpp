@@ -37,13 +37,18 @@ std::vector<std::string_view> nearest_names(std::string_view word, std::span<con
   return nearest;
 }
 
+std::string listed(std::span<const std::string_view> names) {
+  constexpr std::size_t most = 40;
+  std::string text;
+  for (const auto name : names.first(std::min(most, names.size()))) text.append(" ").append(name);
+  if (names.size() > most) text.append(" and ").append(std::to_string(names.size() - most)).append(" more");
+  return text;
+}
+
 std::string suggestion(std::string_view word, std::span<const std::string_view> known) {
   const auto nearest = nearest_names(word, known);
   std::string text = nearest.empty() ? "; known:" : "; did you mean ";
-  if (nearest.empty()) {
-    for (const auto name : known) text.append(" ").append(name);
-    return text;
-  }
+  if (nearest.empty()) return text + listed(known);
   for (std::size_t i = 0; i < nearest.size(); ++i)
     text.append(i ? " or '" : "'").append(nearest[i]).append("'");
   return text + "?";

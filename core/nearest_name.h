@@ -15,9 +15,11 @@ int edit_distance(std::string_view a, std::string_view b);
 /// letters.
 std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
 
+/// " a b c"; of more than forty names the first ones, " and 41 more".
+std::string listed(std::span<const std::string_view> names);
+
 /// The end of an error message about an unknown word: "; did you mean 'optim.beta1'?", or, if nothing is
-/// near,
-/// "; known: constant linear cosine wsd".
+/// near, "; known: constant linear cosine wsd".
 std::string suggestion(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace mxtape

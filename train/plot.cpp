@@ -133,7 +133,8 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
       "set ylabel 'loss [nats per token]'\n"
       "set yrange [{}:{}]\n"
       "set xrange [0:*]\n"
-      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n",
+      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n"
+      "set key title 'bold: validation, with its last value'\n",
       terminal, quoted(output.string()), quoted(title), low, high);
 
   std::vector<std::string> curves;

@@ -30,12 +30,12 @@ HostTensor load_hdf5(const std::string& source) {
   const auto all = reader.datasets();
   std::vector<std::string> names;
   for (const auto& info : all) names.push_back(info.name);
+  const std::vector<std::string_view> known(names.begin(), names.end());
   if (dataset.empty()) {
-    require(all.size() == 1, ExitCode::data, "{}: holds {} datasets; say which, as {}:/name; there are: {}",
-            file, all.size(), file, fmt::join(names, " "));
+    require(all.size() == 1, ExitCode::data, "{}: holds {} datasets; say which, as {}:/name; there are:{}",
+            file, all.size(), file, listed(known));
     dataset = names[0];
   }
-  const std::vector<std::string_view> known(names.begin(), names.end());
   require(reader.has(dataset), ExitCode::data, "{}: no dataset '{}'{}", file, dataset,
           suggestion(dataset, known));
   return {source, reader.info(dataset).dims, reader.read_f32(dataset)};

@@ -36,11 +36,12 @@ Trainer::StepResult Trainer::step() {
   double loss = 0;
   for (const Tensor& part : losses) loss += double(download_scalar(backend_, part));
   loss /= double(recipe_.train.accumulation);
-  if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {}", loss));
+  if (!std::isfinite(loss)) stop_diverged(std::isnan(loss) ? "the loss is nan" : "the loss is infinite");
 
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   const float norm = optimizer_.step(factor);
-  if (!std::isfinite(norm)) stop_diverged(fmt::format("the gradient's norm is {}", norm));
+  if (!std::isfinite(norm))
+    stop_diverged(std::isnan(norm) ? "the gradient's norm is nan" : "the gradient's norm is infinite");
   // Until the next backward pass their memory serves its forward pass.
   for (auto* parameter : model_.parameters()) parameter->grad = {};
   ++steps_done_;
