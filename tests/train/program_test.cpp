@@ -195,8 +195,13 @@ TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
 TEST_F(ProgramTest, ASecondSignalStopsAtOnceAndLeavesTheCheckpointsAsTheyAre) {
   Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=100000", "--train.save_every=2000"});
   ASSERT_TRUE(program.printed("folder ")) << program.output();
-  // From the header on SIGINT is caught; a step takes a moment, so both arrive within one or two.
-  while (program.running() && !std::filesystem::exists(folder_ / "runs/tiny/metrics.jsonl")) ::usleep(100);
+  // From the first step on SIGINT is caught; a step takes a moment, so both arrive within one or two.
+  const auto recorded = [&] {
+    std::error_code missing;
+    const auto bytes = std::filesystem::file_size(folder_ / "runs/tiny/metrics.jsonl", missing);
+    return !missing && bytes > 0;
+  };
+  while (program.running() && !recorded()) ::usleep(100);
   program.send(SIGINT);
   ASSERT_TRUE(program.printed("once more stops at once")) << program.output();
   program.send(SIGINT);
