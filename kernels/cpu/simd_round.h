@@ -18,7 +18,13 @@ MXT_LANES u32x16 quantum_bits(const Grid& g, const f32x16& x, int add, int fract
 inline constexpr int half = 1 << 22;  // as a fraction
 
 MXT_LANES f32x16 with_sign_of(const f32x16& magnitude, const f32x16& x) {
+#if defined(__AVX512F__)  // one instruction, which g++ 12 does not see across integer and float operations
+  constexpr int a_or_b_and_c = 0xf8;
+  return (f32x16)_mm512_ternarylogic_epi32((__m512i)magnitude, (__m512i)x,
+                                           _mm512_set1_epi32(std::int32_t(0x80000000u)), a_or_b_and_c);
+#else
   return floats(bits(magnitude) | (bits(x) & 0x80000000u));
+#endif
 }
 
 /// The largest magnitude that a value with x's sign can have.
