@@ -5,7 +5,7 @@
 //
 // Limits. A conversion reads 4 bytes an element and writes 2; a cache line that is written is read first, so
 // 8 bytes move. One copy moves as much (1.0x the conversion), two copies 12 bytes (1.5x); what is above that
-// is arithmetic: about 15 vector instructions per 16 elements for a copy, and 15 more for random numbers.
+// is arithmetic: about 20 vector instructions per 16 elements for a copy, and 20 more for random numbers.
 // `bytes_per_second` counts 4 + 2 or 4 + 2 + 2 bytes. `relative` is the time over that of the conversion,
 // measured in turns in the same run. GEMM's limit is the machine's multiply rate: 64 bf16 or 32 f32 flop a
 // cycle and core on AVX-512 with one 512-bit multiplier's width a cycle, double with two, 1024 bf16 with AMX.
