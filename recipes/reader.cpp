@@ -190,7 +190,7 @@ class Reader {
     for (const Knob& knob : entry_knobs) known.push_back(knob.key());
     for (const auto& [key, node] : table) {
       const auto knob = std::find_if(entry_knobs.begin(), entry_knobs.end(),
-                                     [&](const Knob& k) { return k.key() == key.str(); });
+                                     [name = key.str()](const Knob& k) { return k.key() == name; });
       if (knob != entry_knobs.end())
         Setter(*knob, node, source_.place(key.source())).set();
       else if (!nested(key, node, known))

@@ -63,7 +63,7 @@ class Check {
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
     for (const auto& [name, split] :
          {std::pair{"train", &data.train}, std::pair{"validation", &data.validation}})
-      attempt([&] {
+      attempt([&, name = name, split = split] {  // C++20 captures bindings; clang 14 does not yet
         require(split->count() > recipe_.model.context, ExitCode::data,
                 "{}: its {} split has {} tokens; want more than model.context = {}", recipe_.data.file, name,
                 split->count(), recipe_.model.context);
