@@ -17,16 +17,17 @@ struct LinearKeys {
   std::uint64_t weight_version;
 
   DrawKey rounding_w() const {
-    return {pass.seed, Purpose::rounding, tensor_id + 1, std::uint32_t(weight_version), 0};
+    return {pass.seed, Purpose::rounding, tensor_id + 1, std::uint32_t(weight_version), 0, Clock::update};
   }
 
   /// The signs of both operands of a GEMM. `run` and `step` share one vector between all GEMMs. fprop and
   /// dgrad see a weight copy that lives for a whole optimizer step, so `call` draws theirs once per step.
   DrawKey signs(Gemm gemm, SignsPer per) const {
     DrawKey key{pass.seed, Purpose::hadamard_signs, 0, 0, 0};
-    if (per == SignsPer::step || per == SignsPer::call) key.step = std::uint32_t(weight_version);
+    const auto follow = [&](Clock clock, std::uint32_t now) { key.clock = clock, key.step = now; };
+    if (per == SignsPer::step || per == SignsPer::call) follow(Clock::update, std::uint32_t(weight_version));
     if (per == SignsPer::call) key.tensor_id = tensor_id + std::uint32_t(gemm);
-    if (per == SignsPer::call && gemm == Gemm::wgrad) key.step = pass.step;
+    if (per == SignsPer::call && gemm == Gemm::wgrad) follow(Clock::pass, pass.step);
     return key;
   }
 };

@@ -7,7 +7,8 @@
 namespace mxtape {
 
 DrawKey Tape::key(Purpose purpose, std::uint32_t tensor_id, std::int64_t row_elements) const {
-  return {pass_.seed, purpose, tensor_id, pass_.step, std::uint64_t(pass_.first_row * row_elements)};
+  return {pass_.seed, purpose, tensor_id, pass_.step, std::uint64_t(pass_.first_row * row_elements),
+          Clock::pass};
 }
 
 Slot Tape::watch(Parameter& p) {

@@ -8,7 +8,11 @@ target_compile_features(mxtape_flags INTERFACE cxx_std_20)
 target_compile_options(mxtape_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-psabi -ffp-contract=off -fno-math-errno -fno-trapping-math>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>
-  $<$<BOOL:${MXTAPE_WERROR}>:-Werror>)
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MXTAPE_WERROR}>>:-Werror>
+  # The same arithmetic in kernels: no fused multiply-add unless it is written, subnormals kept, exact division.
+  # FMT_USE_CONSTEXPR: fmt 9 takes nvcc for a compiler without constexpr.
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda -DFMT_USE_CONSTEXPR=1 -Xcompiler=-Wall,-Wextra,-Wno-psabi,-ffp-contract=off>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${MXTAPE_WERROR}>>:-Werror=all-warnings -Xcompiler=-Werror>)
 if(MXTAPE_SANITIZE)
   target_compile_options(mxtape_flags INTERFACE -fsanitize=${MXTAPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(mxtape_flags INTERFACE -fsanitize=${MXTAPE_SANITIZE})

@@ -31,6 +31,10 @@ MXT_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4
   return c;
 }
 
+/// What a DrawKey's step was taken from. A device that repeats a recorded step adds to it what the clock has
+/// advanced since.
+enum class Clock : std::uint8_t { none, pass, update };
+
 /// Names one stream of draws: which run, which purpose, which tensor, which step.
 struct DrawKey {
   std::uint64_t seed = 0;
@@ -38,6 +42,7 @@ struct DrawKey {
   std::uint32_t tensor_id = 0;
   std::uint32_t step = 0;           ///< optimizer_step * accumulation + micro_step
   std::uint64_t first_element = 0;  ///< index of element 0 in the global batch (0 on one device)
+  Clock clock = Clock::none;
 
   /// 128 bits for group `g`: eight 16-bit draws or four 32-bit ones.
   MXT_HD constexpr std::array<std::uint32_t, 4> group(std::uint64_t g) const {

@@ -1,7 +1,9 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/random.h"
 #include "core/tensor.h"
@@ -52,10 +54,9 @@ struct AttentionQuant {
   bool operator==(const AttentionQuant&) const = default;
 };
 
-/// One AdamW step on one tensor (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
+/// What AdamW keeps from step to step (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
 struct AdamWStep {
-  float learning_rate, beta1, beta2, eps, weight_decay;
-  float correction1, correction2;  ///< 1 - beta^t
+  float beta1, beta2, eps, weight_decay;
 };
 
 /// Everything the framework asks of a device. One instance per device; it owns the device's stream, library
@@ -63,6 +64,10 @@ struct AdamWStep {
 /// are checked by the callers in autograd/, once for all devices. No method waits for the device except
 /// `download` and the queries below it. Letters: B batch, T time, C channels, H heads, D head width, V
 /// vocabulary; GEMM M, N, K; rows = all axes but the last.
+///
+/// Activations and their gradients (x, y, dx, dy, qkv, o, logits ... and c of a GEMM) are f32 or bf16, all
+/// those of a call the same; they are read as f32 and rounded to nearest even when stored. Everything else is
+/// f32: parameters, their gradients and moments, biases, statistics, losses.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -74,6 +79,7 @@ class Backend {
   virtual void upload(const Tensor& y, const void* host) = 0;  ///< `host` is read before it returns
   virtual void download(void* host, const Tensor& x) = 0;
   virtual void fill(const Tensor& y, float value) = 0;
+  /// y = x, f32 and bf16 converted to each other if the types differ.
   virtual void copy(const Tensor& y, const Tensor& x) = 0;
   /// y = a standard normal draw of `key` by index, times `deviation`: initialisation.
   virtual void normal(const Tensor& y, float deviation, const DrawKey& key) = 0;
@@ -84,6 +90,17 @@ class Backend {
   virtual void trim() {}
   /// Index of the first element that is NaN or infinite, or -1.
   virtual std::int64_t first_nonfinite(const Tensor& x) = 0;
+
+  // --- a step that repeats
+  /// The present values of the clocks that draws may follow (DrawKey::clock).
+  virtual void set_clocks(std::uint32_t pass, std::uint32_t update) = 0;
+  /// Runs `work`, which makes the same calls with the same shapes each time this is called with the same
+  /// `name`: a device may plan its memory after the first time, and record the calls and repeat them without
+  /// `work` later. So whatever differs from one time to the next is in tensors made before, and in the
+  /// clocks; tensors that `work` leaves alive keep their storage; and `work` returns what is to be read
+  /// afterwards.
+  virtual std::vector<Tensor> repeat(const std::string& name,
+                                     const std::function<std::vector<Tensor>()>& work) = 0;
 
   // --- gemm
   /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every
@@ -145,9 +162,10 @@ class Backend {
   /// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite.
   virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                            float max_norm) = 0;
-  /// m, v and parameter in place, from gradient * factor[1].
+  /// m, v and parameter in place, from gradient * factor[1]; nothing changes if the factor is NaN. rates [3]:
+  /// learning rate, 1 - beta1^t, 1 - beta2^t.
   virtual void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                     const Tensor& factor, const AdamWStep&) = 0;
+                     const Tensor& factor, const Tensor& rates, const AdamWStep&) = 0;
 };
 
 }  // namespace mxtape

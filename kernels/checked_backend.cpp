@@ -106,8 +106,8 @@ void CheckedBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::
 }
 
 void CheckedBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                           const Tensor& factor, const AdamWStep& step) {
-  inner_.adamw(parameter, m, v, gradient, factor, step);
+                           const Tensor& factor, const Tensor& rates, const AdamWStep& step) {
+  inner_.adamw(parameter, m, v, gradient, factor, rates, step);
   check("adamw", {{"parameter", parameter}, {"m", m}, {"v", v}});
 }
 

@@ -14,6 +14,11 @@ class CheckedBackend final : public ForwardingBackend {
  public:
   explicit CheckedBackend(Backend& inner) : ForwardingBackend(inner) {}
 
+  /// Never recorded: every call of every step is looked at.
+  std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
+    return work();
+  }
+
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write = Write::overwrite) override;
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
@@ -43,7 +48,7 @@ class CheckedBackend final : public ForwardingBackend {
   void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                    float max_norm) override;
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const AdamWStep&) override;
+             const Tensor& factor, const Tensor& rates, const AdamWStep&) override;
 
  private:
   struct Output {

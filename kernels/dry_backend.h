@@ -32,6 +32,10 @@ class DryBackend final : public Backend {
   std::int64_t used_bytes() const override { return pool_->used_bytes(); }
   std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t first_nonfinite(const Tensor&) override { return -1; }
+  void set_clocks(std::uint32_t, std::uint32_t) override {}
+  std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
+    return work();
+  }
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write = Write::overwrite) override;
@@ -57,7 +61,7 @@ class DryBackend final : public Backend {
   void attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                           AttentionShape, const AttentionQuant&, const DrawKey&) override {}
   void clip_factor(const Tensor&, const Tensor&, std::span<const Tensor>, float) override {}
-  void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+  void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
              const AdamWStep&) override {}
 
  private:

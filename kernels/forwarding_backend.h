@@ -22,6 +22,11 @@ class ForwardingBackend : public Backend {
   std::int64_t peak_bytes() const override { return inner_.peak_bytes(); }
   void trim() override { inner_.trim(); }
   std::int64_t first_nonfinite(const Tensor& x) override { return inner_.first_nonfinite(x); }
+  void set_clocks(std::uint32_t pass, std::uint32_t update) override { inner_.set_clocks(pass, update); }
+  std::vector<Tensor> repeat(const std::string& name,
+                             const std::function<std::vector<Tensor>()>& work) override {
+    return inner_.repeat(name, work);
+  }
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write write = Write::overwrite) override {
@@ -82,8 +87,8 @@ class ForwardingBackend : public Backend {
     inner_.clip_factor(norm, factor, gradients, max_norm);
   }
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const AdamWStep& step) override {
-    inner_.adamw(parameter, m, v, gradient, factor, step);
+             const Tensor& factor, const Tensor& rates, const AdamWStep& step) override {
+    inner_.adamw(parameter, m, v, gradient, factor, rates, step);
   }
 
  protected:

@@ -2,12 +2,24 @@
 
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
+#ifdef MXTAPE_CUDA
+#include "kernels/cuda/make_cuda_backend.h"
+#endif
 
 namespace mxtape {
 
 std::unique_ptr<Backend> make_backend(const std::string& device) {
   if (device == "cpu") return std::make_unique<CpuBackend>();
-  fail(ExitCode::usage, "compute.device: no device '{}'; this build has: cpu", device);
+#ifdef MXTAPE_CUDA
+  if (device == "cuda") return make_cuda_backend();
+  constexpr const char* have = "cpu, cuda";
+#else
+  require(
+      device != "cuda", ExitCode::usage,
+      "compute.device: this build has no CUDA backend; configure with -DMXTAPE_CUDA=ON, or use device 'cpu'");
+  constexpr const char* have = "cpu";
+#endif
+  fail(ExitCode::usage, "compute.device: no device '{}'; this build has: {}", device, have);
 }
 
 }  // namespace mxtape

@@ -10,7 +10,8 @@ AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWCo
       parameters_(std::move(parameters)),
       config_(config),
       norm_(backend.empty({1})),
-      factor_(backend.empty({1})) {
+      factor_(backend.empty({1})),
+      rates_(backend.empty({3})) {
   for (const Parameter* p : parameters_)
     for (auto* moments : {&m_, &v_}) {
       moments->push_back(backend.empty(p->value.shape()));
@@ -18,32 +19,35 @@ AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWCo
     }
 }
 
-float AdamW::step(float factor) {
+void AdamW::prepare(float factor) {
+  const double t = double(steps_ + 1);
+  const float rates[] = {config_.learning_rate * factor, float(1 - std::pow(double(config_.beta1), t)),
+                         float(1 - std::pow(double(config_.beta2), t))};
+  backend_.upload(rates_, rates);
+}
+
+Tensor AdamW::update() {
   std::vector<Tensor> gradients;
   for (const Parameter* p : parameters_) {
     require(p->has_grad, "adamw: parameter '{}' has no gradient; it took no part in the loss", p->name);
     gradients.push_back(p->grad);
   }
   backend_.clip_factor(norm_, factor_, gradients, config_.clip_norm);
-  float norm = 0;
-  backend_.download(&norm, norm_);
-  if (!std::isfinite(norm)) return norm;
-
-  const double t = double(++steps_);
-  AdamWStep update{.learning_rate = config_.learning_rate * factor,
-                   .beta1 = config_.beta1,
-                   .beta2 = config_.beta2,
-                   .eps = config_.eps,
-                   .weight_decay = 0,
-                   .correction1 = float(1 - std::pow(double(config_.beta1), t)),
-                   .correction2 = float(1 - std::pow(double(config_.beta2), t))};
+  AdamWStep step{.beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .weight_decay = 0};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
-    update.weight_decay = p.decay ? config_.weight_decay : 0;
-    backend_.adamw(p.value, m_[i], v_[i], p.grad, factor_, update);
+    step.weight_decay = p.decay ? config_.weight_decay : 0;
+    backend_.adamw(p.value, m_[i], v_[i], p.grad, factor_, rates_, step);
     p.has_grad = false;
-    p.version = std::uint64_t(steps_) + 1;
   }
+  return norm_;
+}
+
+float AdamW::step(float factor) {
+  prepare(factor);
+  float norm = 0;
+  backend_.download(&norm, update());
+  if (std::isfinite(norm)) advance();
   return norm;
 }
 

@@ -21,9 +21,16 @@ class AdamW {
  public:
   AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&);
 
-  /// Clips, updates every parameter from its grad with learning_rate * factor, marks the grads as used and
-  /// the weight copies as stale. Returns the gradient's norm before clipping; if that is NaN or infinite,
-  /// nothing was updated.
+  /// One step in three parts, so that the second can be recorded and repeated by the device:
+  /// 1. the learning rate of the step that comes, learning_rate * factor, and its bias corrections;
+  void prepare(float factor);
+  /// 2. clips, updates every parameter from its grad and marks the grads as used. Returns the gradient's norm
+  /// [1]
+  ///    before clipping; if that is NaN or infinite, nothing was updated;
+  Tensor update();
+  /// 3. after an update with a finite norm: counts the step, and marks the weight copies as stale.
+  void advance() { set_steps_done(steps_ + 1); }
+  /// All three. Waits for the device; returns the norm.
   float step(float factor);
 
   std::int64_t steps_done() const { return steps_; }
@@ -39,7 +46,7 @@ class AdamW {
   std::vector<Parameter*> parameters_;
   AdamWConfig config_;
   std::vector<Tensor> m_, v_;
-  Tensor norm_, factor_;
+  Tensor norm_, factor_, rates_;
   std::int64_t steps_ = 0;
 };
 

@@ -44,15 +44,19 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   trainer.step();
 
   MemoryPlan plan;
+  plan.step_peak = device.peak_bytes();
+  plan.bf16_flops = device.bf16_gemms().flops * repeats;
+  plan.f32_flops = device.f32_gemms().flops * repeats;
+  {  // the weights' copies are there after a forward pass
+    Tape tape(device, Tape::Mode::training);
+    trainer.model().forward(tape, device.empty({1, 1}, DType::i32));
+  }
   for (const Parameter* p : trainer.model().parameters()) {
     plan.weights += p->value.bytes();
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
     plan.weight_copies += copy_bytes(*p);
   }
-  plan.step_peak = device.peak_bytes();
-  plan.bf16_flops = device.bf16_gemms().flops * repeats;
-  plan.f32_flops = device.f32_gemms().flops * repeats;
   trainer.validate();
   plan.peak = device.peak_bytes();
   return plan;

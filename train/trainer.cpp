@@ -30,30 +30,52 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
 
 Trainer::StepResult Trainer::step() {
   use_precision_of_this_step();
-  std::vector<Tensor> losses;  // downloaded after the last pass: the device is waited for once
-  for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
-    losses.push_back(micro_step(backend_, micro));
-  double loss = 0;
-  for (const Tensor& part : losses) loss += double(download_scalar(backend_, part));
-  loss /= double(recipe_.train.accumulation);
-  if (!std::isfinite(loss)) stop_diverged(std::isnan(loss) ? "the loss is nan" : "the loss is infinite");
-
+  for (auto* parameter : model_.parameters()) parameter->copies = {};  // an evaluation's, if there was one
+  upload_batches();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
-  const float norm = optimizer_.step(factor);
+  optimizer_.prepare(factor);
+  backend_.set_clocks(next_pass().step, std::uint32_t(steps_done_ + 1));
+  const auto results = backend_.repeat(fmt::format("training from step {}", plan_start_), [&] {
+    std::vector<Tensor> losses_and_norm;
+    for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
+      losses_and_norm.push_back(micro_step(backend_, micro));
+    losses_and_norm.push_back(optimizer_.update());
+    // Until the next backward pass their memory serves its forward pass.
+    for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->copies = {};
+    return losses_and_norm;
+  });
+
+  double loss = 0;
+  for (std::size_t micro = 0; micro + 1 < results.size(); ++micro)
+    loss += double(download_scalar(backend_, results[micro]));
+  loss /= double(recipe_.train.accumulation);
+  const float norm = download_scalar(backend_, results.back());
+  if (!std::isfinite(loss)) stop_diverged(std::isnan(loss) ? "the loss is nan" : "the loss is infinite");
   if (!std::isfinite(norm))
     stop_diverged(std::isnan(norm) ? "the gradient's norm is nan" : "the gradient's norm is infinite");
-  // Until the next backward pass their memory serves its forward pass.
-  for (auto* parameter : model_.parameters()) parameter->grad = {};
+  optimizer_.advance();
   ++steps_done_;
   return {loss, norm, recipe_.optim.learning_rate * factor};
+}
+
+void Trainer::upload_batches() {
+  batches_.resize(std::size_t(recipe_.train.accumulation));
+  for (std::size_t micro = 0; micro < batches_.size(); ++micro) {
+    const Batch batch = loader_.at(next_pass().step + std::uint32_t(micro));
+    auto& [inputs, targets] = batches_[micro];
+    if (!inputs) {
+      inputs = backend_.empty({batch.batch, batch.time}, DType::i32);
+      targets = backend_.empty({batch.batch * batch.time}, DType::i32);
+    }
+    backend_.upload(inputs, batch.inputs.data());
+    backend_.upload(targets, batch.targets.data());
+  }
 }
 
 Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
   PassKey pass = next_pass();
   pass.step += std::uint32_t(micro);
-  const Batch batch = loader_.at(pass.step);
-  const Tensor inputs = upload_tokens(backend, batch.inputs, {batch.batch, batch.time});
-  const Tensor targets = upload_tokens(backend, batch.targets, {batch.batch * batch.time});
+  const auto& [inputs, targets] = batches_[std::size_t(micro)];
   Tape tape(backend, Tape::Mode::training, pass);
   const Var logits = model_.forward(tape, inputs);
   const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));

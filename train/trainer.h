@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "data/loader.h"
 #include "nn/gpt.h"
@@ -45,6 +46,8 @@ class Trainer {
   PassKey next_pass() const;
 
  private:
+  /// Brings the tokens of the step's micro-batches to the device.
+  void upload_batches();
   /// Forward and backward of one micro-batch; its loss [1], still on the device.
   Tensor micro_step(Backend&, std::int64_t micro);
   void use_precision_of_this_step();
@@ -59,6 +62,10 @@ class Trainer {
   AdamW optimizer_;
   std::map<std::int64_t, PrecisionPlan> plans_;  // by the step from which they hold; 0 is always there
   std::int64_t plan_start_ = 0;                  // of the plan in force
+  struct Tokens {
+    Tensor inputs, targets;  // i32 [B, T], [B T]
+  };
+  std::vector<Tokens> batches_;  // by micro-batch; the same storage in every step
   std::int64_t steps_done_ = 0;
 };
 

@@ -36,6 +36,14 @@ void fill_with(const Tensor& y, T value) {
                [&](std::int64_t begin, std::int64_t end) { std::fill(out + begin, out + end, value); });
 }
 
+template <class To, class From>
+void convert(const Tensor& y, const Tensor& x, To (*one)(From)) {
+  parallel_for(x.count(), range_bytes / std::int64_t(sizeof(float)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) y.data<To>()[i] = one(x.data<From>()[i]);
+               });
+}
+
 /// The first i in [begin, end) whose exponent field is all ones, or end.
 template <class Bits>
 std::int64_t first_with_exponent(const Bits* x, std::int64_t begin, std::int64_t end, Bits exponent) {
@@ -104,10 +112,13 @@ void CpuBackend::fill(const Tensor& y, float value) {
 }
 
 void CpuBackend::copy(const Tensor& y, const Tensor& x) {
-  require(y.dtype() == x.dtype() && y.count() == x.count(),
-          "copy: y is {} {}, x is {} {}; want the same type and size", name_of(y.dtype()), y.shape().text(),
-          name_of(x.dtype()), x.shape().text());
-  copy_bytes(y.raw(), x.raw(), x.bytes());
+  require(y.count() == x.count(), "copy: y is {}, x is {}; want the same size", y.shape().text(),
+          x.shape().text());
+  if (y.dtype() == x.dtype()) return copy_bytes(y.raw(), x.raw(), x.bytes());
+  if (y.dtype() == DType::bf16 && x.dtype() == DType::f32) return convert<bf16, float>(y, x, to_bf16);
+  if (y.dtype() == DType::f32 && x.dtype() == DType::bf16) return convert<float, bf16>(y, x, to_f32);
+  fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16", name_of(y.dtype()),
+       name_of(x.dtype()));
 }
 
 void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {

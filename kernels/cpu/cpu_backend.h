@@ -24,6 +24,10 @@ class CpuBackend final : public Backend {
   std::int64_t peak_bytes() const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
+  void set_clocks(std::uint32_t, std::uint32_t) override {}  // keys carry their step: nothing is recorded
+  std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
+    return work();
+  }
 
   // gemm.cpp
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
@@ -65,7 +69,7 @@ class CpuBackend final : public Backend {
   void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                    float max_norm) override;
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const AdamWStep&) override;
+             const Tensor& factor, const Tensor& rates, const AdamWStep&) override;
 
  private:
   /// x of bf16 as f32.

@@ -41,12 +41,13 @@ void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span
 }
 
 void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                       const Tensor& factor, const AdamWStep& step) {
+                       const Tensor& factor, const Tensor& rates, const AdamWStep& step) {
   const auto loop = cpu::update_loops().adamw;
   const float clip = *factor.data();
+  if (std::isnan(clip)) return;
   parallel_for(parameter.count(), grain, [&](std::int64_t begin, std::int64_t end) {
     loop(parameter.data() + begin, m.data() + begin, v.data() + begin, gradient.data() + begin, end - begin,
-         clip, step);
+         clip, rates.data(), step);
   });
 }
 

@@ -22,10 +22,11 @@ double squares(const float* x, std::int64_t n) {
 }
 
 // p -= lr (m / c1) / (sqrt(v / c2) + eps) + lr decay p, with the factors that all elements share taken out.
-void adamw(float* p, float* m, float* v, const float* g, std::int64_t n, float clip, const AdamWStep& step) {
-  const float rate = step.learning_rate / step.correction1;
-  const float root = 1 / __builtin_sqrtf(step.correction2);
-  const float decay = step.learning_rate * step.weight_decay;
+void adamw(float* p, float* m, float* v, const float* g, std::int64_t n, float clip, const float* rates,
+           const AdamWStep& step) {
+  const float rate = rates[0] / rates[1];
+  const float root = 1 / __builtin_sqrtf(rates[2]);
+  const float decay = rates[0] * step.weight_decay;
   for_lanes(n, [&](std::int64_t i, auto l) {
     const f32x16 gradient = l.load(g + i) * clip;
     const f32x16 mean = l.load(m + i) * step.beta1 + gradient * (1 - step.beta1);

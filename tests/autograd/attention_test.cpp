@@ -1,6 +1,6 @@
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/probe.h"
 
@@ -65,8 +65,8 @@ TEST_P(Attention, ValueAndGradientMatchTheFormula) {
   const std::int64_t width = s.heads * s.width;
   const std::vector<float> qkv = normals(s.batch * s.time * 3 * width, 1),
                            dy = normals(s.batch * s.time * width, 2);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {s.batch, s.time, 3 * width}, qkv));
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {s.batch, s.time, 3 * width}, qkv));
   const Var o = ops::causal_attention(tape, in, s.heads, {}, 0);
 
   const Magnitudes m = magnitudes(qkv, dy, s);
@@ -75,19 +75,20 @@ TEST_P(Attention, ValueAndGradientMatchTheFormula) {
   // P enters dS twice (itself and delta); dP sums D, delta D or T, dQ and dK sum T.
   const double roundings = 2 * m.p_roundings + double(2 * s.width + 2 * s.time + 6);
   for (double v : m.dqkv) dqkv_bound.push_back(gamma(roundings) * v);
-  EXPECT_TRUE(within(download(cpu(), o.value), oracle::causal_attention(widened(qkv), s), o_bound));
+  EXPECT_TRUE(within(download(device(), o.value), oracle::causal_attention(widened(qkv), s), o_bound));
 
   tape.backward(dot(tape, o, dy));
   const auto want =
       oracle::gradient(qkv, [&](const auto& v) { return oracle::dot(oracle::causal_attention(v, s), dy); });
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(in)), want, dqkv_bound));
+  EXPECT_TRUE(within(download(device(), tape.gradient(in)), want, dqkv_bound));
 }
 
 TEST(CausalAttention, DoesNotSeeLaterTokens) {
   std::vector<float> qkv = normals(6 * 24, 1);
   const auto run = [&] {
-    Tape tape(cpu(), Tape::Mode::evaluation);
-    return download(cpu(), ops::causal_attention(tape, {upload(cpu(), {1, 6, 24}, qkv)}, 2, {}, 0).value);
+    Tape tape(device(), Tape::Mode::evaluation);
+    return download(device(),
+                    ops::causal_attention(tape, {upload(device(), {1, 6, 24}, qkv)}, 2, {}, 0).value);
   };
   const std::vector<float> before = run();
   for (std::size_t i = 4 * 24; i < qkv.size(); ++i) qkv[i] += 1;
@@ -97,8 +98,8 @@ TEST(CausalAttention, DoesNotSeeLaterTokens) {
 }
 
 TEST(CausalAttention, NamesTheShapeThatItCannotSplit) {
-  Tape tape(cpu(), Tape::Mode::evaluation);
-  EXPECT_THROW(ops::causal_attention(tape, {cpu().empty({1, 4, 25})}, 2, {}, 0), Error);
+  Tape tape(device(), Tape::Mode::evaluation);
+  EXPECT_THROW(ops::causal_attention(tape, {device().empty({1, 4, 25})}, 2, {}, 0), Error);
 }
 
 }  // namespace

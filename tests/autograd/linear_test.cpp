@@ -1,6 +1,6 @@
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/probe.h"
 
@@ -47,19 +47,20 @@ std::vector<double> scaled(std::vector<double> x, double factor) {
 
 TEST(Linear, ValueAndGradientsMatchTheFormula) {
   const Layer l, m = l.of_magnitudes();
-  Parameter w{.name = "w", .value = upload(cpu(), {l.N, l.K}, l.w)};
-  Parameter b{.name = "b", .value = upload(cpu(), {l.N}, l.bias)};
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var x = tape.input(upload(cpu(), {3, 3, l.K}, l.x));
+  Parameter w{.name = "w", .value = upload(device(), {l.N, l.K}, l.w)};
+  Parameter b{.name = "b", .value = upload(device(), {l.N}, l.bias)};
+  Tape tape(device(), Tape::Mode::training);
+  const Var x = tape.input(upload(device(), {3, 3, l.K}, l.x));
   const Var y = ops::linear(tape, x, w, &b, {}, 0);
   EXPECT_EQ(y.value.shape(), (Shape{3, 3, l.N}));
   EXPECT_TRUE(within(
-      download(cpu(), y.value), oracle::linear(widened(l.x), widened(l.w), widened(l.bias), l.N, l.K),
+      download(device(), y.value), oracle::linear(widened(l.x), widened(l.w), widened(l.bias), l.N, l.K),
       scaled(oracle::linear(widened(m.x), widened(m.w), widened(m.bias), l.N, l.K), dot_bound(l.K + 1, 1))));
   tape.backward(dot(tape, y, l.dy));
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(x)), l.dx_want(), scaled(m.dx_want(), dot_bound(l.N, 1))));
-  EXPECT_TRUE(within(download(cpu(), w.grad), l.dw_want(), scaled(m.dw_want(), dot_bound(l.M, 1))));
-  EXPECT_TRUE(within(download(cpu(), b.grad), l.db_want(), scaled(m.db_want(), dot_bound(l.M, 1))));
+  EXPECT_TRUE(
+      within(download(device(), tape.gradient(x)), l.dx_want(), scaled(m.dx_want(), dot_bound(l.N, 1))));
+  EXPECT_TRUE(within(download(device(), w.grad), l.dw_want(), scaled(m.dw_want(), dot_bound(l.M, 1))));
+  EXPECT_TRUE(within(download(device(), b.grad), l.db_want(), scaled(m.db_want(), dot_bound(l.M, 1))));
 }
 
 TEST(Linear, TheBoundsSeeADroppedProduct) {
@@ -75,9 +76,9 @@ TEST(Linear, TheBoundsSeeADroppedProduct) {
 
 TEST(Linear, ComputesNoGradientForAnInputThatWantsNone) {
   const Layer l;
-  Parameter w{.name = "w", .value = upload(cpu(), {l.N, l.K}, l.w)};
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var y = ops::linear(tape, {upload(cpu(), {l.M, l.K}, l.x)}, w, nullptr, {}, 0);
+  Parameter w{.name = "w", .value = upload(device(), {l.N, l.K}, l.w)};
+  Tape tape(device(), Tape::Mode::training);
+  const Var y = ops::linear(tape, {upload(device(), {l.M, l.K}, l.x)}, w, nullptr, {}, 0);
   tape.backward(dot(tape, y, l.dy));
   EXPECT_TRUE(w.has_grad);
   EXPECT_FALSE(w.copies.dgrad.values);
@@ -85,15 +86,15 @@ TEST(Linear, ComputesNoGradientForAnInputThatWantsNone) {
 
 TEST(Linear, AddsToTheGradientOfEarlierMicroBatches) {
   const Layer l;
-  Parameter w{.name = "w", .value = upload(cpu(), {l.N, l.K}, l.w)};
-  Parameter b{.name = "b", .value = upload(cpu(), {l.N}, l.bias)};
+  Parameter w{.name = "w", .value = upload(device(), {l.N, l.K}, l.w)};
+  Parameter b{.name = "b", .value = upload(device(), {l.N}, l.bias)};
   std::vector<float> once_w, once_b;
   for (int micro_step = 0; micro_step < 2; ++micro_step) {
-    Tape tape(cpu(), Tape::Mode::training);
-    tape.backward(dot(tape, ops::linear(tape, {upload(cpu(), {l.M, l.K}, l.x)}, w, &b, {}, 0), l.dy));
-    if (micro_step == 0) once_w = download(cpu(), w.grad), once_b = download(cpu(), b.grad);
+    Tape tape(device(), Tape::Mode::training);
+    tape.backward(dot(tape, ops::linear(tape, {upload(device(), {l.M, l.K}, l.x)}, w, &b, {}, 0), l.dy));
+    if (micro_step == 0) once_w = download(device(), w.grad), once_b = download(device(), b.grad);
   }
-  const std::vector<float> twice_w = download(cpu(), w.grad), twice_b = download(cpu(), b.grad);
+  const std::vector<float> twice_w = download(device(), w.grad), twice_b = download(device(), b.grad);
   const std::vector<double> w_size = l.of_magnitudes().dw_want(), b_size = l.of_magnitudes().db_want();
   for (std::size_t i = 0; i < twice_w.size(); ++i)
     EXPECT_NEAR(twice_w[i], 2 * once_w[i], dot_bound(2 * l.M, 2 * w_size[i]));
@@ -102,16 +103,16 @@ TEST(Linear, AddsToTheGradientOfEarlierMicroBatches) {
 }
 
 TEST(Linear, NamesTheShapesThatDoNotFit) {
-  Parameter w{.name = "up.weight", .value = cpu().empty({3, 5})};
-  Tape tape(cpu(), Tape::Mode::evaluation);
+  Parameter w{.name = "up.weight", .value = device().empty({3, 5})};
+  Tape tape(device(), Tape::Mode::evaluation);
   try {
-    ops::linear(tape, {cpu().empty({2, 4})}, w, nullptr, {}, 0);
+    ops::linear(tape, {device().empty({2, 4})}, w, nullptr, {}, 0);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "linear: x is [2, 4] but 'up.weight' is [3, 5]; their last axes must agree");
   }
-  Parameter b{.name = "up.bias", .value = cpu().empty({4})};
-  EXPECT_THROW(ops::linear(tape, {cpu().empty({2, 5})}, w, &b, {}, 0), Error);
+  Parameter b{.name = "up.bias", .value = device().empty({4})};
+  EXPECT_THROW(ops::linear(tape, {device().empty({2, 5})}, w, &b, {}, 0), Error);
 }
 
 }  // namespace

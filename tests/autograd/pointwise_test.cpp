@@ -1,6 +1,6 @@
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/probe.h"
 
@@ -19,8 +19,8 @@ constexpr double gelu_roundings = 16;
 
 TEST_P(GeluForm, ValueAndGradientMatchTheFormula) {
   const std::vector<float> x = normals(500, 1, 2), dy = normals(500, 2);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {20, 25}, x));
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {20, 25}, x));
   const Var y = ops::gelu(tape, in, GetParam());
   std::vector<double> value_bound, gradient_bound;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -33,28 +33,28 @@ TEST_P(GeluForm, ValueAndGradientMatchTheFormula) {
     gradient_bound.push_back(gamma(gelu_roundings) * std::abs(dy[i]) * (1 + a * bell));
   }
   const auto formula = [&](const auto& v) { return oracle::gelu(v, GetParam()); };
-  EXPECT_TRUE(within(download(cpu(), y.value), formula(widened(x)), value_bound));
+  EXPECT_TRUE(within(download(device(), y.value), formula(widened(x)), value_bound));
 
   tape.backward(dot(tape, y, dy));
   const auto want = oracle::gradient(x, [&](const auto& v) { return oracle::dot(formula(v), dy); });
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(in)), want, gradient_bound));
+  EXPECT_TRUE(within(download(device(), tape.gradient(in)), want, gradient_bound));
 }
 
 TEST(Add, HandsItsGradientToBothSides) {
   const std::vector<float> a = normals(12, 1), b = normals(12, 2), dy = normals(12, 3);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var p = tape.input(upload(cpu(), {3, 4}, a)), q = tape.input(upload(cpu(), {3, 4}, b));
+  Tape tape(device(), Tape::Mode::training);
+  const Var p = tape.input(upload(device(), {3, 4}, a)), q = tape.input(upload(device(), {3, 4}, b));
   const Var y = ops::add(tape, p, q);
-  const std::vector<float> sum = download(cpu(), y.value);
+  const std::vector<float> sum = download(device(), y.value);
   for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(sum[i], a[i] + b[i]);
   tape.backward(dot(tape, y, dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(p)), dy);
-  EXPECT_EQ(download(cpu(), tape.gradient(q)), dy);
+  EXPECT_EQ(download(device(), tape.gradient(p)), dy);
+  EXPECT_EQ(download(device(), tape.gradient(q)), dy);
 }
 
 TEST(Add, NamesBothShapesIfTheyDiffer) {
-  Tape tape(cpu(), Tape::Mode::evaluation);
-  const Var a{cpu().empty({2, 3})}, b{cpu().empty({3, 2})};
+  Tape tape(device(), Tape::Mode::evaluation);
+  const Var a{device().empty({2, 3})}, b{device().empty({3, 2})};
   try {
     ops::add(tape, a, b);
     FAIL() << "no error";
@@ -68,12 +68,12 @@ TEST(Dropout, DropsOrScalesEachElementByItsOwnDrawAndItsGradientAlike) {
   const float p = 0.25f;
   const std::vector<float> x = normals(4000, 1), dy = normals(4000, 2);
   const PassKey pass{.seed = 7, .step = 3, .first_row = 2};
-  Tape tape(cpu(), Tape::Mode::training, pass);
-  const Var in = tape.input(upload(cpu(), {100, 40}, x));
+  Tape tape(device(), Tape::Mode::training, pass);
+  const Var in = tape.input(upload(device(), {100, 40}, x));
   const Var y = ops::dropout(tape, in, p, 5);
-  const std::vector<float> got = download(cpu(), y.value);
+  const std::vector<float> got = download(device(), y.value);
   tape.backward(dot(tape, y, dy));
-  const std::vector<float> dx = download(cpu(), tape.gradient(in));
+  const std::vector<float> dx = download(device(), tape.gradient(in));
   const DrawKey key{7, Purpose::dropout, 5, 3, 2 * 40};
   for (std::size_t i = 0; i < x.size(); ++i) {
     const bool kept = key.uniform(i) >= p;
@@ -84,8 +84,8 @@ TEST(Dropout, DropsOrScalesEachElementByItsOwnDrawAndItsGradientAlike) {
 }
 
 TEST(Dropout, DoesNothingInEvaluationAndForZero) {
-  const Var x{upload(cpu(), {1, 4}, normals(4, 1))};
-  Tape evaluation(cpu(), Tape::Mode::evaluation), training(cpu(), Tape::Mode::training);
+  const Var x{upload(device(), {1, 4}, normals(4, 1))};
+  Tape evaluation(device(), Tape::Mode::evaluation), training(device(), Tape::Mode::training);
   EXPECT_EQ(ops::dropout(evaluation, x, 0.5f, 0).value.raw(), x.value.raw());
   EXPECT_EQ(ops::dropout(training, x, 0, 0).value.raw(), x.value.raw());
   EXPECT_THROW(ops::dropout(training, x, 1, 0), Error);

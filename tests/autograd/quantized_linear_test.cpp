@@ -7,7 +7,7 @@
 #include "formats/quantize.h"
 #include "tests/support/closeness.h"
 #include "tests/support/counting_backend.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/probe.h"
 
 namespace mxtape {
@@ -87,12 +87,12 @@ struct Computed {
 };
 
 Computed computed(const Data& d, const LinearQuant& q, PassKey key = pass, std::uint64_t weight = version) {
-  Parameter w{.name = "w", .value = upload(cpu(), {N, K}, d.w), .version = weight};
-  Tape tape(cpu(), Tape::Mode::training, key);
-  const Var x = tape.input(upload(cpu(), {M, K}, d.x));
+  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = weight};
+  Tape tape(device(), Tape::Mode::training, key);
+  const Var x = tape.input(upload(device(), {M, K}, d.x));
   const Var y = ops::linear(tape, x, w, nullptr, q, id);
   tape.backward(dot(tape, y, d.dy));
-  return {download(cpu(), y.value), download(cpu(), tape.gradient(x)), download(cpu(), w.grad)};
+  return {download(device(), y.value), download(device(), tape.gradient(x)), download(device(), w.grad)};
 }
 
 LinearQuant everywhere(const Quantizer& q) { return {q, q, q, q, q, q, {}, {}, {}}; }
@@ -208,11 +208,12 @@ TEST(QuantizedLinear, DrawsBelongToRowsOfTheGlobalBatch) {
   const Quantizer q = stochastic(mxfp4);
   const std::vector<float> x = normals(64 * K, 1), w = normals(N * K, 2);
   const auto forward = [&](std::int64_t first, std::int64_t rows) {
-    Parameter p{.name = "w", .value = upload(cpu(), {N, K}, w)};
-    Tape tape(cpu(), Tape::Mode::evaluation, {.seed = 3, .step = 5, .first_row = first});
+    Parameter p{.name = "w", .value = upload(device(), {N, K}, w)};
+    Tape tape(device(), Tape::Mode::evaluation, {.seed = 3, .step = 5, .first_row = first});
     const std::vector<float> part(x.begin() + first * K, x.begin() + (first + rows) * K);
-    return download(cpu(),
-                    ops::linear(tape, {upload(cpu(), {rows, K}, part)}, p, nullptr, everywhere(q), id).value);
+    return download(
+        device(),
+        ops::linear(tape, {upload(device(), {rows, K}, part)}, p, nullptr, everywhere(q), id).value);
   };
   std::vector<float> halves = forward(0, 32);
   for (float v : forward(32, 32)) halves.push_back(v);
@@ -261,12 +262,12 @@ TEST_P(Signs, AreDrawnAgainAsOftenAsTheirNameSays) {
 }
 
 TEST(QuantizedLinear, MakesWeightCopiesOncePerVersionInOnePass) {
-  CountingBackend counting(cpu());
+  CountingBackend counting(device());
   const Data d;
-  Parameter w{.name = "w", .value = upload(cpu(), {N, K}, d.w)};
+  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w)};
   const auto train = [&] {
     Tape tape(counting, Tape::Mode::training);
-    const Var x = tape.input(upload(cpu(), {M, K}, d.x));
+    const Var x = tape.input(upload(device(), {M, K}, d.x));
     tape.backward(dot(tape, ops::linear(tape, x, w, nullptr, everywhere(mxfp4), id), d.dy));
   };
   for (int micro_step = 0; micro_step < 3; ++micro_step) train();
@@ -275,22 +276,22 @@ TEST(QuantizedLinear, MakesWeightCopiesOncePerVersionInOnePass) {
   train();
   EXPECT_EQ(counting.of(w.value), (CountingBackend::Count{.calls = 2, .copies = 4}));
   Tape evaluation(counting, Tape::Mode::evaluation);
-  ops::linear(evaluation, {upload(cpu(), {M, K}, d.x)}, w, nullptr, everywhere(mxfp4), id);
+  ops::linear(evaluation, {upload(device(), {M, K}, d.x)}, w, nullptr, everywhere(mxfp4), id);
   EXPECT_EQ(counting.of(w.value).calls, 2);
 }
 
 TEST(QuantizedLinear, AnEvaluationBetweenStepsDoesNotChangeTheNextStep) {
   const Data d;
   const LinearQuant q = everywhere(stochastic(mxfp4));
-  Parameter w{.name = "w", .value = upload(cpu(), {N, K}, d.w), .version = version};
-  CountingBackend counting(cpu());
+  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = version};
+  CountingBackend counting(device());
   Tape evaluation(counting, Tape::Mode::evaluation, {.seed = pass.seed, .step = 99});
-  ops::linear(evaluation, {upload(cpu(), {M, K}, d.x)}, w, nullptr, q, id);
+  ops::linear(evaluation, {upload(device(), {M, K}, d.x)}, w, nullptr, q, id);
   EXPECT_EQ(counting.of(w.value), (CountingBackend::Count{.calls = 1, .copies = 1}));  // only fprop's
-  Tape tape(cpu(), Tape::Mode::training, pass);
-  const Var x = tape.input(upload(cpu(), {M, K}, d.x));
+  Tape tape(device(), Tape::Mode::training, pass);
+  const Var x = tape.input(upload(device(), {M, K}, d.x));
   tape.backward(dot(tape, ops::linear(tape, x, w, nullptr, q, id), d.dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(x)), computed(d, q).dx);
+  EXPECT_EQ(download(device(), tape.gradient(x)), computed(d, q).dx);
 }
 
 TEST(QuantizedLinear, MakesOneCopyWhereItServesBothAxes) {
@@ -298,10 +299,10 @@ TEST(QuantizedLinear, MakesOneCopyWhereItServesBothAxes) {
   Quantizer tile = nvfp4;
   tile.block = {16, 16};
   const auto copies = [&](const Quantizer& q) {
-    CountingBackend counting(cpu());
-    Parameter w{.name = "w", .value = upload(cpu(), {N, K}, d.w)};
+    CountingBackend counting(device());
+    Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w)};
     Tape tape(counting, Tape::Mode::training);
-    const Var x = tape.input(upload(cpu(), {M, K}, d.x));
+    const Var x = tape.input(upload(device(), {M, K}, d.x));
     ops::linear(tape, x, w, nullptr, everywhere(q), id);
     EXPECT_EQ(counting.of(w.value), counting.of(x.value));
     return counting.of(w.value).copies;
@@ -316,9 +317,9 @@ TEST(QuantizedLinear, MakesOneCopyWhereItServesBothAxes) {
 TEST(QuantizedLinear, SavesTheRoundedCopyAndNotItsSource) {
   const Data d;
   const auto saved = [&](const Quantizer& q) {
-    Parameter w{.name = "w", .value = upload(cpu(), {N, K}, d.w)};
-    Tape tape(cpu(), Tape::Mode::training);
-    ops::linear(tape, {upload(cpu(), {M, K}, d.x)}, w, nullptr, everywhere(q), id);
+    Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w)};
+    Tape tape(device(), Tape::Mode::training);
+    ops::linear(tape, {upload(device(), {M, K}, d.x)}, w, nullptr, everywhere(q), id);
     return tape.saved_bytes();
   };
   EXPECT_EQ(saved(mxfp4), 2 * M * K);

@@ -1,6 +1,6 @@
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/probe.h"
 
@@ -31,10 +31,10 @@ TEST(LayerNorm, ValueAndGradientsMatchTheFormula) {
   const float eps = 1e-5f;
   const std::vector<float> x = normals(rows * C, 1), gain = normals(C, 2), bias = normals(C, 3),
                            dy = normals(rows * C, 4);
-  Parameter g{.name = "gain", .value = upload(cpu(), {C}, gain)};
-  Parameter b{.name = "bias", .value = upload(cpu(), {C}, bias)};
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {rows, C}, x));
+  Parameter g{.name = "gain", .value = upload(device(), {C}, gain)};
+  Parameter b{.name = "bias", .value = upload(device(), {C}, bias)};
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {rows, C}, x));
   const Var y = ops::layer_norm(tape, in, g, &b, eps);
 
   std::vector<double> y_bound, dx_bound, dgain_bound(C), dbias_bound(C);
@@ -58,27 +58,27 @@ TEST(LayerNorm, ValueAndGradientsMatchTheFormula) {
     return oracle::dot(oracle::layer_norm(x_, gain_, bias_, eps), dy);
   };
   const auto X = oracle::complex(x), G = oracle::complex(gain), B = oracle::complex(bias);
-  EXPECT_TRUE(within(download(cpu(), y.value),
+  EXPECT_TRUE(within(download(device(), y.value),
                      oracle::layer_norm(widened(x), widened(gain), widened(bias), eps), y_bound));
   tape.backward(dot(tape, y, dy));
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(in)),
+  EXPECT_TRUE(within(download(device(), tape.gradient(in)),
                      oracle::gradient(x, [&](const auto& v) { return loss(v, G, B); }), dx_bound));
-  EXPECT_TRUE(within(download(cpu(), g.grad),
+  EXPECT_TRUE(within(download(device(), g.grad),
                      oracle::gradient(gain, [&](const auto& v) { return loss(X, v, B); }), dgain_bound));
-  EXPECT_TRUE(within(download(cpu(), b.grad),
+  EXPECT_TRUE(within(download(device(), b.grad),
                      oracle::gradient(bias, [&](const auto& v) { return loss(X, G, v); }), dbias_bound));
 }
 
 TEST(LayerNorm, AddsToGradientsOfItsGainWhetherOrNotItsBiasHasOne) {
   const std::vector<float> ones(C, 1), x = normals(rows * C, 1), dy = normals(rows * C, 2);
   const auto gradients = [&](bool gain_has, bool bias_has) {
-    Parameter g{.name = "gain", .value = upload(cpu(), {C}, ones), .grad = upload(cpu(), {C}, ones)};
-    Parameter b{.name = "bias", .value = upload(cpu(), {C}, ones), .grad = upload(cpu(), {C}, ones)};
+    Parameter g{.name = "gain", .value = upload(device(), {C}, ones), .grad = upload(device(), {C}, ones)};
+    Parameter b{.name = "bias", .value = upload(device(), {C}, ones), .grad = upload(device(), {C}, ones)};
     g.has_grad = gain_has;
     b.has_grad = bias_has;
-    Tape tape(cpu(), Tape::Mode::training);
-    tape.backward(dot(tape, ops::layer_norm(tape, {upload(cpu(), {rows, C}, x)}, g, &b), dy));
-    return std::pair(download(cpu(), g.grad), download(cpu(), b.grad));
+    Tape tape(device(), Tape::Mode::training);
+    tape.backward(dot(tape, ops::layer_norm(tape, {upload(device(), {rows, C}, x)}, g, &b), dy));
+    return std::pair(download(device(), g.grad), download(device(), b.grad));
   };
   const auto fresh = gradients(false, false);
   for (const auto& [gain_has, bias_has] : {std::pair(true, false), {false, true}, {true, true}}) {
@@ -95,8 +95,8 @@ TEST(LayerNorm, AddsToGradientsOfItsGainWhetherOrNotItsBiasHasOne) {
 
 TEST(Softmax, ValueAndGradientMatchTheFormula) {
   const std::vector<float> x = normals(rows * C, 1, 3), dy = normals(rows * C, 2);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {rows, C}, x));
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {rows, C}, x));
   const Var y = ops::softmax(tape, in);
   const std::vector<double> p = oracle::softmax(widened(x), C);
   std::vector<double> y_bound, dx_bound;
@@ -114,11 +114,11 @@ TEST(Softmax, ValueAndGradientMatchTheFormula) {
       dx_bound.push_back(gamma(2 * roundings + C + 3) * p[r * C + c] * (std::abs(dy[r * C + c]) + weighted));
     }
   }
-  EXPECT_TRUE(within(download(cpu(), y.value), p, y_bound));
+  EXPECT_TRUE(within(download(device(), y.value), p, y_bound));
   tape.backward(dot(tape, y, dy));
   const auto want =
       oracle::gradient(x, [&](const auto& v) { return oracle::dot(oracle::softmax(v, C), dy); });
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(in)), want, dx_bound));
+  EXPECT_TRUE(within(download(device(), tape.gradient(in)), want, dx_bound));
 }
 
 class CrossEntropyScale : public testing::TestWithParam<float> {};
@@ -128,10 +128,10 @@ TEST_P(CrossEntropyScale, LossAndGradientMatchTheFormula) {
   const float scale = GetParam();
   const std::vector<float> logits = normals(rows * C, 1, 3);
   const std::vector<std::int32_t> targets = random_tokens(rows, C, 2);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {rows, C}, logits));
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {rows, C}, logits));
   Tensor losses;
-  const Var loss = ops::cross_entropy(tape, in, upload(cpu(), {rows}, targets), scale, &losses);
+  const Var loss = ops::cross_entropy(tape, in, upload(device(), {rows}, targets), scale, &losses);
 
   const std::vector<double> p = oracle::softmax(widened(logits), C);
   std::vector<double> bound, losses_want, losses_bound;
@@ -148,34 +148,34 @@ TEST_P(CrossEntropyScale, LossAndGradientMatchTheFormula) {
     mean += losses_want.back() / rows;
     mean_bound += (losses_bound.back() + gamma(rows + 1) * losses_want.back()) / rows;
   }
-  EXPECT_TRUE(within(download(cpu(), losses), losses_want, losses_bound));
-  EXPECT_NEAR(download(cpu(), loss.value)[0], mean, mean_bound);
+  EXPECT_TRUE(within(download(device(), losses), losses_want, losses_bound));
+  EXPECT_NEAR(download(device(), loss.value)[0], mean, mean_bound);
   tape.backward(loss);
   const auto want = oracle::gradient(
       logits, [&](const auto& v) { return double(scale) * oracle::cross_entropy(v, targets); });
-  EXPECT_TRUE(within(download(cpu(), tape.gradient(in)), want, bound));
+  EXPECT_TRUE(within(download(device(), tape.gradient(in)), want, bound));
 }
 
 TEST(CrossEntropy, KeepsTheLogitsInEvaluationAndTakesTheirPlaceInTraining) {
   const std::vector<float> logits = normals(rows * C, 1);
-  const Tensor targets = upload(cpu(), {rows}, random_tokens(rows, C, 2));
-  Tape evaluation(cpu(), Tape::Mode::evaluation), training(cpu(), Tape::Mode::training);
-  const Var kept{upload(cpu(), {rows, C}, logits)};
+  const Tensor targets = upload(device(), {rows}, random_tokens(rows, C, 2));
+  Tape evaluation(device(), Tape::Mode::evaluation), training(device(), Tape::Mode::training);
+  const Var kept{upload(device(), {rows, C}, logits)};
   ops::cross_entropy(evaluation, kept, targets);
-  EXPECT_EQ(download(cpu(), kept.value), logits);
+  EXPECT_EQ(download(device(), kept.value), logits);
 
-  const Var replaced = training.input(upload(cpu(), {rows, C}, logits));
-  const std::int64_t before = cpu().used_bytes();
+  const Var replaced = training.input(upload(device(), {rows, C}, logits));
+  const std::int64_t before = device().used_bytes();
   const Var loss = ops::cross_entropy(training, replaced, targets);
-  EXPECT_LT(cpu().used_bytes() - before, replaced.value.bytes());
+  EXPECT_LT(device().used_bytes() - before, replaced.value.bytes());
   training.backward(loss);
   EXPECT_EQ(training.gradient(replaced).raw(), replaced.value.raw());
 }
 
 TEST(CrossEntropy, RefusesToBeAnythingButTheLoss) {
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var in = tape.input(upload(cpu(), {rows, C}, normals(rows * C, 1)));
-  const Var loss = ops::cross_entropy(tape, in, upload(cpu(), {rows}, random_tokens(rows, C, 2)));
+  Tape tape(device(), Tape::Mode::training);
+  const Var in = tape.input(upload(device(), {rows, C}, normals(rows * C, 1)));
+  const Var loss = ops::cross_entropy(tape, in, upload(device(), {rows}, random_tokens(rows, C, 2)));
   EXPECT_THROW(tape.backward(ops::gelu(tape, loss, Gelu::erf)), Error);
 }
 
@@ -184,11 +184,11 @@ TEST(Embedding, ValueAndGradientsMatchTheFormula) {
   const std::vector<float> table = normals(V * C, 1), positions = normals(context * C, 2),
                            dy = normals(B * T * C, 3);
   const std::vector<std::int32_t> tokens = random_tokens(B * T, V, 4);
-  Parameter t{.name = "table", .value = upload(cpu(), {V, C}, table)};
-  Parameter p{.name = "positions", .value = upload(cpu(), {context, C}, positions)};
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var y = ops::embedding(tape, upload(cpu(), {B, T}, tokens), t, &p);
-  const std::vector<float> got = download(cpu(), y.value);
+  Parameter t{.name = "table", .value = upload(device(), {V, C}, table)};
+  Parameter p{.name = "positions", .value = upload(device(), {context, C}, positions)};
+  Tape tape(device(), Tape::Mode::training);
+  const Var y = ops::embedding(tape, upload(device(), {B, T}, tokens), t, &p);
+  const std::vector<float> got = download(device(), y.value);
   for (std::size_t r = 0; r < B * T; ++r)
     for (std::size_t c = 0; c < C; ++c)
       EXPECT_EQ(got[r * C + c], table[std::size_t(tokens[r]) * C + c] + positions[r % T * C + c]);
@@ -201,11 +201,11 @@ TEST(Embedding, ValueAndGradientsMatchTheFormula) {
   for (float d : dy) total += std::abs(d);
   // At most B T summands each, whose magnitudes add up to less than all of them.
   EXPECT_TRUE(
-      within(download(cpu(), t.grad),
+      within(download(device(), t.grad),
              oracle::gradient(table, [&](const auto& v) { return loss(v, oracle::complex(positions)); }),
              std::vector(V * C, gamma(B * T) * total)));
   EXPECT_TRUE(
-      within(download(cpu(), p.grad),
+      within(download(device(), p.grad),
              oracle::gradient(positions, [&](const auto& v) { return loss(oracle::complex(table), v); }),
              std::vector(context * C, gamma(B) * total)));
 }

@@ -4,7 +4,7 @@
 
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/probe.h"
 
 namespace mxtape {
@@ -19,46 +19,46 @@ std::vector<float> times(float factor, std::vector<float> x) {
 
 TEST(Tape, AddsTheContributionsOfADiamond) {
   const std::vector<float> dy = normals(6, 1);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var p = tape.input(upload(cpu(), {2, 3}, normals(6, 2))),
-            q = tape.input(upload(cpu(), {2, 3}, normals(6, 3)));
+  Tape tape(device(), Tape::Mode::training);
+  const Var p = tape.input(upload(device(), {2, 3}, normals(6, 2))),
+            q = tape.input(upload(device(), {2, 3}, normals(6, 3)));
   // In p + q + p one dy reaches q and p alike: adding p's second share in place would change q's.
   tape.backward(dot(tape, ops::add(tape, ops::add(tape, p, q), p), dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(p)), times(2, dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(q)), dy);
+  EXPECT_EQ(download(device(), tape.gradient(p)), times(2, dy));
+  EXPECT_EQ(download(device(), tape.gradient(q)), dy);
 }
 
 TEST(Tape, CountsBothUsesInXPlusX) {
   const std::vector<float> dy = normals(6, 1);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var x = tape.input(upload(cpu(), {2, 3}, normals(6, 2)));
+  Tape tape(device(), Tape::Mode::training);
+  const Var x = tape.input(upload(device(), {2, 3}, normals(6, 2)));
   const Var twice = ops::add(tape, x, x);
   tape.backward(dot(tape, ops::add(tape, twice, twice), dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(x)), times(4, dy));
+  EXPECT_EQ(download(device(), tape.gradient(x)), times(4, dy));
 }
 
 TEST(Tape, LeavesDyAloneWhenAnOpRunsInPlaceOnASharedOne) {
   // gelu's backward writes into dy if it may; here the other side of the sum still needs it.
   const std::vector<float> dy = normals(6, 1);
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var p = tape.input(upload(cpu(), {2, 3}, normals(6, 2))),
-            q = tape.input(upload(cpu(), {2, 3}, normals(6, 3)));
+  Tape tape(device(), Tape::Mode::training);
+  const Var p = tape.input(upload(device(), {2, 3}, normals(6, 2))),
+            q = tape.input(upload(device(), {2, 3}, normals(6, 3)));
   tape.backward(dot(tape, ops::add(tape, p, ops::gelu(tape, q, Gelu::erf)), dy));
-  EXPECT_EQ(download(cpu(), tape.gradient(p)), dy);
+  EXPECT_EQ(download(device(), tape.gradient(p)), dy);
 }
 
 TEST(Tape, AddsBothUsesOfATiedWeight) {
   constexpr std::int64_t V = 5, C = 4, rows = 6;
   const std::vector<float> table = normals(V * C, 1), dy = normals(rows * V, 2);
-  const Tensor tokens = upload(cpu(), {1, rows}, random_tokens(rows, V, 3));
+  const Tensor tokens = upload(device(), {1, rows}, random_tokens(rows, V, 3));
   const auto gradients = [&](bool tied) {
-    Parameter embedding{.name = "embedding", .value = upload(cpu(), {V, C}, table)};
-    Parameter head{.name = "head", .value = upload(cpu(), {V, C}, table)};
-    Tape tape(cpu(), Tape::Mode::training);
+    Parameter embedding{.name = "embedding", .value = upload(device(), {V, C}, table)};
+    Parameter head{.name = "head", .value = upload(device(), {V, C}, table)};
+    Tape tape(device(), Tape::Mode::training);
     const Var x = ops::embedding(tape, tokens, embedding, nullptr);
     tape.backward(dot(tape, ops::linear(tape, x, tied ? embedding : head, nullptr, {}, 0), dy));
-    return std::pair(download(cpu(), embedding.grad),
-                     tied ? std::vector<float>{} : download(cpu(), head.grad));
+    return std::pair(download(device(), embedding.grad),
+                     tied ? std::vector<float>{} : download(device(), head.grad));
   };
   const auto [together, none] = gradients(true);
   const auto [embedding, head] = gradients(false);
@@ -72,21 +72,21 @@ TEST(Tape, AddsBothUsesOfATiedWeight) {
 
 TEST(Tape, SumsABroadcastBiasOverRows) {
   const std::vector<float> dy = normals(7 * 3, 1);
-  Parameter w{.name = "w", .value = upload(cpu(), {3, 2}, normals(6, 2))};
-  Parameter b{.name = "b", .value = upload(cpu(), {3}, normals(3, 3))};
-  Tape tape(cpu(), Tape::Mode::training);
-  tape.backward(dot(tape, ops::linear(tape, {upload(cpu(), {7, 2}, normals(14, 4))}, w, &b, {}, 0), dy));
+  Parameter w{.name = "w", .value = upload(device(), {3, 2}, normals(6, 2))};
+  Parameter b{.name = "b", .value = upload(device(), {3}, normals(3, 3))};
+  Tape tape(device(), Tape::Mode::training);
+  tape.backward(dot(tape, ops::linear(tape, {upload(device(), {7, 2}, normals(14, 4))}, w, &b, {}, 0), dy));
   std::vector<double> want(3), bound(3);
   for (std::size_t i = 0; i < dy.size(); ++i)
     want[i % 3] += dy[i], bound[i % 3] += gamma(7) * std::abs(dy[i]);
-  EXPECT_TRUE(within(download(cpu(), b.grad), want, bound));
+  EXPECT_TRUE(within(download(device(), b.grad), want, bound));
 }
 
 TEST(Tape, SkipsWhatTheLossDoesNotUse) {
-  Parameter used{.name = "used", .value = upload(cpu(), {3, 2}, normals(6, 2))};
-  Parameter unused{.name = "unused", .value = upload(cpu(), {3, 2}, normals(6, 3))};
-  Tape tape(cpu(), Tape::Mode::training);
-  const Var x{upload(cpu(), {4, 2}, normals(8, 4))};
+  Parameter used{.name = "used", .value = upload(device(), {3, 2}, normals(6, 2))};
+  Parameter unused{.name = "unused", .value = upload(device(), {3, 2}, normals(6, 3))};
+  Tape tape(device(), Tape::Mode::training);
+  const Var x{upload(device(), {4, 2}, normals(8, 4))};
   const Var y = ops::linear(tape, x, used, nullptr, {}, 0);
   const Var idle = ops::linear(tape, x, unused, nullptr, {}, 4);
   tape.backward(dot(tape, y, normals(12, 1)));
@@ -95,40 +95,41 @@ TEST(Tape, SkipsWhatTheLossDoesNotUse) {
 }
 
 TEST(Tape, RecordsAndSavesNothingInEvaluation) {
-  Parameter w{.name = "w", .value = upload(cpu(), {3, 3}, normals(9, 2))};
-  Tape tape(cpu(), Tape::Mode::evaluation);
-  const std::int64_t before = cpu().used_bytes();
+  Parameter w{.name = "w", .value = upload(device(), {3, 3}, normals(9, 2))};
+  Tape tape(device(), Tape::Mode::evaluation);
+  const std::int64_t before = device().used_bytes();
   {
-    const Var x{upload(cpu(), {4, 3}, normals(12, 4))};
+    const Var x{upload(device(), {4, 3}, normals(12, 4))};
     Var y = ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
     EXPECT_EQ(y.slot, no_grad);
-    EXPECT_THROW(tape.backward({upload<float>(cpu(), {1}, {0})}), Error);
+    EXPECT_THROW(tape.backward({upload<float>(device(), {1}, {0})}), Error);
   }
   EXPECT_EQ(tape.saved_bytes(), 0);
-  EXPECT_EQ(cpu().used_bytes(), before);
+  EXPECT_EQ(device().used_bytes(), before);
 }
 
 TEST(Tape, FreesWhatItSavedDuringBackward) {
-  Parameter w{.name = "w", .value = upload(cpu(), {3, 3}, normals(9, 2))};
-  Tape tape(cpu(), Tape::Mode::training);
-  const std::int64_t before = cpu().used_bytes();
+  Parameter w{.name = "w", .value = upload(device(), {3, 3}, normals(9, 2))};
+  Tape tape(device(), Tape::Mode::training);
+  const std::int64_t before = device().used_bytes();
   {
-    const Var x{upload(cpu(), {4, 3}, normals(12, 4))};
+    const Var x{upload(device(), {4, 3}, normals(12, 4))};
     const Var loss =
         dot(tape, ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh), normals(12, 1));
     EXPECT_GT(tape.saved_bytes(), 0);
     tape.backward(loss);
   }
   EXPECT_EQ(tape.saved_bytes(), 0);
-  const std::int64_t after = cpu().used_bytes();
-  const Tensor seed = cpu().empty({1}), gradient = cpu().empty({3, 3});
-  EXPECT_EQ(after - before, cpu().used_bytes() - after) << "more than the gradients is left";
+  const std::int64_t after = device().used_bytes();
+  const Tensor seed = device().empty({1}), gradient = device().empty({3, 3});
+  EXPECT_EQ(after - before, device().used_bytes() - after) << "more than the gradients is left";
 }
 
 TEST(Tape, PrintsOneLinePerOpAndTheTotal) {
-  Parameter w{.name = "w", .value = upload(cpu(), {3, 2}, normals(6, 2))};
-  Tape tape(cpu(), Tape::Mode::training);
-  ops::gelu(tape, ops::linear(tape, {upload(cpu(), {4, 2}, normals(8, 4))}, w, nullptr, {}, 0), Gelu::tanh);
+  Parameter w{.name = "w", .value = upload(device(), {3, 2}, normals(6, 2))};
+  Tape tape(device(), Tape::Mode::training);
+  ops::gelu(tape, ops::linear(tape, {upload(device(), {4, 2}, normals(8, 4))}, w, nullptr, {}, 0),
+            Gelu::tanh);
   std::ostringstream out;
   tape.print(out);
   const std::string text = out.str();
@@ -138,8 +139,8 @@ TEST(Tape, PrintsOneLinePerOpAndTheTotal) {
 }
 
 TEST(Tape, RefusesALossThatIsNotOneNumber) {
-  Tape tape(cpu(), Tape::Mode::training);
-  EXPECT_THROW(tape.backward(tape.input(cpu().empty({2}))), Error);
+  Tape tape(device(), Tape::Mode::training);
+  EXPECT_THROW(tape.backward(tape.input(device().empty({2}))), Error);
 }
 
 }  // namespace

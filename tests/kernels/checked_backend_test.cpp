@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "autograd/ops.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape {
@@ -14,7 +14,7 @@ namespace {
 using namespace test;
 
 std::string message(const std::function<void(Backend&)>& call) {
-  CheckedBackend checked(cpu());
+  CheckedBackend checked(device());
   try {
     call(checked);
   } catch (const Error& error) {
@@ -26,12 +26,12 @@ std::string message(const std::function<void(Backend&)>& call) {
 
 TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), big = std::numeric_limits<float>::max();
-  const Tensor a = upload<float>(cpu(), {2, 2}, {1, 2, 3, big}),
-               b = upload<float>(cpu(), {2, 2}, {1, 2, 3, big});
-  const Tensor c = cpu().empty({2, 2});
+  const Tensor a = upload<float>(device(), {2, 2}, {1, 2, 3, big}),
+               b = upload<float>(device(), {2, 2}, {1, 2, 3, big});
+  const Tensor c = device().empty({2, 2});
   EXPECT_EQ(message([&](Backend& checked) { checked.add(c, a, b); }),
             "add: y [2, 2] holds a number that is not finite at element 3");
-  const Tensor poisoned = upload<float>(cpu(), {2, 2}, {1, nan, 1, 1});
+  const Tensor poisoned = upload<float>(device(), {2, 2}, {1, nan, 1, 1});
   EXPECT_EQ(message([&](Backend& checked) { checked.gelu_backward(c, a, poisoned, Gelu::erf); }),
             "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
 }
@@ -40,17 +40,17 @@ TEST(CheckedBackend, LooksAtOutputsOnly) {
   // The causal mask keeps what is not finite in a later token out of an earlier one's sums; here nothing at
   // all reads the table's bad row.
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Tensor table = upload<float>(cpu(), {2, 1}, {1, nan}), y = cpu().empty({1, 2, 1});
-  const Tensor tokens = upload<std::int32_t>(cpu(), {1, 2}, {0, 0});
+  const Tensor table = upload<float>(device(), {2, 1}, {1, nan}), y = device().empty({1, 2, 1});
+  const Tensor tokens = upload<std::int32_t>(device(), {1, 2}, {0, 0});
   EXPECT_EQ(message([&](Backend& checked) { checked.embedding(y, table, {}, tokens); }), "no error");
 }
 
 TEST(CheckedBackend, StopsATrainingPassAtTheFirstBadKernel) {
   const float infinity = std::numeric_limits<float>::infinity();
-  Parameter w{.name = "w", .value = upload<float>(cpu(), {2, 2}, {1, 1, infinity, 1})};
+  Parameter w{.name = "w", .value = upload<float>(device(), {2, 2}, {1, 1, infinity, 1})};
   EXPECT_EQ(message([&](Backend& checked) {
               Tape tape(checked, Tape::Mode::training);
-              const Var x{upload<float>(cpu(), {1, 2}, {1, 1})};
+              const Var x{upload<float>(device(), {1, 2}, {1, 1})};
               ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
             }),
             "gemm: c [1, 2] holds a number that is not finite at element 1");

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/tensors.h"
 
@@ -26,21 +26,21 @@ struct Gradients {
   std::vector<float> table, positions;
 };
 Gradients backward(const Case& c, const Lookup& in, Write write) {
-  const Tensor table = upload(cpu(), {c.V, c.C}, in.table);
-  const Tensor positions = c.positions ? upload(cpu(), {c.positions, c.C}, in.positions) : Tensor{};
-  cpu().embedding_backward(table, positions, upload(cpu(), {c.B, c.T, c.C}, in.dy),
-                           upload(cpu(), {c.B, c.T}, in.tokens), write, write);
-  return {download(cpu(), table), positions ? download(cpu(), positions) : std::vector<float>{}};
+  const Tensor table = upload(device(), {c.V, c.C}, in.table);
+  const Tensor positions = c.positions ? upload(device(), {c.positions, c.C}, in.positions) : Tensor{};
+  device().embedding_backward(table, positions, upload(device(), {c.B, c.T, c.C}, in.dy),
+                              upload(device(), {c.B, c.T}, in.tokens), write, write);
+  return {download(device(), table), positions ? download(device(), positions) : std::vector<float>{}};
 }
 
 TEST(Embedding, IsTheTokensRowPlusThePositionsRow) {
   for (const Case& c : cases) {
     const Lookup in(c);
-    const Tensor y = cpu().empty({c.B, c.T, c.C});
-    cpu().embedding(y, upload(cpu(), {c.V, c.C}, in.table),
-                    c.positions ? upload(cpu(), {c.positions, c.C}, in.positions) : Tensor{},
-                    upload(cpu(), {c.B, c.T}, in.tokens));
-    const std::vector<float> got = download(cpu(), y);
+    const Tensor y = device().empty({c.B, c.T, c.C});
+    device().embedding(y, upload(device(), {c.V, c.C}, in.table),
+                       c.positions ? upload(device(), {c.positions, c.C}, in.positions) : Tensor{},
+                       upload(device(), {c.B, c.T}, in.tokens));
+    const std::vector<float> got = download(device(), y);
     for (std::int64_t r = 0; r < c.B * c.T; ++r)
       for (std::int64_t i = 0; i < c.C; ++i) {
         const float row = in.table[std::size_t(in.tokens[std::size_t(r)] * c.C + i)];

@@ -8,89 +8,90 @@
 #include "core/normal.h"
 #include "core/parallel.h"
 #include "kernels/make_backend.h"
+#include "tests/support/device.h"
+#include "tests/support/tensors.h"
 
-namespace mxtape {
+namespace mxtape::test {
 namespace {
 
 constexpr std::int64_t many = 300'001;  // several ranges of every loop, and a ragged end
 
-class CpuMemory : public testing::Test {
+class Memory : public testing::Test {
  protected:
-  ~CpuMemory() override { set_threads(threads_before); }
+  ~Memory() override { set_threads(threads_before); }
   const int threads_before = threads();
-  std::unique_ptr<Backend> backend = make_backend("cpu");
 };
 
-TEST_F(CpuMemory, UploadedBytesComeBack) {
+TEST_F(Memory, UploadedBytesComeBack) {
   std::vector<std::int32_t> sent(many), received(many);
   std::iota(sent.begin(), sent.end(), -7);
-  const Tensor x = backend->empty({many}, DType::i32), y = backend->empty({many}, DType::i32);
-  backend->upload(x, sent.data());
-  backend->copy(y, x);
-  backend->download(received.data(), y);
+  const Tensor x = device().empty({many}, DType::i32), y = device().empty({many}, DType::i32);
+  device().upload(x, sent.data());
+  device().copy(y, x);
+  device().download(received.data(), y);
   EXPECT_EQ(sent, received);
 }
 
-TEST_F(CpuMemory, TensorsStartAtCacheLines) {
+TEST_F(Memory, TensorsStartAtCacheLines) {
   for (const std::int64_t count : {1, 3, 1000})
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(backend->empty({count}, DType::u8).raw()) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(device().empty({count}, DType::u8).raw()) % 64, 0u);
 }
 
-TEST_F(CpuMemory, UsedBytesCountLivingTensorsAndPeakTheMostOfThem) {
-  const auto before = backend->used_bytes();
+TEST_F(Memory, UsedBytesCountLivingTensorsAndPeakTheMostOfThem) {
+  const auto before = device().used_bytes();
   {
-    const Tensor x = backend->empty({1024});
-    EXPECT_EQ(backend->used_bytes() - before, 4096);
+    const Tensor x = device().empty({1024});
+    EXPECT_EQ(device().used_bytes() - before, 4096);
   }
-  EXPECT_EQ(backend->used_bytes(), before);
-  EXPECT_GE(backend->peak_bytes(), before + 4096);
+  EXPECT_EQ(device().used_bytes(), before);
+  EXPECT_GE(device().peak_bytes(), before + 4096);
 }
 
-TEST_F(CpuMemory, FillWritesEveryElementOfF32AndBf16AndRefusesCodes) {
-  const Tensor x = backend->empty({many}), y = backend->empty({many}, DType::bf16);
-  backend->fill(x, 2.5f);
-  backend->fill(y, -3);
-  for (const float v : x.host()) ASSERT_EQ(v, 2.5f);
-  for (const bf16 v : y.host<bf16>()) ASSERT_EQ(to_f32(v), -3.0f);
-  EXPECT_THROW(backend->fill(backend->empty({1}, DType::u8), 1), Error);
+TEST_F(Memory, FillWritesEveryElementOfF32AndBf16AndRefusesCodes) {
+  const Tensor x = device().empty({many}), y = device().empty({many}, DType::bf16);
+  device().fill(x, 2.5f);
+  device().fill(y, -3);
+  for (const float v : download(device(), x)) ASSERT_EQ(v, 2.5f);
+  for (const float v : download(device(), y)) ASSERT_EQ(v, -3.0f);
+  EXPECT_THROW(device().fill(device().empty({1}, DType::u8), 1), Error);
 }
 
-TEST_F(CpuMemory, TheFirstElementThatIsNotFiniteIsFoundAtAnyPlace) {
+TEST_F(Memory, TheFirstElementThatIsNotFiniteIsFoundAtAnyPlace) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Tensor x = backend->empty({many}, dtype);
-    backend->fill(x, 0x1.fep127f);  // the largest bf16: one bit from infinity
-    EXPECT_EQ(backend->first_nonfinite(x), -1);
+    const Tensor x = device().empty({many}, dtype);
+    device().fill(x, 0x1.fep127f);  // the largest bf16: one bit from infinity
+    EXPECT_EQ(device().first_nonfinite(x), -1);
     for (const std::int64_t place : {many - 1, many / 2, std::int64_t{0}}) {
-      const bool nan = place == many / 2;
-      if (dtype == DType::f32)
-        x.data()[place] = nan ? NAN : -INFINITY;
-      else
-        x.data<bf16>()[place] = to_bf16(nan ? NAN : -INFINITY);
-      EXPECT_EQ(backend->first_nonfinite(x), place) << name_of(dtype);
+      auto values = download(device(), x);
+      values[std::size_t(place)] = place == many / 2 ? NAN : -INFINITY;
+      device().copy(x, upload(device(), {many}, values));
+      EXPECT_EQ(device().first_nonfinite(x), place) << name_of(dtype);
     }
   }
 }
 
-TEST_F(CpuMemory, NormalDrawsDependOnTheIndexInTheGlobalTensorOnly) {
-  const Tensor whole = backend->empty({many}), part = backend->empty({many - 1001});
+TEST_F(Memory, NormalDrawsDependOnTheIndexInTheGlobalTensorOnly) {
+  const Tensor whole = device().empty({many}), part = device().empty({many - 1001});
   const DrawKey key{.seed = 5, .purpose = Purpose::initialisation, .tensor_id = 3};
   DrawKey later = key;
   later.first_element = 1001;  // odd: the second of a pair
   set_threads(1);
-  backend->normal(whole, 0.5f, key);
+  device().normal(whole, 0.5f, key);
   set_threads(3);
-  backend->normal(part, 0.5f, later);
-  for (std::int64_t i = 0; i < part.count(); ++i) ASSERT_EQ(part.data()[i], whole.data()[i + 1001]) << i;
+  device().normal(part, 0.5f, later);
+  const auto all = download(device(), whole), tail = download(device(), part);
+  for (std::size_t i = 0; i < tail.size(); ++i) ASSERT_EQ(tail[i], all[i + 1001]) << i;
 }
 
-TEST_F(CpuMemory, NormalDrawsHaveTheMomentsOfTheNormalDistribution) {
-  const Tensor x = backend->empty({many});
-  backend->normal(x, 2, {.seed = 11, .purpose = Purpose::initialisation});
+TEST_F(Memory, NormalDrawsHaveTheMomentsOfTheNormalDistribution) {
+  const Tensor x = device().empty({many});
+  device().normal(x, 2, {.seed = 11, .purpose = Purpose::initialisation});
+  const auto values = download(device(), x);
   double sum = 0, squares = 0, fourths = 0, neighbours = 0;
-  for (std::int64_t i = 0; i < many; ++i) {
-    const double v = x.data()[i] / 2.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i] / 2.0;
     sum += v, squares += v * v, fourths += v * v * v * v;
-    if (i) neighbours += v * x.data()[i - 1] / 2.0;
+    if (i) neighbours += v * values[i - 1] / 2.0;
   }
   // Five standard errors: the moments 1, 2 and 4 and the correlation of neighbours have variances 1, 2, 96, 1
   // over n.
@@ -119,9 +120,10 @@ TEST(MakeBackend, AnUnknownDeviceIsAnErrorThatNamesTheKnownOnes) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_STREQ(e.what(), "compute.device: no device 'tpu'; this build has: cpu");
+    EXPECT_TRUE(std::string(e.what()).starts_with("compute.device: no device 'tpu'; this build has: cpu"))
+        << e.what();
   }
 }
 
 }  // namespace
-}  // namespace mxtape
+}  // namespace mxtape::test

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/tensors.h"
 
@@ -75,14 +75,15 @@ std::vector<float> gelu_inputs(std::int64_t n) {
 }
 
 std::vector<float> gelu(const std::vector<float>& x, Gelu form) {
-  const Tensor in = upload(cpu(), {std::int64_t(x.size())}, x), y = cpu().empty(in.shape());
-  cpu().gelu(y, in, form);
-  return download(cpu(), y);
+  const Tensor in = upload(device(), {std::int64_t(x.size())}, x), y = device().empty(in.shape());
+  device().gelu(y, in, form);
+  return download(device(), y);
 }
 std::vector<float> gelu_backward(const std::vector<float>& dy, const std::vector<float>& x, Gelu form) {
-  const Tensor in = upload(cpu(), {std::int64_t(x.size())}, x), gradient = upload(cpu(), in.shape(), dy);
-  cpu().gelu_backward(gradient, gradient, in, form);
-  return download(cpu(), gradient);
+  const Tensor in = upload(device(), {std::int64_t(x.size())}, x),
+               gradient = upload(device(), in.shape(), dy);
+  device().gelu_backward(gradient, gradient, in, form);
+  return download(device(), gradient);
 }
 
 TEST(Gelu, IsWithinItsRoundingErrors) {
@@ -138,9 +139,9 @@ TEST(Gelu, LargeInputsEndAtZeroAndXAndNaNStays) {
 TEST(Add, RoundsEachSumOnceAlsoInPlace) {
   for (const std::int64_t n : odd_sizes) {
     const std::vector<float> a = normals(n, 5), b = normals(n, 6);
-    const Tensor y = upload(cpu(), {n}, a);
-    cpu().add(y, y, upload(cpu(), {n}, b));
-    const std::vector<float> got = download(cpu(), y);
+    const Tensor y = upload(device(), {n}, a);
+    device().add(y, y, upload(device(), {n}, b));
+    const std::vector<float> got = download(device(), y);
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(got[i], a[i] + b[i]);
   }
 }
@@ -151,9 +152,9 @@ TEST(Dropout, FollowsItsDefinitionFromAnyFirstElement) {
       const DrawKey key{
           .seed = 11, .purpose = Purpose::dropout, .tensor_id = 7, .step = 2, .first_element = first};
       const std::vector<float> x = normals(n, 7);
-      const Tensor y = upload(cpu(), {n}, x);
-      cpu().dropout(y, y, 0.3f, key);
-      const std::vector<float> got = download(cpu(), y);
+      const Tensor y = upload(device(), {n}, x);
+      device().dropout(y, y, 0.3f, key);
+      const std::vector<float> got = download(device(), y);
       for (std::size_t i = 0; i < x.size(); ++i)
         ASSERT_EQ(got[i], key.uniform(i) >= 0.3f ? x[i] / (1 - 0.3f) : 0.0f)
             << i << " of " << n << ", " << first;
@@ -169,9 +170,9 @@ TEST(Pointwise, TiersAndThreadCountsGiveTheSameBits) {
       append(all, gelu(x, form));
       append(all, gelu_backward(dy, x, form));
     }
-    const Tensor y = upload(cpu(), {n}, x);
-    cpu().dropout(y, y, 0.1f, {.seed = 3, .first_element = 5});
-    return append(all, download(cpu(), y));
+    const Tensor y = upload(device(), {n}, x);
+    device().dropout(y, y, 0.1f, {.seed = 3, .first_element = 5});
+    return append(all, download(device(), y));
   });
 }
 

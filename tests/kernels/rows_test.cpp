@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/reference_rows.h"
 #include "tests/support/tensors.h"
@@ -35,17 +35,17 @@ struct NormOutput {
 
 NormOutput run(const Norm& n, bool with_bias = true, Write write = Write::overwrite) {
   const Shape shape{n.rows, n.C};
-  const Tensor x = upload(cpu(), shape, n.x), gain = upload(cpu(), {n.C}, n.gain);
-  const Tensor bias = with_bias ? upload(cpu(), {n.C}, n.bias) : Tensor{};
-  const Tensor y = cpu().empty(shape), mean = cpu().empty({n.rows}), rstd = cpu().empty({n.rows});
-  cpu().layer_norm(y, mean, rstd, x, gain, bias, 1e-5f);
-  const Tensor dx = upload(cpu(), shape, n.dy);  // in place
-  const Tensor dgain = upload(cpu(), {n.C}, n.gain),
-               dbias = with_bias ? upload(cpu(), {n.C}, n.bias) : Tensor{};
-  cpu().layer_norm_backward(dx, dgain, dbias, dx, x, mean, rstd, gain, write);
-  return {download(cpu(), y),     download(cpu(), mean),
-          download(cpu(), rstd),  download(cpu(), dx),
-          download(cpu(), dgain), with_bias ? download(cpu(), dbias) : std::vector<float>{}};
+  const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {n.C}, n.gain);
+  const Tensor bias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
+  const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows});
+  device().layer_norm(y, mean, rstd, x, gain, bias, 1e-5f);
+  const Tensor dx = upload(device(), shape, n.dy);  // in place
+  const Tensor dgain = upload(device(), {n.C}, n.gain),
+               dbias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
+  device().layer_norm_backward(dx, dgain, dbias, dx, x, mean, rstd, gain, write);
+  return {download(device(), y),     download(device(), mean),
+          download(device(), rstd),  download(device(), dx),
+          download(device(), dgain), with_bias ? download(device(), dbias) : std::vector<float>{}};
 }
 
 TEST(LayerNorm, ForwardIsWithinItsRoundingErrors) {
@@ -99,9 +99,9 @@ TEST(LayerNorm, ANaNStaysInItsRow) {
 // --- softmax and cross entropy
 
 std::vector<float> softmax(const std::vector<float>& x, std::int64_t C) {
-  const Tensor y = upload(cpu(), {std::int64_t(x.size()) / C, C}, x);
-  cpu().softmax(y, y);
-  return download(cpu(), y);
+  const Tensor y = upload(device(), {std::int64_t(x.size()) / C, C}, x);
+  device().softmax(y, y);
+  return download(device(), y);
 }
 
 TEST(Softmax, IsWithinItsRoundingErrorsInPlace) {
@@ -119,10 +119,10 @@ TEST(Softmax, LargeInputsDoNotOverflow) {
 TEST(Softmax, BackwardIsWithinItsRoundingErrors) {
   for (const std::int64_t C : widths) {
     const std::vector<float> y = softmax(normals(7 * C, 1), C), dy = normals(7 * C, 2);
-    const Tensor dx = upload(cpu(), {7, C}, dy);
-    cpu().softmax_backward(dx, dx, upload(cpu(), {7, C}, y));
+    const Tensor dx = upload(device(), {7, C}, dy);
+    device().softmax_backward(dx, dx, upload(device(), {7, C}, y));
     const Reference want = reference::softmax_backward(dy, y, std::size_t(C));
-    EXPECT_TRUE(within(download(cpu(), dx), want.value, want.bound)) << C;
+    EXPECT_TRUE(within(download(device(), dx), want.value, want.bound)) << C;
   }
 }
 
@@ -133,9 +133,10 @@ struct CrossEntropy {
 CrossEntropy cross_entropy(const std::vector<float>& logits, const std::vector<std::int32_t>& targets,
                            float scale) {
   const auto rows = std::int64_t(targets.size()), V = std::int64_t(logits.size()) / rows;
-  const Tensor x = upload(cpu(), {rows, V}, logits), loss = cpu().empty({1}), losses = cpu().empty({rows});
-  cpu().cross_entropy(loss, losses, x, x, upload(cpu(), {rows}, targets), scale);
-  return {download(cpu(), loss)[0], download(cpu(), losses), download(cpu(), x)};
+  const Tensor x = upload(device(), {rows, V}, logits), loss = device().empty({1}),
+               losses = device().empty({rows});
+  device().cross_entropy(loss, losses, x, x, upload(device(), {rows}, targets), scale);
+  return {download(device(), loss)[0], download(device(), losses), download(device(), x)};
 }
 
 TEST(CrossEntropy, LossAndGradientAreWithinTheirRoundingErrorsInPlace) {
@@ -156,10 +157,11 @@ TEST(CrossEntropy, LossAndGradientAreWithinTheirRoundingErrorsInPlace) {
 TEST(CrossEntropy, WithoutAGradientTheLogitsStay) {
   const std::vector<float> logits = normals(3 * 65, 5);
   const std::vector<std::int32_t> targets{0, 64, 7};
-  const Tensor x = upload(cpu(), {3, 65}, logits), loss = cpu().empty({1}), losses = cpu().empty({3});
-  cpu().cross_entropy(loss, losses, {}, x, upload(cpu(), {3}, targets), 1);
-  EXPECT_EQ(download(cpu(), x), logits);
-  EXPECT_EQ(download(cpu(), losses), cross_entropy(logits, targets, 1).losses);
+  const Tensor x = upload(device(), {3, 65}, logits), loss = device().empty({1}),
+               losses = device().empty({3});
+  device().cross_entropy(loss, losses, {}, x, upload(device(), {3}, targets), 1);
+  EXPECT_EQ(download(device(), x), logits);
+  EXPECT_EQ(download(device(), losses), cross_entropy(logits, targets, 1).losses);
 }
 
 TEST(CrossEntropy, ALogitThatIsNotFiniteShowsInTheLoss) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/tensors.h"
 
@@ -14,9 +14,9 @@ struct Clip {
   float norm, factor;
 };
 Clip clip(const std::vector<Tensor>& gradients, float max_norm) {
-  const Tensor norm = cpu().empty({1}), factor = cpu().empty({1});
-  cpu().clip_factor(norm, factor, gradients, max_norm);
-  return {download(cpu(), norm)[0], download(cpu(), factor)[0]};
+  const Tensor norm = device().empty({1}), factor = device().empty({1});
+  device().clip_factor(norm, factor, gradients, max_norm);
+  return {download(device(), norm)[0], download(device(), factor)[0]};
 }
 
 TEST(ClipFactor, TheNormIsTheRootOfAllSquaresRoundedOnce) {
@@ -25,7 +25,7 @@ TEST(ClipFactor, TheNormIsTheRootOfAllSquaresRoundedOnce) {
   for (const std::int64_t n : {1, 5, 16, 65, 40000}) {
     const std::vector<float> g = normals(n, unsigned(n));
     for (const float v : g) squares += double(v) * v;
-    gradients.push_back(upload(cpu(), {n}, g));
+    gradients.push_back(upload(device(), {n}, g));
   }
   const double norm = std::sqrt(squares);
   const Clip got = clip(gradients, 1.5f);
@@ -35,7 +35,7 @@ TEST(ClipFactor, TheNormIsTheRootOfAllSquaresRoundedOnce) {
 }
 
 TEST(ClipFactor, IsOneBelowTheLimitAndWithoutOne) {
-  const std::vector<Tensor> gradients{upload<float>(cpu(), {2}, {3, 4})};
+  const std::vector<Tensor> gradients{upload<float>(device(), {2}, {3, 4})};
   EXPECT_EQ(clip(gradients, 5).norm, 5);
   EXPECT_EQ(clip(gradients, 5).factor, 1);
   EXPECT_EQ(clip(gradients, 6).factor, 1);
@@ -46,7 +46,7 @@ TEST(ClipFactor, IsOneBelowTheLimitAndWithoutOne) {
 }
 
 TEST(ClipFactor, LargeGradientsDoNotOverflowTheirSquares) {
-  EXPECT_EQ(clip({upload<float>(cpu(), {2}, {3e30f, 4e30f})}, 0).norm, 5e30f);
+  EXPECT_EQ(clip({upload<float>(device(), {2}, {3e30f, 4e30f})}, 0).norm, 5e30f);
 }
 
 TEST(ClipFactor, ANumberThatIsNotFiniteShowsInNormAndFactor) {
@@ -55,12 +55,15 @@ TEST(ClipFactor, ANumberThatIsNotFiniteShowsInNormAndFactor) {
       std::vector<float> g = normals(70, 1);
       g[where] = bad;
       for (const float limit : {0.0f, 1.0f}) {
-        const Clip got = clip({upload<float>(cpu(), {1}, {1}), upload(cpu(), {70}, g)}, limit);
+        const Clip got = clip({upload<float>(device(), {1}, {1}), upload(device(), {70}, g)}, limit);
         EXPECT_FALSE(std::isfinite(got.norm)) << bad;
         EXPECT_TRUE(std::isnan(got.factor)) << bad << ": a factor of 0 would hide it";
       }
     }
 }
+
+const AdamWStep step{.beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .weight_decay = 0.1f};
+constexpr float learning_rate = 1e-2f, correction1 = 1 - 0.9f * 0.9f, correction2 = 1 - 0.99f * 0.99f;
 
 struct Adam {
   std::vector<float> p, m, v, g;
@@ -68,27 +71,21 @@ struct Adam {
       : p(normals(n, 1)), m(normals(n, 2, 0.1f)), v(normals(n, 3, 0.1f)), g(normals(n, 4)) {
     for (float& x : v) x *= x;
   }
-  Adam after(float clip, const AdamWStep& step) const {
+  Adam after(float clip) const {
     const Shape shape{std::int64_t(p.size())};
-    const Tensor tp = upload(cpu(), shape, p), tm = upload(cpu(), shape, m), tv = upload(cpu(), shape, v);
-    cpu().adamw(tp, tm, tv, upload(cpu(), shape, g), upload<float>(cpu(), {1}, {clip}), step);
+    const Tensor tp = upload(device(), shape, p), tm = upload(device(), shape, m),
+                 tv = upload(device(), shape, v);
+    device().adamw(tp, tm, tv, upload(device(), shape, g), upload<float>(device(), {1}, {clip}),
+                   upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step);
     Adam next(*this);
-    next.p = download(cpu(), tp), next.m = download(cpu(), tm), next.v = download(cpu(), tv);
+    next.p = download(device(), tp), next.m = download(device(), tm), next.v = download(device(), tv);
     return next;
   }
 };
 
-const AdamWStep step{.learning_rate = 1e-2f,
-                     .beta1 = 0.9f,
-                     .beta2 = 0.99f,
-                     .eps = 1e-8f,
-                     .weight_decay = 0.1f,
-                     .correction1 = 1 - 0.9f * 0.9f,
-                     .correction2 = 1 - 0.99f * 0.99f};
-
 TEST(AdamW, FollowsAlgorithm2WithinItsRoundingErrors) {
   for (const std::int64_t n : {1, 5, 16, 65, 40000}) {
-    const Adam before(n), after = before.after(0.7f, step);
+    const Adam before(n), after = before.after(0.7f);
     std::vector<double> m, m_bound, v, v_bound, p, p_bound, p_without_decay;
     for (std::size_t i = 0; i < before.p.size(); ++i) {
       const double g = double(before.g[i]) * double(0.7f);
@@ -98,9 +95,9 @@ TEST(AdamW, FollowsAlgorithm2WithinItsRoundingErrors) {
       m_bound.push_back(gamma(4) * (std::abs(old_m) + std::abs(new_m)));
       v.push_back(double(step.beta2) * before.v[i] + (1 - double(step.beta2)) * g * g);
       v_bound.push_back(gamma(6) * v.back());
-      const double denominator = std::sqrt(v.back() / step.correction2) + step.eps;
-      const double update = double(step.learning_rate) / step.correction1 / denominator;
-      const double decay = double(step.learning_rate) * step.weight_decay * before.p[i];
+      const double denominator = std::sqrt(v.back() / correction2) + step.eps;
+      const double update = double(learning_rate) / correction1 / denominator;
+      const double decay = double(learning_rate) * step.weight_decay * before.p[i];
       p.push_back(before.p[i] - update * m.back() - decay);
       p_without_decay.push_back(p.back() + decay);
       // Of the quotient: rate, its product, half of v's error, root, its factor (3), product, eps, quotient.
@@ -118,16 +115,23 @@ TEST(AdamW, FollowsAlgorithm2WithinItsRoundingErrors) {
 TEST(AdamW, ANaNGradientReachesTheParameter) {
   Adam before(20);
   before.g[17] = NAN;
-  const Adam after = before.after(1, step);
+  const Adam after = before.after(1);
   EXPECT_TRUE(std::isnan(after.p[17]) && std::isnan(after.m[17]) && std::isnan(after.v[17]));
   EXPECT_TRUE(std::isfinite(after.p[16]));
+}
+
+TEST(AdamW, ANaNFactorLeavesEverythingAsItIs) {
+  const Adam before(40), after = before.after(NAN);
+  EXPECT_EQ(after.p, before.p);
+  EXPECT_EQ(after.m, before.m);
+  EXPECT_EQ(after.v, before.v);
 }
 
 TEST(Update, TiersAndThreadCountsGiveTheSameBits) {
   const Adam before(40001);
   expect_same_bits_everywhere([&] {
-    const Clip c = clip({upload(cpu(), {40001}, before.g), upload(cpu(), {40001}, before.p)}, 1);
-    const Adam after = before.after(c.factor, step);
+    const Clip c = clip({upload(device(), {40001}, before.g), upload(device(), {40001}, before.p)}, 1);
+    const Adam after = before.after(c.factor);
     std::vector<float> all{c.norm, c.factor};
     append(all, after.p);
     append(all, after.m);

@@ -51,7 +51,7 @@ void enlarge(Gpt& model) {
     std::vector<float> values = normals(p->value.count(), ++seed, deviation);
     if (p->name.ends_with(".gain"))
       for (float& v : values) v += 1;
-    cpu().upload(p->value, values.data());
+    device().upload(p->value, values.data());
   }
 }
 
@@ -78,18 +78,18 @@ INSTANTIATE_TEST_SUITE_P(Variants, GptGradient,
 
 TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {
   const GptConfig c = config();
-  Gpt model(cpu(), c, uniform_plan(c), 1);
+  Gpt model(device(), c, uniform_plan(c), 1);
   enlarge(model);
   const Tokens tokens(c, 2, 5, 7);
-  const double loss = pass(cpu(), model, tokens);
+  const double loss = pass(device(), model, tokens);
   Parameters p;
   for (const Parameter* parameter : model.parameters())
-    p[parameter->name] = oracle::complex(download(cpu(), parameter->value));
+    p[parameter->name] = oracle::complex(download(device(), parameter->value));
   EXPECT_NEAR(loss, gpt_loss(c, p, tokens).real(), gamma(roundings) * loss);
 
   unsigned seed = 1;
   for (const Parameter* parameter : model.parameters()) {
-    const std::vector<float> gradient = download(cpu(), parameter->grad);
+    const std::vector<float> gradient = download(device(), parameter->grad);
     double norm = 0;
     for (float g : gradient) norm += double(g) * g;
     oracle::Values<Complex>& values = p[parameter->name];
@@ -110,16 +110,16 @@ TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {
 }
 
 TEST(GptGradientAccumulation, OfMicroBatchesEqualsTheBigBatch) {
-  Gpt model(cpu(), tiny, uniform_plan(tiny), 1);
+  Gpt model(device(), tiny, uniform_plan(tiny), 1);
   enlarge(model);
   const Tokens tokens(tiny, 6, 5, 7);
   const auto gradients = [&](std::int64_t micro_batches) {
     const std::int64_t each = tokens.batch / micro_batches;
     for (std::int64_t i = 0; i < micro_batches; ++i)
-      pass(cpu(), model, tokens.part(i * each, each), Tape::Mode::training, {}, 1 / float(micro_batches));
+      pass(device(), model, tokens.part(i * each, each), Tape::Mode::training, {}, 1 / float(micro_batches));
     std::vector<std::vector<float>> all;
     for (Parameter* p : model.parameters()) {
-      all.push_back(download(cpu(), p->grad));
+      all.push_back(download(device(), p->grad));
       p->has_grad = false;
     }
     return all;

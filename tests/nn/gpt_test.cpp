@@ -12,14 +12,14 @@ namespace {
 using namespace test;
 
 Gpt make(const GptConfig& c, std::uint64_t seed = 1, const LinearQuant& q = {}) {
-  return {cpu(), c, uniform_plan(c, q), seed};
+  return {device(), c, uniform_plan(c, q), seed};
 }
 
 std::vector<float> logits(Gpt& model, const Tokens& tokens, Tape::Mode mode = Tape::Mode::evaluation,
                           PassKey key = {}) {
-  Tape tape(cpu(), mode, key);
-  return download(cpu(),
-                  model.forward(tape, upload(cpu(), {tokens.batch, tokens.time}, tokens.inputs)).value);
+  Tape tape(device(), mode, key);
+  return download(device(),
+                  model.forward(tape, upload(device(), {tokens.batch, tokens.time}, tokens.inputs)).value);
 }
 
 TEST(Gpt, NamesItsParametersInTheOrderOfComputation) {
@@ -60,7 +60,7 @@ TEST(Gpt, StartsLikeGpt2) {
   c.mlp_width = 0;
   Gpt model = make(c);
   for (const Parameter* p : model.parameters()) {
-    const std::vector<float> values = download(cpu(), p->value);
+    const std::vector<float> values = download(device(), p->value);
     const double n = double(values.size());
     if (!p->name.ends_with(".weight")) {
       for (float v : values) EXPECT_EQ(v, p->name.ends_with(".gain") ? 1 : 0) << p->name;
@@ -82,7 +82,7 @@ TEST(Gpt, DrawsEachParameterFromTheSeedAndItsOwnId) {
   Gpt a = make(tiny), b = make(deeper), c = make(tiny, 2);
   const auto value = [](Gpt& model, std::string_view name) {
     for (const Parameter* p : model.parameters())
-      if (p->name == name) return download(cpu(), p->value);
+      if (p->name == name) return download(device(), p->value);
     return std::vector<float>{};
   };
   EXPECT_EQ(value(a, "blocks.1.attn.qkv.weight"), value(b, "blocks.1.attn.qkv.weight"));
@@ -132,13 +132,13 @@ TEST(Gpt, GivesEachLayerTheRoundingsOfItsName) {
   for (const std::string& name : linear_layer_names(tiny)) {
     PrecisionPlan plan = uniform_plan(tiny);
     plan.linear[name].fprop_x = mxfp4;
-    Gpt model(cpu(), tiny, plan, 1);
+    Gpt model(device(), tiny, plan, 1);
     EXPECT_NE(logits(model, tokens), logits(plain, tokens)) << name;
   }
   for (const std::string& name : attention_layer_names(tiny)) {
     PrecisionPlan plan = uniform_plan(tiny);
     plan.attention[name].qk_q = mxfp4;
-    Gpt model(cpu(), tiny, plan, 1);
+    Gpt model(device(), tiny, plan, 1);
     EXPECT_NE(logits(model, tokens), logits(plain, tokens)) << name;
   }
 }
@@ -146,7 +146,7 @@ TEST(Gpt, GivesEachLayerTheRoundingsOfItsName) {
 TEST(Gpt, RefusesAPlanThatDoesNotNameItsLayers) {
   const auto message = [](const PrecisionPlan& plan) {
     try {
-      Gpt(cpu(), tiny, plan, 1);
+      Gpt(device(), tiny, plan, 1);
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -20,20 +20,20 @@ TEST_P(Precision, StartsAtTheEntropyOfAGuess) {
   // Logits have deviation s = 0.02 sqrt(C) = 0.1, so the mean loss is ln V + s^2 / 2 with a standard error of
   // s / sqrt(60). The tied head adds at most 0.02 C = 0.5 to the input token's own logit: e^0.5 - 1 in V to
   // the sum. Four standard errors around that; MXFP4 moves a logit by 16% at most.
-  Gpt model(cpu(), tiny, uniform_plan(tiny, GetParam().second), 1);
-  const float loss = pass(cpu(), model, Tokens(tiny, 6, 10, 1), Tape::Mode::evaluation);
+  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  const float loss = pass(device(), model, Tokens(tiny, 6, 10, 1), Tape::Mode::evaluation);
   const double s = 0.02 * std::sqrt(24.0), V = 17;
   EXPECT_GT(loss, std::log(V) - 1.2 * 4 * s / std::sqrt(60.0));
   EXPECT_LT(loss, std::log(V) + s * s / 2 + (std::exp(0.5) - 1) / V + 1.2 * 4 * s / std::sqrt(60.0));
 }
 
 TEST_P(Precision, DrivesASingleBatchBelowOneTwentieth) {
-  Gpt model(cpu(), tiny, uniform_plan(tiny, GetParam().second), 1);
-  AdamW optimizer(cpu(), model.parameters(), {.learning_rate = 1e-2f, .beta2 = 0.95f, .weight_decay = 0});
+  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  AdamW optimizer(device(), model.parameters(), {.learning_rate = 1e-2f, .beta2 = 0.95f, .weight_decay = 0});
   const Tokens tokens(tiny, 2, 10, 1);
   float loss = 0;
   for (std::uint32_t step = 0; step < 120; ++step) {
-    loss = pass(cpu(), model, tokens, Tape::Mode::training, {.seed = 1, .step = step});
+    loss = pass(device(), model, tokens, Tape::Mode::training, {.seed = 1, .step = step});
     optimizer.step(1);
   }
   EXPECT_LT(loss, 0.05);
@@ -57,20 +57,20 @@ std::vector<std::vector<float>> five_steps(Backend& backend) {
 TEST(Training, GivesTheSameBitsOnOneThreadAndTwo) {
   const int before = threads();
   set_threads(1);
-  const auto one = five_steps(cpu());
+  const auto one = five_steps(device());
   set_threads(2);
-  const auto two = five_steps(cpu());
+  const auto two = five_steps(device());
   set_threads(before);
   EXPECT_EQ(one, two);
 }
 
 TEST(Training, GivesTheSameBitsUnderTheCheckingBackend) {
-  CheckedBackend checked(cpu());
-  EXPECT_EQ(five_steps(checked), five_steps(cpu()));
+  CheckedBackend checked(device());
+  EXPECT_EQ(five_steps(checked), five_steps(device()));
 }
 
 TEST(Training, QuantizesEachWeightOncePerOptimizerStepForAllMicroBatches) {
-  CountingBackend counting(cpu());
+  CountingBackend counting(device());
   Gpt model(counting, tiny, uniform_plan(tiny, fp4_training()), 1);
   AdamW optimizer(counting, model.parameters(), {});
   constexpr int steps = 3, micro_batches = 4;
@@ -91,7 +91,7 @@ TEST(Training, QuantizesEachWeightOncePerOptimizerStepForAllMicroBatches) {
 TEST(Training, DropsAfterTheEmbeddingAndBothBranchesOfEachBlock) {
   GptConfig c = tiny;
   c.dropout = 0.1f;
-  CountingBackend counting(cpu());
+  CountingBackend counting(device());
   Gpt model(counting, c, uniform_plan(c), 1);
   pass(counting, model, Tokens(c, 2, 10, 1), Tape::Mode::evaluation);
   EXPECT_EQ(counting.dropouts, 0);
@@ -100,12 +100,12 @@ TEST(Training, DropsAfterTheEmbeddingAndBothBranchesOfEachBlock) {
 }
 
 TEST(Training, ReusesItsMemoryFromTheSecondStepOn) {
-  Gpt model(cpu(), tiny, uniform_plan(tiny, fp4_training()), 1);
-  AdamW optimizer(cpu(), model.parameters(), {});
+  Gpt model(device(), tiny, uniform_plan(tiny, fp4_training()), 1);
+  AdamW optimizer(device(), model.parameters(), {});
   const auto used_after_step = [&] {
-    pass(cpu(), model, Tokens(tiny, 4, 10, 1));
+    pass(device(), model, Tokens(tiny, 4, 10, 1));
     optimizer.step(1);
-    return cpu().used_bytes();
+    return device().used_bytes();
   };
   const std::int64_t first = used_after_step();
   EXPECT_EQ(used_after_step(), first);

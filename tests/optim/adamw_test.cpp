@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "tests/support/closeness.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape {
@@ -37,13 +37,13 @@ struct Pair {
   Parameter matrix{.name = "matrix"}, gain{.name = "gain", .decay = false};
 
   explicit Pair(std::int64_t n) : start(normals(n, 1)) {
-    matrix.value = upload(cpu(), {n}, start);
-    gain.value = upload(cpu(), {n}, start);
+    matrix.value = upload(device(), {n}, start);
+    gain.value = upload(device(), {n}, start);
   }
   void set_gradient(const std::vector<float>& g) {
     gradient = g;
     for (Parameter* p : {&matrix, &gain}) {
-      p->grad = upload(cpu(), p->value.shape(), g);
+      p->grad = upload(device(), p->value.shape(), g);
       p->has_grad = true;
     }
   }
@@ -53,7 +53,7 @@ TEST(AdamW, FollowsTheDoublePrecisionReferenceForTenSteps) {
   constexpr std::int64_t n = 50;
   const AdamWConfig config{.learning_rate = 0.01f, .weight_decay = 0.1f, .clip_norm = 0};
   Pair run(n);
-  AdamW optimizer(cpu(), {&run.matrix, &run.gain}, config);
+  AdamW optimizer(device(), {&run.matrix, &run.gain}, config);
   std::vector<Reference> decayed, plain;
   for (float v : run.start) decayed.push_back({v}), plain.push_back({v});
   for (int t = 1; t <= 10; ++t) {
@@ -67,7 +67,7 @@ TEST(AdamW, FollowsTheDoublePrecisionReferenceForTenSteps) {
   const auto check = [](const Parameter& p, const std::vector<Reference>& want) {
     std::vector<double> values, bounds;
     for (const Reference& r : want) values.push_back(r.value), bounds.push_back(r.error);
-    EXPECT_TRUE(within(download(cpu(), p.value), values, bounds)) << p.name;
+    EXPECT_TRUE(within(download(device(), p.value), values, bounds)) << p.name;
   };
   check(run.matrix, decayed);
   check(run.gain, plain);
@@ -78,26 +78,27 @@ TEST(AdamW, ReturnsTheNormAndClipsByIt) {
   Pair run(n);
   const std::vector<float> threes(n, 3);
   run.set_gradient(threes);
-  AdamW optimizer(cpu(), {&run.matrix, &run.gain}, {.beta1 = 0.5f, .clip_norm = 6});
-  EXPECT_EQ(optimizer.step(1), 12);                                     // sqrt(16 * 9)
-  for (float m : download(cpu(), optimizer.m(0))) EXPECT_EQ(m, 0.75f);  // half of 3 * 6 / 12, halved by beta1
+  AdamW optimizer(device(), {&run.matrix, &run.gain}, {.beta1 = 0.5f, .clip_norm = 6});
+  EXPECT_EQ(optimizer.step(1), 12);  // sqrt(16 * 9)
+  for (float m : download(device(), optimizer.m(0)))
+    EXPECT_EQ(m, 0.75f);  // half of 3 * 6 / 12, halved by beta1
 }
 
 TEST(AdamW, LeavesSmallGradientsAlone) {
   constexpr std::int64_t n = 8;
   Pair run(n);
   run.set_gradient(std::vector<float>(n, 0.25f));
-  AdamW optimizer(cpu(), {&run.matrix, &run.gain}, {.beta1 = 0.5f, .clip_norm = 6});
+  AdamW optimizer(device(), {&run.matrix, &run.gain}, {.beta1 = 0.5f, .clip_norm = 6});
   EXPECT_EQ(optimizer.step(1), 1);
-  for (float m : download(cpu(), optimizer.m(0))) EXPECT_EQ(m, 0.125f);
+  for (float m : download(device(), optimizer.m(0))) EXPECT_EQ(m, 0.125f);
 }
 
 TEST(AdamW, ScalesTheLearningRateByTheFactor) {
   Pair run(4);
   run.set_gradient(std::vector<float>(4, 1));
-  AdamW optimizer(cpu(), {&run.matrix, &run.gain}, {.learning_rate = 0.5f, .eps = 0, .clip_norm = 0});
+  AdamW optimizer(device(), {&run.matrix, &run.gain}, {.learning_rate = 0.5f, .eps = 0, .clip_norm = 0});
   optimizer.step(0.25f);
-  const std::vector<float> after = download(cpu(), run.gain.value);
+  const std::vector<float> after = download(device(), run.gain.value);
   // The first step of Adam without eps is learning_rate * sign(gradient); 6 roundings.
   for (std::size_t i = 0; i < 4; ++i)
     EXPECT_NEAR(after[i], run.start[i] - 0.125, gamma(6) * (std::abs(run.start[i]) + 0.125));
@@ -107,7 +108,7 @@ TEST(AdamW, MarksGradientsAsUsedAndWeightCopiesAsStale) {
   Pair run(4);
   run.set_gradient(std::vector<float>(4, 1));
   run.matrix.copies.version = run.matrix.version;
-  AdamW optimizer(cpu(), {&run.matrix, &run.gain}, {});
+  AdamW optimizer(device(), {&run.matrix, &run.gain}, {});
   optimizer.step(1);
   EXPECT_FALSE(run.matrix.has_grad);
   EXPECT_NE(run.matrix.copies.version, run.matrix.version);
@@ -116,29 +117,29 @@ TEST(AdamW, MarksGradientsAsUsedAndWeightCopiesAsStale) {
 
 TEST(AdamW, GoesOnFromACheckpointLikeTheUninterruptedRun) {
   Pair whole(16), resumed(16);
-  AdamW first(cpu(), {&whole.matrix, &whole.gain}, {});
+  AdamW first(device(), {&whole.matrix, &whole.gain}, {});
   for (int t = 0; t < 3; ++t) {
     whole.set_gradient(normals(16, unsigned(t)));
     first.step(1);
   }
-  AdamW second(cpu(), {&resumed.matrix, &resumed.gain}, {});
-  cpu().copy(resumed.matrix.value, whole.matrix.value);
-  cpu().copy(resumed.gain.value, whole.gain.value);
+  AdamW second(device(), {&resumed.matrix, &resumed.gain}, {});
+  device().copy(resumed.matrix.value, whole.matrix.value);
+  device().copy(resumed.gain.value, whole.gain.value);
   for (std::size_t i = 0; i < 2; ++i) {
-    cpu().copy(second.m(i), first.m(i));
-    cpu().copy(second.v(i), first.v(i));
+    device().copy(second.m(i), first.m(i));
+    device().copy(second.v(i), first.v(i));
   }
   second.set_steps_done(3);
   EXPECT_EQ(resumed.matrix.version, whole.matrix.version);
   for (Pair* run : {&whole, &resumed}) run->set_gradient(normals(16, 9));
   EXPECT_EQ(first.step(1), second.step(1));
-  EXPECT_EQ(download(cpu(), resumed.matrix.value), download(cpu(), whole.matrix.value));
+  EXPECT_EQ(download(device(), resumed.matrix.value), download(device(), whole.matrix.value));
   EXPECT_EQ(resumed.matrix.version, whole.matrix.version);
 }
 
 TEST(AdamW, NamesAParameterWithoutGradient) {
   Pair run(4);
-  AdamW optimizer(cpu(), {&run.matrix}, {});
+  AdamW optimizer(device(), {&run.matrix}, {});
   try {
     optimizer.step(1);
     FAIL() << "no error";

@@ -1,7 +1,7 @@
 #pragma once
 #include "nn/gpt.h"
 #include "optim/adamw.h"
-#include "tests/support/cpu.h"
+#include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape::test {

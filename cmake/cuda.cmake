@@ -1,0 +1,41 @@
+# MXTAPE_CUDA: AUTO builds the CUDA backend if a toolkit is found, ON wants one, OFF leaves it out. What is built runs
+# without a GPU and without CUDA's libraries too: the runtime is linked in, cuBLASLt and cuDNN are loaded when needed.
+set(MXTAPE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
+set_property(CACHE MXTAPE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(mxtape_cuda OFF)
+if(NOT MXTAPE_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(mxtape_cuda ON)
+  elseif(MXTAPE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "mxtape: MXTAPE_CUDA is ON but there is no nvcc. Install CUDA 12.8 or newer and put nvcc on the path, "
+                        "or set CMAKE_CUDA_COMPILER, or configure with -DMXTAPE_CUDA=OFF\n")
+  endif()
+endif()
+if(mxtape_cuda)
+  # 80 Ampere, 89 Ada, 90a Hopper, 100a and 120a Blackwell.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real 100a-real 120a-real CACHE STRING "Architectures to compile kernels for")
+  endif()
+  enable_language(CUDA)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+    message(FATAL_ERROR "mxtape: nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; want 12.8 or newer, or -DMXTAPE_CUDA=OFF\n")
+  endif()
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc has C++20
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+  find_package(CUDAToolkit REQUIRED)
+endif()
+
+# Adds the CUDA backend to a target.
+function(mxtape_add_cuda target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu" "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp")
+  target_sources(${target} PRIVATE ${sources})
+  target_compile_definitions(${target} PRIVATE MXTAPE_CUDA)
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+  target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+endfunction()

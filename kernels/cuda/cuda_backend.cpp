@@ -1,0 +1,79 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include "core/error.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/make_cuda_backend.h"
+
+namespace mxtape {
+
+std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<CudaBackend>(); }
+
+CudaBackend::CudaBackend()
+    : pool_(Pool::create(
+          [](std::int64_t bytes) {
+            void* block = nullptr;
+            const cudaError_t status = cudaMalloc(&block, std::size_t(bytes));
+            if (status == cudaErrorMemoryAllocation) {
+              cudaGetLastError();  // forget it: the pool tries again, then reports
+              return static_cast<void*>(nullptr);
+            }
+            cuda::check(status, "device memory");
+            return block;
+          },
+          [](void* block) { cudaFree(block); }, Pool::Memory::elsewhere)),
+      gemms_(stream_),
+      clocks_(empty({2}, DType::i32)) {
+  set_clocks(0, 0);
+}
+
+CudaBackend::~CudaBackend() = default;
+
+std::string CudaBackend::description() const {
+  return fmt::format("cuda, {}, {}", stream_.device_name(), gemms_.description());
+}
+
+Tensor CudaBackend::empty(Shape shape, DType dtype) {
+  return {pool_->take(shape.count() * size_of(dtype)), shape, dtype};
+}
+
+void CudaBackend::upload(const Tensor& y, const void* host) { stream_.upload(y.raw(), host, y.bytes()); }
+void CudaBackend::download(void* host, const Tensor& x) { stream_.download(host, x.raw(), x.bytes()); }
+
+std::int64_t CudaBackend::used_bytes() const { return pool_->used_bytes(); }
+std::int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
+
+void CudaBackend::trim() {
+  stream_.wait();  // kernels under way may still use what is idle
+  pool_->trim();
+}
+
+void CudaBackend::set_clocks(std::uint32_t pass, std::uint32_t update) {
+  clock_values_ = {pass, update};
+  upload(clocks_, clock_values_.data());
+}
+
+cuda::ClockedKey CudaBackend::clocked(const DrawKey& key) const {
+  if (key.clock == Clock::none) return {key, nullptr};
+  const std::size_t which = key.clock == Clock::pass ? 0 : 1;
+  cuda::ClockedKey clocked{key, clocks_.data<std::int32_t>() + which};
+  clocked.key.step -= clock_values_[which];
+  return clocked;
+}
+
+void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
+  const bool a_turned = a.trans == Trans::yes, b_turned = b.trans == Trans::yes;
+  const std::int64_t M = a_turned ? a.values.cols() : a.values.rows();
+  const std::int64_t K = a_turned ? a.values.rows() : a.values.cols();
+  const std::int64_t N = b_turned ? b.values.rows() : b.values.cols();
+  require((b_turned ? b.values.cols() : b.values.rows()) == K && c.count() == M * N &&
+              (c.dtype() == DType::f32 || (c.dtype() == DType::bf16 && write == Write::overwrite)),
+          "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N], f32 or, if nothing is "
+          "added to, "
+          "bf16",
+          a.values.shape().text(), a_turned ? " transposed" : "", b.values.shape().text(),
+          b_turned ? " transposed" : "", name_of(c.dtype()), c.shape().text());
+  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
+  gemms_.multiply(c, a, b, bias, write);
+}
+
+}  // namespace mxtape

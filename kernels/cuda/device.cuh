@@ -1,0 +1,115 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/bf16.h"
+
+/// What kernels use of the machine: the only file with PTX. Warps have 32 lanes and every call below whose
+/// name begins with warp_ or mma_ is made by all of them together.
+namespace mxtape::cuda {
+
+inline constexpr int warp_lanes = 32;
+inline constexpr unsigned all_lanes = 0xffffffffu;
+
+__device__ inline int lane_id() { return int(threadIdx.x) % warp_lanes; }
+__device__ inline int warp_id() { return int(threadIdx.x) / warp_lanes; }
+__device__ inline void block_sync() { __syncthreads(); }
+__device__ inline void warp_sync() { __syncwarp(); }
+
+/// The block's dynamic shared memory, aligned to 128 bytes.
+template <class T>
+__device__ inline T* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char mxtape_dynamic_shared[];
+  return reinterpret_cast<T*>(mxtape_dynamic_shared);
+}
+
+/// The value of lane `lane_id() ^ mask`, or of lane `lane`; T has four bytes.
+template <class T>
+__device__ inline T warp_xor(T value, int mask) {
+  return __shfl_xor_sync(all_lanes, value, mask);
+}
+template <class T>
+__device__ inline T warp_from(T value, int lane) {
+  return __shfl_sync(all_lanes, value, lane);
+}
+__device__ inline unsigned warp_ballot(bool vote) { return __ballot_sync(all_lanes, vote); }
+
+/// Two floats as a pair of bf16, `low` in the low half: to nearest, ties to even; NaN becomes 0x7fff.
+__device__ inline std::uint32_t bf16_pair(float low, float high) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+__device__ inline float low_of(std::uint32_t pair) { return float_of(pair << 16); }
+__device__ inline float high_of(std::uint32_t pair) { return float_of(pair & 0xffff0000u); }
+
+/// 2^x to about 2 ulp; 0 for minus infinity.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// d += a b for tiles a [16, 16], b [16, 8], d [16, 8] of bf16, bf16, f32, spread over the warp. With g =
+/// lane / 4 and t = lane % 4: a[0..3] hold the pairs of columns 2 t and 2 t + 1 of rows g, g + 8 (a[0], a[1])
+/// and of columns 2 t + 8 and 2 t + 9 of the same rows (a[2], a[3]); b[0], b[1] the pairs of rows 2 t, 2 t +
+/// 1 and 2 t
+/// + 8, 2 t + 9 of column g; d[0..1] columns 2 t and 2 t + 1 of row g, d[2..3] of row g + 8. PTX ISA, section
+/// on mma.m16n8k16.
+__device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Four 8x8 tiles of 16-bit numbers from shared memory: lane l gives the address of row l % 8 of tile l / 8
+/// (16 bytes, aligned to 16) and gets in r[i] the pair at row l / 4, columns 2 (l % 4) and 2 (l % 4) + 1 of
+/// tile i.
+__device__ inline void warp_load_tiles(std::uint32_t (&r)[4], const void* row) {
+  const auto address = std::uint32_t(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+/// The same with each tile transposed: r[i] is the pair at rows 2 (l % 4) and 2 (l % 4) + 1, column l / 4.
+__device__ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
+  const auto address = std::uint32_t(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Starts a copy of 16 bytes from global to shared memory, both aligned to 16. `inside` false writes zeros
+/// and reads nothing. Copies are collected by async_commit() into groups; async_wait<n>() waits until at most
+/// the n newest groups of this thread are under way. Others see them after a block_sync().
+__device__ inline void async_copy_16(void* shared, const void* global, bool inside = true) {
+  const auto address = std::uint32_t(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(address), "l"(global), "r"(inside ? 16 : 0)
+               : "memory");
+}
+__device__ inline void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int n>
+__device__ inline void async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+
+/// Sum, largest value over the warp, the same in all lanes: a butterfly, so its order is fixed.
+__device__ inline float warp_sum(float x) {
+  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
+  return x;
+}
+__device__ inline float warp_max(float x) {
+  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
+    const float other = warp_xor(x, mask);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,37 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mxtape::cuda {
+
+/// The device and the one stream that everything is done on, with a staging buffer of pinned memory for
+/// uploads.
+class Stream {
+ public:
+  /// Throws Error(resource) if no device can be used.
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  const std::string& device_name() const { return name_; }  ///< "NVIDIA H200, sm_90, 132 SMs, 139.8 GiB"
+  int multiprocessors() const { return multiprocessors_; }
+
+  /// `host` is read before it returns; does not wait for the device unless the staging buffer is full.
+  void upload(void* device, const void* host, std::int64_t bytes);
+  void download(void* host, const void* device, std::int64_t bytes);
+  void wait();
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  std::string name_;
+  int multiprocessors_ = 0;
+  void* staging_ = nullptr;
+  std::int64_t staged_ = 0;  // bytes of the staging buffer that copies under way may read
+};
+
+}  // namespace mxtape::cuda
