@@ -18,7 +18,7 @@ struct AttentionNode final : Node {
   std::int64_t saved_bytes() const override { return qkv.bytes() + o.bytes() + lse.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dqkv = tape.backend().empty(qkv.shape());
+    Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype());
     tape.backend().attention_backward(dqkv, dy, qkv, o, lse, shape, quant, draws);
     tape.add(qkv_slot, std::move(dqkv));
   }
@@ -34,7 +34,8 @@ Var ops::causal_attention(Tape& tape, const Var& qkv, std::int64_t heads, const 
   const AttentionShape shape{s[0], s[1], heads, s[2] / (3 * heads)};
   const DrawKey draws = tape.key(Purpose::rounding, tensor_id, 1);
   Backend& backend = tape.backend();
-  Tensor o = backend.empty({s[0], s[1], s[2] / 3}), lse = backend.empty({s[0], heads, s[1]});
+  Tensor o = backend.empty({s[0], s[1], s[2] / 3}, qkv.value.dtype()),
+         lse = backend.empty({s[0], heads, s[1]});
   backend.attention(o, lse, qkv.value, shape, quant, draws);
   if (!tape.wants({qkv.slot})) return {std::move(o)};
 

@@ -73,6 +73,7 @@ struct LinearNode final : Node {
     const Tape::Target bias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
     quantize_operands(backend, std::span(copies).subspan(unused), dy,
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
+    const DType dtype = dy.dtype();
     dy = {};
 
     const Tape::Target w = tape.target(w_slot);
@@ -80,7 +81,7 @@ struct LinearNode final : Node {
     if (x_slot == no_grad) return;
     x = {};
     wgrad_dy = {};  // room for dx
-    Tensor dx = backend.empty(x_shape);
+    Tensor dx = backend.empty(x_shape, dtype);
     backend.gemm(as_matrix(dx), operand(dgrad_dy), operand(dgrad_w));
     tape.add(x_slot, std::move(dx));
   }
@@ -108,7 +109,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
 
   Shape out = in;
   out.dims[std::size_t(out.rank - 1)] = weight[0];
-  Tensor y = backend.empty(out);
+  Tensor y = backend.empty(out, x.value.dtype());
   backend.gemm(as_matrix(y), operand(copies[0]), operand(w.copies.fprop, Trans::yes),
                bias ? bias->value : Tensor{});
   if (!recording) return {std::move(y)};

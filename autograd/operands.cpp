@@ -6,7 +6,11 @@
 namespace mxtape {
 namespace {
 
-bool is_source(const QuantizedCopy& copy) { return copy.quantizer.is_identity() && copy.rotation.size == 0; }
+/// True if x is its own copy: nothing rounds it, or it is bf16 as wanted.
+bool is_source(const QuantizedCopy& copy, const Tensor& x) {
+  const bool rounded = x.dtype() == DType::bf16 && copy.quantizer == bf16_cast;
+  return (copy.quantizer.is_identity() || rounded) && copy.rotation.size == 0;
+}
 
 bool share(const QuantizedCopy& a, const QuantizedCopy& b) {
   return a.quantizer == b.quantizer && a.rotation.size == 0 && b.rotation.size == 0 &&
@@ -37,7 +41,7 @@ void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const 
   const bool one_for_both = copies.size() == 2 && share(copies[0], copies[1]);
   for (QuantizedCopy& copy : copies) {
     if (copy.values) continue;
-    if (is_source(copy)) {
+    if (is_source(copy, x)) {
       copy.values = x;
     } else if (!(one_for_both && (pending_count || copies[0].values || copies[1].values))) {
       copy.values = backend.empty(x.shape(), copy.quantizer.operand_dtype());

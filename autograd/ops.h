@@ -22,8 +22,9 @@ struct LinearQuant {
 namespace ops {
 
 /// Dimension letters: B batch, T time, C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows =
-/// all axes but the last. Every op throws Error(internal) with both shapes if they do not fit. Every op's
-/// backward treats rounding as the identity (straight-through estimator).
+/// all axes but the last. Activations are f32 or bf16; an op's result has its input's type. Every op throws
+/// Error(internal) with both shapes if they do not fit. Every op's backward treats rounding as the identity
+/// (straight-through estimator).
 
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w and dy in
 /// random draws (three ids from it on): x and dy draw anew each pass, w each optimizer step, as do the signs
@@ -32,8 +33,8 @@ namespace ops {
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y [B, T, C] = table[tokens] + positions[0..T); table [V, C]; positions [>= T, C] or null; tokens i32 [B,
-/// T].
-Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* positions);
+/// T]. `dtype` f32 or bf16 is y's, and with it that of everything computed from y.
+Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype = DType::f32);
 
 /// y = gain * (x - mean) / sqrt(var + eps) + bias per row; gain [C], bias [C] or null; var divides by C.
 /// Saves x and 8 bytes a row. Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3-4.

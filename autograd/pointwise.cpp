@@ -14,7 +14,7 @@ struct GeluNode final : Node {
   std::int64_t saved_bytes() const override { return x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape());
+    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().gelu_backward(dx, dy, x, form);
     dy = {};
     tape.add(x_slot, std::move(dx));
@@ -42,7 +42,7 @@ struct DropoutNode final : Node {
   std::int64_t saved_bytes() const override { return 0; }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape());
+    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().dropout(dx, dy, p, key);
     dy = {};
     tape.add(x_slot, std::move(dx));
@@ -52,7 +52,7 @@ struct DropoutNode final : Node {
 }  // namespace
 
 Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
-  Tensor y = tape.backend().empty(x.value.shape());
+  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().gelu(y, x.value, form);
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<GeluNode>();
@@ -63,9 +63,10 @@ Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
 }
 
 Var ops::add(Tape& tape, const Var& a, const Var& b) {
-  require(a.value.shape() == b.value.shape(), "add: a is {} but b is {}; the shapes must agree",
-          a.value.shape().text(), b.value.shape().text());
-  Tensor y = tape.backend().empty(a.value.shape());
+  require(a.value.shape() == b.value.shape() && a.value.dtype() == b.value.dtype(),
+          "add: a is {} {} but b is {} {}; they must agree", name_of(a.value.dtype()), a.value.shape().text(),
+          name_of(b.value.dtype()), b.value.shape().text());
+  Tensor y = tape.backend().empty(a.value.shape(), a.value.dtype());
   tape.backend().add(y, a.value, b.value);
   if (!tape.wants({a.slot, b.slot})) return {std::move(y)};
   auto node = std::make_unique<AddNode>();
@@ -78,7 +79,7 @@ Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
   require(p >= 0 && p < 1, "dropout: p is {}, want a number in [0, 1)", p);
   if (!tape.training() || p == 0) return x;
   const DrawKey key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
-  Tensor y = tape.backend().empty(x.value.shape());
+  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().dropout(y, x.value, p, key);
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<DropoutNode>();

@@ -25,7 +25,7 @@ struct LayerNormNode final : Node {
       backend.fill(dgain.write == Write::overwrite ? dgain.grad : dbias.grad, 0);
       write = Write::accumulate;
     }
-    Tensor dx = dy.unique() ? dy : backend.empty(dy.shape());
+    Tensor dx = dy.unique() ? dy : backend.empty(dy.shape(), dy.dtype());
     backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write);
     dy = {};
     tape.add(x_slot, std::move(dx));
@@ -40,7 +40,7 @@ struct SoftmaxNode final : Node {
   std::int64_t saved_bytes() const override { return y.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = tape.backend().empty(dy.shape());
+    Tensor dx = tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().softmax_backward(dx, dy, y);
     tape.add(x_slot, std::move(dx));
   }
@@ -69,7 +69,8 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
   require(!bias || bias->value.shape() == per_column, "layer_norm: x is {} but '{}' is {}, want {}",
           shape.text(), bias ? bias->name : "", bias ? bias->value.shape().text() : "", per_column.text());
   Backend& backend = tape.backend();
-  Tensor y = backend.empty(shape), mean = backend.empty({shape.rows()}), rstd = backend.empty({shape.rows()});
+  Tensor y = backend.empty(shape, x.value.dtype()), mean = backend.empty({shape.rows()}),
+         rstd = backend.empty({shape.rows()});
   backend.layer_norm(y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps);
 
   const Slot gain_slot = tape.watch(gain), bias_slot = bias ? tape.watch(*bias) : no_grad;
@@ -86,7 +87,7 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
 }
 
 Var ops::softmax(Tape& tape, const Var& x) {
-  Tensor y = tape.backend().empty(x.value.shape());
+  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().softmax(y, x.value);
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<SoftmaxNode>();
@@ -95,7 +96,7 @@ Var ops::softmax(Tape& tape, const Var& x) {
   return tape.record(std::move(y), {x.slot}, std::move(node));
 }
 
-Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions) {
+Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype) {
   const Shape t = tokens.shape(), v = table.value.shape();
   require(t.rank == 2 && tokens.dtype() == DType::i32, "embedding: tokens are {} {}, want i32 [B, T]",
           name_of(tokens.dtype()), t.text());
@@ -103,7 +104,7 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
   const Shape p = positions ? positions->value.shape() : v;
   require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
           "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
-  Tensor y = tape.backend().empty({t[0], t[1], v[1]});
+  Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
   tape.backend().embedding(y, table.value, positions ? positions->value : Tensor{}, tokens);
 
   const Slot table_slot = tape.watch(table), positions_slot = positions ? tape.watch(*positions) : no_grad;

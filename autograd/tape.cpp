@@ -43,11 +43,13 @@ void Tape::add(Slot slot, Tensor dy) {
   if (slot == no_grad) return;
   if (parameters_[std::size_t(slot)]) {
     auto [grad, write] = target(slot);
-    if (write == Write::accumulate)
-      backend_.add(grad, grad, dy);
-    else
-      backend_.copy(grad, dy);
-    return;
+    if (write == Write::overwrite) return backend_.copy(grad, dy);
+    if (dy.dtype() != grad.dtype()) {
+      Tensor wide = backend_.empty(dy.shape());
+      backend_.copy(wide, dy);
+      dy = std::move(wide);
+    }
+    return backend_.add(grad, grad, dy);
   }
   Tensor& sum = grads_[std::size_t(slot)];
   if (!sum) {
@@ -55,7 +57,7 @@ void Tape::add(Slot slot, Tensor dy) {
   } else if (sum.unique()) {
     backend_.add(sum, sum, dy);
   } else {
-    Tensor fresh = backend_.empty(sum.shape());
+    Tensor fresh = backend_.empty(sum.shape(), sum.dtype());
     backend_.add(fresh, sum, dy);
     sum = std::move(fresh);
   }

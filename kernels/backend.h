@@ -147,10 +147,11 @@ class Backend {
                                   const Tensor& tokens, Write table, Write positions) = 0;
 
   // --- attention
-  /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head; lse [B, H, T] = log of the row sums, for
-  /// backward. Each operand has its own stream: tensor ids draws.tensor_id + its place in AttentionQuant.
-  /// elements are numbered in [B, H, T, D], P and dS in [B, H, T, T], of the global batch:
-  /// draws.first_element counts rows of qkv (tokens), not elements.
+  /// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head (unquantized P and dS of bf16 activations
+  /// may be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Each operand has its own
+  /// stream: tensor ids draws.tensor_id + its place in AttentionQuant. elements are numbered in [B, H, T, D],
+  /// P and dS in [B, H, T, T], of the global batch: draws.first_element counts rows of qkv (tokens), not
+  /// elements.
   virtual void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape,
                          const AttentionQuant&, const DrawKey& draws) = 0;
   virtual void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,

@@ -1,6 +1,7 @@
 #include "kernels/make_backend.h"
 
 #include "core/error.h"
+#include "kernels/bf16_activations.h"
 #include "kernels/cpu/cpu_backend.h"
 #ifdef MXTAPE_CUDA
 #include "kernels/cuda/make_cuda_backend.h"
@@ -9,7 +10,7 @@
 namespace mxtape {
 
 std::unique_ptr<Backend> make_backend(const std::string& device) {
-  if (device == "cpu") return std::make_unique<CpuBackend>();
+  if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>());
 #ifdef MXTAPE_CUDA
   if (device == "cuda") return make_cuda_backend();
   constexpr const char* have = "cpu, cuda";

@@ -33,6 +33,7 @@ struct PrecisionPlan {
   std::map<std::string, LinearQuant>
       linear;  ///< "blocks.0.attn.qkv", "...attn.out", "...mlp.up", "...mlp.down", "head"
   std::map<std::string, AttentionQuant> attention;  ///< "blocks.0.attn"
+  DType activations = DType::f32;                   ///< what passes between layers: f32 or bf16
   bool operator==(const PrecisionPlan&) const = default;
 };
 

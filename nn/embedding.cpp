@@ -7,8 +7,8 @@ Embedding::Embedding(const Initialiser& make, const GptConfig& c)
       positions_(make.normal("positions.weight", {c.context, c.width}, c.init_deviation, 1)),
       dropout_(c.dropout) {}
 
-Var Embedding::operator()(Tape& tape, const Tensor& tokens) {
-  return ops::dropout(tape, ops::embedding(tape, tokens, table_, &positions_), dropout_, 2);
+Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype) {
+  return ops::dropout(tape, ops::embedding(tape, tokens, table_, &positions_, dtype), dropout_, 2);
 }
 
 void Embedding::collect(std::vector<Parameter*>& all) {

@@ -13,7 +13,7 @@ class Embedding {
   /// Uses tensor ids 0 to 2.
   Embedding(const Initialiser&, const GptConfig&);
 
-  Var operator()(Tape&, const Tensor& tokens);
+  Var operator()(Tape&, const Tensor& tokens, DType);
   void collect(std::vector<Parameter*>&);
   /// [V, C], for a head that is tied to it.
   Parameter& table() { return table_; }

@@ -16,6 +16,7 @@ struct Gpt::Layers {
   LayerNorm norm;
   std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
   LinearQuant head_quant;
+  DType activations = DType::f32;
 
   Layers(const Initialiser& make, const GptConfig& c)
       : config(c), embedding(make, c), norm(make, "norm", c.width, c.bias, c.norm_eps) {
@@ -41,7 +42,7 @@ Var Gpt::forward(Tape& tape, const Tensor& tokens) {
   require(tokens.shape().rank == 2 && tokens.shape()[1] <= l.config.context, ExitCode::usage,
           "model: tokens are {}, want [B, T] with T <= model.context = {}", tokens.shape().text(),
           l.config.context);
-  Var x = l.embedding(tape, tokens);
+  Var x = l.embedding(tape, tokens, l.activations);
   for (Block& block : l.blocks) x = block(tape, x);
   x = l.norm(tape, x);
   return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
@@ -77,6 +78,7 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
     block.attention.set_precision(quant_of(plan.attention, block.attention.name()));
   }
   l.head_quant = quant_of(plan.linear, "head");
+  l.activations = plan.activations;
   l.head_weight().copies = {};
 }
 

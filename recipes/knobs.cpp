@@ -14,6 +14,7 @@ namespace mxtape {
 namespace {
 
 constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
+constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
 constexpr Interval at_least(double low) { return {.low = low}; }
@@ -153,6 +154,8 @@ std::vector<Knob> knobs(Recipe& r) {
       {"precision.head", &r.precision.head, "all slots of the head", number_format},
 
       {"compute.device", &r.compute.device, "cpu", TextCheck{"a device", check_not_empty}},
+      {"compute.activations", choice(r.compute.activations, activation_names),
+       "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
       {"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
        between(0, 4096)},
   };

@@ -132,6 +132,7 @@ PrecisionPlan broad_plan(const PrecisionConfig& precision, const GptConfig& mode
 PrecisionPlan precision_plan(const Recipe& recipe, std::int64_t step) {
   const PrecisionConfig& precision = recipe.precision;
   PrecisionPlan plan = broad_plan(precision, recipe.model);
+  plan.activations = recipe.compute.activations == ActivationType::bf16 ? DType::bf16 : DType::f32;
   for (const auto& rule : precision.rules) apply(rule, plan, recipe.model);
   std::vector<const PrecisionPhase*> started;
   for (const auto& phase : precision.phases)

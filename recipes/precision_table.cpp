@@ -9,6 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "autograd/slots.h"
+
 namespace mxtape {
 namespace {
 
@@ -123,6 +125,25 @@ PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
   return plan;
 }
 
+/// The plan as it runs: with bf16 activations an operand that nothing rounds is one of bf16. So are P and dS
+/// on CUDA, whose products of bf16 activations take no other operands; the CPU keeps them in f32.
+PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
+  if (plan.activations != DType::bf16) return plan;
+  const auto narrow = [](Quantizer& q) {
+    if (q.is_identity()) q = bf16_cast;
+  };
+  for (auto& [name, q] : plan.linear)
+    for (Quantizer* slot : {&q.fprop_x, &q.wgrad_x, &q.dgrad_dy, &q.wgrad_dy}) narrow(*slot);
+  for (auto& [name, q] : plan.attention) {
+    const bool unquantized = q == AttentionQuant{};
+    for (const auto& slot : attention_slots) {
+      const bool inside = slot.name.ends_with(".p") || slot.name.ends_with(".ds");
+      if (!inside || (unquantized && device == "cuda")) narrow(q.*slot.field);
+    }
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::string_view gemm_path(const Quantizer& a, const Quantizer& b) {
@@ -142,11 +163,13 @@ std::string precision_table(const Recipe& recipe) {
   std::string out;
   std::int64_t before = 0;
   for (const std::int64_t step : plan_changes(recipe)) {
-    const PrecisionPlan plan = precision_plan(recipe, step);
+    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
     if (step == 0) {
+      out += fmt::format("activations {}\n", name_of(plan.activations));
       out += precision_table(plan);
     } else {
-      const PrecisionPlan changes = changed(precision_plan(recipe, before), plan);
+      const PrecisionPlan changes =
+          changed(realised(precision_plan(recipe, before), recipe.compute.device), plan);
       out += fmt::format("from step {}\n", step);
       out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
                                                                  : precision_table(changes);

@@ -26,8 +26,13 @@ struct TrainConfig {
   std::int64_t sample_tokens = 200;  ///< length of the text printed at the end; 0: none
 };
 
+/// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are
+/// f32.
+enum class ActivationType : std::uint8_t { f32, bf16 };
+
 struct ComputeConfig {
   std::string device = "cpu";
+  ActivationType activations = ActivationType::f32;
   std::int64_t threads = 0;  ///< 0: all
 };
 

@@ -22,8 +22,10 @@ std::vector<float> next_logits(Backend& backend, Gpt& model, std::span<const std
   Tape tape(backend, Tape::Mode::evaluation, pass);
   const Var all = model.forward(tape, upload_tokens(backend, padded, {1, time}));
   const std::int64_t vocabulary = model.config().vocabulary;
-  // A view of one row: the tape's tensor outlives it.
-  float* row = static_cast<float*>(all.value.raw()) + (count - 1) * vocabulary;
+  const Tensor wide = backend.empty(all.value.shape());
+  backend.copy(wide, all.value);  // from bf16, if activations are
+  // A view of one row: `wide` outlives it.
+  float* row = static_cast<float*>(wide.raw()) + (count - 1) * vocabulary;
   const Tensor last(std::shared_ptr<void>(std::shared_ptr<void>(), row), {vocabulary}, DType::f32);
   std::vector<float> logits(static_cast<std::size_t>(vocabulary));
   backend.download(logits.data(), last);

@@ -59,7 +59,7 @@ TEST(Add, NamesBothShapesIfTheyDiffer) {
     ops::add(tape, a, b);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "add: a is [2, 3] but b is [3, 2]; the shapes must agree");
+    EXPECT_STREQ(error.what(), "add: a is f32 [2, 3] but b is f32 [3, 2]; they must agree");
     EXPECT_EQ(error.code(), ExitCode::internal);
   }
 }

@@ -39,6 +39,44 @@ TEST_P(Precision, DrivesASingleBatchBelowOneTwentieth) {
   EXPECT_LT(loss, 0.05);
 }
 
+TEST(Training, WithBf16ActivationsFollowsF32WithinTheirRoundings) {
+  PrecisionPlan narrow = uniform_plan(tiny);
+  narrow.activations = DType::bf16;
+  Gpt wide_model(device(), tiny, uniform_plan(tiny), 1), narrow_model(device(), tiny, narrow, 1);
+  const Tokens tokens(tiny, 6, 10, 1);
+  const float wide = pass(device(), wide_model, tokens), rounded = pass(device(), narrow_model, tokens);
+  // Each of the 14 results on the way to the logits is off by at most 2^-9 of itself, and the loss is a mean
+  // of log-sum-exps, whose slope in the logits is at most 2 of their largest size, 1 here.
+  EXPECT_NEAR(rounded, wide, 2 * 14 * 0x1p-9);
+  EXPECT_NE(rounded, wide);
+  for (std::size_t i = 0; i < wide_model.parameters().size(); ++i) {
+    const Parameter &a = *wide_model.parameters()[i], &b = *narrow_model.parameters()[i];
+    EXPECT_EQ(b.grad.dtype(), DType::f32) << b.name;
+    const auto want = download(device(), a.grad), got = download(device(), b.grad);
+    double error = 0, size = 0;
+    for (std::size_t j = 0; j < want.size(); ++j) {
+      error += std::pow(double(got[j]) - want[j], 2);
+      size += std::pow(double(want[j]), 2);
+    }
+    // Forward and backward pass about 30 rounded results: at most 30 * 2^-9 of the gradient in norm.
+    EXPECT_LT(std::sqrt(error), 30 * 0x1p-9 * std::sqrt(size)) << a.name;
+  }
+}
+
+TEST(Training, WithBf16ActivationsDrivesASingleBatchBelowOneTwentieth) {
+  PrecisionPlan plan = uniform_plan(tiny, fp4_training());
+  plan.activations = DType::bf16;
+  Gpt model(device(), tiny, plan, 1);
+  AdamW optimizer(device(), model.parameters(), {.learning_rate = 1e-2f, .beta2 = 0.95f, .weight_decay = 0});
+  const Tokens tokens(tiny, 2, 10, 1);
+  float loss = 0;
+  for (std::uint32_t step = 0; step < 120; ++step) {
+    loss = pass(device(), model, tokens, Tape::Mode::training, {.seed = 1, .step = step});
+    optimizer.step(1);
+  }
+  EXPECT_LT(loss, 0.05);
+}
+
 /// Every parameter's bits after five steps of a model with dropout, in stochastic MXFP4.
 std::vector<std::vector<float>> five_steps(Backend& backend) {
   GptConfig c = tiny;

@@ -1,0 +1,89 @@
+#include "kernels/bf16_activations.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/device.h"
+#include "tests/support/tensors.h"
+
+namespace mxtape::test {
+namespace {
+
+Tensor narrow(Backend& backend, Shape shape, const std::vector<float>& values) {
+  const Tensor y = backend.empty(shape, DType::bf16);
+  backend.copy(y, upload(backend, shape, values));
+  return y;
+}
+Tensor wide(Backend& backend, const Tensor& x) {
+  const Tensor y = backend.empty(x.shape());
+  backend.copy(y, x);
+  return y;
+}
+std::vector<float> rounded(std::vector<float> x) {
+  for (float& v : x) v = to_f32(to_bf16(v));
+  return x;
+}
+
+constexpr std::int64_t rows = 5, C = 33;
+const Shape shape{rows, C};
+
+// Every kernel on bf16 tensors is the f32 kernel on the same values, its result rounded once.
+TEST(Bf16Activations, AreTheF32KernelsOnTheSameValuesRoundedOnce) {
+  Backend& d = device();
+  const Tensor a = narrow(d, shape, normals(rows * C, 1)), b = narrow(d, shape, normals(rows * C, 2));
+  const Tensor y = d.empty(shape, DType::bf16), f = d.empty(shape);
+  const auto expect = [&](const char* op) { EXPECT_EQ(download(d, y), rounded(download(d, f))) << op; };
+
+  d.add(y, a, b), d.add(f, wide(d, a), wide(d, b)), expect("add");
+  d.gelu(y, a, Gelu::erf), d.gelu(f, wide(d, a), Gelu::erf), expect("gelu");
+  d.gelu_backward(y, b, a, Gelu::tanh), d.gelu_backward(f, wide(d, b), wide(d, a), Gelu::tanh);
+  expect("gelu_backward");
+  const DrawKey key{.purpose = Purpose::dropout};
+  d.dropout(y, a, 0.3f, key), d.dropout(f, wide(d, a), 0.3f, key), expect("dropout");
+  d.softmax(y, a), d.softmax(f, wide(d, a)), expect("softmax");
+  d.softmax_backward(y, b, a), d.softmax_backward(f, wide(d, b), wide(d, a)), expect("softmax_backward");
+
+  const Tensor gain = upload(d, {C}, normals(C, 3)), bias = upload(d, {C}, normals(C, 4));
+  const Tensor mean = d.empty({rows}), rstd = d.empty({rows}), dgain = d.empty({C}), dbias = d.empty({C});
+  d.layer_norm(y, mean, rstd, a, gain, bias, 1e-5f);
+  d.layer_norm(f, mean, rstd, wide(d, a), gain, bias, 1e-5f), expect("layer_norm");
+  d.layer_norm_backward(y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite);
+  const auto narrow_sums = download(d, dgain);
+  d.layer_norm_backward(f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite);
+  expect("layer_norm_backward");
+  EXPECT_EQ(download(d, dgain), narrow_sums);
+
+  const Tensor tokens = upload(d, {1, rows}, random_tokens(rows, 7, 5));
+  const Tensor table = upload(d, {7, C}, normals(7 * C, 6)), dtable = d.empty({7, C});
+  d.embedding(y, table, {}, tokens), d.embedding(f, table, {}, tokens), expect("embedding");
+  d.embedding_backward(dtable, {}, b, tokens, Write::overwrite, Write::overwrite);
+  const auto sums = download(d, dtable);
+  d.embedding_backward(dtable, {}, wide(d, b), tokens, Write::overwrite, Write::overwrite);
+  EXPECT_EQ(download(d, dtable), sums);
+
+  const Tensor targets = upload(d, {rows}, random_tokens(rows, C, 7));
+  const Tensor loss = d.empty({1}), losses = d.empty({rows});
+  d.cross_entropy(loss, losses, y, a, targets, 1);
+  const auto narrow_losses = download(d, losses);
+  d.cross_entropy(loss, losses, f, wide(d, a), targets, 1), expect("cross_entropy");
+  EXPECT_EQ(download(d, losses), narrow_losses);
+}
+
+TEST(Bf16Activations, TakePartInGemmAndQuantizeAsTheirValues) {
+  Backend& d = device();
+  const Tensor a = narrow(d, {rows, C}, normals(rows * C, 1)), b = narrow(d, {C, 6}, normals(C * 6, 2));
+  const Tensor c = d.empty({rows, 6}, DType::bf16), f = d.empty({rows, 6});
+  d.gemm(c, {a}, {b});
+  d.gemm(f, {a}, {b});
+  EXPECT_EQ(download(d, c), rounded(download(d, f)));
+
+  QuantizedCopy copies[] = {{.quantizer = mxfp4, .axis = Axis::cols, .values = d.empty(shape, DType::bf16)},
+                            {.quantizer = mxfp4, .axis = Axis::rows, .values = d.empty(shape, DType::bf16)}};
+  d.quantize(copies, a, {});
+  const auto along_rows = download(d, copies[0].values), along_columns = download(d, copies[1].values);
+  d.quantize(copies, wide(d, a), {});
+  EXPECT_EQ(download(d, copies[0].values), along_rows);
+  EXPECT_EQ(download(d, copies[1].values), along_columns);
+}
+
+}  // namespace
+}  // namespace mxtape::test
