@@ -12,7 +12,7 @@ namespace mxtape {
 namespace {
 
 struct Arguments {
-  std::string checkpoint, data;
+  std::string checkpoint, device, data;
   std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
   std::int64_t windows = 0;
 };
@@ -24,6 +24,7 @@ PrecisionPlan cast_plan(PrecisionPlan plan, const Quantizer& q) {
     quant.fprop_x = quant.fprop_w = q;
   }
   for (auto& [name, quant] : plan.attention) quant = AttentionQuant{};
+  plan.activations = DType::f32;  // nothing else is rounded
   return plan;
 }
 
@@ -53,7 +54,7 @@ void run(const Arguments& arguments) {
   for (const auto& text : arguments.precisions)
     formats.emplace_back(text, text == "recipe" ? std::nullopt : std::optional(parse_quantizer(text)));
 
-  const TrainedModel trained = load_trained_model(arguments.checkpoint);
+  const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const Recipe& recipe = trained.header.recipe;
   const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
   const TokenFile data = TokenFile::read(file);
@@ -98,6 +99,7 @@ void add_eval_command(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
       ->required();
+  command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
   command
       ->add_option("--precision", a->precisions,
                    "formats for weights and activations of all linear layers (mxtape formats lists them), or "

@@ -8,12 +8,12 @@ namespace mxtape {
 namespace {
 
 struct Arguments {
-  std::string checkpoint, prompt = "\n";
+  std::string checkpoint, device, prompt = "\n";
   SampleOptions options;
 };
 
 void run(const Arguments& arguments) {
-  const TrainedModel trained = load_trained_model(arguments.checkpoint);
+  const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const Tokenizer& tokenizer = trained.header.tokenizer;
   std::vector<std::int32_t> prompt;
   try {
@@ -39,6 +39,7 @@ void add_sample_command(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
       ->required();
+  command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
   command->add_option("--prompt", a->prompt, "text to continue; default: a line break");
   command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
       ->check(at_least(0))

@@ -9,11 +9,12 @@ PassKey TrainedModel::next_pass() const {
   return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
 }
 
-TrainedModel load_trained_model(const std::filesystem::path& file_or_run) {
+TrainedModel load_trained_model(const std::filesystem::path& file_or_run, const std::string& device) {
   TrainedModel loaded;
   loaded.file = find_checkpoint(file_or_run);
   const CheckpointFile checkpoint(loaded.file);
   loaded.header = checkpoint.header();
+  if (!device.empty()) loaded.header.recipe.compute.device = device;
   const Recipe& recipe = loaded.header.recipe;
   loaded.backend = make_backend(recipe.compute.device);
   loaded.model = std::make_unique<Gpt>(*loaded.backend, recipe.model,
