@@ -46,14 +46,34 @@ class Run {
     targets_ = tokens_.reshaped({count});
   }
 
+  /// As Trainer::step, on the same tokens each time. Waits for the device, as that does.
   void step() {
-    for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
-      Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_++, 0});
-      const Var logits = model_.forward(tape, tokens_);
-      const Var loss = ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation));
-      tape.backward(loss);
-    }
-    optimizer_.step(1);
+    optimizer_.prepare(1);
+    backend_->set_clocks(passes_, std::uint32_t(optimizer_.steps_done() + 1));
+    const auto results = backend_->repeat("bench", [&] {
+      for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
+        Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_ + std::uint32_t(micro), 0});
+        const Var logits = model_.forward(tape, tokens_);
+        tape.backward(ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation)));
+      }
+      const Tensor norm = optimizer_.update();
+      for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->copies = {};
+      return std::vector<Tensor>{norm};
+    });
+    float norm = 0;
+    backend_->download(&norm, results[0]);
+    optimizer_.advance();
+    passes_ += std::uint32_t(recipe_.train.accumulation);
+  }
+
+  /// Operations of a step: 6 N per token for N parameters that multiply (positions do not; a token's
+  /// embedding does if the head is tied to it), and 6 L C T for the causal half of attention, llm.c's
+  /// convention.
+  double flops() const {
+    const GptConfig& m = recipe_.model;
+    const double multiplied =
+        double(parameter_count(m) - m.context * m.width - (m.tied_head ? 0 : m.vocabulary * m.width));
+    return (6 * multiplied + 6.0 * double(m.layers * m.width * m.context)) * double(tokens_per_step());
   }
 
   const Recipe& recipe() const { return recipe_; }
@@ -85,7 +105,7 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
   std::vector<std::unique_ptr<Run>> runs;
   for (const auto& name : names) runs.push_back(std::make_unique<Run>(name, overrides, vocabulary));
   for (auto& run : runs)
-    for (int i = 0; i < 2; ++i) run->step();  // primitives are made and memory is touched
+    for (int i = 0; i < 4; ++i) run->step();  // memory is planned, the step recorded, libraries have chosen
 
   std::vector<std::vector<double>> times(runs.size());
   for (int round = 0; round < rounds; ++round)
@@ -105,16 +125,16 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
   }
   fmt::print("{}; {} rounds of {} steps, in turn; peak resident memory {:.0f} MiB\n", runs[0]->device(),
              rounds, steps, double(usage.ru_maxrss) / 1024);
-  fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}\n", "recipe", "median ms", "min", "max", "tok/s",
-             "ratio", "tensors MiB");
+  fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>8} {:>7} {:>11}\n", "recipe", "median ms", "min", "max",
+             "tok/s", "TFLOP/s", "ratio", "tensors MiB");
   for (std::size_t r = 0; r < runs.size(); ++r) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < times[r].size(); ++i) ratios.push_back(times[r][i] / times[0][i]);
     const double middle = median(times[r]);
-    fmt::print("{:<34} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.0f} {:>7.3f} {:>11.1f}\n", names[r], 1e3 * middle,
-               1e3 * *std::min_element(times[r].begin(), times[r].end()),
+    fmt::print("{:<34} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.0f} {:>8.3f} {:>7.3f} {:>11.1f}\n", names[r],
+               1e3 * middle, 1e3 * *std::min_element(times[r].begin(), times[r].end()),
                1e3 * *std::max_element(times[r].begin(), times[r].end()),
-               double(runs[r]->tokens_per_step()) / middle, median(ratios),
+               double(runs[r]->tokens_per_step()) / middle, runs[r]->flops() / middle / 1e12, median(ratios),
                double(runs[r]->peak_bytes()) / 0x1p20);
   }
 }

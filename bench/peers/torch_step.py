@@ -6,7 +6,8 @@ The model is bench_step's: learned positions, biases, tanh GELU, tied head, no d
 
   --peer torch-f32 | torch-bf16 (autocast) | microxcaling (needs --source, a checkout of microsoft/microxcaling)
 
-Debian's PyTorch is quickest here with OpenBLAS' OpenMP build and tcmalloc (libopenblas0-openmp,
+On a GPU (--device cuda) attention is PyTorch's fused one, --compile runs torch.compile, and microxcaling may use its
+own CUDA extension (--custom-cuda). Debian's PyTorch on a CPU is quickest here with OpenBLAS' OpenMP build and tcmalloc (libopenblas0-openmp,
 libtcmalloc-minimal4):
   LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp LD_PRELOAD=libtcmalloc_minimal.so.4 \
   ATEN_CPU_CAPABILITY=avx512 OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 /usr/bin/python3 bench/peers/torch_step.py
@@ -40,6 +41,10 @@ class Block(nn.Module):
         head = width // self.heads
         q, k, v = (t.view(batch, time_, self.heads, head).transpose(1, 2).reshape(-1, time_, head)
                    for t in self.qkv(x).split(width, dim=2))
+        if x.is_cuda:
+            q, k, v = (t.view(batch, self.heads, time_, head) for t in (q, k, v))
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(mixed.transpose(1, 2).reshape(batch, time_, width))
         # Scale and mask inside the product: a few per cent faster than masking afterwards.
         scores = torch.baddbmm(self.mask[:, :time_, :time_].to(q.dtype), q, k.transpose(1, 2), alpha=head**-0.5)
         mixed = torch.bmm(F.softmax(scores, dim=-1).to(v.dtype), v).view(batch, self.heads, time_, head)
@@ -62,14 +67,14 @@ class Gpt(nn.Module):
                 nn.init.normal_(p, std=0.02 / math.sqrt(2 * o.layers) if residual else 0.02)
 
     def forward(self, inputs, targets):
-        x = self.tokens(inputs) + self.positions(torch.arange(inputs.shape[1]))
+        x = self.tokens(inputs) + self.positions(torch.arange(inputs.shape[1], device=inputs.device))
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
 
-def microxcaling_layers(source, element):
+def microxcaling_layers(source, element, custom_cuda):
     """Linear layers with all six operands in `element`, blocks of 32, on microxcaling's PyTorch path."""
     sys.path.insert(0, source)
     import mx
@@ -80,7 +85,7 @@ def microxcaling_layers(source, element):
         sys.modules["mx.linear"].set_matmul_precision = lambda *a, **k: contextlib.nullcontext()
     specs = mx.finalize_mx_specs({"scale_bits": 8, "w_elem_format": element, "a_elem_format": element,
                                   "block_size": 32, "bfloat": 0, "fp": 0, "round": "even",
-                                  "quantize_backprop": True, "custom_cuda": False,
+                                  "quantize_backprop": True, "custom_cuda": custom_cuda,
                                   "round_mx_grad_output_grad_input": "dither",
                                   "round_mx_grad_output_grad_weight": "dither"})
     return lambda i, o: mx.Linear(i, o, mx_specs=specs)
@@ -90,6 +95,9 @@ def options():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--peer", choices=["torch-f32", "torch-bf16", "microxcaling"], default="torch-f32")
     a.add_argument("--source", help="checkout of microxcaling")
+    a.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    a.add_argument("--compile", action="store_true", help="torch.compile the model")
+    a.add_argument("--custom-cuda", action="store_true", help="microxcaling's CUDA extension")
     a.add_argument("--element", default="fp4_e2m1", help="microxcaling's element format")
     for name, default in dict(layers=6, width=384, heads=6, context=256, batch=16, vocabulary=65, steps=5,
                               warmup=2, threads=2).items():
@@ -101,18 +109,22 @@ def main():
     o = options()
     torch.set_num_threads(o.threads)
     torch.manual_seed(1)
-    linear = microxcaling_layers(o.source, o.element) if o.peer == "microxcaling" else nn.Linear
-    model = Gpt(o, linear, F.linear)
+    linear = microxcaling_layers(o.source, o.element, o.custom_cuda) if o.peer == "microxcaling" else nn.Linear
+    model = Gpt(o, linear, F.linear).to(o.device)
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
-         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99))
-    tokens = torch.randint(o.vocabulary, (o.batch, o.context + 1))
+         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99),
+        **({"fused": True} if o.device == "cuda" else {}))
+    tokens = torch.randint(o.vocabulary, (o.batch, o.context + 1), device=o.device)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
+    forward = torch.compile(model) if o.compile else model
+    wait = torch.cuda.synchronize if o.device == "cuda" else lambda: None
+
     def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=o.peer == "torch-bf16"):
-            loss = model(inputs, targets)
+        with torch.autocast(o.device, dtype=torch.bfloat16, enabled=o.peer == "torch-bf16"):
+            loss = forward(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
@@ -120,13 +132,17 @@ def main():
 
     times = []
     for i in range(o.warmup + o.steps):
+        wait()
         start = time.perf_counter()
         step()
+        wait()
         if i >= o.warmup:
             times.append(1e3 * (time.perf_counter() - start))
-    print(json.dumps({"name": o.peer, "median_ms": statistics.median(times), "min_ms": min(times),
+    peak = torch.cuda.max_memory_allocated() if o.device == "cuda" else resource.getrusage(
+        resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"name": o.peer + (" compiled" if o.compile else ""), "median_ms": statistics.median(times), "min_ms": min(times),
                       "max_ms": max(times),
-                      "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+                      "peak_mib": peak / 2**20}))
 
 
 if __name__ == "__main__":
