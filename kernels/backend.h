@@ -104,8 +104,9 @@ class Backend {
 
   // --- gemm
   /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every
-  /// row. Two bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened. The order of
-  /// additions depends on the shape only.
+  /// row; if c is bf16, `bias` is rounded to bf16 first, as GEMM libraries take it. Two bf16 operands
+  /// multiply exactly; a bf16 operand that meets an f32 one is widened. The order of additions depends on the
+  /// shape only.
   virtual void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
                     Write = Write::overwrite) = 0;
 

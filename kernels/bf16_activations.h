@@ -17,7 +17,8 @@ class Bf16Activations final : public ForwardingBackend {
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write write = Write::overwrite) override {
-    out(c, [&](const Tensor& wide) { inner_.gemm(wide, a, b, bias, write); });
+    const bool narrow = bias && c.dtype() == DType::bf16;
+    out(c, [&](const Tensor& wide) { inner_.gemm(wide, a, b, narrow ? rounded(bias) : bias, write); });
   }
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override {
@@ -86,6 +87,11 @@ class Bf16Activations final : public ForwardingBackend {
     const Tensor wide = inner_.empty(x.shape());
     inner_.copy(wide, x);
     return wide;
+  }
+  Tensor rounded(const Tensor& x) {
+    const Tensor narrow = inner_.empty(x.shape(), DType::bf16);
+    inner_.copy(narrow, x);
+    return in(narrow);
   }
   template <class Compute>
   void out(const Tensor& y, const Compute& compute) {

@@ -21,7 +21,7 @@ CudaBackend::CudaBackend()
             return block;
           },
           [](void* block) { cudaFree(block); }, Pool::Memory::elsewhere)),
-      gemms_(stream_),
+      gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
       clocks_(empty({2}, DType::i32)) {
   set_clocks(0, 0);
 }
@@ -58,22 +58,6 @@ cuda::ClockedKey CudaBackend::clocked(const DrawKey& key) const {
   cuda::ClockedKey clocked{key, clocks_.data<std::int32_t>() + which};
   clocked.key.step -= clock_values_[which];
   return clocked;
-}
-
-void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
-  const bool a_turned = a.trans == Trans::yes, b_turned = b.trans == Trans::yes;
-  const std::int64_t M = a_turned ? a.values.cols() : a.values.rows();
-  const std::int64_t K = a_turned ? a.values.rows() : a.values.cols();
-  const std::int64_t N = b_turned ? b.values.rows() : b.values.cols();
-  require((b_turned ? b.values.cols() : b.values.rows()) == K && c.count() == M * N &&
-              (c.dtype() == DType::f32 || (c.dtype() == DType::bf16 && write == Write::overwrite)),
-          "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N], f32 or, if nothing is "
-          "added to, "
-          "bf16",
-          a.values.shape().text(), a_turned ? " transposed" : "", b.values.shape().text(),
-          b_turned ? " transposed" : "", name_of(c.dtype()), c.shape().text());
-  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
-  gemms_.multiply(c, a, b, bias, write);
 }
 
 }  // namespace mxtape

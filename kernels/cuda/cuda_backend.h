@@ -4,7 +4,7 @@
 
 #include "core/pool.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_library.h"
 #include "kernels/cuda/keys.h"
 #include "kernels/cuda/stream.h"
 
@@ -37,7 +37,7 @@ class CudaBackend final : public Backend {
   std::vector<Tensor> repeat(const std::string& name,
                              const std::function<std::vector<Tensor>()>& work) override;
 
-  // gemm.cpp
+  // gemm.cu
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write = Write::overwrite) override;
 

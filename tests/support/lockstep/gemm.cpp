@@ -1,4 +1,4 @@
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_library.h"
 
 #include "core/error.h"
 #include "tests/support/lockstep/lockstep.h"
@@ -7,9 +7,11 @@
 namespace mxtape::cuda {
 namespace {
 
-float element(const Operand& x, std::int64_t row, std::int64_t col) {
-  const std::int64_t i = x.trans == Trans::yes ? col * x.values.cols() + row : row * x.values.cols() + col;
-  return x.values.dtype() == DType::bf16 ? to_f32(x.values.data<bf16>()[i]) : x.values.data()[i];
+float value_at(const Tensor& x, std::int64_t i) {
+  return x.dtype() == DType::bf16 ? to_f32(x.data<bf16>()[i]) : x.data()[i];
+}
+float element(const Tensor& x, Trans trans, std::int64_t row, std::int64_t col) {
+  return value_at(x, trans == Trans::yes ? col * x.cols() + row : row * x.cols() + col);
 }
 
 }  // namespace
@@ -18,27 +20,34 @@ struct GemmLibrary::Library {
   const Stream& stream;
 };
 
-GemmLibrary::GemmLibrary(const Stream& stream) : library_(new Library{stream}) {}
+GemmLibrary::GemmLibrary(const Stream& stream, const Tensor&) : library_(new Library{stream}) {}
 GemmLibrary::~GemmLibrary() = default;
 std::string GemmLibrary::description() const { return "loops on the host"; }
+std::vector<std::string> GemmLibrary::chosen() const { return {}; }
 
-void GemmLibrary::multiply(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias,
-                           Write write) {
+void GemmLibrary::multiply(const GemmCall& call) {
+  require(call.a.dtype() == call.b.dtype() &&
+              (call.a.dtype() == DType::bf16 || call.c.dtype() == DType::f32) &&
+              (!call.bias || (call.bias.dtype() == call.c.dtype() &&
+                              reinterpret_cast<std::uintptr_t>(call.bias.raw()) % 16 == 0)) &&
+              call.K() > 0 && call.c.count() > 0,
+          "lockstep: cuBLASLt does not take this product");
   host::enqueue(library_->stream.get(), [=] {
-    const std::int64_t K = a.trans == Trans::yes ? a.values.rows() : a.values.cols();
-    const std::int64_t M = a.values.count() / K, N = b.values.count() / K;
-    const float factor =
-        (a.multiplier ? *a.multiplier.data() : 1.0f) * (b.multiplier ? *b.multiplier.data() : 1.0f);
+    const std::int64_t M = call.M(), N = call.N(), K = call.K();
+    const float alpha = call.scale ? call.scale.data()[0] : 1.0f;
+    const float beta = call.scale ? call.scale.data()[1] : call.write == Write::accumulate ? 1.0f : 0.0f;
     for (std::int64_t m = 0; m < M; ++m)
       for (std::int64_t n = 0; n < N; ++n) {
         double sum = 0;
-        for (std::int64_t k = 0; k < K; ++k) sum += double(element(a, m, k)) * double(element(b, k, n));
-        const float value = float(sum) * factor + (bias ? bias.data()[n] : 0.0f);
+        for (std::int64_t k = 0; k < K; ++k)
+          sum += double(element(call.a, call.a_trans, m, k)) * double(element(call.b, call.b_trans, k, n));
         const std::int64_t i = m * N + n;
-        if (c.dtype() == DType::bf16)
-          c.data<bf16>()[i] = to_bf16(value);
+        const float before = beta == 0 ? 0.0f : beta * value_at(call.c, i);  // BLAS: c is not read then
+        const float value = float(sum) * alpha + before + (call.bias ? value_at(call.bias, n) : 0.0f);
+        if (call.c.dtype() == DType::bf16)
+          call.c.data<bf16>()[i] = to_bf16(value);
         else
-          c.data()[i] = write == Write::accumulate ? c.data()[i] + value : value;
+          call.c.data()[i] = value;
       }
   });
 }

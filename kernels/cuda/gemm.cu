@@ -1,0 +1,79 @@
+#include "core/error.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace mxtape {
+namespace cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr std::uintptr_t bias_alignment = 16;  // of cuBLASLt's epilogue, which reads vectors
+
+// alpha and beta for a product whose operands carry multipliers: one thread, as they are two numbers.
+__global__ void scale_kernel(float* scale, const float* a, const float* b, float beta) {
+  if (threadIdx.x != 0) return;
+  scale[0] = (a ? *a : 1.0f) * (b ? *b : 1.0f);
+  scale[1] = beta;
+}
+
+// What a product is whose sums have no terms.
+template <class T>
+__global__ void empty_sum_kernel(T* c, const float* bias, std::int64_t count, std::int64_t N,
+                                 bool accumulate) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (i < count) store_at(c, i, (accumulate ? value_at(c, i) : 0.0f) + (bias ? bias[i % N] : 0.0f));
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
+  const bool accumulate = write == Write::accumulate;
+  const cuda::GemmCall shape{{}, a.values, b.values, a.trans, b.trans};
+  const std::int64_t M = shape.M(), N = shape.N(), K = shape.K();
+  require((b.trans == Trans::yes ? b.values.cols() : b.values.rows()) == K && c.count() == M * N &&
+              (c.dtype() == DType::f32 || (c.dtype() == DType::bf16 && !accumulate)),
+          "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N], f32 or, if nothing is "
+          "added to, bf16",
+          a.values.shape().text(), a.trans == Trans::yes ? " transposed" : "", b.values.shape().text(),
+          b.trans == Trans::yes ? " transposed" : "", name_of(c.dtype()), c.shape().text());
+  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
+  if (c.count() == 0) return;
+
+  const auto as = [&](DType dtype, const Tensor& x) {
+    if (!x || x.dtype() == dtype) return x;
+    const Tensor y = empty(x.shape(), dtype);
+    copy(y, x);
+    return y;
+  };
+  Tensor addend = as(c.dtype(), bias);  // rounded once, whatever path follows
+  if (K == 0)
+    return cuda::with_type(c.dtype(), [&]<class T>(T*) {
+      const Tensor wide = as(DType::f32, addend);
+      cuda::launch("empty_sum", stream_.get(), {cuda::blocks_for(c.count(), cuda::threads), cuda::threads},
+                   cuda::empty_sum_kernel<T>, c.data<T>(), wide.data(), c.count(), N, accumulate);
+    });
+
+  const bool narrow = a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16;
+  const DType operands = narrow ? DType::bf16 : DType::f32;
+  const DType result = narrow ? c.dtype() : DType::f32;  // f32 operands have f32 results
+  addend = as(result, addend);
+  if (addend && reinterpret_cast<std::uintptr_t>(addend.raw()) % cuda::bias_alignment != 0) {
+    const Tensor aligned = empty(addend.shape(), addend.dtype());
+    copy(aligned, addend);
+    addend = aligned;
+  }
+  Tensor scale;
+  if (a.multiplier || b.multiplier) {
+    scale = empty({2});
+    cuda::launch("scale", stream_.get(), {1, cuda::warp_lanes}, cuda::scale_kernel, scale.data(),
+                 a.multiplier.data(), b.multiplier.data(), accumulate ? 1.0f : 0.0f);
+  }
+  const Tensor out = result == c.dtype() ? c : empty({M, N}, result);
+  gemms_.multiply(
+      {out, as(operands, a.values), as(operands, b.values), a.trans, b.trans, addend, scale, write});
+  if (result != c.dtype()) copy(c, out);
+}
+
+}  // namespace mxtape
