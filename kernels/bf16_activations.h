@@ -17,6 +17,8 @@ class Bf16Activations final : public ForwardingBackend {
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write write = Write::overwrite) override {
+    require(c.dtype() == DType::f32 || write == Write::overwrite,
+            "gemm: c is {} and added to; want f32, or a bf16 c that is overwritten", name_of(c.dtype()));
     const bool narrow = bias && c.dtype() == DType::bf16;
     out(c, [&](const Tensor& wide) { inner_.gemm(wide, a, b, narrow ? rounded(bias) : bias, write); });
   }

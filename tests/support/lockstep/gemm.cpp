@@ -1,5 +1,7 @@
 #include "kernels/cuda/gemm_library.h"
 
+#include <vector>
+
 #include "core/error.h"
 #include "tests/support/lockstep/lockstep.h"
 
@@ -10,8 +12,14 @@ namespace {
 float value_at(const Tensor& x, std::int64_t i) {
   return x.dtype() == DType::bf16 ? to_f32(x.data<bf16>()[i]) : x.data()[i];
 }
-float element(const Tensor& x, Trans trans, std::int64_t row, std::int64_t col) {
-  return value_at(x, trans == Trans::yes ? col * x.cols() + row : row * x.cols() + col);
+/// op(x), row by row.
+std::vector<double> rows_of(const Tensor& x, Trans trans) {
+  std::vector<double> values(std::size_t(x.count()));
+  for (std::int64_t row = 0; row < x.rows(); ++row)
+    for (std::int64_t col = 0; col < x.cols(); ++col)
+      values[std::size_t(trans == Trans::yes ? col * x.rows() + row : row * x.cols() + col)] =
+          value_at(x, row * x.cols() + col);
+  return values;
 }
 
 }  // namespace
@@ -36,11 +44,12 @@ void GemmLibrary::multiply(const GemmCall& call) {
     const std::int64_t M = call.M(), N = call.N(), K = call.K();
     const float alpha = call.scale ? call.scale.data()[0] : 1.0f;
     const float beta = call.scale ? call.scale.data()[1] : call.write == Write::accumulate ? 1.0f : 0.0f;
+    const auto a = rows_of(call.a, call.a_trans);
+    const auto b = rows_of(call.b, call.b_trans == Trans::yes ? Trans::no : Trans::yes);  // by columns
     for (std::int64_t m = 0; m < M; ++m)
       for (std::int64_t n = 0; n < N; ++n) {
         double sum = 0;
-        for (std::int64_t k = 0; k < K; ++k)
-          sum += double(element(call.a, call.a_trans, m, k)) * double(element(call.b, call.b_trans, k, n));
+        for (std::int64_t k = 0; k < K; ++k) sum += a[std::size_t(m * K + k)] * b[std::size_t(n * K + k)];
         const std::int64_t i = m * N + n;
         const float before = beta == 0 ? 0.0f : beta * value_at(call.c, i);  // BLAS: c is not read then
         const float value = float(sum) * alpha + before + (call.bias ? value_at(call.bias, n) : 0.0f);

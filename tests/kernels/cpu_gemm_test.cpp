@@ -1,0 +1,83 @@
+#include "kernels/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/make_backend.h"
+#include "tests/support/gemm_problem.h"
+
+// What holds for the CPU's products beyond gemm_test.cpp.
+namespace mxtape::test {
+namespace {
+
+class CpuGemm : public testing::Test {
+ protected:
+  ~CpuGemm() override { set_threads(threads_before); }
+
+  const int threads_before = threads();
+  std::unique_ptr<Backend> backend = make_backend("cpu");
+  std::mt19937_64 random{1};
+};
+
+TEST_F(CpuGemm, TheNumberOfThreadsChangesNoBit) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Problem p = normal_values({500, 700, 300}, random);
+    const Operand a{upload_as(*backend, dtype, p.a_shape(), p.a)},
+        b{upload_as(*backend, dtype, p.b_shape(), p.b), Trans::yes};
+    const Tensor one = backend->empty({500, 700}), more = backend->empty({500, 700});
+    set_threads(1);
+    backend->gemm(one, a, b);
+    for (const int count : {2, 3}) {
+      set_threads(count);
+      backend->gemm(more, a, b);
+      EXPECT_EQ(std::memcmp(one.raw(), more.raw(), std::size_t(one.bytes())), 0) << count << " threads";
+    }
+  }
+}
+
+TEST_F(CpuGemm, BlocksInsideParallelForMultiplyStridedViewsAndTouchNothingBetween) {
+  constexpr std::int64_t heads = 6, T = 20, D = 12, width = heads * D;
+  std::vector<float> q(T * width), k(T * width);
+  for (float& v : q) v = float(int(random() % 9) - 4);
+  for (float& v : k) v = float(int(random() % 9) - 4);
+  std::vector<float> scores(heads * T * (T + 3), 77);
+  set_threads(3);
+  parallel_for(heads, 1, [&](std::int64_t h, std::int64_t) {
+    cpu::gemm_block(scores.data() + h * T * (T + 3), T + 3, {q.data() + h * D, DType::f32, width},
+                    {k.data() + h * D, DType::f32, width, Trans::yes}, T, T, D);
+  });
+  for (std::int64_t h = 0; h < heads; ++h)
+    for (std::int64_t i = 0; i < T; ++i)
+      for (std::int64_t j = 0; j < T + 3; ++j) {
+        float want = j < T ? 0.0f : 77.0f;
+        for (std::int64_t d = 0; d < D && j < T; ++d)
+          want += q[std::size_t(i * width + h * D + d)] * k[std::size_t(j * width + h * D + d)];
+        ASSERT_EQ(scores[std::size_t((h * T + i) * (T + 3) + j)], want) << h << " " << i << " " << j;
+      }
+}
+
+TEST_F(CpuGemm, SubnormalsSurviveInOurThreadsAndInF32Products) {
+  set_threads(3);
+  const Extents e{256, 256, 256};
+  const Problem p = small_integers(e, Trans::no, Trans::no, random);
+  const Tensor c = backend->empty({e.M, e.N});
+  backend->gemm(c, {upload_as(*backend, DType::bf16, p.a_shape(), p.a)},
+                {upload_as(*backend, DType::bf16, p.b_shape(), p.b)});
+  parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
+    volatile float smallest_normal = 0x1p-126f, half = 0.5f, subnormal = 0x1p-127f, large = 0x1p10f;
+    EXPECT_EQ(smallest_normal * half, 0x1p-127f) << "flush to zero is on";
+    EXPECT_EQ(subnormal * large, 0x1p-117f) << "denormals are zero is on";
+  });
+  const Tensor tiny = backend->empty({1, 1});
+  backend->gemm(tiny, {upload(*backend, {1, 1}, std::vector{0x1p-127f})},
+                {upload(*backend, {1, 1}, std::vector{0x1p10f})});
+  EXPECT_EQ(tiny.data()[0], 0x1p-117f);
+}
+
+}  // namespace
+}  // namespace mxtape::test
