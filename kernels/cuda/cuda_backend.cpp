@@ -24,6 +24,7 @@ CudaBackend::CudaBackend()
       gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
       clocks_(empty({2}, DType::i32)) {
   set_clocks(0, 0);
+  fill(empty({1}), 0);  // a device that the program has no kernels for is found out here
 }
 
 CudaBackend::~CudaBackend() = default;

@@ -23,6 +23,13 @@ void check(cudaError_t status, const char* what) {
     fail(ExitCode::resource,
          "cuda: {}: out of memory. Lower train.batch_size (and raise train.accumulation), or model.context",
          what);
+#ifdef MXTAPE_CUDA_ARCHITECTURES
+  if (status == cudaErrorNoKernelImageForDevice)
+    fail(ExitCode::resource,
+         "cuda: {}: this program has no kernels for this device, only for {}; build it with "
+         "-DCMAKE_CUDA_ARCHITECTURES=native, or use --compute.device=cpu",
+         what, MXTAPE_CUDA_ARCHITECTURES);
+#endif
   fail(ExitCode::resource, "cuda: {}: {} ({}); the last checkpoint is intact", what,
        cudaGetErrorString(status), cudaGetErrorName(status));
 }

@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "tests/support/device.h"
+
+namespace mxtape::test {
+namespace {
+
+/// Skips each test by its name and says why. (A skip in an Environment lets all tests pass as far as ctest
+/// sees.)
+class SkipAll final : public testing::EmptyTestEventListener {
+ public:
+  explicit SkipAll(std::string why) : why_(std::move(why)) {}
+  void OnTestStart(const testing::TestInfo&) override { GTEST_SKIP() << why_; }
+
+ private:
+  const std::string why_;
+};
+
+}  // namespace
+}  // namespace mxtape::test
+
+/// The tests of every device on a GPU. Where there is none they are skipped, unless MXTAPE_REQUIRE_GPU=1 says
+/// that there is one.
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
+  try {
+    std::printf("%s\n", mxtape::test::device().description().c_str());
+  } catch (const mxtape::Error& e) {
+    const char* const required = std::getenv("MXTAPE_REQUIRE_GPU");
+    if (required && std::string_view(required) == "1") {
+      std::fprintf(stderr, "gpu_tests: MXTAPE_REQUIRE_GPU=1, but %s\n", e.what());
+      return int(e.code());
+    }
+    testing::UnitTest::GetInstance()->listeners().Append(new mxtape::test::SkipAll(e.what()));
+  }
+  return RUN_ALL_TESTS();
+}
