@@ -16,7 +16,7 @@ namespace mxtape {
 enum class Seal : bool { no, yes };
 
 /// HDF5 files as mxtape uses them: plain contiguous datasets, text and number attributes, object times off,
-/// so that equal content gives equal bytes. The only file that includes hdf5.h is hdf5.cpp. libhdf5 has
+/// so that equal content gives equal bytes. Only hdf5_library.h includes libhdf5. That library has
 /// global state: use these classes from one thread at a time.
 ///
 /// The file is built in memory and written by write_atomically (core/atomic_file.h). HDF5 itself never writes
