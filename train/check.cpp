@@ -29,10 +29,8 @@ class Check {
   explicit Check(const Recipe& recipe) : recipe_(recipe) {}
 
   CheckReport run() {
-    attempt([&] {
-      report_.facts.push_back("device      " + make_backend(recipe_.compute.device)->description());
-    });
     attempt([&] { look_at_data(); });
+    attempt([&] { fact("device      {}", make_backend(recipe_.compute.device)->description()); });
     look_at_model();
     attempt([&] { look_at_folder(); });
     look_for_idle_keys();

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "core/normal.h"
 #include "core/parallel.h"
-#include "kernels/make_backend.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
@@ -112,17 +111,6 @@ TEST(Normal, LogarithmAndCircleAgreeWithTheCLibraryWithinTheirStatedErrors) {
     EXPECT_NEAR(s, std::sin(2 * M_PI * u), 0x1p-49) << u;
   }
   EXPECT_EQ(portable_log(1), 0);
-}
-
-TEST(MakeBackend, AnUnknownDeviceIsAnErrorThatNamesTheKnownOnes) {
-  try {
-    make_backend("tpu");
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_TRUE(std::string(e.what()).starts_with("compute.device: no device 'tpu'; this build has: cpu"))
-        << e.what();
-  }
 }
 
 }  // namespace

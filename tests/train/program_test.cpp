@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
+#include "kernels/make_backend.h"
 #include "tests/train/tiny_run.h"
 #include "train/run_folder.h"
 
@@ -47,6 +48,23 @@ class ProgramTest : public testing::Test {
   const TemporaryFolder folder_;
   std::string output_;
 };
+
+// Built without CUDA, or on a machine without a GPU.
+TEST_F(ProgramTest, AGpuThatIsNotThereIsOneMessageFromTrainAndAFindingOfCheck) {
+  int want = 0;
+  try {
+    make_backend("cuda");
+    GTEST_SKIP() << "there is a GPU";
+  } catch (const Error& e) {
+    want = int(e.code());
+  }
+  EXPECT_EQ(run({"train", "tiny.toml", "--compute.device=cuda"}), want);
+  EXPECT_TRUE(output_.starts_with("mxtape: c") && output_.find('\n') == output_.size() - 1) << output_;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs/tiny/recipe.toml"));
+  EXPECT_EQ(run({"check", "tiny.toml", "--compute.device=cuda"}), want);
+  EXPECT_TRUE(says("parameters")) << "the rest was looked at";
+  EXPECT_TRUE(says("mxtape: c"));
+}
 
 TEST_F(ProgramTest, TrainsARecipeAndLeavesItsFilesAndAResult) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.sample_tokens=40"}), 0) << output_;
