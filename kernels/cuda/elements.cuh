@@ -21,11 +21,14 @@ __device__ inline Eight load_eight(const float* x) {
   const float4 a = p[0], b = p[1];
   return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
-__device__ inline Eight load_eight(const bf16* x) {
-  const uint4 v = *reinterpret_cast<const uint4*>(x);
+/// Eight bf16 as they are in memory: half the registers while they are on their way.
+__device__ inline uint4 load_eight_bits(const bf16* x) { return *reinterpret_cast<const uint4*>(x); }
+__device__ inline Eight widened(const uint4& v) {
   return {{low_of(v.x), high_of(v.x), low_of(v.y), high_of(v.y), low_of(v.z), high_of(v.z), low_of(v.w),
            high_of(v.w)}};
 }
+__device__ inline const Eight& widened(const Eight& e) { return e; }
+__device__ inline Eight load_eight(const bf16* x) { return widened(load_eight_bits(x)); }
 __device__ inline void store_eight(float* y, const Eight& e) {
   auto* const p = reinterpret_cast<float4*>(y);
   p[0] = make_float4(e.values[0], e.values[1], e.values[2], e.values[3]);

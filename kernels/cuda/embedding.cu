@@ -83,27 +83,36 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// Adds rows order[0 .. count) of dy to `sum`, in this order; several are on their way at a time.
-template <class T, bool packed>
-__device__ void add_rows(Eight& sum, const T* dy, const std::int32_t* order, int count,
+/// Adds `count` rows of dy to `sum`, row_of(0) first; several are on their way at a time.
+template <class T, bool packed, class RowOf>
+__device__ void add_rows(Eight& sum, const T* dy, int count, const RowOf& row_of,
                          const RowParts<packed>& parts, int round) {
-  constexpr int at_once = int(32 / sizeof(T));  // 256 bytes a thread: as many registers as there are
-  for (int begin = 0; begin < count; begin += warp_lanes) {
+  using Bits = decltype(parts.load_bits(dy, round));
+  constexpr int at_once = 256 / int(sizeof(Bits));  // 64 registers
+  const auto row_of_lane = [&](int begin) {
     const int own = begin + lane_id();
-    const std::int32_t row_of_lane = order[own < count ? own : count - 1];
+    return std::int32_t(row_of(own < count ? own : count - 1));
+  };
+  std::int32_t coming = row_of_lane(0);
+  for (int begin = 0; begin < count; begin += warp_lanes) {
+    const std::int32_t rows = coming;
+    coming = row_of_lane(begin + warp_lanes);
+    const int here = count - begin < warp_lanes ? count - begin : warp_lanes;
 #pragma unroll 1
-    for (int lane = 0; lane < warp_lanes && begin + lane < count; lane += at_once) {
-      Eight e[at_once];
+    for (int first = 0; first < here; first += at_once) {
+      Bits bits[at_once];
 #pragma unroll
       for (int i = 0; i < at_once; ++i) {
-        const std::int64_t row = warp_from(row_of_lane, lane + i);
-        if (begin + lane + i < count) e[i] = parts.load(dy + row * parts.C, round);
+        const std::int64_t row = warp_from(rows, first + i);
+        if (first + i < here) bits[i] = parts.load_bits(dy + row * parts.C, round);
       }
 #pragma unroll
-      for (int i = 0; i < at_once; ++i)
-        if (begin + lane + i < count)
+      for (int i = 0; i < at_once; ++i) {
+        if (first + i >= here) break;
+        const Eight e = widened(bits[i]);
 #pragma unroll
-          for (int k = 0; k < 8; ++k) sum.values[k] += e[i].values[k];
+        for (int k = 0; k < 8; ++k) sum.values[k] += e.values[k];
+      }
     }
   }
 }
@@ -131,7 +140,9 @@ __global__ void __launch_bounds__(threads)
       if (!(present & 1)) continue;
       const unsigned of_piece = warp_from(begin_and_end, lane);
       const int begin = int(of_piece & 0xffff), count = int(of_piece >> 16) - begin;
-      add_rows(sum, dy, order + std::int64_t(first + lane) * piece + begin, count, parts, round);
+      const std::int32_t* const rows = order + std::int64_t(first + lane) * piece + begin;
+      add_rows(
+          sum, dy, count, [rows](int i) { return rows[i]; }, parts, round);
     }
   }
   if (found || write == Write::overwrite) parts.store(total, round, sum);
@@ -139,7 +150,7 @@ __global__ void __launch_bounds__(threads)
 
 // A warp owns a position and `slice` columns. Positions from `time` on have no rows.
 template <class T, bool packed>
-__global__ void position_gradient_kernel(float* dpositions, const T* dy, std::int64_t rows, std::int64_t time,
+__global__ void position_gradient_kernel(float* dpositions, const T* dy, int batch, std::int64_t time,
                                          std::int64_t positions, int C, Write write) {
   const std::int64_t position = std::int64_t(blockIdx.x) * warps + warp_id();
   if (position >= positions) return;
@@ -149,12 +160,8 @@ __global__ void position_gradient_kernel(float* dpositions, const T* dy, std::in
   Eight sum{};
   if (write == Write::accumulate) sum = parts.load(total, round);
   if (position < time)
-#pragma unroll 8
-    for (std::int64_t row = position; row < rows; row += time) {
-      const Eight e = parts.load(dy + row * C, round);
-#pragma unroll
-      for (int k = 0; k < 8; ++k) sum.values[k] += e.values[k];
-    }
+    add_rows(
+        sum, dy, batch, [=](int i) { return position + i * time; }, parts, round);
   parts.store(total, round, sum);
 }
 
@@ -197,7 +204,7 @@ void CudaBackend::embedding_backward(const Tensor& dtable, const Tensor& dpositi
       cuda::launch("position_gradient", stream_.get(),
                    {dim3(cuda::blocks_for(dpositions.rows(), cuda::warps), slices), cuda::threads},
                    cuda::position_gradient_kernel<T, decltype(packed)::value>, dpositions.data(),
-                   dy.data<T>(), rows, tokens.cols(), dpositions.rows(), C, positions);
+                   dy.data<T>(), tokens.rows(), tokens.cols(), dpositions.rows(), C, positions);
     });
   });
 }

@@ -10,46 +10,44 @@ namespace cuda {
 namespace {
 
 // A block owns a few rows, one after the other, and keeps one in registers: a thread holds eight columns of
-// it, or 32 of rows too wide for that. A thread's columns are the same in all rows, so gain and bias are read
-// once and the sums of their gradients need no other thread. The next row is on its way while one is reduced.
-constexpr int most_threads = 1024;
-constexpr int wide_rounds = 4;
-constexpr std::int64_t narrow = 8 * most_threads, widest = wide_rounds * narrow;
+// it, or 32 of rows too wide for that, which then spill. A thread's columns are the same in all rows, so gain
+// and bias are read once and the sums of their gradients need no other thread.
+constexpr int narrow_threads = 512, wide_threads = 1024, wide_rounds = 4;
+constexpr std::int64_t narrow = 8 * narrow_threads, widest = 8 * wide_rounds * wide_threads;
+constexpr int threads_for_rounds(int rounds) { return rounds == 1 ? narrow_threads : wide_threads; }
 
-constexpr std::int64_t forward_rows = 16;  // of a block: enough to pay for reading gain and bias
+constexpr std::int64_t forward_rows = 4;  // of a block
 
-// Blocks of the backward pass: what an H200 runs at once of rows of 768, and few enough partial sums to stay
-// in its cache. The sums depend on it, so it depends on the shape only.
-constexpr std::int64_t most_partials = 1536;
-constexpr std::int64_t least_rows = 8;
+// Threads of the backward pass: 1024 on each of an H200's multiprocessors, which run at once. The blocks'
+// sums depend on their number, so it depends on the shape and not on the machine.
+constexpr std::int64_t threads_at_once = 132 * 1024;
+constexpr std::int64_t least_rows = 8;  // of a block: they pay for its partial sums
 
 template <bool packed, int rounds>
 struct NormRow {
   Eight part[rounds];
 
+  NormRow() = default;
   template <class T>
-  __device__ void load(const RowParts<packed>& parts, const T* row, bool wanted = true) {
-    if (!wanted) return;
+  __device__ NormRow(const RowParts<packed>& parts, const T* row) {
 #pragma unroll
     for (int round = 0; round < rounds; ++round) part[round] = parts.load(row, round);
   }
 };
 
 template <class T, bool packed, int rounds>
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(threads_for_rounds(rounds))
     layer_norm_kernel(T* y, float* mean, float* rstd, const T* x, const float* gain, const float* bias,
                       std::int64_t rows, int C, float eps) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
-  NormRow<packed, rounds> gains, biases{}, next;
-  gains.load(parts, gain);
-  biases.load(parts, bias, bias != nullptr);
+  const NormRow<packed, rounds> gains(parts, gain);
+  NormRow<packed, rounds> biases{};
+  if (bias) biases = {parts, bias};
   int turn = 0;
   std::int64_t row = std::int64_t(blockIdx.x) * forward_rows;
   const std::int64_t end = row + forward_rows < rows ? row + forward_rows : rows;
-  next.load(parts, x + row * C, row < end);
   for (; row < end; ++row) {
-    NormRow<packed, rounds> values = next;
-    next.load(parts, x + (row + 1) * C, row + 1 < end);
+    NormRow<packed, rounds> values(parts, x + row * C);
     float sum = 0;
 #pragma unroll
     for (const Eight& e : values.part) sum += sum_of(e);
@@ -84,23 +82,19 @@ __global__ void __launch_bounds__(most_threads)
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = rstd (g - <g> - n <g n>). Each block
 // leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
 template <class T, bool packed, int rounds>
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(threads_for_rounds(rounds))
     layer_norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean,
                                const float* rstd, const float* gain, std::int64_t rows,
                                std::int64_t rows_of_block, int C) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
-  NormRow<packed, rounds> gains, next_dy, next_x, dgain{}, dbias{};
-  gains.load(parts, gain);
+  const NormRow<packed, rounds> gains(parts, gain);
+  NormRow<packed, rounds> dgain{}, dbias{};
   int turn = 0;
   std::int64_t row = std::int64_t(blockIdx.x) * rows_of_block;
   const std::int64_t end = row + rows_of_block < rows ? row + rows_of_block : rows;
-  next_dy.load(parts, dy + row * C, row < end);
-  next_x.load(parts, x + row * C, row < end);
   for (; row < end; ++row) {
-    const NormRow<packed, rounds> gradients = next_dy;
-    NormRow<packed, rounds> normalised = next_x;
-    next_dy.load(parts, dy + (row + 1) * C, row + 1 < end);
-    next_x.load(parts, x + (row + 1) * C, row + 1 < end);
+    const NormRow<packed, rounds> gradients(parts, dy + row * C);
+    NormRow<packed, rounds> normalised(parts, x + row * C);
     const float m = mean[row], s = rstd[row];
     float means[2] = {};  // <g>, <g n>
 #pragma unroll
@@ -141,15 +135,16 @@ __global__ void __launch_bounds__(most_threads)
 }
 
 // Adds the partial sums [blocks, 2, C] of 32 columns: each warp every 32nd, then one after the other.
-__global__ void __launch_bounds__(most_threads)
+constexpr int collect_threads = 1024;
+__global__ void __launch_bounds__(collect_threads)
     collect_kernel(float* dgain, float* dbias, const float* partial, int blocks, int C, Write write) {
-  __shared__ float of_warp[most_threads / warp_lanes][warp_lanes];
+  __shared__ float of_warp[collect_threads / warp_lanes][warp_lanes];
   const int column = int(blockIdx.x) * warp_lanes + lane_id();
   const float* const sums = partial + std::int64_t(blockIdx.y) * C + column;
   float sum = 0;
   if (column < C)
 #pragma unroll 8
-    for (int block = warp_id(); block < blocks; block += most_threads / warp_lanes)
+    for (int block = warp_id(); block < blocks; block += collect_threads / warp_lanes)
       sum += sums[std::int64_t(block) * 2 * C];
   of_warp[warp_id()][lane_id()] = sum;
   block_sync();
@@ -176,7 +171,7 @@ void with_kernel_types(const Tensor& x, const F& f) {
 }
 
 unsigned threads_for(std::int64_t C) {
-  return warp_lanes * unsigned(std::min<std::int64_t>((C + 255) / 256, most_threads / warp_lanes));
+  return C <= narrow ? warp_lanes * unsigned((C + 8 * warp_lanes - 1) / (8 * warp_lanes)) : wide_threads;
 }
 
 }  // namespace
@@ -197,8 +192,8 @@ void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, con
                                       const Tensor& dy, const Tensor& x, const Tensor& mean,
                                       const Tensor& rstd, const Tensor& gain, Write gain_bias) {
   const std::int64_t C = x.cols(), rows = x.rows();
-  const std::int64_t rows_of_block =
-      std::max(cuda::least_rows, (rows + cuda::most_partials - 1) / cuda::most_partials);
+  const std::int64_t at_once = cuda::threads_at_once / cuda::threads_for(C);
+  const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
   const unsigned blocks = cuda::blocks_for(rows, rows_of_block);
   const Tensor partial = empty({blocks, 2, C});
   cuda::with_kernel_types(x, [&]<class T>(T*, auto packed, auto rounds) {
@@ -208,7 +203,7 @@ void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, con
                  gain.data(), rows, rows_of_block, C);
   });
   cuda::launch("layer_norm_collect", stream_.get(),
-               {dim3(cuda::blocks_for(C, cuda::warp_lanes), dbias ? 2 : 1), cuda::most_threads},
+               {dim3(cuda::blocks_for(C, cuda::warp_lanes), dbias ? 2 : 1), cuda::collect_threads},
                cuda::collect_kernel, dgain.data(), dbias.data(), partial.data(), blocks, C, gain_bias);
 }
 

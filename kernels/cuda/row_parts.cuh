@@ -33,6 +33,14 @@ struct RowParts {
     }
     return e;
   }
+  /// load(), as a number of bits that widened() takes.
+  template <class T>
+  __device__ auto load_bits(const T* row, int round) const {
+    if constexpr (packed && std::is_same_v<T, bf16>)
+      return inside(round, 0) ? load_eight_bits(row + column(round, 0)) : make_uint4(0, 0, 0, 0);
+    else
+      return load(row, round);
+  }
   template <class T>
   __device__ void store(T* row, int round, const Eight& e) const {
     if constexpr (packed) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
@@ -12,8 +10,9 @@ namespace {
 // A block owns a row. The row is read from device memory once and kept in shared memory, if it fits, for the
 // passes that find its largest number, the sum of the exponentials and the results; a thread sees only what
 // it put there itself. Rows that do not fit are read again each time.
-constexpr std::int64_t taken_shared = 1 << 10;   // by the reductions
-constexpr std::int64_t half_shared = 113 << 10;  // what a block may have if two are to run at once, Hopper
+constexpr int most_threads = 1024;
+constexpr int blocks_at_once = 2;  // on a multiprocessor, for one to load while the other computes
+constexpr std::int64_t taken_shared = 1 << 10;  // by the reductions
 constexpr float infinity = __builtin_huge_valf();
 
 /// The row in chunks of eight that start at aligned addresses, whatever the row's own alignment is (an odd
@@ -102,7 +101,7 @@ struct SoftmaxRow {
 };
 
 template <class T, bool kept>
-__global__ void __launch_bounds__(1024) softmax_kernel(T* y, const T* x, int C) {
+__global__ void __launch_bounds__(most_threads, blocks_at_once) softmax_kernel(T* y, const T* x, int C) {
   int turn = 0;
   const SoftmaxRow<T, kept> softmax(x, blockIdx.x, C, turn);
   const AlignedRow<T> out(y, blockIdx.x, C);
@@ -116,7 +115,8 @@ __global__ void __launch_bounds__(1024) softmax_kernel(T* y, const T* x, int C) 
 }
 
 template <class T>
-__global__ void __launch_bounds__(1024) softmax_backward_kernel(T* dx, const T* dy, const T* y, int C) {
+__global__ void __launch_bounds__(most_threads, blocks_at_once)
+    softmax_backward_kernel(T* dx, const T* dy, const T* y, int C) {
   const AlignedRow<const T> gradient(dy, blockIdx.x, C), softmax(y, blockIdx.x, C);
   const AlignedRow<T> out(dx, blockIdx.x, C);
   float dot = 0;
@@ -140,8 +140,9 @@ __global__ void __launch_bounds__(1024) softmax_backward_kernel(T* dx, const T* 
 
 // dlogits = each * (softmax - one-hot), unless null.
 template <class T, bool kept>
-__global__ void __launch_bounds__(1024) cross_entropy_kernel(float* losses, T* dlogits, const T* logits,
-                                                             const std::int32_t* targets, int V, float each) {
+__global__ void __launch_bounds__(most_threads, blocks_at_once)
+    cross_entropy_kernel(float* losses, T* dlogits, const T* logits, const std::int32_t* targets, int V,
+                         float each) {
   const int target = targets[blockIdx.x];
   const float logit = value_at(logits, std::int64_t(blockIdx.x) * V + target);
   int turn = 0;
@@ -163,16 +164,15 @@ __global__ void __launch_bounds__(1024) cross_entropy_kernel(float* losses, T* d
     store_at(out.base, place, exponential(at_target) * factor - each);
 }
 
-constexpr int mean_threads = 1024;
-__global__ void __launch_bounds__(mean_threads) mean_kernel(float* mean, const float* x, std::int64_t n) {
+__global__ void __launch_bounds__(most_threads) mean_kernel(float* mean, const float* x, std::int64_t n) {
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += mean_threads) sum += double(x[i]);
-  sum = block_sum_double<mean_threads>(sum);
+  for (std::int64_t i = threadIdx.x; i < n; i += most_threads) sum += double(x[i]);
+  sum = block_sum_double<most_threads>(sum);
   if (threadIdx.x == 0) *mean = float(sum / double(n));
 }
 
-/// How a row of C is kept, if it is, and by how many threads: these depend on the shape only, as they cut the
-/// sums.
+/// By how many threads a row is reduced, and whether it is kept. The threads cut the sums, so they depend on
+/// the length only: the fewest that take as few rounds as the most.
 struct RowPlan {
   unsigned threads;
   bool kept;
@@ -180,9 +180,10 @@ struct RowPlan {
 };
 RowPlan plan_rows(const Tensor& x, std::int64_t available) {
   const std::int64_t chunks = (x.cols() + 7 + 7) / 8, bytes = chunks * 8 * size_of(x.dtype());
-  const std::int64_t most = bytes > half_shared ? 1024 : 512;
+  const std::int64_t rounds = (chunks + most_threads - 1) / most_threads;
+  const std::int64_t a_round = (chunks + rounds - 1) / rounds;
   const bool kept = bytes <= available - taken_shared;
-  return {unsigned(std::clamp<std::int64_t>((chunks + 31) / 32 * 32, 32, most)), kept,
+  return {unsigned((a_round + warp_lanes - 1) / warp_lanes * warp_lanes), kept,
           kept ? std::size_t(bytes) : 0};
 }
 
@@ -216,7 +217,7 @@ void CudaBackend::cross_entropy(const Tensor& loss, const Tensor& losses, const 
                  losses.data(), dlogits.data<T>(), logits.data<T>(), targets.data<std::int32_t>(), V,
                  scale / float(rows));
   });
-  cuda::launch("loss_mean", stream_.get(), {1, cuda::mean_threads}, cuda::mean_kernel, loss.data(),
+  cuda::launch("loss_mean", stream_.get(), {1, cuda::most_threads}, cuda::mean_kernel, loss.data(),
                losses.data(), rows);
 }
 

@@ -10,7 +10,8 @@ namespace {
 struct Case {
   std::int64_t B, T, C, V, positions;  // 0 positions: none
 };
-constexpr Case cases[] = {{2, 7, 1, 3, 7}, {3, 50, 65, 9, 64}, {1, 1, 5, 2, 0}, {5, 64, 130, 200, 64}};
+constexpr Case cases[] = {{2, 7, 1, 3, 7},       {3, 50, 65, 9, 64},   {1, 1, 5, 2, 0},
+                          {5, 64, 130, 200, 64}, {2, 33, 264, 40, 33}, {37, 130, 8, 11, 130}};
 
 struct Lookup {
   std::vector<float> table, positions, dy;

@@ -23,37 +23,40 @@ struct Bounded {
 };
 
 // x sigma(z), z = 2 sqrt(2 / pi) x (1 + 0.044715 x^2): z has 7 roundings (constants among them), which e^-z
-// turns into a relative error of 7 |z| u; e^-z itself has 1 ulp = 2 u; 1 + e and the division have one each.
+// turns into a relative error of 7 |z| u; e^-z itself has the device's; 1 + e and the product with x have one
+// each, and the reciprocal its own.
 struct TanhForm {
   double z, sigma, e_error;
   explicit TanhForm(double x)
       : z(2 * std::sqrt(2 / std::numbers::pi) * x * (1 + 0.044715 * x * x)), sigma(1 / (1 + std::exp(-z))) {
-    e_error = (7 * std::abs(z) + 2) * u;
+    e_error = (7 * std::abs(z) + elementary.exp) * u;
   }
 };
 Bounded tanh_value(double x) {
   const TanhForm f(x);
   const double y = x * f.sigma;
-  return {y, std::abs(y) * ((1 - f.sigma) * f.e_error + 3 * u)};
+  return {y, std::abs(y) * ((1 - f.sigma) * f.e_error + (2 + elementary.reciprocal) * u)};
 }
 Bounded tanh_slope(double x) {
   const TanhForm f(x);
   const double growth = 2 * std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
   const double second = f.sigma * (1 - f.sigma) * x * growth;
-  // The product of the second term has 10 more roundings; the sum and the product with dy one each.
-  return {f.sigma + second, f.sigma * ((1 - f.sigma) * f.e_error + 3 * u) +
-                                std::abs(second) * (2 * f.e_error + 12 * u) +
+  // The product of the second term has 10 more roundings and two reciprocals; the sum and the product with dy
+  // one each.
+  return {f.sigma + second, f.sigma * ((1 - f.sigma) * f.e_error + (2 + elementary.reciprocal) * u) +
+                                std::abs(second) * (2 * f.e_error + (10 + 2 * elementary.reciprocal) * u) +
                                 2 * u * std::abs(f.sigma + second)};
 }
 
-// x Phi(x): the density e^(-x^2 / 2) has 1 ulp and the rounding of x^2, amplified by x^2 / 2; the tail 8 ulp.
+// x Phi(x): the density e^(-x^2 / 2) has the device's error and the rounding of x^2, amplified by x^2 / 2;
+// the tail 8 ulp (CPU: 6 and two products, kernels/cpu/simd_math.h; CUDA: 5, its math library).
 struct ErfForm {
   double below, tail, density, density_error, below_error;
   explicit ErfForm(double x)
       : below(0.5 * std::erfc(-x / std::numbers::sqrt2)),
         tail(0.5 * std::erfc(std::abs(x) / std::numbers::sqrt2)),
         density(std::exp(-x * x / 2)) {
-    density_error = (x * x / 2 + 2) * u;
+    density_error = ((1 + elementary.exp_argument) * x * x / 2 + elementary.exp) * u;
     below_error = tail * (density_error + 16 * u) + (x > 0 ? u * below : 0);
   }
 };

@@ -11,7 +11,7 @@
 namespace mxtape::test {
 namespace {
 
-constexpr std::int64_t widths[] = {1, 5, 16, 65, 384};
+constexpr std::int64_t widths[] = {1, 5, 16, 31, 65, 264, 384};
 
 // --- layer norm
 
@@ -79,6 +79,19 @@ TEST(LayerNorm, BackwardIsWithinItsRoundingErrors) {
     }
 }
 
+TEST(LayerNorm, RowsOfAnyWidthAreWithinTheirRoundingErrors) {
+  for (const std::int64_t C : {4100, 4104, 9000}) {
+    const Norm n(3, C);
+    const NormOutput got = run(n);
+    const Reference y = reference::layer_norm(n.x, n.gain, n.bias, 1e-5f);
+    EXPECT_TRUE(within(got.y, y.value, y.bound)) << C;
+    const auto want = reference::layer_norm_backward(n.dy, n.x, got.mean, got.rstd, n.gain);
+    EXPECT_TRUE(within(got.dx, want.dx.value, want.dx.bound)) << C;
+    EXPECT_TRUE(within(got.dgain, want.dgain.value, want.dgain.bound)) << C;
+    EXPECT_TRUE(within(got.dbias, want.dbias.value, want.dbias.bound)) << C;
+  }
+}
+
 TEST(LayerNorm, BackwardAddsToTheGradientsOnRequest) {
   const Norm n(70, 33);
   const NormOutput fresh = run(n), summed = run(n, true, Write::accumulate);
@@ -140,8 +153,8 @@ CrossEntropy cross_entropy(const std::vector<float>& logits, const std::vector<s
 }
 
 TEST(CrossEntropy, LossAndGradientAreWithinTheirRoundingErrorsInPlace) {
-  for (const std::int64_t V : {1, 5, 65, 50257}) {
-    const std::int64_t rows = V == 50257 ? 2 : 9;
+  for (const std::int64_t V : {1, 5, 65, 264, 50257, 60001}) {
+    const std::int64_t rows = V > 50000 ? 2 : 9;
     const std::vector<float> logits = normals(rows * V, 5, 3);
     const std::vector<std::int32_t> targets = random_tokens(rows, std::int32_t(V), 6);
     const CrossEntropy got = cross_entropy(logits, targets, 0.25f);

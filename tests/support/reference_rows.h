@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/closeness.h"
+#include "tests/support/device.h"
 
 namespace mxtape::test {
 
@@ -20,10 +21,13 @@ namespace reference {
 using Floats = std::vector<float>;
 inline constexpr double u = unit_roundoff;
 
-/// Four running sums of 16 lanes: n / 64 vectors each and up to 4 of the rest, then 2 + 4 to join them. Rows
-/// of more than 1024 are summed piece by piece.
-inline double depth(std::size_t n) {
-  return double(std::min<std::size_t>(n, 1024)) / 64 + 10 + double(n) / 1024;
+/// CPU: four running sums of 16 lanes: n / 64 vectors each and up to 4 of the rest, then 2 + 4 to join them.
+/// CUDA, which is less: eights in 3, a thread's eights in n / 8192, then up to 5 to join a warp's and, if
+/// there are 2^k warps, which have more than 128 2^k numbers, k to join the block's.
+inline double depth(std::size_t n) { return double(n) / 64 + 10; }
+/// The same of kernels that sum rows of more than 1024 piece by piece.
+inline double depth_of_pieces(std::size_t n) {
+  return depth(std::min<std::size_t>(n, 1024)) + double(n) / 1024;
 }
 
 inline Reference layer_norm(const Floats& x, const Floats& gain, const Floats& bias, double eps) {
@@ -83,7 +87,7 @@ inline LayerNormGradients layer_norm_backward(const Floats& dy, const Floats& x,
   return r;
 }
 
-/// One row's e^(x - top) / sum and its relative errors: each exponential has 1 ulp = 2 u and the rounding of
+/// One row's e^(x - top) / sum and its relative errors: each exponential has the device's and the rounding of
 /// x - top, the sum the mean of these and its own additions; then the reciprocal and the product.
 struct SoftmaxRow {
   std::vector<double> p, relative;
@@ -95,10 +99,10 @@ struct SoftmaxRow {
     log_sum = top + std::log(sum);
     for (std::size_t i = 0; i < n; ++i) {
       p[i] /= sum;
-      relative.push_back((top - x[i] + 2) * u);
+      relative.push_back(((1 + elementary.exp_argument) * (top - x[i]) + elementary.exp) * u);
       sum_error += p[i] * relative[i];
     }
-    sum_error += gamma(depth(n));
+    sum_error += gamma(depth_of_pieces(n));
     for (double& r : relative) r += sum_error + 2 * u;
   }
 };
