@@ -40,7 +40,8 @@ TEST_F(Memory, UsedBytesCountLivingTensorsAndPeakTheMostOfThem) {
   const auto before = device().used_bytes();
   {
     const Tensor x = device().empty({1024});
-    EXPECT_EQ(device().used_bytes() - before, 4096);
+    EXPECT_GE(device().used_bytes() - before, 4096);
+    EXPECT_LE(device().used_bytes() - before, 4096 + 4096 / 8);  // an idle block that is a little larger
   }
   EXPECT_EQ(device().used_bytes(), before);
   EXPECT_GE(device().peak_bytes(), before + 4096);
