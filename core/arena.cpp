@@ -81,6 +81,7 @@ struct Arena::Run {
     require(follows || departure == Departure::plan_anew, "repeat: '{}' has no plan yet", name);
     if (!follows) return;
     if (!block && block_bytes > 0) {
+      pool.trim();  // the pieces of the first run, which the block stands for now
       block = std::make_shared<Block>();
       block->memory = pool.take(block_bytes);
     }

@@ -85,6 +85,9 @@ class Backend {
   virtual void normal(const Tensor& y, float deviation, const DrawKey& key) = 0;
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t peak_bytes() const = 0;
+  /// Most bytes that tensors can have: the device's memory less what others, and the device's libraries,
+  /// hold.
+  virtual std::int64_t capacity_bytes() const = 0;
   /// Gives memory kept for reuse back to the system: before something else needs much. The next step pays for
   /// it.
   virtual void trim() {}
@@ -97,10 +100,12 @@ class Backend {
   /// Runs `work`, which makes the same calls with the same shapes each time this is called with the same
   /// `name`: a device may plan its memory after the first time, and record the calls and repeat them without
   /// `work` later. So whatever differs from one time to the next is in tensors made before, and in the
-  /// clocks; tensors that `work` leaves alive keep their storage; and `work` returns what is to be read
-  /// afterwards.
+  /// clocks; `work` neither uploads nor downloads; and it returns what is to be read afterwards, before the
+  /// next call with this name, which may write it to the same storage.
   virtual std::vector<Tensor> repeat(const std::string& name,
                                      const std::function<std::vector<Tensor>()>& work) = 0;
+  /// What was planned and recorded under this name goes: its work will not come again, or will differ.
+  virtual void forget(const std::string& name) = 0;
 
   // --- gemm
   /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every

@@ -1,18 +1,30 @@
 #include "kernels/dry_backend.h"
 
 #include <cstring>
+#include <utility>
 
 namespace mxtape {
 
-DryBackend::DryBackend() {
-  // Addresses that differ, as code may ask whether two tensors share storage, in a page that is never mapped.
-  pool_ = Pool::create(
-      [next = std::uintptr_t{0}](std::int64_t) mutable { return reinterpret_cast<void*>(next += 256); },
-      [](void*) {});
-}
+// Addresses that differ, as code may ask whether two tensors share storage, and that no pointer can be.
+DryBackend::DryBackend(Memory memory)
+    : memory_(memory),
+      pool_(Pool::create(
+          [next = std::uintptr_t{1} << 63](std::int64_t bytes) mutable {
+            return reinterpret_cast<void*>(std::exchange(next, next + std::uintptr_t(bytes)));
+          },
+          [](void*) {})),
+      arena_(pool_) {}
 
 Tensor DryBackend::empty(Shape shape, DType dtype) {
-  return {pool_->take(shape.count() * size_of(dtype)), shape, dtype};
+  return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
+}
+
+std::vector<Tensor> DryBackend::repeat(const std::string& name,
+                                       const std::function<std::vector<Tensor>()>& work) {
+  if (memory_ == Memory::pool) return work();
+  std::vector<Tensor> results;
+  if (arena_.run(name, [&] { results = work(); }) && memory_ == Memory::recorded) arena_.pin(name);
+  return results;
 }
 
 void DryBackend::download(void* host, const Tensor& x) { std::memset(host, 0, std::size_t(x.bytes())); }

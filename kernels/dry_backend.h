@@ -1,6 +1,8 @@
 #pragma once
+#include <limits>
 #include <memory>
 
+#include "core/arena.h"
 #include "core/pool.h"
 #include "kernels/backend.h"
 
@@ -8,11 +10,17 @@ namespace mxtape {
 
 /// A device without memory that computes nothing and counts everything: run a training step on it and it
 /// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
-/// addresses that no one may read; download() gives zeros. Blocks are reused as by the pool of a real device;
-/// what a device takes for itself inside a kernel is not counted.
+/// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device; what a
+/// device takes for itself inside a kernel is not counted.
 class DryBackend final : public Backend {
  public:
-  DryBackend();
+  /// How the device that it stands for keeps the memory of work that repeats.
+  enum class Memory : std::uint8_t {
+    pool,     ///< as all other memory
+    planned,  ///< in one block from the second time on (Arena), which trim() gives back
+    recorded  ///< in one block that stays
+  };
+  explicit DryBackend(Memory = Memory::pool);
 
   /// GEMMs seen, by the operands that meet. Attention's are not among them.
   struct Gemms {
@@ -33,9 +41,11 @@ class DryBackend final : public Backend {
   std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t first_nonfinite(const Tensor&) override { return -1; }
   void set_clocks(std::uint32_t, std::uint32_t) override {}
-  std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
-    return work();
-  }
+  std::int64_t capacity_bytes() const override { return std::numeric_limits<std::int64_t>::max(); }
+  void trim() override { arena_.trim(); }
+  std::vector<Tensor> repeat(const std::string& name,
+                             const std::function<std::vector<Tensor>()>& work) override;
+  void forget(const std::string& name) override { arena_.forget(name); }
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write = Write::overwrite) override;
@@ -65,7 +75,9 @@ class DryBackend final : public Backend {
              const AdamWStep&) override {}
 
  private:
+  Memory memory_;
   std::shared_ptr<Pool> pool_;
+  Arena arena_;
   Gemms bf16_, f32_;
 };
 

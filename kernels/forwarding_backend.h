@@ -20,13 +20,15 @@ class ForwardingBackend : public Backend {
   }
   std::int64_t used_bytes() const override { return inner_.used_bytes(); }
   std::int64_t peak_bytes() const override { return inner_.peak_bytes(); }
+  std::int64_t capacity_bytes() const override { return inner_.capacity_bytes(); }
   void trim() override { inner_.trim(); }
   std::int64_t first_nonfinite(const Tensor& x) override { return inner_.first_nonfinite(x); }
   void set_clocks(std::uint32_t pass, std::uint32_t update) override { inner_.set_clocks(pass, update); }
-  std::vector<Tensor> repeat(const std::string& name,
-                             const std::function<std::vector<Tensor>()>& work) override {
-    return inner_.repeat(name, work);
+  /// Calls that are watched must be made each time: nothing is recorded.
+  std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
+    return work();
   }
+  void forget(const std::string& name) override { inner_.forget(name); }
 
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write write = Write::overwrite) override {

@@ -9,10 +9,11 @@
 
 namespace mxtape {
 
-std::unique_ptr<Backend> make_backend(const std::string& device) {
+std::unique_ptr<Backend> make_backend(const std::string& device,
+                                      [[maybe_unused]] const BackendOptions& options) {
   if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>());
 #ifdef MXTAPE_CUDA
-  if (device == "cuda") return make_cuda_backend();
+  if (device == "cuda") return make_cuda_backend(options);
   constexpr const char* have = "cpu, cuda";
 #else
   require(

@@ -28,6 +28,8 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
   for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
 }
 
+Trainer::~Trainer() { backend_.forget(step_name()); }
+
 Trainer::StepResult Trainer::step() {
   use_precision_of_this_step();
   for (auto* parameter : model_.parameters()) parameter->copies = {};  // an evaluation's, if there was one
@@ -35,7 +37,7 @@ Trainer::StepResult Trainer::step() {
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   optimizer_.prepare(factor);
   backend_.set_clocks(next_pass().step, std::uint32_t(steps_done_ + 1));
-  const auto results = backend_.repeat(fmt::format("training from step {}", plan_start_), [&] {
+  const auto results = backend_.repeat(step_name(), [&] {
     std::vector<Tensor> losses_and_norm;
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
       losses_and_norm.push_back(micro_step(backend_, micro));
@@ -90,8 +92,14 @@ PassKey Trainer::next_pass() const {
 void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
   if (start == plan_start_) return;
+  backend_.forget(step_name());
   model_.set_precision(plan);
   plan_start_ = start;
+}
+
+// Two trainers may share a backend, but not what it has recorded.
+std::string Trainer::step_name() const {
+  return fmt::format("training from step {} by {}", plan_start_, fmt::ptr(this));
 }
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {

@@ -18,6 +18,9 @@ class Trainer {
  public:
   /// The recipe's vocabulary, if 0, is taken from the data. Throws Error(data) if the data does not fit.
   Trainer(Backend&, const Recipe&, const TokenFile&);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   struct StepResult {
     double loss;  ///< mean over the step's tokens, before the update [nats per token]
@@ -51,6 +54,8 @@ class Trainer {
   /// Forward and backward of one micro-batch; its loss [1], still on the device.
   Tensor micro_step(Backend&, std::int64_t micro);
   void use_precision_of_this_step();
+  /// What a device knows this trainer's steps by, in the precision that is in force.
+  std::string step_name() const;
   [[noreturn]] void stop_diverged(const std::string& what);
   std::string first_nonfinite_kernel();
 

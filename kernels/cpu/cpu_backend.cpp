@@ -4,6 +4,8 @@
 #include <malloc.h>
 #endif
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -140,6 +142,11 @@ void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
 
 std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
+// What other processes hold now may be gone or paged out later: the machine's memory is the limit.
+std::int64_t CpuBackend::capacity_bytes() const {
+  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+}
+
 void CpuBackend::trim() {
   pool_->trim();
 #ifdef __GLIBC__

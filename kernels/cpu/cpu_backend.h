@@ -22,12 +22,14 @@ class CpuBackend final : public Backend {
   void normal(const Tensor& y, float deviation, const DrawKey& key) override;
   std::int64_t used_bytes() const override;
   std::int64_t peak_bytes() const override;
+  std::int64_t capacity_bytes() const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
   void set_clocks(std::uint32_t, std::uint32_t) override {}  // keys carry their step: nothing is recorded
   std::vector<Tensor> repeat(const std::string&, const std::function<std::vector<Tensor>()>& work) override {
     return work();
   }
+  void forget(const std::string&) override {}
 
   // gemm.cpp
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},

@@ -6,10 +6,13 @@
 
 namespace mxtape {
 
-std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<CudaBackend>(); }
+std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& options) {
+  return std::make_unique<CudaBackend>(options);
+}
 
-CudaBackend::CudaBackend()
-    : pool_(Pool::create(
+CudaBackend::CudaBackend(const BackendOptions& options)
+    : options_(options),
+      pool_(Pool::create(
           [](std::int64_t bytes) {
             void* block = nullptr;
             const cudaError_t status = cudaMalloc(&block, std::size_t(bytes));
@@ -20,7 +23,9 @@ CudaBackend::CudaBackend()
             cuda::check(status, "device memory");
             return block;
           },
-          [](void* block) { cudaFree(block); }, Pool::Memory::elsewhere)),
+          [](void* block) { cudaFree(block); },  // waits for the kernels under way
+          Pool::Memory::elsewhere)),
+      arena_(pool_),
       gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
       clocks_(empty({2}, DType::i32)) {
   set_clocks(0, 0);
@@ -34,7 +39,7 @@ std::string CudaBackend::description() const {
 }
 
 Tensor CudaBackend::empty(Shape shape, DType dtype) {
-  return {pool_->take(shape.count() * size_of(dtype)), shape, dtype};
+  return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
 }
 
 void CudaBackend::upload(const Tensor& y, const void* host) { stream_.upload(y.raw(), host, y.bytes()); }
@@ -43,8 +48,15 @@ void CudaBackend::download(void* host, const Tensor& x) { stream_.download(host,
 std::int64_t CudaBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 
+std::int64_t CudaBackend::capacity_bytes() const {
+  std::size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "free memory");
+  return std::int64_t(free) + pool_->reserved_bytes();
+}
+
 void CudaBackend::trim() {
   stream_.wait();  // kernels under way may still use what is idle
+  arena_.trim();
   pool_->trim();
 }
 

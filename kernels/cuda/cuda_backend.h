@@ -1,12 +1,15 @@
 #pragma once
 #include <array>
+#include <map>
 #include <memory>
 
+#include "core/arena.h"
 #include "core/pool.h"
-#include "kernels/backend.h"
 #include "kernels/cuda/gemm_library.h"
 #include "kernels/cuda/keys.h"
+#include "kernels/cuda/recording.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/make_backend.h"
 
 namespace mxtape {
 
@@ -16,7 +19,7 @@ namespace mxtape {
 /// keys of random draws go through clocked(), so that a recorded step draws anew each time.
 class CudaBackend final : public Backend {
  public:
-  CudaBackend();
+  explicit CudaBackend(const BackendOptions& = {});
   ~CudaBackend() override;
   std::string description() const override;
 
@@ -29,6 +32,7 @@ class CudaBackend final : public Backend {
   void normal(const Tensor& y, float deviation, const DrawKey& key) override;
   std::int64_t used_bytes() const override;
   std::int64_t peak_bytes() const override;
+  std::int64_t capacity_bytes() const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
 
@@ -36,6 +40,7 @@ class CudaBackend final : public Backend {
   void set_clocks(std::uint32_t pass, std::uint32_t update) override;
   std::vector<Tensor> repeat(const std::string& name,
                              const std::function<std::vector<Tensor>()>& work) override;
+  void forget(const std::string& name) override;
 
   // gemm.cu
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
@@ -83,11 +88,21 @@ class CudaBackend final : public Backend {
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;
 
+  /// What is known of work that repeats.
+  struct Repeated {
+    bool follows_plan = false;  // of its memory, in the last run
+    std::unique_ptr<cuda::Recording> recording;
+    std::vector<Tensor> results;  // of the recording
+  };
+
+  BackendOptions options_;
   cuda::Stream stream_;
   std::shared_ptr<Pool> pool_;
+  Arena arena_;
   cuda::GemmLibrary gemms_;
   Tensor clocks_;                                // i32 [2]: pass, update
   std::array<std::uint32_t, 2> clock_values_{};  // the same, on the host
+  std::map<std::string, Repeated> repeated_;
 };
 
 }  // namespace mxtape

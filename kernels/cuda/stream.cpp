@@ -74,6 +74,7 @@ Stream::~Stream() {
 }
 
 void Stream::upload(void* device, const void* host, std::int64_t bytes) {
+  require_no_capture("upload");
   const auto* from = static_cast<const char*>(host);
   auto* to = static_cast<char*>(device);
   while (bytes > 0) {
@@ -87,14 +88,36 @@ void Stream::upload(void* device, const void* host, std::int64_t bytes) {
 }
 
 void Stream::download(void* host, const void* device, std::int64_t bytes) {
+  require_no_capture("download");
   if (bytes > 0)
     check(cudaMemcpyAsync(host, device, std::size_t(bytes), cudaMemcpyDeviceToHost, stream_), "download");
   wait();
 }
 
 void Stream::wait() {
+  require_no_capture("wait");
   check(cudaStreamSynchronize(stream_), "waiting for the device");
   staged_ = 0;
+}
+
+void Stream::begin_capture(const std::string& what) {
+  require_no_capture("another recording");
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording");
+  captured_ = what;
+}
+
+cudaGraph_t Stream::end_capture() {
+  captured_.clear();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_, &graph), "recording");
+  return graph;
+}
+
+void Stream::require_no_capture(const char* call) const {
+  require(captured_.empty(),
+          "cuda: {} inside of '{}', which is being recorded: later runs do what was recorded, so it would "
+          "see the values of this one. Move it before or behind repeat()",
+          call, captured_);
 }
 
 }  // namespace mxtape::cuda

@@ -28,13 +28,21 @@ class Stream {
   void download(void* host, const void* device, std::int64_t bytes);
   void wait();
 
+  /// Between these two, calls are written down instead of done. What cannot be written down (upload,
+  /// download, wait) is an Error that names it and `what`. Throws, and captures no more, if CUDA refuses.
+  void begin_capture(const std::string& what);
+  cudaGraph_t end_capture();
+
  private:
+  void require_no_capture(const char* call) const;
+
   cudaStream_t stream_ = nullptr;
   std::string name_;
   int multiprocessors_ = 0;
   std::int64_t shared_bytes_ = 0;
   void* staging_ = nullptr;
   std::int64_t staged_ = 0;  // bytes of the staging buffer that copies under way may read
+  std::string captured_;     // the name of what is being captured; empty: nothing is
 };
 
 }  // namespace mxtape::cuda

@@ -16,16 +16,24 @@ inline constexpr TestedDevice tested_device = TestedDevice::cuda;
 inline constexpr TestedDevice tested_device = TestedDevice::cpu;
 #endif
 
-/// One backend for the whole test program: the CPU's, or the device that the program was built to test. So a
-/// test of a kernel holds for every device; what it reads from tensors it downloads.
-inline Backend& device() {
+/// A backend of its own for a test: the CPU's, or of the device that the program was built to test.
+inline std::unique_ptr<Backend> make_device(const BackendOptions& options = {}) {
 #if defined(MXTAPE_TEST_LOCKSTEP)
-  static const std::unique_ptr<Backend> backend = make_lockstep_backend();
+  return make_lockstep_backend(options);
 #elif defined(MXTAPE_TEST_CUDA)
-  static const std::unique_ptr<Backend> backend = make_backend("cuda");
+  return make_backend("cuda", options);
 #else
-  static const std::unique_ptr<Backend> backend = make_backend("cpu");
+  return make_backend("cpu", options);
 #endif
+}
+
+/// True if the device records work that repeats.
+inline constexpr bool device_records = tested_device != TestedDevice::cpu;
+
+/// One backend for the whole test program. So a test of a kernel holds for every device; what it reads from
+/// tensors it downloads.
+inline Backend& device() {
+  static const std::unique_ptr<Backend> backend = make_device();
   return *backend;
 }
 

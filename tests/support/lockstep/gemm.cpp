@@ -22,6 +22,13 @@ std::vector<double> rows_of(const Tensor& x, Trans trans) {
   return values;
 }
 
+/// x without a share in its memory: like a kernel's pointer, it keeps nothing alive.
+Tensor borrowed(const Tensor& x) { return {{std::shared_ptr<void>{}, x.raw()}, x.shape(), x.dtype()}; }
+GemmCall borrowed(GemmCall call) {
+  for (Tensor* x : {&call.c, &call.a, &call.b, &call.bias, &call.scale}) *x = borrowed(*x);
+  return call;
+}
+
 }  // namespace
 
 struct GemmLibrary::Library {
@@ -33,7 +40,8 @@ GemmLibrary::~GemmLibrary() = default;
 std::string GemmLibrary::description() const { return "loops on the host"; }
 std::vector<std::string> GemmLibrary::chosen() const { return {}; }
 
-void GemmLibrary::multiply(const GemmCall& call) {
+void GemmLibrary::multiply(const GemmCall& given) {
+  const GemmCall call = borrowed(given);
   require(call.a.dtype() == call.b.dtype() &&
               (call.a.dtype() == DType::bf16 || call.c.dtype() == DType::f32) &&
               (!call.bias || (call.bias.dtype() == call.c.dtype() &&

@@ -1,11 +1,11 @@
 #pragma once
 #include <memory>
 
-#include "kernels/backend.h"
+#include "kernels/make_backend.h"
 
 namespace mxtape {
 
 /// The CUDA backend with its kernels run on the host: lockstep.h.
-std::unique_ptr<Backend> make_lockstep_backend();
+std::unique_ptr<Backend> make_lockstep_backend(const BackendOptions& = {});
 
 }  // namespace mxtape
