@@ -156,6 +156,8 @@ std::vector<Knob> knobs(Recipe& r) {
       {"compute.device", &r.compute.device, "cpu", TextCheck{"a device", check_not_empty}},
       {"compute.activations", choice(r.compute.activations, activation_names),
        "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
+      {"compute.graph", &r.compute.graph,
+       "cuda: record the third step and launch it as one from then on. Results do not depend on it"},
       {"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
        between(0, 4096)},
   };

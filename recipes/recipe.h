@@ -33,6 +33,7 @@ enum class ActivationType : std::uint8_t { f32, bf16 };
 struct ComputeConfig {
   std::string device = "cpu";
   ActivationType activations = ActivationType::f32;
+  bool graph = true;         ///< record the step on devices that can, and launch it as one
   std::int64_t threads = 0;  ///< 0: all
 };
 

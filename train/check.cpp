@@ -9,7 +9,7 @@
 #include "data/token_file.h"
 #include "kernels/make_backend.h"
 #include "recipes/knobs.h"
-#include "train/memory_plan.h"
+#include "train/memory_budget.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -30,7 +30,7 @@ class Check {
 
   CheckReport run() {
     attempt([&] { look_at_data(); });
-    attempt([&] { fact("device      {}", make_backend(recipe_.compute.device)->description()); });
+    attempt([&] { look_at_device(); });
     look_at_model();
     attempt([&] { look_at_folder(); });
     look_for_idle_keys();
@@ -53,8 +53,8 @@ class Check {
   void look_at_data() {
     require(!recipe_.data.file.empty(), ExitCode::usage,
             "data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`");
-    const TokenFile data = TokenFile::read(recipe_.data.file);
-    token_bytes_ = (data.train.count() + data.validation.count()) * (data.train.wide.empty() ? 2 : 4);
+    data_ = TokenFile::read(recipe_.data.file);
+    const TokenFile& data = data_;
     fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
          data.validation.count(), data.tokenizer.size());
     const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
@@ -69,6 +69,12 @@ class Check {
     recipe_ = with_vocabulary(recipe_, data.tokenizer);
   }
 
+  void look_at_device() {
+    const auto device = make_backend(recipe_.compute.device, {.graph = recipe_.compute.graph});
+    fact("device      {}", device->description());
+    budget_ = MemoryBudget::of(recipe_, *device, data_);
+  }
+
   void look_at_model() {
     const GptConfig& m = recipe_.model;
     if (m.vocabulary == 0) {
@@ -78,23 +84,12 @@ class Check {
     fact("model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters", m.layers,
          m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
     plan_ = memory_plan(recipe_);
-    fact(
-        "memory      {} at its peak (an estimate): weights {}, gradients {}, moments {}, quantized weights "
-        "{}, "
-        "activations {}; tokens {} on top",
-        bytes_text(double(plan_->peak)), bytes_text(double(plan_->weights)),
-        bytes_text(double(plan_->gradients)), bytes_text(double(plan_->moments)),
-        bytes_text(double(plan_->weight_copies)), bytes_text(double(plan_->step_peak - plan_->state())),
-        bytes_text(double(token_bytes_)));
+    if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
     const double flops = plan_->bf16_flops + plan_->f32_flops;
     fact("work        {:.3g} GFLOP a step in linear layers, {:.0f}% of it in bf16 GEMMs", flops * 1e-9,
          100 * plan_->bf16_flops / flops);
-    const double machine = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
     attempt([&] {
-      require(double(plan_->peak + token_bytes_) < machine, ExitCode::resource,
-              "memory: the run needs about {}, this machine has {}; lower train.batch_size, model.layers or "
-              "model.width",
-              bytes_text(double(plan_->peak + token_bytes_)), bytes_text(machine));
+      if (budget_) require_memory(recipe_, *plan_, *budget_);
     });
   }
 
@@ -129,12 +124,14 @@ class Check {
     const auto kind = recipe_.schedule.kind;
     idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
     idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
+    idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
     idle("train.keep", recipe_.train.save_every == 0, "train.save_every is 0: one checkpoint, at the end");
   }
 
   Recipe recipe_;
-  std::int64_t token_bytes_ = 0;
+  TokenFile data_;
   std::optional<MemoryPlan> plan_;
+  std::optional<MemoryBudget> budget_;
   CheckReport report_;
 };
 

@@ -10,16 +10,14 @@
 namespace mxtape {
 
 void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, const Backend& backend,
-                  const std::filesystem::path& folder) {
+                  const std::string& memory, const std::filesystem::path& folder) {
   const GptConfig& m = recipe.model;
   const std::int64_t parameters = parameter_count(m);
-  const MemoryPlan memory = memory_plan(recipe);
   fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
   fmt::print(out, "device      {}\n", backend.description());
   fmt::print(out, "model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters\n",
              m.layers, m.heads, m.width, m.context, m.vocabulary, parameters);
-  fmt::print(out, "memory      about {}, of it {} for weights, gradients, moments and quantized weights\n",
-             bytes_text(double(memory.peak)), bytes_text(double(memory.state())));
+  fmt::print(out, "memory      {}\n", memory);
   fmt::print(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
              data.validation.count(), data.hash);
   if (data.floor) fmt::print(out, "floor       {:.4f} nats per token\n", *data.floor);

@@ -11,7 +11,7 @@ namespace mxtape {
 
 /// What a person wants to know before the first step: version, recipe, seed, device, model, precision, data,
 /// folder.
-void print_header(std::FILE*, const Recipe&, const TokenFile&, const Backend&,
+void print_header(std::FILE*, const Recipe&, const TokenFile&, const Backend&, const std::string& memory,
                   const std::filesystem::path& folder);
 /// Validation loss, perplexity, the gap to the floor where it is known, and the memory used.
 void print_result(std::FILE*, double validation_loss, std::optional<double> floor, std::int64_t peak_bytes);

@@ -27,6 +27,11 @@ Recipe from_phase(Recipe recipe, std::int64_t start) {
   return recipe;
 }
 
+DryBackend::Memory memory_of(const ComputeConfig& compute) {
+  if (compute.device == "cpu") return DryBackend::Memory::pool;
+  return compute.graph ? DryBackend::Memory::recorded : DryBackend::Memory::planned;
+}
+
 /// Bytes of the copies of a weight that are neither the weight nor each other.
 std::int64_t copy_bytes(const Parameter& p) {
   const Tensor &fprop = p.copies.fprop.values, &dgrad = p.copies.dgrad.values;
@@ -39,14 +44,16 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   const double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
-  DryBackend device;
+  DryBackend device(memory_of(recipe.compute));
   Trainer trainer(device, recipe, data);
   trainer.step();
+  trainer.step();  // the first to follow a plan, on devices that plan
 
   MemoryPlan plan;
   plan.step_peak = device.peak_bytes();
-  plan.bf16_flops = device.bf16_gemms().flops * repeats;
-  plan.f32_flops = device.f32_gemms().flops * repeats;
+  constexpr double steps = 2;
+  plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
+  plan.f32_flops = device.f32_gemms().flops * repeats / steps;
   {  // the weights' copies are there after a forward pass
     Tape tape(device, Tape::Mode::training);
     trainer.model().forward(tape, device.empty({1, 1}, DType::i32));

@@ -9,7 +9,7 @@ namespace mxtape {
 namespace {
 
 /// Keys that say where, how long and how often, but change no number of a step.
-constexpr std::array<std::string_view, 10> not_numeric{"name",
+constexpr std::array<std::string_view, 11> not_numeric{"name",
                                                        "description",
                                                        "data.file",
                                                        "train.eval_every",
@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 10> not_numeric{"name",
                                                        "train.save_every",
                                                        "train.out",
                                                        "train.sample_tokens",
+                                                       "compute.graph",
                                                        "compute.threads",
                                                        "train.keep"};
 

@@ -11,7 +11,7 @@
 #include "kernels/checked_backend.h"
 #include "kernels/make_backend.h"
 #include "train/header.h"
-#include "train/memory_plan.h"
+#include "train/memory_budget.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/resume.h"
@@ -132,14 +132,18 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   const Start start = choose_start(folder, options.resume);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
-  const auto device = make_backend(recipe.compute.device);
+  const auto device = make_backend(recipe.compute.device, {.graph = recipe.compute.graph});
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");
   Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
-  Trainer trainer(backend, recipe, data);
-  folder.require_room(memory_plan(trainer.recipe()).checkpoint());
-  print_header(stdout, trainer.recipe(), data, backend, folder.path());
+  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
+  const MemoryPlan plan = memory_plan(resolved);
+  require_memory(resolved, plan, budget);
+  folder.require_room(plan.checkpoint());
+  Trainer trainer(backend, resolved, data);
+  print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
   for (const auto& note : start.notes) fmt::print("{}\n", note);
   if (start.checkpoint) {
     const CheckpointFile checkpoint(*start.checkpoint);

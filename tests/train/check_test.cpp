@@ -78,7 +78,7 @@ TEST(Check, AnUnknownDeviceAndTooMuchMemoryAreFound) {
   place.recipe.compute.device = "cpu";
   place.recipe.train.batch_size = 1 << 20;
   place.recipe.model.layers = 1000;
-  expect_one_problem(place, ExitCode::resource, "this machine has");
+  expect_one_problem(place, ExitCode::resource, "the device has");
 }
 
 TEST(Check, AFolderThatCannotBeWrittenIsFound) {
