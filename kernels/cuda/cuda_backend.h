@@ -71,7 +71,7 @@ class CudaBackend final : public Backend {
   void embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
                           const Tensor& tokens, Write table, Write positions) override;
 
-  // attention.cu, attention_by_heads.cu
+  // attention*.cpp, attention*.cu
   void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
                  const DrawKey& draws) override;
   void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,

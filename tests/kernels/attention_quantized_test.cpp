@@ -10,6 +10,8 @@
 #include "kernels/cpu/attention_loops.h"
 #include "tests/support/attention_run.h"
 #include "tests/support/closeness.h"
+#include "tests/support/every_tier.h"
+#include "tests/support/reference_attention.h"
 
 namespace mxtape::test {
 namespace {
@@ -192,6 +194,30 @@ TEST(QuantizedAttention, RangeMultipliersAreUndone) {
   const AttentionQuant quant = all_slots(parse_quantizer("mxfp4 alpha=0.75"));
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, quant, draws);
   EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, quant, draws, got));
+}
+
+TEST(QuantizedAttention, ByHeadsIsTheSameFunctionAsByTiles) {
+  // One operand in f32 takes the way by heads; Q is exact in bf16, so that operand's values are the same.
+  const AttentionShape s{2, 70, 2, 20};
+  Input in(s);
+  for (float& v : in.qkv) v = to_f32(to_bf16(v));
+  AttentionQuant mixed = all_slots(bf16_cast);
+  mixed.dk_q = f32_passthrough;
+  const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixed);
+  const reference::Attention want{s, in.qkv, in.d_o, DType::bf16};
+  const Reference o = want.forward(), dqkv = want.backward(got.o);
+  EXPECT_TRUE(within(got.o, o.value, o.bound));
+  EXPECT_TRUE(within(got.dqkv, dqkv.value, dqkv.bound));
+}
+
+TEST(QuantizedAttention, TiersAndThreadCountsGiveTheSameBits) {
+  const AttentionShape s{2, 70, 3, 20};
+  const Input in(s);
+  expect_same_bits_everywhere([&] {
+    AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(mxfp8_e4m3));
+    append(r.o, r.lse);
+    return append(r.o, r.dqkv);
+  });
 }
 
 TEST(QuantizedAttention, TheTestSeesEachSlotAndTheDraws) {

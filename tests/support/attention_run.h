@@ -8,15 +8,21 @@ struct AttentionRun {
   std::vector<float> o, lse, dqkv;
 };
 
-/// Forward and backward on the CPU. Outputs start as NaN: what is not written shows.
+/// Forward and backward on the device, all tensors but lse of type `activations`. Outputs start as NaN: what
+/// is not written shows.
 inline AttentionRun run_attention(const AttentionShape& s, const std::vector<float>& qkv,
                                   const std::vector<float>& d_o, const AttentionQuant& quant,
-                                  const DrawKey& draws = {}) {
+                                  const DrawKey& draws = {}, DType activations = DType::f32) {
   const std::int64_t C = s.heads * s.width;
-  const Tensor in = upload(device(), {s.batch, s.time, 3 * C}, qkv),
-               gradient = upload(device(), {s.batch, s.time, C}, d_o);
-  const Tensor o = device().empty(gradient.shape()), lse = device().empty({s.batch, s.heads, s.time});
-  const Tensor dqkv = device().empty(in.shape());
+  const auto input = [&](std::int64_t columns, const std::vector<float>& values) {
+    const Tensor x = device().empty({s.batch, s.time, columns}, activations);
+    device().copy(x, upload(device(), x.shape(), values));
+    return x;
+  };
+  const Tensor in = input(3 * C, qkv), gradient = input(C, d_o);
+  const Tensor o = device().empty(gradient.shape(), activations),
+               lse = device().empty({s.batch, s.heads, s.time});
+  const Tensor dqkv = device().empty(in.shape(), activations);
   for (const Tensor& out : {o, lse, dqkv}) device().fill(out, NAN);
   device().attention(o, lse, in, s, quant, draws);
   device().attention_backward(dqkv, gradient, in, o, lse, s, quant, draws);

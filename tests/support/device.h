@@ -46,9 +46,11 @@ struct Elementary {
 #if defined(MXTAPE_TEST_LOCKSTEP) || defined(MXTAPE_TEST_CUDA)
 // PTX ISA: ex2.approx 2^-22, rcp.approx 2^-23. e^x = 2^(x log2 e): the product is rounded, and so is log2 e,
 // by less than a quarter of a unit.
+inline constexpr bool device_is_cpu = false;
 inline constexpr Elementary elementary{.exp = 4, .exp_argument = 1.25, .reciprocal = 2};
 #else
 // kernels/cpu/simd_math.h: 1 ulp, at any argument; a division.
+inline constexpr bool device_is_cpu = true;
 inline constexpr Elementary elementary{.exp = 2, .exp_argument = 0, .reciprocal = 1};
 #endif
 

@@ -1,8 +1,15 @@
 #pragma once
 #include "kernels/backend.h"
+#include "tests/support/device.h"
 #include "tests/support/reference_rows.h"
 
 namespace mxtape::test::reference {
+
+/// How P and dS become operands.
+enum class Scores {
+  as_operands,  ///< like all the others
+  near_bf16     ///< to bf16, P and dS or multiples of them: off by at most half an ulp, 2^-8 of themselves
+};
 
 /// Causal attention and its gradient in double, every operand rounded by `round` first: f32 or bf16 to
 /// nearest. A computed P or dS near the middle between two bf16 numbers may be rounded either way; the bounds
@@ -12,6 +19,7 @@ struct Attention {
   const Floats &qkv, &d_o;
   DType operands;
   std::int64_t keys_too_many = 0;  ///< moves the causal mask, to show that the bounds see it
+  Scores scores_are = Scores::as_operands;
 
   Reference forward() const {
     Reference o;
@@ -75,6 +83,7 @@ struct Attention {
 
   double round(double x) const { return operands == DType::bf16 ? double(to_f32(to_bf16(float(x)))) : x; }
   Rounded rounded(double x, double error) const {
+    if (scores_are == Scores::near_bf16) return {x, error + 0x1p-8 * (std::abs(x) + error)};
     const double y = round(x);
     if (operands == DType::f32) return {y, error};
     return {y, std::max(std::abs(round(x + error) - y), std::abs(round(x - error) - y))};
@@ -105,12 +114,18 @@ struct Attention {
       row.p[j] /= total;
       mean_error += row.p[j] * x_error[j], mean_distance += row.p[j] * (top - x[j]);
     }
+    // Other devices go over 64 keys at a time, and multiply what they have by a power for each larger top, in
+    // numbers and sums alike. Its exponents are parts of the distance to the last top.
+    const double rescaling = device_is_cpu ? 0 : 2 * u * (double(x.size()) / 64 + 1) * (elementary.exp + 1);
     // Forward divides by the sum; backward subtracts its logarithm, which is rounded twice.
     const double log_sum = top + std::log(total);
     const double common = mean_error + u * (mean_distance + std::abs(top) + 2 * std::abs(log_sum) + 8) +
-                          gamma(double(x.size()) / 16 + 6);
+                          gamma(double(x.size()) / 16 + 6) + rescaling;
+    // A power of two has a rounded factor log2(e) at its scores, and is within 2 ulp.
+    const double powers_of_two = scores_are == Scores::near_bf16 ? 3 : 0;
     for (std::size_t j = 0; j < x.size(); ++j)
-      row.relative.push_back(common + x_error[j] + u * (std::abs(x[j]) + top - x[j]));
+      row.relative.push_back(common + x_error[j] + u * (std::abs(x[j]) + top - x[j]) +
+                             powers_of_two * u * (std::abs(x[j]) + std::abs(top) + 2));
     return row;
   }
 

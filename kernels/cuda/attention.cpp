@@ -1,0 +1,56 @@
+#include "kernels/cuda/attention_paths.h"
+#include "kernels/cuda/cuda_backend.h"
+
+namespace mxtape {
+namespace {
+
+bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
+  return quant == AttentionQuant{q, q, q, q, q, q, q, q, q, q, q, q};
+}
+
+enum class Way { flash, general_f32, general_bf16, by_heads };
+
+/// Without block scales: on tensor cores if the operands are bf16, because the tensors are or because every
+/// slot says so, and the width fits; else by tiles in f32. Everything else, also a mixture of plain f32 and
+/// bf16 slots, is left to the definition.
+Way way_of(const Tensor& qkv, const AttentionShape& shape, const AttentionQuant& quant) {
+  const bool f32 = every_operand_is(quant, f32_passthrough), bf16 = every_operand_is(quant, bf16_cast);
+  if (!f32 && !bf16) return Way::by_heads;
+  if ((bf16 || qkv.dtype() == DType::bf16) && cuda::flash_takes(shape)) return Way::flash;
+  return bf16 ? Way::general_bf16 : Way::general_f32;
+}
+
+}  // namespace
+
+void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape shape,
+                            const AttentionQuant& quant, const DrawKey& draws) {
+  const cuda::AttentionForward call{*this, stream_.get(), shape, o, lse, qkv};
+  switch (way_of(qkv, shape, quant)) {
+    case Way::flash:
+      return cuda::attention_flash(call);
+    case Way::general_f32:
+      return cuda::attention_general(call, DType::f32);
+    case Way::general_bf16:
+      return cuda::attention_general(call, DType::bf16);
+    case Way::by_heads:
+      return cuda::attention_by_heads(call, quant, draws);
+  }
+}
+
+void CudaBackend::attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv,
+                                     const Tensor& o, const Tensor& lse, AttentionShape shape,
+                                     const AttentionQuant& quant, const DrawKey& draws) {
+  const cuda::AttentionBackward call{*this, stream_.get(), shape, dqkv, d_o, qkv, o, lse};
+  switch (way_of(qkv, shape, quant)) {
+    case Way::flash:
+      return cuda::attention_flash_backward(call);
+    case Way::general_f32:
+      return cuda::attention_general_backward(call, DType::f32);
+    case Way::general_bf16:
+      return cuda::attention_general_backward(call, DType::bf16);
+    case Way::by_heads:
+      return cuda::attention_by_heads_backward(call, quant, draws);
+  }
+}
+
+}  // namespace mxtape

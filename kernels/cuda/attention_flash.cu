@@ -1,0 +1,162 @@
+#include <cmath>
+
+#include "kernels/cuda/attention_flash.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace mxtape::cuda {
+namespace {
+
+constexpr int keys = 64;  // of a tile
+
+/// Queries of a warp, in units of 16: 32 halve what is read of K and V from shared memory; at width 128 the
+/// registers do not hold them.
+template <int W>
+constexpr int query_units = W <= 64 ? 2 : 1;
+template <int W>
+constexpr int queries = 16 * query_units<W>* attention_warps;
+template <int W>
+constexpr std::size_t shared_bytes = sizeof(bf16) * W*(queries<W> + 4 * keys);
+
+/// The running softmax of one unit of a warp's queries: [0] is row g, [1] row g + 8.
+struct Running {
+  float top[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};  // over this lane's columns
+};
+
+// Masked scores become minus infinity: keys that a query does not see, and those from T on with them.
+template <int parts>
+__device__ void mask(Part (&s)[parts], int first_query, int first_key) {
+#pragma unroll
+  for (int n = 0; n < parts; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (first_key + 8 * n + column_in_part(i) > first_query + row_in_part(i)) s[n][i] = -INFINITY;
+}
+
+// Scores become e^(scale (s - top)); `o` and the sum, which were relative to the last top, are made relative
+// to this one. The first tile has key 0, which every query sees, so top is finite from there on.
+template <int W, int parts>
+__device__ void online_softmax(Part (&s)[parts], Part (&o)[W / 8], Running& running, float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float top = running.top[half];
+#pragma unroll
+    for (int n = 0; n < parts; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) top = s[n][i] > top ? s[n][i] : top;
+    top = row_max(top);
+    const float correction = exp2_fast((running.top[half] - top) * scale_log2), shift = -top * scale_log2;
+    running.top[half] = top;
+    float sum = running.sum[half] * correction;
+#pragma unroll
+    for (int n = 0; n < parts; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        s[n][i] = exp2_fast(fmaf(s[n][i], scale_log2, shift));
+        sum += s[n][i];
+      }
+    running.sum[half] = sum;
+#pragma unroll
+    for (int n = 0; n < W / 8; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) o[n][i] *= correction;
+  }
+}
+
+// A block takes one tile of queries of one head, and goes over the keys that they see; its warps share the
+// keys and divide the queries. The next tiles of K and V are on their way while one is worked on.
+template <int W, class T>
+__global__ void __launch_bounds__(attention_threads, 2)
+    flash_kernel(T* o, float* lse, const bf16* qkv, AttentionShape shape, float scale) {
+  constexpr int R = query_units<W>;
+  const FlashPlace at(shape, queries<W>);
+  const int time = int(shape.time), width = int(shape.width);
+  // Tiles that see the most keys come first.
+  const int first_query = (at.tiles - 1 - at.tile) * queries<W>;
+  const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
+  const HeadMatrix q = at.part(qkv, 0, 3), k = at.part(qkv, 1, 3), v = at.part(qkv, 2, 3);
+
+  bf16* const shared = dynamic_shared<bf16>();
+  const SharedTile<W> q_tile{shared};
+  const auto k_tile = [&](int stage) { return SharedTile<W>{shared + W * (queries<W> + 2 * keys * stage)}; };
+  const auto v_tile = [&](int stage) { return SharedTile<W>{k_tile(stage).base + W * keys}; };
+  const auto load_keys = [&](int first, int stage) {
+    load_tile<W, keys>(k_tile(stage), k, first, time, width);
+    load_tile<W, keys>(v_tile(stage), v, first, time, width);
+  };
+  load_tile<W, queries<W>>(q_tile, q, first_query, time, width);
+  load_keys(0, 0);
+  async_commit();
+  async_wait<0>();
+  block_sync();
+
+  const int warp_row = 16 * R * warp_id(), warp_query = first_query + warp_row;
+  Factor q_factors[R][W / 16];
+  Part o_parts[R][W / 8];
+  Running running[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) load_factors<W>(q_factors[r], q_tile, warp_row + 16 * r);
+  clear(o_parts);
+  const float scale_log2 = scale * log2_e;
+
+#pragma unroll 1
+  for (int first_key = 0, stage = 0; first_key < end; first_key += keys, stage ^= 1) {
+    async_wait<0>();
+    block_sync();  // the tile is there, and all are done with the one before
+    if (first_key + keys < end) load_keys(first_key + keys, stage ^ 1);
+    async_commit();
+    if (first_key > warp_query + 16 * R - 1) continue;  // none of this warp's queries sees it
+    Part s[R][keys / 8];
+    clear(s);
+    multiply_rows<W>(s, q_factors, k_tile(stage));
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      if (first_key + keys - 1 > warp_query + 16 * r) mask(s[r], warp_query + 16 * r, first_key);
+      online_softmax<W>(s[r], o_parts[r], running[r], scale_log2);
+    }
+    Factor p[R][keys / 16];
+    round_to_factors(p, s);
+    multiply_columns<W>(o_parts, p, v_tile(stage));
+  }
+
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int first = warp_query + 16 * r;
+    float factor[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = row_sum(running[r].sum[half]);
+      factor[half] = 1 / sum;
+      const int query = first + row_in_part(2 * half);
+      if (query < time && lane_id() % 4 == 0)
+        lse[at.head * time + query] = running[r].top[half] * scale + logf(sum);
+    }
+    store_rows<W>(o + at.offset(0, 1), at.stride(1), o_parts[r], factor[0], factor[1], first, time, width);
+  }
+}
+
+template <int W>
+void forward(const AttentionForward& call, const Tensor& qkv) {
+  const AttentionShape& s = call.shape;
+  with_type(call.o.dtype(), [&]<class T>(T*) {
+    launch("attention_flash", call.stream, {flash_blocks(s, queries<W>), attention_threads, shared_bytes<W>},
+           flash_kernel<W, T>, call.o.data<T>(), call.lse.data(), qkv.data<bf16>(), s,
+           1 / std::sqrt(float(s.width)));
+  });
+}
+
+}  // namespace
+
+Tensor as_bf16(Backend& backend, const Tensor& x) {
+  if (x.dtype() == DType::bf16) return x;
+  const Tensor y = backend.empty(x.shape(), DType::bf16);
+  backend.copy(y, x);
+  return y;
+}
+
+void attention_flash(const AttentionForward& call) {
+  const Tensor qkv = as_bf16(call.backend, call.qkv);
+  call.shape.width <= 64 ? forward<64>(call, qkv) : forward<128>(call, qkv);
+}
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,59 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include "kernels/backend.h"
+
+namespace mxtape::cuda {
+
+/// The tensors of Backend::attention and attention_backward; `backend` gives scratch, and quantizes and
+/// multiplies for the way by heads.
+struct AttentionForward {
+  Backend& backend;
+  cudaStream_t stream;
+  AttentionShape shape;
+  Tensor o, lse, qkv;
+};
+struct AttentionBackward {
+  Backend& backend;
+  cudaStream_t stream;
+  AttentionShape shape;
+  Tensor dqkv, d_o, qkv, o, lse;
+};
+
+/// Widths that the tensor cores' tiles hold and whose rows start at multiples of 16 bytes.
+inline bool flash_takes(const AttentionShape& s) { return s.width % 8 == 0 && s.width <= 128; }
+
+// On tensor cores, scores in registers (Dao 2023, FlashAttention-2, arXiv:2307.08691): operands in bf16, sums
+// in f32. P, before it is divided by its row's sum, and in the backward pass P and dS are rounded to bf16, to
+// nearest even: each is off by at most 2^-8 of itself. f32 tensors are rounded to bf16 first.
+void attention_flash(const AttentionForward&);
+void attention_flash_backward(const AttentionBackward&);
+
+// For any width, in f32 arithmetic; `operands` bf16 rounds what is multiplied as the way above does.
+void attention_general(const AttentionForward&, DType operands);
+void attention_general_backward(const AttentionBackward&, DType operands);
+
+// With a quantizer of its own for each operand, one head at a time, on whole [T, T] matrices: what
+// AttentionQuant says, word for word.
+void attention_by_heads(const AttentionForward&, const AttentionQuant&, const DrawKey&);
+void attention_by_heads_backward(const AttentionBackward&, const AttentionQuant&, const DrawKey&);
+
+// Rows of one head's scores [T, T], in the arithmetic of the CPU's vector loops, so that what is quantized
+// next has the same bits.
+
+/// s = softmax(scale s) over the keys that a query sees, 0 for the others; lse [T] = log of its sums.
+void causal_softmax(cudaStream_t, const Tensor& s, float* lse, float scale);
+/// p = e^(scale p - lse), of the products Q K^T; dp = scale p (dp - delta).
+void causal_softmax_backward(cudaStream_t, const Tensor& p, const Tensor& dp, const float* lse,
+                             const float* delta, float scale);
+/// Part `part` of x [B, T, parts, H, D] for head b H + h, as f32 [T, D]; and back, rounded if y is bf16.
+Tensor take_head(Backend&, cudaStream_t, const Tensor& x, const AttentionShape&, std::int64_t head,
+                 std::int64_t part, std::int64_t parts);
+void put_head(cudaStream_t, const Tensor& y, const Tensor& x, const AttentionShape&, std::int64_t head,
+              std::int64_t part, std::int64_t parts);
+
+/// delta[b, h, t], f32 [B, H, T] = the dot product of rows (b, t, h) of a and b, both [B, T, H D]: dP . P of
+/// a query, which is dO . O. The CPU's order of additions.
+Tensor attention_delta(const AttentionBackward&);
+
+}  // namespace mxtape::cuda
