@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "formats/quantize_blocks.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
 
@@ -123,28 +124,15 @@ void cast(const Tensor& y, const Tensor& x) {
   });
 }
 
-void check(const QuantizedCopy& copy, const Tensor& x) {
-  const Quantizer& q = copy.quantizer;
-  const std::string contradiction = q.contradiction();
-  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
-  require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
-          "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
-          name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
-  require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
-          q.has_multiplier() ? "needs" : "has no");
-}
-
 }  // namespace
 
 void CpuBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                           const Tensor& column_sums, Write sums) {
   require(x.dtype() == DType::f32, "quantize: x is {}; want f32", name_of(x.dtype()));
+  check_quantize(copies, x, column_sums);
   const std::int64_t rows = x.rows(), cols = x.cols();
-  require(!column_sums || column_sums.count() == cols, "quantize: column_sums is {}; want [{}]",
-          column_sums.shape().text(), cols);
   std::vector<TiledCopy> tiled;
   for (const QuantizedCopy& copy : copies) {
-    check(copy, x);
     const Quantizer& q = copy.quantizer;
     const bool rotates = copy.rotation.size != 0;
     const Tensor source = rotates ? rotated(x, copy) : x;

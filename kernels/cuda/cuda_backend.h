@@ -46,7 +46,7 @@ class CudaBackend final : public Backend {
   void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
             Write = Write::overwrite) override;
 
-  // quantize.cu, quantize_by_definition.cu, rotation.cu
+  // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
 
@@ -87,6 +87,8 @@ class CudaBackend final : public Backend {
  private:
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;
+  /// x rotated for `copy`, f32.
+  Tensor rotated(const Tensor& x, const QuantizedCopy& copy);
 
   /// What is known of work that repeats.
   struct Repeated {

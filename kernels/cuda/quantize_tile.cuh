@@ -1,0 +1,129 @@
+#pragma once
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/quantize_tile.h"
+
+namespace mxtape::cuda {
+
+/// A lane's share of its warp's tile of 32 rows and 32 columns: rows g + 8 j, columns 8 t to 8 t + 7 with
+/// g = lane / 4, t = lane % 4: whole groups of eight, as loads of 16 bytes and random draws come in.
+struct LaneTile {
+  static constexpr int rows = 4, cols = 8;
+  float values[rows][cols];
+};
+
+/// Scales and magnitudes of a tile's blocks in shared memory. Blocks of 16 have an entry each, [half][line];
+/// those of 32 have theirs twice.
+struct alignas(16) TileBlocks {
+  std::uint32_t amax[2][tile_side];
+  float inverse[2][tile_side];
+  float scale[2][tile_side];
+};
+
+__device__ inline std::uint32_t magnitude_bits(float x) { return bits_of(x) & 0x7fffffffu; }
+__device__ inline std::uint32_t larger(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
+
+/// Combines eight values with those of the other seven lanes of the same t: lane g gets the g-th of them.
+/// Halves are exchanged, so seven shuffles do what twenty-four would.
+template <class T, class Combine>
+__device__ inline T combine_columns(const T (&of_lane)[LaneTile::cols], const Combine& combine) {
+  const int g = lane_id() / 4;
+  T four[4], two[2];
+  for (int i = 0; i < 4; ++i) {
+    const bool upper = (g & 4) != 0;
+    four[i] = combine(upper ? of_lane[i + 4] : of_lane[i], warp_xor(upper ? of_lane[i] : of_lane[i + 4], 16));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const bool upper = (g & 2) != 0;
+    two[i] = combine(upper ? four[i + 2] : four[i], warp_xor(upper ? four[i] : four[i + 2], 8));
+  }
+  const bool upper = (g & 1) != 0;
+  return combine(upper ? two[1] : two[0], warp_xor(upper ? two[0] : two[1], 4));
+}
+
+/// Largest magnitudes of the 16-element parts of the tile's rows: [column / 16][row].
+__device__ inline void store_row_amax(TileBlocks& blocks, const LaneTile& x) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  std::uint32_t most[LaneTile::rows];
+  for (int j = 0; j < LaneTile::rows; ++j) {
+    most[j] = magnitude_bits(x.values[j][0]);
+    for (int k = 1; k < LaneTile::cols; ++k) most[j] = larger(most[j], magnitude_bits(x.values[j][k]));
+  }
+  const bool odd = (t & 1) != 0;  // two lanes share a part: each ends with two of the four rows
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t both = larger(odd ? most[i + 2] : most[i], warp_xor(odd ? most[i] : most[i + 2], 1));
+    blocks.amax[t / 2][g + 8 * (i + (odd ? 2 : 0))] = both;
+  }
+}
+
+/// The same of its columns: [row / 16][column].
+__device__ inline void store_column_amax(TileBlocks& blocks, const LaneTile& x) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  for (int half = 0; half < 2; ++half) {
+    std::uint32_t most[LaneTile::cols];
+    for (int k = 0; k < LaneTile::cols; ++k)
+      most[k] = larger(magnitude_bits(x.values[2 * half][k]), magnitude_bits(x.values[2 * half + 1][k]));
+    blocks.amax[half][8 * t + g] =
+        combine_columns(most, [](std::uint32_t a, std::uint32_t b) { return larger(a, b); });
+  }
+}
+
+__device__ inline BlockScale scale_of(const TileCopy& copy, std::uint32_t amax, float encode) {
+  return copy.encode ? floating_scale(copy.rule, float_of(amax), copy.rule.element_max, encode)
+                     : power_of_two_scale(copy.rule, float_of(amax));
+}
+
+/// From the magnitudes to the scales, by definition: lane l does those of line l. Between two warp_sync().
+__device__ inline void store_scales(TileBlocks& blocks, const TileCopy& copy) {
+  const int line = lane_id();
+  std::uint32_t first = blocks.amax[0][line], second = blocks.amax[1][line];
+  for (int mask = 1; mask < copy.across; mask *= 2) {
+    first = larger(first, warp_xor(first, mask));
+    second = larger(second, warp_xor(second, mask));
+  }
+  const float encode = copy.encode ? *copy.encode : 1;
+  if (copy.along == tile_side) first = larger(first, second);
+  const BlockScale a = scale_of(copy, first, encode);
+  const BlockScale b = copy.along == tile_side ? a : scale_of(copy, second, encode);
+  blocks.inverse[0][line] = a.inverse;
+  blocks.inverse[1][line] = b.inverse;
+  blocks.scale[0][line] = a.scale;
+  blocks.scale[1][line] = b.scale;
+}
+
+/// The draws of eight elements from element `first` of the stream on, two a word, the first in the low half.
+/// A key's group has the bits of eight elements: both copies of an element use the same ones. `aligned`: the
+/// first is the first of its group.
+struct EightDraws {
+  std::uint32_t words[4];
+  /// Those of element k in the high end of a word, as far as `top` keeps them.
+  __device__ std::uint32_t of(int k, std::uint32_t top) const {
+    return (k % 2 != 0 ? words[k / 2] : words[k / 2] << 16) & top;
+  }
+};
+__device__ inline EightDraws draw_eight(const DrawKey& key, std::uint64_t first, bool aligned) {
+  const auto low = key.group(first >> 3);
+  EightDraws draws{{low[0], low[1], low[2], low[3]}};
+  if (aligned) return draws;
+  const auto high = key.group((first >> 3) + 1);
+  std::uint32_t w[9] = {low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3], 0};
+  const int skip = int(first & 7);
+  for (int i = 0; i < 7; ++i) w[i] = skip & 4 ? w[i + 2] : w[i];
+  for (int i = 0; i < 6; ++i) w[i] = skip & 2 ? w[i + 1] : w[i];
+  for (int i = 0; i < 4; ++i) draws.words[i] = skip & 1 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
+  return draws;
+}
+
+/// What element k is worth after rounding: the block's scale is a power of two or a float.
+template <TileRounding rounding>
+__device__ inline float rounded_value(const TileCopy& copy, float x, float inverse, float scale,
+                                      std::uint32_t draw) {
+  const float scaled = x * inverse;
+  if constexpr (rounding == TileRounding::even)
+    return round_even_fast(copy.grid, scaled) * scale;
+  else if constexpr (rounding == TileRounding::stochastic)
+    return round_stochastic_fast(copy.grid, scaled, draw) * scale;
+  else
+    return round_any(copy.rule, scaled, draw >> (32 - copy.rule.sr_bits)) * scale;
+}
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,46 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include "core/tensor.h"
+#include "formats/quantize.h"
+#include "kernels/cuda/keys.h"
+#include "kernels/cuda/round.h"
+
+namespace mxtape::cuda {
+
+inline constexpr int tile_side = 32;  // a warp's tile; also the rows whose column sums are added up first
+
+/// One copy of a tile: what its blocks are rounded with.
+struct TileCopy {
+  bf16* values;
+  const float* encode;  ///< [1] of floating scales, else null
+  BlockRule rule;
+  FastGrid grid;
+  int along, across;
+};
+
+enum class TileRounding : std::uint8_t { even, stochastic, any };
+
+/// Everything that the tile kernel makes of x [rows, cols] in one pass. Copies of one task have the same
+/// rounding, and stochastic ones the same number of bits.
+struct TileTask {
+  const void* x;
+  DType dtype;
+  std::int64_t rows, cols;
+  TileRounding rounding;
+  TileCopy row_blocks;     ///< Axis::cols; no values: not wanted
+  TileCopy column_blocks;  ///< Axis::rows
+  ClockedKey draws;
+  int draw_bits;      ///< of each stochastic rounding; 0: there is none
+  float* strip_sums;  ///< [ceil(rows / 32), cols], or null
+};
+
+/// True if the tile kernel can do q: bf16 values, blocks of 16 or 32 elements or tiles of them, with
+/// power-of-two or floating scales.
+bool fits_tiles(const Quantizer& q);
+TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode);
+TileRounding tile_rounding(const Quantizer& q);
+
+void quantize_tiles(cudaStream_t stream, const TileTask& task);
+
+}  // namespace mxtape::cuda
