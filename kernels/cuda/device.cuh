@@ -91,6 +91,15 @@ __device__ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const v
                : "memory");
 }
 
+/// Sixteen bytes to an address aligned to 16, in one instruction: nvcc makes four of an assignment whose
+/// parts come from assembly.
+__device__ inline void store_16(void* to, const uint4& v) {
+  asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
 /// Starts a copy of 16 bytes from global to shared memory, both aligned to 16. `inside` false writes zeros
 /// and reads nothing. Copies are collected by async_commit() into groups; async_wait<n>() waits until at most
 /// the n newest groups of this thread are under way. Others see them after a block_sync().

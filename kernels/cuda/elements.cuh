@@ -35,9 +35,8 @@ __device__ inline void store_eight(float* y, const Eight& e) {
   p[1] = make_float4(e.values[4], e.values[5], e.values[6], e.values[7]);
 }
 __device__ inline void store_eight(bf16* y, const Eight& e) {
-  *reinterpret_cast<uint4*>(y) =
-      make_uint4(bf16_pair(e.values[0], e.values[1]), bf16_pair(e.values[2], e.values[3]),
-                 bf16_pair(e.values[4], e.values[5]), bf16_pair(e.values[6], e.values[7]));
+  store_16(y, make_uint4(bf16_pair(e.values[0], e.values[1]), bf16_pair(e.values[2], e.values[3]),
+                         bf16_pair(e.values[4], e.values[5]), bf16_pair(e.values[6], e.values[7])));
 }
 
 /// Calls f with a null pointer to the element type of an activation: with_type(x.dtype(), [&]<class T>(T*) {

@@ -5,6 +5,7 @@ namespace mxtape::cuda {
 namespace {
 
 constexpr int most_warps = 8;                // of a block: 256 columns
+constexpr int blocks_at_once = 2;            // on a multiprocessor: 128 registers a thread
 constexpr std::int64_t most_strips = 65535;  // of a grid in y; further ones are done in turn
 
 /// The part of x [rows, cols] that a lane's tile covers; `whole`: all of it, and aligned for load_eight().
@@ -48,8 +49,9 @@ __device__ inline void store_sums(float* sums, const Window& w, std::int64_t fir
 // shared memory, and writes both copies. Warps of a block lie side by side, so rows are read and written in
 // runs of 512 bytes (bf16) or more.
 template <class X, bool row_blocks, bool column_blocks, TileRounding rounding>
-__global__ __launch_bounds__(most_warps* warp_lanes) void tile_kernel(TileTask task, bool aligned,
-                                                                      bool aligned_draws) {
+__global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_kernel(TileTask task,
+                                                                                      bool aligned,
+                                                                                      bool aligned_draws) {
   __shared__ TileBlocks of_rows[most_warps];
   __shared__ TileBlocks of_columns[most_warps];
   TileBlocks &in_rows = of_rows[warp_id()], &in_columns = of_columns[warp_id()];

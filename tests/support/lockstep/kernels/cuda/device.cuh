@@ -100,6 +100,11 @@ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
     r[i] = tile_element(all, i, 2 * t, g) | std::uint32_t(tile_element(all, i, 2 * t + 1, g)) << 16;
 }
 
+inline void store_16(void* to, const uint4& v) {
+  require(reinterpret_cast<std::uintptr_t>(to) % 16 == 0, "lockstep: store_16 at an address not aligned");
+  std::memcpy(to, &v, sizeof v);
+}
+
 // Copies are done when they are waited for, as late as a GPU might: what reads too early sees the old
 // contents.
 void host_async_copy_16(void* shared, const void* global, bool inside);
