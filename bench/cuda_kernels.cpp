@@ -1,0 +1,251 @@
+// Kernels of the CUDA backend on the tensors of GPT-2 124M, 64 sequences of 1024 tokens, activations in bf16.
+//
+//   build/bench/bench_cuda_kernels [--benchmark_filter=quantize]
+//
+// Two ceilings are measured first, on this device: a copy of 1 GiB within its memory, and a bf16 product of
+// 8192 x 8192 x 8192. Every kernel then says, from the median of its times, how many bytes it must at least
+// move (each input read once, each output written once) and what part of the copy's rate that is, or how many
+// operations its product takes and what part of the ceiling. Calls are queued ten at a time, so that the
+// host's part is hidden as it is in training. Limits: a quantizer with two bf16 copies moves 6 bytes an
+// element, attention's products are counted for the lower triangle only.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "kernels/make_backend.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::int64_t B = 64, T = 1024, H = 12, D = 64, C = H * D, V = 50304, rows = B * T;
+constexpr int calls = 10, samples = 15;
+
+Backend& backend() {
+  static const auto instance = make_backend("cuda");
+  return *instance;
+}
+
+void wait() {
+  static const Tensor one = backend().empty({1});
+  float value = 0;
+  backend().download(&value, one);
+}
+
+/// Median seconds of a call.
+double seconds(const std::function<void()>& call) {
+  call();
+  wait();
+  std::vector<double> times;
+  for (int i = 0; i < samples; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int c = 0; c < calls; ++c) call();
+    wait();
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls);
+  }
+  std::nth_element(times.begin(), times.begin() + samples / 2, times.end());
+  return times[samples / 2];
+}
+
+Tensor random_tensor(Shape shape, DType dtype = DType::bf16) {
+  const Tensor x = backend().empty(shape);
+  backend().normal(x, 1, {.seed = 1, .purpose = Purpose::initialisation});
+  if (dtype == DType::f32) return x;
+  const Tensor y = backend().empty(shape, dtype);
+  backend().copy(y, x);
+  return y;
+}
+Tensor empty(Shape shape, DType dtype = DType::bf16) { return backend().empty(shape, dtype); }
+
+struct Ceilings {
+  double bytes = 0, flops = 0;  // a second
+} ceilings;
+
+void measure_ceilings() {
+  const Tensor from = random_tensor({std::int64_t{1} << 29}), to = empty(from.shape());
+  ceilings.bytes = 2 * double(from.bytes()) / seconds([&] { backend().copy(to, from); });
+  constexpr std::int64_t n = 8192;
+  const Tensor a = random_tensor({n, n}), b = random_tensor({n, n}), c = empty({n, n});
+  ceilings.flops = 2 * double(n) * n * n / seconds([&] { backend().gemm(c, {a}, {b, Trans::yes}); });
+  benchmark::AddCustomContext("copy", fmt::format("{:.0f} GB/s", ceilings.bytes / 1e9));
+  benchmark::AddCustomContext("bf16 product", fmt::format("{:.0f} TFLOP/s", ceilings.flops / 1e12));
+}
+
+/// What a benchmark calls, and the least that a call has to do.
+struct Work {
+  std::function<void()> call;
+  double bytes = 0, flops = 0;
+};
+
+void add(const std::string& name, const std::function<Work()>& make) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [make](benchmark::State& state) {
+                                 try {
+                                   const Work work = make();
+                                   for (auto _ : state) {
+                                     const double time = seconds(work.call);
+                                     state.SetIterationTime(time);
+                                     if (work.bytes > 0) {
+                                       state.counters["GB/s"] = work.bytes / time / 1e9;
+                                       state.counters["%copy"] = 100 * work.bytes / time / ceilings.bytes;
+                                     }
+                                     if (work.flops > 0) {
+                                       state.counters["TFLOP/s"] = work.flops / time / 1e12;
+                                       state.counters["%product"] = 100 * work.flops / time / ceilings.flops;
+                                     }
+                                   }
+                                 } catch (const Error& e) {
+                                   state.SkipWithError(e.what());
+                                 }
+                                 backend().trim();
+                               })
+      ->UseManualTime()
+      ->Iterations(1)
+      ->Unit(benchmark::kMicrosecond);
+}
+
+/// The three products of a linear layer with weight [out, in].
+void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool biased) {
+  const double flops = 2 * double(rows) * double(in) * double(out);
+  add("gemm/" + name + "/fprop", [=] {
+    const Tensor x = random_tensor({rows, in}), w = random_tensor({out, in}), y = empty({rows, out});
+    const Tensor bias = biased ? random_tensor({out}, DType::f32) : Tensor{};
+    return Work{[=] { backend().gemm(y, {x}, {w, Trans::yes}, bias); }, 0, flops};
+  });
+  add("gemm/" + name + "/dgrad", [=] {
+    const Tensor dy = random_tensor({rows, out}), w = random_tensor({out, in}), dx = empty({rows, in});
+    return Work{[=] { backend().gemm(dx, {dy}, {w}); }, 0, flops};
+  });
+  add("gemm/" + name + "/wgrad", [=] {
+    const Tensor dy = random_tensor({rows, out}), x = random_tensor({rows, in}),
+                 dw = empty({out, in}, DType::f32);
+    return Work{[=] { backend().gemm(dw, {dy, Trans::yes}, {x}, {}, Write::accumulate); }, 0, flops};
+  });
+}
+
+void add_quantize(const std::string& format, std::int64_t width, bool sums) {
+  const Quantizer q = parse_quantizer(format);
+  add("quantize/" + format + (sums ? " + column sums" : "") + "/" + std::to_string(width), [=] {
+    const Tensor x = random_tensor({rows, width});
+    const Tensor column_sums = sums ? empty({width}, DType::f32) : Tensor{};
+    std::vector<QuantizedCopy> copies;
+    for (const Axis axis : {Axis::cols, Axis::rows}) {
+      copies.push_back({.quantizer = q, .axis = axis, .values = empty(x.shape(), q.operand_dtype())});
+      if (q.has_multiplier()) copies.back().multiplier = empty({1}, DType::f32);
+    }
+    const double bytes = double(x.bytes() + copies[0].values.bytes() + copies[1].values.bytes());
+    return Work{[=]() mutable { backend().quantize(copies, x, {}, column_sums); }, bytes};
+  });
+}
+
+void add_rows() {
+  constexpr float eps = 1e-5f;
+  const auto statistics = [] { return empty({rows}, DType::f32); };
+  add("layer_norm", [=] {
+    const Tensor x = random_tensor({rows, C}), y = empty({rows, C}), mean = statistics(), rstd = statistics(),
+                 gain = random_tensor({C}, DType::f32), bias = random_tensor({C}, DType::f32);
+    return Work{[=] { backend().layer_norm(y, mean, rstd, x, gain, bias, eps); },
+                double(x.bytes() + y.bytes())};
+  });
+  add("layer_norm_backward", [=] {
+    const Tensor x = random_tensor({rows, C}), dy = random_tensor({rows, C}), dx = empty({rows, C}),
+                 mean = statistics(), rstd = statistics(), gain = random_tensor({C}, DType::f32),
+                 dgain = empty({C}, DType::f32), dbias = empty({C}, DType::f32);
+    backend().layer_norm(dx, mean, rstd, x, gain, dbias, eps);
+    return Work{
+        [=] { backend().layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, Write::overwrite); },
+        double(3 * x.bytes())};
+  });
+  add("cross_entropy, gradient in place", [] {
+    const Tensor logits = random_tensor({rows, V}), loss = empty({1}, DType::f32),
+                 losses = empty({rows}, DType::f32), targets = empty({rows}, DType::i32);
+    backend().upload(targets, std::vector<std::int32_t>(std::size_t(rows), 7).data());
+    return Work{[=] { backend().cross_entropy(loss, losses, logits, logits, targets, 1); },
+                double(2 * logits.bytes())};
+  });
+}
+
+void add_pointwise() {
+  const Shape wide{rows, 4 * C};
+  add("gelu", [=] {
+    const Tensor x = random_tensor(wide), y = empty(wide);
+    return Work{[=] { backend().gelu(y, x, Gelu::tanh); }, double(2 * x.bytes())};
+  });
+  add("gelu_backward", [=] {
+    const Tensor x = random_tensor(wide), dy = random_tensor(wide), dx = empty(wide);
+    return Work{[=] { backend().gelu_backward(dx, dy, x, Gelu::tanh); }, double(3 * x.bytes())};
+  });
+  add("add", [] {
+    const Tensor a = random_tensor({rows, C}), b = random_tensor({rows, C}), y = empty({rows, C});
+    return Work{[=] { backend().add(y, a, b); }, double(3 * a.bytes())};
+  });
+  add("adamw", [] {
+    const Shape shape{V, C};
+    const Tensor p = random_tensor(shape, DType::f32), m = random_tensor(shape, DType::f32),
+                 v = empty(shape, DType::f32), g = random_tensor(shape, DType::f32),
+                 factor = empty({1}, DType::f32), rates = empty({3}, DType::f32);
+    backend().fill(v, 1);
+    backend().fill(factor, 1);
+    backend().fill(rates, 1e-3f);
+    const AdamWStep step{0.9f, 0.95f, 1e-8f, 0.1f};
+    return Work{[=] { backend().adamw(p, m, v, g, factor, rates, step); }, double(7 * p.bytes())};
+  });
+}
+
+void add_attention(const std::string& name, const Quantizer& q) {
+  const AttentionQuant quant{q, q, q, q, q, q, q, q, q, q, q, q};
+  const AttentionShape shape{B, T, H, D};
+  const double product = 2 * double(B * H * D) * double(T) * double(T) / 2;  // the lower triangle
+  add("attention/" + name, [=] {
+    const Tensor qkv = random_tensor({B, T, 3 * C}), o = empty({B, T, C}), lse = empty({B, H, T}, DType::f32);
+    return Work{[=] { backend().attention(o, lse, qkv, shape, quant, {}); }, 0, 2 * product};
+  });
+  add("attention_backward/" + name, [=] {
+    const Tensor qkv = random_tensor({B, T, 3 * C}), o = empty({B, T, C}), lse = empty({B, H, T}, DType::f32),
+                 d_o = random_tensor({B, T, C}), dqkv = empty({B, T, 3 * C});
+    backend().attention(o, lse, qkv, shape, quant, {});
+    return Work{[=] { backend().attention_backward(dqkv, d_o, qkv, o, lse, shape, quant, {}); }, 0,
+                5 * product};
+  });
+}
+
+void register_all() {
+  add_linear("qkv", C, 3 * C, true);
+  add_linear("projection", C, C, true);
+  add_linear("up", C, 4 * C, true);
+  add_linear("down", 4 * C, C, true);
+  add_linear("head", C, V, false);
+  for (const std::int64_t width : {C, 4 * C})
+    for (const char* format : {"mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "mxint8", "nvfp4"})
+      for (const std::string rounding : {"", " round=stochastic"})
+        add_quantize(format + rounding, width, false);
+  add_quantize("mxfp4", 4 * C, true);
+  add_rows();
+  add_pointwise();
+  add_attention("plain", {});
+  add_attention("mxfp4", mxfp4);
+}
+
+}  // namespace
+}  // namespace mxtape
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  try {
+    benchmark::AddCustomContext("backend", mxtape::backend().description());
+    mxtape::measure_ceilings();
+  } catch (const mxtape::Error& e) {
+    const char* const required = std::getenv("MXTAPE_REQUIRE_GPU");
+    std::printf("bench_cuda_kernels: skipped: %s\n", e.what());
+    return required && std::string_view(required) == "1" ? int(e.code()) : 0;
+  }
+  mxtape::register_all();
+  benchmark::RunSpecifiedBenchmarks();
+}
