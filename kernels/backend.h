@@ -73,6 +73,9 @@ class Backend {
   virtual ~Backend() = default;
   /// For people: "cpu avx512_bf16, 2 threads".
   virtual std::string description() const = 0;
+  /// What the device's libraries chose so far where they had a choice, one line each: for the record of a
+  /// run.
+  virtual std::vector<std::string> choices() const { return {}; }
 
   // --- memory
   virtual Tensor empty(Shape, DType = DType::f32) = 0;         ///< uninitialised

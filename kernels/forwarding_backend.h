@@ -9,6 +9,7 @@ class ForwardingBackend : public Backend {
   /// `inner` must live as long as this.
   explicit ForwardingBackend(Backend& inner) : inner_(inner) {}
   std::string description() const override { return inner_.description(); }
+  std::vector<std::string> choices() const override { return inner_.choices(); }
 
   Tensor empty(Shape shape, DType dtype = DType::f32) override { return inner_.empty(shape, dtype); }
   void upload(const Tensor& y, const void* host) override { inner_.upload(y, host); }

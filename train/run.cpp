@@ -1,5 +1,7 @@
 #include "train/run.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -86,6 +88,9 @@ class Run {
   void save() {
     metrics_.sync();
     trainer_.save(folder_.checkpoint(trainer_.steps_done()));
+    auto device = backend_.choices();
+    device.insert(device.begin(), backend_.description());
+    write_atomically(folder_.device(), fmt::format("{}\n", fmt::join(device, "\n")));
     folder_.retain(config_.keep);
   }
 

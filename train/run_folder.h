@@ -6,8 +6,8 @@
 
 namespace mxtape {
 
-/// The folder of one run: recipe.toml, metrics.jsonl, events.out.tfevents.mxtape and
-/// checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no second process writes there.
+/// The folder of one run: recipe.toml, device.txt, metrics.jsonl, events.out.tfevents.mxtape
+/// and checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. Throws Error(resource) if that fails or another run holds it.
@@ -18,6 +18,7 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
+  std::filesystem::path device() const { return path_ / "device.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;

@@ -22,6 +22,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const BackendOptions& = {});
   ~CudaBackend() override;
   std::string description() const override;
+  std::vector<std::string> choices() const override { return gemms_.chosen(); }
 
   // memory: cuda_backend.cpp, fill.cu
   Tensor empty(Shape, DType = DType::f32) override;

@@ -71,8 +71,8 @@ TEST_F(ProgramTest, TrainsARecipeAndLeavesItsFilesAndAResult) {
   for (const char* line : {"mxtape ", "seed 7", "parameters", "mxfp4 round=stochastic", "step 6/6 | loss ",
                            "validation loss ", "perplexity", "sample, 40 tokens"})
     EXPECT_TRUE(says(line));
-  for (const char* file :
-       {"recipe.toml", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints/step_00000006.h5"})
+  for (const char* file : {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape",
+                           "checkpoints/step_00000006.h5"})
     EXPECT_TRUE(std::filesystem::exists(folder_ / "runs/tiny" / file)) << file;
 }
 
