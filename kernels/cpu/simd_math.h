@@ -3,6 +3,7 @@
 // never contracted, so that every tier gives the same bits. tests/kernels/simd_math_test.cpp measures the
 // stated errors. The polynomials are minimax fits by Remez's exchange algorithm, weighted for relative error.
 #include "kernels/cpu/simd.h"
+#include "kernels/normal_tail.h"
 
 namespace mxtape::cpu::MXT_TIER {
 
@@ -41,17 +42,13 @@ MXT_LANES f32x16 exp2(const f32x16& x) {
   return in_range(scaled_exp(shifted, (x - (shifted - round_to_integer)) * ln2), x, -126, 127.4f);
 }
 
-/// 1 - Phi(x) for x >= 0, from x and density = e^(-x^2 / 2); Phi is the standard normal distribution
-/// function. Within 6 ulp of the value with an exact density. The form of Hastings (Abramowitz &
-/// Stegun 26.2.17) with ten coefficients fitted on [0, 14.5], where the density is at least half the smallest
-/// subnormal; relative error 3.2e-9.
+/// 1 - Phi(x) for x >= 0, from x and density = e^(-x^2 / 2): kernels/normal_tail.h. Within 6 ulp of the value
+/// with an exact density.
 MXT_LANES f32x16 normal_tail(const f32x16& x, const f32x16& density) {
-  const f32x16 t = 1.0f / (x * 0.24f + 1.0f);
-  constexpr float coefficients[] = {0.025517954f, -0.1245895f,  0.2053576f,   -0.144092f,   0.14128736f,
-                                    0.028252339f, 0.087724838f, 0.088943143f, 0.095856132f, 0.095742134f};
-  f32x16 series = all(coefficients[0]);
+  const f32x16 t = 1.0f / (x * normal_tail_width + 1.0f);
+  f32x16 series = all(normal_tail_coefficient(0));
 #pragma GCC unroll 9
-  for (int k = 1; k < 10; ++k) series = series * t + coefficients[k];
+  for (int k = 1; k < normal_tail_terms; ++k) series = series * t + normal_tail_coefficient(k);
   return density * (t * series);
 }
 

@@ -56,8 +56,6 @@ __device__ inline float reciprocal_fast(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-/// The distribution function of the standard normal distribution, within 5 ulp (CUDA math library).
-__device__ inline float normal_cdf(float x) { return normcdff(x); }
 
 /// d += a b for tiles a [16, 16], b [16, 8], d [16, 8] of bf16, bf16, f32, spread over the warp. With g =
 /// lane / 4 and t = lane % 4: a[0..3] hold the pairs of columns 2 t and 2 t + 1 of rows g, g + 8 (a[0], a[1])

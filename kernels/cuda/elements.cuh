@@ -10,7 +10,9 @@ namespace mxtape::cuda {
 __device__ inline float value_at(const float* x, std::int64_t i) { return x[i]; }
 __device__ inline float value_at(const bf16* x, std::int64_t i) { return to_f32(x[i]); }
 __device__ inline void store_at(float* y, std::int64_t i, float value) { y[i] = value; }
-__device__ inline void store_at(bf16* y, std::int64_t i, float value) { y[i] = to_bf16(value); }
+__device__ inline void store_at(bf16* y, std::int64_t i, float value) {
+  y[i] = {std::uint16_t(bf16_pair(value, 0))};
+}
 
 /// Eight elements in a row from an address aligned to 16 bytes (bf16) or 32 (f32).
 struct Eight {

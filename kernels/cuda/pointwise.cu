@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/normal_tail.h"
 
 namespace mxtape {
 namespace cuda {
@@ -67,15 +68,25 @@ __device__ float gelu_tanh_slope(float x) {
   return fmaf(slope, x * fmaf(square, 3 * cubic * two_slope, two_slope), sigma);
 }
 
-/// Phi(x), from the smaller of the two tails.
-__device__ float normal_below(float x) {
-  const float tail = normal_cdf(-fabsf(x));
-  return x < 0.0f ? tail : 1.0f - tail;
+/// Phi(x) and the density of the standard normal distribution times sqrt(2 pi).
+struct Normal {
+  float below, density;
+};
+__device__ Normal normal(float x) {
+  constexpr float minus_half_log2e = -0.72134752f;
+  const float density = exp2_fast(x * x * minus_half_log2e);
+  const float t = reciprocal_fast(fmaf(fabsf(x), normal_tail_width, 1.0f));
+  float series = normal_tail_coefficient(0);
+#pragma unroll
+  for (int k = 1; k < normal_tail_terms; ++k) series = fmaf(series, t, normal_tail_coefficient(k));
+  const float tail = density * (t * series);
+  return {x < 0.0f ? tail : 1.0f - tail, density};
 }
-__device__ float gelu_erf(float x) { return x * normal_below(x); }
+__device__ float gelu_erf(float x) { return x * normal(x).below; }
 __device__ float gelu_erf_slope(float x) {
-  constexpr float minus_half_log2e = -0.72134752f, peak = 0.39894228f;  // 1 / sqrt(2 pi)
-  return normal_below(x) + x * (exp2_fast(x * x * minus_half_log2e) * peak);
+  constexpr float peak = 0.39894228f;  // 1 / sqrt(2 pi)
+  const Normal phi = normal(x);
+  return phi.below + x * (phi.density * peak);
 }
 
 template <class T, Gelu form>

@@ -57,7 +57,6 @@ inline float high_of(std::uint32_t pair) { return float_of(pair & 0xffff0000u); 
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? 0.0f : x; }
 inline float exp2_fast(float x) { return flushed(std::exp2(x)); }
 inline float reciprocal_fast(float x) { return flushed(1 / x); }
-inline float normal_cdf(float x) { return float(0.5 * std::erfc(-double(x) * 0.70710678118654752)); }
 
 inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   struct Mine {
