@@ -87,19 +87,13 @@ __global__ void __launch_bounds__(attention_threads, 2)
   load_tile<W, queries<W>>(q_tile, q, first_query, time, width);
   load_keys(0, 0);
   async_commit();
-  async_wait<0>();
-  block_sync();
 
   const int warp_row = 16 * R * warp_id(), warp_query = first_query + warp_row;
-  Factor q_factors[R][W / 16];
   Part o_parts[R][W / 8];
   Running running[R];
-#pragma unroll
-  for (int r = 0; r < R; ++r) load_factors<W>(q_factors[r], q_tile, warp_row + 16 * r);
   clear(o_parts);
   const float scale_log2 = scale * log2_e;
 
-#pragma unroll 1
   for (int first_key = 0, stage = 0; first_key < end; first_key += keys, stage ^= 1) {
     async_wait<0>();
     block_sync();  // the tile is there, and all are done with the one before
@@ -108,7 +102,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     if (first_key > warp_query + 16 * R - 1) continue;  // none of this warp's queries sees it
     Part s[R][keys / 8];
     clear(s);
-    multiply_rows<W>(s, q_factors, k_tile(stage));
+    multiply_rows(s, q_tile, warp_row, k_tile(stage));
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       if (first_key + keys - 1 > warp_query + 16 * r) mask(s[r], warp_query + 16 * r, first_key);

@@ -66,7 +66,6 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Inp
   clear(dk), clear(dv);
   const float scale_log2 = in.scale * log2_e;
 
-#pragma unroll 1
   for (int first_query = first_key, stage = 0; first_query < time; first_query += step, stage ^= 1) {
     async_wait<0>();
     block_sync();
@@ -136,7 +135,6 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
   clear(dq);
   const float scale_log2 = in.scale * log2_e;
 
-#pragma unroll 1
   for (int first_key = 0, stage = 0; first_key < end; first_key += step, stage ^= 1) {
     async_wait<0>();
     block_sync();

@@ -55,49 +55,28 @@ template <int W>
 __device__ void load_factor(Factor& a, const SharedTile<W>& tile, int row, int k) {
   warp_load_tiles(a, tile.from(tile.offset(row + lane_id() % 16, lane_id() / 16), 2 * k, 0));
 }
-template <int W>
-__device__ void load_factors(Factor (&a)[W / 16], const SharedTile<W>& tile, int row) {
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k) load_factor(a[k], tile, row, k);
-}
-
-/// One step of the product below: 16 columns, 16 k ..., of x and y.
-template <int W, int R, int parts, class FactorOf>
-__device__ void multiply_sixteen(Part (&products)[R][parts], const FactorOf& x, const SharedTile<W>& y,
-                                 int k) {
+/// products[r] += x[r] y^T, summed over W: x[r] is rows x_row + 16 r ... of a tile, y the first 8 `parts`
+/// rows of another. What is loaded of y serves all x[r]; what is loaded of x is not kept, which leaves
+/// registers to products.
+template <int W, int R, int parts>
+__device__ void multiply_rows(Part (&products)[R][parts], const SharedTile<W>& x, int x_row,
+                              const SharedTile<W>& y) {
   const int mine = y.offset(lane_id() / 16 * 8 + lane_id() % 8, lane_id() / 8 % 2);
 #pragma unroll
-  for (int n = 0; n < parts; n += 2) {
-    std::uint32_t y_tiles[4];
-    warp_load_tiles(y_tiles, y.from(mine, 2 * k, n));
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      mma_bf16(products[r][n], x(r), {y_tiles[0], y_tiles[1]});
-      mma_bf16(products[r][n + 1], x(r), {y_tiles[2], y_tiles[3]});
-    }
-  }
-}
-
-/// products[r] += x[r] y^T, summed over W: x[r] is 16 rows, y the tile's first 8 `parts` rows. What is loaded
-/// of y serves all x[r].
-template <int W, int R, int parts>
-__device__ void multiply_rows(Part (&products)[R][parts], const Factor (&x)[R][W / 16],
-                              const SharedTile<W>& y) {
-#pragma unroll
-  for (int k = 0; k < W / 16; ++k)
-    multiply_sixteen(
-        products, [&](int r) -> const Factor& { return x[r][k]; }, y, k);
-}
-/// The same with rows x_row ... + 15 of a tile, which need no registers for long.
-template <int W, int parts>
-__device__ void multiply_rows(Part (&products)[1][parts], const SharedTile<W>& x, int x_row,
-                              const SharedTile<W>& y) {
-#pragma unroll
   for (int k = 0; k < W / 16; ++k) {
-    Factor factor;
-    load_factor(factor, x, x_row, k);
-    multiply_sixteen(
-        products, [&](int) -> const Factor& { return factor; }, y, k);
+    Factor factors[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) load_factor(factors[r], x, x_row + 16 * r, k);
+#pragma unroll
+    for (int n = 0; n < parts; n += 2) {
+      std::uint32_t y_tiles[4];
+      warp_load_tiles(y_tiles, y.from(mine, 2 * k, n));
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        mma_bf16(products[r][n], factors[r], {y_tiles[0], y_tiles[1]});
+        mma_bf16(products[r][n + 1], factors[r], {y_tiles[2], y_tiles[3]});
+      }
+    }
   }
 }
 

@@ -119,10 +119,10 @@ struct Composition {
   }
 };
 
-/// True if every head of a run is the composition of `quant`.
+/// True if every head of a run is the composition of `quant`, its results stored as `activations`.
 testing::AssertionResult is_composition(const AttentionShape& s, const Floats& qkv, const Floats& d_o,
                                         const AttentionQuant& quant, const DrawKey& draws,
-                                        const AttentionRun& got) {
+                                        const AttentionRun& got, DType activations = DType::f32) {
   for (std::int64_t head = 0; head < s.batch * s.heads; ++head) {
     const Slices at{s, head / s.heads, head % s.heads};
     const Composition c{s, quant, draws, head};
@@ -141,9 +141,14 @@ testing::AssertionResult is_composition(const AttentionShape& s, const Floats& q
     };
     for (const Part& part :
          {Part{"o", o, output}, Part{"dq", at.take(got.dqkv, 0, 3), g.dq},
-          Part{"dk", at.take(got.dqkv, 1, 3), g.dk}, Part{"dv", at.take(got.dqkv, 2, 3), g.dv}})
-      if (auto result = within(part.got, part.want.value, part.want.bound); !result)
+          Part{"dk", at.take(got.dqkv, 1, 3), g.dk}, Part{"dv", at.take(got.dqkv, 2, 3), g.dv}}) {
+      std::vector<double> bound = part.want.bound;
+      if (activations == DType::bf16)
+        for (std::size_t i = 0; i < bound.size(); ++i)
+          bound[i] += 0x1p-8 * (std::abs(part.want.value[i]) + bound[i]);
+      if (auto result = within(part.got, part.want.value, bound); !result)
         return result << ": " << part.name << " of head " << head;
+    }
   }
   return testing::AssertionSuccess();
 }
@@ -177,6 +182,15 @@ TEST(QuantizedAttention, EverySlotIsQuantizedAsTheCompositionSays) {
     const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixture(), draws);
     EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, mixture(), draws, got)) << s.time;
   }
+}
+
+TEST(QuantizedAttention, Bf16ActivationsAreQuantizedAsTheyAre) {
+  const AttentionShape s{2, 70, 3, 32};
+  Input in(s);
+  for (Floats* x : {&in.qkv, &in.d_o})
+    for (float& v : *x) v = to_f32(to_bf16(v));
+  const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixture(), draws, DType::bf16);
+  EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, mixture(), draws, got, DType::bf16));
 }
 
 TEST(QuantizedAttention, TheTensorScaleOfNvfp4IsOnePerHead) {
