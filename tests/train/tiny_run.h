@@ -61,10 +61,11 @@ inline Recipe tiny_mxfp4_recipe(std::int64_t steps) {
 struct TinyRun {
   Recipe recipe;
   TokenFile data = tiny_data();
-  std::unique_ptr<Backend> backend = make_backend("cpu");
+  std::unique_ptr<Backend> backend;
   Trainer trainer{*backend, recipe, data};
 
-  explicit TinyRun(Recipe r) : recipe(std::move(r)) {}
+  explicit TinyRun(Recipe r, std::unique_ptr<Backend> device = make_backend("cpu"))
+      : recipe(std::move(r)), backend(std::move(device)) {}
   void run(std::int64_t until) {
     while (trainer.steps_done() < until) trainer.step();
   }
