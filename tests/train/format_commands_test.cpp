@@ -9,6 +9,7 @@
 #include "formats/mx_tensor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/program.h"
+#include "train/conformance/sha256.h"
 
 namespace mxtape {
 namespace {
@@ -150,11 +151,25 @@ TEST_F(Conformance, OneWrongBitInAnExpectedTensorIsFoundAndExitsWithOne) {
     auto altered = blob;
     altered[kept[std::size_t(index)][field][1].get<std::size_t>()] ^= std::byte{1};
     write_atomically(folder / "data.bin", altered);
+    const auto* bytes = reinterpret_cast<const char*>(altered.data());
+    manifest["blob_sha256"] = conformance::sha256({bytes, altered.size()});
+    write_atomically(folder / "manifest.json", manifest.dump());
     const Result r = run(folder, {"conformance", "."});
     EXPECT_EQ(r.code, 1) << field << "\n" << r.output;
     EXPECT_TRUE(contains(r.output, "FAILED " + kept[std::size_t(index)]["name"].get<std::string>()))
         << r.output;
   }
+}
+
+TEST_F(Conformance, ABlobThatTheManifestDoesNotDescribeIsADataErrorEvenIfNoCaseReadsTheByte) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(golden_ / "manifest.json", folder / "manifest.json");
+  auto blob = read_whole(golden_ / "data.bin");
+  blob.back() ^= std::byte{1};
+  write_atomically(folder / "data.bin", blob);
+  const Result r = run(folder, {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "data.bin has sha256 ")) << r.output;
 }
 
 TEST_F(Conformance, ATruncatedBlobOrAnArrayOutsideItIsADataError) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "train/conformance/sha256.h"
 
 namespace mxtape::conformance {
 namespace {
@@ -106,6 +107,12 @@ GoldenSet::GoldenSet(const std::filesystem::path& folder) {
     require(std::int64_t(blob_.size()) == bytes, ExitCode::data,
             "conformance: {} has {} bytes, the manifest says {}", (folder / blob_name).string(), blob_.size(),
             bytes);
+    const std::string digest = manifest.at("blob_sha256");
+    const std::string found = sha256(blob_);
+    require(found == digest, ExitCode::data,
+            "conformance: {} has sha256 {}, the manifest says {}; the set was altered or its files do not "
+            "belong together",
+            (folder / blob_name).string(), found, digest);
     title_ =
         fmt::format("{} (seed {}, {} bytes)", manifest.value("set", "set"), manifest.value("seed", 0), bytes);
     for (const json& source : manifest.at("cases")) {

@@ -46,8 +46,8 @@ class Case {
 };
 
 /// A folder with manifest.json and its blob, format mxgold-1 (see the README.md beside it). Throws
-/// Error(data) for a missing or malformed file, a blob of another size than the manifest says, or an array
-/// outside it.
+/// Error(data) for a missing or malformed file, a blob of another size or sha256 than the manifest says, or
+/// an array outside it.
 class GoldenSet {
  public:
   explicit GoldenSet(const std::filesystem::path& folder);
