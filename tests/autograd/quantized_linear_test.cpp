@@ -8,6 +8,7 @@
 #include "tests/support/closeness.h"
 #include "tests/support/counting_backend.h"
 #include "tests/support/device.h"
+#include "tests/support/print.h"
 #include "tests/support/probe.h"
 
 namespace mxtape {
