@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "core/atomic_file.h"
@@ -108,6 +109,23 @@ TEST(Hdf5, missing_things_and_wrong_types_are_named) {
   write_atomically(folder / "c.h5", "not HDF5 at all");
   EXPECT_EQ(message_of([&] { Hdf5Reader(folder / "c.h5"); }, ExitCode::data),
             (folder / "c.h5").string() + ": HDF5 cannot open the file: file signature not found");
+}
+
+// What docs/data.md and docs/checkpoints.md promise to those who look into our files with HDF5's own tools.
+TEST(Hdf5, H5dumpOpensASealedFile) {
+  if (std::system("h5dump --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no h5dump here; Debian has it in hdf5-tools";
+  const TemporaryFolder folder;
+  Hdf5Writer writer(folder / "sealed.h5");
+  fill(writer);
+  writer.commit(Seal::yes);
+  const auto command = "h5dump -d layers/0/weight " + (folder / "sealed.h5").string() + " > " +
+                       (folder / "dump.txt").string() + " 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const auto bytes = read_whole(folder / "dump.txt");
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  EXPECT_NE(text.find("( 2, 3 )"), std::string::npos) << text;
+  EXPECT_NE(text.find("1.5, -0,"), std::string::npos) << text;
 }
 
 }  // namespace
