@@ -1,14 +1,41 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "core/error.h"
-#include "recipes/recipe.h"
+#include "core/nearest_name.h"
+#include "recipes/knobs.h"
 
 namespace mxtape {
+namespace {
 
-std::vector<std::string> overrides_from_arguments(std::span<const std::string> arguments) {
+/// Refuses "--name" if no key of a recipe is called so, as one without a dot then is a misspelt option of the
+/// command, or a key whose section was forgotten. Misspelt keys with a section are the reader's to refuse.
+void require_key_or_option(const std::string& name, std::span<const std::string> options) {
+  if (name.find('.') != std::string::npos) return;
+  Recipe recipe;
+  std::vector<std::string> words, completed;
+  for (const auto& option : options) words.push_back("--" + option);
+  for (const Knob& knob : knobs(recipe)) {
+    if (knob.name == name) return;
+    if (knob.key() == name) completed.push_back(fmt::format("--{}", knob.name));
+    if (knob.section().empty()) words.push_back(fmt::format("--{}", knob.name));
+  }
+  const std::vector<std::string_view> known(words.begin(), words.end());
+  fail(ExitCode::usage, "command line: unknown option '--{}'{}", name,
+       completed.empty() ? suggestion("--" + name, known)
+                         : fmt::format("; did you mean '{}'?", fmt::join(completed, "' or '")));
+}
+
+}  // namespace
+
+std::vector<std::string> overrides_from_arguments(std::span<const std::string> arguments,
+                                                  std::span<const std::string> options) {
   std::vector<std::string> overrides;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     require(word.size() > 2 && word.starts_with("--"), ExitCode::usage,
             "command line: '{}'; want --section.key=value to change a recipe", word);
+    require_key_or_option(word.substr(2, word.find('=') - 2), options);
     if (word.find('=') != std::string::npos) {
       overrides.push_back(word.substr(2));
       continue;

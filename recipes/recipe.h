@@ -82,8 +82,10 @@ struct Recipe {
 /// with file:line:column, the key, what was found, what is wanted, and the nearest known name.
 Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides = {});
 /// Command-line words "--optim.beta2=0.95" or "--optim.beta2" "0.95" as overrides for read_recipe. Throws
-/// Error(usage) for anything else.
-std::vector<std::string> overrides_from_arguments(std::span<const std::string> arguments);
+/// Error(usage) for anything else; a word that may be a misspelt one of the command's own `options` (without
+/// their dashes) is called that.
+std::vector<std::string> overrides_from_arguments(std::span<const std::string> arguments,
+                                                  std::span<const std::string> options = {});
 
 /// The resolved recipe as TOML, every key with its value and a comment with its origin; reads back to the
 /// same recipe.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "recipes/recipe.h"
+
 namespace mxtape {
 
 CLI::Validator at_least(double low) {
@@ -12,6 +14,13 @@ CLI::Validator at_least(double low) {
     return fits ? std::string() : fmt::format("'{}', want a number of at least {}", text, low);
   };
   return {check, range, "at least"};
+}
+
+std::vector<std::string> overrides_of(const CLI::App& command) {
+  std::vector<std::string> options;
+  for (const auto* option : command.get_options())
+    options.insert(options.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return overrides_from_arguments(command.remaining(), options);
 }
 
 }  // namespace mxtape

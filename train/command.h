@@ -1,11 +1,17 @@
 #pragma once
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace mxtape {
 
 /// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
 /// the largest double, 309 digits, as the range's other end.)
 CLI::Validator at_least(double low);
+
+/// The words of a command that CLI11 left over, as overrides for read_recipe; the command's own options are
+/// what a misspelt one may have meant.
+std::vector<std::string> overrides_of(const CLI::App& command);
 
 /// Each command of the program is one file, command_<name>.cpp, with a function that adds itself to the
 /// command line. The callback does the work and throws Error; main turns that into the message and the exit

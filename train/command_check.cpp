@@ -34,8 +34,7 @@ void add_check_command(CLI::App& app) {
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
-  command->callback(
-      [=] { print_check(*recipe, read_recipe(*recipe, overrides_from_arguments(command->remaining()))); });
+  command->callback([=] { print_check(*recipe, read_recipe(*recipe, overrides_of(*command))); });
 }
 
 }  // namespace mxtape

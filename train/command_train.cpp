@@ -26,7 +26,7 @@ void add_train_command(CLI::App& app) {
     const auto words = command->remaining();
     options->command = "mxtape train " + *recipe;
     for (const auto& word : words) options->command += " " + word;
-    run_training(read_recipe(*recipe, overrides_from_arguments(words)), *options);
+    run_training(read_recipe(*recipe, overrides_of(*command)), *options);
   });
 }
 

@@ -22,6 +22,16 @@ void require_known_command(const CLI::App& app, const char* word) {
           "unknown command '{}'{}", word, suggestion(word, known));
 }
 
+/// What `mxtape` without a word says.
+void print_overview(const CLI::App& app) {
+  std::fprintf(stderr, "mxtape: no command; want one of\n\n");
+  for (const auto* command : app.get_subcommands(nullptr))
+    std::fprintf(stderr, "  %-12s %s\n", command->get_name().c_str(), command->get_description().c_str());
+  std::fprintf(stderr,
+               "\n`mxtape COMMAND --help` says more. From nothing to a trained model:\n"
+               "  mxtape corpus --out runs/demo.h5 && mxtape train demo-mxfp4\n");
+}
+
 }  // namespace
 }  // namespace mxtape
 
@@ -44,8 +54,12 @@ int main(int argc, char** argv) {
   add_quantize_command(app);
   add_conformance_command(app);
   add_recipes_command(app);
+  if (argc < 2) {
+    print_overview(app);
+    return int(ExitCode::usage);
+  }
   try {
-    if (argc > 1 && argv[1][0] != '-') require_known_command(app, argv[1]);
+    if (argv[1][0] != '-') require_known_command(app, argv[1]);
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version
     return app.exit(e);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,27 +35,44 @@ void remove_orphans(const fs::path& folder) {
 }  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
-  std::error_code error;
-  fs::create_directories(path_ / "checkpoints", error);
-  require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
-          error.message());
+  const fs::path inner = path_ / "checkpoints";
+  for (fs::path folder = inner; !folder.empty() && !fs::exists(folder); folder = folder.parent_path())
+    made_.push_back(folder);
+  struct stat status {};
+  do {
+    if (lock_ >= 0) ::close(lock_);
+    std::error_code error;
+    fs::create_directories(inner, error);
+    require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
+            error.message());
+    lock();
+  } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
+  // The lock is ours: whoever began these files is gone.
+  remove_orphans(path_);
+  remove_orphans(inner);
+}
+
+void RunFolder::lock() {
   const fs::path lock = path_ / lock_name;
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
-    ::close(lock_);
-    fail(ExitCode::resource, "{}: {}", path_.string(),
-         reason == EWOULDBLOCK
-             ? "another mxtape process is training in this folder; choose another name or train.out"
-             : std::strerror(reason));
-  }
-  // The lock is ours: whoever began these files is gone.
-  remove_orphans(path_);
-  remove_orphans(path_ / "checkpoints");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int reason = errno;
+  ::close(lock_);
+  fail(ExitCode::resource, "{}: {}", path_.string(),
+       reason == EWOULDBLOCK
+           ? "another mxtape process is training in this folder; choose another name or train.out"
+           : std::strerror(reason));
 }
 
-RunFolder::~RunFolder() { ::close(lock_); }
+RunFolder::~RunFolder() {
+  std::error_code not_empty;  // which is no error: then it stays
+  if (!made_.empty() && fs::remove(made_.front(), not_empty)) {
+    fs::remove(path_ / lock_name, not_empty);
+    for (std::size_t i = 1; i < made_.size(); ++i) fs::remove(made_[i], not_empty);
+  }
+  ::close(lock_);
+}
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
   return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);

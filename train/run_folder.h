@@ -10,7 +10,8 @@ namespace mxtape {
 /// and checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no second process writes there.
 class RunFolder {
  public:
-  /// Makes the folder. Throws Error(resource) if that fails or another run holds it.
+  /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
+  /// Error(resource) if that fails or another run holds it.
   explicit RunFolder(std::filesystem::path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -37,8 +38,11 @@ class RunFolder {
   std::filesystem::path archive() const;
 
  private:
+  void lock();
+
   std::filesystem::path path_;
   int lock_ = -1;
+  std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
 /// The checkpoints of a run's folder without locking it; newest first.

@@ -173,6 +173,19 @@ TEST(Reader, ArgumentsBecomeOverridesInBothForms) {
   EXPECT_TRUE(contains(refused({"--train.steps", "--seed=3"}), "has no value"));
 }
 
+TEST(Reader, AWordThatIsNoKeyIsCalledAnUnknownOptionWithTheNearestName) {
+  const auto refused = [](const std::string& word) {
+    return refusal([&] {
+      overrides_from_arguments(std::vector{word}, std::vector<std::string>{"resume", "allow-change"});
+    });
+  };
+  EXPECT_EQ(refused("--resum=auto"), "command line: unknown option '--resum'; did you mean '--resume'?");
+  EXPECT_EQ(refused("--resum"), refused("--resum=auto")) << "with the value as the next word too";
+  EXPECT_EQ(refused("--sed=3"), "command line: unknown option '--sed'; did you mean '--seed'?");
+  EXPECT_EQ(refused("--steps=3"), "command line: unknown option '--steps'; did you mean '--train.steps'?");
+  EXPECT_NO_THROW(overrides_from_arguments(std::vector<std::string>{"--seed=3"}));
+}
+
 TEST(Reader, OriginsSayWhoSetAKey) {
   const Recipe r = read_recipe("shakespeare-mxfp4", {"optim.beta2=0.5"});
   EXPECT_EQ(r.origins.at("optim.beta2"), "command line");

@@ -129,6 +129,29 @@ TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
   EXPECT_TRUE(says("`mxtape sample --help`"));
 }
 
+TEST_F(ProgramTest, WithoutAWordItListsItsCommandsAndEndsWithExit2) {
+  EXPECT_EQ(run({}), int(ExitCode::usage));
+  for (const char* text :
+       {"mxtape: no command", "\n  train  ", "\n  conformance  ", "mxtape train demo-mxfp4"})
+    EXPECT_TRUE(says(text));
+}
+
+TEST_F(ProgramTest, AMisspeltOptionOfTrainOrCheckIsCalledAnOption) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--resum", "auto"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("unknown option '--resum'; did you mean '--resume'?"));
+  EXPECT_EQ(run({"check", "tiny.toml", "--sed=3"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("unknown option '--sed'; did you mean '--seed'?"));
+}
+
+TEST_F(ProgramTest, AStartThatFailsLeavesNoFolderWhereNoneWas) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--resume=nowhere.h5"}), int(ExitCode::data));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs")) << "not even the folder above";
+  std::filesystem::create_directories(folder_ / "runs/tiny");
+  EXPECT_EQ(run({"train", "tiny.toml", "--model.vocabulary=3"}), int(ExitCode::data)) << output_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "runs/tiny")) << "this one was there before";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs/tiny"));
+}
+
 TEST_F(ProgramTest, MissingDataEndsWithExit3) {
   EXPECT_EQ(run({"train", "tiny.toml", "--data.file=nowhere.h5"}), int(ExitCode::data));
   EXPECT_TRUE(says("nowhere.h5"));
