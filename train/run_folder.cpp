@@ -66,10 +66,10 @@ void RunFolder::lock() {
 }
 
 RunFolder::~RunFolder() {
-  std::error_code not_empty;  // which is no error: then it stays
-  if (!made_.empty() && fs::remove(made_.front(), not_empty)) {
-    fs::remove(path_ / lock_name, not_empty);
-    for (std::size_t i = 1; i < made_.size(); ++i) fs::remove(made_[i], not_empty);
+  std::error_code stays;  // what is not empty, or cannot be removed
+  if (!made_.empty() && fs::is_empty(made_.front(), stays) && fs::remove(made_.front(), stays)) {
+    fs::remove(path_ / lock_name, stays);
+    for (std::size_t i = 1; i < made_.size(); ++i) fs::remove(made_[i], stays);
   }
   ::close(lock_);
 }

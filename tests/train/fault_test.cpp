@@ -72,6 +72,14 @@ class Faults : public testing::Test {
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << what << ": " << entry.path();
   }
 
+  /// Lines of the last program's output that are errors.
+  int messages() const {
+    std::istringstream lines(output_);
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) count += line.starts_with("mxtape: ");
+    return count;
+  }
+
   const TemporaryFolder folder_;
   const fs::path run_ = folder_ / "runs/tiny";
   std::string output_;
@@ -123,9 +131,7 @@ TEST_F(Faults, AtAnyCallAFailureIsOneMessageWithExit6AndTheRunGoesOnToTheSameBit
   for (std::size_t n = 1; n <= calls.size(); ++n) {
     const std::string what = fmt::format("call {} of {}, {}", n, calls.size(), calls[n - 1]);
     EXPECT_EQ(train(int(n), "error"), int(ExitCode::resource)) << what << "\n" << output_;
-    const auto first = output_.find("mxtape: ");
-    EXPECT_NE(first, std::string::npos) << what << "\n" << output_;
-    EXPECT_EQ(output_.find("mxtape: ", first + 1), std::string::npos) << what << "\n" << output_;
+    EXPECT_EQ(messages(), 1) << what << "\n" << output_;
     expect_whole_and_resumable(what);
     fs::remove_all(folder_ / "runs");
   }
@@ -157,7 +163,7 @@ TEST_F(Faults, ContentIsOnTheDiskBeforeItsNameAndTheNameBeforeAnyOtherGoes) {
     if (call == "write") unsynced.insert(absolute(path));
     if (call == "fsync") unsynced.erase(absolute(path));
     if (call == "rename") {
-      ++renames;
+      renames += to.find("device.txt") == std::string::npos;  // written with every checkpoint
       EXPECT_EQ(unsynced.count(absolute(path)), 0u) << line;
       unsynced.insert(absolute(fs::path(to).parent_path()));
     }
