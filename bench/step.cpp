@@ -33,7 +33,7 @@ class Run {
  public:
   Run(const std::string& recipe_name, const std::vector<std::string>& overrides, std::int64_t vocabulary)
       : recipe_(with_vocabulary(read_recipe(recipe_name, overrides), vocabulary)),
-        backend_(make_backend(recipe_.compute.device, {.graph = recipe_.compute.graph})),
+        backend_(make_backend(recipe_.compute.device, recipe_.compute.options())),
         model_(*backend_, recipe_.model, precision_plan(recipe_, 0), recipe_.seed),
         optimizer_(*backend_, model_.parameters(), recipe_.optim) {
     const std::int64_t count = recipe_.train.batch_size * recipe_.model.context;

@@ -9,8 +9,10 @@
 
 namespace mxtape {
 
-std::unique_ptr<Backend> make_backend(const std::string& device,
-                                      [[maybe_unused]] const BackendOptions& options) {
+std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
+  require(options.attention == AttentionKernels::own || device == "cuda", ExitCode::usage,
+          "compute.attention: cuDNN's kernels need CUDA, the device is '{}'; use --compute.attention=own",
+          device);
   if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>());
 #ifdef MXTAPE_CUDA
   if (device == "cuda") return make_cuda_backend(options);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/make_backend.h"
 #include "nn/config.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
@@ -33,8 +34,11 @@ enum class ActivationType : std::uint8_t { f32, bf16 };
 struct ComputeConfig {
   std::string device = "cpu";
   ActivationType activations = ActivationType::f32;
+  AttentionKernels attention = AttentionKernels::own;
   bool graph = true;         ///< record the step on devices that can, and launch it as one
   std::int64_t threads = 0;  ///< 0: all
+
+  BackendOptions options() const { return {.graph = graph, .attention = attention}; }
 };
 
 /// One line of precision: which slots of which layers round how.

@@ -1,9 +1,41 @@
 #include <limits>
 
+#include "autograd/slots.h"
 #include "core/error.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
+namespace {
+
+/// cuDNN's attention is for unquantized operands in bf16 on CUDA.
+void validate_cudnn_attention(const Recipe& r) {
+  const auto want = [&]<class... Args>(bool holds, fmt::format_string<Args...> text, Args&&... args) {
+    require(holds, ExitCode::usage, "recipe {}: compute.attention = cudnn, {}, or --compute.attention=own",
+            r.name, fmt::format(text, std::forward<Args>(args)...));
+  };
+  want(r.compute.device == "cuda", "which needs CUDA; found compute.device = {}; want cuda",
+       r.compute.device);
+  want(r.compute.activations == ActivationType::bf16,
+       "which is for bf16; found compute.activations = f32; want bf16");
+  const std::int64_t width = r.model.width / r.model.heads;
+  want(cudnn_takes_width(width),
+       "which has kernels for heads whose width is a multiple of 8 up to 128; found model.width / "
+       "model.heads = "
+       "{} / {} = {}; want other extents",
+       r.model.width, r.model.heads, width);
+  want(r.model.context >= 2, "which has no gradient for sequences of one token; want model.context >= 2");
+  for (const std::int64_t step : plan_changes(r))
+    for (const auto& [layer, quant] : precision_plan(r, step).attention) {
+      if (quant == AttentionQuant{}) continue;  // all f32
+      for (const auto& slot : attention_slots)
+        want(quant.*slot.field == bf16_cast,
+             "which does not quantize; found {} = {} in {} from step {}; want precision.attention = bf16 "
+             "there",
+             slot.name, to_text(quant.*slot.field), layer, step);
+    }
+}
+
+}  // namespace
 
 void validate(const Recipe& r) {
   GptConfig model = r.model;
@@ -23,6 +55,7 @@ void validate(const Recipe& r) {
         "recipe {}: precision.phases.start = {}; want less than train.steps = {}, or the phase never starts",
         r.name, phase.start, r.train.steps);
   for (const std::int64_t step : plan_changes(r)) (void)precision_plan(r, step);
+  if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
 }
 
 }  // namespace mxtape

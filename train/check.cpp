@@ -70,7 +70,7 @@ class Check {
   }
 
   void look_at_device() {
-    const auto device = make_backend(recipe_.compute.device, {.graph = recipe_.compute.graph});
+    const auto device = make_backend(recipe_.compute.device, recipe_.compute.options());
     fact("device      {}", device->description());
     budget_ = MemoryBudget::of(recipe_, *device, data_);
   }

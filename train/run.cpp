@@ -137,7 +137,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   const Start start = choose_start(folder, options.resume);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
-  const auto device = make_backend(recipe.compute.device, {.graph = recipe.compute.graph});
+  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");

@@ -1,3 +1,4 @@
+#include "core/error.h"
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/cuda_backend.h"
 
@@ -20,10 +21,24 @@ Way way_of(const Tensor& qkv, const AttentionShape& shape, const AttentionQuant&
   return bf16 ? Way::general_bf16 : Way::general_f32;
 }
 
+/// Recipes that ask for cuDNN's kernels and for something else are refused when they are read.
+void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
+  require(
+      qkv.dtype() == DType::bf16 &&
+          (every_operand_is(quant, f32_passthrough) || every_operand_is(quant, bf16_cast)),
+      "cuda: attention by cuDNN: qkv is {}, qk.q {}, pv.p {}; want bf16 tensors and all operands bf16, or "
+      "all f32",
+      name_of(qkv.dtype()), to_text(quant.qk_q), to_text(quant.pv_p));
+}
+
 }  // namespace
 
 void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape shape,
                             const AttentionQuant& quant, const DrawKey& draws) {
+  if (cudnn_attention_) {
+    require_for_cudnn(qkv, quant);
+    return cudnn_attention_->forward(o, lse, qkv, shape);
+  }
   const cuda::AttentionForward call{*this, stream_.get(), shape, o, lse, qkv};
   switch (way_of(qkv, shape, quant)) {
     case Way::flash:
@@ -40,6 +55,10 @@ void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qk
 void CudaBackend::attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv,
                                      const Tensor& o, const Tensor& lse, AttentionShape shape,
                                      const AttentionQuant& quant, const DrawKey& draws) {
+  if (cudnn_attention_) {
+    require_for_cudnn(qkv, quant);
+    return cudnn_attention_->backward(dqkv, d_o, qkv, o, lse, shape);
+  }
   const cuda::AttentionBackward call{*this, stream_.get(), shape, dqkv, d_o, qkv, o, lse};
   switch (way_of(qkv, shape, quant)) {
     case Way::flash:

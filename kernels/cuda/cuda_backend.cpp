@@ -29,13 +29,16 @@ CudaBackend::CudaBackend(const BackendOptions& options)
       gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
       clocks_(empty({2}, DType::i32)) {
   set_clocks(0, 0);
+  if (options.attention == AttentionKernels::cudnn)
+    cudnn_attention_ = std::make_unique<cuda::CudnnAttention>(*this, stream_);
   fill(empty({1}), 0);  // a device that the program has no kernels for is found out here
 }
 
 CudaBackend::~CudaBackend() = default;
 
 std::string CudaBackend::description() const {
-  return fmt::format("cuda, {}, {}", stream_.device_name(), gemms_.description());
+  return fmt::format("cuda, {}, {}{}", stream_.device_name(), gemms_.description(),
+                     cudnn_attention_ ? ", attention by " + cudnn_attention_->description() : "");
 }
 
 Tensor CudaBackend::empty(Shape shape, DType dtype) {

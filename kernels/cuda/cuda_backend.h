@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/pool.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/gemm_library.h"
 #include "kernels/cuda/keys.h"
 #include "kernels/cuda/recording.h"
@@ -103,8 +104,9 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   cuda::GemmLibrary gemms_;
-  Tensor clocks_;                                // i32 [2]: pass, update
-  std::array<std::uint32_t, 2> clock_values_{};  // the same, on the host
+  std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;  // if the options ask for it
+  Tensor clocks_;                                          // i32 [2]: pass, update
+  std::array<std::uint32_t, 2> clock_values_{};            // the same, on the host
   std::map<std::string, Repeated> repeated_;
 };
 

@@ -207,6 +207,29 @@ TEST(Reader, KeysThatDoNotFitTogetherAreRefused) {
       contains(refused({"precision.phases=[{start=2000, rules=[{format=\"bf16\"}]}]"}), "never starts"));
 }
 
+TEST(Reader, AttentionByCudnnIsRefusedWhereItsKernelsDoNotFit) {
+  const auto read = [](std::vector<std::string> changes) {
+    std::vector<std::string> overrides{"compute.attention=cudnn", "compute.device=cuda",
+                                       "compute.activations=bf16"};
+    overrides.insert(overrides.end(), changes.begin(), changes.end());
+    return read_recipe("shakespeare-mxfp4", overrides);
+  };
+  const auto refused = [&](std::vector<std::string> changes) { return refusal([&] { read(changes); }); };
+  EXPECT_EQ(read({}).compute.attention, AttentionKernels::cudnn);
+  EXPECT_EQ(read({"precision.attention=bf16"}).compute.attention, AttentionKernels::cudnn);
+  EXPECT_TRUE(contains(refused({"compute.device=cpu"}),
+                       "found compute.device = cpu; want cuda, or --compute.attention=own"));
+  EXPECT_TRUE(contains(refused({"compute.activations=f32"}), "found compute.activations = f32; want bf16"));
+  EXPECT_TRUE(
+      contains(refused({"model.width=80", "model.heads=4"}), "model.width / model.heads = 80 / 4 = 20"));
+  EXPECT_TRUE(contains(refused({"model.width=544", "model.heads=4"}), "= 136"));
+  EXPECT_TRUE(contains(refused({"model.context=1"}), "want model.context >= 2"));
+  EXPECT_TRUE(contains(refused({"precision.attention=mxfp8"}), "found qk.q = "));
+  EXPECT_TRUE(
+      contains(refused({"precision.phases=[{start=900, rules=[{slots=[\"pv.p\"], format=\"mxfp8\"}]}]"}),
+               "in blocks.0.attn from step 900; want precision.attention = bf16 there"));
+}
+
 TEST(Reader, RulesAndPhasesSayWhatTheyLack) {
   EXPECT_TRUE(contains(refused_text("\n[[precision.rules]]\nlayers = \"head\"\n"),
                        "r.toml:2:1: this rule has no 'format'"));
