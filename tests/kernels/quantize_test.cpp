@@ -66,19 +66,19 @@ class Quantize : public testing::Test {
 
   QuantizedCopy copy_for(const Quantizer& q, Axis axis, Shape shape) {
     QuantizedCopy copy{.quantizer = q, .axis = axis};
-    copy.values = backend.empty(shape, q.operand_dtype());
-    if (q.has_multiplier()) copy.multiplier = backend.empty({1});
+    copy.values = device().empty(shape, q.operand_dtype());
+    if (q.has_multiplier()) copy.multiplier = device().empty({1});
     return copy;
   }
   Tensor upload_as(DType dtype, Shape shape, std::vector<float>& values) {
-    if (dtype == DType::f32) return upload(backend, shape, values);
+    if (dtype == DType::f32) return upload(device(), shape, values);
     std::vector<bf16> narrow;
     for (float& v : values) v = to_f32(narrow.emplace_back(to_bf16(v)));
-    return upload(backend, shape, narrow);
+    return upload(device(), shape, narrow);
   }
   Tensor normal(Shape shape, std::uint64_t seed) {
-    const Tensor x = backend.empty(shape);
-    backend.normal(x, 1, {.seed = seed, .purpose = Purpose::initialisation});
+    const Tensor x = device().empty(shape);
+    device().normal(x, 1, {.seed = seed, .purpose = Purpose::initialisation});
     return x;
   }
 
@@ -88,9 +88,9 @@ class Quantize : public testing::Test {
     std::vector<float> want(x.size());
     const float multiplier =
         quantize_reference(want.data(), x.data(), rows, cols, copy.axis, copy.quantizer, key);
-    EXPECT_TRUE(!copy.multiplier || same(download(backend, copy.multiplier)[0], multiplier)) << text;
+    EXPECT_TRUE(!copy.multiplier || same(download(device(), copy.multiplier)[0], multiplier)) << text;
     const bool narrow = copy.values.dtype() == DType::bf16;
-    const std::vector<float> got = download(backend, copy.values);
+    const std::vector<float> got = download(device(), copy.values);
     int differences = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float wanted = narrow ? to_f32(to_bf16(want[i])) : want[i];
@@ -110,15 +110,14 @@ class Quantize : public testing::Test {
     const Tensor x = upload_as(key.seed % 2 ? DType::f32 : DType::bf16, shape, host);
     QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
     if (alone) {
-      for (QuantizedCopy& copy : copies) backend.quantize({&copy, 1}, x, key);
+      for (QuantizedCopy& copy : copies) device().quantize({&copy, 1}, x, key);
     } else {
-      backend.quantize(copies, x, key);
+      device().quantize(copies, x, key);
     }
     for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
   }
 
   const int threads_before = threads();
-  Backend& backend = device();
 };
 
 // Every way through the kernels: whole and ragged tiles, vectors and blocks, one row, one column.
@@ -195,11 +194,11 @@ TEST_F(Quantize, TheNumberOfThreadsChangesNoBit) {
       set_threads(count);
       QuantizedCopy copies[] = {copy_for(parse_quantizer(text), Axis::cols, shape),
                                 copy_for(parse_quantizer(text), Axis::rows, shape)};
-      const Tensor column_sums = backend.empty({700});
-      backend.quantize(copies, x, {.seed = 4}, column_sums);
+      const Tensor column_sums = device().empty({700});
+      device().quantize(copies, x, {.seed = 4}, column_sums);
       auto& all = values.emplace_back();
-      for (const QuantizedCopy& copy : copies) append(all, download(backend, copy.values));
-      sums.push_back(download(backend, column_sums));
+      for (const QuantizedCopy& copy : copies) append(all, download(device(), copy.values));
+      sums.push_back(download(device(), column_sums));
     }
     EXPECT_EQ(values[0], values[1]) << text;
     EXPECT_EQ(values[0], values[2]) << text;
@@ -213,9 +212,9 @@ TEST_F(Quantize, ColumnSumsAreTheSameWhateverTheCopiesAndTiersAndAddToWhatWasThe
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Shape shape{rows, cols};
       auto host = normals(shape.count(), 5);
-      const Tensor x = upload_as(dtype, shape, host), sums = backend.empty({cols});
-      backend.quantize({}, x, {}, sums);
-      const auto want = download(backend, sums);
+      const Tensor x = upload_as(dtype, shape, host), sums = device().empty({cols});
+      device().quantize({}, x, {}, sums);
+      const auto want = download(device(), sums);
       const std::int64_t strips = (rows + 31) / 32;
       for (std::int64_t c = 0; c < cols; ++c) {
         double exact = 0, magnitudes = 0;
@@ -229,9 +228,9 @@ TEST_F(Quantize, ColumnSumsAreTheSameWhateverTheCopiesAndTiersAndAddToWhatWasThe
       on_every_tier([&] {
         for (const char* text : {"mxfp4", "mxfp4 block=64", "bf16"}) {
           QuantizedCopy copy = copy_for(parse_quantizer(text), Axis::rows, shape);
-          backend.fill(sums, 1);
-          backend.quantize({&copy, 1}, x, {}, sums, Write::accumulate);
-          const auto got = download(backend, sums);
+          device().fill(sums, 1);
+          device().quantize({&copy, 1}, x, {}, sums, Write::accumulate);
+          const auto got = download(device(), sums);
           for (std::size_t c = 0; c < want.size(); ++c) ASSERT_EQ(got[c], 1 + want[c]) << text;
         }
       });
@@ -257,7 +256,7 @@ TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {
       QuantizedCopy copies[] = {copy_for(parse_quantizer(pair[0]), Axis::cols, shape),
                                 copy_for(parse_quantizer(pair[1]), Axis::rows, shape)};
       if (seed % 2) std::swap(copies[0], copies[1]);
-      backend.quantize(copies, x, key);
+      device().quantize(copies, x, key);
       for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
       if (HasFailure()) return;
     }
@@ -269,20 +268,20 @@ TEST_F(Quantize, BothCopiesOfAnElementUseTheSameSixteenBits) {
   for (const std::uint64_t first : {0, 8, 3}) {
     const Shape shape{64, 96};
     QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
-    backend.quantize(copies, normal(shape, 1), {.seed = 2, .first_element = first});
-    EXPECT_EQ(download(backend, copies[0].values), download(backend, copies[1].values));
+    device().quantize(copies, normal(shape, 1), {.seed = 2, .first_element = first});
+    EXPECT_EQ(download(device(), copies[0].values), download(device(), copies[1].values));
   }
 }
 
 TEST_F(Quantize, AKeyThatFollowsAClockDrawsAsItsStepSays) {
   const Shape shape{33, 40};
   auto host = normals(shape.count(), 9);
-  const Tensor x = upload(backend, shape, host);
+  const Tensor x = upload(device(), shape, host);
   for (const Clock clock : {Clock::pass, Clock::update}) {
-    backend.set_clocks(7, 5);
+    device().set_clocks(7, 5);
     const DrawKey key{.seed = 1, .step = clock == Clock::pass ? 7u : 5u, .clock = clock};
     QuantizedCopy copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::cols, shape);
-    backend.quantize({&copy, 1}, x, key);
+    device().quantize({&copy, 1}, x, key);
     expect_copy(copy, host, key);
   }
 }
@@ -291,15 +290,15 @@ TEST_F(Quantize, AKeyThatFollowsAClockDrawsAsItsStepSays) {
 TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
   const Shape shape{33, 40};
   auto host = normals(shape.count(), 10);
-  const Tensor x = upload(backend, shape, host);
+  const Tensor x = upload(device(), shape, host);
   QuantizedCopy copies[] = {copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::cols, shape),
                             copy_for(parse_quantizer("mxfp4 block=48 round=stochastic"), Axis::rows, shape)};
   for (copies[0].rotation = {16, SignsPer::step}; const std::uint32_t pass : {3u, 4u, 5u, 9u}) {
-    backend.set_clocks(pass, 0);
+    device().set_clocks(pass, 0);
     const DrawKey key{.seed = 1, .step = pass, .clock = Clock::pass};
     copies[0].signs = {.seed = 2, .purpose = Purpose::hadamard_signs, .step = pass, .clock = Clock::pass};
-    backend.repeat("quantize", [&] {
-      backend.quantize(copies, x, key);
+    device().repeat("quantize", [&] {
+      device().quantize(copies, x, key);
       return std::vector<Tensor>{};
     });
     auto rotated = host;
@@ -320,7 +319,7 @@ TEST_F(Quantize, RotatedCopiesAreTheDefinitionsOfRotationAndQuantizerInTurn) {
           QuantizedCopy copy = copy_for(seed % 4 ? mxfp4 : nvfp4, axis, {rows, cols});
           copy.rotation = {size, seed % 2 ? SignsPer::run : SignsPer::none};
           copy.signs = {.seed = seed++, .purpose = Purpose::hadamard_signs};
-          backend.quantize({&copy, 1}, x, {});
+          device().quantize({&copy, 1}, x, {});
           rotate_reference(host.data(), host.data(), rows, cols, axis, copy.rotation, copy.signs);
           expect_copy(copy, host, {});
           if (HasFailure()) return;
@@ -332,16 +331,16 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
   for (const std::int64_t guard : {64, 3})  // aligned, and not
     for (const auto [rows, cols] : shapes)
       for (const Axis axis : {Axis::cols, Axis::rows}) {
-        const Tensor memory = backend.empty({rows * cols + 2 * guard}, DType::bf16);
-        backend.fill(memory, 77);
+        const Tensor memory = device().empty({rows * cols + 2 * guard}, DType::bf16);
+        device().fill(memory, 77);
         QuantizedCopy copy{.quantizer = mxfp4, .axis = axis};
         copy.values =
             Tensor(std::shared_ptr<void>(std::make_shared<Tensor>(memory), memory.data<bf16>() + guard),
                    {rows, cols}, DType::bf16);
         auto host = normals(rows * cols, 6);
-        backend.quantize({&copy, 1}, upload(backend, {rows, cols}, host), {});
+        device().quantize({&copy, 1}, upload(device(), {rows, cols}, host), {});
         expect_copy(copy, host, {});
-        const auto all = download(backend, memory);
+        const auto all = download(device(), memory);
         for (std::int64_t i = 0; i < guard; ++i) {
           ASSERT_EQ(all[std::size_t(i)], 77) << i;
           ASSERT_EQ(all[std::size_t(guard + rows * cols + i)], 77) << i;
@@ -350,11 +349,11 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
 }
 
 TEST_F(Quantize, AMissingMultiplierOrAWrongTypeIsAnErrorThatNamesTheQuantizer) {
-  const Tensor x = backend.empty({2, 16});
-  QuantizedCopy copy{.quantizer = nvfp4, .values = backend.empty({2, 16}, DType::bf16)};
-  EXPECT_THROW(backend.quantize({&copy, 1}, x, {}), Error);
-  copy = {.quantizer = mxfp4, .values = backend.empty({2, 16})};
-  EXPECT_THROW(backend.quantize({&copy, 1}, x, {}), Error);
+  const Tensor x = device().empty({2, 16});
+  QuantizedCopy copy{.quantizer = nvfp4, .values = device().empty({2, 16}, DType::bf16)};
+  EXPECT_THROW(device().quantize({&copy, 1}, x, {}), Error);
+  copy = {.quantizer = mxfp4, .values = device().empty({2, 16})};
+  EXPECT_THROW(device().quantize({&copy, 1}, x, {}), Error);
 }
 
 }  // namespace
