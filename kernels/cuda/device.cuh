@@ -12,6 +12,15 @@ namespace mxtape::cuda {
 inline constexpr int warp_lanes = 32;
 inline constexpr unsigned all_lanes = 0xffffffffu;
 
+/// Threads that a multiprocessor holds, of the architecture that is being compiled for: CUDA C++ Programming
+/// Guide, technical specifications per compute capability. For launch bounds: more than it holds is an error.
+#if defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+inline constexpr int threads_of_multiprocessor = 1536;
+#else
+inline constexpr int threads_of_multiprocessor = 2048;
+#endif
+
 __device__ inline int lane_id() { return int(threadIdx.x) % warp_lanes; }
 __device__ inline int warp_id() { return int(threadIdx.x) / warp_lanes; }
 __device__ inline void block_sync() { __syncthreads(); }

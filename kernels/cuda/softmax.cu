@@ -11,7 +11,9 @@ namespace {
 // passes that find its largest number, the sum of the exponentials and the results; a thread sees only what
 // it put there itself. Rows that do not fit are read again each time.
 constexpr int most_threads = 1024;
-constexpr int blocks_at_once = 2;  // on a multiprocessor, for one to load while the other computes
+// Where two blocks fit on a multiprocessor (not on Ada and consumer Blackwell), one loads while the other
+// computes.
+constexpr int blocks_at_once = threads_of_multiprocessor / most_threads;
 constexpr std::int64_t taken_shared = 1 << 10;  // by the reductions
 constexpr float infinity = __builtin_huge_valf();
 

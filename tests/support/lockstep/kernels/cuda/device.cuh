@@ -12,6 +12,7 @@
 namespace mxtape::cuda {
 
 inline constexpr int warp_lanes = 32;
+inline constexpr int threads_of_multiprocessor = 2048;
 
 inline int lane_id() { return int(threadIdx.x) % warp_lanes; }
 inline int warp_id() { return int(threadIdx.x) / warp_lanes; }
