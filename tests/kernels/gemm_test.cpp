@@ -67,7 +67,8 @@ TEST_F(Gemm, Bf16ResultsAreTheSumsRoundedOnce) {
 // its square: `most` products of largest elements stay below 2^24 of those, so f32 holds every partial sum
 // whatever is added first, split or transposed.
 TEST_F(Gemm, DotProductsOfMxElementsWithEqualScalesAreExactInAllThreeForms) {
-  for (const auto& [format, most] : {std::pair{e2m1, 116508}, {e2m3, 4660}, {int8, 1040}}) {
+  for (const auto& [element, most] : {std::pair{e2m1, 116508}, {e2m3, 4660}, {int8, 1040}}) {
+    const ElementFormat format = element;  // clang 14 does not capture bindings
     const double unit = format.min_positive();
     const double largest = format.max_finite() / unit;
     ASSERT_EQ(std::int64_t(0x1p24 / (largest * largest)), most) << format.name();

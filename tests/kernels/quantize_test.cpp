@@ -136,7 +136,8 @@ TEST_F(Quantize, EqualsTheDefinitionForEveryPresetRuleAndRoundingOnEveryTier) {
     for (const std::string& q : quantizers)
       for (const Content kind : {Content::normal, Content::spread, Content::specials}) {
         const auto [rows, cols] = shapes[seed / 2 % shapes.size()];  // f32 and bf16 each
-        expect_definition({q, rows, cols, kind}, {.seed = seed++}, seed % 5 == 0);
+        ++seed;
+        expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
         if (HasFailure()) return;
       }
   });
@@ -179,7 +180,8 @@ TEST_F(Quantize, EqualsTheDefinitionForUncommonOptions) {
   for (const char* q : quantizers)
     for (const Content kind : {Content::normal, Content::spread, Content::specials})
       for (const auto [rows, cols] : shapes) {
-        expect_definition({q, rows, cols, kind}, {.seed = seed++, .first_element = seed % 3 ? seed : 0});
+        ++seed;
+        expect_definition({q, rows, cols, kind}, {.seed = seed, .first_element = seed % 3 ? seed : 0});
         if (HasFailure()) return;
       }
 }
