@@ -57,7 +57,7 @@ struct LinearNode final : Node {
   std::uint32_t tensor_id;
   std::uint64_t weight_version;
   Shape x_shape;
-  QuantizedCopy x;        // [M, K] for wgrad
+  QuantizedCopy x;        // [M, K] for wgrad; without values if backward makes it again
   QuantizedCopy dgrad_w;  // [N, K] shared with the parameter, costs nothing
 
   const char* name() const override { return "linear"; }
@@ -75,6 +75,7 @@ struct LinearNode final : Node {
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
     const DType dtype = dy.dtype();
     dy = {};
+    if (!x.values) make_x_again(tape);
 
     const Tape::Target w = tape.target(w_slot);
     backend.gemm(w.grad, operand(wgrad_dy, Trans::yes), operand(x), {}, w.write);
@@ -84,6 +85,12 @@ struct LinearNode final : Node {
     Tensor dx = backend.empty(x_shape, dtype);
     backend.gemm(as_matrix(dx), operand(dgrad_dy), operand(dgrad_w));
     tape.add(x_slot, std::move(dx));
+  }
+
+  /// x's producer still is on the tape: it ran before this node, so its backward comes after this one's.
+  void make_x_again(Tape& tape) {
+    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_slot)->recompute(tape),
+                      tape.key(Purpose::rounding, tensor_id, x_shape.cols()));
   }
 };
 
@@ -104,7 +111,9 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
 
   std::array copies{wanted(keys, Gemm::fprop, quant.fprop_x, Axis::cols, quant.fprop_rotation),
                     wanted(keys, Gemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
-  quantize_operands(backend, std::span(copies).first(recording ? 2 : 1), x.value,
+  const Node* const producer = tape.producer(x.slot);
+  const bool save_x = recording && !(producer && producer->recomputes());
+  quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value,
                     tape.key(Purpose::rounding, tensor_id, in.cols()));
 
   Shape out = in;

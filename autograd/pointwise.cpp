@@ -9,6 +9,7 @@ struct GeluNode final : Node {
   Slot x_slot;
   Tensor x;
   Gelu form;
+  bool recomputed;
 
   const char* name() const override { return "gelu"; }
   std::int64_t saved_bytes() const override { return x.bytes(); }
@@ -18,6 +19,13 @@ struct GeluNode final : Node {
     tape.backend().gelu_backward(dx, dy, x, form);
     dy = {};
     tape.add(x_slot, std::move(dx));
+  }
+
+  bool recomputes() const override { return recomputed; }
+  Tensor recompute(Tape& tape) const override {
+    Tensor y = tape.backend().empty(x.shape(), x.dtype());
+    tape.backend().gelu(y, x, form);
+    return y;
   }
 };
 
@@ -59,6 +67,7 @@ Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
   node->x_slot = x.slot;
   node->x = x.value;
   node->form = form;
+  node->recomputed = tape.recomputes(Recompute::gelu);
   return tape.record(std::move(y), {x.slot}, std::move(node));
 }
 

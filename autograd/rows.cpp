@@ -11,6 +11,9 @@ struct LayerNormNode final : Node {
   Tensor mean;  // [rows]
   Tensor rstd;  // [rows] 1 / sqrt(var + eps)
   Tensor gain;  // [C] shared with the parameter, costs nothing
+  Tensor bias;  // the same
+  float eps;
+  bool recomputed;
 
   const char* name() const override { return "layer_norm"; }
   std::int64_t saved_bytes() const override { return x.bytes() + mean.bytes() + rstd.bytes(); }
@@ -29,6 +32,14 @@ struct LayerNormNode final : Node {
     backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write);
     dy = {};
     tape.add(x_slot, std::move(dx));
+  }
+
+  bool recomputes() const override { return recomputed; }
+  Tensor recompute(Tape& tape) const override {
+    Backend& backend = tape.backend();
+    Tensor y = backend.empty(x.shape(), x.dtype());
+    backend.layer_norm(y, backend.empty(mean.shape()), backend.empty(rstd.shape()), x, gain, bias, eps);
+    return y;
   }
 };
 
@@ -83,6 +94,9 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
   node->mean = std::move(mean);
   node->rstd = std::move(rstd);
   node->gain = gain.value;
+  node->bias = bias ? bias->value : Tensor{};
+  node->eps = eps;
+  node->recomputed = tape.recomputes(Recompute::norm);
   return tape.record(std::move(y), {x.slot, gain_slot, bias_slot}, std::move(node));
 }
 

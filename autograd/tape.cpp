@@ -39,6 +39,12 @@ Var Tape::record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<N
   return v;
 }
 
+const Node* Tape::producer(Slot slot) const {
+  const auto entry = std::lower_bound(nodes_.begin(), nodes_.end(), slot,
+                                      [](const Entry& e, Slot wanted) { return e.slot < wanted; });
+  return entry != nodes_.end() && entry->slot == slot ? entry->node.get() : nullptr;
+}
+
 void Tape::add(Slot slot, Tensor dy) {
   if (slot == no_grad) return;
   if (parameters_[std::size_t(slot)]) {

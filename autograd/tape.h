@@ -29,7 +29,15 @@ class Node {
   virtual std::int64_t saved_bytes() const = 0;
   /// Adds dy's share to the slots of the inputs. dy may be written to if dy.unique().
   virtual void backward(Tape&, Tensor dy) = 0;
+  /// True if those who need the op's result in backward shall not keep it, nor what they make of it, but ask
+  /// for it with recompute().
+  virtual bool recomputes() const { return false; }
+  /// The op's result once more, the same bits, from what its own backward keeps anyway. Before backward().
+  virtual Tensor recompute(Tape&) const { fail(ExitCode::internal, "tape: '{}' does not recompute", name()); }
 };
+
+/// Ops whose results are not kept for backward but computed again there: time for memory. Bits of a set.
+enum class Recompute : std::uint8_t { none = 0, norm = 1, gelu = 2, norm_and_gelu = 3 };
 
 /// Which pass of which run: the part of every random draw's key that layers do not know.
 struct PassKey {
@@ -44,7 +52,8 @@ class Tape {
  public:
   enum class Mode : std::uint8_t { training, evaluation };
 
-  Tape(Backend& backend, Mode mode, PassKey pass = {}) : backend_(backend), mode_(mode), pass_(pass) {}
+  Tape(Backend& backend, Mode mode, PassKey pass = {}, Recompute recompute = Recompute::none)
+      : backend_(backend), mode_(mode), pass_(pass), recompute_(recompute) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -52,6 +61,7 @@ class Tape {
   /// True in training: nodes are recorded and dropout drops.
   bool training() const { return mode_ == Mode::training; }
   const PassKey& pass() const { return pass_; }
+  bool recomputes(Recompute op) const { return (std::uint8_t(recompute_) & std::uint8_t(op)) != 0; }
   DrawKey key(Purpose, std::uint32_t tensor_id, std::int64_t row_elements) const;
 
   /// A parameter as an input: its gradient goes to Parameter::grad.
@@ -64,6 +74,9 @@ class Tape {
   Var record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node);
   /// True if record() would keep a node with these inputs: else there is nothing to save.
   bool wants(std::initializer_list<Slot> inputs) const;
+
+  /// The node that computed a value, while it is on the tape; null for inputs and parameters.
+  const Node* producer(Slot) const;
 
   /// Adds a gradient contribution to a slot. The first one is kept, not copied, so its storage may be shared
   /// with another slot (x + y hands dy to both): then the sum goes elsewhere.
@@ -93,6 +106,7 @@ class Tape {
   Backend& backend_;
   Mode mode_;
   PassKey pass_;
+  Recompute recompute_;
   std::vector<Entry> nodes_;
   std::vector<Tensor> grads_;           // by slot, for values
   std::vector<Parameter*> parameters_;  // by slot, null for values

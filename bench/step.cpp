@@ -52,7 +52,8 @@ class Run {
     backend_->set_clocks(passes_, std::uint32_t(optimizer_.steps_done() + 1));
     const auto results = backend_->repeat("bench", [&] {
       for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
-        Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_ + std::uint32_t(micro), 0});
+        Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_ + std::uint32_t(micro), 0},
+                  recipe_.compute.recompute);
         const Var logits = model_.forward(tape, tokens_);
         tape.backward(ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation)));
       }

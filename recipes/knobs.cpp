@@ -16,6 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
+constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
 constexpr Interval at_least(double low) { return {.low = low}; }
@@ -159,6 +160,10 @@ std::vector<Knob> knobs(Recipe& r) {
        "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
       {"compute.attention", choice(r.compute.attention, attention_names),
        "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
+      {"compute.recompute", choice(r.compute.recompute, recompute_names),
+       "results that backward computes again instead of keeping the operand made from them: less memory, "
+       "more "
+       "time, the same bits"},
       {"compute.graph", &r.compute.graph,
        "cuda: record the third step and launch it as one from then on. Results do not depend on it"},
       {"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",

@@ -30,9 +30,11 @@ Shape shape_of(const std::vector<std::int64_t>& dims) {
 Recipe without_whereabouts(Recipe recipe) {
   recipe.compute.threads = ComputeConfig{}.threads;
   recipe.compute.graph = ComputeConfig{}.graph;
+  recipe.compute.recompute = ComputeConfig{}.recompute;
   recipe.train.out = TrainConfig{}.out;
   for (auto& [key, origin] : recipe.origins) origin = "recipe";
-  for (const char* key : {"compute.threads", "compute.graph", "train.out"}) recipe.origins.erase(key);
+  for (const char* key : {"compute.threads", "compute.graph", "compute.recompute", "train.out"})
+    recipe.origins.erase(key);
   for (auto& rule : recipe.precision.rules) rule.where = "recipe";
   for (auto& phase : recipe.precision.phases)
     for (auto& rule : phase.rules) rule.where = "recipe";

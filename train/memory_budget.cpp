@@ -27,6 +27,15 @@ std::string smaller_batches(Recipe recipe, const MemoryBudget& budget) {
                      bytes_text(double(budget.needed(plan(largest)))), largest, sequences / largest);
 }
 
+std::string with_recompute(Recipe recipe, const MemoryBudget& budget) {
+  if (recipe.compute.recompute == Recompute::norm_and_gelu) return "";
+  recipe.compute.recompute = Recompute::norm_and_gelu;
+  const MemoryPlan plan = memory_plan(recipe);
+  if (!budget.holds(plan)) return "";
+  return fmt::format("\n  {} with --compute.recompute=norm+gelu, some time and the same bits",
+                     bytes_text(double(budget.needed(plan))));
+}
+
 std::string shorter_context(Recipe recipe, const MemoryBudget& budget) {
   while (recipe.model.context > 1) {
     recipe.model.context /= 2;
@@ -63,7 +72,8 @@ std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
 
 void require_memory(const Recipe& recipe, const MemoryPlan& plan, const MemoryBudget& budget) {
   if (budget.holds(plan)) return;
-  const std::string remedies = smaller_batches(recipe, budget) + shorter_context(recipe, budget);
+  const std::string remedies =
+      smaller_batches(recipe, budget) + with_recompute(recipe, budget) + shorter_context(recipe, budget);
   fail(ExitCode::resource, "memory: the run needs about {}, the device has {}; {}",
        bytes_text(double(budget.needed(plan))), bytes_text(double(budget.capacity)),
        remedies.empty() ? "lower model.layers or model.width: even one short sequence at a time does not fit"

@@ -9,7 +9,7 @@ namespace mxtape {
 namespace {
 
 /// Keys that say where, how long and how often, but change no number of a step.
-constexpr std::array<std::string_view, 11> not_numeric{"name",
+constexpr std::array<std::string_view, 12> not_numeric{"name",
                                                        "description",
                                                        "data.file",
                                                        "train.eval_every",
@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 11> not_numeric{"name",
                                                        "train.out",
                                                        "train.sample_tokens",
                                                        "compute.graph",
+                                                       "compute.recompute",
                                                        "compute.threads",
                                                        "train.keep"};
 

@@ -78,7 +78,7 @@ Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
   PassKey pass = next_pass();
   pass.step += std::uint32_t(micro);
   const auto& [inputs, targets] = batches_[std::size_t(micro)];
-  Tape tape(backend, Tape::Mode::training, pass);
+  Tape tape(backend, Tape::Mode::training, pass, recipe_.compute.recompute);
   const Var logits = model_.forward(tape, inputs);
   const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
   tape.backward(loss);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
@@ -71,6 +72,7 @@ struct Case {
   const char* name;
   Recipe recipe;
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 class DeviceTraining : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Recipes, DeviceTraining,
