@@ -1,26 +1,28 @@
 #include "kernels/cuda/cublas_lt.h"
 
-#include <dlfcn.h>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include <type_traits>
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/cuda/nvidia_library.h"
 
 namespace mxtape::cuda {
 namespace {
 
-constexpr std::size_t oldest = 120800;
-static_assert(CUBLAS_VERSION >= oldest, "cublasLt.h is older than 12.8");
-
-std::string text_of(std::size_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
+constexpr LibraryWish wish{
+    .place = "cuda",
+    .product = "cuBLASLt",
+    .version_function = "cublasLtGetVersion",
+    .oldest = 120800,
+    .remedy =
+        "install CUDA 12.8 or newer (libcublas), or put its libraries first on LD_LIBRARY_PATH, or use "
+        "--compute.device=cpu"};
+static_assert(CUBLAS_VERSION >= wish.oldest, "cublasLt.h is older than 12.8");
 
 }  // namespace
 
-std::string CublasLt::version_text() const { return text_of(version); }
+std::string CublasLt::version_text() const { return library_version_text(version); }
 
 void CublasLt::check(cublasStatus_t status, const char* what) const {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
@@ -30,52 +32,27 @@ void CublasLt::check(cublasStatus_t status, const char* what) const {
 }
 
 CublasLt load_cublas_lt(std::span<const std::string> candidates) {
-  void* library = nullptr;
-  std::string file;
-  for (const auto& candidate : candidates) {
-    library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: it has threads and caches
-    file = candidate;
-    if (library) break;
-  }
-  require(
-      library != nullptr, ExitCode::resource,
-      "cuda: cuBLASLt is not installed; looked for {}. Install CUDA 12.8 or newer (libcublas), or put the "
-      "folder of libcublasLt.so on LD_LIBRARY_PATH, or use --compute.device=cpu",
-      fmt::join(candidates, ", "));
-
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    require(function != nullptr, ExitCode::resource,
-            "cuda: {} has no {}; install the cuBLAS of CUDA 12.8 or newer, or use --compute.device=cpu", file,
-            name);
-  };
+  const NvidiaLibrary library(wish, candidates);
   CublasLt lt{};
-  decltype(&cublasLtGetVersion) version = nullptr;
-  find(version, "cublasLtGetVersion");
-  lt.version = version();
-  require(
-      lt.version >= oldest, ExitCode::resource,
-      "cuda: {} is cuBLASLt {}; want {} or newer: install CUDA 12.8 or newer, or put its libraries first on "
-      "LD_LIBRARY_PATH, or use --compute.device=cpu",
-      file, text_of(lt.version), text_of(oldest));
-  find(lt.create, "cublasLtCreate");
-  find(lt.destroy, "cublasLtDestroy");
-  find(lt.status_name, "cublasLtGetStatusName");
-  find(lt.matmul, "cublasLtMatmul");
-  find(lt.choose, "cublasLtMatmulAlgoGetHeuristic");
-  find(lt.algorithm_attribute, "cublasLtMatmulAlgoConfigGetAttribute");
-  find(lt.algorithm_capability, "cublasLtMatmulAlgoCapGetAttribute");
-  find(lt.create_operation, "cublasLtMatmulDescCreate");
-  find(lt.destroy_operation, "cublasLtMatmulDescDestroy");
-  find(lt.set_operation, "cublasLtMatmulDescSetAttribute");
-  find(lt.get_operation, "cublasLtMatmulDescGetAttribute");
-  find(lt.create_layout, "cublasLtMatrixLayoutCreate");
-  find(lt.destroy_layout, "cublasLtMatrixLayoutDestroy");
-  find(lt.get_layout, "cublasLtMatrixLayoutGetAttribute");
-  find(lt.create_preference, "cublasLtMatmulPreferenceCreate");
-  find(lt.destroy_preference, "cublasLtMatmulPreferenceDestroy");
-  find(lt.set_preference, "cublasLtMatmulPreferenceSetAttribute");
-  find(lt.get_preference, "cublasLtMatmulPreferenceGetAttribute");
+  lt.version = library.version();
+  library.find(lt.create, "cublasLtCreate");
+  library.find(lt.destroy, "cublasLtDestroy");
+  library.find(lt.status_name, "cublasLtGetStatusName");
+  library.find(lt.matmul, "cublasLtMatmul");
+  library.find(lt.choose, "cublasLtMatmulAlgoGetHeuristic");
+  library.find(lt.algorithm_attribute, "cublasLtMatmulAlgoConfigGetAttribute");
+  library.find(lt.algorithm_capability, "cublasLtMatmulAlgoCapGetAttribute");
+  library.find(lt.create_operation, "cublasLtMatmulDescCreate");
+  library.find(lt.destroy_operation, "cublasLtMatmulDescDestroy");
+  library.find(lt.set_operation, "cublasLtMatmulDescSetAttribute");
+  library.find(lt.get_operation, "cublasLtMatmulDescGetAttribute");
+  library.find(lt.create_layout, "cublasLtMatrixLayoutCreate");
+  library.find(lt.destroy_layout, "cublasLtMatrixLayoutDestroy");
+  library.find(lt.get_layout, "cublasLtMatrixLayoutGetAttribute");
+  library.find(lt.create_preference, "cublasLtMatmulPreferenceCreate");
+  library.find(lt.destroy_preference, "cublasLtMatmulPreferenceDestroy");
+  library.find(lt.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+  library.find(lt.get_preference, "cublasLtMatmulPreferenceGetAttribute");
   return lt;
 }
 

@@ -1,20 +1,23 @@
 #include "kernels/cuda/cudnn_library.h"
 
-#include <dlfcn.h>
-#include <fmt/ranges.h>
-
-#include <type_traits>
+#include <fmt/format.h>
 
 #include "core/error.h"
+#include "kernels/cuda/nvidia_library.h"
 
 namespace mxtape::cuda::cudnn {
 namespace {
 
-// Before it, backward is wrong at the end of sequences whose length is no multiple of 128, unless the graph
-// has a padding mask (NVIDIA/cudnn-frontend, scaled_dot_product_flash_attention.h, "workaround").
-constexpr std::size_t oldest_version = 91501;
-
-std::string version_text(std::size_t v) { return fmt::format("{}.{}.{}", v / 10000, v / 100 % 100, v % 100); }
+// Before 9.15.1 backward is wrong at the end of sequences whose length is no multiple of 128, unless the
+// graph has a padding mask (NVIDIA/cudnn-frontend, scaled_dot_product_flash_attention.h, "workaround").
+constexpr LibraryWish wish{
+    .place = "cudnn",
+    .product = "cuDNN",
+    .version_function = "cudnnGetVersion",
+    .oldest = 91501,
+    .remedy =
+        "install cuDNN 9.15.1 or newer, or put its folder first on LD_LIBRARY_PATH, or use "
+        "--compute.attention=own"};
 
 }  // namespace
 
@@ -24,39 +27,19 @@ std::vector<std::string> Library::usual_places() {
 }
 
 Library::Library(const std::vector<std::string>& candidates) {
-  void* loaded = nullptr;
-  std::string file;
-  for (const auto& candidate : candidates) {
-    if (loaded) break;
-    loaded = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    file = candidate;
-  }
-  require(loaded, ExitCode::resource,
-          "cudnn: not installed; looked for {}. Install cuDNN {} or newer, or put its folder on "
-          "LD_LIBRARY_PATH, or use --compute.attention=own",
-          fmt::join(candidates, ", "), version_text(oldest_version));
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(loaded, name));
-    require(function, ExitCode::resource,
-            "cudnn: {} has no function {}; install cuDNN {} or newer, or use --compute.attention=own", file,
-            name, version_text(oldest_version));
-  };
-  find(get_version, "cudnnGetVersion");
-  require(get_version() >= oldest_version, ExitCode::resource,
-          "cudnn: {} is version {}; want {} or newer, or use --compute.attention=own", file,
-          version_text(get_version()), version_text(oldest_version));
-  version = version_text(get_version());
-  find(get_error_string, "cudnnGetErrorString");
-  find(get_last_error_string, "cudnnGetLastErrorString");
-  find(create, "cudnnCreate");
-  find(destroy, "cudnnDestroy");
-  find(set_stream, "cudnnSetStream");
-  find(create_descriptor, "cudnnBackendCreateDescriptor");
-  find(destroy_descriptor, "cudnnBackendDestroyDescriptor");
-  find(finalize, "cudnnBackendFinalize");
-  find(set_attribute, "cudnnBackendSetAttribute");
-  find(get_attribute, "cudnnBackendGetAttribute");
-  find(execute, "cudnnBackendExecute");
+  const NvidiaLibrary library(wish, candidates);
+  version = library_version_text(library.version());
+  library.find(get_error_string, "cudnnGetErrorString");
+  library.find(get_last_error_string, "cudnnGetLastErrorString");
+  library.find(create, "cudnnCreate");
+  library.find(destroy, "cudnnDestroy");
+  library.find(set_stream, "cudnnSetStream");
+  library.find(create_descriptor, "cudnnBackendCreateDescriptor");
+  library.find(destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  library.find(finalize, "cudnnBackendFinalize");
+  library.find(set_attribute, "cudnnBackendSetAttribute");
+  library.find(get_attribute, "cudnnBackendGetAttribute");
+  library.find(execute, "cudnnBackendExecute");
 }
 
 std::string Library::last_error(cudnnStatus_t status) const {

@@ -6,9 +6,8 @@
 
 namespace mxtape::cuda::cudnn {
 
-/// cuDNN's backend API, loaded at run time: a program built with cuDNN's headers starts on machines without
-/// the library. The functions have the names and types of the headers, less the prefix. The loaded code stays
-/// for the life of the process, as cuDNN keeps threads and objects of its own.
+/// cuDNN's backend API, looked up in a library that is loaded at run time. The functions have the names and
+/// types of the headers, less the prefix.
 struct Library {
   /// Loads the first of `candidates` (names for the system's search, or paths) that can be loaded. Throws
   /// Error(resource) if none can, or if it is older than 9.15.1.
@@ -20,7 +19,6 @@ struct Library {
   void check(cudnnStatus_t status, const char* what) const;
   std::string last_error(cudnnStatus_t status) const;  ///< cuDNN's own words
 
-  decltype(&cudnnGetVersion) get_version;
   decltype(&cudnnGetErrorString) get_error_string;
   decltype(&cudnnGetLastErrorString) get_last_error_string;
   decltype(&cudnnCreate) create;

@@ -150,31 +150,5 @@ TEST(GemmKeys, NameTheProductAsItIsWritten) {
   EXPECT_NE(GemmKey(call), GemmKey(call_for(p, DType::bf16, DType::f32)));
 }
 
-std::string message_of_loading(const std::vector<std::string>& candidates) {
-  try {
-    cuda::load_cublas_lt(candidates);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::resource);
-    return e.what();
-  }
-  return "";
-}
-
-TEST(CublasLt, ThatIsMissingIsAnErrorThatSaysWhereItWasLookedFor) {
-  EXPECT_EQ(
-      message_of_loading({"libnowhere.so.1", "/nowhere/libnowhere.so"}),
-      "cuda: cuBLASLt is not installed; looked for libnowhere.so.1, /nowhere/libnowhere.so. Install CUDA "
-      "12.8 or newer (libcublas), or put the folder of libcublasLt.so on LD_LIBRARY_PATH, or use "
-      "--compute.device=cpu");
-}
-
-TEST(CublasLt, ThatIsTooOldIsAnErrorThatSaysHowOld) {
-  EXPECT_EQ(
-      message_of_loading({"libnowhere.so.1", MXTAPE_OLD_CUBLAS}),
-      "cuda: " MXTAPE_OLD_CUBLAS
-      " is cuBLASLt 12.4.5; want 12.8.0 or newer: install CUDA 12.8 or newer, or put its libraries first on "
-      "LD_LIBRARY_PATH, or use --compute.device=cpu");
-}
-
 }  // namespace
 }  // namespace mxtape::test

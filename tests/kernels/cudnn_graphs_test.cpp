@@ -29,7 +29,7 @@ TEST(CudnnLibrary, AMissingOneIsNamedWithWhatToDo) {
 
 TEST(CudnnLibrary, AnOldOneIsRefusedWithItsVersion) {
   const std::string message = message_of(MXTAPE_OLD_CUDNN);
-  EXPECT_NE(message.find("is version 9.7.1; want 9.15.1 or newer"), std::string::npos) << message;
+  EXPECT_NE(message.find("is cuDNN 9.7.1; want 9.15.1 or newer"), std::string::npos) << message;
 }
 
 /// A device of compute capability `major`.`minor` that is otherwise an H200.
