@@ -3,11 +3,14 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/attention_scratch.h"
+
 namespace mxtape {
 
 // Addresses that differ, as code may ask whether two tensors share storage, and that no pointer can be.
-DryBackend::DryBackend(Memory memory)
+DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention)
     : memory_(memory),
+      gpu_attention_(gpu_attention),
       pool_(Pool::create(
           [next = std::uintptr_t{1} << 63](std::int64_t bytes) mutable {
             return reinterpret_cast<void*>(std::exchange(next, next + std::uintptr_t(bytes)));
@@ -34,6 +37,19 @@ void DryBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const
   Gemms& gemms = a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16 ? bf16_ : f32_;
   ++gemms.calls;
   gemms.flops += 2.0 * double(c.count()) * double(k);
+}
+
+void DryBackend::attention(const Tensor&, const Tensor&, const Tensor& qkv, AttentionShape shape,
+                           const AttentionQuant& quant, const DrawKey&) {
+  if (gpu_attention_)
+    empty({attention_scratch(*gpu_attention_, shape, quant, qkv.dtype()).forward}, DType::u8);
+}
+
+void DryBackend::attention_backward(const Tensor&, const Tensor&, const Tensor& qkv, const Tensor&,
+                                    const Tensor&, AttentionShape shape, const AttentionQuant& quant,
+                                    const DrawKey&) {
+  if (gpu_attention_)
+    empty({attention_scratch(*gpu_attention_, shape, quant, qkv.dtype()).backward}, DType::u8);
 }
 
 }  // namespace mxtape

@@ -1,17 +1,20 @@
 #pragma once
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "core/arena.h"
 #include "core/pool.h"
 #include "kernels/backend.h"
+#include "kernels/make_backend.h"
 
 namespace mxtape {
 
 /// A device without memory that computes nothing and counts everything: run a training step on it and it
 /// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
-/// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device; what a
-/// device takes for itself inside a kernel is not counted.
+/// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device. What a
+/// device takes for itself inside a kernel is not counted, but for attention's share on a GPU: it alone may
+/// be of the size of a step's largest tensors, or of many of them.
 class DryBackend final : public Backend {
  public:
   /// How the device that it stands for keeps the memory of work that repeats.
@@ -20,7 +23,8 @@ class DryBackend final : public Backend {
     planned,  ///< in one block from the second time on (Arena), which trim() gives back
     recorded  ///< in one block that stays
   };
-  explicit DryBackend(Memory = Memory::pool);
+  /// `gpu_attention`: whose scratch attention takes (attention_scratch.h); none: it takes nothing.
+  explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {});
 
   /// GEMMs seen, by the operands that meet. Attention's are not among them.
   struct Gemms {
@@ -66,16 +70,17 @@ class DryBackend final : public Backend {
   void embedding(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
   void embedding_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Write, Write) override {
   }
-  void attention(const Tensor&, const Tensor&, const Tensor&, AttentionShape, const AttentionQuant&,
-                 const DrawKey&) override {}
-  void attention_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                          AttentionShape, const AttentionQuant&, const DrawKey&) override {}
+  void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
+                 const DrawKey&) override;
+  void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
+                          const Tensor& lse, AttentionShape, const AttentionQuant&, const DrawKey&) override;
   void clip_factor(const Tensor&, const Tensor&, std::span<const Tensor>, float) override {}
   void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
              const AdamWStep&) override {}
 
  private:
   Memory memory_;
+  std::optional<AttentionKernels> gpu_attention_;
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   Gemms bf16_, f32_;

@@ -32,6 +32,12 @@ DryBackend::Memory memory_of(const ComputeConfig& compute) {
   return compute.graph ? DryBackend::Memory::recorded : DryBackend::Memory::planned;
 }
 
+/// The CPU's attention takes no more than a head's matrices for each thread.
+std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
+  if (compute.device == "cpu") return {};
+  return compute.attention;
+}
+
 /// Bytes of the copies of a weight that are neither the weight nor each other.
 std::int64_t copy_bytes(const Parameter& p) {
   const Tensor &fprop = p.copies.fprop.values, &dgrad = p.copies.dgrad.values;
@@ -44,7 +50,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   const double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
-  DryBackend device(memory_of(recipe.compute));
+  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute));
   Trainer trainer(device, recipe, data);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan

@@ -23,8 +23,8 @@ struct MemoryPlan {
   std::int64_t checkpoint() const { return weights + moments; }
 };
 
-/// An estimate: the device's scratch inside kernels and the program itself come on top. The recipe's
-/// vocabulary must be set.
+/// An estimate: what kernels take for themselves comes on top, but for attention's on a GPU, which is counted
+/// (attention_scratch.h), and so does the program itself. The recipe's vocabulary must be set.
 MemoryPlan memory_plan(const Recipe&);
 
 /// "3.1 MiB".

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "kernels/attention_scratch.h"
 #include "kernels/cuda/cudnn_attention_graphs.h"
 #include "kernels/cuda/cudnn_plan.h"
 
@@ -62,6 +63,16 @@ class CudnnGraphs : public testing::Test {
     return deterministic_configs(graph.finalized(), described_device(*library_, device_json(major, minor)))
         .size();
   }
+  /// Of the engine that a plan would take.
+  std::int64_t workspace_bytes(const Graph& graph, int major, int minor) const {
+    const auto all =
+        deterministic_configs(graph.finalized(), described_device(*library_, device_json(major, minor)));
+    std::int64_t bytes = -1, count = 1;
+    library_->check(library_->get_attribute(all.at(0).raw(), CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
+                                            CUDNN_TYPE_INT64, 1, &count, &bytes),
+                    "a workspace's size");
+    return bytes;
+  }
   std::optional<Library> library_;
 };
 
@@ -97,6 +108,25 @@ TEST_F(CudnnGraphs, HaveKernelsFromAmpereToBlackwell) {
       EXPECT_GE(configs(attention_graph(*library_, s), major, minor), 1u) << major << " width " << width;
       EXPECT_GE(configs(attention_backward_graph(*library_, s), major, minor), 1u)
           << major << " width " << width;
+    }
+}
+
+TEST_F(CudnnGraphs, TakeNoMoreScratchThanTheMemoryPlanCountsAndThatWhereTheirTilesAreFull) {
+  for (const auto& [major, minor] : {std::pair{8, 0}, {9, 0}, {10, 0}, {12, 0}})
+    for (const AttentionShape& s : {AttentionShape{64, 1024, 12, 64},
+                                    {16, 1024, 25, 64},
+                                    {4, 2048, 8, 128},
+                                    {3, 100, 2, 64},
+                                    {2, 1023, 2, 32},
+                                    {1, 16, 1, 16}}) {
+      const auto counted = attention_scratch(AttentionKernels::cudnn, s, AttentionQuant{}, DType::bf16);
+      const std::int64_t delta = 4 * s.batch * s.heads * s.time;  // the backend's own
+      const std::int64_t forward = workspace_bytes(attention_graph(*library_, s), major, minor);
+      const std::int64_t backward = workspace_bytes(attention_backward_graph(*library_, s), major, minor);
+      EXPECT_LE(forward, counted.forward) << major << " T " << s.time;
+      EXPECT_LE(backward, counted.backward - delta) << major << " T " << s.time;
+      if (s.time % 128 != 0) continue;
+      EXPECT_GE(backward, counted.backward - delta - 256) << major << " T " << s.time;
     }
 }
 

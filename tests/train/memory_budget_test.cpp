@@ -61,6 +61,16 @@ TEST(MemoryBudget, AShorterContextIsNamedOnlyIfItFits) {
   EXPECT_NE(error_of(r, none).find("lower model.layers or model.width"), std::string::npos);
 }
 
+TEST(MemoryBudget, ARunThatOnlyTheScratchOfCudnnsAttentionMakesTooLargeIsRefused) {
+  Recipe r = recipe_on_cuda();
+  r.model.context = 512;
+  r.compute.activations = ActivationType::bf16;
+  const MemoryBudget budget{.capacity = memory_plan(r).peak, .workspace = 0, .tokens = 0};
+  EXPECT_EQ(error_of(r, budget), "");
+  r.compute.attention = AttentionKernels::cudnn;
+  EXPECT_NE(error_of(r, budget).find("the run needs about"), std::string::npos);
+}
+
 TEST(MemoryBudget, OnTheCpuTheTokensAreInTheSameMemory) {
   const TokenFile data = tiny_data();
   const auto backend = make_backend("cpu");

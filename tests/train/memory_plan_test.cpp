@@ -66,6 +66,22 @@ TEST(MemoryPlan, APhaseThatNeedsMoreIsSeen) {
             quantized.step_peak);  // f32 operands: activations are kept in twice the bytes
 }
 
+TEST(MemoryPlan, TheScratchOfCudnnsAttentionIsCounted) {
+  Recipe r = small_recipe("bf16");
+  r.model.vocabulary = 100;
+  r.model.context = 1024;
+  r.compute.device = "cuda";
+  r.compute.activations = ActivationType::bf16;
+  const MemoryPlan own = memory_plan(r);
+  r.compute.attention = AttentionKernels::cudnn;
+  const MemoryPlan cudnn = memory_plan(r);
+  // Four sequences of two heads; the most that can be used otherwise while attention runs is the step's peak.
+  const std::int64_t scratch = 2 * 4 * 2 * 1024 * 1024;
+  EXPECT_GT(cudnn.step_peak, scratch + own.state());
+  EXPECT_GT(cudnn.step_peak, own.step_peak);
+  EXPECT_LE(cudnn.step_peak, own.step_peak + scratch + 256);
+}
+
 TEST(MemoryPlan, EveryShippedRecipeRunsTheGemmsThatItsPrecisionTableStates) {
   for (const auto& shipped : shipped_recipes()) {
     Recipe r = read_recipe(std::string(shipped.name), {"train.accumulation=1", "model.vocabulary=300"});
