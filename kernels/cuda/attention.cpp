@@ -1,4 +1,5 @@
 #include "core/error.h"
+#include "kernels/cuda/attention_operands.h"
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/cuda_backend.h"
 
@@ -9,14 +10,25 @@ bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
   return quant == AttentionQuant{q, q, q, q, q, q, q, q, q, q, q, q};
 }
 
-enum class Way { flash, general_f32, general_bf16, by_heads };
+/// With bf16 for the unquantized slots of bf16 tensors: their operands are bf16 as they are, and P and dS may
+/// be rounded to it.
+AttentionQuant on_tensor_cores(const Tensor& qkv, AttentionQuant q) {
+  if (qkv.dtype() != DType::bf16) return q;
+  for (Quantizer* slot : {&q.qk_q, &q.qk_k, &q.pv_p, &q.pv_v, &q.dv_p, &q.dv_do, &q.dp_do, &q.dp_v, &q.dq_ds,
+                          &q.dq_k, &q.dk_ds, &q.dk_q})
+    if (slot->is_identity()) *slot = bf16_cast;
+  return q;
+}
+
+enum class Way { flash, general_f32, general_bf16, blocks, by_heads };
 
 /// Without block scales: on tensor cores if the operands are bf16, because the tensors are or because every
-/// slot says so, and the width fits; else by tiles in f32. Everything else, also a mixture of plain f32 and
-/// bf16 slots, is left to the definition.
+/// slot says so, and the width fits; else by tiles in f32. With them: on tensor cores where the blocks fit.
+/// Everything else, also a mixture of plain f32 and bf16 slots, is left to the definition.
 Way way_of(const Tensor& qkv, const AttentionShape& shape, const AttentionQuant& quant) {
   const bool f32 = every_operand_is(quant, f32_passthrough), bf16 = every_operand_is(quant, bf16_cast);
-  if (!f32 && !bf16) return Way::by_heads;
+  if (!f32 && !bf16)
+    return cuda::blocks_take(shape, on_tensor_cores(qkv, quant)) ? Way::blocks : Way::by_heads;
   if ((bf16 || qkv.dtype() == DType::bf16) && cuda::flash_takes(shape)) return Way::flash;
   return bf16 ? Way::general_bf16 : Way::general_f32;
 }
@@ -47,6 +59,8 @@ void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qk
       return cuda::attention_general(call, DType::f32);
     case Way::general_bf16:
       return cuda::attention_general(call, DType::bf16);
+    case Way::blocks:
+      return cuda::attention_blocks(call, on_tensor_cores(qkv, quant), {draws, clocked(draws)});
     case Way::by_heads:
       return cuda::attention_by_heads(call, quant, draws);
   }
@@ -67,6 +81,8 @@ void CudaBackend::attention_backward(const Tensor& dqkv, const Tensor& d_o, cons
       return cuda::attention_general_backward(call, DType::f32);
     case Way::general_bf16:
       return cuda::attention_general_backward(call, DType::bf16);
+    case Way::blocks:
+      return cuda::attention_blocks_backward(call, on_tensor_cores(qkv, quant), {draws, clocked(draws)});
     case Way::by_heads:
       return cuda::attention_by_heads_backward(call, quant, draws);
   }

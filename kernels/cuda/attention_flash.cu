@@ -17,64 +17,17 @@ constexpr int queries = 16 * query_units<W>* attention_warps;
 template <int W>
 constexpr std::size_t shared_bytes = sizeof(bf16) * W*(queries<W> + 4 * keys);
 
-/// The running softmax of one unit of a warp's queries: [0] is row g, [1] row g + 8.
-struct Running {
-  float top[2] = {-INFINITY, -INFINITY};
-  float sum[2] = {0, 0};  // over this lane's columns
-};
-
-// Masked scores become minus infinity: keys that a query does not see, and those from T on with them.
-template <int parts>
-__device__ void mask(Part (&s)[parts], int first_query, int first_key) {
-#pragma unroll
-  for (int n = 0; n < parts; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (first_key + 8 * n + column_in_part(i) > first_query + row_in_part(i)) s[n][i] = -INFINITY;
-}
-
-// Scores become e^(scale (s - top)); `o` and the sum, which were relative to the last top, are made relative
-// to this one. The first tile has key 0, which every query sees, so top is finite from there on.
-template <int W, int parts>
-__device__ void online_softmax(Part (&s)[parts], Part (&o)[W / 8], Running& running, float scale_log2) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float top = running.top[half];
-#pragma unroll
-    for (int n = 0; n < parts; ++n)
-#pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) top = s[n][i] > top ? s[n][i] : top;
-    top = row_max(top);
-    const float correction = exp2_fast((running.top[half] - top) * scale_log2), shift = -top * scale_log2;
-    running.top[half] = top;
-    float sum = running.sum[half] * correction;
-#pragma unroll
-    for (int n = 0; n < parts; ++n)
-#pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        s[n][i] = exp2_fast(fmaf(s[n][i], scale_log2, shift));
-        sum += s[n][i];
-      }
-    running.sum[half] = sum;
-#pragma unroll
-    for (int n = 0; n < W / 8; ++n)
-#pragma unroll
-      for (int i = 2 * half; i < 2 * half + 2; ++i) o[n][i] *= correction;
-  }
-}
-
 // A block takes one tile of queries of one head, and goes over the keys that they see; its warps share the
 // keys and divide the queries. The next tiles of K and V are on their way while one is worked on.
 template <int W, class T>
-__global__ void __launch_bounds__(attention_threads, 2)
-    flash_kernel(T* o, float* lse, const bf16* qkv, AttentionShape shape, float scale) {
+__global__ void __launch_bounds__(attention_threads, 2) flash_kernel(T* o, float* lse, ForwardInputs in) {
   constexpr int R = query_units<W>;
-  const FlashPlace at(shape, queries<W>);
-  const int time = int(shape.time), width = int(shape.width);
+  const FlashPlace at(in.shape, queries<W>);
+  const int time = int(in.shape.time), width = int(in.shape.width);
   // Tiles that see the most keys come first.
   const int first_query = (at.tiles - 1 - at.tile) * queries<W>;
   const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
-  const HeadMatrix q = at.part(qkv, 0, 3), k = at.part(qkv, 1, 3), v = at.part(qkv, 2, 3);
+  const HeadMatrix q = at.matrix(in.q), k = at.matrix(in.k), v = at.matrix(in.v);
 
   bf16* const shared = dynamic_shared<bf16>();
   const SharedTile<W> q_tile{shared};
@@ -92,7 +45,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
   Part o_parts[R][W / 8];
   Running running[R];
   clear(o_parts);
-  const float scale_log2 = scale * log2_e;
+  const float scale_log2 = in.scale * log2_e;
 
   for (int first_key = 0, stage = 0; first_key < end; first_key += keys, stage ^= 1) {
     async_wait<0>();
@@ -106,7 +59,12 @@ __global__ void __launch_bounds__(attention_threads, 2)
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       if (first_key + keys - 1 > warp_query + 16 * r) mask(s[r], warp_query + 16 * r, first_key);
-      online_softmax<W>(s[r], o_parts[r], running[r], scale_log2);
+      float corrections[2];
+      online_softmax(s[r], running[r], corrections, scale_log2);
+#pragma unroll
+      for (int n = 0; n < W / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o_parts[r][n][i] *= corrections[i / 2];
     }
     Factor p[R][keys / 16];
     round_to_factors(p, s);
@@ -123,7 +81,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
       factor[half] = 1 / sum;
       const int query = first + row_in_part(2 * half);
       if (query < time && lane_id() % 4 == 0)
-        lse[at.head * time + query] = running[r].top[half] * scale + logf(sum);
+        lse[at.head * time + query] = running[r].top[half] * in.scale + logf(sum);
     }
     store_rows<W>(o + at.offset(0, 1), at.stride(1), o_parts[r], factor[0], factor[1], first, time, width);
   }
@@ -132,10 +90,11 @@ __global__ void __launch_bounds__(attention_threads, 2)
 template <int W>
 void forward(const AttentionForward& call, const Tensor& qkv) {
   const AttentionShape& s = call.shape;
+  const ForwardInputs in{heads_of(qkv, s, 0, 3), heads_of(qkv, s, 1, 3), heads_of(qkv, s, 2, 3), s,
+                         1 / std::sqrt(float(s.width))};
   with_type(call.o.dtype(), [&]<class T>(T*) {
     launch("attention_flash", call.stream, {flash_blocks(s, queries<W>), attention_threads, shared_bytes<W>},
-           flash_kernel<W, T>, call.o.data<T>(), call.lse.data(), qkv.data<bf16>(), s,
-           1 / std::sqrt(float(s.width)));
+           flash_kernel<W, T>, call.o.data<T>(), call.lse.data(), in);
   });
 }
 

@@ -4,3 +4,10 @@
 #define cuda lockstep
 #define CudaBackend LockstepBackend
 #define make_cuda_backend make_lockstep_backend
+
+// Launch bounds are nothing here, so what is computed for them is unused, and loops need not be unrolled.
+#pragma GCC diagnostic ignored "-Wunused-function"
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wunused-const-variable"
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif

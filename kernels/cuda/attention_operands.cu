@@ -1,0 +1,97 @@
+#include "kernels/cuda/attention_operands.h"
+
+#include "kernels/cuda/attention_scores.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/quantize_tile.h"
+
+namespace mxtape::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int block_length = 32;
+
+// y [B, H, T, D] = part `part` of x [B, T, parts, H, D], eight numbers a thread.
+template <class T>
+__global__ void take_heads_kernel(T* y, const T* x, AttentionShape s, std::int64_t part, std::int64_t parts) {
+  const std::int64_t i = (std::int64_t(blockIdx.x) * threads + threadIdx.x) * 8;
+  if (i >= s.batch * s.heads * s.time * s.width) return;
+  const std::int64_t d = i % s.width, row = i / s.width, t = row % s.time, head = row / s.time;
+  const std::int64_t b = head / s.heads, h = head % s.heads;
+  store_eight(y + i, load_eight(x + (((b * s.time + t) * parts + part) * s.heads + h) * s.width + d));
+}
+
+bool rounds_operand(const Quantizer& q) { return q == bf16_cast || (fits_tiles(q) && !q.has_multiplier()); }
+
+}  // namespace
+
+bool rounds_scores(const Quantizer& q) {
+  if (q == bf16_cast) return true;
+  return fits_tiles(q) && !q.has_multiplier() && q.scale == ScaleKind::power_of_two &&
+         q.block.along == block_length && q.block.across == 1 && has_fast_grid(block_rule(q));
+}
+
+ScoreRounding score_rounding(const Quantizer& q, const ClockedKey& draws) {
+  if (q == bf16_cast) return {};
+  const BlockRule rule = block_rule(q);
+  return {q.is_stochastic() ? ScoreRounding::Way::stochastic : ScoreRounding::Way::even, rule,
+          fast_grid(rule), draws, q.is_stochastic() ? int(q.sr_bits) : 0};
+}
+
+bool blocks_take(const AttentionShape& s, const AttentionQuant& q) {
+  const bool whole = s.time % block_length == 0 && s.width % block_length == 0;
+  for (const Quantizer* scores : {&q.pv_p, &q.dv_p, &q.dq_ds, &q.dk_ds})
+    if (!rounds_scores(*scores)) return false;
+  for (const Quantizer* operand : {&q.qk_q, &q.qk_k, &q.pv_v, &q.dv_do, &q.dp_do, &q.dp_v, &q.dq_k, &q.dk_q})
+    if (!rounds_operand(*operand)) return false;
+  return whole && flash_takes(s);
+}
+
+Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t parts) const {
+  const Tensor y = backend.empty({shape.batch * shape.heads * shape.time, shape.width}, x.dtype());
+  with_type(x.dtype(), [&]<class T>(T*) {
+    launch("take_heads", stream, {blocks_for(y.count(), threads * 8), threads}, take_heads_kernel<T>,
+           y.data<T>(), x.data<T>(), shape, part, parts);
+  });
+  return y;
+}
+
+DrawKey HeadOperands::stream_of(std::uint32_t slot, std::int64_t elements_of_head) const {
+  DrawKey key = draws.key;
+  key.tensor_id += slot;
+  const std::int64_t first_sequence = std::int64_t(draws.key.first_element) / shape.time;
+  key.first_element = std::uint64_t(first_sequence * shape.heads * elements_of_head);
+  return key;
+}
+
+ClockedKey HeadOperands::score_draws(std::uint32_t slot) const {
+  ClockedKey clocked = draws.clocked;
+  const DrawKey key = stream_of(slot, shape.time * shape.time);
+  clocked.key.tensor_id = key.tensor_id;
+  clocked.key.first_element = key.first_element;
+  return clocked;
+}
+
+std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
+                                          std::initializer_list<OperandUse> uses) const {
+  const Tensor rows = taken(x, part, parts);
+  std::vector<Tensor> results;
+  std::vector<QuantizedCopy> together;  // those without draws: one pass makes them all
+  for (const OperandUse& use : uses) {
+    if (use.quantizer == bf16_cast && x.dtype() == DType::bf16) {
+      results.push_back(rows);
+      continue;
+    }
+    results.push_back(backend.empty(rows.shape(), DType::bf16));
+    QuantizedCopy copy{use.quantizer, use.axis};
+    copy.values = results.back();
+    if (use.quantizer.is_stochastic())
+      backend.quantize({&copy, 1}, rows, stream_of(use.slot, shape.time * shape.width));
+    else
+      together.push_back(copy);
+  }
+  if (!together.empty()) backend.quantize(together, rows, draws.key);
+  return results;
+}
+
+}  // namespace mxtape::cuda

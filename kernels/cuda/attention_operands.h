@@ -1,0 +1,39 @@
+#pragma once
+#include <initializer_list>
+#include <vector>
+
+#include "kernels/cuda/attention_paths.h"
+
+namespace mxtape::cuda {
+
+/// How one GEMM of attention takes an operand: `slot` is its place in AttentionQuant.
+struct OperandUse {
+  Quantizer quantizer;
+  Axis axis;
+  std::uint32_t slot;
+};
+
+/// Operands of all heads at once, as matrices [B, H, T, D] in bf16 whose blocks are those of AttentionQuant.
+/// For shapes that blocks_take().
+struct HeadOperands {
+  Backend& backend;
+  cudaStream_t stream;
+  const AttentionShape& shape;
+  const AttentionDraws& draws;
+
+  /// Part `part` of x [B, T, parts, H, D], rounded for one GEMM or for two, one along each axis.
+  std::vector<Tensor> rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
+                              std::initializer_list<OperandUse>) const;
+  /// The stream of P or dS, elements [B, H, T, T].
+  ClockedKey score_draws(std::uint32_t slot) const;
+
+ private:
+  Tensor taken(const Tensor& x, std::int64_t part, std::int64_t parts) const;
+  DrawKey stream_of(std::uint32_t slot, std::int64_t elements_of_head) const;
+};
+
+/// True if every operand can be rounded so, because blocks end with the heads, T and D being multiples of 32,
+/// and P and dS as score_rounding() does.
+bool blocks_take(const AttentionShape&, const AttentionQuant&);
+
+}  // namespace mxtape::cuda
