@@ -48,8 +48,21 @@ TEST(ShippedRecipes, ShakespeareIsNanoGptsModel) {
   EXPECT_EQ(r.train.batch_size * r.model.context, 768);
 }
 
+// Of GPT-2 as OpenAI has them, with 50257 tokens; and half a million tokens a step, or a million.
 TEST(ShippedRecipes, Gpt2HasItsNumberOfParameters) {
   EXPECT_EQ(parameter_count(read_recipe("gpt2-124m").model), 124439808);
+  const std::pair<const char*, std::int64_t> sizes[] = {{"gpt2-124m", 124439808},
+                                                        {"gpt2-350m", 354823168},
+                                                        {"gpt2-774m", 774030080},
+                                                        {"gpt2-1.5b", 1557611200}};
+  for (const auto& [name, parameters] : sizes)
+    for (const char* precision : {"bf16", "mxfp4"}) {
+      const Recipe r = read_recipe(fmt::format("{}-cuda-{}", name, precision));
+      GptConfig model = r.model;
+      model.vocabulary = 50257;
+      EXPECT_EQ(parameter_count(model), parameters) << r.name;
+      EXPECT_EQ(r.train.batch_size * r.train.accumulation * model.context % (1 << 19), 0) << r.name;
+    }
 }
 
 TEST(ShippedRecipes, PrecisionsAreWhatTheirPapersSay) {
