@@ -43,7 +43,7 @@ function(mxtape_architectures_here result)
 endfunction()
 
 if(mxtape_cuda)
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})  # CMake's own way to name them
     if(MXTAPE_CUDA STREQUAL "ON")
       set(architectures ${mxtape_all_architectures})
     else()

@@ -42,6 +42,8 @@ endif()
 
 add_library(mxtape_dependencies INTERFACE)
 target_include_directories(mxtape_dependencies SYSTEM INTERFACE "${HDF5_INCLUDE}" "${XXHASH_INCLUDE}")
+# HDF5 1.10 is the oldest that is supported; later ones keep its interface under this name.
+target_compile_definitions(mxtape_dependencies INTERFACE H5_USE_110_API)
 target_link_libraries(mxtape_dependencies INTERFACE
   DNNL::dnnl ${CMAKE_DL_LIBS} fmt::fmt nlohmann_json::nlohmann_json tomlplusplus::tomlplusplus CLI11::CLI11
   "${HDF5_LIBRARY}" "${XXHASH_LIBRARY}" Threads::Threads)
