@@ -231,6 +231,7 @@ void register_all() {
   add_pointwise();
   add_attention("plain", {});
   add_attention("mxfp4", mxfp4);
+  add_attention("mxfp4 round=stochastic", parse_quantizer("mxfp4 round=stochastic"));
 }
 
 }  // namespace
