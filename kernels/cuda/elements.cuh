@@ -41,6 +41,23 @@ __device__ inline void store_eight(bf16* y, const Eight& e) {
                          bf16_pair(e.values[4], e.values[5]), bf16_pair(e.values[6], e.values[7])));
 }
 
+/// The `count` <= 8 elements from an aligned address on; zeros after them.
+template <class T>
+__device__ inline Eight load_first(const T* x, int count) {
+  if (count == 8) return load_eight(x);
+  Eight e;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) e.values[k] = k < count ? value_at(x, k) : 0.0f;
+  return e;
+}
+template <class T>
+__device__ inline void store_first(T* y, const Eight& e, int count) {
+  if (count == 8) return store_eight(y, e);
+#pragma unroll
+  for (int k = 0; k < 8; ++k)
+    if (k < count) store_at(y, k, e.values[k]);
+}
+
 /// Calls f with a null pointer to the element type of an activation: with_type(x.dtype(), [&]<class T>(T*) {
 /// ... }).
 template <class F>

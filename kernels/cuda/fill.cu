@@ -17,10 +17,25 @@ __global__ void fill_kernel(T* y, std::int64_t n, float value) {
   if (i < n) store_at(y, i, value);
 }
 
-template <class To, class From>
+// A thread has eight neighbours, where those of x and y begin on 16 bytes; else one element.
+template <class To, class From, bool aligned>
 __global__ void convert_kernel(To* y, const From* x, std::int64_t n) {
-  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
-  if (i < n) store_at(y, i, value_at(x, i));
+  const std::int64_t index = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if constexpr (aligned) {
+    const std::int64_t i = 8 * index;
+    const int count = n - i < 8 ? int(n - i) : 8;
+    if (i < n) store_first(y + i, load_first(x + i, count), count);
+  } else {
+    if (index < n) store_at(y, index, value_at(x, index));
+  }
+}
+
+template <class To, class From>
+void convert(cudaStream_t stream, To* y, const From* x, std::int64_t n) {
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && reinterpret_cast<std::uintptr_t>(y) % 16 == 0;
+  const auto kernel = aligned ? convert_kernel<To, From, true> : convert_kernel<To, From, false>;
+  launch("convert", stream, {blocks_for(n, aligned ? 8 * threads : threads), threads}, kernel, y, x, n);
 }
 
 // One thread makes the pair of draws that two neighbours share.
@@ -73,8 +88,7 @@ void CudaBackend::copy(const Tensor& y, const Tensor& x) {
         "copy");
   cuda::with_type(y.dtype(), [&]<class To>(To*) {
     cuda::with_type(x.dtype(), [&]<class From>(From*) {
-      cuda::launch("convert", stream_.get(), {cuda::blocks_for(y.count(), cuda::threads), cuda::threads},
-                   cuda::convert_kernel<To, From>, y.data<To>(), x.data<From>(), y.count());
+      cuda::convert(stream_.get(), y.data<To>(), x.data<From>(), y.count());
     });
   });
 }

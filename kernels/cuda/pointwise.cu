@@ -9,23 +9,6 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// The `count` <= 8 elements from an aligned address on; zeros after them.
-template <class T>
-__device__ Eight load_first(const T* x, int count) {
-  if (count == 8) return load_eight(x);
-  Eight e;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) e.values[k] = k < count ? value_at(x, k) : 0.0f;
-  return e;
-}
-template <class T>
-__device__ void store_first(T* y, const Eight& e, int count) {
-  if (count == 8) return store_eight(y, e);
-#pragma unroll
-  for (int k = 0; k < 8; ++k)
-    if (k < count) store_at(y, k, e.values[k]);
-}
-
 // A thread computes eight neighbours: op(i, count) from element i on. Inputs are read before y, which may be
 // one of them, is written.
 template <class T, class Op>

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -54,6 +55,39 @@ TEST_F(Memory, FillWritesEveryElementOfF32AndBf16AndRefusesCodes) {
   for (const float v : download(device(), x)) ASSERT_EQ(v, 2.5f);
   for (const float v : download(device(), y)) ASSERT_EQ(v, -3.0f);
   EXPECT_THROW(device().fill(device().empty({1}, DType::u8), 1), Error);
+}
+
+/// `count` elements of `memory` from element `first` on.
+Tensor view(const Tensor& memory, std::int64_t first, std::int64_t count) {
+  void* const at = static_cast<char*>(memory.raw()) + first * size_of(memory.dtype());
+  return {std::shared_ptr<void>(std::make_shared<Tensor>(memory), at), {count}, memory.dtype()};
+}
+
+TEST_F(Memory, CopiesConvertAnyNumberOfElementsFromAnyPlaceToAnyAndWriteNoOthers) {
+  constexpr std::int64_t guard = 16;
+  for (const std::int64_t count :
+       {std::int64_t{1}, std::int64_t{8}, std::int64_t{15}, std::int64_t{2061}, many}) {
+    auto values = normals(count, 3);
+    values[0] = -0x1.fffffep127f;  // to bf16: -infinity
+    std::vector<float> rounded;
+    for (const float v : values) rounded.push_back(to_f32(to_bf16(v)));
+    for (const auto& [x_first, y_first] : {std::pair{0, 16}, {4, 8}, {1, 16}, {8, 3}, {5, 7}}) {
+      const Tensor wide = view(device().empty({x_first + count}), x_first, count);
+      device().upload(wide, values.data());
+      const Tensor narrow_all = device().empty({y_first + count + guard}, DType::bf16);
+      const Tensor wide_all = device().empty({x_first + count + guard});
+      device().fill(narrow_all, 77);
+      device().fill(wide_all, 77);
+      const Tensor narrow = view(narrow_all, y_first, count);
+      device().copy(narrow, wide);
+      device().copy(view(wide_all, x_first, count), narrow);
+      for (const auto& [all, first] : {std::pair{narrow_all, y_first}, {wide_all, x_first}}) {
+        std::vector<float> want(std::size_t(all.count()), 77);
+        std::copy(rounded.begin(), rounded.end(), want.begin() + first);
+        ASSERT_EQ(download(device(), all), want) << count << " from " << x_first << " to " << y_first;
+      }
+    }
+  }
 }
 
 TEST_F(Memory, TheFirstElementThatIsNotFiniteIsFoundAtAnyPlace) {
