@@ -42,13 +42,12 @@ BlockRule block_rule(const Quantizer& q);
 /// The scale of a block from its largest magnitude, which is NaN or infinite if one of its elements is.
 MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
   constexpr float nan = __builtin_nanf("");
-  if (!(amax <= 0x1.fffffep127f)) return {0, nan};
   const int limit = r.exponent_limit;
   int e = amax > 0 ? shared_exponent(r.exponent, amax) : -limit;
-  if (e > limit && r.exponent_nan) return {0, nan};
+  const bool is_nan = !(amax <= 0x1.fffffep127f) || (e > limit && r.exponent_nan);
   e = e > limit ? limit : e < -limit ? -limit : e;
-  const float inverse = amax < r.flush_below ? 0 : scale_of_exponent(-e) * r.range_mult;
-  return {inverse, scale_of_exponent(e)};
+  const float inverse = is_nan || amax < r.flush_below ? 0 : scale_of_exponent(-e) * r.range_mult;
+  return {inverse, is_nan ? nan : scale_of_exponent(e)};
 }
 
 /// The factor s_enc that brings a whole tensor into the range of floating block scales; `amax` of the tensor.

@@ -21,8 +21,8 @@ inline constexpr int threads_of_multiprocessor = 1536;
 inline constexpr int threads_of_multiprocessor = 2048;
 #endif
 
-__device__ inline int lane_id() { return int(threadIdx.x) % warp_lanes; }
-__device__ inline int warp_id() { return int(threadIdx.x) / warp_lanes; }
+__device__ inline int lane_id() { return int(threadIdx.x % warp_lanes); }
+__device__ inline int warp_id() { return int(threadIdx.x / warp_lanes); }
 __device__ inline void block_sync() { __syncthreads(); }
 __device__ inline void warp_sync() { __syncwarp(); }
 
@@ -52,6 +52,38 @@ __device__ inline std::uint32_t bf16_pair(float low, float high) {
 }
 __device__ inline float low_of(std::uint32_t pair) { return float_of(pair << 16); }
 __device__ inline float high_of(std::uint32_t pair) { return float_of(pair & 0xffff0000u); }
+
+/// Pairs of bf16, each half by itself: a b + c with one rounding, the larger, the smaller. NaN of an operand
+/// becomes NaN of the result; subnormals are numbers as others.
+__device__ inline std::uint32_t pair_fma(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  std::uint32_t d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+__device__ inline std::uint32_t pair_max(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t d;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+__device__ inline std::uint32_t pair_min(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t d;
+  asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+/// A pair of magnitudes with the signs of another pair; one instruction, where nvcc would share the signs
+/// among several and make two of each.
+__device__ inline std::uint32_t pair_with_signs(std::uint32_t magnitudes, std::uint32_t signs) {
+  std::uint32_t d;
+  asm("lop3.b32 %0, %1, %2, 0x80008000, 0xf8;" : "=r"(d) : "r"(magnitudes), "r"(signs));  // a | (b & c)
+  return d;
+}
+/// The low halves of two words, a's in the low half; their high halves.
+__device__ inline std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) {
+  return __byte_perm(a, b, 0x5410);
+}
+__device__ inline std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) {
+  return __byte_perm(a, b, 0x7632);
+}
 
 /// 2^x with a relative error of at most 2^-22 (PTX ISA); 0 where it is below 2^-126, as the CPU's.
 __device__ inline float exp2_fast(float x) {
@@ -98,12 +130,12 @@ __device__ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const v
                : "memory");
 }
 
-/// Sixteen bytes to an address aligned to 16, in one instruction: nvcc makes four of an assignment whose
-/// parts come from assembly.
-__device__ inline void store_16(void* to, const uint4& v) {
-  asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};"
+/// Sixteen bytes to an address in global memory aligned to 16, if `inside`; one instruction, not a branch:
+/// nvcc makes four stores of an assignment whose parts come from assembly.
+__device__ inline void store_16(void* to, const uint4& v, bool inside = true) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.b32 [%0], {%1, %2, %3, %4}; }"
                :
-               : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "l"(__cvta_generic_to_global(to)), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(int(inside))
                : "memory");
 }
 

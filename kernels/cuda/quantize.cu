@@ -90,6 +90,7 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
     task.rows = rows;
     task.cols = cols;
     task.draws = clocked(draws);
+    task.round_keys = cuda::round_keys(draws.seed);
     return task;
   };
 

@@ -1,48 +1,32 @@
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/quantize_tile.cuh"
 
 namespace mxtape::cuda {
 namespace {
 
-constexpr int most_warps = 8;                // of a block: 256 columns
-constexpr int blocks_at_once = 2;            // on a multiprocessor: 128 registers a thread
-constexpr std::int64_t most_strips = 65535;  // of a grid in y; further ones are done in turn
+[[maybe_unused]] constexpr int blocks_at_once = 2;  // on a multiprocessor: 128 registers a thread
 
-/// The part of x [rows, cols] that a lane's tile covers; `whole`: all of it, and aligned for load_eight().
-struct Window {
-  std::int64_t rows, cols, row, col;
-  bool whole;
-};
-
+// `by_eights`: rows are on 16 bytes and eights of columns inside or outside as a whole.
 template <class X>
-__device__ inline LaneTile load_tile(const X* x, const Window& w) {
-  LaneTile tile;
+__device__ inline LaneTile load_tile(const X* x, const LanePlace& place, bool by_eights) {
+  LaneTile tile{};
   for (int j = 0; j < LaneTile::rows; ++j) {
-    const std::int64_t row = w.row + 8 * j;
-    if (w.whole) {
-      const Eight e = load_eight(x + row * w.cols + w.col);
+    if (by_eights) {
+      const Eight e = place.has_row(j) ? load_eight(x + place.of_row(j)) : Eight{};
       for (int k = 0; k < LaneTile::cols; ++k) tile.values[j][k] = e.values[k];
-    } else {
+    } else if (place.has_row(j)) {
       for (int k = 0; k < LaneTile::cols; ++k)
-        tile.values[j][k] = row < w.rows && w.col + k < w.cols ? value_at(x, row * w.cols + w.col + k) : 0.0f;
+        if (k < place.cols_inside) tile.values[j][k] = value_at(x, place.of_row(j) + k);
     }
   }
   return tile;
 }
 
-__device__ inline void store_row(bf16* y, const Window& w, std::int64_t row, const Eight& values) {
-  if (w.whole) return store_eight(y + row * w.cols + w.col, values);
+__device__ inline void store_row(bf16* y, const LanePlace& place, int j, bool by_eights,
+                                 const Eight& values) {
+  y += place.of_row(j);
+  if (by_eights) return store_eight(y, values, place.has_row(j));
   for (int k = 0; k < LaneTile::cols; ++k)
-    if (row < w.rows && w.col + k < w.cols) store_at(y, row * w.cols + w.col + k, values.values[k]);
-}
-
-__device__ inline void store_sums(float* sums, const Window& w, std::int64_t first_col, const LaneTile& x) {
-  float of_lane[LaneTile::cols];
-  for (int k = 0; k < LaneTile::cols; ++k)
-    of_lane[k] = (x.values[0][k] + x.values[1][k]) + (x.values[2][k] + x.values[3][k]);
-  const float sum = combine_columns(of_lane, [](float a, float b) { return a + b; });
-  const std::int64_t col = first_col + lane_id() % 4 * 8 + lane_id() / 4;
-  if (col < w.cols) sums[col] = sum;
+    if (place.has_row(j) && k < place.cols_inside) store_at(y, k, values.values[k]);
 }
 
 // A warp has a tile of 32 x 32 in registers: it reads x once, shares magnitudes and scales of blocks through
@@ -50,7 +34,7 @@ __device__ inline void store_sums(float* sums, const Window& w, std::int64_t fir
 // runs of 512 bytes (bf16) or more.
 template <class X, bool row_blocks, bool column_blocks, TileRounding rounding>
 __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_kernel(TileTask task,
-                                                                                      bool aligned,
+                                                                                      bool by_eights,
                                                                                       bool aligned_draws) {
   __shared__ TileBlocks of_rows[most_warps];
   __shared__ TileBlocks of_columns[most_warps];
@@ -62,14 +46,12 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_k
   const bool stochastic =
       rounding == TileRounding::stochastic || (rounding == TileRounding::any && task.draw_bits != 0);
   const DrawKey key = stochastic ? now(task.draws) : DrawKey{};
-  const std::uint32_t top = stochastic ? ~0u << (32 - task.draw_bits) : 0;  // of each draw
 
   for (std::int64_t first_row = std::int64_t(blockIdx.y) * tile_side; first_row < task.rows;
        first_row += std::int64_t(gridDim.y) * tile_side) {
-    const Window w{task.rows, task.cols, first_row + g, first_col + 8 * t,
-                   aligned && first_row + tile_side <= task.rows && first_col + tile_side <= task.cols};
-    const LaneTile x = load_tile(static_cast<const X*>(task.x), w);
-    if (task.strip_sums) store_sums(task.strip_sums + first_row / tile_side * task.cols, w, first_col, x);
+    const LanePlace place = place_of_lane(task, first_row, first_col);
+    const LaneTile x = load_tile(static_cast<const X*>(task.x), place, by_eights);
+    if (task.strip_sums) store_sums(task, first_row, first_col, x);
     if constexpr (row_blocks) store_row_amax(in_rows, x);
     if constexpr (column_blocks) store_column_amax(in_columns, x);
     warp_sync();
@@ -86,24 +68,26 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_k
       }
 #pragma unroll
       for (int j = 2 * half; j < 2 * half + 2; ++j) {
-        const std::int64_t row = w.row + 8 * j;
         EightDraws draws{};
         if (stochastic)
-          draws = draw_eight(key, key.first_element + std::uint64_t(row * w.cols + w.col), aligned_draws);
+          draws = draw_eight(key, task.round_keys, key.first_element + std::uint64_t(place.of_row(j)),
+                             aligned_draws);
         [[maybe_unused]] Eight values;
         if constexpr (row_blocks) {
           const float row_inverse = in_rows.inverse[t / 2][g + 8 * j],
                       row_scale = in_rows.scale[t / 2][g + 8 * j];
           for (int k = 0; k < LaneTile::cols; ++k)
-            values.values[k] = rounded_value<rounding>(task.row_blocks, x.values[j][k], row_inverse,
-                                                       row_scale, draws.of(k, top));
-          store_row(task.row_blocks.values, w, row, values);
+            values.values[k] =
+                rounded_value<rounding>(task.row_blocks, x.values[j][k], row_inverse, row_scale,
+                                        stochastic ? draws.of(k, task.draw_bits) : 0);
+          store_row(task.row_blocks.values, place, j, by_eights, values);
         }
         if constexpr (column_blocks) {
           for (int k = 0; k < LaneTile::cols; ++k)
-            values.values[k] = rounded_value<rounding>(task.column_blocks, x.values[j][k], inverse.values[k],
-                                                       scale.values[k], draws.of(k, top));
-          store_row(task.column_blocks.values, w, row, values);
+            values.values[k] =
+                rounded_value<rounding>(task.column_blocks, x.values[j][k], inverse.values[k],
+                                        scale.values[k], stochastic ? draws.of(k, task.draw_bits) : 0);
+          store_row(task.column_blocks.values, place, j, by_eights, values);
         }
       }
     }
@@ -113,18 +97,8 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_k
 
 template <class X, bool row_blocks, bool column_blocks, TileRounding rounding>
 void launch_tiles(cudaStream_t stream, const TileTask& task) {
-  const std::int64_t tiles = (task.cols + tile_side - 1) / tile_side;
-  const std::int64_t strips = (task.rows + tile_side - 1) / tile_side;
-  const unsigned warps = tiles < most_warps ? unsigned(tiles) : most_warps;
-  const auto on_16_bytes = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-  const bool whole_groups = task.cols % LaneTile::cols == 0;
-  const bool aligned = whole_groups && on_16_bytes(task.x) && on_16_bytes(task.row_blocks.values) &&
-                       on_16_bytes(task.column_blocks.values);
-  const bool aligned_draws = whole_groups && task.draws.key.first_element % LaneTile::cols == 0;
-  launch(
-      "quantize_tiles", stream,
-      {{blocks_for(tiles, warps), unsigned(strips < most_strips ? strips : most_strips)}, warps * warp_lanes},
-      tile_kernel<X, row_blocks, column_blocks, rounding>, task, aligned, aligned_draws);
+  launch("quantize_tiles", stream, tile_launch(task), tile_kernel<X, row_blocks, column_blocks, rounding>,
+         task, takes_vectors(task), takes_whole_groups(task));
 }
 
 template <class X, TileRounding rounding>
@@ -169,6 +143,7 @@ TileRounding tile_rounding(const Quantizer& q) {
 }
 
 void quantize_tiles(cudaStream_t stream, const TileTask& task) {
+  if (fits_pairs(task)) return quantize_pairs(stream, task);
   with_type(task.dtype, [&]<class X>(X*) {
     switch (task.rounding) {
       case TileRounding::even:

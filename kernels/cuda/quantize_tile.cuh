@@ -1,8 +1,12 @@
 #pragma once
 #include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/quantize_tile.h"
 
 namespace mxtape::cuda {
+
+inline constexpr int most_warps = 8;                // of a block: 256 columns
+inline constexpr std::int64_t most_strips = 65535;  // of a grid in y; further ones are done in turn
 
 /// A lane's share of its warp's tile of 32 rows and 32 columns: rows g + 8 j, columns 8 t to 8 t + 7 with
 /// g = lane / 4, t = lane % 4: whole groups of eight, as loads of 16 bytes and random draws come in.
@@ -10,6 +14,24 @@ struct LaneTile {
   static constexpr int rows = 4, cols = 8;
   float values[rows][cols];
 };
+
+/// Where a lane's tile is in x and its copies.
+struct LanePlace {
+  std::int64_t first;  ///< element
+  std::int64_t step;   ///< elements from one of the lane's rows to the next, eight rows below
+  int rows_inside;     ///< row j is if 8 j is less; none is if no column is
+  int cols_inside;
+  __device__ bool has_row(int j) const { return 8 * j < rows_inside; }
+  __device__ std::int64_t of_row(int j) const { return first + j * step; }
+};
+__device__ inline LanePlace place_of_lane(const TileTask& task, std::int64_t first_row,
+                                          std::int64_t first_col) {
+  const auto at_most_a_tile = [](std::int64_t n) { return int(n < tile_side ? n : tile_side); };
+  const std::int64_t row = first_row + lane_id() / 4, col = first_col + lane_id() % 4 * LaneTile::cols;
+  const int cols_inside = at_most_a_tile(task.cols - col);
+  return {row * task.cols + col, 8 * task.cols, cols_inside > 0 ? at_most_a_tile(task.rows - row) : 0,
+          cols_inside};
+}
 
 /// Scales and magnitudes of a tile's blocks in shared memory. Blocks of 16 have an entry each, [half][line];
 /// those of 32 have theirs twice.
@@ -38,6 +60,17 @@ __device__ inline T combine_columns(const T (&of_lane)[LaneTile::cols], const Co
   }
   const bool upper = (g & 1) != 0;
   return combine(upper ? two[1] : two[0], warp_xor(upper ? two[0] : two[1], 4));
+}
+
+/// Sums of 32 rows of the strip's columns, in the same order whatever the kernel.
+__device__ inline void store_sums(const TileTask& task, std::int64_t first_row, std::int64_t first_col,
+                                  const LaneTile& x) {
+  float of_lane[LaneTile::cols];
+  for (int k = 0; k < LaneTile::cols; ++k)
+    of_lane[k] = (x.values[0][k] + x.values[1][k]) + (x.values[2][k] + x.values[3][k]);
+  const float sum = combine_columns(of_lane, [](float a, float b) { return a + b; });
+  const std::int64_t col = first_col + lane_id() % 4 * 8 + lane_id() / 4;
+  if (col < task.cols) task.strip_sums[first_row / tile_side * task.cols + col] = sum;
 }
 
 /// Largest magnitudes of the 16-element parts of the tile's rows: [column / 16][row].
@@ -95,16 +128,17 @@ __device__ inline void store_scales(TileBlocks& blocks, const TileCopy& copy) {
 /// first is the first of its group.
 struct EightDraws {
   std::uint32_t words[4];
-  /// Those of element k in the high end of a word, as far as `top` keeps them.
-  __device__ std::uint32_t of(int k, std::uint32_t top) const {
-    return (k % 2 != 0 ? words[k / 2] : words[k / 2] << 16) & top;
+  __device__ std::uint32_t of(int k, int bits) const {
+    const DrawPair draws = draw_pair(words[k / 2], bits);
+    return k % 2 != 0 ? draws.high : draws.low;
   }
 };
-__device__ inline EightDraws draw_eight(const DrawKey& key, std::uint64_t first, bool aligned) {
-  const auto low = key.group(first >> 3);
+__device__ inline EightDraws draw_eight(const DrawKey& key, const RoundKeys& keys, std::uint64_t first,
+                                        bool aligned) {
+  const auto low = group_of(key, keys, first >> 3);
   EightDraws draws{{low[0], low[1], low[2], low[3]}};
   if (aligned) return draws;
-  const auto high = key.group((first >> 3) + 1);
+  const auto high = group_of(key, keys, (first >> 3) + 1);
   std::uint32_t w[9] = {low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3], 0};
   const int skip = int(first & 7);
   for (int i = 0; i < 7; ++i) w[i] = skip & 4 ? w[i + 2] : w[i];
@@ -113,7 +147,7 @@ __device__ inline EightDraws draw_eight(const DrawKey& key, std::uint64_t first,
   return draws;
 }
 
-/// What element k is worth after rounding: the block's scale is a power of two or a float.
+/// What an element is worth after rounding: the block's scale is a power of two or a float.
 template <TileRounding rounding>
 __device__ inline float rounded_value(const TileCopy& copy, float x, float inverse, float scale,
                                       std::uint32_t draw) {
@@ -123,7 +157,26 @@ __device__ inline float rounded_value(const TileCopy& copy, float x, float inver
   else if constexpr (rounding == TileRounding::stochastic)
     return round_stochastic_fast(copy.grid, scaled, draw) * scale;
   else
-    return round_any(copy.rule, scaled, draw >> (32 - copy.rule.sr_bits)) * scale;
+    return round_any(copy.rule, scaled, draw) * scale;
+}
+
+/// True if rows of x and its copies can be read and written eight elements at a time.
+inline bool takes_vectors(const TileTask& task) {
+  const auto on_16_bytes = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
+  return task.cols % LaneTile::cols == 0 && on_16_bytes(task.x) && on_16_bytes(task.row_blocks.values) &&
+         on_16_bytes(task.column_blocks.values);
+}
+/// True if eight elements in a row, from whole eights on, share a group of draws.
+inline bool takes_whole_groups(const TileTask& task) {
+  return task.cols % LaneTile::cols == 0 && task.draws.key.first_element % LaneTile::cols == 0;
+}
+/// As many warps in a block as tiles side by side, as many blocks as strips of 32 rows.
+inline Launch tile_launch(const TileTask& task) {
+  const std::int64_t tiles = (task.cols + tile_side - 1) / tile_side;
+  const std::int64_t strips = (task.rows + tile_side - 1) / tile_side;
+  const unsigned warps = tiles < most_warps ? unsigned(tiles) : most_warps;
+  return {{blocks_for(tiles, warps), unsigned(strips < most_strips ? strips : most_strips)},
+          warps * warp_lanes};
 }
 
 }  // namespace mxtape::cuda

@@ -31,8 +31,9 @@ struct TileTask {
   TileCopy row_blocks;     ///< Axis::cols; no values: not wanted
   TileCopy column_blocks;  ///< Axis::rows
   ClockedKey draws;
-  int draw_bits;      ///< of each stochastic rounding; 0: there is none
-  float* strip_sums;  ///< [ceil(rows / 32), cols], or null
+  RoundKeys round_keys;  ///< of draws' seed
+  int draw_bits;         ///< of each stochastic rounding; 0: there is none
+  float* strip_sums;     ///< [ceil(rows / 32), cols], or null
 };
 
 /// True if the tile kernel can do q: bf16 values, blocks of 16 or 32 elements or tiles of them, with
@@ -42,5 +43,10 @@ TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode);
 TileRounding tile_rounding(const Quantizer& q);
 
 void quantize_tiles(cudaStream_t stream, const TileTask& task);
+
+/// The same with fewer instructions for bf16 and power-of-two scales; quantize_tiles() calls it where it
+/// fits.
+bool fits_pairs(const TileTask& task);
+void quantize_pairs(cudaStream_t stream, const TileTask& task);
 
 }  // namespace mxtape::cuda

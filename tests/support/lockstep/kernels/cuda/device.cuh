@@ -55,6 +55,38 @@ inline std::uint32_t bf16_pair(float low, float high) {
 }
 inline float low_of(std::uint32_t pair) { return float_of(pair << 16); }
 inline float high_of(std::uint32_t pair) { return float_of(pair & 0xffff0000u); }
+
+/// Makes a pair of what f says of the halves of pairs.
+template <class F, class... Pairs>
+std::uint32_t by_halves(const F& f, Pairs... pairs) {
+  return bf16_pair(f(low_of(pairs)...), f(high_of(pairs)...));
+}
+/// a b + c of bf16, which bf16_pair() then rounds once: where f32 is short of it, its last bit is odd, so
+/// that what is left cannot pass for a tie. The product has 16 bits, hence the error of the sum in f64 is
+/// exact.
+inline float fma_of_bf16(float a, float b, float c) {
+  const double product = double(a) * double(b), sum = product + double(c), rest = sum - product;
+  const double error = (product - (sum - rest)) + (double(c) - rest);
+  const float near = float(sum);
+  const double left = (sum - double(near)) + error;
+  if (left == 0 || !std::isfinite(near) || (bits_of(near) & 1) != 0) return near;
+  return std::nextafter(near, left > 0 ? HUGE_VALF : -HUGE_VALF);
+}
+inline std::uint32_t pair_fma(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+  return by_halves(fma_of_bf16, a, b, c);
+}
+inline std::uint32_t pair_max(std::uint32_t a, std::uint32_t b) {
+  return by_halves([](float x, float y) { return x != x || x > y ? x : y; }, a, b);
+}
+inline std::uint32_t pair_min(std::uint32_t a, std::uint32_t b) {
+  return by_halves([](float x, float y) { return x != x || x < y ? x : y; }, a, b);
+}
+inline std::uint32_t pair_with_signs(std::uint32_t magnitudes, std::uint32_t signs) {
+  return magnitudes | (signs & 0x80008000u);
+}
+inline std::uint32_t low_halves(std::uint32_t a, std::uint32_t b) { return (a & 0xffffu) | b << 16; }
+inline std::uint32_t high_halves(std::uint32_t a, std::uint32_t b) { return a >> 16 | (b & 0xffff0000u); }
+
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? 0.0f : x; }
 inline float exp2_fast(float x) { return flushed(std::exp2(x)); }
 inline float reciprocal_fast(float x) { return flushed(1 / x); }
@@ -100,7 +132,8 @@ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
     r[i] = tile_element(all, i, 2 * t, g) | std::uint32_t(tile_element(all, i, 2 * t + 1, g)) << 16;
 }
 
-inline void store_16(void* to, const uint4& v) {
+inline void store_16(void* to, const uint4& v, bool inside = true) {
+  if (!inside) return;
   require(reinterpret_cast<std::uintptr_t>(to) % 16 == 0, "lockstep: store_16 at an address not aligned");
   std::memcpy(to, &v, sizeof v);
 }
