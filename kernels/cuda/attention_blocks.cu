@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
         }
       round_scores(p[r], s[r], pv_p, [&](BlockDraws& draws, int block) {
         const std::int64_t row = at.head * time + first + lane_id() / 4;
-        draw_along_columns(draws, key, key.first_element + std::uint64_t(row * time + first_key + 32 * block),
+        draw_along_columns(draws, pv_p, key,
+                           key.first_element + std::uint64_t(row * time + first_key + 32 * block),
                            std::uint64_t(time));
       });
     }

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
       return [&](BlockDraws& draws, int block) {
         const DrawKey key = now(how.draws);
         const std::int64_t query = at.head * time + first_query + 32 * block;
-        draw_along_rows(draws, key, key.first_element + std::uint64_t(query * time + warp_key),
+        draw_along_rows(draws, how, key, key.first_element + std::uint64_t(query * time + warp_key),
                         std::uint64_t(time));
       };
     };
@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
     make_factors<blocks>(narrow, ds, in.dq_ds, [&](BlockDraws& draws, int block) {
       const DrawKey key = now(in.dq_ds.draws);
       const std::int64_t row = at.head * time + warp_query + lane_id() / 4;
-      draw_along_columns(draws, key, key.first_element + std::uint64_t(row * time + first_key + 32 * block),
+      draw_along_columns(draws, in.dq_ds, key,
+                         key.first_element + std::uint64_t(row * time + first_key + 32 * block),
                          std::uint64_t(time));
     });
     multiply_columns<W>(dq, narrow, k_sum);

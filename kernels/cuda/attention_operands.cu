@@ -34,8 +34,12 @@ bool rounds_scores(const Quantizer& q) {
 ScoreRounding score_rounding(const Quantizer& q, const ClockedKey& draws) {
   if (q == bf16_cast) return {};
   const BlockRule rule = block_rule(q);
-  return {q.is_stochastic() ? ScoreRounding::Way::stochastic : ScoreRounding::Way::even, rule,
-          fast_grid(rule), draws, q.is_stochastic() ? int(q.sr_bits) : 0};
+  return {q.is_stochastic() ? ScoreRounding::Way::stochastic : ScoreRounding::Way::even,
+          rule,
+          fast_grid(rule),
+          draws,
+          round_keys(draws.key.seed),
+          q.is_stochastic() ? int(q.sr_bits) : 0};
 }
 
 bool blocks_take(const AttentionShape& s, const AttentionQuant& q) {

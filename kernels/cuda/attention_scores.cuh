@@ -15,31 +15,28 @@ struct ScoreRounding {
   BlockRule rule{};
   FastGrid grid{};
   ClockedKey draws{};
-  int draw_bits = 0;  ///< of each stochastic rounding
+  RoundKeys round_keys{};  ///< of draws' seed
+  int draw_bits = 0;       ///< of each stochastic rounding
 };
 
 /// A quantizer whose blocks are found in registers, one that rounds to bf16 included.
 bool rounds_scores(const Quantizer&);
 ScoreRounding score_rounding(const Quantizer&, const ClockedKey&);
 
-/// Random bits for a lane's share of a block, in the high end of each word: [part][i] as in the parts.
+/// Random bits for a lane's share of a block: [part][i] as in the parts.
 using BlockDraws = std::uint32_t[4][4];
-
-/// Of draws that a word holds, that of an element with an even (low half) or odd number.
-__device__ inline std::uint32_t draw_of(std::uint32_t word, bool odd) {
-  return odd ? word & 0xffff0000u : word << 16;
-}
 
 /// Draws for blocks of keys: a row of the product is a query, elements of a row follow each other in the
 /// stream. `first` is the element of the lane's row g in the block's first column; rows are `stride` apart.
 /// Lane t of a quad makes the eight draws of part t, then the quad exchanges words.
-__device__ inline void draw_along_columns(BlockDraws& draws, const DrawKey& key, std::uint64_t first,
-                                          std::uint64_t stride) {
+__device__ inline void draw_along_columns(BlockDraws& draws, const ScoreRounding& how, const DrawKey& key,
+                                          std::uint64_t first, std::uint64_t stride) {
   const int t = lane_id() % 4;
   const bool high = (t & 2) != 0, odd = (t & 1) != 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto w = key.group((first + unsigned(half) * 8 * stride + unsigned(t) * 8) >> 3);
+    const auto w =
+        group_of(key, how.round_keys, (first + unsigned(half) * 8 * stride + unsigned(t) * 8) >> 3);
     // A transposition: word t of part n's draws goes from lane n to lane t.
     std::uint32_t a[4], words[4];
 #pragma unroll
@@ -55,9 +52,11 @@ __device__ inline void draw_along_columns(BlockDraws& draws, const DrawKey& key,
       words[i + 1] = odd ? a[i + 1] : other;
     }
 #pragma unroll
-    for (int n = 0; n < 4; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) draws[n][2 * half + i] = draw_of(words[n], i == 1);
+    for (int n = 0; n < 4; ++n) {
+      const DrawPair pair = draw_pair(words[n], how.draw_bits);
+      draws[n][2 * half] = pair.low;
+      draws[n][2 * half + 1] = pair.high;
+    }
   }
 }
 
@@ -65,14 +64,14 @@ __device__ inline void draw_along_columns(BlockDraws& draws, const DrawKey& key,
 /// each other. `first` is the element of the warp's first row in the block's first column, columns are
 /// `stride` apart. The eight lanes with the same t share eight columns: lane g makes the draws of the g-th,
 /// rows 0 to 7 and 8 to 15, then each sends the others their words.
-__device__ inline void draw_along_rows(BlockDraws& draws, const DrawKey& key, std::uint64_t first,
-                                       std::uint64_t stride) {
+__device__ inline void draw_along_rows(BlockDraws& draws, const ScoreRounding& how, const DrawKey& key,
+                                       std::uint64_t first, std::uint64_t stride) {
   const int g = lane_id() / 4, t = lane_id() % 4;
   const bool bit2 = (g & 4) != 0, bit1 = (g & 2) != 0, bit0 = (g & 1) != 0;
   const unsigned column = unsigned(8 * (g / 2) + 2 * t + g % 2);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto w = key.group((first + column * stride + unsigned(half) * 8) >> 3);
+    const auto w = group_of(key, how.round_keys, (first + column * stride + unsigned(half) * 8) >> 3);
     // Rows 2 k and 2 k + 1 want word k of all eight columns: each exchange halves the words that are kept of
     // a column and doubles the columns. Columns are in the order of their lanes' g.
     std::uint32_t two[2][2], four[2][2], eight[2][2][2];
@@ -100,7 +99,10 @@ __device__ inline void draw_along_rows(BlockDraws& draws, const DrawKey& key, st
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) draws[n][2 * half + i] = draw_of(eight[n / 2][n % 2][i], bit0);
+      for (int i = 0; i < 2; ++i) {
+        const DrawPair pair = draw_pair(eight[n / 2][n % 2][i], how.draw_bits);
+        draws[n][2 * half + i] = bit0 ? pair.high : pair.low;
+      }
   }
 }
 
@@ -109,7 +111,6 @@ template <int parts, class Draw>
 __device__ void round_scores(Factor (&y)[parts / 2], const Part (&x)[parts], const ScoreRounding& how,
                              const Draw& draw) {
   static_assert(parts % 4 == 0);
-  const std::uint32_t top = how.draw_bits ? ~0u << (32 - how.draw_bits) : 0;
 #pragma unroll
   for (int block = 0; block < parts / 4; ++block) {
     float rounded[4][4];
@@ -146,8 +147,7 @@ __device__ void round_scores(Factor (&y)[parts / 2], const Part (&x)[parts], con
         if (how.way == ScoreRounding::Way::even)
           round_row([&](float x, int, int) { return round_even_fast(how.grid, x); });
         else
-          round_row(
-              [&](float x, int n, int i) { return round_stochastic_fast(how.grid, x, draws[n][i] & top); });
+          round_row([&](float x, int n, int i) { return round_stochastic_fast(how.grid, x, draws[n][i]); });
       }
     }
 #pragma unroll
