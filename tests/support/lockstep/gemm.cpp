@@ -33,9 +33,11 @@ GemmCall borrowed(GemmCall call) {
 
 struct GemmLibrary::Library {
   const Stream& stream;
+  const Tensor workspace;  // held, not used: memory is taken as on a GPU
 };
 
-GemmLibrary::GemmLibrary(const Stream& stream, const Tensor&) : library_(new Library{stream}) {}
+GemmLibrary::GemmLibrary(const Stream& stream, const Tensor& workspace)
+    : library_(new Library{stream, workspace}) {}
 GemmLibrary::~GemmLibrary() = default;
 std::string GemmLibrary::description() const { return "loops on the host"; }
 std::vector<std::string> GemmLibrary::chosen() const { return {}; }
