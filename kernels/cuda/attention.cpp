@@ -60,7 +60,7 @@ void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qk
     case Way::general_bf16:
       return cuda::attention_general(call, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks(call, on_tensor_cores(qkv, quant), {draws, clocked(draws)});
+      return cuda::attention_blocks(call, on_tensor_cores(qkv, quant), clocked(draws));
     case Way::by_heads:
       return cuda::attention_by_heads(call, quant, draws);
   }
@@ -82,7 +82,7 @@ void CudaBackend::attention_backward(const Tensor& dqkv, const Tensor& d_o, cons
     case Way::general_bf16:
       return cuda::attention_general_backward(call, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks_backward(call, on_tensor_cores(qkv, quant), {draws, clocked(draws)});
+      return cuda::attention_blocks_backward(call, on_tensor_cores(qkv, quant), clocked(draws));
     case Way::by_heads:
       return cuda::attention_by_heads_backward(call, quant, draws);
   }

@@ -119,8 +119,7 @@ void forward(const AttentionForward& call, const ForwardInputs& in, const ScoreR
 
 }  // namespace
 
-void attention_blocks(const AttentionForward& call, const AttentionQuant& quant,
-                      const AttentionDraws& draws) {
+void attention_blocks(const AttentionForward& call, const AttentionQuant& quant, const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
   const HeadOperands heads{call.backend, call.stream, s, draws};
   const Tensor q = heads.rounded(call.qkv, 0, 3, {{quant.qk_q, Axis::cols, 0}})[0];

@@ -229,7 +229,7 @@ void attention_flash_backward(const AttentionBackward& call) {
 }
 
 void attention_blocks_backward(const AttentionBackward& call, const AttentionQuant& quant,
-                               const AttentionDraws& draws) {
+                               const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
   const HeadOperands heads{call.backend, call.stream, s, draws};
   // The forward pass drew the same numbers for the first of Q and of K.

@@ -1,9 +1,9 @@
 #include "kernels/cuda/attention_operands.h"
 
+#include "kernels/cuda/attention_flash.cuh"
 #include "kernels/cuda/attention_scores.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/quantize_tile.h"
 
 namespace mxtape::cuda {
 namespace {
@@ -60,41 +60,53 @@ Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t part
   return y;
 }
 
-DrawKey HeadOperands::stream_of(std::uint32_t slot, std::int64_t elements_of_head) const {
-  DrawKey key = draws.key;
-  key.tensor_id += slot;
+ClockedKey HeadOperands::stream_of(std::uint32_t slot, std::int64_t elements_of_head) const {
+  ClockedKey key = draws;
+  key.key.tensor_id += slot;
   const std::int64_t first_sequence = std::int64_t(draws.key.first_element) / shape.time;
-  key.first_element = std::uint64_t(first_sequence * shape.heads * elements_of_head);
+  key.key.first_element = std::uint64_t(first_sequence * shape.heads * elements_of_head);
   return key;
 }
 
-ClockedKey HeadOperands::score_draws(std::uint32_t slot) const {
-  ClockedKey clocked = draws.clocked;
-  const DrawKey key = stream_of(slot, shape.time * shape.time);
-  clocked.key.tensor_id = key.tensor_id;
-  clocked.key.first_element = key.first_element;
-  return clocked;
+TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t parts,
+                               const OperandUse& use) const {
+  const std::int64_t C = shape.heads * shape.width;
+  TileTask task{};
+  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + part * C; });
+  task.dtype = x.dtype();
+  task.rows = shape.batch * shape.heads * shape.time;
+  task.cols = shape.width;
+  task.layout = {shape.time, shape.heads, parts * C, shape.width, shape.time * parts * C};
+  task.rounding = tile_rounding(use.quantizer);
+  if (use.quantizer.is_stochastic()) {
+    task.draws = stream_of(use.slot, shape.time * shape.width);
+    task.round_keys = round_keys(draws.key.seed);
+    task.draw_bits = use.quantizer.sr_bits;
+  }
+  return task;
 }
 
 std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
                                           std::initializer_list<OperandUse> uses) const {
-  const Tensor rows = taken(x, part, parts);
   std::vector<Tensor> results;
-  std::vector<QuantizedCopy> together;  // those without draws: one pass makes them all
+  std::vector<TileTask> tasks;
+  Tensor plain;  // shared by the uses that are not quantized
   for (const OperandUse& use : uses) {
-    if (use.quantizer == bf16_cast && x.dtype() == DType::bf16) {
-      results.push_back(rows);
+    if (use.quantizer == bf16_cast) {
+      if (!plain) plain = as_bf16(backend, taken(x, part, parts));
+      results.push_back(plain);
       continue;
     }
-    results.push_back(backend.empty(rows.shape(), DType::bf16));
-    QuantizedCopy copy{use.quantizer, use.axis};
-    copy.values = results.back();
-    if (use.quantizer.is_stochastic())
-      backend.quantize({&copy, 1}, rows, stream_of(use.slot, shape.time * shape.width));
-    else
-      together.push_back(copy);
+    results.push_back(backend.empty({shape.batch * shape.heads * shape.time, shape.width}, DType::bf16));
+    // Each use has its own stream of draws; two without, one along each axis, are made in one pass.
+    const bool draws_on_its_own = use.quantizer.is_stochastic();
+    const TileTask own = task_of(x, part, parts, use);
+    if (draws_on_its_own || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
+      tasks.push_back(own);
+    TileCopy& copy = use.axis == Axis::cols ? tasks.back().row_blocks : tasks.back().column_blocks;
+    copy = tile_copy(use.quantizer, results.back().data<bf16>(), nullptr);
   }
-  if (!together.empty()) backend.quantize(together, rows, draws.key);
+  for (const TileTask& task : tasks) quantize_tiles(stream, task);
   return results;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention_paths.h"
+#include "kernels/cuda/quantize_tile.h"
 
 namespace mxtape::cuda {
 
@@ -19,17 +20,18 @@ struct HeadOperands {
   Backend& backend;
   cudaStream_t stream;
   const AttentionShape& shape;
-  const AttentionDraws& draws;
+  const ClockedKey& draws;
 
   /// Part `part` of x [B, T, parts, H, D], rounded for one GEMM or for two, one along each axis.
   std::vector<Tensor> rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
                               std::initializer_list<OperandUse>) const;
   /// The stream of P or dS, elements [B, H, T, T].
-  ClockedKey score_draws(std::uint32_t slot) const;
+  ClockedKey score_draws(std::uint32_t slot) const { return stream_of(slot, shape.time * shape.time); }
 
  private:
   Tensor taken(const Tensor& x, std::int64_t part, std::int64_t parts) const;
-  DrawKey stream_of(std::uint32_t slot, std::int64_t elements_of_head) const;
+  ClockedKey stream_of(std::uint32_t slot, std::int64_t elements_of_head) const;
+  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, const OperandUse&) const;
 };
 
 /// True if every operand can be rounded so, because blocks end with the heads, T and D being multiples of 32,

@@ -21,13 +21,6 @@ struct AttentionBackward {
   Tensor dqkv, d_o, qkv, o, lse;
 };
 
-/// Where the draws of quantized operands come from: as the call names them, for Backend::quantize, and as a
-/// kernel takes them.
-struct AttentionDraws {
-  DrawKey key;
-  ClockedKey clocked;
-};
-
 /// Widths that the tensor cores' tiles hold and whose rows start at multiples of 16 bytes.
 inline bool flash_takes(const AttentionShape& s) { return s.width % 8 == 0 && s.width <= 128; }
 
@@ -44,8 +37,8 @@ void attention_general_backward(const AttentionBackward&, DType operands);
 // Operands in blocks, on tensor cores as above: Q, K, V and dO are rounded beforehand, for each GEMM along
 // the axis that it sums over, P and dS in registers. P = e^(scale S - lse) is normalised before it is
 // rounded, in both passes. For what blocks_take() (attention_operands.h).
-void attention_blocks(const AttentionForward&, const AttentionQuant&, const AttentionDraws&);
-void attention_blocks_backward(const AttentionBackward&, const AttentionQuant&, const AttentionDraws&);
+void attention_blocks(const AttentionForward&, const AttentionQuant&, const ClockedKey&);
+void attention_blocks_backward(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
 
 // With a quantizer of its own for each operand, one head at a time, on whole [T, T] matrices: what
 // AttentionQuant says, word for word.

@@ -57,18 +57,20 @@ __device__ inline void round_tile(const PairTask& task, const DrawKey& key, cons
 // A tile with blocks that pairs do not cover, which training does not meet: element by element.
 template <bool in_columns>
 __device__ inline void round_by_definition(const TileTask& task, const TileCopy& copy, const DrawKey& key,
-                                           const LanePlace& place, const PairBlocks& blocks) {
+                                           const LanePlace& source, const LanePlace& place,
+                                           const PairBlocks& blocks) {
   const auto* const x = static_cast<const bf16*>(task.x);
 #pragma unroll 1
   for (int i = 0; i < LaneTile::rows * LaneTile::cols; ++i) {
     const int j = i / LaneTile::cols, k = i % LaneTile::cols;
     if (!place.has_row(j)) return;
+    const float value = value_at(x, source.of_row(j) + k);
     const std::int64_t at = place.of_row(j) + k;
     const int down = lane_id() / 4 + 8 * j, right = lane_id() % 4 * 8 + k;
     const float amax = in_columns ? amax_of(blocks, copy, right, down) : amax_of(blocks, copy, down, right);
     const BlockScale scale = power_of_two_scale(copy.rule, amax);
     const std::uint32_t draw = task.draw_bits ? draw_bits(key, std::uint64_t(at), task.draw_bits) : 0;
-    store_at(copy.values, at, value_of(scale, round_any(copy.rule, value_at(x, at) * scale.inverse, draw)));
+    store_at(copy.values, at, value_of(scale, round_any(copy.rule, value * scale.inverse, draw)));
   }
 }
 
@@ -88,7 +90,8 @@ __global__ __launch_bounds__(most_warps* warp_lanes,
   for (std::int64_t first_row = std::int64_t(blockIdx.y) * tile_side; first_row < tile.rows;
        first_row += std::int64_t(gridDim.y) * tile_side) {
     const LanePlace place = place_of_lane(tile, first_row, first_col);
-    const PairTile x = load_pairs(static_cast<const bf16*>(tile.x), place);
+    const LanePlace source = source_of_lane(tile, first_row, first_col, place);
+    const PairTile x = load_pairs(static_cast<const bf16*>(tile.x), source);
     if (tile.strip_sums) store_sums(tile, first_row, first_col, widened(x));
     if constexpr (row_blocks) store_row_amax(in_rows, x);
     if constexpr (column_blocks) store_column_amax(in_columns, x);
@@ -101,9 +104,10 @@ __global__ __launch_bounds__(most_warps* warp_lanes,
     if (all_covered) {
       round_tile<row_blocks, column_blocks, stochastic>(task, key, place, x, in_rows, in_columns);
     } else {
-      if constexpr (row_blocks) round_by_definition<false>(tile, tile.row_blocks, key, place, in_rows);
+      if constexpr (row_blocks)
+        round_by_definition<false>(tile, tile.row_blocks, key, source, place, in_rows);
       if constexpr (column_blocks)
-        round_by_definition<true>(tile, tile.column_blocks, key, place, in_columns);
+        round_by_definition<true>(tile, tile.column_blocks, key, source, place, in_columns);
     }
     warp_sync();  // the next tile's magnitudes take the place of what others still read
   }

@@ -21,12 +21,22 @@ struct TileCopy {
 
 enum class TileRounding : std::uint8_t { even, stochastic, any };
 
+/// Where the rows of x lie if not one below the other: in matrices that a tensor holds side by side, as
+/// heads, and these one below the other, as sequences. The rows of the task, and of its copies, are those of
+/// one matrix after the other's. Distances in elements.
+struct RowLayout {
+  std::int64_t rows = 0;  ///< of a matrix, a multiple of 32; 0: all rows are one below the other
+  std::int64_t side_by_side = 1;
+  std::int64_t to_next_row = 0, to_next_matrix = 0, to_below = 0;
+};
+
 /// Everything that the tile kernel makes of x [rows, cols] in one pass. Copies of one task have the same
 /// rounding, and stochastic ones the same number of bits.
 struct TileTask {
   const void* x;
   DType dtype;
   std::int64_t rows, cols;
+  RowLayout layout;  ///< of x
   TileRounding rounding;
   TileCopy row_blocks;     ///< Axis::cols; no values: not wanted
   TileCopy column_blocks;  ///< Axis::rows
