@@ -5,7 +5,7 @@ namespace mxtape::cuda {
 namespace {
 
 /// Blocks on a multiprocessor: 80 registers a thread, or 64.
-[[maybe_unused]] constexpr int blocks_at_once(bool stochastic) { return stochastic ? 3 : 4; }
+constexpr int blocks_at_once(bool stochastic) { return stochastic ? 3 : 4; }
 
 struct PairTask {
   TileTask tile;

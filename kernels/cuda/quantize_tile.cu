@@ -3,7 +3,7 @@
 namespace mxtape::cuda {
 namespace {
 
-[[maybe_unused]] constexpr int blocks_at_once = 2;  // on a multiprocessor: 128 registers a thread
+constexpr int blocks_at_once = 2;  // on a multiprocessor: 128 registers a thread
 
 // `by_eights`: rows are on 16 bytes and eights of columns inside or outside as a whole.
 template <class X>
