@@ -33,7 +33,7 @@ AttentionScratch attention_scratch(AttentionKernels kernels, const AttentionShap
   if (every_operand_is(quant, f32_passthrough)) return {0, row_sums};
   if (every_operand_is(quant, bf16_cast)) {
     const std::int64_t copies = activations == DType::bf16 ? 0 : bf16_bytes * part;
-    return {3 * copies, row_sums + 5 * copies};
+    return {3 * copies, row_sums + 4 * copies};
   }
   const std::int64_t as_it_was = size_of(activations) * part, rounded = bf16_bytes * part;
   const std::int64_t square = s.time * s.time, narrow = s.time * s.width;

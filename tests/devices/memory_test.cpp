@@ -1,6 +1,7 @@
 // What a run takes of a device, against the plan of it. Built for devices other than the CPU only.
 #include <gtest/gtest.h>
 
+#include "kernels/attention_scratch.h"
 #include "tests/support/device.h"
 #include "tests/train/tiny_run.h"
 #include "train/memory_plan.h"
@@ -49,6 +50,33 @@ TEST(DeviceMemory, IsWhatThePlanSaysGiveOrTakeATenth) {
     EXPECT_LE(peak, 1.1 * plan) << recipe.precision.attention << " " << recipe.model.context;
     EXPECT_GE(peak, 0.9 * plan) << recipe.precision.attention << " " << recipe.model.context;
   }
+}
+
+AttentionQuant all_slots(const Quantizer& q) { return {q, q, q, q, q, q, q, q, q, q, q, q}; }
+
+// Each tensor is rounded up to a granule of 256 bytes; a call has no more than some 30 of them.
+TEST(DeviceMemory, AttentionTakesNoMoreScratchThanIsCounted) {
+  for (const AttentionShape& s : {AttentionShape{2, 96, 2, 32}, {1, 36, 2, 20}})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const char* text : {"f32", "bf16", "mxfp8", "nvfp4"}) {
+        const auto fresh = make_device();
+        const std::int64_t width = s.heads * s.width;
+        const Tensor qkv = fresh->empty({s.batch, s.time, 3 * width}, dtype);
+        const Tensor o = fresh->empty({s.batch, s.time, width}, dtype);
+        const Tensor lse = fresh->empty({s.batch, s.heads, s.time});
+        const Tensor d_o = fresh->empty(o.shape(), dtype), dqkv = fresh->empty(qkv.shape(), dtype);
+        for (const Tensor& x : {qkv, d_o}) fresh->fill(x, 1);
+        const std::int64_t before = fresh->used_bytes();
+        const auto taken = [&] { return fresh->peak_bytes() - before; };
+        const auto allowed = [](std::int64_t counted) { return counted + 30 * 256; };
+
+        const AttentionQuant quant = all_slots(parse_quantizer(text));
+        const auto counted = attention_scratch(AttentionKernels::own, s, quant, dtype);
+        fresh->attention(o, lse, qkv, s, quant, {});
+        EXPECT_LE(taken(), allowed(counted.forward)) << text << " of " << name_of(dtype) << " T " << s.time;
+        fresh->attention_backward(dqkv, d_o, qkv, o, lse, s, quant, {});
+        EXPECT_LE(taken(), allowed(counted.backward)) << text << " of " << name_of(dtype) << " T " << s.time;
+      }
 }
 
 }  // namespace
