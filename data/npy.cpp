@@ -1,5 +1,6 @@
 #include "data/npy.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>

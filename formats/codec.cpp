@@ -1,5 +1,6 @@
 #include "formats/codec.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "autograd/ops.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"

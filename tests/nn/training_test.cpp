@@ -1,6 +1,8 @@
 // Invariants of training, on a model small enough for seconds.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/parallel.h"
 #include "kernels/checked_backend.h"
 #include "tests/support/counting_backend.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/atomic_file.h"
 #include "core/parallel.h"
 #include "tests/train/tiny_run.h"

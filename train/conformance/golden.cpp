@@ -1,5 +1,6 @@
 #include "train/conformance/golden.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>

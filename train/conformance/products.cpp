@@ -1,5 +1,6 @@
 #include "train/conformance/products.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
