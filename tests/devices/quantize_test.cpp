@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <ranges>
 #include <set>
 
 #include "tests/formats/random_quantizer.h"
@@ -82,10 +81,11 @@ bool gives_the_cpus_bits(const Source& x, const Both& both) {
 /// The presets, each with nearest and with stochastic rounding.
 std::vector<Quantizer> preset_quantizers() {
   std::vector<Quantizer> all;
-  for (Quantizer q : presets | std::views::transform(&Preset::quantizer))
+  for (const Preset& preset : presets)
     for (const Rounding rounding : {Rounding::even, Rounding::stochastic}) {
+      Quantizer q = preset.quantizer;
       q.rounding = rounding;
-      if (std::ranges::find(all, q) == all.end()) all.push_back(q);  // presets have two names
+      if (std::find(all.begin(), all.end(), q) == all.end()) all.push_back(q);  // some have two names
     }
   return all;
 }
