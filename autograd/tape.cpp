@@ -35,7 +35,7 @@ bool Tape::wants(std::initializer_list<Slot> inputs) const {
 Var Tape::record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node) {
   if (!wants(inputs)) return {std::move(y)};
   Var v = input(std::move(y));
-  nodes_.push_back({std::move(node), v.slot});
+  nodes_.push_back({std::move(node), v.slot, layer_});
   return v;
 }
 
@@ -80,21 +80,31 @@ void Tape::backward(const Var& loss) {
   require(loss.value.count() == 1, "backward: loss has shape {}, want one element",
           loss.value.shape().text());
   require(loss.slot != no_grad, "backward: loss does not depend on any watched parameter");
+  backward_ = true;
   seed_ = backend_.empty({1});
   backend_.fill(seed_, 1);
   add(loss.slot, seed_);
   for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
+    layer_ = entry->layer;
     if (Tensor dy = std::exchange(grads_[std::size_t(entry->slot)], {}))
       entry->node->backward(*this, std::move(dy));
     entry->node.reset();
   }
   nodes_.clear();
+  backward_ = false;
+  layer_ = nullptr;
+}
+
+std::string Tape::place() const {
+  if (!layer_) return "";
+  return backward_ ? *layer_ + ", backward" : *layer_;
 }
 
 void Tape::print(std::ostream& out) const {
-  out << fmt::format("{:>5}  {:<16} {:>14}\n", "slot", "op", "saved bytes");
-  for (const auto& [node, slot] : nodes_)
-    out << fmt::format("{:>5}  {:<16} {:>14}\n", slot, node->name(), node->saved_bytes());
+  out << fmt::format("{:>5}  {:<16} {:>14}  {}\n", "slot", "op", "saved bytes", "layer");
+  for (const auto& [node, slot, layer] : nodes_)
+    out << fmt::format("{:>5}  {:<16} {:>14}{}\n", slot, node->name(), node->saved_bytes(),
+                       layer ? "  " + *layer : "");
   out << fmt::format("{:>5}  {:<16} {:>14}\n", "", "total", saved_bytes());
 }
 

@@ -1,6 +1,9 @@
 #pragma once
+#include <exception>
 #include <iosfwd>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/parameter.h"
@@ -64,6 +67,24 @@ class Tape {
   bool recomputes(Recompute op) const { return (std::uint8_t(recompute_) & std::uint8_t(op)) != 0; }
   DrawKey key(Purpose, std::uint32_t tensor_id, std::int64_t row_elements) const;
 
+  /// For as long as it lives, what the tape computes and records belongs to the layer `name`, which outlives
+  /// the tape. An error leaves the name where it was: place() says where it happened.
+  class Layer {
+   public:
+    Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(std::exchange(tape.layer_, &name)) {}
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+    ~Layer() {
+      if (!std::uncaught_exceptions()) tape_.layer_ = outer_;
+    }
+
+   private:
+    Tape& tape_;
+    const std::string* outer_;
+  };
+  /// The layer that is being computed, for reports: "blocks.3.mlp.up, backward"; empty if none has a name.
+  std::string place() const;
+
   /// A parameter as an input: its gradient goes to Parameter::grad.
   Slot watch(Parameter&);
   /// An input that is no parameter but wants a gradient, for tests and probes; read it with gradient().
@@ -102,6 +123,7 @@ class Tape {
   struct Entry {
     std::unique_ptr<Node> node;
     Slot slot;
+    const std::string* layer;
   };
   Backend& backend_;
   Mode mode_;
@@ -111,6 +133,8 @@ class Tape {
   std::vector<Tensor> grads_;           // by slot, for values
   std::vector<Parameter*> parameters_;  // by slot, null for values
   Tensor seed_;                         // d(loss)/d(loss)
+  const std::string* layer_ = nullptr;  // being computed
+  bool backward_ = false;               // in backward()
 };
 
 }  // namespace mxtape

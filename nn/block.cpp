@@ -5,12 +5,14 @@
 namespace mxtape {
 
 Block::Block(const Initialiser& make, const GptConfig& c, std::int64_t index)
-    : norm1(make, block_name(index) + ".norm1", c.width, c.bias, c.norm_eps),
-      attention(make, block_name(index) + ".attn", c, first_id(index + 1)),
-      norm2(make, block_name(index) + ".norm2", c.width, c.bias, c.norm_eps),
-      mlp(make, block_name(index) + ".mlp", c, first_id(index + 1)) {}
+    : name(block_name(index)),
+      norm1(make, name + ".norm1", c.width, c.bias, c.norm_eps),
+      attention(make, name + ".attn", c, first_id(index + 1)),
+      norm2(make, name + ".norm2", c.width, c.bias, c.norm_eps),
+      mlp(make, name + ".mlp", c, first_id(index + 1)) {}
 
 Var Block::operator()(Tape& tape, const Var& x) {
+  const Tape::Layer layer(tape, name);
   Var middle = ops::add(tape, x, attention(tape, norm1(tape, x)));
   return ops::add(tape, middle, mlp(tape, norm2(tape, middle)));
 }

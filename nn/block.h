@@ -12,6 +12,7 @@ struct Block {
   Var operator()(Tape&, const Var& x);
   void collect(std::vector<Parameter*>&);
 
+  std::string name;
   LayerNorm norm1;
   CausalSelfAttention attention;
   LayerNorm norm2;

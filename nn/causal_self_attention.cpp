@@ -15,6 +15,7 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
            first_id + site::attention_out) {}
 
 Var CausalSelfAttention::operator()(Tape& tape, const Var& x) {
+  const Tape::Layer layer(tape, name_);
   Var heads = ops::causal_attention(tape, qkv_(tape, x), heads_, quant_, first_id_ + site::attention);
   return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
 }

@@ -8,6 +8,8 @@ Embedding::Embedding(const Initialiser& make, const GptConfig& c)
       dropout_(c.dropout) {}
 
 Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype) {
+  static const std::string name = "embedding";
+  const Tape::Layer layer(tape, name);
   return ops::dropout(tape, ops::embedding(tape, tokens, table_, &positions_, dtype), dropout_, 2);
 }
 

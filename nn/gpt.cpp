@@ -45,6 +45,8 @@ Var Gpt::forward(Tape& tape, const Tensor& tokens) {
   Var x = l.embedding(tape, tokens, l.activations);
   for (Block& block : l.blocks) x = block(tape, x);
   x = l.norm(tape, x);
+  static const std::string name = "head";
+  const Tape::Layer layer(tape, name);
   return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
 }
 

@@ -4,11 +4,12 @@ namespace mxtape {
 
 LayerNorm::LayerNorm(const Initialiser& make, const std::string& name, std::int64_t width, bool bias,
                      float eps)
-    : gain_(make.constant(name + ".gain", {width}, 1)), eps_(eps) {
+    : name_(name), gain_(make.constant(name + ".gain", {width}, 1)), eps_(eps) {
   if (bias) bias_ = make.constant(name + ".bias", {width}, 0);
 }
 
 Var LayerNorm::operator()(Tape& tape, const Var& x) {
+  const Tape::Layer layer(tape, name_);
   return ops::layer_norm(tape, x, gain_, bias_ ? &*bias_ : nullptr, eps_);
 }
 

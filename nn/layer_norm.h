@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -16,6 +17,7 @@ class LayerNorm {
   void collect(std::vector<Parameter*>&);
 
  private:
+  std::string name_;
   Parameter gain_;
   std::optional<Parameter> bias_;
   float eps_;

@@ -11,6 +11,7 @@ Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in
 }
 
 Var Linear::operator()(Tape& tape, const Var& x) {
+  const Tape::Layer layer(tape, name_);
   return ops::linear(tape, x, weight_, bias_ ? &*bias_ : nullptr, quant_, tensor_id_);
 }
 

@@ -15,6 +15,7 @@ class Mlp {
   void collect(std::vector<Linear*>&);
 
  private:
+  std::string name_;
   Gelu gelu_;
   float dropout_;
   std::uint32_t first_id_;

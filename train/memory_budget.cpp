@@ -27,13 +27,25 @@ std::string smaller_batches(Recipe recipe, const MemoryBudget& budget) {
                      bytes_text(double(budget.needed(plan(largest)))), largest, sequences / largest);
 }
 
-std::string with_recompute(Recipe recipe, const MemoryBudget& budget) {
-  if (recipe.compute.recompute == Recompute::norm_and_gelu) return "";
-  recipe.compute.recompute = Recompute::norm_and_gelu;
-  const MemoryPlan plan = memory_plan(recipe);
+/// One line if the changed recipe fits.
+std::string if_it_fits(const Recipe& changed, const MemoryBudget& budget, std::string_view how) {
+  const MemoryPlan plan = memory_plan(changed);
   if (!budget.holds(plan)) return "";
-  return fmt::format("\n  {} with --compute.recompute=norm+gelu, some time and the same bits",
-                     bytes_text(double(budget.needed(plan))));
+  return fmt::format("\n  {} with {}", bytes_text(double(budget.needed(plan))), how);
+}
+
+std::string other_computations(Recipe recipe, const MemoryBudget& budget) {
+  std::string lines;
+  if (recipe.compute.recompute != Recompute::norm_and_gelu) {
+    Recipe changed = recipe;
+    changed.compute.recompute = Recompute::norm_and_gelu;
+    lines += if_it_fits(changed, budget, "--compute.recompute=norm+gelu, some time and the same bits");
+  }
+  if (recipe.compute.attention == AttentionKernels::cudnn) {
+    recipe.compute.attention = AttentionKernels::own;
+    lines += if_it_fits(recipe, budget, "--compute.attention=own, whose backward pass keeps no scores");
+  }
+  return lines;
 }
 
 std::string shorter_context(Recipe recipe, const MemoryBudget& budget) {
@@ -73,7 +85,7 @@ std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
 void require_memory(const Recipe& recipe, const MemoryPlan& plan, const MemoryBudget& budget) {
   if (budget.holds(plan)) return;
   const std::string remedies =
-      smaller_batches(recipe, budget) + with_recompute(recipe, budget) + shorter_context(recipe, budget);
+      smaller_batches(recipe, budget) + other_computations(recipe, budget) + shorter_context(recipe, budget);
   fail(ExitCode::resource, "memory: the run needs about {}, the device has {}; {}",
        bytes_text(double(budget.needed(plan))), bytes_text(double(budget.capacity)),
        remedies.empty() ? "lower model.layers or model.width: even one short sequence at a time does not fit"

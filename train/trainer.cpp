@@ -79,10 +79,17 @@ Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
   pass.step += std::uint32_t(micro);
   const auto& [inputs, targets] = batches_[std::size_t(micro)];
   Tape tape(backend, Tape::Mode::training, pass, recipe_.compute.recompute);
-  const Var logits = model_.forward(tape, inputs);
-  const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
-  tape.backward(loss);
-  return loss.value;
+  try {
+    const Var logits = model_.forward(tape, inputs);
+    static const std::string name = "loss";
+    const Tape::Layer layer(tape, name);
+    const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
+    tape.backward(loss);
+    return loss.value;
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    fail(e.code(), "{}: {}", tape.place(), e.what());
+  }
 }
 
 PassKey Trainer::next_pass() const {

@@ -125,17 +125,51 @@ TEST(Tape, FreesWhatItSavedDuringBackward) {
   EXPECT_EQ(after - before, device().used_bytes() - after) << "more than the gradients is left";
 }
 
-TEST(Tape, PrintsOneLinePerOpAndTheTotal) {
+TEST(Tape, PrintsOneLinePerOpWithItsLayerAndTheTotal) {
   Parameter w{.name = "w", .value = upload(device(), {3, 2}, normals(6, 2))};
+  const std::string outer = "mlp", inner = "mlp.up";
   Tape tape(device(), Tape::Mode::training);
-  ops::gelu(tape, ops::linear(tape, {upload(device(), {4, 2}, normals(8, 4))}, w, nullptr, {}, 0),
-            Gelu::tanh);
+  const Tape::Layer in_outer(tape, outer);
+  Var y;
+  {
+    const Tape::Layer in_inner(tape, inner);
+    y = ops::linear(tape, {upload(device(), {4, 2}, normals(8, 4))}, w, nullptr, {}, 0);
+  }
+  ops::gelu(tape, y, Gelu::tanh);
   std::ostringstream out;
   tape.print(out);
   const std::string text = out.str();
-  EXPECT_NE(text.find("linear                       32"), std::string::npos) << text;
-  EXPECT_NE(text.find("gelu                         48"), std::string::npos) << text;
+  EXPECT_NE(text.find("linear                       32  mlp.up\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("gelu                         48  mlp\n"), std::string::npos) << text;
   EXPECT_NE(text.find("total                        80"), std::string::npos) << text;
+}
+
+// A node that fails, in either pass.
+struct Failing final : Node {
+  const char* name() const override { return "failing"; }
+  std::int64_t saved_bytes() const override { return 0; }
+  void backward(Tape&, Tensor) override { fail(ExitCode::diverged, "no number"); }
+};
+
+TEST(Tape, AnErrorLeavesThePlaceWhereItHappened) {
+  const std::string name = "mlp.up";
+  Tape tape(device(), Tape::Mode::training);
+  const Var loss = [&] {
+    const Tape::Layer layer(tape, name);
+    const Var x = tape.input(device().empty({1}));
+    return tape.record(device().empty({1}), {x.slot}, std::make_unique<Failing>());
+  }();
+  EXPECT_EQ(tape.place(), "");
+  EXPECT_THROW(tape.backward(loss), Error);
+  EXPECT_EQ(tape.place(), "mlp.up, backward");
+  Tape other(device(), Tape::Mode::training);
+  EXPECT_THROW(
+      {
+        const Tape::Layer layer(other, name);
+        fail(ExitCode::diverged, "no number");
+      },
+      Error);
+  EXPECT_EQ(other.place(), "mlp.up");
 }
 
 TEST(Tape, RefusesALossThatIsNotOneNumber) {

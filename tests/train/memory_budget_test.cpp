@@ -71,6 +71,23 @@ TEST(MemoryBudget, ARunThatOnlyTheScratchOfCudnnsAttentionMakesTooLargeIsRefused
   EXPECT_NE(error_of(r, budget).find("the run needs about"), std::string::npos);
 }
 
+TEST(MemoryBudget, OtherWaysToComputeTheSameAreNamedIfTheyFit) {
+  Recipe r = recipe_on_cuda();
+  r.compute.activations = ActivationType::bf16;
+  r.compute.attention = AttentionKernels::cudnn;
+  const char* const recompute = "--compute.recompute=norm+gelu";
+  const char* const attention = "--compute.attention=own";
+  Recipe smaller = r;
+  smaller.compute.recompute = Recompute::norm_and_gelu;
+  const MemoryBudget some{.capacity = memory_plan(smaller).peak, .workspace = 0, .tokens = 0};
+  EXPECT_NE(error_of(r, some).find(recompute), std::string::npos) << error_of(r, some);
+  EXPECT_EQ(error_of(smaller, some), "") << "what was named fits";
+  Recipe own = r;
+  own.compute.attention = AttentionKernels::own;
+  const MemoryBudget other{.capacity = memory_plan(own).peak, .workspace = 0, .tokens = 0};
+  EXPECT_NE(error_of(r, other).find(attention), std::string::npos) << error_of(r, other);
+}
+
 TEST(MemoryBudget, OnTheCpuTheTokensAreInTheSameMemory) {
   const TokenFile data = tiny_data();
   const auto backend = make_backend("cpu");

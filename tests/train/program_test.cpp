@@ -163,6 +163,7 @@ TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheL
             int(ExitCode::diverged))
       << output_;
   EXPECT_TRUE(says("step 2: the "));
+  EXPECT_TRUE(says("first seen in blocks.0.attn.qkv: gemm: c "));
   EXPECT_TRUE(says("not finite at element"));
   EXPECT_TRUE(says("the weights are still those after step 1"));
   EXPECT_TRUE(std::filesystem::exists(checkpoint(1)));
