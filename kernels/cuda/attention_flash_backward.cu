@@ -34,6 +34,11 @@ constexpr int moving_queries = blocks ? 4 : 2;  // Q and dO for scores; for sums
 template <bool blocks>
 constexpr int moving_keys = blocks ? 3 : 2;  // K and V for scores; K for sums
 
+/// A head's matrix of `other`, which lies as `one` does, whose matrix is known.
+__device__ inline HeadMatrix beside(const HeadMatrix& matrix, const Heads& one, const Heads& other) {
+  return {other.base + (matrix.base - one.base), matrix.stride};
+}
+
 /// P and dS as factors: in blocks, or rounded to bf16.
 template <bool blocks, int parts, class Draw>
 __device__ void make_factors(Factor (&y)[1][parts / 2], const Part (&x)[1][parts], const ScoreRounding& how,
@@ -58,8 +63,8 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
     load_tile<W, step>(shared.moving(0, stage), q, first, time, width);
     load_tile<W, step>(shared.moving(1, stage), d_o, first, time, width);
     if constexpr (blocks) {
-      load_tile<W, step>(shared.moving(2, stage), at.matrix(in.q_sum), first, time, width);
-      load_tile<W, step>(shared.moving(3, stage), at.matrix(in.d_o_sum), first, time, width);
+      load_tile<W, step>(shared.moving(2, stage), beside(q, in.q, in.q_sum), first, time, width);
+      load_tile<W, step>(shared.moving(3, stage), beside(d_o, in.d_o, in.d_o_sum), first, time, width);
     }
     const int query = first + int(threadIdx.x) % step;
     const float* const from = int(threadIdx.x) < step ? in.lse : in.delta;
@@ -143,7 +148,7 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
     load_tile<W, step>(shared.moving(0, stage), k, first, time, width);
     load_tile<W, step>(shared.moving(1, stage), v, first, time, width);
     if constexpr (blocks)
-      load_tile<W, step>(shared.moving(2, stage), at.matrix(in.k_sum), first, time, width);
+      load_tile<W, step>(shared.moving(2, stage), beside(k, in.k, in.k_sum), first, time, width);
   };
   load_tile<W, tile_rows>(q_tile, at.matrix(in.q), first_query, time, width);
   load_tile<W, tile_rows>(d_o_tile, at.matrix(in.d_o), first_query, time, width);
