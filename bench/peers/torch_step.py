@@ -4,16 +4,21 @@
 One JSON line on stdout: median, min and max ms of a step (forward, backward, clip, AdamW) and peak resident memory.
 The model is bench_step's: learned positions, biases, tanh GELU, tied head, no dropout; random tokens.
 
-  --peer torch-f32 | torch-bf16 (autocast) | microxcaling (needs --source, a checkout of microsoft/microxcaling)
+  --peer torch-f32 | torch-bf16 (autocast)
+         | microxcaling (needs --source, a checkout of microsoft/microxcaling)
+         | torchao (needs torchao 0.18 and a PyTorch that it takes: 2.15 does)
+
+The last two quantize all six operands of the blocks' linear layers to --element and multiply in floating point.
 
 On a GPU (--device cuda) attention is PyTorch's fused one, --compile runs torch.compile, and microxcaling may use its
-own CUDA extension (--custom-cuda). Debian's PyTorch on a CPU is quickest here with OpenBLAS' OpenMP build and tcmalloc (libopenblas0-openmp,
-libtcmalloc-minimal4):
+own CUDA extension (--custom-cuda). Debian's PyTorch on a CPU is quickest here with OpenBLAS' OpenMP build and tcmalloc
+(libopenblas0-openmp, libtcmalloc-minimal4):
   LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp LD_PRELOAD=libtcmalloc_minimal.so.4 \
   ATEN_CPU_CAPABILITY=avx512 OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 /usr/bin/python3 bench/peers/torch_step.py
 """
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import math
 import resource
@@ -24,6 +29,8 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+QUANTIZING = "microxcaling", "torchao"  # peers whose linear layers are in --element
 
 
 class Block(nn.Module):
@@ -91,14 +98,47 @@ def microxcaling_layers(source, element, custom_cuda):
     return lambda i, o: mx.Linear(i, o, mx_specs=specs)
 
 
+def torchao_layers(element):
+    """Linear layers with all six operands in `element`, blocks of 32, scales rounded up, in torchao's emulation, which
+    runs on any device: bf16 operands are quantized, dequantized and multiplied by operations of PyTorch. Parameters
+    stay f32, as under autocast.
+
+    torchao's own MXFP8Linear knows E4M3 alone; the function that it calls takes every element.
+    """
+    found = next((d.version for d in importlib.metadata.distributions(name="torchao")), "none")
+    if not found.startswith("0.18."):  # each release moves and renames its prototypes
+        sys.exit(f"torch_step: --peer torchao wants torchao 0.18, found {found}")
+    from torchao.prototype.moe_training.mxfp8_linear import mx_mm
+    from torchao.prototype.mx_formats import config, constants
+    from torchao.quantization.quantize_.common import KernelPreference
+
+    elements = {"fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2, "fp6_e2m3": constants.DTYPE_FP6_E2M3,
+                "fp6_e3m2": constants.DTYPE_FP6_E3M2, "fp4_e2m1": torch.float4_e2m1fn_x2}
+    if element not in elements:
+        sys.exit(f"torch_step: --element {element}; torchao has {', '.join(elements)}")
+    settings = dict.fromkeys(("in_elem_dtype", "w_elem_dtype", "grad_elem_dtype"), elements[element])
+    settings.update(block_size=32, kernel_preference=KernelPreference.EMULATED,
+                    mxfp8_dim0_cast_kernel_choice=config.MXFP8Dim0CastKernelChoice.TORCH,
+                    mxfp8_dim1_cast_kernel_choice=config.MXFP8Dim1CastKernelChoice.TORCH,
+                    scale_calculation_mode=config.ScaleCalculationMode.RCEIL, wgrad_with_hp=False)
+
+    class Linear(nn.Linear):
+        def forward(self, x):
+            with torch.autocast(x.device.type, enabled=False):  # autocast knows nothing of torchao's tensors
+                y = mx_mm.apply(x.bfloat16(), self.weight.bfloat16(), *settings.values())  # takes no keywords
+                return y + self.bias.bfloat16()
+
+    return Linear
+
+
 def options():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--peer", choices=["torch-f32", "torch-bf16", "microxcaling"], default="torch-f32")
+    a.add_argument("--peer", choices=["torch-f32", "torch-bf16", "microxcaling", "torchao"], default="torch-f32")
     a.add_argument("--source", help="checkout of microxcaling")
     a.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     a.add_argument("--compile", action="store_true", help="torch.compile the model")
     a.add_argument("--custom-cuda", action="store_true", help="microxcaling's CUDA extension")
-    a.add_argument("--element", default="fp4_e2m1", help="microxcaling's element format")
+    a.add_argument("--element", default="fp4_e2m1", help="element format of microxcaling and torchao")
     for name, default in dict(layers=6, width=384, heads=6, context=256, batch=16, vocabulary=65, steps=5,
                               warmup=2, threads=2).items():
         a.add_argument("--" + name, type=int, default=default)
@@ -109,7 +149,8 @@ def main():
     o = options()
     torch.set_num_threads(o.threads)
     torch.manual_seed(1)
-    linear = microxcaling_layers(o.source, o.element, o.custom_cuda) if o.peer == "microxcaling" else nn.Linear
+    linear = (microxcaling_layers(o.source, o.element, o.custom_cuda) if o.peer == "microxcaling" else
+              torchao_layers(o.element) if o.peer == "torchao" else nn.Linear)
     model = Gpt(o, linear, F.linear).to(o.device)
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
@@ -123,7 +164,7 @@ def main():
     wait = torch.cuda.synchronize if o.device == "cuda" else lambda: None
 
     def step():
-        with torch.autocast(o.device, dtype=torch.bfloat16, enabled=o.peer == "torch-bf16"):
+        with torch.autocast(o.device, dtype=torch.bfloat16, enabled=o.peer in ("torch-bf16", "torchao")):
             loss = forward(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -140,9 +181,9 @@ def main():
             times.append(1e3 * (time.perf_counter() - start))
     peak = torch.cuda.max_memory_allocated() if o.device == "cuda" else resource.getrusage(
         resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"name": o.peer + (" compiled" if o.compile else ""), "median_ms": statistics.median(times), "min_ms": min(times),
-                      "max_ms": max(times),
-                      "peak_mib": peak / 2**20}))
+    name = [o.peer] + [o.element] * (o.peer in QUANTIZING) + ["compiled"] * o.compile
+    print(json.dumps({"name": " ".join(name), "median_ms": statistics.median(times), "min_ms": min(times),
+                      "max_ms": max(times), "peak_mib": peak / 2**20}))
 
 
 if __name__ == "__main__":
