@@ -106,55 +106,65 @@ __device__ inline void draw_along_rows(BlockDraws& draws, const ScoreRounding& h
   }
 }
 
+/// Largest magnitude, as bits, of the block in row g + 8 half: by all lanes of a quad.
+__device__ inline std::uint32_t row_amax(const float (&block)[4][4], int half) {
+  std::uint32_t amax = 0;
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int i = 2 * half; i < 2 * half + 2; ++i) {
+      const std::uint32_t magnitude = bits_of(block[n][i]) & 0x7fffffffu;
+      amax = magnitude > amax ? magnitude : amax;
+    }
+#pragma unroll
+  for (int mask = 1; mask < 4; mask *= 2) {
+    const std::uint32_t other = warp_xor(amax, mask);
+    amax = other > amax ? other : amax;
+  }
+  return amax;
+}
+
+/// Rounds two blocks, those of rows g and g + 8, in place.
+__device__ inline void round_blocks(float (&block)[4][4], const ScoreRounding& how, const BlockDraws& draws) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const BlockScale scale = power_of_two_scale(how.rule, float_of(row_amax(block, half)));
+    const auto round_row = [&](const auto& round) {  // one branch for all of a lane's elements
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i)
+          block[n][i] = round(block[n][i] * scale.inverse, n, i) * scale.scale;
+    };
+    if (how.way == ScoreRounding::Way::even)
+      round_row([&](float x, int, int) { return round_even_fast(how.grid, x); });
+    else
+      round_row([&](float x, int n, int i) { return round_stochastic_fast(how.grid, x, draws[n][i]); });
+  }
+}
+
 /// The scores as factors of the next product, rounded; `draw(draws, block)` makes the random bits of a block.
 template <int parts, class Draw>
 __device__ void round_scores(Factor (&y)[parts / 2], const Part (&x)[parts], const ScoreRounding& how,
                              const Draw& draw) {
   static_assert(parts % 4 == 0);
 #pragma unroll
-  for (int block = 0; block < parts / 4; ++block) {
-    float rounded[4][4];
+  for (int b = 0; b < parts / 4; ++b) {
+    float block[4][4];
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) rounded[n][i] = x[4 * block + n][i];
+      for (int i = 0; i < 4; ++i) block[n][i] = x[4 * b + n][i];
     if (how.way != ScoreRounding::Way::bf16_cast) {
       BlockDraws draws;
-      if (how.way == ScoreRounding::Way::stochastic) draw(draws, block);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t amax = 0;
-#pragma unroll
-        for (int n = 0; n < 4; ++n)
-#pragma unroll
-          for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            const std::uint32_t magnitude = bits_of(rounded[n][i]) & 0x7fffffffu;
-            amax = magnitude > amax ? magnitude : amax;
-          }
-#pragma unroll
-        for (int mask = 1; mask < 4; mask *= 2) {
-          const std::uint32_t other = warp_xor(amax, mask);
-          amax = other > amax ? other : amax;
-        }
-        const BlockScale scale = power_of_two_scale(how.rule, float_of(amax));
-        const auto round_row = [&](const auto& round) {  // one branch for all of a lane's elements
-#pragma unroll
-          for (int n = 0; n < 4; ++n)
-#pragma unroll
-            for (int i = 2 * half; i < 2 * half + 2; ++i)
-              rounded[n][i] = round(rounded[n][i] * scale.inverse, n, i) * scale.scale;
-        };
-        if (how.way == ScoreRounding::Way::even)
-          round_row([&](float x, int, int) { return round_even_fast(how.grid, x); });
-        else
-          round_row([&](float x, int n, int i) { return round_stochastic_fast(how.grid, x, draws[n][i]); });
-      }
+      if (how.way == ScoreRounding::Way::stochastic) draw(draws, b);
+      round_blocks(block, how, draws);
     }
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        y[2 * block + n / 2][n % 2 * 2 + half] = bf16_pair(rounded[n][2 * half], rounded[n][2 * half + 1]);
+        y[2 * b + n / 2][n % 2 * 2 + half] = bf16_pair(block[n][2 * half], block[n][2 * half + 1]);
   }
 }
 
