@@ -3,10 +3,12 @@
 #include <string_view>
 
 #include "autograd/ops.h"
+#include "kernels/attention_slots.h"
 
 namespace mxtape {
 
 /// The names of the operand slots, as recipes and precision tables write them, with the field behind each.
+/// Attention's are in kernels/attention_slots.h.
 struct LinearSlot {
   std::string_view name;
   Quantizer LinearQuant::*field;
@@ -28,25 +30,6 @@ inline constexpr std::array<RotationSlot, 3> rotation_slots{{
     {"fprop.hadamard", &LinearQuant::fprop_rotation},
     {"dgrad.hadamard", &LinearQuant::dgrad_rotation},
     {"wgrad.hadamard", &LinearQuant::wgrad_rotation},
-}};
-
-struct AttentionSlot {
-  std::string_view name;
-  Quantizer AttentionQuant::*field;
-};
-inline constexpr std::array<AttentionSlot, 12> attention_slots{{
-    {"qk.q", &AttentionQuant::qk_q},
-    {"qk.k", &AttentionQuant::qk_k},
-    {"pv.p", &AttentionQuant::pv_p},
-    {"pv.v", &AttentionQuant::pv_v},
-    {"dv.p", &AttentionQuant::dv_p},
-    {"dv.do", &AttentionQuant::dv_do},
-    {"dp.do", &AttentionQuant::dp_do},
-    {"dp.v", &AttentionQuant::dp_v},
-    {"dq.ds", &AttentionQuant::dq_ds},
-    {"dq.k", &AttentionQuant::dq_k},
-    {"dk.ds", &AttentionQuant::dk_ds},
-    {"dk.q", &AttentionQuant::dk_q},
 }};
 
 }  // namespace mxtape

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "kernels/attention_slots.h"
+
 namespace mxtape {
 namespace {
-
-bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
-  return quant == AttentionQuant{q, q, q, q, q, q, q, q, q, q, q, q};
-}
 
 /// Of an element of each, rounded; what is not rounded is not copied.
 std::int64_t bytes_of(std::initializer_list<Quantizer> quantizers) {

@@ -1,15 +1,8 @@
+#include "kernels/attention_slots.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace mxtape {
-namespace {
-
-bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
-  return quant == AttentionQuant{q, q, q, q, q, q, q, q, q, q, q, q};
-}
-
-}  // namespace
-
 void CpuBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape shape,
                            const AttentionQuant& quant, const DrawKey& draws) {
   const cpu::AttentionForward call{*this, shape, o, lse, qkv};

@@ -1,4 +1,5 @@
 #include "core/error.h"
+#include "kernels/attention_slots.h"
 #include "kernels/cuda/attention_operands.h"
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -6,17 +7,12 @@
 namespace mxtape {
 namespace {
 
-bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
-  return quant == AttentionQuant{q, q, q, q, q, q, q, q, q, q, q, q};
-}
-
 /// With bf16 for the unquantized slots of bf16 tensors: their operands are bf16 as they are, and P and dS may
 /// be rounded to it.
 AttentionQuant on_tensor_cores(const Tensor& qkv, AttentionQuant q) {
   if (qkv.dtype() != DType::bf16) return q;
-  for (Quantizer* slot : {&q.qk_q, &q.qk_k, &q.pv_p, &q.pv_v, &q.dv_p, &q.dv_do, &q.dp_do, &q.dp_v, &q.dq_ds,
-                          &q.dq_k, &q.dk_ds, &q.dk_q})
-    if (slot->is_identity()) *slot = bf16_cast;
+  for (const AttentionSlot& slot : attention_slots)
+    if ((q.*slot.field).is_identity()) q.*slot.field = bf16_cast;
   return q;
 }
 

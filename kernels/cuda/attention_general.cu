@@ -1,19 +1,8 @@
 #include "kernels/cuda/attention_general.cuh"
+#include "kernels/cuda/attention_rows.cuh"
 
 namespace mxtape::cuda {
 namespace {
-
-__device__ float sum_of_sixteen(float x) {
-  for (int mask = 8; mask > 0; mask /= 2) x += warp_xor(x, mask);
-  return x;
-}
-__device__ float largest_of_sixteen(float x) {
-  for (int mask = 8; mask > 0; mask /= 2) {
-    const float other = warp_xor(x, mask);
-    x = other > x ? other : x;
-  }
-  return x;
-}
 
 // A block computes 64 columns of O for 64 queries of a head, and goes over the keys that they see. Wider
 // heads have several blocks, which compute the same scores.
@@ -39,7 +28,7 @@ __global__ void __launch_bounds__(general_threads)
         s.v[r][c] = seen ? s.v[r][c] * scale : -INFINITY;
         new_top = s.v[r][c] > new_top ? s.v[r][c] : new_top;
       }
-      new_top = largest_of_sixteen(new_top);  // finite: every query sees key 0
+      new_top = largest_of_row(new_top);  // finite: every query sees key 0
       const float correction = expf(top[r] - new_top);
       top[r] = new_top;
       sum[r] *= correction;
@@ -55,7 +44,7 @@ __global__ void __launch_bounds__(general_threads)
   float factors[4];
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
-    const float total = sum_of_sixteen(sum[r]);
+    const float total = sum_of_row(sum[r]);
     factors[r] = 1 / total;
     const int query = at.first + general_y() + 16 * r;
     if (query < time && at.first_column == 0 && general_x() == 0)

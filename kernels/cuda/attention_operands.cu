@@ -90,11 +90,14 @@ std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, st
                                           std::initializer_list<OperandUse> uses) const {
   std::vector<Tensor> results;
   std::vector<TileTask> tasks;
-  Tensor plain;  // shared by the uses that are not quantized
+  Tensor in_order;  // the heads' rows one below the other, for uses that cannot read them where they are
+  const auto taken_once = [&] {
+    if (!in_order) in_order = taken(x, part, parts);
+    return in_order;
+  };
   for (const OperandUse& use : uses) {
     if (use.quantizer == bf16_cast) {
-      if (!plain) plain = as_bf16(backend, taken(x, part, parts));
-      results.push_back(plain);
+      results.push_back(as_bf16(backend, taken_once()));
       continue;
     }
     results.push_back(backend.empty({shape.batch * shape.heads * shape.time, shape.width}, DType::bf16));
@@ -106,7 +109,10 @@ std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, st
     TileCopy& copy = use.axis == Axis::cols ? tasks.back().row_blocks : tasks.back().column_blocks;
     copy = tile_copy(use.quantizer, results.back().data<bf16>(), nullptr);
   }
-  for (const TileTask& task : tasks) quantize_tiles(stream, task);
+  for (TileTask& task : tasks) {
+    if (!fits_pairs(task)) task.x = taken_once().raw(), task.layout = {};
+    quantize_tiles(stream, task);
+  }
   return results;
 }
 

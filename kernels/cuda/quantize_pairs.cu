@@ -75,7 +75,7 @@ __device__ inline void round_by_definition(const TileTask& task, const TileCopy&
 }
 
 // tile_kernel() for bf16 and power-of-two scales.
-template <bool row_blocks, bool column_blocks, bool stochastic>
+template <bool row_blocks, bool column_blocks, bool stochastic, bool by_heads>
 __global__ __launch_bounds__(most_warps* warp_lanes,
                              blocks_at_once(stochastic)) void pairs_kernel(PairTask task) {
   __shared__ PairBlocks of_rows[most_warps];
@@ -90,7 +90,7 @@ __global__ __launch_bounds__(most_warps* warp_lanes,
   for (std::int64_t first_row = std::int64_t(blockIdx.y) * tile_side; first_row < tile.rows;
        first_row += std::int64_t(gridDim.y) * tile_side) {
     const LanePlace place = place_of_lane(tile, first_row, first_col);
-    const LanePlace source = source_of_lane(tile, first_row, first_col, place);
+    const LanePlace source = source_of_lane<by_heads>(tile, first_row, first_col, place);
     const PairTile x = load_pairs(static_cast<const bf16*>(tile.x), source);
     if (tile.strip_sums) store_sums(tile, first_row, first_col, widened(x));
     if constexpr (row_blocks) store_row_amax(in_rows, x);
@@ -116,8 +116,9 @@ __global__ __launch_bounds__(most_warps* warp_lanes,
 template <bool row_blocks, bool column_blocks, bool stochastic>
 void launch_pairs(cudaStream_t stream, const TileTask& tile) {
   const PairTask task{tile, pair_grid(tile.row_blocks.rule), pair_grid(tile.column_blocks.rule)};
-  launch("quantize_pairs", stream, tile_launch(tile), pairs_kernel<row_blocks, column_blocks, stochastic>,
-         task);
+  const auto kernel = tile.layout.rows != 0 ? pairs_kernel<row_blocks, column_blocks, stochastic, true>
+                                            : pairs_kernel<row_blocks, column_blocks, stochastic, false>;
+  launch("quantize_pairs", stream, tile_launch(tile), kernel, task);
 }
 
 template <bool stochastic>
@@ -135,6 +136,8 @@ bool fits_pairs(const TileTask& task) {
     return !copy.values || (!copy.encode && has_pair_grid(copy.rule));
   };
   const bool stochastic = task.rounding == TileRounding::stochastic;
+  const RowLayout& x = task.layout;
+  if ((x.to_next_row | x.to_next_matrix | x.to_below) % LaneTile::cols != 0) return false;
   return task.dtype == DType::bf16 && (stochastic || task.rounding == TileRounding::even) &&
          (task.row_blocks.values || task.column_blocks.values) && fits(task.row_blocks) &&
          fits(task.column_blocks) && takes_vectors(task) && (!stochastic || takes_whole_groups(task));

@@ -30,6 +30,20 @@ struct alignas(16) PairBlocks {
   }
 };
 
+/// Where a lane's tile is in x, which may have its rows elsewhere than its copies.
+template <bool by_heads>
+__device__ inline LanePlace source_of_lane(const TileTask& task, std::int64_t first_row,
+                                           std::int64_t first_col, const LanePlace& place) {
+  if constexpr (!by_heads) return place;
+  const RowLayout& x = task.layout;
+  const std::int64_t matrix = first_row / x.rows, row = first_row % x.rows + lane_id() / 4;
+  LanePlace source = place;
+  source.first = matrix / x.side_by_side * x.to_below + matrix % x.side_by_side * x.to_next_matrix +
+                 row * x.to_next_row + first_col + lane_id() % 4 * LaneTile::cols;
+  source.step = 8 * x.to_next_row;
+  return source;
+}
+
 /// Where rows are read by eights, which are inside or outside as a whole.
 __device__ inline PairTile load_pairs(const bf16* x, const LanePlace& place) {
   PairTile tile;

@@ -50,8 +50,7 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_k
   for (std::int64_t first_row = std::int64_t(blockIdx.y) * tile_side; first_row < task.rows;
        first_row += std::int64_t(gridDim.y) * tile_side) {
     const LanePlace place = place_of_lane(task, first_row, first_col);
-    const LaneTile x = load_tile(static_cast<const X*>(task.x),
-                                 source_of_lane(task, first_row, first_col, place), by_eights);
+    const LaneTile x = load_tile(static_cast<const X*>(task.x), place, by_eights);
     if (task.strip_sums) store_sums(task, first_row, first_col, x);
     if constexpr (row_blocks) store_row_amax(in_rows, x);
     if constexpr (column_blocks) store_column_amax(in_columns, x);

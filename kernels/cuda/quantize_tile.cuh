@@ -33,19 +33,6 @@ __device__ inline LanePlace place_of_lane(const TileTask& task, std::int64_t fir
           cols_inside};
 }
 
-/// The same in x, which may have its rows elsewhere than its copies.
-__device__ inline LanePlace source_of_lane(const TileTask& task, std::int64_t first_row,
-                                           std::int64_t first_col, const LanePlace& place) {
-  const RowLayout& x = task.layout;
-  if (x.rows == 0) return place;
-  const std::int64_t matrix = first_row / x.rows, row = first_row % x.rows + lane_id() / 4;
-  LanePlace source = place;
-  source.first = matrix / x.side_by_side * x.to_below + matrix % x.side_by_side * x.to_next_matrix +
-                 row * x.to_next_row + first_col + lane_id() % 4 * LaneTile::cols;
-  source.step = 8 * x.to_next_row;
-  return source;
-}
-
 /// Scales and magnitudes of a tile's blocks in shared memory. Blocks of 16 have an entry each, [half][line];
 /// those of 32 have theirs twice.
 struct alignas(16) TileBlocks {
@@ -176,10 +163,8 @@ __device__ inline float rounded_value(const TileCopy& copy, float x, float inver
 /// True if rows of x and its copies can be read and written eight elements at a time.
 inline bool takes_vectors(const TileTask& task) {
   const auto on_16_bytes = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
-  const RowLayout& x = task.layout;
   return task.cols % LaneTile::cols == 0 && on_16_bytes(task.x) && on_16_bytes(task.row_blocks.values) &&
-         on_16_bytes(task.column_blocks.values) &&
-         (x.to_next_row | x.to_next_matrix | x.to_below) % LaneTile::cols == 0;
+         on_16_bytes(task.column_blocks.values);
 }
 /// True if eight elements in a row, from whole eights on, share a group of draws.
 inline bool takes_whole_groups(const TileTask& task) {

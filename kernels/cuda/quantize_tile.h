@@ -36,7 +36,7 @@ struct TileTask {
   const void* x;
   DType dtype;
   std::int64_t rows, cols;
-  RowLayout layout;  ///< of x
+  RowLayout layout;  ///< of x; quantize_pairs() alone takes another than the plain one
   TileRounding rounding;
   TileCopy row_blocks;     ///< Axis::cols; no values: not wanted
   TileCopy column_blocks;  ///< Axis::rows

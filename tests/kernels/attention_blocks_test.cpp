@@ -2,6 +2,7 @@
 // the registers: exponentials and sums of their own, the same blocks, the same draws.
 #include <gtest/gtest.h>
 
+#include "kernels/attention_slots.h"
 #include "tests/support/attention_composition.h"
 
 namespace mxtape::test {
@@ -69,12 +70,9 @@ TEST(AttentionInBlocks, TheTestSeesEachSlotAndTheDraws) {
     return bool(is_composition(s, in.qkv, in.d_o, quant, key, got, DType::f32, Scores::own_softmax));
   };
   EXPECT_TRUE(accepts(right, draws));
-  for (Quantizer AttentionQuant::*const slot :
-       {&AttentionQuant::qk_q, &AttentionQuant::qk_k, &AttentionQuant::pv_p, &AttentionQuant::pv_v,
-        &AttentionQuant::dv_p, &AttentionQuant::dv_do, &AttentionQuant::dp_do, &AttentionQuant::dp_v,
-        &AttentionQuant::dq_ds, &AttentionQuant::dq_k, &AttentionQuant::dk_ds, &AttentionQuant::dk_q}) {
+  for (const AttentionSlot& slot : attention_slots) {
     AttentionQuant wrong = right;
-    wrong.*slot = mx(e3m2, 16);
+    wrong.*slot.field = mx(e3m2, 16);
     EXPECT_FALSE(accepts(wrong, draws));
   }
   DrawKey other = draws;

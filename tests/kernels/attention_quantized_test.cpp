@@ -4,6 +4,7 @@
 // bound of a sum.
 #include <gtest/gtest.h>
 
+#include "kernels/attention_slots.h"
 #include "tests/support/attention_composition.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/reference_attention.h"
@@ -90,12 +91,9 @@ TEST(QuantizedAttention, TheTestSeesEachSlotAndTheDraws) {
   const Input in(s);
   const AttentionQuant right = mixture();
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, right, draws);
-  for (Quantizer AttentionQuant::*const slot :
-       {&AttentionQuant::qk_q, &AttentionQuant::qk_k, &AttentionQuant::pv_p, &AttentionQuant::pv_v,
-        &AttentionQuant::dv_p, &AttentionQuant::dv_do, &AttentionQuant::dp_do, &AttentionQuant::dp_v,
-        &AttentionQuant::dq_ds, &AttentionQuant::dq_k, &AttentionQuant::dk_ds, &AttentionQuant::dk_q}) {
+  for (const AttentionSlot& slot : attention_slots) {
     AttentionQuant wrong = right;
-    wrong.*slot = mx(e3m2, 16);
+    wrong.*slot.field = mx(e3m2, 16);
     EXPECT_FALSE(is_composition(s, in.qkv, in.d_o, wrong, draws, got));
   }
   DrawKey other = draws;
