@@ -1,55 +1,12 @@
 #include <array>
 #include <utility>
 
+#include "autograd/linear_keys.h"
 #include "autograd/operands.h"
-#include "autograd/ops.h"
+#include "autograd/weight_copies.h"
 
 namespace mxtape {
 namespace {
-
-enum class Gemm : std::uint8_t { fprop, dgrad, wgrad };
-
-/// Ids of the random draws of one linear layer, from its tensor_id on: x, w and dy for rounding; the three
-/// GEMMs for signs (another purpose, so another stream).
-struct LinearKeys {
-  const PassKey& pass;
-  std::uint32_t tensor_id;
-  std::uint64_t weight_version;
-
-  DrawKey rounding_w() const {
-    return {pass.seed, Purpose::rounding, tensor_id + 1, std::uint32_t(weight_version), 0, Clock::update};
-  }
-
-  /// The signs of both operands of a GEMM. `run` and `step` share one vector between all GEMMs. fprop and
-  /// dgrad see a weight copy that lives for a whole optimizer step, so `call` draws theirs once per step.
-  DrawKey signs(Gemm gemm, SignsPer per) const {
-    DrawKey key{pass.seed, Purpose::hadamard_signs, 0, 0, 0};
-    const auto follow = [&](Clock clock, std::uint32_t now) { key.clock = clock, key.step = now; };
-    if (per == SignsPer::step || per == SignsPer::call) follow(Clock::update, std::uint32_t(weight_version));
-    if (per == SignsPer::call) key.tensor_id = tensor_id + std::uint32_t(gemm);
-    if (per == SignsPer::call && gemm == Gemm::wgrad) follow(Clock::pass, pass.step);
-    return key;
-  }
-};
-
-QuantizedCopy wanted(const LinearKeys& keys, Gemm gemm, const Quantizer& q, Axis axis, Rotation rotation) {
-  return {q, axis, rotation, keys.signs(gemm, rotation.signs), {}, {}};
-}
-
-/// The weight's copies for fprop and, if `dgrad`, for dgrad: those at hand where they fit, the rest made in
-/// one pass.
-void refresh_copies(Backend& backend, Parameter& w, const LinearQuant& quant, const LinearKeys& keys,
-                    bool dgrad) {
-  std::array fresh{wanted(keys, Gemm::fprop, quant.fprop_w, Axis::cols, quant.fprop_rotation),
-                   wanted(keys, Gemm::dgrad, quant.dgrad_w, Axis::rows, quant.dgrad_rotation)};
-  const std::array at_hand{&w.copies.fprop, &w.copies.dgrad};
-  for (std::size_t i = 0; i < 2; ++i)
-    if (w.copies.version == w.version && same_recipe(*at_hand[i], fresh[i])) fresh[i] = *at_hand[i];
-  w.copies = {};  // the stale ones go before the new ones come
-  const bool keep_dgrad = dgrad || fresh[1].values;
-  quantize_operands(backend, std::span(fresh).first(keep_dgrad ? 2 : 1), w.value, keys.rounding_w());
-  w.copies = {std::move(fresh[0]), std::move(fresh[1]), w.version};
-}
 
 struct LinearNode final : Node {
   Slot x_slot, w_slot, bias_slot;
@@ -66,8 +23,8 @@ struct LinearNode final : Node {
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
     const LinearKeys keys{tape.pass(), tensor_id, weight_version};
-    std::array copies{wanted(keys, Gemm::dgrad, quant.dgrad_dy, Axis::cols, quant.dgrad_rotation),
-                      wanted(keys, Gemm::wgrad, quant.wgrad_dy, Axis::rows, quant.wgrad_rotation)};
+    std::array copies{keys.wanted(LinearGemm::dgrad, quant.dgrad_dy, Axis::cols, quant.dgrad_rotation),
+                      keys.wanted(LinearGemm::wgrad, quant.wgrad_dy, Axis::rows, quant.wgrad_rotation)};
     auto& [dgrad_dy, wgrad_dy] = copies;
     const std::size_t unused = x_slot == no_grad ? 1 : 0;
     const Tape::Target bias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
@@ -107,10 +64,10 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const LinearKeys keys{tape.pass(), tensor_id, w.version};
   const Slot w_slot = tape.watch(w), bias_slot = bias ? tape.watch(*bias) : no_grad;
   const bool recording = tape.wants({x.slot, w_slot, bias_slot});
-  refresh_copies(backend, w, quant, keys, recording && x.slot != no_grad);
+  make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.slot != no_grad);
 
-  std::array copies{wanted(keys, Gemm::fprop, quant.fprop_x, Axis::cols, quant.fprop_rotation),
-                    wanted(keys, Gemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
+  std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::cols, quant.fprop_rotation),
+                    keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
   const Node* const producer = tape.producer(x.slot);
   const bool save_x = recording && !(producer && producer->recomputes());
   quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value,

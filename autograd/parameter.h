@@ -6,11 +6,13 @@
 
 namespace mxtape {
 
-/// The quantized copies of a weight [N, K], made at the first use after an optimizer step and shared by every
-/// micro-batch of the next. Stale when `version` is not the parameter's.
+/// The quantized copies of a weight [N, K], shared by every micro-batch of a step: made at their first use,
+/// then renewed in place by the optimizer as it updates the weight. Stale when `version` is not the
+/// parameter's. They are the parameter's value itself where nothing rounds it, and one where one serves both.
 struct WeightCopies {
-  QuantizedCopy fprop;  ///< blocks along in-features
-  QuantizedCopy dgrad;  ///< blocks along out-features
+  QuantizedCopy fprop{};  ///< blocks along in-features
+  QuantizedCopy dgrad{};  ///< blocks along out-features
+  DrawKey draws{};        ///< of the roundings of both
   std::uint64_t version = 0;
 };
 

@@ -48,6 +48,7 @@ class Run {
 
   /// As Trainer::step, on the same tokens each time. Waits for the device, as that does.
   void step() {
+    model_.make_weight_copies(*backend_, {recipe_.seed, passes_, 0});
     optimizer_.prepare(1);
     backend_->set_clocks(passes_, std::uint32_t(optimizer_.steps_done() + 1));
     const auto results = backend_->repeat("bench", [&] {
@@ -58,7 +59,7 @@ class Run {
         tape.backward(ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation)));
       }
       const Tensor norm = optimizer_.update();
-      for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->copies = {};
+      for (auto* parameter : model_.parameters()) parameter->grad = {};
       return std::vector<Tensor>{norm};
     });
     float norm = 0;

@@ -172,10 +172,12 @@ class Backend {
   /// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite.
   virtual void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                            float max_norm) = 0;
-  /// m, v and parameter in place, from gradient * factor[1]; nothing changes if the factor is NaN. rates [3]:
-  /// learning rate, 1 - beta1^t, 1 - beta2^t.
+  /// m, v and parameter in place, from gradient * factor[1]; they stay as they are if the factor is NaN.
+  /// rates [3]: learning rate, 1 - beta1^t, 1 - beta2^t. And quantize(copies, parameter, draws) of the new
+  /// parameter (after a factor of NaN: or not), which a device may do in the same pass.
   virtual void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                     const Tensor& factor, const Tensor& rates, const AdamWStep&) = 0;
+                     const Tensor& factor, const Tensor& rates, const AdamWStep&,
+                     std::span<QuantizedCopy> copies = {}, const DrawKey& draws = {}) = 0;
 };
 
 }  // namespace mxtape

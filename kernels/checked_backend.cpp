@@ -11,6 +11,11 @@ void CheckedBackend::check(std::string_view kernel, std::initializer_list<Output
   }
 }
 
+void CheckedBackend::check_copies(std::string_view kernel, std::span<const QuantizedCopy> copies) {
+  for (const QuantizedCopy& copy : copies)
+    check(kernel, {{"values", copy.values}, {"multiplier", copy.multiplier}});
+}
+
 void CheckedBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias,
                           Write write) {
   inner_.gemm(c, a, b, bias, write);
@@ -20,8 +25,7 @@ void CheckedBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, c
 void CheckedBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                               const Tensor& column_sums, Write sums) {
   inner_.quantize(copies, x, draws, column_sums, sums);
-  for (const QuantizedCopy& copy : copies)
-    check("quantize", {{"values", copy.values}, {"multiplier", copy.multiplier}});
+  check_copies("quantize", copies);
   check("quantize", {{"column sums", column_sums}});
 }
 
@@ -106,9 +110,11 @@ void CheckedBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::
 }
 
 void CheckedBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                           const Tensor& factor, const Tensor& rates, const AdamWStep& step) {
-  inner_.adamw(parameter, m, v, gradient, factor, rates, step);
+                           const Tensor& factor, const Tensor& rates, const AdamWStep& step,
+                           std::span<QuantizedCopy> copies, const DrawKey& draws) {
+  inner_.adamw(parameter, m, v, gradient, factor, rates, step, copies, draws);
   check("adamw", {{"parameter", parameter}, {"m", m}, {"v", v}});
+  check_copies("adamw", copies);
 }
 
 }  // namespace mxtape

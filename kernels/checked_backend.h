@@ -48,7 +48,8 @@ class CheckedBackend final : public ForwardingBackend {
   void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                    float max_norm) override;
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep&) override;
+             const Tensor& factor, const Tensor& rates, const AdamWStep&, std::span<QuantizedCopy> copies,
+             const DrawKey& draws) override;
 
  private:
   struct Output {
@@ -56,6 +57,7 @@ class CheckedBackend final : public ForwardingBackend {
     const Tensor& tensor;
   };
   void check(std::string_view kernel, std::initializer_list<Output>);
+  void check_copies(std::string_view kernel, std::span<const QuantizedCopy>);
 };
 
 }  // namespace mxtape

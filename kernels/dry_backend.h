@@ -76,7 +76,7 @@ class DryBackend final : public Backend {
                           const Tensor& lse, AttentionShape, const AttentionQuant&, const DrawKey&) override;
   void clip_factor(const Tensor&, const Tensor&, std::span<const Tensor>, float) override {}
   void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-             const AdamWStep&) override {}
+             const AdamWStep&, std::span<QuantizedCopy>, const DrawKey&) override {}
 
  private:
   Memory memory_;

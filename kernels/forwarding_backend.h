@@ -90,8 +90,9 @@ class ForwardingBackend : public Backend {
     inner_.clip_factor(norm, factor, gradients, max_norm);
   }
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep& step) override {
-    inner_.adamw(parameter, m, v, gradient, factor, rates, step);
+             const Tensor& factor, const Tensor& rates, const AdamWStep& step,
+             std::span<QuantizedCopy> copies = {}, const DrawKey& draws = {}) override {
+    inner_.adamw(parameter, m, v, gradient, factor, rates, step, copies, draws);
   }
 
  protected:

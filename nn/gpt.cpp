@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "autograd/weight_copies.h"
 #include "nn/block.h"
 #include "nn/embedding.h"
 #include "nn/tensor_ids.h"
@@ -26,6 +27,11 @@ struct Gpt::Layers {
   }
   std::uint32_t head_id() const { return first_id(config.layers + 1); }
   Parameter& head_weight() { return head ? *head : embedding.table(); }
+  std::vector<Linear*> linears() {  ///< the head is not among them
+    std::vector<Linear*> all;
+    for (Block& block : blocks) block.attention.collect(all), block.mlp.collect(all);
+    return all;
+  }
 };
 
 Gpt::Gpt(Backend& backend, const GptConfig& config, const PrecisionPlan& plan, std::uint64_t seed) {
@@ -50,6 +56,13 @@ Var Gpt::forward(Tape& tape, const Tensor& tokens) {
   return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
 }
 
+bool Gpt::make_weight_copies(Backend& backend, const PassKey& pass) {
+  Layers& l = *layers_;
+  bool made = mxtape::make_weight_copies(backend, l.head_weight(), l.head_quant, pass, l.head_id(), true);
+  for (Linear* linear : l.linears()) made |= linear->make_copies(backend, pass);
+  return made;
+}
+
 std::vector<Parameter*> Gpt::parameters() {
   std::vector<Parameter*> all;
   layers_->embedding.collect(all);
@@ -72,13 +85,9 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
   require(plan.linear.size() == linear_count && plan.attention.size() == l.blocks.size(),
           "precision plan: {} linear and {} attention layers, the model has {} and {}", plan.linear.size(),
           plan.attention.size(), linear_count, l.blocks.size());
-  for (Block& block : l.blocks) {
-    std::vector<Linear*> linears;
-    block.attention.collect(linears);
-    block.mlp.collect(linears);
-    for (Linear* linear : linears) linear->set_precision(quant_of(plan.linear, linear->name()));
+  for (Linear* linear : l.linears()) linear->set_precision(quant_of(plan.linear, linear->name()));
+  for (Block& block : l.blocks)
     block.attention.set_precision(quant_of(plan.attention, block.attention.name()));
-  }
   l.head_quant = quant_of(plan.linear, "head");
   l.activations = plan.activations;
   l.head_weight().copies = {};

@@ -18,11 +18,15 @@ class Gpt {
   /// logits [B, T, V] of tokens i32 [B, T], T <= context.
   Var forward(Tape&, const Tensor& tokens);
 
+  /// Makes all copies of weights that a training step uses and that are not at hand (make_weight_copies()).
+  /// True if one was made. `pass` of the step; forward() makes what is missing as well.
+  bool make_weight_copies(Backend&, const PassKey& pass);
+
   /// In the order of computation, tied ones once, names "tokens.weight", "positions.weight",
   /// "blocks.0.norm1.gain", "blocks.0.attn.qkv.weight" ... "norm.gain", "norm.bias".
   std::vector<Parameter*> parameters();
   const GptConfig& config() const;
-  /// For a recipe's phases: weight copies are made anew. The plan must name every layer and nothing else.
+  /// For a recipe's phases: weight copies go. The plan must name every layer and nothing else.
   void set_precision(const PrecisionPlan&);
 
  private:

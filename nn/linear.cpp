@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include "autograd/weight_copies.h"
+
 namespace mxtape {
 
 Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
@@ -13,6 +15,10 @@ Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in
 Var Linear::operator()(Tape& tape, const Var& x) {
   const Tape::Layer layer(tape, name_);
   return ops::linear(tape, x, weight_, bias_ ? &*bias_ : nullptr, quant_, tensor_id_);
+}
+
+bool Linear::make_copies(Backend& backend, const PassKey& pass) {
+  return make_weight_copies(backend, weight_, quant_, pass, tensor_id_, true);
 }
 
 void Linear::collect(std::vector<Parameter*>& all) {

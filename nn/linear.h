@@ -15,6 +15,8 @@ class Linear {
          float deviation, std::uint32_t tensor_id);
 
   Var operator()(Tape&, const Var& x);
+  /// make_weight_copies() of its weight, for training.
+  bool make_copies(Backend&, const PassKey&);
   void collect(std::vector<Parameter*>&);
   const std::string& name() const { return name_; }
   void set_precision(const LinearQuant&);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "autograd/weight_copies.h"
+
 namespace mxtape {
 
 AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWConfig& config)
@@ -37,7 +39,8 @@ Tensor AdamW::update() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
     step.weight_decay = p.decay ? config_.weight_decay : 0;
-    backend_.adamw(p.value, m_[i], v_[i], p.grad, factor_, rates_, step);
+    NextCopies next(p);
+    backend_.adamw(p.value, m_[i], v_[i], p.grad, factor_, rates_, step, next.copies(), next.draws());
     p.has_grad = false;
   }
   return norm_;
@@ -47,8 +50,20 @@ float AdamW::step(float factor) {
   prepare(factor);
   float norm = 0;
   backend_.download(&norm, update());
-  if (std::isfinite(norm)) advance();
+  if (std::isfinite(norm))
+    advance();
+  else
+    withdraw();
   return norm;
+}
+
+void AdamW::advance() {
+  ++steps_;
+  for (Parameter* p : parameters_) count_update(*p);
+}
+
+void AdamW::withdraw() {
+  for (Parameter* p : parameters_) p->copies = {};
 }
 
 void AdamW::set_steps_done(std::int64_t n) {

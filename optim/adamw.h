@@ -24,18 +24,20 @@ class AdamW {
   /// One step in three parts, so that the second can be recorded and repeated by the device:
   /// 1. the learning rate of the step that comes, learning_rate * factor, and its bias corrections;
   void prepare(float factor);
-  /// 2. clips, updates every parameter from its grad and marks the grads as used. Returns the gradient's norm
-  /// [1]
-  ///    before clipping; if that is NaN or infinite, nothing was updated;
+  /// 2. clips, updates every parameter from its grad, and its copies if it has any that are not stale, and
+  ///    marks the grads as used. Returns the gradient's norm [1] before clipping; if that is NaN or infinite,
+  ///    no parameter was updated;
   Tensor update();
-  /// 3. after an update with a finite norm: counts the step, and marks the weight copies as stale.
-  void advance() { set_steps_done(steps_ + 1); }
+  /// 3. if the norm is finite: counts the step and raises the versions of parameters and copies; if not: lets
+  ///    the copies go, which may have been drawn anew.
+  void advance();
+  void withdraw();
   /// All three. Waits for the device; returns the norm.
   float step(float factor);
 
   std::int64_t steps_done() const { return steps_; }
   /// For a checkpoint, after the values and moments were loaded: bias correction, the parameters' versions
-  /// and with them the random draws go on as if n steps had just been made.
+  /// and with them the random draws go on as if n steps had just been made. Copies of old values go.
   void set_steps_done(std::int64_t n);
   /// First and second moment of parameter i, for checkpoints.
   const Tensor& m(std::size_t i) const { return m_[i]; }

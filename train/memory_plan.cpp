@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/weight_copies.h"
 #include "kernels/dry_backend.h"
 #include "train/trainer.h"
 
@@ -38,13 +39,6 @@ std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
   return compute.attention;
 }
 
-/// Bytes of the copies of a weight that are neither the weight nor each other.
-std::int64_t copy_bytes(const Parameter& p) {
-  const Tensor &fprop = p.copies.fprop.values, &dgrad = p.copies.dgrad.values;
-  const auto own = [&](const Tensor& copy) { return copy.raw() == p.value.raw() ? 0 : copy.bytes(); };
-  return own(fprop) + (dgrad.raw() == fprop.raw() ? 0 : own(dgrad));
-}
-
 MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   // Later micro-batches are like the second one.
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
@@ -60,15 +54,11 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   constexpr double steps = 2;
   plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
   plan.f32_flops = device.f32_gemms().flops * repeats / steps;
-  {  // the weights' copies are there after a forward pass
-    Tape tape(device, Tape::Mode::training);
-    trainer.model().forward(tape, device.empty({1, 1}, DType::i32));
-  }
   for (const Parameter* p : trainer.model().parameters()) {
     plan.weights += p->value.bytes();
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
-    plan.weight_copies += copy_bytes(*p);
+    plan.weight_copies += own_bytes_of_copies(*p);
   }
   trainer.validate();
   plan.peak = device.peak_bytes();

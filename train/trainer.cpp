@@ -32,7 +32,8 @@ Trainer::~Trainer() { backend_.forget(step_name()); }
 
 Trainer::StepResult Trainer::step() {
   use_precision_of_this_step();
-  for (auto* parameter : model_.parameters()) parameter->copies = {};  // an evaluation's, if there was one
+  // A recorded step reads and renews the copies where they were.
+  if (model_.make_weight_copies(backend_, next_pass())) backend_.forget(step_name());
   upload_batches();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   optimizer_.prepare(factor);
@@ -43,7 +44,7 @@ Trainer::StepResult Trainer::step() {
       losses_and_norm.push_back(micro_step(backend_, micro));
     losses_and_norm.push_back(optimizer_.update());
     // Until the next backward pass their memory serves its forward pass.
-    for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->copies = {};
+    for (auto* parameter : model_.parameters()) parameter->grad = {};
     return losses_and_norm;
   });
 
@@ -142,6 +143,7 @@ void Trainer::stop_diverged(const std::string& what) {
 
 /// Computes the step once more, up to the first kernel with a result that is not finite.
 std::string Trainer::first_nonfinite_kernel() {
+  optimizer_.withdraw();
   for (auto* parameter : model_.parameters()) parameter->has_grad = false;
   CheckedBackend checked(backend_);
   try {

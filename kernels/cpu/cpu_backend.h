@@ -71,7 +71,8 @@ class CpuBackend final : public Backend {
   void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                    float max_norm) override;
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep&) override;
+             const Tensor& factor, const Tensor& rates, const AdamWStep&, std::span<QuantizedCopy> copies,
+             const DrawKey& draws) override;
 
  private:
   /// x of bf16 as f32.

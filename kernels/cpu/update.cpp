@@ -41,7 +41,8 @@ void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span
 }
 
 void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                       const Tensor& factor, const Tensor& rates, const AdamWStep& step) {
+                       const Tensor& factor, const Tensor& rates, const AdamWStep& step,
+                       std::span<QuantizedCopy> copies, const DrawKey& draws) {
   const auto loop = cpu::update_loops().adamw;
   const float clip = *factor.data();
   if (std::isnan(clip)) return;
@@ -49,6 +50,7 @@ void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v
     loop(parameter.data() + begin, m.data() + begin, v.data() + begin, gradient.data() + begin, end - begin,
          clip, rates.data(), step);
   });
+  if (!copies.empty()) quantize(copies, parameter, draws);
 }
 
 }  // namespace mxtape

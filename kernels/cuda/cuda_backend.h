@@ -80,11 +80,12 @@ class CudaBackend final : public Backend {
                           const Tensor& lse, AttentionShape, const AttentionQuant&,
                           const DrawKey& draws) override;
 
-  // update.cu
+  // clip_factor.cu, adamw.cu
   void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
                    float max_norm) override;
   void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep&) override;
+             const Tensor& factor, const Tensor& rates, const AdamWStep&, std::span<QuantizedCopy> copies,
+             const DrawKey& draws) override;
 
  private:
   /// `key` for a kernel: its step as a distance from the clock that it follows.

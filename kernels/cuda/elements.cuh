@@ -14,6 +14,10 @@ __device__ inline void store_at(bf16* y, std::int64_t i, float value) {
   y[i] = {std::uint16_t(bf16_pair(value, 0))};
 }
 
+/// Four neighbours from an address aligned to 16 bytes.
+__device__ inline float4 load_four(const float* x) { return *reinterpret_cast<const float4*>(x); }
+__device__ inline void store_four(float* y, const float4& v) { *reinterpret_cast<float4*>(y) = v; }
+
 /// Eight elements in a row from an address aligned to 16 bytes (bf16) or 32 (f32).
 struct Eight {
   float values[8];

@@ -31,24 +31,11 @@ __global__ void add_strips_kernel(float* sums, const float* strips, std::int64_t
 
 bool is_plain_copy(const Quantizer& q) { return q == bf16_cast || q.is_identity(); }
 
+const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nullptr; }
+
 /// What a tensor without elements is multiplied by.
 float multiplier_of_zeros(const Quantizer& q) {
   return 1 / (q.scale == ScaleKind::floating ? tensor_encode_scale(block_rule(q), 0) : 1) / q.range_mult;
-}
-
-/// True if one pass can make both.
-bool share_a_pass(const QuantizedCopy& a, const QuantizedCopy& b) {
-  const auto draw_bits = [](const Quantizer& q) { return q.is_stochastic() ? int(q.sr_bits) : 0; };
-  return a.axis != b.axis && tile_rounding(a.quantizer) == tile_rounding(b.quantizer) &&
-         draw_bits(a.quantizer) == draw_bits(b.quantizer);
-}
-
-void add_to(TileTask& task, const QuantizedCopy& copy, const Tensor& encode) {
-  const Quantizer& q = copy.quantizer;
-  TileCopy& place = copy.axis == Axis::cols ? task.row_blocks : task.column_blocks;
-  place = tile_copy(q, copy.values.data<bf16>(), encode ? encode.data() : nullptr);
-  task.rounding = tile_rounding(q);
-  task.draw_bits = q.is_stochastic() ? q.sr_bits : 0;
 }
 
 }  // namespace
@@ -83,17 +70,6 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
     cuda::tensor_scale(stream_.get(), encode, copy.multiplier, parts, block_rule(q));
     return encode;
   };
-  const auto task_of = [&](const Tensor& source) {
-    cuda::TileTask task{};
-    task.x = source.raw();
-    task.dtype = source.dtype();
-    task.rows = rows;
-    task.cols = cols;
-    task.draws = clocked(draws);
-    task.round_keys = cuda::round_keys(draws.seed);
-    return task;
-  };
-
   std::vector<std::pair<const QuantizedCopy*, Tensor>> tiled;  // of x itself, with their tensor scales
   for (const QuantizedCopy& copy : copies) {
     const Quantizer& q = copy.quantizer;
@@ -108,12 +84,12 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
       constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
       const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
       task.scales = static_cast<BlockScale*>(scales.raw());
-      task.encode = encode ? encode.data() : nullptr;
+      task.encode = cuda::scale_of(encode);
       task.draws = clocked(draws);
       cuda::quantize_by_definition(stream_.get(), copy.values, source, task);
     } else if (rotates) {
-      cuda::TileTask task = task_of(source);
-      cuda::add_to(task, copy, encode);
+      cuda::TileTask task = cuda::tile_task(source, clocked(draws));
+      cuda::add_copy(task, copy, cuda::scale_of(encode));
       cuda::quantize_tiles(stream_.get(), task);
     } else {
       tiled.emplace_back(&copy, encode);
@@ -124,13 +100,13 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
   const std::int64_t strips = (rows + cuda::tile_side - 1) / cuda::tile_side;
   const Tensor strip_sums = column_sums ? empty({strips, cols}) : Tensor{};
   const bool together = tiled.size() == 2 && cuda::share_a_pass(*tiled[0].first, *tiled[1].first);
-  cuda::TileTask task = task_of(x);
+  cuda::TileTask task = cuda::tile_task(x, clocked(draws));
   task.strip_sums = column_sums ? strip_sums.data() : nullptr;
   for (std::size_t i = 0; i < tiled.size(); ++i) {
-    cuda::add_to(task, *tiled[i].first, tiled[i].second);
+    cuda::add_copy(task, *tiled[i].first, cuda::scale_of(tiled[i].second));
     if (together || i + 1 == tiled.size()) continue;
     cuda::quantize_tiles(stream_.get(), task);
-    task = task_of(x);
+    task = cuda::tile_task(x, clocked(draws));
   }
   cuda::quantize_tiles(stream_.get(), task);
   if (!column_sums) return;

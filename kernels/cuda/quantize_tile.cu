@@ -3,9 +3,6 @@
 namespace mxtape::cuda {
 namespace {
 
-constexpr int blocks_at_once = 2;  // on a multiprocessor: 128 registers a thread
-
-// `by_eights`: rows are on 16 bytes and eights of columns inside or outside as a whole.
 template <class X>
 __device__ inline LaneTile load_tile(const X* x, const LanePlace& place, bool by_eights) {
   LaneTile tile{};
@@ -21,76 +18,26 @@ __device__ inline LaneTile load_tile(const X* x, const LanePlace& place, bool by
   return tile;
 }
 
-__device__ inline void store_row(bf16* y, const LanePlace& place, int j, bool by_eights,
-                                 const Eight& values) {
-  y += place.of_row(j);
-  if (by_eights) return store_eight(y, values, place.has_row(j));
-  for (int k = 0; k < LaneTile::cols; ++k)
-    if (place.has_row(j) && k < place.cols_inside) store_at(y, k, values.values[k]);
-}
-
 // A warp has a tile of 32 x 32 in registers: it reads x once, shares magnitudes and scales of blocks through
 // shared memory, and writes both copies. Warps of a block lie side by side, so rows are read and written in
 // runs of 512 bytes (bf16) or more.
 template <class X, bool row_blocks, bool column_blocks, TileRounding rounding>
-__global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_kernel(TileTask task,
-                                                                                      bool by_eights,
-                                                                                      bool aligned_draws) {
+__global__ __launch_bounds__(most_warps* warp_lanes, blocks_of_tiles) void tile_kernel(TileTask task,
+                                                                                       TileAccess how) {
   __shared__ TileBlocks of_rows[most_warps];
   __shared__ TileBlocks of_columns[most_warps];
   TileBlocks &in_rows = of_rows[warp_id()], &in_columns = of_columns[warp_id()];
-  const int g = lane_id() / 4, t = lane_id() % 4;
   const std::int64_t first_col =
       (std::int64_t(blockIdx.x) * (blockDim.x / warp_lanes) + warp_id()) * tile_side;
   if (first_col >= task.cols) return;  // the whole warp leaves together; warps do not wait for each other
-  const bool stochastic =
-      rounding == TileRounding::stochastic || (rounding == TileRounding::any && task.draw_bits != 0);
-  const DrawKey key = stochastic ? now(task.draws) : DrawKey{};
+  const DrawKey key = is_stochastic<rounding>(task) ? now(task.draws) : DrawKey{};
 
   for (std::int64_t first_row = std::int64_t(blockIdx.y) * tile_side; first_row < task.rows;
        first_row += std::int64_t(gridDim.y) * tile_side) {
     const LanePlace place = place_of_lane(task, first_row, first_col);
-    const LaneTile x = load_tile(static_cast<const X*>(task.x), place, by_eights);
+    const LaneTile x = load_tile(static_cast<const X*>(task.x), place, how.by_eights);
     if (task.strip_sums) store_sums(task, first_row, first_col, x);
-    if constexpr (row_blocks) store_row_amax(in_rows, x);
-    if constexpr (column_blocks) store_column_amax(in_columns, x);
-    warp_sync();
-    if constexpr (row_blocks) store_scales(in_rows, task.row_blocks);
-    if constexpr (column_blocks) store_scales(in_columns, task.column_blocks);
-    warp_sync();
-
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      [[maybe_unused]] Eight inverse, scale;
-      if constexpr (column_blocks) {
-        inverse = load_eight(&in_columns.inverse[half][8 * t]);
-        scale = load_eight(&in_columns.scale[half][8 * t]);
-      }
-#pragma unroll
-      for (int j = 2 * half; j < 2 * half + 2; ++j) {
-        EightDraws draws{};
-        if (stochastic)
-          draws = draw_eight(key, task.round_keys, key.first_element + std::uint64_t(place.of_row(j)),
-                             aligned_draws);
-        [[maybe_unused]] Eight values;
-        if constexpr (row_blocks) {
-          const float row_inverse = in_rows.inverse[t / 2][g + 8 * j],
-                      row_scale = in_rows.scale[t / 2][g + 8 * j];
-          for (int k = 0; k < LaneTile::cols; ++k)
-            values.values[k] =
-                rounded_value<rounding>(task.row_blocks, x.values[j][k], row_inverse, row_scale,
-                                        stochastic ? draws.of(k, task.draw_bits) : 0);
-          store_row(task.row_blocks.values, place, j, by_eights, values);
-        }
-        if constexpr (column_blocks) {
-          for (int k = 0; k < LaneTile::cols; ++k)
-            values.values[k] =
-                rounded_value<rounding>(task.column_blocks, x.values[j][k], inverse.values[k],
-                                        scale.values[k], stochastic ? draws.of(k, task.draw_bits) : 0);
-          store_row(task.column_blocks.values, place, j, by_eights, values);
-        }
-      }
-    }
+    quantize_tile<row_blocks, column_blocks, rounding>(task, key, place, x, in_rows, in_columns, how);
     warp_sync();  // the next tile's magnitudes take the place of what others still read
   }
 }
@@ -98,7 +45,7 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_at_once) void tile_k
 template <class X, bool row_blocks, bool column_blocks, TileRounding rounding>
 void launch_tiles(cudaStream_t stream, const TileTask& task) {
   launch("quantize_tiles", stream, tile_launch(task), tile_kernel<X, row_blocks, column_blocks, rounding>,
-         task, takes_vectors(task), takes_whole_groups(task));
+         task, tile_access(task));
 }
 
 template <class X, TileRounding rounding>
@@ -140,6 +87,31 @@ TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode) {
 TileRounding tile_rounding(const Quantizer& q) {
   if (!has_fast_grid(block_rule(q))) return TileRounding::any;
   return q.is_stochastic() ? TileRounding::stochastic : TileRounding::even;
+}
+
+TileTask tile_task(const Tensor& x, const ClockedKey& draws) {
+  TileTask task{};
+  task.x = x.raw();
+  task.dtype = x.dtype();
+  task.rows = x.rows();
+  task.cols = x.cols();
+  task.draws = draws;
+  task.round_keys = round_keys(draws.key.seed);
+  return task;
+}
+
+bool share_a_pass(const QuantizedCopy& a, const QuantizedCopy& b) {
+  const auto draw_bits = [](const Quantizer& q) { return q.is_stochastic() ? int(q.sr_bits) : 0; };
+  return a.axis != b.axis && tile_rounding(a.quantizer) == tile_rounding(b.quantizer) &&
+         draw_bits(a.quantizer) == draw_bits(b.quantizer);
+}
+
+void add_copy(TileTask& task, const QuantizedCopy& copy, const float* encode) {
+  const Quantizer& q = copy.quantizer;
+  TileCopy& place = copy.axis == Axis::cols ? task.row_blocks : task.column_blocks;
+  place = tile_copy(q, copy.values.data<bf16>(), encode);
+  task.rounding = tile_rounding(q);
+  task.draw_bits = q.is_stochastic() ? q.sr_bits : 0;
 }
 
 void quantize_tiles(cudaStream_t stream, const TileTask& task) {

@@ -6,6 +6,7 @@
 namespace mxtape::cuda {
 
 inline constexpr int most_warps = 8;                // of a block: 256 columns
+inline constexpr int blocks_of_tiles = 2;           // on a multiprocessor: 128 registers a thread
 inline constexpr std::int64_t most_strips = 65535;  // of a grid in y; further ones are done in turn
 
 /// A lane's share of its warp's tile of 32 rows and 32 columns: rows g + 8 j, columns 8 t to 8 t + 7 with
@@ -160,15 +161,85 @@ __device__ inline float rounded_value(const TileCopy& copy, float x, float inver
     return round_any(copy.rule, scaled, draw) * scale;
 }
 
+/// How a tile's elements and draws can be read and written.
+struct TileAccess {
+  bool by_eights;     ///< rows are on 16 bytes; eights of columns are inside or outside as a whole
+  bool whole_groups;  ///< eights of a row share a group of draws
+};
+
+__device__ inline void store_row(bf16* y, const LanePlace& place, int j, bool by_eights,
+                                 const Eight& values) {
+  y += place.of_row(j);
+  if (by_eights) return store_eight(y, values, place.has_row(j));
+  for (int k = 0; k < LaneTile::cols; ++k)
+    if (place.has_row(j) && k < place.cols_inside) store_at(y, k, values.values[k]);
+}
+
+template <TileRounding rounding>
+__device__ inline bool is_stochastic(const TileTask& task) {
+  return rounding == TileRounding::stochastic || (rounding == TileRounding::any && task.draw_bits != 0);
+}
+
+/// From a tile in registers to its copies: magnitudes and scales of blocks are shared through `in_rows` and
+/// `in_columns`, which are the warp's own. A warp_sync() before they are written again is the caller's.
+template <bool row_blocks, bool column_blocks, TileRounding rounding>
+__device__ inline void quantize_tile(const TileTask& task, const DrawKey& key, const LanePlace& place,
+                                     const LaneTile& x, TileBlocks& in_rows, TileBlocks& in_columns,
+                                     const TileAccess& how) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  const bool stochastic = is_stochastic<rounding>(task);
+  if constexpr (row_blocks) store_row_amax(in_rows, x);
+  if constexpr (column_blocks) store_column_amax(in_columns, x);
+  warp_sync();
+  if constexpr (row_blocks) store_scales(in_rows, task.row_blocks);
+  if constexpr (column_blocks) store_scales(in_columns, task.column_blocks);
+  warp_sync();
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    [[maybe_unused]] Eight inverse, scale;
+    if constexpr (column_blocks) {
+      inverse = load_eight(&in_columns.inverse[half][8 * t]);
+      scale = load_eight(&in_columns.scale[half][8 * t]);
+    }
+#pragma unroll
+    for (int j = 2 * half; j < 2 * half + 2; ++j) {
+      EightDraws draws{};
+      if (stochastic)
+        draws = draw_eight(key, task.round_keys, key.first_element + std::uint64_t(place.of_row(j)),
+                           how.whole_groups);
+      [[maybe_unused]] Eight values;
+      if constexpr (row_blocks) {
+        const float row_inverse = in_rows.inverse[t / 2][g + 8 * j],
+                    row_scale = in_rows.scale[t / 2][g + 8 * j];
+        for (int k = 0; k < LaneTile::cols; ++k)
+          values.values[k] = rounded_value<rounding>(task.row_blocks, x.values[j][k], row_inverse, row_scale,
+                                                     stochastic ? draws.of(k, task.draw_bits) : 0);
+        store_row(task.row_blocks.values, place, j, how.by_eights, values);
+      }
+      if constexpr (column_blocks) {
+        for (int k = 0; k < LaneTile::cols; ++k)
+          values.values[k] =
+              rounded_value<rounding>(task.column_blocks, x.values[j][k], inverse.values[k], scale.values[k],
+                                      stochastic ? draws.of(k, task.draw_bits) : 0);
+        store_row(task.column_blocks.values, place, j, how.by_eights, values);
+      }
+    }
+  }
+}
+
+inline bool on_16_bytes(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 /// True if rows of x and its copies can be read and written eight elements at a time.
 inline bool takes_vectors(const TileTask& task) {
-  const auto on_16_bytes = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
   return task.cols % LaneTile::cols == 0 && on_16_bytes(task.x) && on_16_bytes(task.row_blocks.values) &&
          on_16_bytes(task.column_blocks.values);
 }
 /// True if eight elements in a row, from whole eights on, share a group of draws.
 inline bool takes_whole_groups(const TileTask& task) {
   return task.cols % LaneTile::cols == 0 && task.draws.key.first_element % LaneTile::cols == 0;
+}
+inline TileAccess tile_access(const TileTask& task) {
+  return {takes_vectors(task), takes_whole_groups(task)};
 }
 /// As many warps in a block as tiles side by side, as many blocks as strips of 32 rows.
 inline Launch tile_launch(const TileTask& task) {

@@ -1,8 +1,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "core/tensor.h"
-#include "formats/quantize.h"
+#include "kernels/backend.h"
 #include "kernels/cuda/keys.h"
 #include "kernels/cuda/round.h"
 
@@ -51,6 +50,12 @@ struct TileTask {
 bool fits_tiles(const Quantizer& q);
 TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode);
 TileRounding tile_rounding(const Quantizer& q);
+
+/// A task without copies.
+TileTask tile_task(const Tensor& x, const ClockedKey& draws);
+/// True if one task can make both.
+bool share_a_pass(const QuantizedCopy& a, const QuantizedCopy& b);
+void add_copy(TileTask& task, const QuantizedCopy& copy, const float* encode);
 
 void quantize_tiles(cudaStream_t stream, const TileTask& task);
 

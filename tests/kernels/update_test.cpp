@@ -71,12 +71,13 @@ struct Adam {
       : p(normals(n, 1)), m(normals(n, 2, 0.1f)), v(normals(n, 3, 0.1f)), g(normals(n, 4)) {
     for (float& x : v) x *= x;
   }
-  Adam after(float clip) const {
-    const Shape shape{std::int64_t(p.size())};
+  Adam after(float clip) const { return after(clip, {std::int64_t(p.size())}, {}); }
+  Adam after(float clip, Shape shape, std::span<QuantizedCopy> copies, const DrawKey& draws = {}) const {
     const Tensor tp = upload(device(), shape, p), tm = upload(device(), shape, m),
                  tv = upload(device(), shape, v);
     device().adamw(tp, tm, tv, upload(device(), shape, g), upload<float>(device(), {1}, {clip}),
-                   upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step);
+                   upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step, copies,
+                   draws);
     Adam next(*this);
     next.p = download(device(), tp), next.m = download(device(), tm), next.v = download(device(), tv);
     return next;
@@ -122,6 +123,79 @@ TEST(AdamW, ANaNGradientReachesTheParameter) {
 
 TEST(AdamW, ANaNFactorLeavesEverythingAsItIs) {
   const Adam before(40), after = before.after(NAN);
+  EXPECT_EQ(after.p, before.p);
+  EXPECT_EQ(after.m, before.m);
+  EXPECT_EQ(after.v, before.v);
+}
+
+QuantizedCopy copy_of(const std::string& text, Axis axis, Shape shape) {
+  QuantizedCopy copy{.quantizer = parse_quantizer(text), .axis = axis};
+  copy.values = device().empty(shape, copy.quantizer.operand_dtype());
+  if (copy.quantizer.has_multiplier()) copy.multiplier = device().empty({1});
+  return copy;
+}
+
+std::vector<float> numbers_of(const std::vector<QuantizedCopy>& copies) {
+  std::vector<float> all;
+  for (const QuantizedCopy& copy : copies) {
+    append(all, download(device(), copy.values));
+    if (copy.multiplier) append(all, download(device(), copy.multiplier));
+  }
+  return all;
+}
+
+/// Formats of the copies along rows and along columns, empty: none; what a device does in one pass and what
+/// it does in two.
+struct Formats {
+  std::string along_rows, along_columns;
+  int rotation = 0;  // of the copy along rows
+};
+
+TEST(AdamW, MakesTheCopiesThatQuantizeMakesOfTheNewParameter) {
+  const Formats cases[] = {
+      {"mxfp4", "mxfp4"},
+      {"mxfp4", "mxfp6_e2m3"},
+      {"mxfp8_e4m3 round=stochastic", "mxfp8_e4m3 round=stochastic"},
+      {"mxfp4 block=32x32", ""},
+      {"", "mxint8"},
+      {"mxfp4 alpha=0.75 round=stochastic", "mxfp4 alpha=0.75 round=stochastic"},
+      {"bf16", ""},
+      {"bf16", "mxfp4"},
+      {"nvfp4", "nvfp4"},
+      {"mxfp4", "mxfp4", 16},
+      {"mxfp4 round=stochastic", "mxfp4"},
+      {"mxint8 round=away", "mxint8 round=away"},
+  };
+  const DrawKey draws{.seed = 5, .tensor_id = 3, .step = 4};
+  for (const Formats& formats : cases)
+    for (const Shape shape : {Shape{64, 96}, {33, 40}, {1, 7}, {70, 31}, {40, 304}}) {
+      if (formats.rotation && shape[1] % formats.rotation != 0) continue;
+      const auto new_copies = [&] {
+        std::vector<QuantizedCopy> copies;
+        if (!formats.along_rows.empty()) copies.push_back(copy_of(formats.along_rows, Axis::cols, shape));
+        if (!formats.along_columns.empty())
+          copies.push_back(copy_of(formats.along_columns, Axis::rows, shape));
+        copies[0].rotation = {formats.rotation, SignsPer::run};
+        copies[0].signs = {.seed = 5, .purpose = Purpose::hadamard_signs};
+        return copies;
+      };
+      const Adam before(shape.count()), want = before.after(0.7f);
+      std::vector<QuantizedCopy> quantized = new_copies(), renewed = new_copies();
+      device().quantize(quantized, upload(device(), shape, want.p), draws);
+      const Adam got = before.after(0.7f, shape, renewed, draws);
+      const auto where = formats.along_rows + ", " + formats.along_columns + " " + shape.text();
+      EXPECT_EQ(got.p, want.p) << where;
+      EXPECT_EQ(got.m, want.m) << where;
+      EXPECT_EQ(got.v, want.v) << where;
+      EXPECT_EQ(numbers_of(renewed), numbers_of(quantized)) << where;
+    }
+}
+
+TEST(AdamW, ANaNFactorLeavesEverythingAsItIsWithCopiesToo) {
+  const Adam before(40 * 32);
+  std::vector<QuantizedCopy> copies{copy_of("mxfp4", Axis::cols, {40, 32}),
+                                    copy_of("mxfp4", Axis::rows, {40, 32})};
+  const Adam after = before.after(NAN, {40, 32}, copies);
   EXPECT_EQ(after.p, before.p);
   EXPECT_EQ(after.m, before.m);
   EXPECT_EQ(after.v, before.v);

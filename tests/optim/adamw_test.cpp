@@ -1,5 +1,6 @@
 #include "optim/adamw.h"
 
+#include "autograd/weight_copies.h"
 #include "core/error.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
@@ -104,15 +105,64 @@ TEST(AdamW, ScalesTheLearningRateByTheFactor) {
     EXPECT_NEAR(after[i], run.start[i] - 0.125, gamma(6) * (std::abs(run.start[i]) + 0.125));
 }
 
-TEST(AdamW, MarksGradientsAsUsedAndWeightCopiesAsStale) {
+TEST(AdamW, MarksGradientsAsUsedAndCountsVersions) {
   Pair run(4);
   run.set_gradient(std::vector<float>(4, 1));
-  run.matrix.copies.version = run.matrix.version;
   AdamW optimizer(device(), {&run.matrix, &run.gain}, {});
   optimizer.step(1);
   EXPECT_FALSE(run.matrix.has_grad);
-  EXPECT_NE(run.matrix.copies.version, run.matrix.version);
+  EXPECT_EQ(run.matrix.version, 2u);
   EXPECT_EQ(optimizer.steps_done(), 1);
+}
+
+/// Every slot of the weight stochastic, so that copies differ from version to version, the signs too.
+LinearQuant drawn_quant() {
+  LinearQuant q;
+  q.fprop_w = q.dgrad_w = parse_quantizer("mxfp4 round=stochastic");
+  q.dgrad_rotation = {32, SignsPer::step};
+  return q;
+}
+bool make_copies(Parameter& w) {
+  return make_weight_copies(device(), w, drawn_quant(), {.seed = 3}, 8, true);
+}
+
+TEST(AdamW, RenewsCopiesInPlaceAsIfTheyWereMadeFromTheNewWeight) {
+  constexpr std::int64_t rows = 40, cols = 64;
+  Pair run(rows * cols);
+  Parameter& w = run.matrix;
+  w.value = w.value.reshaped({rows, cols});
+  run.set_gradient(normals(rows * cols, 5));
+  ASSERT_TRUE(make_copies(w));
+  const void* const places[] = {w.copies.fprop.values.raw(), w.copies.dgrad.values.raw()};
+  AdamW optimizer(device(), {&w, &run.gain}, {});
+  for (int step = 0; step < 2; ++step) {
+    run.set_gradient(normals(rows * cols, unsigned(step)));
+    optimizer.step(1);
+    EXPECT_FALSE(make_copies(w)) << "nothing is missing or stale";
+    EXPECT_EQ(w.copies.fprop.values.raw(), places[0]);
+    EXPECT_EQ(w.copies.dgrad.values.raw(), places[1]);
+    Parameter fresh{.name = "fresh", .value = w.value, .version = w.version};
+    ASSERT_TRUE(make_copies(fresh));
+    EXPECT_EQ(download(device(), w.copies.fprop.values), download(device(), fresh.copies.fprop.values));
+    EXPECT_EQ(download(device(), w.copies.dgrad.values), download(device(), fresh.copies.dgrad.values));
+  }
+}
+
+TEST(AdamW, LetsCopiesGoThatAreStaleOrWhoseUpdateFailed) {
+  Pair run(64);
+  Parameter& w = run.matrix;
+  w.value = w.value.reshaped({2, 32});
+  AdamW optimizer(device(), {&w, &run.gain}, {});
+  const auto step = [&](float gradient) {
+    make_copies(w);
+    run.set_gradient(std::vector<float>(64, gradient));
+    if (gradient == 0) ++w.version;  // the value was written by someone else
+    optimizer.step(1);
+    return bool(w.copies.fprop.values);
+  };
+  EXPECT_TRUE(step(1));
+  EXPECT_FALSE(step(0));
+  EXPECT_FALSE(step(NAN));
 }
 
 TEST(AdamW, GoesOnFromACheckpointLikeTheUninterruptedRun) {

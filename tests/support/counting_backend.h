@@ -5,7 +5,7 @@
 
 namespace mxtape::test {
 
-/// Counts quantizations by their source tensor, and dropouts.
+/// Counts quantizations by their source tensor, those of an update among them, and dropouts.
 class CountingBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -21,9 +21,14 @@ class CountingBackend final : public ForwardingBackend {
 
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override {
-    counts_[x.raw()].calls += 1;
-    counts_[x.raw()].copies += int(copies.size());
+    count(x, copies);
     inner_.quantize(copies, x, draws, column_sums, sums);
+  }
+  void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
+             const Tensor& factor, const Tensor& rates, const AdamWStep& step,
+             std::span<QuantizedCopy> copies, const DrawKey& draws) override {
+    if (!copies.empty()) count(parameter, copies);
+    inner_.adamw(parameter, m, v, gradient, factor, rates, step, copies, draws);
   }
 
   void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override {
@@ -33,6 +38,11 @@ class CountingBackend final : public ForwardingBackend {
   int dropouts = 0;
 
  private:
+  void count(const Tensor& source, std::span<const QuantizedCopy> copies) {
+    counts_[source.raw()].calls += 1;
+    counts_[source.raw()].copies += int(copies.size());
+  }
+
   std::map<const void*, Count> counts_;
 };
 

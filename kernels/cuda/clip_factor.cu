@@ -22,9 +22,6 @@ struct GradientBatch {
   int size = 0;
 };
 
-__device__ float4& four(float* x) { return *reinterpret_cast<float4*>(x); }
-__device__ const float4& four(const float* x) { return *reinterpret_cast<const float4*>(x); }
-
 // squares[blockIdx.x] = sum of the squares of a piece, in double: a square of a large f32 is beyond f32.
 __global__ void __launch_bounds__(threads) squares_kernel(double* squares, GradientBatch batch) {
   int at = 0;
@@ -36,7 +33,7 @@ __global__ void __launch_bounds__(threads) squares_kernel(double* squares, Gradi
   double sums[4] = {};
 #pragma unroll 4
   for (int i = 4 * int(threadIdx.x); i + 4 <= count; i += 4 * threads) {
-    const float4 v = four(x + i);
+    const float4 v = load_four(x + i);
     sums[0] += double(v.x) * double(v.x);
     sums[1] += double(v.y) * double(v.y);
     sums[2] += double(v.z) * double(v.z);
@@ -64,41 +61,6 @@ __global__ void __launch_bounds__(factor_threads)
     *factor = float_of(0x7fc00000u);
   else
     *factor = max_norm == 0 || length <= max_norm ? 1 : max_norm / length;
-}
-
-/// What all elements of a step share.
-struct AdamWFactors {
-  float clip, rate, root, decay;
-};
-
-// p -= lr (m / c1) / (sqrt(v / c2) + eps) + lr decay p, in the operations of the CPU's loop, one by one.
-__device__ void adamw_element(float& p, float& m, float& v, float g, const AdamWFactors& f,
-                              const AdamWStep& step) {
-  g *= f.clip;
-  m = m * step.beta1 + g * (1 - step.beta1);
-  v = v * step.beta2 + g * g * (1 - step.beta2);
-  p -= m * f.rate / (sqrtf(v) * f.root + step.eps) + p * f.decay;
-}
-
-// A thread steps four neighbours.
-__global__ void __launch_bounds__(threads)
-    adamw_kernel(float* p, float* m, float* v, const float* g, std::int64_t n, const float* factor,
-                 const float* rates, AdamWStep step) {
-  const float clip = *factor;
-  const std::int64_t i = 4 * (std::int64_t(blockIdx.x) * threads + threadIdx.x);
-  if (clip != clip || i >= n) return;
-  const AdamWFactors f{clip, rates[0] / rates[1], 1 / sqrtf(rates[2]), rates[0] * step.weight_decay};
-  if (i + 4 <= n) {
-    float4 p4 = four(p + i), m4 = four(m + i), v4 = four(v + i);
-    const float4 g4 = four(g + i);
-    adamw_element(p4.x, m4.x, v4.x, g4.x, f, step);
-    adamw_element(p4.y, m4.y, v4.y, g4.y, f, step);
-    adamw_element(p4.z, m4.z, v4.z, g4.z, f, step);
-    adamw_element(p4.w, m4.w, v4.w, g4.w, f, step);
-    four(p + i) = p4, four(m + i) = m4, four(v + i) = v4;
-  } else {
-    for (std::int64_t j = i; j < n; ++j) adamw_element(p[j], m[j], v[j], g[j], f, step);
-  }
 }
 
 }  // namespace
@@ -132,14 +94,6 @@ void CudaBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::spa
   flush();
   cuda::launch("clip_factor", stream_.get(), {1, cuda::factor_threads}, cuda::clip_factor_kernel, norm.data(),
                factor.data(), squares, pieces, max_norm);
-}
-
-void CudaBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                        const Tensor& factor, const Tensor& rates, const AdamWStep& step) {
-  const std::int64_t n = parameter.count();
-  cuda::launch("adamw", stream_.get(), {cuda::blocks_for(n, 4 * cuda::threads), cuda::threads},
-               cuda::adamw_kernel, parameter.data(), m.data(), v.data(), gradient.data(), n, factor.data(),
-               rates.data(), step);
 }
 
 }  // namespace mxtape
