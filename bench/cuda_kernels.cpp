@@ -130,16 +130,22 @@ void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool
   });
 }
 
-void add_quantize(const std::string& format, std::int64_t width, bool sums) {
+/// Room for the copies of a tensor for both axes.
+std::vector<QuantizedCopy> both_copies(const std::string& format, Shape shape) {
   const Quantizer q = parse_quantizer(format);
+  std::vector<QuantizedCopy> copies;
+  for (const Axis axis : {Axis::cols, Axis::rows}) {
+    copies.push_back({.quantizer = q, .axis = axis, .values = empty(shape, q.operand_dtype())});
+    if (q.has_multiplier()) copies.back().multiplier = empty({1}, DType::f32);
+  }
+  return copies;
+}
+
+void add_quantize(const std::string& format, std::int64_t width, bool sums) {
   add("quantize/" + format + (sums ? " + column sums" : "") + "/" + std::to_string(width), [=] {
     const Tensor x = random_tensor({rows, width});
     const Tensor column_sums = sums ? empty({width}, DType::f32) : Tensor{};
-    std::vector<QuantizedCopy> copies;
-    for (const Axis axis : {Axis::cols, Axis::rows}) {
-      copies.push_back({.quantizer = q, .axis = axis, .values = empty(x.shape(), q.operand_dtype())});
-      if (q.has_multiplier()) copies.back().multiplier = empty({1}, DType::f32);
-    }
+    std::vector<QuantizedCopy> copies = both_copies(format, x.shape());
     const double bytes = double(x.bytes() + copies[0].values.bytes() + copies[1].values.bytes());
     return Work{[=]() mutable { backend().quantize(copies, x, {}, column_sums); }, bytes};
   });
@@ -186,7 +192,11 @@ void add_pointwise() {
     const Tensor a = random_tensor({rows, C}), b = random_tensor({rows, C}), y = empty({rows, C});
     return Work{[=] { backend().add(y, a, b); }, double(3 * a.bytes())};
   });
-  add("adamw", [] {
+}
+
+/// `format`: of both copies of the weight; empty: there are none.
+void add_adamw(const std::string& format) {
+  add(format.empty() ? "adamw" : "adamw + " + format, [=] {
     const Shape shape{V, C};
     const Tensor p = random_tensor(shape, DType::f32), m = random_tensor(shape, DType::f32),
                  v = empty(shape, DType::f32), g = random_tensor(shape, DType::f32),
@@ -194,8 +204,12 @@ void add_pointwise() {
     backend().fill(v, 1);
     backend().fill(factor, 1);
     backend().fill(rates, 1e-3f);
+    std::vector<QuantizedCopy> copies;
+    if (!format.empty()) copies = both_copies(format, shape);
+    double bytes = double(7 * p.bytes());
+    for (const QuantizedCopy& copy : copies) bytes += double(copy.values.bytes());
     const AdamWStep step{0.9f, 0.95f, 1e-8f, 0.1f};
-    return Work{[=] { backend().adamw(p, m, v, g, factor, rates, step); }, double(7 * p.bytes())};
+    return Work{[=]() mutable { backend().adamw(p, m, v, g, factor, rates, step, copies); }, bytes};
   });
 }
 
@@ -229,6 +243,7 @@ void register_all() {
   add_quantize("mxfp4", 4 * C, true);
   add_rows();
   add_pointwise();
+  for (const char* format : {"", "mxfp4", "mxfp4 round=stochastic", "nvfp4"}) add_adamw(format);
   add_attention("plain", {});
   add_attention("mxfp4", mxfp4);
   add_attention("mxfp4 round=stochastic", parse_quantizer("mxfp4 round=stochastic"));
