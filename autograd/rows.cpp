@@ -28,9 +28,9 @@ struct LayerNormNode final : Node {
       backend.fill(dgain.write == Write::overwrite ? dgain.grad : dbias.grad, 0);
       write = Write::accumulate;
     }
-    Tensor dx = dy.unique() ? dy : backend.empty(dy.shape(), dy.dtype());
-    backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write);
-    dy = {};
+    const Tensor others = tape.take(x_slot);  // of a residual stream: what goes around the norm
+    Tensor dx = dy.unique() ? dy : others && others.unique() ? others : backend.empty(dy.shape(), dy.dtype());
+    backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write, others);
     tape.add(x_slot, std::move(dx));
   }
 

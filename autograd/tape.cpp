@@ -69,6 +69,10 @@ void Tape::add(Slot slot, Tensor dy) {
   }
 }
 
+Tensor Tape::take(Slot slot) {
+  return slot == no_grad ? Tensor{} : std::exchange(grads_[std::size_t(slot)], {});
+}
+
 Tape::Target Tape::target(Slot slot) {
   Parameter* p = slot == no_grad ? nullptr : parameters_[std::size_t(slot)];
   require(p != nullptr, "tape: slot {} is not a parameter's", slot);

@@ -102,6 +102,9 @@ class Tape {
   /// Adds a gradient contribution to a slot. The first one is kept, not copied, so its storage may be shared
   /// with another slot (x + y hands dy to both): then the sum goes elsewhere.
   void add(Slot, Tensor dy);
+  /// For ops that add what a value has got so far to their own share in one pass, and add() the sum: the slot
+  /// is empty then. Empty if it was.
+  Tensor take(Slot);
   /// For ops that write a parameter's gradient themselves (a GEMM that accumulates): the tensor to write and
   /// whether it already holds a sum. Only for slots made by watch().
   struct Target {

@@ -165,9 +165,11 @@ void add_rows() {
                  mean = statistics(), rstd = statistics(), gain = random_tensor({C}, DType::f32),
                  dgain = empty({C}, DType::f32), dbias = empty({C}, DType::f32);
     backend().layer_norm(dx, mean, rstd, x, gain, dbias, eps);
-    return Work{
-        [=] { backend().layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, Write::overwrite); },
-        double(3 * x.bytes())};
+    return Work{[=] {
+                  backend().layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, Write::overwrite,
+                                                dx);
+                },
+                double(4 * x.bytes())};
   });
   add("cross_entropy, gradient in place", [] {
     const Tensor logits = random_tensor({rows, V}), loss = empty({1}, DType::f32),

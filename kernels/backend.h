@@ -138,10 +138,11 @@ class Backend {
   /// outputs.
   virtual void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
                           const Tensor& gain, const Tensor& bias, float eps) = 0;
-  /// dgain, dbias [C] (dbias may be empty) are summed over rows; dx may be dy.
+  /// dgain, dbias [C] (dbias may be empty) are summed over rows; dx may be dy. `others`, if given, is what x
+  /// gets from its other uses, and dx their sum, rounded once; it may be dx.
   virtual void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
                                    const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                   const Tensor& gain, Write gain_bias) = 0;
+                                   const Tensor& gain, Write gain_bias, const Tensor& others = {}) = 0;
   virtual void softmax(const Tensor& y, const Tensor& x) = 0;
   virtual void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) = 0;
   /// losses[r] = -log softmax(logits[r])[targets[r]]; loss[1] = their mean. dlogits (empty: not wanted; may

@@ -46,9 +46,10 @@ class Bf16Activations final : public ForwardingBackend {
   }
   void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
                            const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& gain,
-                           Write gain_bias) override {
+                           Write gain_bias, const Tensor& others = {}) override {
     out(dx, [&](const Tensor& wide) {
-      inner_.layer_norm_backward(wide, dgain, dbias, in(dy), in(x), mean, rstd, gain, gain_bias);
+      inner_.layer_norm_backward(wide, dgain, dbias, in(dy), in(x), mean, rstd, gain, gain_bias,
+                                 others ? in(others) : others);
     });
   }
   void softmax(const Tensor& y, const Tensor& x) override {

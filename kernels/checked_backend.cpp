@@ -57,8 +57,9 @@ void CheckedBackend::layer_norm(const Tensor& y, const Tensor& mean, const Tenso
 
 void CheckedBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
                                          const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                         const Tensor& rstd, const Tensor& gain, Write gain_bias) {
-  inner_.layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, gain_bias);
+                                         const Tensor& rstd, const Tensor& gain, Write gain_bias,
+                                         const Tensor& others) {
+  inner_.layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, gain_bias, others);
   check("layer_norm_backward", {{"dx", dx}, {"dgain", dgain}, {"dbias", dbias}});
 }
 

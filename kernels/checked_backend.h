@@ -31,7 +31,7 @@ class CheckedBackend final : public ForwardingBackend {
                   const Tensor& gain, const Tensor& bias, float eps) override;
   void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
                            const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& gain,
-                           Write gain_bias) override;
+                           Write gain_bias, const Tensor& others) override;
   void softmax(const Tensor& y, const Tensor& x) override;
   void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) override;
   void cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits, const Tensor& logits,

@@ -62,7 +62,7 @@ class DryBackend final : public Backend {
   void layer_norm(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                   float) override {}
   void layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                           const Tensor&, const Tensor&, const Tensor&, Write) override {}
+                           const Tensor&, const Tensor&, const Tensor&, Write, const Tensor&) override {}
   void softmax(const Tensor&, const Tensor&) override {}
   void softmax_backward(const Tensor&, const Tensor&, const Tensor&) override {}
   void cross_entropy(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,

@@ -55,8 +55,8 @@ class ForwardingBackend : public Backend {
   }
   void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
                            const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& gain,
-                           Write gain_bias) override {
-    inner_.layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, gain_bias);
+                           Write gain_bias, const Tensor& others = {}) override {
+    inner_.layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, gain_bias, others);
   }
   void softmax(const Tensor& y, const Tensor& x) override { inner_.softmax(y, x); }
   void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) override {

@@ -26,7 +26,7 @@ void forward(float* y, float* mean, float* rstd, const float* x, const float* ga
 
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = rstd (g - <g> - n <g n>).
 void backward(float* dx, float* dgain, float* dbias, const float* dy, const float* x, const float* mean,
-              const float* rstd, const float* gain, std::int64_t rows, std::int64_t C) {
+              const float* rstd, const float* gain, const float* others, std::int64_t rows, std::int64_t C) {
   for (std::int64_t r = 0; r < rows; ++r, x += C, dy += C, dx += C) {
     const float m = mean[r], s = rstd[r];
     const float g_mean =
@@ -42,8 +42,10 @@ void backward(float* dx, float* dgain, float* dbias, const float* dy, const floa
       const f32x16 dy_i = l.load(dy + i);
       l.store(dgain + i, l.load(dgain + i) + dy_i * n);
       if (dbias) l.store(dbias + i, l.load(dbias + i) + dy_i);
-      l.store(dx + i, (l.load(gain + i) * dy_i - g_mean - n * gn_mean) * s);
+      const f32x16 own = (l.load(gain + i) * dy_i - g_mean - n * gn_mean) * s;
+      l.store(dx + i, others ? l.load(others + i) + own : own);
     });
+    if (others) others += C;
   }
 }
 

@@ -25,7 +25,8 @@ void CpuBackend::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& r
 
 void CpuBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
                                      const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                     const Tensor& rstd, const Tensor& gain, Write gain_bias) {
+                                     const Tensor& rstd, const Tensor& gain, Write gain_bias,
+                                     const Tensor& others) {
   const std::int64_t C = x.cols(), rows = x.rows();
   const std::int64_t grain = std::max(rows_at_a_time(C), (rows + 63) / 64);  // at most 64 partial sums
   const std::int64_t ranges = (rows + grain - 1) / grain;
@@ -36,8 +37,8 @@ void CpuBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, cons
     float* const partial = sums.data() + begin / grain * 2 * C;
     std::fill_n(partial, 2 * C, 0.0f);
     loops.backward(dx.data() + begin * C, partial, dbias ? partial + C : nullptr, dy.data() + begin * C,
-                   x.data() + begin * C, mean.data() + begin, rstd.data() + begin, gain.data(), end - begin,
-                   C);
+                   x.data() + begin * C, mean.data() + begin, rstd.data() + begin, gain.data(),
+                   others ? others.data() + begin * C : nullptr, end - begin, C);
   });
   auto collect = [&](const Tensor& total, std::int64_t offset) {
     if (gain_bias == Write::overwrite) std::fill_n(total.data(), C, 0.0f);

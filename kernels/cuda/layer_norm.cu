@@ -79,12 +79,12 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
   }
 }
 
-// With g = gain dy, n the normalised x and <> the mean over C:  dx = rstd (g - <g> - n <g n>). Each block
-// leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
+// With g = gain dy, n the normalised x and <> the mean over C:  dx = others + rstd (g - <g> - n <g n>),
+// others being 0 if null. Each block leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
 template <class T, bool packed, int rounds>
 __global__ void __launch_bounds__(threads_for_rounds(rounds))
     layer_norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean,
-                               const float* rstd, const float* gain, std::int64_t rows,
+                               const float* rstd, const float* gain, const T* others, std::int64_t rows,
                                std::int64_t rows_of_block, int C) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
   const NormRow<packed, rounds> gains(parts, gain);
@@ -117,11 +117,11 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
     for (float& v : means) v /= float(C);
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
-      Eight out;
+      Eight out = others ? parts.load(others + row * C, round) : Eight{};
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const float g = gains.part[round].values[k] * gradients.part[round].values[k];
-        out.values[k] = (g - means[0] - normalised.part[round].values[k] * means[1]) * s;
+        out.values[k] += (g - means[0] - normalised.part[round].values[k] * means[1]) * s;
       }
       parts.store(dx + row * C, round, out);
     }
@@ -190,7 +190,8 @@ void CudaBackend::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& 
 
 void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
                                       const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                      const Tensor& rstd, const Tensor& gain, Write gain_bias) {
+                                      const Tensor& rstd, const Tensor& gain, Write gain_bias,
+                                      const Tensor& others) {
   const std::int64_t C = x.cols(), rows = x.rows();
   const std::int64_t at_once = cuda::threads_at_once / cuda::threads_for(C);
   const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
@@ -200,7 +201,7 @@ void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, con
     cuda::launch("layer_norm_backward", stream_.get(), {blocks, cuda::threads_for(C)},
                  cuda::layer_norm_backward_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
                  dx.data<T>(), partial.data(), dy.data<T>(), x.data<T>(), mean.data(), rstd.data(),
-                 gain.data(), rows, rows_of_block, C);
+                 gain.data(), others ? others.data<T>() : nullptr, rows, rows_of_block, C);
   });
   cuda::launch("layer_norm_collect", stream_.get(),
                {dim3(cuda::blocks_for(C, cuda::warp_lanes), dbias ? 2 : 1), cuda::collect_threads},

@@ -71,6 +71,24 @@ TEST(LayerNorm, ValueAndGradientsMatchTheFormula) {
                      oracle::gradient(bias, [&](const auto& v) { return loss(X, G, v); }), dbias_bound));
 }
 
+TEST(LayerNorm, AddsItsShareToWhatGoesAroundItWhoeverHoldsThat) {
+  const std::vector<float> ones(C, 1), x = normals(rows * C, 1), dy = normals(rows * C, 2);
+  Parameter gain{.name = "gain", .value = upload(device(), {C}, ones)};
+  const auto gradient = [&](const auto& of) {
+    gain.has_grad = false;
+    Tape tape(device(), Tape::Mode::training);
+    const Var in = tape.input(upload(device(), {rows, C}, x));
+    tape.backward(dot(tape, of(tape, in), dy));
+    return download(device(), tape.gradient(in));
+  };
+  const auto norm = [&](Tape& tape, const Var& v) { return ops::layer_norm(tape, v, gain, nullptr); };
+  std::vector<float> around = gradient(norm), twice = around;
+  for (std::size_t i = 0; i < dy.size(); ++i) around[i] = dy[i] + around[i], twice[i] += twice[i];
+  EXPECT_EQ(gradient([&](Tape& t, const Var& v) { return ops::add(t, v, norm(t, v)); }), around);
+  EXPECT_EQ(gradient([&](Tape& t, const Var& v) { return ops::add(t, norm(t, v), norm(t, v)); }), twice)
+      << "both get the same dy";
+}
+
 TEST(LayerNorm, AddsToGradientsOfItsGainWhetherOrNotItsBiasHasOne) {
   const std::vector<float> ones(C, 1), x = normals(rows * C, 1), dy = normals(rows * C, 2);
   const auto gradients = [&](bool gain_has, bool bias_has) {

@@ -50,6 +50,10 @@ void expect_roundings_of_f32(std::int64_t rows, std::int64_t C) {
   d.layer_norm_backward(f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite);
   expect("layer_norm_backward");
   EXPECT_EQ(download(d, dgain), narrow_sums);
+  d.layer_norm_backward(y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite, b);
+  d.layer_norm_backward(f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite,
+                        wide(d, b));
+  expect("layer_norm_backward, others");
 
   const Tensor tokens = upload(d, {1, rows}, random_tokens(rows, 7, 5));
   const Tensor table = upload(d, {7, C}, normals(7 * C, 6)), dtable = d.empty({7, C});

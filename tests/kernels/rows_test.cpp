@@ -92,6 +92,30 @@ TEST(LayerNorm, RowsOfAnyWidthAreWithinTheirRoundingErrors) {
   }
 }
 
+TEST(LayerNorm, BackwardAddsWhatOtherUsesOfXLeftThere) {
+  for (const std::int64_t C : {31, 64, 4100}) {
+    const Norm n(5, C);
+    const Shape shape{n.rows, C};
+    const auto left = normals(shape.count(), 9);
+    const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {C}, n.gain);
+    const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows}),
+                 dgain = device().empty({C});
+    device().layer_norm(y, mean, rstd, x, gain, {}, 1e-5f);
+    const auto backward = [&](const Tensor& dx, const Tensor& dy, const Tensor& others) {
+      device().layer_norm_backward(dx, dgain, {}, dy, x, mean, rstd, gain, Write::overwrite, others);
+      return download(device(), dx);
+    };
+    const auto dy = [&] { return upload(device(), shape, n.dy); };
+    const auto others = [&] { return upload(device(), shape, left); };
+    std::vector<float> want = backward(device().empty(shape), dy(), {});
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] = left[i] + want[i];
+    EXPECT_EQ(backward(device().empty(shape), dy(), others()), want) << C;
+    const Tensor in_dy = dy(), in_others = others();
+    EXPECT_EQ(backward(in_dy, in_dy, others()), want) << C;
+    EXPECT_EQ(backward(in_others, dy(), in_others), want) << C;
+  }
+}
+
 TEST(LayerNorm, BackwardAddsToTheGradientsOnRequest) {
   const Norm n(70, 33);
   const NormOutput fresh = run(n), summed = run(n, true, Write::accumulate);
