@@ -87,6 +87,7 @@ MXT_HD constexpr float round_to(Grid g, Rounding rounding, float x) {
 /// on every device; the addition rounds |x| at 2^-(22 - mantissa_bits) steps. A value of the grid is never
 /// left. 16 bits are exactly unbiased for bf16 inputs of narrow formats.
 MXT_HD constexpr float round_stochastic(Grid g, float x, std::uint32_t draw, int bits) {
+  if (x != x) return x;  // a NaN of all ones, as GPUs make it, would carry into the sign
   const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
   const float limit = (bits_of(x) & 0x80000000u) != 0 ? -g.lowest : g.highest;
   const float held = magnitude > limit ? limit : magnitude;
