@@ -34,6 +34,20 @@ struct QuantizedCopy {
   Tensor multiplier{};
 };
 
+/// A matrix as it is stored (formats/mx_tensor.h), on a device. Its parts have the sizes of packed_layout(),
+/// and none where there is nothing to hold; codes, scales, offsets and multiplier are all that unpack()
+/// needs, wherever they were made.
+struct PackedTensor {
+  Quantizer quantizer;
+  Axis axis = Axis::cols;
+  std::int64_t rows = 0, cols = 0;
+  Tensor codes{};          ///< u8: as MxTensor's
+  Tensor scales{};         ///< u8: as MxTensor's
+  Tensor offsets{};        ///< u8: two bytes of FP16 bits per block, low byte first
+  Tensor multiplier{};     ///< f32 [1] if quantizer.has_multiplier()
+  Tensor first_uncoded{};  ///< i32 [1]: see Backend::pack
+};
+
 /// The extents of causal self-attention. qkv is [B, T, 3 H D]: queries, keys, values of all heads side by
 /// side.
 struct AttentionShape {
@@ -123,6 +137,14 @@ class Backend {
   /// the same random draws for both; and, if asked, the sums of x's columns: column_sums [C].
   virtual void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                         const Tensor& column_sums = {}, Write sums = Write::overwrite) = 0;
+  /// y = x [rows, cols] as codes, scales and offsets: the bytes that formats/mx_tensor.h's pack() gives.
+  /// Nothing waits here for an error of the data: y.first_uncoded becomes the index of the first element of
+  /// which a NaN is lost (a plain cast to a format without NaN; a block that is not finite below a scale
+  /// without NaN), at most 2^31 - 1, or -1. Whoever keeps the bytes must look.
+  virtual void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) = 0;
+  /// y [rows, cols] = the values of x, without its multiplier: those of `quantize`, if y has
+  /// operand_dtype(); f32 and bf16 may be asked for of any x.
+  virtual void unpack(const Tensor& y, const PackedTensor& x) = 0;
 
   // --- pointwise
   virtual void add(const Tensor& y, const Tensor& a, const Tensor& b) = 0;  ///< y may be a or b

@@ -26,6 +26,12 @@ class Bf16Activations final : public ForwardingBackend {
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override {
     inner_.quantize(copies, in(x), draws, column_sums, sums);
   }
+  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override {
+    inner_.pack(y, in(x), draws);
+  }
+  void unpack(const Tensor& y, const PackedTensor& x) override {
+    out(y, [&](const Tensor& wide) { inner_.unpack(wide, x); });
+  }
 
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override {
     out(y, [&](const Tensor& wide) { inner_.add(wide, in(a), in(b)); });

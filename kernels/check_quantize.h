@@ -1,5 +1,6 @@
 #pragma once
 #include "core/error.h"
+#include "formats/block_codec.h"
 #include "kernels/backend.h"
 
 namespace mxtape {
@@ -20,6 +21,24 @@ inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& 
     require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
             q.has_multiplier() ? "needs" : "has no");
   }
+}
+
+/// What Backend::pack and unpack want of a packed tensor and of the plain one at its other side.
+inline void check_packed(const char* method, const PackedTensor& packed, const Tensor& plain) {
+  const Quantizer& q = packed.quantizer;
+  const std::string contradiction = q.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+  require(plain.rows() == packed.rows && plain.cols() == packed.cols, "{}: {} for a packed [{}, {}]", method,
+          plain.shape().text(), packed.rows, packed.cols);
+  const PackedLayout want = packed_layout(q, packed.rows, packed.cols, packed.axis);
+  const auto check = [&](const char* name, const Tensor& part, std::int64_t bytes) {
+    const std::int64_t found = part ? part.count() : 0;
+    require(found == bytes && (!part || part.dtype() == DType::u8), "{}: {} {} of {}; want {} u8 for '{}'",
+            method, found, name_of(part.dtype()), name, bytes, to_text(q));
+  };
+  check("codes", packed.codes, want.codes);
+  check("scales", packed.scales, want.scales);
+  check("offsets", packed.offsets, want.offsets);
 }
 
 }  // namespace mxtape

@@ -29,6 +29,20 @@ void CheckedBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, 
   check("quantize", {{"column sums", column_sums}});
 }
 
+void CheckedBackend::pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) {
+  inner_.pack(y, x, draws);
+  check("pack", {{"multiplier", y.multiplier}});
+  std::int32_t at = -1;
+  inner_.download(&at, y.first_uncoded);
+  require(at < 0, ExitCode::diverged, "pack: element {} is NaN, for which '{}' has no code", at,
+          to_text(y.quantizer));
+}
+
+void CheckedBackend::unpack(const Tensor& y, const PackedTensor& x) {
+  inner_.unpack(y, x);
+  check("unpack", {{"y", y}});
+}
+
 void CheckedBackend::add(const Tensor& y, const Tensor& a, const Tensor& b) {
   inner_.add(y, a, b);
   check("add", {{"y", y}});

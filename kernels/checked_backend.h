@@ -23,6 +23,8 @@ class CheckedBackend final : public ForwardingBackend {
             Write = Write::overwrite) override;
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
+  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override;
+  void unpack(const Tensor& y, const PackedTensor& x) override;
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override;
   void gelu(const Tensor& y, const Tensor& x, Gelu) override;
   void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu) override;

@@ -55,6 +55,8 @@ class DryBackend final : public Backend {
             Write = Write::overwrite) override;
   void quantize(std::span<QuantizedCopy>, const Tensor&, const DrawKey&, const Tensor& = {},
                 Write = Write::overwrite) override {}
+  void pack(const PackedTensor&, const Tensor&, const DrawKey&) override {}
+  void unpack(const Tensor&, const PackedTensor&) override {}
   void add(const Tensor&, const Tensor&, const Tensor&) override {}
   void gelu(const Tensor&, const Tensor&, Gelu) override {}
   void gelu_backward(const Tensor&, const Tensor&, const Tensor&, Gelu) override {}

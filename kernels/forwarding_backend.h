@@ -39,6 +39,10 @@ class ForwardingBackend : public Backend {
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override {
     inner_.quantize(copies, x, draws, column_sums, sums);
   }
+  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override {
+    inner_.pack(y, x, draws);
+  }
+  void unpack(const Tensor& y, const PackedTensor& x) override { inner_.unpack(y, x); }
 
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override { inner_.add(y, a, b); }
   void gelu(const Tensor& y, const Tensor& x, Gelu form) override { inner_.gelu(y, x, form); }

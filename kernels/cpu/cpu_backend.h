@@ -38,6 +38,9 @@ class CpuBackend final : public Backend {
   // quantize.cpp
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
+  // pack.cpp
+  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override;
+  void unpack(const Tensor& y, const PackedTensor& x) override;
 
   // pointwise.cpp
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override;

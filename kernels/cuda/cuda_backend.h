@@ -51,6 +51,9 @@ class CudaBackend final : public Backend {
   // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
   void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
                 const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
+  // pack.cu
+  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override;
+  void unpack(const Tensor& y, const PackedTensor& x) override;
 
   // pointwise.cu
   void add(const Tensor& y, const Tensor& a, const Tensor& b) override;

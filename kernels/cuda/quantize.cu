@@ -33,11 +33,6 @@ bool is_plain_copy(const Quantizer& q) { return q == bf16_cast || q.is_identity(
 
 const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nullptr; }
 
-/// What a tensor without elements is multiplied by.
-float multiplier_of_zeros(const Quantizer& q) {
-  return 1 / (q.scale == ScaleKind::floating ? tensor_encode_scale(block_rule(q), 0) : 1) / q.range_mult;
-}
-
 }  // namespace
 }  // namespace cuda
 

@@ -131,10 +131,7 @@ __global__ void element_kernel(Y* y, const X* x, DefinitionTask task) {
   const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
   if (i >= task.rows * task.cols) return;
   BlockScale s{task.rule.range_mult, 1};
-  if (task.scales) {
-    const std::int64_t across = (task.cols + task.extent.cols - 1) / task.extent.cols;
-    s = task.scales[i / task.cols / task.extent.rows * across + i % task.cols / task.extent.cols];
-  }
+  if (task.scales) s = task.scales[block_of(task, i)];
   const std::uint32_t draw =
       task.stochastic ? draw_bits(now(task.draws), std::uint64_t(i), task.rule.sr_bits) : 0;
   store_at(y, i, value_of(s, round_any(task.rule, (value_at(x, i) - s.offset) * s.inverse, draw)));
@@ -160,16 +157,22 @@ std::int64_t block_count(const DefinitionTask& t) {
   return ((t.rows + t.extent.rows - 1) / t.extent.rows) * ((t.cols + t.extent.cols - 1) / t.extent.cols);
 }
 
-void quantize_by_definition(cudaStream_t stream, const Tensor& y, const Tensor& x,
-                            const DefinitionTask& task) {
+void scale_blocks(cudaStream_t stream, const Tensor& x, const DefinitionTask& task) {
   with_type(x.dtype(), [&]<class X>(X*) {
     const bool large = task.extent.rows * task.extent.cols > of_a_warp && !task.four_over_six;
-    if (task.scales && large)
+    if (large)
       launch("quantize: scales of large blocks", stream, {blocks_for(block_count(task), 1), threads},
              scale_kernel<X, true>, x.data<X>(), task);
-    else if (task.scales)
+    else
       launch("quantize: scales", stream, {blocks_for(block_count(task), threads / warp_lanes), threads},
              scale_kernel<X, false>, x.data<X>(), task);
+  });
+}
+
+void quantize_by_definition(cudaStream_t stream, const Tensor& y, const Tensor& x,
+                            const DefinitionTask& task) {
+  if (task.scales) scale_blocks(stream, x, task);
+  with_type(x.dtype(), [&]<class X>(X*) {
     with_type(y.dtype(), [&]<class Y>(Y*) {
       launch("quantize: elements", stream, {blocks_for(x.count(), threads), threads}, element_kernel<Y, X>,
              y.data<Y>(), x.data<X>(), task);

@@ -73,4 +73,8 @@ void tensor_scale(cudaStream_t stream, const Tensor& encode, const Tensor& multi
          multiplier.data(), parts.data<std::int32_t>(), parts.count(), rule);
 }
 
+float multiplier_of_zeros(const Quantizer& q) {
+  return 1 / (q.scale == ScaleKind::floating ? tensor_encode_scale(block_rule(q), 0) : 1) / q.range_mult;
+}
+
 }  // namespace mxtape::cuda

@@ -18,4 +18,7 @@ void largest_of_parts(cudaStream_t stream, const Tensor& parts, const Tensor& x)
 void tensor_scale(cudaStream_t stream, const Tensor& encode, const Tensor& multiplier, const Tensor& parts,
                   const BlockRule& rule);
 
+/// What a tensor without elements is multiplied by; without a tensor scale, what any is.
+float multiplier_of_zeros(const Quantizer& q);
+
 }  // namespace mxtape::cuda

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/ops.h"
+#include "kernels/packed_tensor.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
@@ -34,6 +35,18 @@ TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
   const Tensor poisoned = upload<float>(device(), {2, 2}, {1, nan, 1, 1});
   EXPECT_EQ(message([&](Backend& checked) { checked.gelu_backward(c, a, poisoned, Gelu::erf); }),
             "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
+}
+
+TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
+  const PackedTensor cast = empty_packed(device(), plain_cast(e2m1), Axis::cols, 1, 2);
+  EXPECT_EQ(message([&](Backend& checked) { checked.pack(cast, x, {}); }),
+            "pack: element 1 is NaN, for which 'e2m1' has no code");
+  const PackedTensor blocks = empty_packed(device(), mxfp4, Axis::cols, 1, 2);
+  EXPECT_EQ(message([&](Backend& checked) { checked.pack(blocks, x, {}); }), "no error");
+  EXPECT_EQ(message([&](Backend& checked) { checked.unpack(y, blocks); }),
+            "unpack: y [1, 2] holds a number that is not finite at element 0");
 }
 
 TEST(CheckedBackend, LooksAtOutputsOnly) {

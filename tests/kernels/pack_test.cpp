@@ -1,0 +1,131 @@
+// Backend::pack and unpack on every device: what they promise beside the bytes, which tests/devices/
+// compares.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "kernels/packed_tensor.h"
+#include "tests/formats/random_quantizer.h"
+#include "tests/support/device.h"
+#include "tests/support/tensors.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+/// What Backend::quantize makes of x.
+std::vector<float> quantized(const Tensor& x, const Quantizer& q, Axis axis, const DrawKey& draws) {
+  QuantizedCopy copy{.quantizer = q, .axis = axis};
+  copy.values = device().empty(x.shape(), q.operand_dtype());
+  if (q.has_multiplier()) copy.multiplier = device().empty({1});
+  device().quantize({&copy, 1}, x, draws);
+  std::vector<float> values = download(device(), copy.values);
+  if (copy.multiplier) values.push_back(download(device(), copy.multiplier)[0]);
+  return values;
+}
+
+TEST(Pack, UnpacksToTheValuesOfQuantize) {
+  for_all(
+      "unpack(pack(x)) == quantize(x)", 200,
+      [](Random& random) {
+        const Quantizer q = random_quantizer(random);
+        const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 40);
+        const Axis axis = random() % 2 ? Axis::cols : Axis::rows;
+        return std::tuple(q, rows, cols, axis, random_values(random, rows * cols), random() % 2 == 0);
+      },
+      [](const auto& input) {
+        const auto& [q, rows, cols, axis, values, narrow] = input;
+        const DrawKey draws{.seed = 1, .tensor_id = 2, .first_element = 4};
+        Tensor x = upload(device(), {rows, cols}, values);
+        if (narrow) {
+          const Tensor bf16_x = device().empty(x.shape(), DType::bf16);
+          device().copy(bf16_x, x);
+          x = bf16_x;
+        }
+        const PackedTensor packed = empty_packed(device(), q, axis, rows, cols);
+        device().pack(packed, x, draws);
+        const Tensor y = device().empty(x.shape(), q.operand_dtype());
+        device().unpack(y, packed);
+        std::vector<float> got = download(device(), y);
+        if (packed.multiplier) got.push_back(download(device(), packed.multiplier)[0]);
+        const auto want = quantized(x, q, axis, draws);
+        for (std::size_t i = 0; i < want.size(); ++i)  // integers have no negative zero
+          if (got[i] != want[i] && !(std::isnan(got[i]) && std::isnan(want[i]))) return false;
+        return got.size() == want.size();
+      });
+}
+
+TEST(Pack, TheFirstFp4OfAPairIsInTheLowNibbleAndAnOddOneAtTheEndAlone) {
+  // 1, -2, 3 are codes 2, 0b1100, 5 of e2m1 when the scale is 1.
+  const MxTensor t =
+      pack(device(), std::vector<float>{1, -2, 3, 4, 0.5f}.data(), 1, 5, Axis::cols, mxfp4, {});
+  EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0xc2, 0x65, 0x01}));
+  EXPECT_EQ(t.scales, (std::vector<std::uint8_t>{127}));
+}
+
+TEST(Pack, SixBitCodesCrossBytesAndThreadsOfEight) {
+  // Twelve codes of e3m2, two groups of eight numbers; 1 is code 0b001100, and with floor the scale of a
+  // block whose largest is 16 is 1.
+  std::vector<float> x(12, 1);
+  x[8] = 16;  // 0b011100
+  const MxTensor t = pack(device(), x.data(), 1, 12, Axis::cols, mxfp6_e3m2, {});
+  EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x0c, 0xc3, 0x30, 0x0c, 0xc3, 0x30, 0x1c, 0xc3, 0x30}));
+}
+
+TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
+  const auto first_uncoded = [](std::vector<float> x, const char* quantizer) {
+    const auto cols = std::int64_t(x.size()) / 2;
+    const PackedTensor t = empty_packed(device(), parse_quantizer(quantizer), Axis::cols, 2, cols);
+    device().pack(t, upload(device(), {2, cols}, x), {});
+    std::int32_t first = 0;
+    device().download(&first, t.first_uncoded);
+    return first;
+  };
+  std::vector<float> x(5000, 1);
+  for (const char* q : {"e2m1", "e4m3", "int8", "mxfp4"}) EXPECT_EQ(first_uncoded(x, q), -1) << q;
+  x[4321] = NAN;
+  x[4998] = NAN;
+  EXPECT_EQ(first_uncoded(x, "e2m1"), 4321);
+  EXPECT_EQ(first_uncoded(x, "int8"), 4321);
+  for (const char* q : {"e4m3", "e5m2", "bf16", "mxfp4", "mxint8", "mxfp8 scale=f32"})
+    EXPECT_EQ(first_uncoded(x, q), -1) << q;
+  // Below a scale without NaN the whole block is lost, which here is rows of 2500 in blocks of 16; the
+  // tensor's scale is NaN too, and with it every block.
+  EXPECT_EQ(first_uncoded(x, "nvfp4"), -1);
+  EXPECT_EQ(first_uncoded(x, "e2m1 scale=e3m2 block=16"), 0);
+  EXPECT_THROW(pack(device(), x.data(), 2, 2500, Axis::cols, plain_cast(e2m1), {}), Error);
+}
+
+TEST(Pack, KeepsTheSignOfANaN) {
+  const std::vector<float> x{NAN, -NAN, float_of(0x7fffffffu), float_of(0xffffffffu)};
+  for (const Rounding rounding : {Rounding::even, Rounding::away, Rounding::stochastic}) {
+    Quantizer q = plain_cast(e4m3);
+    q.rounding = rounding;
+    const MxTensor t = pack(device(), x.data(), 1, 4, Axis::cols, q, {.seed = 3});
+    EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x7f, 0xff, 0x7f, 0xff})) << int(rounding);
+  }
+}
+
+TEST(Pack, EmptyTensorsHaveNoBytesAndTheMultiplierOfZeros) {
+  const MxTensor t = pack(device(), nullptr, 0, 8, Axis::cols, nvfp4, {});
+  EXPECT_TRUE(t.codes.empty() && t.scales.empty());
+  EXPECT_EQ(t.multiplier, pack(nullptr, 0, 8, Axis::cols, nvfp4, {}).multiplier);
+  unpack(device(), nullptr, t);
+}
+
+TEST(Pack, ArraysThatDoNotFitAreErrors) {
+  const std::vector<float> x(64, 1);
+  std::vector<float> y(64);
+  MxTensor t = pack(device(), x.data(), 1, 64, Axis::cols, mxfp4, {});
+  t.scales.pop_back();
+  EXPECT_THROW(unpack(device(), y.data(), t), Error);
+  PackedTensor packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
+  packed.codes = device().empty({31}, DType::u8);
+  EXPECT_THROW(device().pack(packed, upload(device(), {1, 64}, x), {}), Error);
+  EXPECT_THROW(device().unpack(device().empty({1, 64}), packed), Error);
+}
+
+}  // namespace
+}  // namespace mxtape
