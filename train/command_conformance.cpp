@@ -29,9 +29,9 @@ void print_suites(const std::vector<std::string>& order, const std::map<std::str
   }
 }
 
-void run_conformance(const std::string& folder) {
+void run_conformance(const std::string& folder, const std::string& device) {
+  const auto backend = make_backend(device);
   const conformance::GoldenSet set(folder);
-  const auto backend = make_backend("cpu");
   std::vector<std::string> order;
   std::map<std::string, SuiteCount> suites;
   int failures = 0;
@@ -48,7 +48,7 @@ void run_conformance(const std::string& folder) {
     ++(outcome.status == Outcome::Status::passed ? suite.passed : suite.not_applicable);
     if (!outcome.detail.empty()) ++suite.notes[outcome.detail];
   }
-  std::puts(fmt::format("{} cases of set {}", set.cases().size(), set.title()).c_str());
+  std::puts(fmt::format("{} cases of set {} on {}", set.cases().size(), set.title(), device).c_str());
   print_suites(order, suites);
   require(failures == 0, ExitCode::internal, "conformance: {} case(s) failed", failures);
 }
@@ -57,10 +57,11 @@ void run_conformance(const std::string& folder) {
 
 void add_conformance_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("conformance", "Run a golden set through mxtape's own code; exit 1 on a failure");
-  auto folder = std::make_shared<std::string>();
+      app.add_subcommand("conformance", "Run a golden set through a device's kernels; exit 1 on a failure");
+  auto folder = std::make_shared<std::string>(), device = std::make_shared<std::string>("cpu");
   command->add_option("DIR", *folder, "Folder with manifest.json and data.bin")->required();
-  command->callback([folder] { run_conformance(*folder); });
+  command->add_option("--device", *device, "cpu or cuda")->capture_default_str();
+  command->callback([folder, device] { run_conformance(*folder, *device); });
 }
 
 }  // namespace mxtape

@@ -3,8 +3,9 @@
 #include "core/error.h"
 #include "data/hdf5.h"
 #include "data/seal.h"
-#include "formats/mx_tensor.h"
 #include "formats/statistics.h"
+#include "kernels/make_backend.h"
+#include "kernels/packed_tensor.h"
 #include "train/command.h"
 #include "train/tensor_source.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr const char* kind = "mxtape packed tensor";
 
 struct QuantizeOptions {
-  std::string in, out, format = "mxfp4", axis = "cols";
+  std::string in, out, format = "mxfp4", axis = "cols", device = "cpu";
   std::uint64_t seed = 1;
   bool back = false;
 };
@@ -63,10 +64,11 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
 
 void quantize(const QuantizeOptions& options) {
   const Quantizer q = parse_quantizer(options.format);
+  const auto backend = make_backend(options.device);
   const HostTensor x = load_tensor(options.in);
   const Axis axis = options.axis == "rows" ? Axis::rows : Axis::cols;
   const DrawKey key{options.seed};
-  const MxTensor packed = pack(x.values.data(), x.rows(), x.cols(), axis, q, key);
+  const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
   std::puts(fmt::format("{} -> {}: {}, {} bytes of codes and scales for {} of f32 ({:.2f}x), SQNR {:.2f} dB",
@@ -76,6 +78,7 @@ void quantize(const QuantizeOptions& options) {
 }
 
 void unpack_file(const QuantizeOptions& options) {
+  const auto backend = make_backend(options.device);
   HostTensor y{options.out, {}, {}};
   const MxTensor t = read_packed(options.in, y.dims);
   // Each element takes at least a bit: a header that promises more than the file holds fails before memory is
@@ -83,7 +86,7 @@ void unpack_file(const QuantizeOptions& options) {
   require(t.rows * t.cols <= std::int64_t(t.codes.size()) * 8, ExitCode::data,
           "{}: {} bytes of codes for {} elements", options.in, t.codes.size(), t.rows * t.cols);
   y.values.resize(std::size_t(t.rows * t.cols));
-  unpack(y.values.data(), t);
+  unpack(*backend, y.values.data(), t);
   for (float& v : y.values) v *= t.multiplier;
   save_tensor(options.out, y);
   std::puts(fmt::format("{} -> {}: {} elements of {}", options.in, options.out, y.values.size(),
@@ -107,6 +110,9 @@ void add_quantize_command(CLI::App& app) {
           ->check(CLI::IsMember({"cols", "rows"}))
           ->capture_default_str();
   auto* seed = command->add_option("--seed", options->seed, "Of stochastic rounding")->capture_default_str();
+  command
+      ->add_option("--device", options->device, "cpu or cuda: who packs or unpacks; the bytes are the same")
+      ->capture_default_str();
   command->add_flag("--back", options->back, "Unpack IN into plain f32 numbers")
       ->excludes(format)
       ->excludes(axis)

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -112,6 +113,32 @@ TEST(QuantizeCommand, RefusesAlteredFilesAndOtherKindsAndLeavesNoOutput) {
   EXPECT_FALSE(std::filesystem::exists(folder / "y.npy"));
   EXPECT_EQ(run(folder, {"quantize", "x.npy", "q.h5", "--format", "mxfp4 4o6"}).code, 2);
   EXPECT_EQ(run(folder, {"quantize", "x.npy", "x.npy/q.h5"}).code, 6);
+}
+
+TEST(QuantizeCommand, NamesTheElementThatAFormatWithoutNaNCannotHold) {
+  const TemporaryFolder folder;
+  auto x = write_sample(folder);
+  x[123] = NAN;
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  const Result r = run(folder, {"quantize", "x.npy", "p.h5", "--format", "e2m1"});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "element 123 is NaN")) << r.output;
+  EXPECT_FALSE(std::filesystem::exists(folder / "p.h5"));
+}
+
+TEST(FormatCommands, AnUnknownDeviceIsAnErrorBeforeAnyWork) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"quantize", "x.npy", "p.h5"},
+                                                  {"quantize", "p.h5", "y.npy", "--back"},
+                                                  {"conformance", "."}}) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {"--device", "tpu"});
+    const Result r = run(folder, arguments);
+    EXPECT_EQ(r.code, 2);
+    EXPECT_TRUE(contains(r.output, "no device 'tpu'; this build has: cpu")) << r.output;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "p.h5"));
 }
 
 class Conformance : public testing::Test {

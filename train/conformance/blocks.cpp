@@ -4,9 +4,8 @@
 
 #include "core/error.h"
 #include "formats/codec.h"
-#include "formats/mx_tensor.h"
 #include "formats/quantize_blocks.h"
-#include "kernels/backend.h"
+#include "kernels/packed_tensor.h"
 #include "train/conformance/outcome.h"
 
 namespace mxtape::conformance {
@@ -68,7 +67,8 @@ std::vector<std::uint32_t> draws_of(const Case& c, const Quantizer& q, std::size
 /// What our code makes of a case.
 struct Ours {
   std::vector<float> values;         // quantize_reference
-  std::vector<float> unpacked;       // through codes and back
+  std::vector<MxTensor> packed;      // of each matrix
+  std::vector<float> unpacked;       // from there
   std::vector<std::uint32_t> codes;  // of elements
   std::vector<std::uint8_t> scales;  // E8M0 bytes
   std::vector<float> offsets, amax;  // per block
@@ -90,6 +90,7 @@ Ours quantize_case(const Case& c, const Quantizer& q, const Matrices& m, const s
     ours.codes.insert(ours.codes.end(), codes.begin(), codes.end());
     ours.scales.insert(ours.scales.end(), packed.scales.begin(), packed.scales.end());
     for (const std::uint16_t bits : packed.offsets) ours.offsets.push_back(decode(f16, bits));
+    ours.packed.push_back(packed);
     for_each_block(m.rows, m.cols, block_extent(q.block, m.rows, m.cols, m.axis),
                    [&](const BlockRange& range) {
                      std::uint32_t largest = 0;
@@ -102,28 +103,32 @@ Ours quantize_case(const Case& c, const Quantizer& q, const Matrices& m, const s
   return ours;
 }
 
-/// The same values from the backend's kernel, which rounds nearest or by keyed draws only.
+/// Empty if the backend's kernels, which round nearest or by keyed draws only, give the same values and the
+/// same bytes, and the same values from these.
 std::string compare_backend(Backend& backend, const Quantizer& q, const Matrices& m,
-                            const std::vector<float>& x, const std::vector<float>& values) {
+                            const std::vector<float>& x, const Ours& ours) {
   if (q.is_stochastic() || m.rows * m.cols == 0) return {};
-  std::vector<float> got(x.size());
+  std::vector<float> got(x.size()), unpacked(x.size());
   for (std::int64_t k = 0; k < m.count; ++k) {
+    const std::int64_t first = k * m.rows * m.cols;
     const Tensor source = backend.empty({m.rows, m.cols});
-    backend.upload(source, x.data() + k * m.rows * m.cols);
+    backend.upload(source, x.data() + first);
     QuantizedCopy copy{q, m.axis};
     copy.values = backend.empty({m.rows, m.cols}, q.operand_dtype());
     backend.quantize({&copy, 1}, source, {});
-    float* const to = got.data() + k * m.rows * m.cols;
-    if (q.operand_dtype() == DType::f32) {
-      backend.download(to, copy.values);
-      continue;
-    }
-    std::vector<bf16> narrow(static_cast<std::size_t>(m.rows * m.cols));
-    backend.download(narrow.data(), copy.values);
-    for (std::size_t i = 0; i < narrow.size(); ++i) to[i] = to_f32(narrow[i]);
+    const Tensor wide = backend.empty({m.rows, m.cols});
+    backend.copy(wide, copy.values);
+    backend.download(got.data() + first, wide);
+
+    const MxTensor packed = pack(backend, x.data() + first, m.rows, m.cols, m.axis, q, {});
+    const MxTensor& want = ours.packed[std::size_t(k)];
+    if (packed.codes != want.codes || packed.scales != want.scales || packed.offsets != want.offsets)
+      return fmt::format("matrix {}: the backend's packed bytes are not those of the definition", k);
+    unpack(backend, unpacked.data() + first, packed);
   }
+  if (auto text = first_difference("backend's unpacked", unpacked, ours.unpacked); !text.empty()) return text;
   // The operand of a GEMM is the bf16 number nearest to code * scale.
-  std::vector<float> want = values;
+  std::vector<float> want = ours.values;
   if (q.operand_dtype() == DType::bf16)
     for (float& v : want) v = to_f32(to_bf16(v));
   return first_difference("backend value", got, want);
@@ -170,7 +175,7 @@ Outcome run_block_quant(const Case& c, Backend& backend) {
   if (auto text = first_difference("dq", ours.values, want); !text.empty()) return failed(text);
   if (auto text = first_difference("unpacked", ours.unpacked, ours.values); !text.empty())
     return failed(text);
-  if (auto text = compare_backend(backend, q, m, x, ours.values); !text.empty()) return failed(text);
+  if (auto text = compare_backend(backend, q, m, x, ours); !text.empty()) return failed(text);
 
   if (c.has("codes")) {
     const auto codes = c.integers("codes");

@@ -4,14 +4,26 @@
 
 #include "core/error.h"
 #include "formats/codec.h"
-#include "formats/mx_tensor.h"
+#include "kernels/packed_tensor.h"
 #include "train/conformance/outcome.h"
 
 namespace mxtape::conformance {
 namespace {
 
+/// The codes that the backend packs x into. A NaN without a code is minus zero in them.
+std::vector<std::uint32_t> codes_of(Backend& backend, const Quantizer& q, std::span<const float> x) {
+  const auto count = std::int64_t(x.size());
+  const Tensor source = backend.empty({1, count});
+  backend.upload(source, x.data());
+  const PackedTensor packed = empty_packed(backend, q, Axis::cols, 1, count);
+  backend.pack(packed, source, {});
+  std::vector<std::uint8_t> bytes(std::size_t(packed.codes.count()));
+  backend.download(bytes.data(), packed.codes);
+  return unpack_bits(bytes, q.element.bits(), count);
+}
+
 /// Codes of single numbers without a scale.
-std::vector<std::uint32_t> cast(const Case& c, std::span<const float> x) {
+std::vector<std::uint32_t> cast(const Case& c, std::span<const float> x, Backend& backend) {
   std::vector<std::uint32_t> codes;
   if (c.text("elem") == "e8m0") {
     const bool up = c.text("rounding") == "up";
@@ -21,14 +33,22 @@ std::vector<std::uint32_t> cast(const Case& c, std::span<const float> x) {
   Quantizer q = plain_cast(element_named(c.text("elem")));
   q.rounding = rounding_named(c.text("rounding"));
   if (c.text("peer") == "torchao") q.element.tie = TieRule::code;  // its generic cast rounds codes
-  std::vector<float> values(x.size());
-  quantize_reference(values.data(), x.data(), 1, std::int64_t(x.size()), Axis::cols, q, {});
-  for (const float v : values) codes.push_back(encode(q.element, v));
-  return codes;
+  return codes_of(backend, q, x);
 }
 
-float value_of(const std::string& element, std::uint32_t code) {
-  return element == "e8m0" ? decode_exponent(std::uint8_t(code)) : decode(element_named(element), code);
+/// The numbers that codes stand for; the backend unpacks those of elements.
+std::vector<float> values_of(Backend& backend, const std::string& element,
+                             const std::vector<std::uint32_t>& codes) {
+  std::vector<float> values;
+  if (element == "e8m0") {
+    for (const std::uint32_t code : codes) values.push_back(decode_exponent(std::uint8_t(code)));
+    return values;
+  }
+  const Quantizer q = plain_cast(element_named(element));
+  values.resize(codes.size());
+  unpack(backend, values.data(),
+         {q, Axis::cols, 1, std::int64_t(codes.size()), pack_bits(codes, q.element.bits()), {}, {}});
+  return values;
 }
 
 /// Rounded to `decimals` for the interface of the exercise; one more unit of 1e-12 for its own f64 rounding.
@@ -39,47 +59,48 @@ bool close_to_printed(double value, double printed, int decimals) {
 
 }  // namespace
 
-Outcome run_elem_cast(const Case& c) {
+Outcome run_elem_cast(const Case& c, Backend& backend) {
   const auto x = c.floats("x");
   const auto codes = c.integers("codes");
-  const auto got = cast(c, x);
+  const auto got = cast(c, x, backend);
   const std::string& element = c.text("elem");
   const std::uint32_t magnitude = element == "e8m0" ? 0xff : (1u << (element_named(element).bits() - 1)) - 1;
   for (std::size_t i = 0; i < codes.size(); ++i)
     if (got[i] != std::uint32_t(codes[i]) && ((got[i] | std::uint32_t(codes[i])) & magnitude) != 0)
       return failed(fmt::format("cast({:a}) = {:#x}, want {:#x}", x[i], got[i], codes[i]));
   if (!c.has("dq")) return passed();
-  std::vector<float> values;
-  for (const std::uint32_t code : got) values.push_back(value_of(element, code));
-  const auto text = first_difference("dq", values, c.floats("dq"));
+  const auto text = first_difference("dq", values_of(backend, element, got), c.floats("dq"));
   return text.empty() ? passed() : failed(text);
 }
 
-Outcome run_decode_table(const Case& c) {
+Outcome run_decode_table(const Case& c, Backend& backend) {
   const std::string& element = c.text("elem");
-  std::vector<float> values;
-  for (const std::int32_t code : c.integers("codes"))
-    values.push_back(value_of(element, std::uint32_t(code)));
+  const auto stored = c.integers("codes");
+  const std::vector<std::uint32_t> codes(stored.begin(), stored.end());
+  const auto values = values_of(backend, element, codes);
   if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
   if (element == "e8m0") return passed();
   // And back: every code that is not a second NaN.
-  const ElementFormat f = element_named(element);
-  for (const std::int32_t code : c.integers("codes"))
-    if (const float v = decode(f, std::uint32_t(code)); !std::isnan(v) && encode(f, v) != std::uint32_t(code))
-      return failed(fmt::format("encode(decode({:#x})) = {:#x}", code, encode(f, v)));
+  Quantizer q = plain_cast(element_named(element));
+  q.element.full_range = q.element.is_integer();
+  const auto back = codes_of(backend, q, values);
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    if (!std::isnan(values[i]) && back[i] != codes[i])
+      return failed(
+          fmt::format("the code of {:a}, the value of {:#x}, is {:#x}", values[i], codes[i], back[i]));
   return passed();
 }
 
-Outcome run_deepml(const Case& c) {
+Outcome run_deepml(const Case& c, Backend& backend) {
   const auto x = c.floats("x");
   const auto n = std::int64_t(x.size());
   Quantizer q = mx(element_named(c.text("elem")), int(c.number("block")), ScaleRule::rfloor);
   q.rounding = Rounding::down;
+  const MxTensor packed = pack(backend, x.data(), 1, n, Axis::cols, q, {});
   std::vector<float> values(x.size());
-  quantize_reference(values.data(), x.data(), 1, n, Axis::cols, q, {});
+  unpack(backend, values.data(), packed);
   if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
 
-  const MxTensor packed = pack(x.data(), 1, n, Axis::cols, q, {});
   const auto codes = unpack_bits(packed.codes, q.element.bits(), n);
   const auto wanted = c.integers("codes");
   for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -9,9 +9,9 @@ namespace mxtape::conformance {
 Outcome run_case(const Case& c, Backend& backend) {
   const std::string& kind = c.text("kind");
   if (kind == "block_quant") return run_block_quant(c, backend);
-  if (kind == "elem_cast") return run_elem_cast(c);
-  if (kind == "decode_table") return run_decode_table(c);
-  if (kind == "deepml_mxfp4") return run_deepml(c);
+  if (kind == "elem_cast") return run_elem_cast(c, backend);
+  if (kind == "decode_table") return run_decode_table(c, backend);
+  if (kind == "deepml_mxfp4") return run_deepml(c, backend);
   if (kind == "linear" || kind == "linear_ste" || kind == "linear_3gemm") return run_linear(c, backend);
   if (kind == "bmm" || kind == "matmul") return run_products(c, backend);
   fail(ExitCode::data, "conformance: case {} is of unknown kind '{}'", c.name, kind);

@@ -22,14 +22,15 @@ inline Outcome not_applicable(std::string reason) {
   return {Outcome::Status::not_applicable, std::move(reason)};
 }
 
-/// Runs a case of any kind through the library; blocks and GEMMs also through the backend's kernels.
+/// Runs a case of any kind through the backend's kernels; blocks also through the definition, as only that
+/// can be given the draws of a stochastic case.
 Outcome run_case(const Case& c, Backend& backend);
 
 // The kinds:
 Outcome run_block_quant(const Case& c, Backend& backend);
-Outcome run_elem_cast(const Case& c);
-Outcome run_decode_table(const Case& c);
-Outcome run_deepml(const Case& c);
+Outcome run_elem_cast(const Case& c, Backend& backend);
+Outcome run_decode_table(const Case& c, Backend& backend);
+Outcome run_deepml(const Case& c, Backend& backend);
 Outcome run_linear(const Case& c, Backend& backend);
 Outcome run_products(const Case& c, Backend& backend);  ///< bmm, matmul
 
