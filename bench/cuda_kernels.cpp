@@ -21,6 +21,7 @@
 
 #include "core/error.h"
 #include "kernels/make_backend.h"
+#include "kernels/packed_tensor.h"
 
 namespace mxtape {
 namespace {
@@ -151,6 +152,25 @@ void add_quantize(const std::string& format, std::int64_t width, bool sums) {
   });
 }
 
+/// A weight as it is kept, packed and unpacked to what a GEMM takes.
+void add_pack(const std::string& format) {
+  const auto bytes_of = [](const PackedTensor& t) {
+    return double(t.codes.bytes() + t.scales.bytes() + t.offsets.bytes());
+  };
+  const auto packed = [=] { return empty_packed(backend(), parse_quantizer(format), Axis::cols, V, C); };
+  add("pack/" + format, [=] {
+    const Tensor x = random_tensor({V, C}, DType::f32);
+    const PackedTensor y = packed();
+    return Work{[=] { backend().pack(y, x, {}); }, double(x.bytes()) + bytes_of(y)};
+  });
+  add("unpack/" + format, [=] {
+    const PackedTensor x = packed();
+    const Tensor y = empty({V, C}, x.quantizer.operand_dtype());
+    backend().pack(x, random_tensor({V, C}, DType::f32), {});
+    return Work{[=] { backend().unpack(y, x); }, double(y.bytes()) + bytes_of(x)};
+  });
+}
+
 void add_rows() {
   constexpr float eps = 1e-5f;
   const auto statistics = [] { return empty({rows}, DType::f32); };
@@ -243,6 +263,7 @@ void register_all() {
       for (const std::string rounding : {"", " round=stochastic"})
         add_quantize(format + rounding, width, false);
   add_quantize("mxfp4", 4 * C, true);
+  for (const char* format : {"mxfp4", "mxfp8_e4m3", "nvfp4"}) add_pack(format);
   add_rows();
   add_pointwise();
   for (const char* format : {"", "mxfp4", "mxfp4 round=stochastic", "nvfp4"}) add_adamw(format);
