@@ -41,4 +41,13 @@ inline void check_packed(const char* method, const PackedTensor& packed, const T
   check("offsets", packed.offsets, want.offsets);
 }
 
+inline void check_pack(const PackedTensor& y, const Tensor& x) {
+  check_packed("pack", y, x);
+  const Quantizer& q = y.quantizer;
+  require(q.has_multiplier() == bool(y.multiplier), "pack: '{}' {} a multiplier", to_text(q),
+          q.has_multiplier() ? "needs" : "has no");
+  require(y.first_uncoded && y.first_uncoded.dtype() == DType::i32,
+          "pack: no first_uncoded; want i32 [1], as empty_packed() makes it");
+}
+
 }  // namespace mxtape

@@ -39,7 +39,7 @@ PackedTensor upload(Backend& backend, const MxTensor& t) {
 
 MxTensor download(Backend& backend, const PackedTensor& x) {
   std::int32_t first_uncoded = -1;
-  backend.download(&first_uncoded, x.first_uncoded);
+  if (x.first_uncoded) backend.download(&first_uncoded, x.first_uncoded);  // else put together from bytes
   require_codes(first_uncoded, x.quantizer);
   MxTensor t{x.quantizer,
              x.axis,

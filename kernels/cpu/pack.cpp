@@ -10,7 +10,7 @@ namespace mxtape {
 
 // By formats/mx_tensor.h, the definition, on one thread: for storage and transport, not inside a step.
 void CpuBackend::pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) {
-  check_packed("pack", y, x);
+  check_pack(y, x);
   require(x.dtype() == DType::f32, "pack: x is {}; want f32", name_of(x.dtype()));
   std::int64_t first_uncoded = -1;
   const MxTensor t = mxtape::pack(x.data(), y.rows, y.cols, y.axis, y.quantizer, draws, first_uncoded);

@@ -4,7 +4,6 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/quantize_by_definition.h"
-#include "kernels/cuda/round.h"
 #include "kernels/cuda/tensor_scale.h"
 
 // Packing is for storage and transport, not for a step's inner loops: there is one way for every quantizer
@@ -65,7 +64,7 @@ __global__ void pack_codes_kernel(const X* x, PackTask task) {
     const BlockScale s = task.of.scales ? task.of.scales[block_of(task.of, i)] : BlockScale{q.range_mult, 1};
     const float value = value_at(x, i);
     const std::uint32_t draw = task.of.stochastic ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
-    const float rounded = round_any(task.of.rule, (value - s.offset) * s.inverse, draw);
+    const float rounded = round_element(task.of.rule, (value - s.offset) * s.inverse, draw);
     writer.put(code_of(q, s.scale, rounded, value));
     if (first_uncoded == none && lacks_a_code(q, s.scale, rounded))
       first_uncoded = i < 0x7fffffff ? std::uint32_t(i) : 0x7fffffffu;
@@ -108,7 +107,7 @@ __global__ void unpack_kernel(Y* y, DefinitionTask task, Quantizer q, const std:
 }  // namespace cuda
 
 void CudaBackend::pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) {
-  check_packed("pack", y, x);
+  check_pack(y, x);
   const Quantizer& q = y.quantizer;
   cuda::PackTask task{cuda::definition_task(q, y.axis, y.rows, y.cols),
                       q,

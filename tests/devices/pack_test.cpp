@@ -86,15 +86,15 @@ TEST(DevicePack, RandomQuantizersGiveTheCpusBytesOnRandomTensorsOfOddShapes) {
 // A thread has eight elements, a block of threads 2048; scales of blocks up to 4096 elements are a warp's
 // work, of larger ones all threads' of a block.
 TEST(DevicePack, TheShapeOfTheLaunchChangesNoByte) {
-  for (const std::int64_t count : {5, 2048, 2 * 2048 + 9})
+  for (const auto& [rows, cols] : {std::pair{1, 5}, {32, 64}, {3, 1371}})
     for (const char* text :
          {"mxfp4 round=stochastic", "mxfp6 block=axis", "nvfp4", "int5 scale=f32 block=tensor",
-          "e5m1 scale=e8m0 block=3x2 offset=fp16", "e2m2", "f32"}) {
-      const std::int64_t rows = count % 9 == 0 ? 3 : 1;
-      const Source x{rows, count / rows, normals(count / rows * rows, unsigned(count))};
+          "e5m1 scale=e8m0 block=3x2 offset=fp16", "e2m2", "f32"})
       for (const Axis axis : {Axis::cols, Axis::rows})
-        ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), axis, {.seed = 7}));
-    }
+        for (const DType dtype : {DType::f32, DType::bf16}) {
+          const Source x{rows, cols, normals(rows * cols, unsigned(cols)), dtype};
+          ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), axis, {.seed = 7}));
+        }
 }
 
 // Every float whose upper half is this, and every rounding of it: infinities, NaN and subnormals of formats

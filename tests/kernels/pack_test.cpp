@@ -98,6 +98,24 @@ TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
   EXPECT_THROW(pack(device(), x.data(), 2, 2500, Axis::cols, plain_cast(e2m1), {}), Error);
 }
 
+TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
+  const Quantizer q = parse_quantizer("e4m3 round=stochastic");
+  const std::vector<float> x = normals(100, 4);
+  const auto backend = make_device({.graph = true});
+  const Tensor source = upload(*backend, {10, 10}, x);
+  for (std::uint32_t step = 0; step < 5; ++step) {
+    backend->set_clocks(0, step);
+    const std::vector<Tensor> results = backend->repeat("pack", [&]() -> std::vector<Tensor> {
+      const PackedTensor t = empty_packed(*backend, q, Axis::cols, 10, 10);
+      backend->pack(t, source, {.seed = 1, .step = step, .clock = Clock::update});
+      return {t.codes};
+    });
+    std::vector<std::uint8_t> codes(100);
+    backend->download(codes.data(), results[0]);
+    EXPECT_EQ(codes, pack(x.data(), 10, 10, Axis::cols, q, {.seed = 1, .step = step}).codes) << step;
+  }
+}
+
 TEST(Pack, KeepsTheSignOfANaN) {
   const std::vector<float> x{NAN, -NAN, float_of(0x7fffffffu), float_of(0xffffffffu)};
   for (const Rounding rounding : {Rounding::even, Rounding::away, Rounding::stochastic}) {
@@ -105,6 +123,25 @@ TEST(Pack, KeepsTheSignOfANaN) {
     q.rounding = rounding;
     const MxTensor t = pack(device(), x.data(), 1, 4, Axis::cols, q, {.seed = 3});
     EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x7f, 0xff, 0x7f, 0xff})) << int(rounding);
+  }
+}
+
+// What ranks that hold some rows each do to have them all: pack, gather bytes, unpack.
+TEST(Pack, BytesOfPartsOneBehindTheOtherAreTheWholes) {
+  const std::vector<float> x = normals(6 * 50, 2);
+  for (const char* text : {"mxfp4", "mxfp6", "mxint8 offset=fp16", "mxfp8 scale=f32"}) {
+    const Quantizer q = parse_quantizer(text);
+    const MxTensor whole = pack(device(), x.data(), 6, 50, Axis::cols, q, {});
+    MxTensor gathered{q, Axis::cols, 6, 50, {}, {}, {}};
+    for (const std::int64_t row : {0, 4}) {  // 4 and 2 rows of 50 codes end on whole bytes
+      const MxTensor part = pack(device(), x.data() + row * 50, row == 0 ? 4 : 2, 50, Axis::cols, q, {});
+      gathered.codes.insert(gathered.codes.end(), part.codes.begin(), part.codes.end());
+      gathered.scales.insert(gathered.scales.end(), part.scales.begin(), part.scales.end());
+      gathered.offsets.insert(gathered.offsets.end(), part.offsets.begin(), part.offsets.end());
+    }
+    EXPECT_EQ(gathered.codes, whole.codes) << text;
+    EXPECT_EQ(gathered.scales, whole.scales) << text;
+    EXPECT_EQ(gathered.offsets, whole.offsets) << text;
   }
 }
 
@@ -125,6 +162,10 @@ TEST(Pack, ArraysThatDoNotFitAreErrors) {
   packed.codes = device().empty({31}, DType::u8);
   EXPECT_THROW(device().pack(packed, upload(device(), {1, 64}, x), {}), Error);
   EXPECT_THROW(device().unpack(device().empty({1, 64}), packed), Error);
+  packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
+  EXPECT_THROW(device().pack(packed, upload(device(), {2, 32}, x), {}), Error);
+  packed.first_uncoded = {};  // nobody could see what is lost
+  EXPECT_THROW(device().pack(packed, upload(device(), {1, 64}, x), {}), Error);
 }
 
 }  // namespace
