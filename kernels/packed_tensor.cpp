@@ -1,5 +1,7 @@
 #include "kernels/packed_tensor.h"
 
+#include <cmath>
+
 #include "formats/block_codec.h"
 
 namespace mxtape {
@@ -49,6 +51,7 @@ MxTensor download(Backend& backend, const PackedTensor& x) {
              download_bytes(backend, x.scales),
              words_of(download_bytes(backend, x.offsets))};
   if (x.multiplier) backend.download(&t.multiplier, x.multiplier);
+  if (std::isnan(t.multiplier)) t.multiplier = NAN;  // of a tensor with NaN: each device has bits of its own
   return t;
 }
 

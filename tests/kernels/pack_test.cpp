@@ -145,6 +145,13 @@ TEST(Pack, BytesOfPartsOneBehindTheOtherAreTheWholes) {
   }
 }
 
+TEST(Pack, AMultiplierThatIsNaNHasTheSameBitsWhateverNaNTheTensorHas) {
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffc00001u}) {
+    const float x = float_of(bits);
+    EXPECT_EQ(bits_of(pack(device(), &x, 1, 1, Axis::cols, nvfp4, {}).multiplier), 0x7fc00000u);
+  }
+}
+
 TEST(Pack, EmptyTensorsHaveNoBytesAndTheMultiplierOfZeros) {
   const MxTensor t = pack(device(), nullptr, 0, 8, Axis::cols, nvfp4, {});
   EXPECT_TRUE(t.codes.empty() && t.scales.empty());
