@@ -46,6 +46,12 @@ class Run {
     targets_ = tokens_.reshaped({count});
   }
 
+  /// Memory is planned, the step recorded, libraries have chosen; then others may have what it does not keep.
+  void warm_up() {
+    for (int i = 0; i < 4; ++i) step();
+    backend_->trim();
+  }
+
   /// As Trainer::step, on the same tokens each time. Waits for the device, as that does.
   void step() {
     model_.make_weight_copies(*backend_, {recipe_.seed, passes_, 0});
@@ -106,8 +112,7 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
              std::int64_t vocabulary, int rounds, int steps, bool json) {
   std::vector<std::unique_ptr<Run>> runs;
   for (const auto& name : names) runs.push_back(std::make_unique<Run>(name, overrides, vocabulary));
-  for (auto& run : runs)
-    for (int i = 0; i < 4; ++i) run->step();  // memory is planned, the step recorded, libraries have chosen
+  for (auto& run : runs) run->warm_up();
 
   std::vector<std::vector<double>> times(runs.size());
   for (int round = 0; round < rounds; ++round)

@@ -1,5 +1,6 @@
 #include "core/arena.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -115,6 +116,12 @@ struct Arena::Run {
     return watched;
   }
 
+  /// False if something that used to outlive the run did not: its memory may have gone to others since.
+  bool results_live() const {
+    return std::none_of(last_results.begin(), last_results.end(),
+                        [](const auto& result) { return result.expired(); });
+  }
+
   void make_plan() {
     std::vector<Lifetime> in_block;
     for (const Lifetime& request : trace->requests)
@@ -172,10 +179,12 @@ bool Arena::run(const std::string& name, const std::function<void()>& work, Depa
     const Running until_done{running_};
     work();
   }
-  const bool followed =
-      run.follows && run.trace->requests.size() == run.plan.size() && (!run.block || run.block->idle());
+  const bool followed = run.follows && run.trace->requests.size() == run.plan.size() &&
+                        (!run.block || run.block->idle()) && run.results_live();
   require(followed || departure == Departure::plan_anew,
-          "repeat: '{}' made {} requests and kept some that it used to give back, or the runs before made {}",
+          "repeat: '{}' made {} requests and kept some that it used to give back, or gave back what it used "
+          "to keep, or the "
+          "runs before made {}",
           name, run.trace->requests.size(), run.plan.size());
   if (!followed) run.make_plan();
   return followed;

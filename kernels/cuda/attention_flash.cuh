@@ -57,7 +57,8 @@ inline unsigned flash_blocks(const AttentionShape& s, int rows) {
 
 /// P = e^(scale s - lse); 0 where the query does not see the key.
 __device__ inline float probability(float s, float scale_log2, float lse, bool seen) {
-  return seen ? exp2_fast(fmaf(s, scale_log2, -lse * log2_e)) : 0.0f;
+  const float exponent = fmaf(s, scale_log2, -lse * log2_e);
+  return exp2_fast(seen ? exponent : -INFINITY);
 }
 
 /// The softmax of a warp's 16 queries as far as their keys have come: [0] is row g, [1] row g + 8.

@@ -106,14 +106,17 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
     Part p[1][step / 8], ds[1][step / 8];
     clear(p), clear(ds);
     multiply_rows(p, k_tile, warp_row, q_tile);
+    const auto to_probabilities = [&](auto masks) {
 #pragma unroll
-    for (int n = 0; n < step / 8; ++n)
+      for (int n = 0; n < step / 8; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + column_in_part(i), query = first_query + column;
-        const bool seen = !masked || (query >= warp_key + row_in_part(i) && query < time);
-        p[0][n][i] = probability(p[0][n][i], scale_log2, lse[column], seen);
-      }
+        for (int i = 0; i < 4; ++i) {
+          const int column = 8 * n + column_in_part(i), query = first_query + column;
+          const bool seen = !masks.value || (query >= warp_key + row_in_part(i) && query < time);
+          p[0][n][i] = probability(p[0][n][i], scale_log2, lse[column], seen);
+        }
+    };
+    masked ? to_probabilities(std::true_type{}) : to_probabilities(std::false_type{});
     make_factors<blocks>(narrow, p, in.dv_p, draw(in.dv_p));
     multiply_columns<W>(dv, narrow, d_o_sum);
 

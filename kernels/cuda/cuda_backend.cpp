@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/make_cuda_backend.h"
@@ -23,7 +25,10 @@ CudaBackend::CudaBackend(const BackendOptions& options)
             cuda::check(status, "device memory");
             return block;
           },
-          [](void* block) { cudaFree(block); },  // waits for the kernels under way
+          [](void* block) {
+            cudaDeviceSynchronize();  // kernels under way may use it; cudaFree() alone need not wait for them
+            cudaFree(block);
+          },
           Pool::Memory::elsewhere)),
       arena_(pool_),
       gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
@@ -52,9 +57,11 @@ std::int64_t CudaBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 
 std::int64_t CudaBackend::capacity_bytes() const {
+  // Kernels that libraries load at their first use, the memory of threads that spill, the graph of a step.
+  constexpr std::int64_t taken_later = std::int64_t{512} << 20;
   std::size_t free = 0, total = 0;
   cuda::check(cudaMemGetInfo(&free, &total), "free memory");
-  return std::int64_t(free) + pool_->reserved_bytes();
+  return std::max<std::int64_t>(std::int64_t(free) - taken_later, 0) + pool_->reserved_bytes();
 }
 
 void CudaBackend::trim() {

@@ -23,7 +23,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const BackendOptions& = {});
   ~CudaBackend() override;
   std::string description() const override;
-  std::vector<std::string> choices() const override { return gemms_.chosen(); }
+  std::vector<std::string> choices() const override;
 
   // memory: cuda_backend.cpp, fill.cu
   Tensor empty(Shape, DType = DType::f32) override;
@@ -99,6 +99,7 @@ class CudaBackend final : public Backend {
   /// What is known of work that repeats.
   struct Repeated {
     bool follows_plan = false;  // of its memory, in the last run
+    std::int64_t too_long = 0;  // to be recorded: its requests for memory
     std::unique_ptr<cuda::Recording> recording;
     std::vector<Tensor> results;  // of the recording
   };

@@ -40,6 +40,7 @@ __device__ inline void store_eight(float* y, const Eight& e) {
   p[0] = make_float4(e.values[0], e.values[1], e.values[2], e.values[3]);
   p[1] = make_float4(e.values[4], e.values[5], e.values[6], e.values[7]);
 }
+/// In global memory only, as store_16().
 __device__ inline void store_eight(bf16* y, const Eight& e, bool inside = true) {
   store_16(y,
            make_uint4(bf16_pair(e.values[0], e.values[1]), bf16_pair(e.values[2], e.values[3]),

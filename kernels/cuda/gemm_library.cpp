@@ -1,5 +1,7 @@
 #include "kernels/cuda/gemm_library.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "core/error.h"
@@ -50,15 +52,20 @@ struct GemmLibrary::Library {
     Plan plan{GemmDescriptors(lt, key, workspace_bytes), {}};
     auto& d = plan.descriptors;
     if (call.bias) d.set_bias(lt, call.bias.raw());
+    std::array<cublasLtMatmulHeuristicResult_t, 8> results{};  // the best first, but not all need be usable
     int found = 0;
-    const cublasStatus_t status = lt.choose(handle, d.operation.get(), d.a.get(), d.b.get(), d.c.get(),
-                                            d.c.get(), d.preference.get(), 1, &plan.algorithm, &found);
-    require(status == CUBLAS_STATUS_SUCCESS && found == 1 && plan.algorithm.state == CUBLAS_STATUS_SUCCESS,
-            ExitCode::resource,
+    const cublasStatus_t status =
+        lt.choose(handle, d.operation.get(), d.a.get(), d.b.get(), d.c.get(), d.c.get(), d.preference.get(),
+                  int(results.size()), results.data(), &found);
+    const auto end = results.begin() + found;
+    const auto best = std::find_if(results.begin(), end,
+                                   [](const auto& result) { return result.state == CUBLAS_STATUS_SUCCESS; });
+    require(status == CUBLAS_STATUS_SUCCESS && best != end, ExitCode::resource,
             "cuda: cuBLASLt {} has no algorithm for {} ({}), first elements aligned to {}, {} and {} bytes; "
             "choose sizes that are multiples of 8, or use --compute.device=cpu",
-            lt.version_text(), key.text(), lt.status_name(found ? plan.algorithm.state : status), key.c_align,
+            lt.version_text(), key.text(), lt.status_name(found ? results[0].state : status), key.c_align,
             key.a_align, key.b_align);
+    plan.algorithm = *best;
     if (key.operands == DType::f32) require_true_f32(lt, plan.algorithm.algo, key);
     return plans.emplace(key, std::move(plan)).first->second;
   }

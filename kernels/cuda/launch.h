@@ -30,10 +30,15 @@ inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
 /// Starts `kernel` on `stream`. Arguments are converted to the kernel's parameter types.
 template <class... P, class... A>
 void launch(const char* name, cudaStream_t stream, const Launch& how, void (*kernel)(P...), A&&... args) {
-  constexpr std::size_t without_asking = 48 << 10;
-  if (how.shared_bytes > without_asking)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(how.shared_bytes)),
-          name);
+  if (how.shared_bytes > 0) {
+    // What a kernel may have without asking is 48 KiB less its static shared memory. Never lowered: a launch
+    // that was recorded may need more than this one.
+    cudaFuncAttributes allowed{};
+    check(cudaFuncGetAttributes(&allowed, kernel), name);
+    if (how.shared_bytes > std::size_t(allowed.maxDynamicSharedSizeBytes))
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(how.shared_bytes)),
+            name);
+  }
   std::tuple<P...> values(std::forward<A>(args)...);
   std::apply(
       [&](auto&... value) {

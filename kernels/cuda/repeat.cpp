@@ -2,6 +2,25 @@
 
 namespace mxtape {
 
+namespace {
+
+// A node of a graph takes about a kilobyte of the host's memory, and a request for memory comes with two or
+// three of them. Steps have thousands; a million, as attention with a scale for each head makes of hundreds
+// of heads, gain nothing from a graph that takes gigabytes and minutes to make.
+constexpr std::int64_t most_recorded_requests = 100'000;
+
+}  // namespace
+
+std::vector<std::string> CudaBackend::choices() const {
+  std::vector<std::string> lines = gemms_.chosen();
+  for (const auto& [name, repeated] : repeated_)
+    if (repeated.too_long)
+      lines.push_back(
+          fmt::format("a step of {} requests for memory is called, not recorded as a graph: the limit is {}",
+                      repeated.too_long, most_recorded_requests));
+  return lines;
+}
+
 // The first run asks the pool, loads kernels and lets cuBLASLt choose algorithms; the second one shows that
 // the planned addresses are what every further run gets; so the third can be written down.
 std::vector<Tensor> CudaBackend::repeat(const std::string& name,
@@ -13,8 +32,10 @@ std::vector<Tensor> CudaBackend::repeat(const std::string& name,
   }
   std::vector<Tensor> results;
   const auto collect = [&] { results = work(); };
-  if (!options_.graph || !repeated.follows_plan) {
+  if (!options_.graph || !repeated.follows_plan || repeated.too_long) {
     repeated.follows_plan = arena_.run(name, collect);
+    const std::int64_t requests = arena_.report(name).requests;
+    repeated.too_long = options_.graph && requests > most_recorded_requests ? requests : 0;
     return results;
   }
   std::unique_ptr<cuda::Recording> recording;

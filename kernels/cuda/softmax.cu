@@ -95,7 +95,9 @@ struct SoftmaxRow {
         for (int part = 0; part < 8; part += int(16 / sizeof(T)))
           async_copy_16(copy + 8 * chunk + part, row.base + 8 * chunk + part);
       } else {
-        store_eight(copy + 8 * chunk, row.load(chunk, -infinity));
+        const Eight ragged = row.load(chunk, -infinity);  // the first or the last of the row
+#pragma unroll
+        for (int k = 0; k < 8; ++k) store_at(copy, 8 * chunk + k, ragged.values[k]);
       }
     async_commit();
     async_wait<0>();
@@ -194,6 +196,7 @@ RowPlan plan_rows(const Tensor& x, std::int64_t available) {
 
 void CudaBackend::softmax(const Tensor& y, const Tensor& x) {
   const cuda::RowPlan plan = cuda::plan_rows(x, stream_.shared_bytes());
+  if (x.rows() == 0) return;
   cuda::with_type(x.dtype(), [&]<class T>(T*) {
     cuda::launch("softmax", stream_.get(), {cuda::blocks_for(x.rows(), 1), plan.threads, plan.shared_bytes},
                  plan.kept ? cuda::softmax_kernel<T, true> : cuda::softmax_kernel<T, false>, y.data<T>(),
@@ -203,6 +206,7 @@ void CudaBackend::softmax(const Tensor& y, const Tensor& x) {
 
 void CudaBackend::softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) {
   const unsigned threads = cuda::plan_rows(y, stream_.shared_bytes()).threads;
+  if (y.rows() == 0) return;
   cuda::with_type(y.dtype(), [&]<class T>(T*) {
     cuda::launch("softmax_backward", stream_.get(), {cuda::blocks_for(y.rows(), 1), threads},
                  cuda::softmax_backward_kernel<T>, dx.data<T>(), dy.data<T>(), y.data<T>(), y.cols());
@@ -213,6 +217,7 @@ void CudaBackend::cross_entropy(const Tensor& loss, const Tensor& losses, const 
                                 const Tensor& logits, const Tensor& targets, float scale) {
   const std::int64_t V = logits.cols(), rows = logits.rows();
   const cuda::RowPlan plan = cuda::plan_rows(logits, stream_.shared_bytes());
+  require(rows > 0, "cross_entropy: no rows; a mean of nothing is no number");
   cuda::with_type(logits.dtype(), [&]<class T>(T*) {
     cuda::launch("cross_entropy", stream_.get(), {cuda::blocks_for(rows, 1), plan.threads, plan.shared_bytes},
                  plan.kept ? cuda::cross_entropy_kernel<T, true> : cuda::cross_entropy_kernel<T, false>,

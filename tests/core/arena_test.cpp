@@ -156,6 +156,22 @@ TEST(Arena, APieceOfTheBlockThatBecomesAResultIsKept) {
   EXPECT_EQ(*static_cast<char*>(kept.get()), 7);
 }
 
+TEST(Arena, AResultThatIsDroppedDuringARunIsADeparture) {
+  Arena arena(host_pool());
+  std::shared_ptr<void> result;
+  bool keep = true;
+  const auto work = [&] {
+    result = arena.take(64);
+    if (!keep) result = nullptr;  // the next request may get its memory
+    arena.take(1000);
+  };
+  arena.run("step", work);
+  EXPECT_TRUE(arena.run("step", work));
+  keep = false;
+  EXPECT_FALSE(arena.run("step", work));
+  EXPECT_TRUE(arena.run("step", work)) << "planned anew as a piece of the block";
+}
+
 TEST(Arena, WhereDeparturesAreErrorsTheMessageNamesTheRequest) {
   Arena arena(host_pool());
   const auto work = [&](std::int64_t bytes) {

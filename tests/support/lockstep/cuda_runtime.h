@@ -75,6 +75,7 @@ cudaError_t cudaSetDevice(int);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int);
 cudaError_t cudaDriverGetVersion(int*);
 cudaError_t cudaRuntimeGetVersion(int*);
+cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMemGetInfo(std::size_t*, std::size_t*);
 cudaError_t cudaMalloc(void**, std::size_t);
 cudaError_t cudaFree(void*);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "kernels/cuda/device.cuh"
 
 LockstepPlace lockstep_place;
+extern char __data_start, _end;  // of the program's static variables, by the linker
 
 namespace mxtape::lockstep::host {
 namespace {
@@ -190,6 +192,31 @@ void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_
       }
 }
 
+namespace {
+
+bool within(const void* address, const void* begin, const void* end) {
+  const std::less<const void*> before;
+  return !before(address, begin) && before(address, end);
+}
+bool is_shared(const void* address) {
+  return within(address, block().shared, block().shared + most_shared) ||
+         within(address, &__data_start, &_end);
+}
+bool is_local(const void* address) {
+  const unsigned char* const stack = block().running->stack.get();
+  return within(address, stack, stack + stack_bytes);
+}
+
+}  // namespace
+
+void require_global(const char* call, const void* address) {
+  require(!is_shared(address) && !is_local(address),
+          "lockstep: {} at an address that is not in global memory", call);
+}
+void require_shared(const char* call, const void* address) {
+  require(is_shared(address), "lockstep: {} at an address that is not in shared memory", call);
+}
+
 void enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream && stream->capture)
     stream->capture->calls.push_back(std::move(work));
@@ -213,6 +240,8 @@ void host_async_copy_16(void* shared, const void* global, bool inside) {
   require(reinterpret_cast<std::uintptr_t>(shared) % 16 == 0 &&
               (!inside || reinterpret_cast<std::uintptr_t>(global) % 16 == 0),
           "lockstep: an async copy is not aligned to 16 bytes");
+  host::require_shared("an async copy to", shared);
+  if (inside) host::require_global("an async copy from", global);
   host::block().running->groups.back().push_back({shared, inside ? global : nullptr});
 }
 void host_async_commit() { host::block().running->groups.emplace_back(); }

@@ -23,6 +23,11 @@ void block_barrier();
 
 unsigned char* dynamic_shared_memory();
 
+/// Errors that name `call`: an instruction for one kind of memory at an address of another. Shared is the
+/// block's dynamic memory and the program's static variables, local the threads' stacks, global all else.
+void require_global(const char* call, const void* address);
+void require_shared(const char* call, const void* address);
+
 /// Runs `thread` for every thread of every block.
 void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& thread);

@@ -118,6 +118,7 @@ inline std::uint16_t tile_element(const unsigned char* all, int tile, int row, i
 inline void warp_load_tiles(std::uint32_t (&r)[4], const void* row) {
   require(reinterpret_cast<std::uintptr_t>(row) % 16 == 0,
           "lockstep: warp_load_tiles at an address not aligned");
+  host::require_shared("warp_load_tiles", row);
   const unsigned char* const all = host::exchange("warp_load_tiles", &row, sizeof row);
   const int g = lane_id() / 4, t = lane_id() % 4;
   for (int i = 0; i < 4; ++i)
@@ -126,6 +127,7 @@ inline void warp_load_tiles(std::uint32_t (&r)[4], const void* row) {
 inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
   require(reinterpret_cast<std::uintptr_t>(row) % 16 == 0,
           "lockstep: warp_load_tiles at an address not aligned");
+  host::require_shared("warp_load_tiles_transposed", row);
   const unsigned char* const all = host::exchange("warp_load_tiles_transposed", &row, sizeof row);
   const int g = lane_id() / 4, t = lane_id() % 4;
   for (int i = 0; i < 4; ++i)
@@ -135,6 +137,7 @@ inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
 inline void store_16(void* to, const uint4& v, bool inside = true) {
   if (!inside) return;
   require(reinterpret_cast<std::uintptr_t>(to) % 16 == 0, "lockstep: store_16 at an address not aligned");
+  host::require_global("store_16", to);
   std::memcpy(to, &v, sizeof v);
 }
 
