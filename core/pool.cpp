@@ -1,6 +1,7 @@
 #include "core/pool.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/error.h"
 #if __has_include(<sanitizer/asan_interface.h>)
@@ -20,6 +21,9 @@ void Pool::allow([[maybe_unused]] void* block, [[maybe_unused]] std::int64_t use
   if (memory_ != Memory::host) return;
   ASAN_UNPOISON_MEMORY_REGION(block, std::size_t(used));
   ASAN_POISON_MEMORY_REGION(static_cast<char*>(block) + used, std::size_t(bytes - used));
+#if defined(__SANITIZE_ADDRESS__)
+  std::memset(block, 0xff, std::size_t(used));  // NaN: what is read before it is written shows
+#endif
 #endif
 }
 

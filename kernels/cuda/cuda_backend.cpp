@@ -29,7 +29,7 @@ CudaBackend::CudaBackend(const BackendOptions& options)
             cudaDeviceSynchronize();  // kernels under way may use it; cudaFree() alone need not wait for them
             cudaFree(block);
           },
-          Pool::Memory::elsewhere)),
+          cuda::device_memory)),
       arena_(pool_),
       gemms_(stream_, empty({cuda::GemmLibrary::workspace_bytes}, DType::u8)),
       clocks_(empty({2}, DType::i32)) {

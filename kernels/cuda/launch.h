@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/pool.h"
 
 namespace mxtape::cuda {
 
 /// Throws Error(resource) if a call of the CUDA runtime failed: what was asked for, what the runtime says,
 /// what to do. Errors of kernels that still run are reported by whatever call comes next.
 void check(cudaError_t status, const char* what);
+
+inline constexpr Pool::Memory device_memory = Pool::Memory::elsewhere;
 
 /// The extents of one launch.
 struct Launch {

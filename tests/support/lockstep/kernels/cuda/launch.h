@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/pool.h"
 #include "tests/support/lockstep/lockstep.h"
 
 namespace mxtape::cuda {
 
 void check(cudaError_t status, const char* what);
+
+inline constexpr Pool::Memory device_memory = Pool::Memory::host;  // for the address sanitizer to watch
 
 struct Launch {
   dim3 grid{1, 1, 1};
