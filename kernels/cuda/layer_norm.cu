@@ -18,9 +18,10 @@ constexpr int threads_for_rounds(int rounds) { return rounds == 1 ? narrow_threa
 
 constexpr std::int64_t forward_rows = 4;  // of a block
 
-// Threads of the backward pass: 1024 on each of an H200's multiprocessors, which run at once. The blocks'
-// sums depend on their number, so it depends on the shape and not on the machine.
-constexpr std::int64_t threads_at_once = 132 * 1024;
+// Blocks of the backward pass: what an H200's multiprocessors run at once, each 1024 threads in whole blocks.
+// One more would be alone with all its rows while the others are done. The blocks' sums depend on their
+// number, so it depends on the shape and not on the machine. Packed rows keep to the registers for this.
+constexpr std::int64_t multiprocessors = 132, threads_at_once = 1024;
 constexpr std::int64_t least_rows = 8;  // of a block: they pay for its partial sums
 
 template <bool packed, int rounds>
@@ -82,29 +83,36 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = others + rstd (g - <g> - n <g n>),
 // others being 0 if null. Each block leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
 template <class T, bool packed, int rounds>
-__global__ void __launch_bounds__(threads_for_rounds(rounds))
+__global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds == 1 ? 2 : 1)
     layer_norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean,
                                const float* rstd, const float* gain, const T* others, std::int64_t rows,
                                std::int64_t rows_of_block, int C) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
   const NormRow<packed, rounds> gains(parts, gain);
   NormRow<packed, rounds> dgain{}, dbias{};
+  using Bits = decltype(parts.load_bits(dy, 0));
   int turn = 0;
   std::int64_t row = std::int64_t(blockIdx.x) * rows_of_block;
   const std::int64_t end = row + rows_of_block < rows ? row + rows_of_block : rows;
   for (; row < end; ++row) {
-    const NormRow<packed, rounds> gradients(parts, dy + row * C);
-    NormRow<packed, rounds> normalised(parts, x + row * C);
+    // All of a row is asked for at once, and kept as it is in memory until it is needed.
+    Bits gradients[rounds], inputs[rounds], around{};
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      gradients[round] = parts.load_bits(dy + row * C, round);
+      inputs[round] = parts.load_bits(x + row * C, round);
+    }
+    if (rounds == 1 && others) around = parts.load_bits(others + row * C, 0);
     const float m = mean[row], s = rstd[row];
     float means[2] = {};  // <g>, <g n>
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
+      const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
       Eight g, gn;
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
-        const float d = gradients.part[round].values[k];  // 0 outside of the row
-        float& n = normalised.part[round].values[k];
-        n = (n - m) * s;
+        const float d = d_row.values[k];  // 0 outside of the row
+        const float n = (x_row.values[k] - m) * s;
         g.values[k] = gains.part[round].values[k] * d;
         gn.values[k] = g.values[k] * n;
         dgain.part[round].values[k] = fmaf(d, n, dgain.part[round].values[k]);
@@ -117,11 +125,14 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
     for (float& v : means) v /= float(C);
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
-      Eight out = others ? parts.load(others + row * C, round) : Eight{};
+      const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
+      if (rounds > 1 && others)
+        around = parts.load_bits(others + row * C, round);  // wide rows lack registers
+      Eight out = widened(around);
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
-        const float g = gains.part[round].values[k] * gradients.part[round].values[k];
-        out.values[k] += (g - means[0] - normalised.part[round].values[k] * means[1]) * s;
+        const float n = (x_row.values[k] - m) * s;
+        out.values[k] += (gains.part[round].values[k] * d_row.values[k] - means[0] - n * means[1]) * s;
       }
       parts.store(dx + row * C, round, out);
     }
@@ -193,7 +204,7 @@ void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, con
                                       const Tensor& rstd, const Tensor& gain, Write gain_bias,
                                       const Tensor& others) {
   const std::int64_t C = x.cols(), rows = x.rows();
-  const std::int64_t at_once = cuda::threads_at_once / cuda::threads_for(C);
+  const std::int64_t at_once = cuda::multiprocessors * (cuda::threads_at_once / cuda::threads_for(C));
   const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
   const unsigned blocks = cuda::blocks_for(rows, rows_of_block);
   const Tensor partial = empty({blocks, 2, C});
