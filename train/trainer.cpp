@@ -137,8 +137,14 @@ void Trainer::load(const CheckpointFile& file) {
 
 void Trainer::stop_diverged(const std::string& what) {
   const std::string kernel = first_nonfinite_kernel();
+  const std::string tensor = first_nonfinite_tensor(backend_, model_.parameters());
+  // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
+  // gradients are the bad step's.
+  optimizer_.withdraw();
+  backend_.forget(step_name());
+  for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->has_grad = false;
   fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
-       steps_done_ + 1, what, kernel, first_nonfinite_tensor(backend_, model_.parameters()), steps_done_);
+       steps_done_ + 1, what, kernel, tensor, steps_done_);
 }
 
 /// Computes the step once more, up to the first kernel with a result that is not finite.

@@ -105,5 +105,29 @@ TEST(RecordedStep, ALossThatIsNotFiniteEndsARecordedRunAsAnyOther) {
   }
 }
 
+// The gain makes every kernel's result finite but not the norm, so that the search for the cause goes to the
+// end.
+TEST(RecordedStep, AStepAfterOneThatDivergedIsAsIfThatHadNotBeen) {
+  Recipe recipe = tiny_mxfp4_recipe(20);
+  recipe.model = {.layers = 1, .heads = 2, .width = 32, .context = 8};
+  recipe.train.batch_size = 2;
+  recipe.train.accumulation = 1;
+  Outcome undisturbed, disturbed;
+  for (Outcome* outcome : {&undisturbed, &disturbed}) {
+    TinyRun run(recipe, make_device());
+    run.run(5);
+    if (outcome == &disturbed) {
+      Parameter& gain = *run.trainer.model().parameters().back();
+      const std::vector<float> kept = download(*run.backend, gain.value);
+      run.backend->fill(gain.value, 1e38f);
+      EXPECT_THROW(run.trainer.step(), Error);
+      run.backend->upload(gain.value, kept.data());
+    }
+    for (int i = 0; i < 3; ++i) step(*outcome, run.trainer);
+    keep_parameters(*outcome, *run.backend, run.trainer);
+  }
+  EXPECT_TRUE(undisturbed == disturbed);
+}
+
 }  // namespace
 }  // namespace mxtape::test
