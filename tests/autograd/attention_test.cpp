@@ -4,6 +4,7 @@
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/oracle.h"
+#include "tests/support/print.h"
 #include "tests/support/probe.h"
 
 namespace mxtape {

@@ -2,6 +2,7 @@
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/oracle.h"
+#include "tests/support/print.h"
 #include "tests/support/probe.h"
 
 namespace mxtape {
@@ -11,7 +12,7 @@ using namespace test;
 
 class GeluForm : public testing::TestWithParam<Gelu> {};
 INSTANTIATE_TEST_SUITE_P(Forms, GeluForm, testing::Values(Gelu::tanh, Gelu::erf),
-                         [](const auto& form) { return form.param == Gelu::tanh ? "tanh" : "erf"; });
+                         testing::PrintToStringParamName());
 
 // Roundings on the longest path from x: 5 for the argument, 4 for tanh, erf or exp (2 ulp), 7 for the
 // products and sums behind it. The argument's error enters as its relative error times |z| f'(z) < 1/2.

@@ -61,6 +61,8 @@ struct Variant {
   Gelu gelu;
 };
 
+void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
+
 class GptGradient : public testing::TestWithParam<Variant> {
  protected:
   GptConfig config() const {
@@ -74,7 +76,7 @@ class GptGradient : public testing::TestWithParam<Variant> {
 INSTANTIATE_TEST_SUITE_P(Variants, GptGradient,
                          testing::Values(Variant{"tied_bias_tanh", true, true, Gelu::tanh},
                                          Variant{"untied_plain_erf", false, false, Gelu::erf}),
-                         [](const auto& v) { return v.param.name; });
+                         testing::PrintToStringParamName());
 
 TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {
   const GptConfig c = config();

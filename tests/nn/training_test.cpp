@@ -13,16 +13,22 @@ namespace {
 
 using namespace test;
 
-class Precision : public testing::TestWithParam<std::pair<const char*, LinearQuant>> {};
+struct Plan {
+  const char* name;
+  LinearQuant quant;
+};
+void PrintTo(const Plan& plan, std::ostream* out) { *out << plan.name; }
+
+class Precision : public testing::TestWithParam<Plan> {};
 INSTANTIATE_TEST_SUITE_P(Plans, Precision,
-                         testing::Values(std::pair("f32", LinearQuant{}), std::pair("mxfp4", fp4_training())),
-                         [](const auto& p) { return p.param.first; });
+                         testing::Values(Plan{"f32", LinearQuant{}}, Plan{"mxfp4", fp4_training()}),
+                         testing::PrintToStringParamName());
 
 TEST_P(Precision, StartsAtTheEntropyOfAGuess) {
   // Logits have deviation s = 0.02 sqrt(C) = 0.1, so the mean loss is ln V + s^2 / 2 with a standard error of
   // s / sqrt(60). The tied head adds at most 0.02 C = 0.5 to the input token's own logit: e^0.5 - 1 in V to
   // the sum. Four standard errors around that; MXFP4 moves a logit by 16% at most.
-  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().quant), 1);
   const float loss = pass(device(), model, Tokens(tiny, 6, 10, 1), Tape::Mode::evaluation);
   const double s = 0.02 * std::sqrt(24.0), V = 17;
   EXPECT_GT(loss, std::log(V) - 1.2 * 4 * s / std::sqrt(60.0));
@@ -30,7 +36,7 @@ TEST_P(Precision, StartsAtTheEntropyOfAGuess) {
 }
 
 TEST_P(Precision, DrivesASingleBatchBelowOneTwentieth) {
-  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().second), 1);
+  Gpt model(device(), tiny, uniform_plan(tiny, GetParam().quant), 1);
   AdamW optimizer(device(), model.parameters(), {.learning_rate = 1e-2f, .beta2 = 0.95f, .weight_decay = 0});
   const Tokens tokens(tiny, 2, 10, 1);
   float loss = 0;

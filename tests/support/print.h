@@ -2,10 +2,17 @@
 #include <ostream>
 
 #include "formats/quantizer.h"
+#include "formats/rotation.h"
+#include "kernels/backend.h"
 
 namespace mxtape {
 
 /// GoogleTest prints a parameter so: as its text form, not as forty bytes.
 inline void PrintTo(const Quantizer& q, std::ostream* out) { *out << to_text(q); }
+inline void PrintTo(SignsPer signs, std::ostream* out) { *out << to_text(Rotation{16, signs}); }
+inline void PrintTo(const AttentionShape& s, std::ostream* out) {
+  *out << "batch " << s.batch << ", time " << s.time << ", " << s.heads << " heads " << s.width << " wide";
+}
+inline void PrintTo(Gelu form, std::ostream* out) { *out << (form == Gelu::tanh ? "tanh" : "erf"); }
 
 }  // namespace mxtape
