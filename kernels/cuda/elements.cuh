@@ -1,4 +1,6 @@
 #pragma once
+#include <type_traits>
+
 #include "core/bf16.h"
 #include "core/error.h"
 #include "core/tensor.h"
@@ -48,7 +50,14 @@ __device__ inline void store_eight(bf16* y, const Eight& e, bool inside = true) 
            inside);
 }
 
+/// The count of load_first() where it is known to be eight.
+inline constexpr std::integral_constant<int, 8> all_eight;
+
 /// The `count` <= 8 elements from an aligned address on; zeros after them.
+template <class T>
+__device__ inline Eight load_first(const T* x, std::integral_constant<int, 8>) {
+  return load_eight(x);
+}
 template <class T>
 __device__ inline Eight load_first(const T* x, int count) {
   if (count == 8) return load_eight(x);

@@ -10,19 +10,23 @@ namespace {
 constexpr unsigned threads = 256;
 
 // A thread computes eight neighbours: op(i, count) from element i on. Inputs are read before y, which may be
-// one of them, is written.
+// one of them, is written. The count of all but the last thread is a constant: a branch around each load
+// would make it wait for the one before.
 template <class T, class Op>
 __global__ void pointwise_kernel(T* y, std::int64_t n, Op op) {
   const std::int64_t i = 8 * (std::int64_t(blockIdx.x) * threads + threadIdx.x);
   if (i >= n) return;
-  const int count = n - i < 8 ? int(n - i) : 8;
-  store_first(y + i, op(i, count), count);
+  if (n - i >= 8)
+    store_eight(y + i, op(i, all_eight));
+  else
+    store_first(y + i, op(i, int(n - i)), int(n - i));
 }
 
 template <class T>
 struct Add {
   const T *a, *b;
-  __device__ Eight operator()(std::int64_t i, int count) const {
+  template <class Count>
+  __device__ Eight operator()(std::int64_t i, Count count) const {
     Eight sum = load_first(a + i, count);
     const Eight more = load_first(b + i, count);
 #pragma unroll
@@ -75,7 +79,8 @@ __device__ float gelu_erf_slope(float x) {
 template <class T, Gelu form>
 struct GeluOp {
   const T* x;
-  __device__ Eight operator()(std::int64_t i, int count) const {
+  template <class Count>
+  __device__ Eight operator()(std::int64_t i, Count count) const {
     Eight e = load_first(x + i, count);
 #pragma unroll
     for (float& v : e.values) v = form == Gelu::tanh ? gelu_tanh(v) : gelu_erf(v);
@@ -86,7 +91,8 @@ struct GeluOp {
 template <class T, Gelu form>
 struct GeluBackward {
   const T *dy, *x;
-  __device__ Eight operator()(std::int64_t i, int count) const {
+  template <class Count>
+  __device__ Eight operator()(std::int64_t i, Count count) const {
     const Eight in = load_first(x + i, count);
     Eight e = load_first(dy + i, count);
 #pragma unroll
@@ -101,7 +107,9 @@ struct Dropout {
   const T* x;
   float p;
   ClockedKey clocked;
-  __device__ Eight operator()(std::int64_t i, int count) const {
+  template <class Count>
+  __device__ Eight operator()(std::int64_t i, Count count) const {
+    Eight e = load_first(x + i, count);
     const DrawKey key = now(clocked);
     const std::uint64_t first = key.first_element + std::uint64_t(i);
     // Draws of 32 bits, four to a Philox call. Where the tensor's first element lies inside a call, eight
@@ -118,7 +126,6 @@ struct Dropout {
     for (unsigned step = 0; step < inside; ++step)  // by one place at a time: registers have no index
 #pragma unroll
       for (int k = 0; k < 11; ++k) draws[k] = draws[k + 1];
-    Eight e = load_first(x + i, count);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
       const float uniform = float(draws[k] >> 8) * 0x1p-24f;
