@@ -21,7 +21,10 @@ int edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known) {
+std::vector<std::string_view> nearest_names(std::string_view text, std::span<const std::string_view> known) {
+  std::string word(text);
+  for (char& c : word)
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
   int best = std::max(2, int(word.size()) / 3) + 1;
   std::vector<std::string_view> nearest;
   for (const auto name : known) {

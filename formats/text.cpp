@@ -17,8 +17,10 @@ Quantizer read_base(std::string_view name, std::string_view text) {
   }
   if (const auto element = parse_element(name)) return plain_cast(*element);
   for (const NamedFormat& row : element_formats) known.push_back(row.name);
-  fail(ExitCode::usage, "quantizer '{}': no format '{}'{} (also any e<x>m<y>, int<n>)", text, name,
-       suggestion(name, known));
+  fail(ExitCode::usage,
+       "quantizer '{}': no format '{}'{} (also any e<x>m<y> with x from 1 to 8 and y to 22, int<n> with n "
+       "from 2 to 24)",
+       text, name, suggestion(name, known));
 }
 
 const TextKey& find_key(const TextWord& w) {
@@ -44,6 +46,7 @@ std::vector<std::string_view> split(std::string_view text) {
 void forget_unused(Quantizer& q) {
   const Quantizer defaults;
   if (q.scale == ScaleKind::none) q.block = defaults.block;
+  if (q.is_identity()) q.rounding = defaults.rounding;
   if (!has_exponent(q)) {
     q.rule = defaults.rule;
     q.overflow = defaults.overflow;

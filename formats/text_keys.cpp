@@ -1,6 +1,7 @@
 #include "formats/text_keys.h"
 
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "core/error.h"
@@ -65,7 +66,7 @@ int integer(const TextWord& w, std::string_view digits, int lowest, int highest,
 BlockShape read_block(const TextWord& w) {
   if (w.value == "axis") return {0, 1};
   if (w.value == "tensor") return {0, 0};
-  constexpr std::string_view want = "N, NxM (N along the summed axis; 0: all of it), axis or tensor";
+  constexpr std::string_view want = "N, NxM (N along the summed axis; in NxM 0 is all of it), axis or tensor";
   const std::size_t cross = w.value.find('x');
   const int along = integer(w, w.value.substr(0, cross), 0, 1 << 30, want);
   if (cross == std::string_view::npos) {
@@ -103,8 +104,9 @@ void read_scale(Quantizer& q, const TextWord& w) {
 float read_range_mult(const TextWord& w) {
   float number = 0;
   const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
-  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1))
-    refuse(w, "a number in (0, 1]");
+  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1) ||
+      !std::isfinite(1 / number))
+    refuse(w, "a number in (0, 1] whose reciprocal is an f32, so above 2^-128");
   return number;
 }
 
@@ -182,7 +184,9 @@ const TextKey keys[] = {
        return has_exponent(q) ? std::string(name_in<ScaleOverflow>(overflows, q.overflow)) : "";
      }},
     {"round", false, [](Quantizer& q, const TextWord& w) { q.rounding = choose(w, roundings); },
-     [](const Quantizer& q) { return std::string(name_in<Rounding>(roundings, q.rounding)); }},
+     [](const Quantizer& q) {
+       return q.is_identity() ? "" : std::string(name_in<Rounding>(roundings, q.rounding));
+     }},
     {"sr.bits", false,
      [](Quantizer& q, const TextWord& w) { q.sr_bits = std::uint8_t(integer(w, w.value, 8, 32, "8 to 32")); },
      [](const Quantizer& q) { return q.is_stochastic() ? fmt::format("{}", int(q.sr_bits)) : ""; }},

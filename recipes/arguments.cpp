@@ -1,12 +1,36 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {
+
+/// What other trainers call it, and ours: nanoGPT's names, and those of PyTorch that they come from.
+constexpr std::pair<std::string_view, std::string_view> foreign_names[] = {
+    {"max_iters", "train.steps"},
+    {"eval_interval", "train.eval_every"},
+    {"eval_iters", "train.eval_windows"},
+    {"always_save_checkpoint", "train.save_every"},
+    {"gradient_accumulation_steps", "train.accumulation"},
+    {"out_dir", "train.out"},
+    {"dataset", "data.file"},
+    {"block_size", "model.context"},
+    {"n_layer", "model.layers"},
+    {"n_head", "model.heads"},
+    {"n_embd", "model.width"},
+    {"vocab_size", "model.vocabulary"},
+    {"lr", "optim.learning_rate"},
+    {"grad_clip", "optim.clip_norm"},
+    {"warmup_iters", "schedule.warmup_steps"},
+    {"min_lr", "schedule.final_fraction"},
+    {"dtype", "precision.weights"},
+    {"compile", "compute.graph"},
+};
 
 /// Refuses "--name" if no key of a recipe is called so, as one without a dot then is a misspelt option of the
 /// command, or a key whose section was forgotten. Misspelt keys with a section are the reader's to refuse.
@@ -20,10 +44,15 @@ void require_key_or_option(const std::string& name, std::span<const std::string>
     if (knob.key() == name) completed.push_back(fmt::format("--{}", knob.name));
     if (knob.section().empty()) words.push_back(fmt::format("--{}", knob.name));
   }
+  for (const auto& [theirs, ours] : foreign_names)
+    if (theirs == name) completed.push_back(fmt::format("--{}", ours));
   const std::vector<std::string_view> known(words.begin(), words.end());
-  fail(ExitCode::usage, "command line: unknown option '--{}'{}", name,
-       completed.empty() ? suggestion("--" + name, known)
-                         : fmt::format("; did you mean '{}'?", fmt::join(completed, "' or '")));
+  std::string hint = suggestion("--" + name, known);
+  if (!completed.empty())
+    hint = fmt::format("; did you mean '{}'?", fmt::join(completed, "' or '"));
+  else if (nearest_names("--" + name, known).empty())
+    hint += ", and the keys that `mxtape recipes --reference` lists";
+  fail(ExitCode::usage, "command line: unknown option '--{}'{}", name, hint);
 }
 
 }  // namespace

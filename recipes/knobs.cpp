@@ -65,9 +65,10 @@ std::string quoted(std::string_view text) {
 /// The parser reads decimals as f64 and narrows them, so this tries the same way back.
 std::string shortest(float x) {
   for (int digits = 1;; ++digits) {
-    const std::string text = fmt::format("{:.{}g}", double(x), digits);
-    if (float(std::strtod(text.c_str(), nullptr)) == x)
-      return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+    const double decimal = std::strtod(fmt::format("{:.{}g}", double(x), digits).c_str(), nullptr);
+    if (float(decimal) != x) continue;
+    const std::string text = fmt::format("{}", decimal);
+    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
   }
 }
 
@@ -75,7 +76,8 @@ std::string interval_text(const Interval& i) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (i.low == -infinity && i.high == infinity) return "";
   if (i.high == infinity) return fmt::format(" {} {}", i.low_is_out ? ">" : ">=", i.low);
-  return fmt::format(" in {}{}, {}{}", i.low_is_out ? '(' : '[', i.low, i.high, i.high_is_out ? ')' : ']');
+  const std::string high = i.high == 0x1p63 ? "2^63" : fmt::format("{}", i.high);
+  return fmt::format(" in {}{}, {}{}", i.low_is_out ? '(' : '[', i.low, high, i.high_is_out ? ')' : ']');
 }
 
 }  // namespace
@@ -94,10 +96,11 @@ std::vector<Knob> knobs(Recipe& r) {
       {"name", &r.name, "the run's folder is <train.out>/<name>; the recipe file's name if not given",
        TextCheck{"a name for a folder", check_name}},
       {"description", &r.description, "one line for `mxtape recipes`"},
-      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
+      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding",
+       Interval{.low = 0, .high = 0x1p63, .high_is_out = true}},
 
       {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
-       at_least(0)},
+       between(0, 0x1p31 - 1)},
       {"model.layers", &r.model.layers, "blocks of attention and MLP", between(1, 1000)},
       {"model.heads", &r.model.heads, "attention heads; must divide model.width", between(1, 1 << 16)},
       {"model.width", &r.model.width, "channels", between(1, 1 << 20)},
@@ -175,8 +178,7 @@ std::vector<Knob> knobs(PrecisionRule& rule) {
   return {
       {"precision.rules.layers", &rule.layers,
        "glob over layer names, several with '|': \"blocks.*.mlp.*\", \"blocks.0.*|blocks.-1.*\" (first and "
-       "last), "
-       "\"head\"",
+       "last), \"head\"; none: all layers, the head and attention too",
        TextCheck{"a pattern of layer names", check_not_empty}},
       {"precision.rules.slots", &rule.slots,
        "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots"},

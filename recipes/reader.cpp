@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "core/nearest_name.h"
@@ -35,8 +37,12 @@ Document open_document(const std::string& reference, const std::filesystem::path
   std::ifstream file(path, std::ios::binary);
   if (error || !std::filesystem::is_regular_file(canonical, error) || !file) {
     const std::string stem = std::filesystem::path(reference).stem().string();
+    // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
+    std::string hint = "; `mxtape recipes` lists them";
+    for (const auto& word : {stem, reference})
+      if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
     fail(ExitCode::usage, "{}no recipe file '{}' that can be read, and no shipped recipe of that name{}",
-         asked_by, path.string(), suggestion(stem, names));
+         asked_by, path.string(), hint);
   }
   std::ostringstream text;
   text << file.rdbuf();
@@ -97,10 +103,17 @@ void apply_override(Recipe& recipe, const std::string& text) {
       table.clear();
     }
   }
-  // A text, or what is no TOML value, stands for itself; the latter is refused by its knob in its own words.
+  // A text, or what is no TOML value, stands for itself; the latter is refused by its knob in its own words,
+  // but for numbers such as .5, to which TOML wants a digit in front.
   if (table.size() != 1 || !table.contains("value")) {
     table.clear();
-    table.insert("value", value);
+    double number = 0;
+    const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool wants_it = knob && std::holds_alternative<float*>(knob->field);
+    if (wants_it && bad == std::errc{} && end == value.data() + value.size())
+      table.insert("value", number);
+    else
+      table.insert("value", value);
   }
   reader.read_key(name, {}, *table.get("value"));
 }
@@ -111,7 +124,12 @@ Recipe read_recipe(const std::string& path_or_name, const std::vector<std::strin
   Recipe recipe;
   std::vector<std::string> chain;
   read_document(recipe, open_document(path_or_name, {}, ""), chain);
-  for (const auto& text : overrides) apply_override(recipe, text);
+  std::map<std::string, std::string> given;
+  for (const auto& text : overrides) {
+    apply_override(recipe, text);
+    const auto [earlier, first] = given.emplace(text.substr(0, text.find('=')), text);
+    require(first, ExitCode::usage, "command line: --{} and --{}; want the key once", earlier->second, text);
+  }
   validate(recipe);
   return recipe;
 }

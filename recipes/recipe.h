@@ -80,6 +80,11 @@ struct Recipe {
   /// Who set a key: "file:line" or "command line", by the key's full name. Keys with their default are
   /// absent.
   std::map<std::string, std::string> origins;
+
+  std::string origin(std::string_view key) const {
+    const auto found = origins.find(std::string(key));
+    return found == origins.end() ? "default" : found->second;
+  }
 };
 
 /// Reads a recipe file or the name of a shipped one, applies overrides ("optim.beta2=0.95") and validates the

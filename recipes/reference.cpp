@@ -27,8 +27,8 @@ differences. Who sets a key last wins:
 `extends` is a file's name, relative to the file that says it, the name of a shipped recipe, or a list of these. `name`
 and `description` are not inherited.
 
-An unknown or doubled key, another type or a number out of range stops the program with exit code 2 and the place, the
-value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
+An unknown key, one that is given twice, another type or a number out of range stops the program with exit code 2 and the
+place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
 
 `mxtape check RECIPE` prints every key with its value and who set it, the precision of every GEMM, memory and disk, and
 what would fail later. The same resolved text is kept in every checkpoint and beside the log of every run.

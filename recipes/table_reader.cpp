@@ -24,11 +24,12 @@ class Setter {
   void operator()(std::uint64_t* field) const { *field = std::uint64_t(integer()); }
   void operator()(float* field) const {
     const auto number = node_.value<double>();
-    // Judged as the float that it becomes: 0.99999999999 is not below 1 then, nor is 1e-50 above 0.
-    if (!number || !std::isfinite(float(*number)) ||
-        !std::get<Interval>(knob_.accepts).holds(double(float(*number))))
-      refuse();
-    *field = float(*number);
+    if (!number || !std::isfinite(*number)) refuse();
+    // Judged as the f32 that it becomes: 0.99999999999 is not below 1 then, and 1e-50 is nothing.
+    const float x = float(*number);
+    if (!std::isfinite(x) || (x == 0 && *number != 0) || !std::get<Interval>(knob_.accepts).holds(double(x)))
+      refuse(double(x) == *number ? "" : fmt::format("; as an f32 it is {}", x));
+    *field = x;
   }
   void operator()(bool* field) const {
     if (!node_.is_boolean()) refuse();
@@ -65,8 +66,9 @@ class Setter {
   }
 
  private:
-  [[noreturn]] void refuse() const {
-    fail(ExitCode::usage, "{}: {} = {}; want {}", place_, knob_.name, found_text(node_), wanted_text(knob_));
+  [[noreturn]] void refuse(std::string_view reason = "") const {
+    fail(ExitCode::usage, "{}: {} = {}; want {}{}", place_, knob_.name, found_text(node_), wanted_text(knob_),
+         reason);
   }
   std::int64_t integer() const {
     if (!node_.is_integer() || !std::get<Interval>(knob_.accepts).holds(double(*node_.value<std::int64_t>())))

@@ -53,10 +53,8 @@ std::string to_toml(const Recipe& recipe) {
       section = knob.section();
       fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
     }
-    const auto origin = r.origins.find(std::string(knob.name));
     fmt::format_to(std::back_inserter(out), "{:<36}  # {}\n",
-                   fmt::format("{} = {}", knob.key(), value_text(knob)),
-                   origin == r.origins.end() ? "default" : origin->second);
+                   fmt::format("{} = {}", knob.key(), value_text(knob)), r.origin(knob.name));
   }
   finish_section();
   return out;

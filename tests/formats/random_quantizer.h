@@ -31,6 +31,7 @@ inline Quantizer random_quantizer(Random& random) {
   Quantizer q;
   q.element = random_element(random);
   q.scale = ScaleKind(integer_in(random, 0, 3));
+  if (q.is_identity()) return q;
   q.rounding = Rounding(integer_in(random, 0, 4));
   if (q.is_stochastic()) q.sr_bits = std::uint8_t(integer_in(random, 8, 32));
   if (q.scale == ScaleKind::none) return q;

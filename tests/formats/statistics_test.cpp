@@ -34,27 +34,28 @@ struct Expected {
 };
 
 TEST(Statistics, RelativeErrorsOnNormalNumbersAreThePublishedOnes) {
-  // docs/numerics.md. One sample of 2^19 numbers differs from another by up to 0.0005, here and there.
-  for (const auto& [format, rmse] : std::vector<Expected>{{"mxfp4", .1151},
+  // docs/numerics.md has those of 2^24 numbers. Samples of 2^22 differ by 0.0002 (standard deviation, where
+  // blocks just below a power of two are clipped most), so this one of 2^19 by 0.0006: three of them.
+  for (const auto& [format, rmse] : std::vector<Expected>{{"mxfp4", .1150},
                                                           {"mxfp4 rule=even", .1118},
-                                                          {"mxfp4 rule=ceil", .1438},
+                                                          {"mxfp4 rule=ceil", .1441},
                                                           {"mxfp4 rule=rceil", .1154},
-                                                          {"e3m0 scale=e8m0", .2233},
-                                                          {"e3m0 scale=e8m0 rule=even", .1945},
-                                                          {"e3m0 scale=e8m0 rule=ceil", .1945},
-                                                          {"e3m0 scale=e8m0 rule=rceil", .1945},
-                                                          {"int4 emax=3 scale=e8m0", .2208},
-                                                          {"int4 emax=3 scale=e8m0 rule=even", .1934},
-                                                          {"int4 emax=3 scale=e8m0 rule=ceil", .1320},
-                                                          {"int4 emax=2 scale=e8m0", .1320},
-                                                          {"int4 emax=2 scale=e8m0 rule=even", .1378},
-                                                          {"int4 emax=2 scale=e8m0 rule=ceil", .2629},
-                                                          {"int4 scale=e8m0 rule=rceil", .1437},
-                                                          {"mxfp4 round=stochastic", .1580},
-                                                          {"mxfp4 rule=even round=stochastic", .1584},
-                                                          {"mxfp4 rule=ceil round=stochastic", .2042},
-                                                          {"mxfp4 rule=rceil round=stochastic", .1647}})
-    EXPECT_NEAR(measure(format).relative_rmse(), rmse, 0.001) << format;
+                                                          {"e3m0 scale=e8m0", .2223},
+                                                          {"e3m0 scale=e8m0 rule=even", .1944},
+                                                          {"e3m0 scale=e8m0 rule=ceil", .1944},
+                                                          {"e3m0 scale=e8m0 rule=rceil", .1944},
+                                                          {"int4 emax=3 scale=e8m0", .2194},
+                                                          {"int4 emax=3 scale=e8m0 rule=even", .1931},
+                                                          {"int4 emax=3 scale=e8m0 rule=ceil", .1325},
+                                                          {"int4 emax=2 scale=e8m0", .1325},
+                                                          {"int4 emax=2 scale=e8m0 rule=even", .1379},
+                                                          {"int4 emax=2 scale=e8m0 rule=ceil", .2638},
+                                                          {"int4 scale=e8m0 rule=rceil", .1438},
+                                                          {"mxfp4 round=stochastic", .1586},
+                                                          {"mxfp4 rule=even round=stochastic", .1588},
+                                                          {"mxfp4 rule=ceil round=stochastic", .2048},
+                                                          {"mxfp4 rule=rceil round=stochastic", .1646}})
+    EXPECT_NEAR(measure(format).relative_rmse(), rmse, 0.002) << format;
 }
 
 /// An E4M3 scale rounded to nearest may be 16/17 of what its block needs; from 16/17 of the range nothing is

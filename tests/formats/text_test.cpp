@@ -45,8 +45,11 @@ TEST(Text, WordsMayStandInAnyOrderAndBlocksHaveNames) {
 }
 
 TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
-  EXPECT_EQ(error_of("mxpf4"),
-            "quantizer 'mxpf4': no format 'mxpf4'; did you mean 'mxfp4'? (also any e<x>m<y>, int<n>)");
+  EXPECT_EQ(
+      error_of("mxpf4"),
+      "quantizer 'mxpf4': no format 'mxpf4'; did you mean 'mxfp4'? (also any e<x>m<y> with x from 1 to 8 and "
+      "y to 22, int<n> with n from 2 to 24)");
+  EXPECT_NE(error_of("MXFP4").find("did you mean 'mxfp4'?"), std::string::npos);
   EXPECT_EQ(error_of("mxfp4 blok=3"), "quantizer 'mxfp4 blok=3': unknown word 'blok'; did you mean 'block'?");
   EXPECT_EQ(error_of("mxfp4 rule=up"),
             "quantizer 'mxfp4 rule=up': rule=up is not known; known: floor ceil even rceil rfloor");
@@ -55,14 +58,19 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
   EXPECT_EQ(error_of("mxfp4 block"), "quantizer 'mxfp4 block': 'block' needs a value");
   EXPECT_EQ(error_of("bf16 block=32"),
             "quantizer 'bf16 block=32': 'block' has no effect here; is scale=e8m0 missing?");
-  EXPECT_EQ(error_of("mxfp4 alpha=2"), "quantizer 'mxfp4 alpha=2': alpha=2; want a number in (0, 1]");
+  EXPECT_EQ(
+      error_of("mxfp4 alpha=2"),
+      "quantizer 'mxfp4 alpha=2': alpha=2; want a number in (0, 1] whose reciprocal is an f32, so above "
+      "2^-128");
+  EXPECT_NO_THROW((void)parse_quantizer("mxfp4 alpha=3e-39"));  // 1.02 x 2^-128
   EXPECT_EQ(error_of("mxfp4 sr.bits=33 round=stochastic"),
             "quantizer 'mxfp4 sr.bits=33 round=stochastic': sr.bits=33; want 8 to 32");
   EXPECT_EQ(error_of(""), "quantizer: empty; want a format such as mxfp4 or e2m1 block=32 scale=e8m0");
   for (const char* text :
        {"e9m1", "e0m3", "e04m3", "int1", "int25", "e8m0", "mxfp4 scale=e9m0", "mxfp4 scale=int8",
-        "mxfp4 block=0", "mxfp4 block=-3", "mxfp4 block=3x", "mxfp4 4o6", "nvfp4 offset=fp16",
-        "bf16 specials=none", "e2m1 range=full", "mxfp4 sr.bits=8", "nvfp4 rule=even"})
+        "f32 round=stochastic", "mxfp4 alpha=2.9387358770557188e-39", "mxfp4 block=0", "mxfp4 block=-3",
+        "mxfp4 block=3x", "mxfp4 4o6", "nvfp4 offset=fp16", "bf16 specials=none", "e2m1 range=full",
+        "mxfp4 sr.bits=8", "nvfp4 rule=even"})
     EXPECT_NE(error_of(text), "no error") << text;
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "recipes/knobs.h"
 #include "tests/recipes/recipe_files.h"
 
 namespace mxtape {
@@ -183,7 +186,49 @@ TEST(Reader, AWordThatIsNoKeyIsCalledAnUnknownOptionWithTheNearestName) {
   EXPECT_EQ(refused("--resum"), refused("--resum=auto")) << "with the value as the next word too";
   EXPECT_EQ(refused("--sed=3"), "command line: unknown option '--sed'; did you mean '--seed'?");
   EXPECT_EQ(refused("--steps=3"), "command line: unknown option '--steps'; did you mean '--train.steps'?");
+  EXPECT_EQ(refused("--n_layer=3"),
+            "command line: unknown option '--n_layer'; did you mean '--model.layers'?");
+  EXPECT_TRUE(contains(refused("--momentum=3"), ", and the keys that `mxtape recipes --reference` lists"));
   EXPECT_NO_THROW(overrides_from_arguments(std::vector<std::string>{"--seed=3"}));
+}
+
+TEST(Reader, NamesOfOtherTrainersLeadToKeysThatExist) {
+  Recipe recipe;
+  for (const char* name :
+       {"max_iters", "eval_interval", "eval_iters", "always_save_checkpoint", "out_dir",
+        "gradient_accumulation_steps", "dataset", "block_size", "n_layer", "n_head", "n_embd", "vocab_size",
+        "lr", "grad_clip", "warmup_iters", "min_lr", "dtype", "compile"}) {
+    const std::string word = fmt::format("--{}=1", name);
+    const std::string text = refusal([&] { overrides_from_arguments(std::span(&word, 1)); });
+    const auto from = text.find("did you mean '--");
+    ASSERT_NE(from, std::string::npos) << text;
+    const std::string key = text.substr(from + 16, text.size() - from - 18);
+    const auto all = knobs(recipe);
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](auto& knob) { return knob.name == key; })) << text;
+  }
+}
+
+TEST(Reader, AKeyIsGivenOnceOnTheCommandLine) {
+  EXPECT_EQ(refusal([] {
+              read_recipe("shakespeare", {"train.steps=500", "seed=2", "train.steps=600"});
+            }),
+            "command line: --train.steps=500 and --train.steps=600; want the key once");
+}
+
+TEST(Reader, NumbersAreJudgedAsTheF32ThatTheyBecome) {
+  const auto refused = [](const std::string& text) {
+    return refusal([&] { read_recipe("shakespeare", {text}); });
+  };
+  EXPECT_EQ(refused("optim.clip_norm=1e-300"),
+            "command line: optim.clip_norm = 1e-300; want a number >= 0; as an f32 it is 0");
+  EXPECT_EQ(refused("optim.learning_rate=1e308"),
+            "command line: optim.learning_rate = 1e+308; want a number > 0; as an f32 it is inf");
+  EXPECT_TRUE(contains(refused("model.dropout=0.99999999999"), "want a number in [0, 1); as an f32 it is 1"));
+  EXPECT_EQ(refused("optim.eps=-1"), "command line: optim.eps = -1; want a number > 0");
+  EXPECT_EQ(refused("optim.eps=nan"), "command line: optim.eps = nan; want a number > 0");
+  EXPECT_EQ(read_recipe("shakespeare", {"optim.weight_decay=.5"}).optim.weight_decay, 0.5f);
+  EXPECT_EQ(refused("seed=9223372036854775808"),
+            "command line: seed = '9223372036854775808'; want an integer in [0, 2^63)");
 }
 
 TEST(Reader, OriginsSayWhoSetAKey) {
@@ -199,7 +244,8 @@ TEST(Reader, KeysThatDoNotFitTogetherAreRefused) {
     return refusal([&] { read_recipe("shakespeare", overrides); });
   };
   EXPECT_TRUE(
-      contains(refused({"train.steps=50"}), "schedule.warmup_steps = 100; want at most train.steps = 50"));
+      contains(refused({"train.steps=50"}), "schedule.warmup_steps = 100 (recipes/shakespeare.toml:"));
+  EXPECT_TRUE(contains(refused({"train.steps=50"}), "want at most train.steps = 50 (command line)"));
   EXPECT_TRUE(contains(refused({"model.heads=3"}), "model.heads = 3"));
   EXPECT_TRUE(
       contains(refused({"train.steps=2000000000", "train.accumulation=1000"}), "want less than 2^32"));
@@ -209,10 +255,13 @@ TEST(Reader, KeysThatDoNotFitTogetherAreRefused) {
 
 TEST(Reader, AttentionByCudnnIsRefusedWhereItsKernelsDoNotFit) {
   const auto read = [](std::vector<std::string> changes) {
-    std::vector<std::string> overrides{"compute.attention=cudnn", "compute.device=cuda",
-                                       "compute.activations=bf16"};
-    overrides.insert(overrides.end(), changes.begin(), changes.end());
-    return read_recipe("shakespeare-mxfp4", overrides);
+    for (const std::string fitting :
+         {"compute.attention=cudnn", "compute.device=cuda", "compute.activations=bf16"}) {
+      const std::string key = fitting.substr(0, fitting.find('=') + 1);
+      if (std::none_of(changes.begin(), changes.end(), [&](auto& change) { return change.starts_with(key); }))
+        changes.push_back(fitting);
+    }
+    return read_recipe("shakespeare-mxfp4", changes);
   };
   const auto refused = [&](std::vector<std::string> changes) { return refusal([&] { read(changes); }); };
   EXPECT_EQ(read({}).compute.attention, AttentionKernels::cudnn);
