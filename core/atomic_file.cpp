@@ -111,9 +111,29 @@ void make_folders(const fs::path& folder, const fs::path& path) {
     fail(ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(), reason(errno));
 }
 
+void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
+  require(S_ISREG(mode), code, "{}: is a {}, want a file", path.string(),
+          S_ISDIR(mode) ? "folder" : "device or pipe");
+}
+
 }  // namespace
 
-void write_atomically(const fs::path& path, std::span<const std::byte> content) {
+fs::path file_to_write(const fs::path& path) {
+  struct stat status {};
+  // Of what the links lead to: /dev/stdout may lead to a pipe, which has no name to follow.
+  if (::stat(path.c_str(), &status) == 0) require_regular(path, status.st_mode, ExitCode::resource);
+  constexpr int most_links = 40;  // what Linux follows
+  fs::path file = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
+    require(links < most_links, ExitCode::resource, "{}: its links lead in a circle", path.string());
+    file = file.parent_path() / fs::read_symlink(file);
+  }
+  return file;
+}
+
+void write_atomically(const fs::path& name, std::span<const std::byte> content) {
+  const fs::path path = file_to_write(name);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
   make_folders(folder, path);
@@ -161,8 +181,7 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   struct stat status {};
   require(::fstat(file.number(), &status) == 0, ExitCode::resource, "{}: cannot stat: {}", path.string(),
           reason(errno));
-  require(S_ISREG(status.st_mode), ExitCode::data, "{}: is a {}, want a file", path.string(),
-          S_ISDIR(status.st_mode) ? "folder" : "device or pipe");
+  require_regular(path, status.st_mode, ExitCode::data);
   std::vector<std::byte> content(std::size_t(status.st_size));
   std::size_t have = 0;
   while (have < content.size()) {

@@ -9,9 +9,14 @@ namespace mxtape {
 
 /// Writes a whole file: `<path>.tmp.<pid>`, fsync, rename, fsync of the folder. After a crash, a full disk or
 /// a power cut the name holds the old content or the new one, never a part. Makes the folders on the way.
-/// Throws Error(resource) with path, needed and free bytes; the temporary file is then gone.
+/// Throws Error(resource) with path, needed and free bytes; the temporary file is then gone. A link stays a
+/// link: what it leads to is replaced.
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);
+
+/// What write_atomically would replace or make: the path with its links followed. Throws Error(resource) if
+/// that is a folder, device or pipe, whose name a rename would take away.
+std::filesystem::path file_to_write(const std::filesystem::path&);
 
 /// The bytes of a regular file. Throws Error(data) if it is missing, a folder, or changes while it is read;
 /// Error(resource) if it may not be read.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,41 @@ TEST(AtomicFile, MissingFilesAndWrongKindsAreNamed) {
   std::filesystem::create_directory(folder / "taken");
   EXPECT_EQ(code_of([&] { write_atomically(folder / "taken", "x"); }).first, ExitCode::resource);
   EXPECT_EQ(folder.names(), std::vector<std::string>{"taken"});
+}
+
+TEST(AtomicFile, ALinkStaysALinkAndWhatItLeadsToIsReplaced) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "disk");
+  write_atomically(folder / "disk/real", "old");
+  std::filesystem::create_symlink("disk/real", folder / "link");
+  std::filesystem::create_symlink("link", folder / "second");
+  std::filesystem::create_symlink("disk/new", folder / "dangling");
+  write_atomically(folder / "second", "new");
+  write_atomically(folder / "dangling", "made");
+  EXPECT_EQ(text_of(folder / "disk/real"), "new");
+  EXPECT_EQ(text_of(folder / "disk/new"), "made");
+  for (const char* link : {"link", "second", "dangling"})
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / link)) << link;
+  std::filesystem::create_symlink("circle", folder / "circle");
+  EXPECT_THROW(write_atomically(folder / "circle", "x"), Error);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"circle", "dangling", "disk", "link", "second"}));
+}
+
+TEST(AtomicFile, APipeIsRefusedAndStaysAPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0666), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  for (const char* name : {"pipe", "link"}) {
+    try {
+      write_atomically(folder / name, "x");
+      ADD_FAILURE() << name << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::resource);
+      EXPECT_EQ(error.what(), (folder / name).string() + ": is a device or pipe, want a file");
+    }
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"link", "pipe"}));
 }
 
 }  // namespace
