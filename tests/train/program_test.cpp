@@ -196,6 +196,39 @@ TEST_F(ProgramTest, AFullDiskEndsWithExit6AndTheOldCheckpointIntact) {
       << output_;
 }
 
+TEST_F(ProgramTest, OutputThatCannotBeWrittenEndsWithExit6) {
+  const rlimit small{.rlim_cur = 500, .rlim_max = RLIM_INFINITY};  // bytes of output.txt
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::vector<int> codes;
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"formats"},
+                                                  {"corpus", "--tales", "1"},
+                                                  {"recipes", "--reference"},
+                                                  {"train", "--help"}})
+    codes.push_back(run(command));
+  setrlimit(RLIMIT_FSIZE, &old);
+  EXPECT_EQ(codes, std::vector<int>(4, int(ExitCode::resource)));
+}
+
+TEST_F(ProgramTest, AClosedOutputStaysOutOfTheFilesAndIsReportedAtTheEnd) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.out=whole"}), 0) << output_;
+  const std::string command = "cd '" + folder_.path().string() + "' && '" MXTAPE_PROGRAM "' train tiny.toml";
+  const int status = std::system((command + " 2> output.txt >&-").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), int(ExitCode::resource));
+  EXPECT_TRUE(read_whole(checkpoint(6)) == read_whole(folder_ / "whole/tiny/checkpoints/step_00000006.h5"));
+  std::ifstream lines(folder_ / "runs/tiny/metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+TEST_F(ProgramTest, AnOptionThatACommandDoesNotHaveGetsItsNearestName) {
+  EXPECT_EQ(run({"sample", "runs/tiny", "--token", "3"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("sample: unknown option '--token'; did you mean '--tokens'?"));
+  EXPECT_EQ(run({"formats", "mxfp4"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("formats: 'mxfp4' is one word too many"));
+  EXPECT_EQ(run({"--version", "train"}), int(ExitCode::usage));
+}
+
 TEST_F(ProgramTest, ADamagedCheckpointIsRefusedWithExit3AndThePreviousOneIsUsed) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3"}), 0) << output_;
   const auto good = read_whole(checkpoint(6));
