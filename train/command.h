@@ -8,6 +8,12 @@ namespace mxtape {
 /// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
 /// the largest double, 309 digits, as the range's other end.)
 CLI::Validator at_least(double low);
+/// The same for a number from `low` to `high`. (CLI11's Range admits NaN as well.)
+CLI::Validator between(double low, double high);
+
+/// Refuses, before the work, what write_atomically would refuse after it, and an output that is one of
+/// `others`: a file that is read, or another output.
+void require_output(const std::string& out, const std::vector<std::string>& others);
 
 /// The words of a command that CLI11 left over, as overrides for read_recipe; the command's own options are
 /// what a misspelt one may have meant.

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
@@ -52,6 +53,12 @@ void corpus(CorpusOptions options) {
       std::fputs(tales::write_tale(options.seed, std::uint32_t(tale)).text.c_str(), stdout);
     return;
   }
+  std::vector<std::string> outputs;
+  for (const auto& output : {options.text, options.out}) {
+    if (output.empty()) continue;
+    require_output(output, outputs);
+    outputs.push_back(output);
+  }
   const auto made = tales::write_corpus(options.seed, {options.tales, options.characters}, options.validation,
                                         report_progress());
   const auto line = [](const char* what, const tales::Score& part) {
@@ -88,7 +95,7 @@ void add_corpus_command(CLI::App& app) {
   command
       ->add_option("--validation", options->validation,
                    "share of the tales, the last ones, kept for validation")
-      ->check(CLI::Range(0.0001, 0.9))
+      ->check(between(0.0001, 0.9))
       ->capture_default_str();
   auto* out = command->add_option("--out", options->out,
                                   "token file to write; without it and --text the tales are printed");

@@ -47,6 +47,7 @@ void prepare(const PrepareOptions& options) {
   const auto kind = options.tokenizer == "byte" ? Tokenizer::Kind::bytes : Tokenizer::Kind::characters;
   const auto out =
       options.out.empty() ? std::filesystem::path(options.texts[0]).stem().string() + ".h5" : options.out;
+  require_output(out, options.texts);
   const std::string text = read_texts(options, kind);
 
   TokenFile file;
@@ -81,7 +82,7 @@ void add_prepare_command(CLI::App& app) {
                       "token file to write; default: <first TEXT without its ending>.h5 here");
   command
       ->add_option("--validation", options->validation, "share of the text, at its end, kept for validation")
-      ->check(CLI::Range(0.0001, 0.9))
+      ->check(between(0.0001, 0.9))
       ->capture_default_str();
   command->callback([options] { prepare(*options); });
 }

@@ -64,6 +64,9 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
 
 void quantize(const QuantizeOptions& options) {
   const Quantizer q = parse_quantizer(options.format);
+  require(options.out.ends_with(".h5"), ExitCode::usage, "{}: want FILE.h5 for the packed tensor",
+          options.out);
+  require_output(options.out, {file_of(options.in)});
   const auto backend = make_backend(options.device);
   const HostTensor x = load_tensor(options.in);
   const Axis axis = options.axis == "rows" ? Axis::rows : Axis::cols;
@@ -78,6 +81,8 @@ void quantize(const QuantizeOptions& options) {
 }
 
 void unpack_file(const QuantizeOptions& options) {
+  require_output(file_of(options.out), {options.in});
+  require_target(options.out);
   const auto backend = make_backend(options.device);
   HostTensor y{options.out, {}, {}};
   const MxTensor t = read_packed(options.in, y.dims);

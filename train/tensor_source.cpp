@@ -1,6 +1,7 @@
 #include "train/tensor_source.h"
 
 #include <charconv>
+#include <filesystem>
 
 #include "core/error.h"
 #include "core/nearest_name.h"
@@ -22,6 +23,7 @@ Location locate(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
+bool is_hdf5(const std::string& file) { return file.ends_with(".h5") || file.ends_with(".hdf5"); }
 bool is_npy(const std::string& text) { return text.ends_with(".npy"); }
 
 HostTensor load_hdf5(const std::string& source) {
@@ -77,7 +79,20 @@ HostTensor normal_tensor(const std::string& shape, std::uint64_t seed) {
   return tensor;
 }
 
+std::string file_of(const std::string& source) { return locate(source).file; }
+
+void require_target(const std::string& target) {
+  if (is_npy(target)) return;
+  const std::string file = file_of(target);
+  require(is_hdf5(file), ExitCode::usage, "{}: want FILE.npy, or FILE.h5 or FILE.h5:/dataset", target);
+  // "FILE.h5:/dataset" reads like "into that file", but all else in it would be gone.
+  require(!std::filesystem::exists(file), ExitCode::usage,
+          "{}: is there already; a tensor is written to a new HDF5 file: remove it, or name another one",
+          file);
+}
+
 void save_tensor(const std::string& target, const HostTensor& tensor) {
+  require_target(target);
   if (is_npy(target)) return write_npy(target, tensor.dims, tensor.values);
   auto [file, dataset] = locate(target);
   require(tensor.dims.size() <= 4, ExitCode::data, "{}: {} axes; HDF5 output has at most 4", target,

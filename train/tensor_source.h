@@ -18,9 +18,14 @@ struct HostTensor {
 /// "FILE.npy", or "FILE.h5:/dataset" (the dataset may be left out if the file has one). Throws Error(data)
 /// for what cannot be read, naming the datasets that are there, and for an empty tensor.
 HostTensor load_tensor(const std::string& source);
+/// The FILE of such a source.
+std::string file_of(const std::string& source);
 /// Standard normal numbers of a "ROWSxCOLS" tensor from a seed.
 HostTensor normal_tensor(const std::string& shape, std::uint64_t seed);
-/// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out).
+/// Refuses what save_tensor would refuse, before the work.
+void require_target(const std::string& target);
+/// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out). An HDF5 file must be a new one:
+/// throws Error(usage) otherwise, and for another ending.
 void save_tensor(const std::string& target, const HostTensor& tensor);
 
 }  // namespace mxtape

@@ -55,6 +55,7 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
   write_atomically(folder / "empty.txt", "");
   write_atomically(folder / "short.txt", "ab");
   write_atomically(folder / "latin1.txt", "caf\xe9");
+  std::filesystem::create_symlink("good.txt", folder / "link.txt");
   const auto before = folder.names();
   for (const auto& [arguments, code, message] :
        {std::tuple("missing.txt", ExitCode::data, "missing.txt: cannot open: No such file or directory"),
@@ -64,12 +65,25 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
         {"short.txt", ExitCode::data, "short.txt: 2 tokens, of which 1 would be for training"},
         {"good.txt --out /proc/no/a.h5", ExitCode::resource, "a.h5: cannot make folder /proc/no"},
         {"good.txt --tokenizer bpe", ExitCode::usage, "--tokenizer: bpe not in {char,byte}"},
-        {"good.txt --validation 0", ExitCode::usage, "--validation"}}) {
+        {"good.txt --validation 0", ExitCode::usage, "--validation"},
+        {"good.txt --validation nan", ExitCode::usage, "'nan', want a number from 0.0001 to 0.9"},
+        {"good.txt --out ./good.txt", ExitCode::usage, "this command reads or writes that file already"},
+        {"good.txt link.txt --out good.txt", ExitCode::usage, "good.txt: this command"},
+        {"link.txt --out good.txt", ExitCode::usage, "good.txt: this command"},
+        {"good.txt --out link.txt", ExitCode::usage, "link.txt: this command"}}) {
     const auto result = run(folder, std::string("prepare ") + arguments);
     EXPECT_EQ(result.code, int(code)) << arguments;
     EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
     EXPECT_EQ(folder.names(), before) << arguments;
+    EXPECT_EQ(read_whole(folder / "good.txt").size(), 100u) << arguments;
   }
+}
+
+TEST(PrepareCommand, ATextThatIsNamedLikeItsTokenFileIsNotWrittenOver) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a.h5", "a text, whatever its name");
+  EXPECT_EQ(run(folder, "prepare a.h5").code, int(ExitCode::usage));
+  EXPECT_EQ(read_whole(folder / "a.h5").size(), 25u);
 }
 
 TEST(CorpusCommand, WritesScoresAndRefuses) {
@@ -93,6 +107,8 @@ TEST(CorpusCommand, WritesScoresAndRefuses) {
   EXPECT_EQ(run(folder, "corpus --score a.txt --tales 3").code, int(ExitCode::usage));
   EXPECT_EQ(run(folder, "corpus --tales 1 --out c.h5").code, int(ExitCode::usage));
   EXPECT_EQ(run(folder, "corpus --characters 100").code, int(ExitCode::usage));
+  EXPECT_EQ(run(folder, "corpus --tales 9 --out c.h5 --text ./c.h5").code, int(ExitCode::usage));
+  EXPECT_EQ(run(folder, "corpus --tales 9 --out c.h5 --validation nan").code, int(ExitCode::usage));
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.h5", "a.txt", "b.txt"}));
 }
 

@@ -115,6 +115,30 @@ TEST(QuantizeCommand, RefusesAlteredFilesAndOtherKindsAndLeavesNoOutput) {
   EXPECT_EQ(run(folder, {"quantize", "x.npy", "x.npy/q.h5"}).code, 6);
 }
 
+TEST(QuantizeCommand, WritesOverNothingThatItReadsOrThatHoldsOtherTensors) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  ASSERT_EQ(run(folder, {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run(folder, {"quantize", "p.h5", "two.h5:/a", "--back"}).code, 0);
+  const auto packed = read_whole(folder / "p.h5"), two = read_whole(folder / "two.h5");
+  for (const auto& [arguments, message] :
+       {std::pair(std::vector<std::string>{"p.h5", "two.h5:/b", "--back"}, "two.h5: is there already"),
+        {{"p.h5", "./p.h5", "--back"}, "./p.h5: this command reads or writes that file already"},
+        {{"p.h5", "p.h5:/b", "--back"}, "p.h5: this command reads or writes that file already"},
+        {{"two.h5:/a", "two.h5"}, "two.h5: this command reads or writes that file already"},
+        {{"x.npy", "y.npy"}, "y.npy: want FILE.h5"},
+        {{"p.h5", "y.txt", "--back"}, "y.txt: want FILE.npy"}}) {
+    auto command = arguments;
+    command.insert(command.begin(), "quantize");
+    const Result r = run(folder, command);
+    EXPECT_EQ(r.code, 2) << r.output;
+    EXPECT_TRUE(contains(r.output, message)) << r.output;
+  }
+  EXPECT_EQ(read_whole(folder / "p.h5"), packed);
+  EXPECT_EQ(read_whole(folder / "two.h5"), two);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"output.txt", "p.h5", "two.h5", "x.npy"}));
+}
+
 TEST(QuantizeCommand, NamesTheElementThatAFormatWithoutNaNCannotHold) {
   const TemporaryFolder folder;
   auto x = write_sample(folder);
