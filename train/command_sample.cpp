@@ -22,6 +22,7 @@ void run(const Arguments& arguments) {
     fail(error.code(), "--prompt: {}", error.what());
   }
   SampleOptions options = arguments.options;
+  options.tokens_known = tokenizer.size();
   options.pass = trained.next_pass();
   options.on_token = [&](std::int32_t token) {
     fmt::print("{}", tokenizer.decode(std::span(&token, 1)));

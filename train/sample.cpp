@@ -10,11 +10,12 @@
 namespace mxtape {
 namespace {
 
-/// Logits of the token that follows `recent`. The input is padded at the end to a power of two, so that a
-/// growing text meets few shapes (each costs the GEMM library a set-up). No position attends to what comes
-/// after it; a scale that tokens share (of a whole tensor, or of blocks along keys) sees the padding, too.
+/// Logits of the first `tokens_known` tokens as the one that follows `recent`. The input is padded at the end
+/// to a power of two, so that a growing text meets few shapes (each costs the GEMM library a set-up). No
+/// position attends to what comes after it; a scale that tokens share (of a whole tensor, or of blocks along
+/// keys) sees the padding, too.
 std::vector<float> next_logits(Backend& backend, Gpt& model, std::span<const std::int32_t> recent,
-                               PassKey pass) {
+                               PassKey pass, std::int64_t tokens_known) {
   const auto count = std::int64_t(recent.size());
   const std::int64_t time = std::min(model.config().context, std::int64_t(std::bit_ceil(recent.size())));
   std::vector<std::int32_t> padded(recent.begin(), recent.end());
@@ -29,6 +30,7 @@ std::vector<float> next_logits(Backend& backend, Gpt& model, std::span<const std
   const Tensor last(std::shared_ptr<void>(std::shared_ptr<void>(), row), {vocabulary}, DType::f32);
   std::vector<float> logits(static_cast<std::size_t>(vocabulary));
   backend.download(logits.data(), last);
+  logits.resize(std::size_t(tokens_known));
   return logits;
 }
 
@@ -59,12 +61,16 @@ std::int32_t draw_token(std::span<const float> logits, float temperature, std::i
 std::vector<std::int32_t> sample(Backend& backend, Gpt& model, std::span<const std::int32_t> prompt,
                                  const SampleOptions& options) {
   require(!prompt.empty(), ExitCode::usage, "sample: the prompt is empty; want at least one token");
+  const std::int64_t vocabulary = model.config().vocabulary;
+  const std::int64_t tokens_known = options.tokens_known > 0 ? options.tokens_known : vocabulary;
+  require(tokens_known <= vocabulary, "sample: {} tokens are known, the model has {}", tokens_known,
+          vocabulary);
   const auto context = std::size_t(model.config().context);
   const DrawKey draws{.seed = options.seed, .purpose = Purpose::sampling};
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const auto recent = std::span(text).last(std::min(text.size(), context));
-    const auto logits = next_logits(backend, model, recent, options.pass);
+    const auto logits = next_logits(backend, model, recent, options.pass, tokens_known);
     text.push_back(draw_token(logits, options.temperature, options.top_k, draws.uniform(std::uint64_t(i))));
     if (options.on_token) options.on_token(text.back());
   }

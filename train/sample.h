@@ -11,6 +11,9 @@ struct SampleOptions {
   std::int64_t tokens = 200;
   float temperature = 1;   ///< logits are divided by it; 0: always the likeliest token
   std::int64_t top_k = 0;  ///< only the k likeliest tokens may be drawn; 0: all
+  /// Only tokens below it may be drawn: those that the tokenizer knows, of a model whose vocabulary is
+  /// padded. 0: all.
+  std::int64_t tokens_known = 0;
   std::uint64_t seed = 1;
   PassKey pass{};                                      ///< as EvaluateOptions::pass
   std::function<void(std::int32_t token)> on_token{};  ///< called as soon as a token is known

@@ -79,6 +79,20 @@ TEST(Sample, PaddingTheInputDoesNotChangeTheDraws) {
   }
 }
 
+TEST(Sample, DrawsNoTokenThatTheTokenizerDoesNotKnow) {
+  Recipe recipe = test::tiny_recipe(1);
+  recipe.model.vocabulary = 512;  // of which the data has some fifteen
+  TinyRun run(recipe);
+  const std::int32_t first = 0;
+  const auto drawn = [&](std::int64_t tokens_known) {
+    return sample(*run.backend, run.trainer.model(), std::span(&first, 1),
+                  {.tokens = 100, .tokens_known = tokens_known});
+  };
+  const std::int64_t known = run.data.tokenizer.size();
+  EXPECT_THROW(run.data.tokenizer.decode(drawn(0)), Error) << "else the test would test nothing";
+  EXPECT_NO_THROW(run.data.tokenizer.decode(drawn(known)));
+}
+
 TEST(Sample, WithoutAPromptIsAnErrorOfUse) {
   TinyRun run(test::tiny_recipe(1));
   try {
