@@ -2,19 +2,34 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 
 namespace mxtape {
 namespace {
 
-volatile std::sig_atomic_t first_signal = 0;
-struct sigaction old_interrupt, old_terminate;
+struct StopSignal {
+  int number;
+  const char* name;
+  struct sigaction before;
+};
 
-// Only what signal-safety(7) allows: write and _exit.
+volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0;
+std::array<StopSignal, 3> stop_signals{
+    {{SIGINT, "SIGINT", {}}, {SIGTERM, "SIGTERM", {}}, {SIGHUP, "SIGHUP", {}}}};
+struct sigaction pipe_before;
+
+// Only what signal-safety(7) allows: signal, write and _exit.
 void on_signal(int signal) {
-  if (first_signal) ::_exit(128 + signal);
-  first_signal = signal;
+  // A lost connection sends several SIGHUP, from the kernel and from the shell: none of them is impatience.
+  if (signal != SIGHUP) {
+    if (asked_to_stop) ::_exit(128 + signal);
+    asked_to_stop = 1;
+  }
+  if (!first_signal) first_signal = signal;
+  // Whoever reads our output may have ended by the same signal, as in `mxtape train ... | tee log`.
+  std::signal(SIGPIPE, SIG_IGN);
   constexpr char text[] = "\nmxtape: finishing the step, then saving; once more stops at once\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
@@ -23,20 +38,28 @@ void on_signal(int signal) {
 
 StopSignals::StopSignals() {
   first_signal = 0;
+  asked_to_stop = 0;
+  sigaction(SIGPIPE, nullptr, &pipe_before);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // file operations in progress go on
-  sigaction(SIGINT, &action, &old_interrupt);
-  sigaction(SIGTERM, &action, &old_terminate);
+  for (auto& [number, name, before] : stop_signals) {
+    sigaction(number, nullptr, &before);
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGINT, &old_interrupt, nullptr);
-  sigaction(SIGTERM, &old_terminate, nullptr);
+  for (const auto& [number, name, before] : stop_signals) sigaction(number, &before, nullptr);
+  sigaction(SIGPIPE, &pipe_before, nullptr);
 }
 
 int StopSignals::received() { return first_signal; }
 
-const char* StopSignals::name_of(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+const char* StopSignals::name_of(int signal) {
+  for (const auto& [number, name, before] : stop_signals)
+    if (number == signal) return name;
+  return "no signal";
+}
 
 }  // namespace mxtape

@@ -2,9 +2,9 @@
 
 namespace mxtape {
 
-/// While an object lives, the first SIGINT or SIGTERM only sets a flag, so that the step can be finished and
-/// saved; the second ends the program at once with 128 + its number. Files that are being written then stay
-/// under their temporary names.
+/// While an object lives, SIGINT, SIGTERM and SIGHUP only set a flag, so that the step can be finished and
+/// saved; a second SIGINT or SIGTERM ends the program at once with 128 + its number. Files that are being
+/// written then stay under their temporary names. A SIGHUP that is ignored (nohup) stays so.
 class StopSignals {
  public:
   StopSignals();
@@ -14,7 +14,7 @@ class StopSignals {
 
   /// The signal that asked for the stop, or 0.
   static int received();
-  /// "SIGINT", "SIGTERM".
+  /// "SIGINT", "SIGTERM", "SIGHUP".
   static const char* name_of(int signal);
 };
 

@@ -1,0 +1,99 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "core/atomic_file.h"
+#include "tests/train/program.h"
+#include "tests/train/tiny_run.h"
+#include "train/run_folder.h"
+
+namespace mxtape::test {
+namespace {
+
+/// A folder in which `mxtape train tiny.toml` has more steps than a test waits for, each of half a second or
+/// so: the first is not over when the second signal comes.
+struct LongRun {
+  const TemporaryFolder folder;
+  const std::vector<std::string> command{"train", "tiny.toml", "--train.steps=1000000",
+                                         "--train.batch_size=256", "--train.accumulation=8"};
+
+  LongRun() {
+    tiny_data().write(folder / "data.h5");
+    Recipe recipe = tiny_recipe(10);
+    recipe.data.file = "data.h5";
+    recipe.schedule.kind = ScheduleKind::constant;
+    write_atomically(folder / "tiny.toml", to_toml(recipe));
+  }
+  bool has_begun() const {
+    std::error_code missing;
+    const auto bytes = std::filesystem::file_size(folder / "runs/tiny/metrics.jsonl", missing);
+    return !missing && bytes > 0;
+  }
+  std::size_t checkpoints() const { return list_checkpoints(folder / "runs/tiny").size(); }
+};
+
+TEST(StopSignals, ALostConnectionSavesHoweverOftenItIsSignalled) {
+  const LongRun run;
+  Program program(run.folder.path(), run.command);
+  while (program.running() && !run.has_begun()) ::usleep(1000);
+  program.send(SIGHUP);
+  EXPECT_TRUE(program.printed("finishing the step")) << program.output();
+  program.send(SIGHUP);
+  EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  EXPECT_NE(program.output().find("stopped by SIGHUP after step "), std::string::npos) << program.output();
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
+TEST(StopSignals, AHangupThatIsIgnoredStopsNothing) {
+  const LongRun run;
+  std::signal(SIGHUP, SIG_IGN);  // as nohup does
+  Program program(run.folder.path(), run.command);
+  std::signal(SIGHUP, SIG_DFL);
+  while (program.running() && !run.has_begun()) ::usleep(1000);
+  program.send(SIGHUP);
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  EXPECT_NE(program.output().find("stopped by SIGTERM after step "), std::string::npos) << program.output();
+}
+
+TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
+  const LongRun run;
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(::grantpt(terminal), 0);
+  ASSERT_EQ(::unlockpt(terminal), 0);
+  const std::string name = ::ptsname(terminal);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setsid();
+    const int file = ::open(name.c_str(), O_RDWR);  // the first one that a session opens controls it
+    for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, standard);
+    ::close(terminal);
+    ::setenv("TERM", "xterm", 1);
+    std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
+    for (const auto& word : run.command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(run.folder.path().c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());
+    ::_exit(127);
+  }
+  std::string shown;
+  char piece[4096];
+  while (shown.find("| loss ") == std::string::npos) {
+    const auto count = ::read(terminal, piece, sizeof piece);
+    ASSERT_GT(count, 0) << shown;
+    shown.append(piece, std::size_t(count));
+  }
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), int(ExitCode::interrupted));
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
+}  // namespace
+}  // namespace mxtape::test
