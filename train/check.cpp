@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 
-#include "data/token_file.h"
 #include "kernels/make_backend.h"
 #include "recipes/knobs.h"
 #include "train/memory_budget.h"
@@ -59,13 +58,7 @@ class Check {
          data.validation.count(), data.tokenizer.size());
     const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
-    for (const auto& [name, split] :
-         {std::pair{"train", &data.train}, std::pair{"validation", &data.validation}})
-      attempt([&, name = name, split = split] {  // C++20 captures bindings; clang 14 does not yet
-        require(split->count() > recipe_.model.context, ExitCode::data,
-                "{}: its {} split has {} tokens; want more than model.context = {}", recipe_.data.file, name,
-                split->count(), recipe_.model.context);
-      });
+    for (const Error& problem : short_splits(recipe_, data)) report_.problems.push_back(problem);
     recipe_ = with_vocabulary(recipe_, data.tokenizer);
   }
 
@@ -136,6 +129,17 @@ class Check {
 };
 
 }  // namespace
+
+std::vector<Error> short_splits(const Recipe& recipe, const TokenFile& data) {
+  std::vector<Error> problems;
+  for (const auto& [name, split] :
+       {std::pair{"train", &data.train}, std::pair{"validation", &data.validation}})
+    if (split->count() <= recipe.model.context)
+      problems.emplace_back(ExitCode::data,
+                            fmt::format("{}: its {} split has {} tokens; want more than model.context = {}",
+                                        recipe.data.file, name, split->count(), recipe.model.context));
+  return problems;
+}
 
 CheckReport check_run(const Recipe& recipe) { return Check(recipe).run(); }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/token_file.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -17,5 +18,8 @@ struct CheckReport {
 
 /// Looks at everything that could fail after a recipe was read. Trains nothing and writes nothing.
 CheckReport check_run(const Recipe&);
+
+/// The splits that are too short for a window of the model's context and its targets: an Error(data) each.
+std::vector<Error> short_splits(const Recipe&, const TokenFile&);
 
 }  // namespace mxtape

@@ -56,8 +56,7 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
   }
   if (resume == "no") {
     Start start;
-    if (!files.empty())
-      start.notes.push_back(fmt::format("the earlier run was moved to {}", folder.archive().string()));
+    start.archive = !files.empty();
     return start;
   }
   if (resume != "auto") {
@@ -70,10 +69,11 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
             "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
             "own --name",
             resume, files.empty() ? "" : files.front().string());
-    return {chosen, {}};
+    Start start;
+    start.checkpoint = chosen;
+    return start;
   }
   Start start;
-  std::vector<std::filesystem::path> rejected;
   for (const auto& file : files) {
     const std::string fault = fault_of(file);
     if (fault.empty()) {
@@ -81,15 +81,19 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
       break;
     }
     start.notes.push_back("rejected " + fault);
-    rejected.push_back(file);
+    start.rejected.push_back(file);
   }
   require(files.empty() || start.checkpoint, ExitCode::data,
           "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
           folder.path().string(), files.size(), files.empty() ? "" : fault_of(files.front()));
-  // Their steps will be written again, and a checkpoint is never overwritten.
-  for (const auto& file : rejected) folder.set_aside(file);
   if (files.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
   return start;
+}
+
+std::vector<std::string> make_way(const RunFolder& folder, const Start& start) {
+  for (const auto& file : start.rejected) folder.set_aside(file);
+  if (!start.archive) return {};
+  return {fmt::format("the earlier run was moved to {}", folder.archive().string())};
 }
 
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) {
@@ -107,6 +111,9 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) 
 std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,
                                        const std::string& data_hash,
                                        const std::vector<std::string>& allowed) {
+  require(header.step <= recipe.train.steps, ExitCode::usage,
+          "resume: the checkpoint is at step {}, train.steps = {}; want at least as many steps", header.step,
+          recipe.train.steps);
   auto changes = differences(header.recipe, without_whereabouts(recipe));
   if (header.data_hash != data_hash)
     changes.push_back(fmt::format("data: {} -> {}", header.data_hash, data_hash));

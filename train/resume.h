@@ -12,21 +12,28 @@ namespace mxtape {
 /// How a run begins.
 struct Start {
   std::optional<std::filesystem::path> checkpoint;  ///< none: from step 0
-  std::vector<std::string> notes;  ///< for the user: what was rejected or moved away, and why
+  std::vector<std::string> notes;                   ///< for the user: what was rejected, and why
+  bool archive = false;                             ///< an earlier run is in the way
+  std::vector<std::filesystem::path> rejected;      ///< newer than `checkpoint`; their steps come again
 };
 
-/// `resume`: "auto" takes the newest checkpoint that verifies and sets newer ones that do not aside; "no"
-/// starts again and keeps what was there in a folder before-<n>; a path takes that file; "" starts a new run.
+/// `resume`: "auto" takes the newest checkpoint that verifies and rejects newer ones that do not; "no" starts
+/// again; a path takes that file; "" starts a new run. Changes nothing: make_way() does, as late as it can.
 /// Throws Error(usage) rather than start from step 0 beside checkpoints that nobody mentioned, Error(data) if
 /// there are checkpoints and none verifies.
 Start choose_start(const RunFolder&, const std::string& resume);
+
+/// Moves an earlier run into a folder before-<n> and sets rejected checkpoints aside, as a checkpoint is
+/// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.
+std::vector<std::string> make_way(const RunFolder&, const Start&);
 
 /// The checkpoint meant by a file's name, or by a run's folder: then its newest one that verifies. Throws
 /// Error(data) if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 
 /// Lists the changed keys as notes. Throws Error(usage) if one that changes numbers is not in `allowed`,
-/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file.
+/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file. A run
+/// that would end before the checkpoint's step is refused, allowed or not.
 std::vector<std::string> check_changes(const CheckpointHeader&, const Recipe&, const std::string& data_hash,
                                        const std::vector<std::string>& allowed);
 

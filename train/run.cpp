@@ -12,6 +12,7 @@
 #include "core/parallel.h"
 #include "kernels/checked_backend.h"
 #include "kernels/make_backend.h"
+#include "train/check.h"
 #include "train/header.h"
 #include "train/memory_budget.h"
 #include "train/metrics.h"
@@ -47,6 +48,12 @@ class Run {
         progress_(stdout, config_.steps, trainer.steps_done()) {}
 
   void train(const std::string& command) {
+    train_to_the_end(command);
+    finish();
+  }
+
+ private:
+  void train_to_the_end(const std::string& command) {
     const StopSignals signals;
     while (!trainer_.finished()) {
       step();
@@ -59,10 +66,8 @@ class Run {
               StopSignals::name_of(StopSignals::received()), done, folder_.checkpoint(done).string(),
               command);
     }
-    finish();
   }
 
- private:
   void step() {
     const auto begin = Clock::now();
     const auto result = trainer_.step();
@@ -108,6 +113,7 @@ class Run {
     if (config_.sample_tokens == 0) return;
     SampleOptions options{.tokens = config_.sample_tokens,
                           .temperature = 0.8f,  // a little below 1: fewer of the rare slips
+                          .tokens_known = data_.tokenizer.size(),
                           .seed = trainer_.recipe().seed,
                           .pass = trainer_.next_pass()};
     const std::int32_t first = data_.validation[0];
@@ -134,6 +140,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
           "recipe '{}': data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`",
           recipe.name);
   const TokenFile data = TokenFile::read(recipe.data.file);
+  if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   const Start start = choose_start(folder, options.resume);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
@@ -158,6 +165,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     trainer.load(checkpoint);
     fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
+  for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
   write_atomically(folder.recipe(), to_toml(trainer.recipe()));
   std::fflush(stdout);
   Run(backend, folder, data, trainer).train(options.command);

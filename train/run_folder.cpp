@@ -107,7 +107,9 @@ fs::path RunFolder::archive() const {
   fs::path target;
   for (int n = 1; target.empty() || fs::exists(target); ++n) target = path_ / fmt::format("before-{}", n);
   fs::create_directory(target);
-  for (const auto& name : {"checkpoints", "recipe.toml", "metrics.jsonl", "events.out.tfevents.mxtape"})
+  // The checkpoints last: while they are here, no run starts over by accident.
+  for (const auto& name :
+       {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
     if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
   fs::create_directory(path_ / "checkpoints");
   return target;

@@ -152,6 +152,24 @@ TEST_F(ProgramTest, AStartThatFailsLeavesNoFolderWhereNoneWas) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs/tiny"));
 }
 
+TEST_F(ProgramTest, AStartThatFailsLeavesAnEarlierRunWhereItWas) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  EXPECT_EQ(run({"train", "tiny.toml", "--resume=no", "--compute.device=abacus"}), int(ExitCode::usage));
+  EXPECT_EQ(run({"train", "tiny.toml", "--resume=no", "--train.batch_size=1048576", "--model.layers=1000"}),
+            int(ExitCode::resource))
+      << output_;
+  EXPECT_TRUE(std::filesystem::exists(checkpoint(6)));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs/tiny/before-1"));
+  ASSERT_EQ(run({"train", "tiny.toml", "--resume=no"}), 0) << output_;
+  EXPECT_TRUE(says("the earlier run was moved to runs/tiny/before-1"));
+}
+
+TEST_F(ProgramTest, ASplitThatIsTooShortIsFoundBeforeTheFirstStep) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--model.context=3000", "--train.batch_size=1"}), int(ExitCode::data));
+  EXPECT_TRUE(output_.starts_with("mxtape: data.h5: its validation split has ")) << output_;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+}
+
 TEST_F(ProgramTest, MissingDataEndsWithExit3) {
   EXPECT_EQ(run({"train", "tiny.toml", "--data.file=nowhere.h5"}), int(ExitCode::data));
   EXPECT_TRUE(says("nowhere.h5"));

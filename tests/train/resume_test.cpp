@@ -117,6 +117,8 @@ TEST(ChooseStart, TakesTheNewestThatVerifiesAndSetsADamagedOneAside) {
   ASSERT_EQ(start.notes.size(), 1u);
   EXPECT_NE(start.notes[0].find("step_00000003.h5"), std::string::npos) << start.notes[0];
   EXPECT_NE(start.notes[0].find("content hash differs"), std::string::npos) << start.notes[0];
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(3))) << "until it is known that the run can start";
+  make_way(run, start);
   EXPECT_FALSE(std::filesystem::exists(run.checkpoint(3))) << "its step will be written again";
   EXPECT_TRUE(std::filesystem::exists(run.checkpoint(3).string() + ".rejected")) << "nothing is lost";
 }
@@ -151,9 +153,18 @@ TEST(ChooseStart, NoKeepsTheEarlierRunInAFolderOfItsOwn) {
   const RunFolder run(folder.path() / "run");
   TinyRun tiny(test::tiny_recipe(1));
   tiny.trainer.save(run.checkpoint(0));
-  EXPECT_FALSE(choose_start(run, "no").checkpoint);
+  for (const auto& file : {run.recipe(), run.device(), run.metrics(), run.events()})
+    write_atomically(file, std::string_view("x"));
+  const Start start = choose_start(run, "no");
+  EXPECT_FALSE(start.checkpoint);
+  EXPECT_EQ(run.checkpoints().size(), 1u) << "until it is known that the run can start";
+  EXPECT_EQ(make_way(run, start).size(), 1u);
   EXPECT_TRUE(run.checkpoints().empty());
-  EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1/checkpoints/step_00000000.h5"));
+  for (const char* file : {"checkpoints/step_00000000.h5", "recipe.toml", "device.txt", "metrics.jsonl",
+                           "events.out.tfevents.mxtape"}) {
+    EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1" / file)) << file;
+    EXPECT_FALSE(std::filesystem::exists(run.path() / file)) << file;
+  }
 }
 
 TEST(CheckChanges, RefusesWhatChangesNumbersUnlessItIsAllowed) {
@@ -177,6 +188,22 @@ TEST(CheckChanges, RefusesWhatChangesNumbersUnlessItIsAllowed) {
   const auto notes = check_changes(header, after, "b", {"optim", "precision", "data"});
   EXPECT_EQ(notes.size(), 4u) << "every change is said, allowed or not";
   EXPECT_TRUE(check_changes(header, before, "a", {}).empty());
+}
+
+TEST(CheckChanges, RefusesARunThatEndsBeforeTheCheckpoint) {
+  const Recipe recipe = test::tiny_recipe(5);
+  const auto changes_at = [&](std::int64_t step) {
+    return check_changes({.step = step, .recipe = recipe, .tokenizer = {}, .data_hash = "a"}, recipe, "a",
+                         {"train.steps"});
+  };
+  EXPECT_TRUE(changes_at(5).empty()) << "a run that has ended may report its result again";
+  try {
+    changes_at(6);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("at step 6, train.steps = 5"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace
