@@ -10,7 +10,6 @@ namespace {
 
 constexpr char format_name[] = "mxtape tokens";
 constexpr std::int64_t format_version = 1;
-constexpr std::int64_t narrow_vocabulary = 65536;
 
 std::string split_hash(const Split& split) {
   return split.narrow.empty() ? content_hash(std::as_bytes(std::span(split.wide)))
@@ -33,7 +32,7 @@ void write_split(Hdf5Writer& file, const std::string& name, const Split& split, 
   const auto bad = first_outside(split, vocabulary);
   require(bad == split.count(), "token file: {} token {} at position {}; the vocabulary has {}", name,
           bad == split.count() ? 0 : split[bad], bad, vocabulary);
-  if (vocabulary <= narrow_vocabulary)
+  if (vocabulary <= Split::narrow_vocabulary)
     file.dataset_u16(name, split.narrow);
   else
     file.dataset_u32(name, split.wide);
@@ -44,7 +43,7 @@ void write_split(Hdf5Writer& file, const std::string& name, const Split& split, 
 Split read_split(const Hdf5Reader& file, const std::string& name, std::int64_t vocabulary) {
   const std::string place = file.path().string();
   const auto info = file.info(name);
-  const std::string wanted = vocabulary <= narrow_vocabulary ? "u16" : "u32";
+  const std::string wanted = vocabulary <= Split::narrow_vocabulary ? "u16" : "u32";
   require(info.type == wanted && info.dims.size() == 1, ExitCode::data,
           "{}: dataset '{}' is {} with {} axes; want {} with 1 for a vocabulary of {}", place, name,
           info.type, info.dims.size(), wanted, vocabulary);
@@ -69,11 +68,21 @@ Split read_split(const Hdf5Reader& file, const std::string& name, std::int64_t v
 
 Split Split::from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary) {
   Split split;
-  if (vocabulary <= narrow_vocabulary)
+  if (vocabulary <= Split::narrow_vocabulary)
     split.narrow.assign(tokens.begin(), tokens.end());
   else
     split.wide.assign(tokens.begin(), tokens.end());
   return split;
+}
+
+Split Split::take_from(std::int64_t position) {
+  const auto take = [&](auto& tokens) {
+    if (tokens.empty()) return tokens;
+    std::remove_reference_t<decltype(tokens)> taken(tokens.begin() + position, tokens.end());
+    tokens.resize(std::size_t(position));
+    return taken;
+  };
+  return {take(narrow), take(wide)};
 }
 
 std::string TokenFile::write(const std::filesystem::path& path) const {
@@ -99,10 +108,12 @@ std::string TokenFile::write(const std::filesystem::path& path) const {
 
 TokenFile TokenFile::read(const std::filesystem::path& path) {
   std::error_code unknown;
-  require(std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
-          "{0}: no such token file; `mxtape prepare TEXT --out {0}` makes it from your text, `mxtape corpus "
-          "--out {0}` from synthetic tales",
-          path.string());
+  require(
+      std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
+      "{0}: no such token file; `mxtape prepare TEXT --out {0}` makes it from your text, `mxtape prepare "
+      "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `mxtape corpus "
+      "--out {0}` from synthetic tales",
+      path.string());
   try {
     verify_seal(path);
   } catch (const Error& error) {
@@ -112,7 +123,8 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
   const auto place = path.string();
   const auto format = file.find_text_attribute("/", "format").value_or("none");
   require(format == format_name, ExitCode::data,
-          "{}: format '{}', want '{}'; `mxtape prepare` makes one from text", place, format, format_name);
+          "{}: format '{}', want '{}'; `mxtape prepare` makes one from text or token ids", place, format,
+          format_name);
   const auto version = file.int_attribute("/", "version");
   require(version == format_version, ExitCode::data, "{}: version {}, this program reads {}", place, version,
           format_version);
@@ -122,7 +134,7 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
   result.tokenizer = Tokenizer::from_json(description);
   const auto vocabulary = file.int_attribute("/", "vocabulary");
   require(vocabulary == result.tokenizer.size(), ExitCode::data,
-          "{}: vocabulary {}, but its tokenizer has {} pieces", place, vocabulary, result.tokenizer.size());
+          "{}: vocabulary {}, but its tokenizer has {} tokens", place, vocabulary, result.tokenizer.size());
   result.source = file.text_attribute("/", "source");
   result.train = read_split(file, "train", vocabulary);
   result.validation = read_split(file, "validation", vocabulary);

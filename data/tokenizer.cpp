@@ -1,6 +1,7 @@
 #include "data/tokenizer.h"
 
-#include <algorithm>
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -49,8 +50,7 @@ std::vector<std::string> all_bytes() {
 void for_each_character(std::string_view text, const std::function<void(char32_t, std::size_t)>& body) {
   for (std::size_t position = 0; position < text.size();) {
     const auto [value, length] = character_at(text, position);
-    require(length != 0, ExitCode::data,
-            "byte {} (0x{:02x}) is not UTF-8; convert the text, or use --tokenizer byte", position,
+    require(length != 0, ExitCode::data, "byte {} (0x{:02x}) is not UTF-8", position,
             static_cast<unsigned char>(text[position]));
     body(value, position);
     position += length;
@@ -58,7 +58,7 @@ void for_each_character(std::string_view text, const std::function<void(char32_t
 }
 
 Tokenizer::Tokenizer(Kind kind, std::vector<std::string> pieces) : kind_(kind), pieces_(std::move(pieces)) {
-  if (kind_ == Kind::bytes) return;
+  if (kind_ != Kind::characters) return;
   for (std::size_t token = 0; token < pieces_.size(); ++token) {
     const auto& piece = pieces_[token];
     const auto [value, length] =
@@ -72,7 +72,17 @@ Tokenizer::Tokenizer(Kind kind, std::vector<std::string> pieces) : kind_(kind), 
 
 Tokenizer::Tokenizer() : Tokenizer(Kind::bytes, all_bytes()) {}
 
+Tokenizer Tokenizer::of_ids(std::int64_t vocabulary) {
+  require(vocabulary >= 1 && vocabulary <= std::numeric_limits<std::int32_t>::max(), ExitCode::data,
+          "tokenizer: a vocabulary of {} ids; want 1 to {}", vocabulary,
+          std::numeric_limits<std::int32_t>::max());
+  Tokenizer made(Kind::ids, {});
+  made.ids_ = vocabulary;
+  return made;
+}
+
 Tokenizer Tokenizer::from_text(Kind kind, std::string_view text) {
+  require(kind != Kind::ids, "tokenizer: ids cannot be made from a text");
   if (kind == Kind::bytes) return {};
   std::set<char32_t> characters;
   for_each_character(text, [&, last = char32_t(-1)](char32_t c, std::size_t) mutable {
@@ -85,6 +95,7 @@ Tokenizer Tokenizer::from_text(Kind kind, std::string_view text) {
 
 std::string Tokenizer::to_json() const {
   if (kind_ == Kind::bytes) return json{{"kind", "bytes"}}.dump();
+  if (kind_ == Kind::ids) return json{{"kind", "ids"}, {"vocabulary", ids_}}.dump();
   return json{{"kind", "characters"}, {"pieces", pieces_}}.dump();
 }
 
@@ -93,14 +104,39 @@ Tokenizer Tokenizer::from_json(const std::string& text) {
     const json value = json::parse(text);
     const auto kind = value.at("kind").get<std::string>();
     if (kind == "bytes") return {};
-    require(kind == "characters", ExitCode::data, "tokenizer: kind '{}'; known: bytes characters", kind);
+    if (kind == "ids") {
+      const json& vocabulary = value.at("vocabulary");
+      require(vocabulary.is_number_integer(), ExitCode::data, "tokenizer: vocabulary {}; want an integer",
+              vocabulary.dump());
+      return of_ids(vocabulary.get<std::int64_t>());
+    }
+    require(kind == "characters", ExitCode::data, "tokenizer: kind '{}'; known: bytes characters ids", kind);
     return {Kind::characters, value.at("pieces").get<std::vector<std::string>>()};
   } catch (const json::exception& error) {
     fail(ExitCode::data, "tokenizer: {}", error.what());
   }
 }
 
+std::vector<std::int32_t> Tokenizer::encode_ids(std::string_view text) const {
+  constexpr std::string_view between = " \t\r\n,";
+  std::vector<std::int32_t> tokens;
+  while (true) {
+    const auto begin = text.find_first_not_of(between);
+    if (begin == std::string_view::npos) return tokens;
+    text.remove_prefix(begin);
+    const auto word = text.substr(0, text.find_first_of(between));
+    std::int32_t id = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    require(error == std::errc() && end == word.data() + word.size() && id >= 0 && id < size(),
+            ExitCode::data, "'{}' is no token id; want numbers from 0 to {} with blanks between", word,
+            size() - 1);
+    tokens.push_back(id);
+    text.remove_prefix(word.size());
+  }
+}
+
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  if (kind_ == Kind::ids) return encode_ids(text);
   std::vector<std::int32_t> tokens;
   tokens.reserve(text.size());
   if (kind_ == Kind::bytes) {
@@ -122,7 +158,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     require(tokens[i] >= 0 && tokens[i] < size(), ExitCode::data,
             "token {} at position {}; the vocabulary has {}", tokens[i], i, size());
-    text += pieces_[std::size_t(tokens[i])];
+    text += kind_ == Kind::ids ? std::to_string(tokens[i]) + ' ' : pieces_[std::size_t(tokens[i])];
   }
   return text;
 }

@@ -9,31 +9,39 @@
 
 namespace mxtape {
 
-/// Maps text to tokens and back: one token a character (UTF-8 code point) or a byte.
+/// Maps text to tokens and back: one token a character (UTF-8 code point) or a byte. Where another program's
+/// tokenizer made the tokens, text is their ids as decimal numbers.
 class Tokenizer {
  public:
-  enum class Kind : std::uint8_t { characters, bytes };
+  enum class Kind : std::uint8_t { characters, bytes, ids };
   Tokenizer();  ///< bytes
   /// characters: the vocabulary is the code points of `text`, sorted. bytes: always 256.
   static Tokenizer from_text(Kind, std::string_view text);
-  /// From a token file or checkpoint: {"kind": "bytes"} or {"kind": "characters", "pieces": ["\n", " ",
-  /// ...]}.
+  /// Ids in [0, vocabulary) that nothing here can turn into text.
+  static Tokenizer of_ids(std::int64_t vocabulary);
+  /// From a token file or checkpoint: {"kind": "bytes"}, {"kind": "characters", "pieces": ["\n", " ", ...]}
+  /// or
+  /// {"kind": "ids", "vocabulary": 50257}.
   static Tokenizer from_json(const std::string&);
   std::string to_json() const;
 
   Kind kind() const { return kind_; }
-  std::int64_t size() const { return std::int64_t(pieces_.size()); }
+  std::int64_t size() const { return kind_ == Kind::ids ? ids_ : std::int64_t(pieces_.size()); }
   /// Throws Error(data) with the first character that is not in the vocabulary, or not UTF-8, and its
-  /// position.
+  /// position. Ids: numbers with blanks or commas between; throws with the first word that is none.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  /// Throws Error(data) for a token outside [0, size()).
+  /// Each id is followed by a blank, so that parts may be joined. Throws Error(data) for a token outside
+  /// [0, size()).
   std::string decode(std::span<const std::int32_t> tokens) const;
 
  private:
   Tokenizer(Kind kind, std::vector<std::string> pieces);
 
+  std::vector<std::int32_t> encode_ids(std::string_view text) const;
+
   Kind kind_;
-  std::vector<std::string> pieces_;                      // by token
+  std::int64_t ids_ = 0;                                 // ids only: their number
+  std::vector<std::string> pieces_;                      // by token; none for ids
   std::unordered_map<char32_t, std::int32_t> token_of_;  // characters only
 };
 

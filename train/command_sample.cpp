@@ -21,6 +21,9 @@ void run(const Arguments& arguments) {
   } catch (const Error& error) {
     fail(error.code(), "--prompt: {}", error.what());
   }
+  require(!prompt.empty() || tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
+          "--prompt: want token ids, as in --prompt \"0 1\": {} was trained on ids without their tokenizer",
+          trained.file.string());
   SampleOptions options = arguments.options;
   options.tokens_known = tokenizer.size();
   options.pass = trained.next_pass();
@@ -28,7 +31,7 @@ void run(const Arguments& arguments) {
     fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
     std::fflush(stdout);
   };
-  fmt::print("{}", arguments.prompt);
+  fmt::print("{}", tokenizer.decode(prompt));
   sample(*trained.backend, *trained.model, prompt, options);
   fmt::print("\n");
 }
@@ -41,7 +44,9 @@ void add_sample_command(CLI::App& app) {
   command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
       ->required();
   command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
-  command->add_option("--prompt", a->prompt, "text to continue; default: a line break");
+  command->add_option(
+      "--prompt", a->prompt,
+      "text to continue; default: a line break. Ids with blanks between, where the data are ids");
   command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
       ->check(at_least(0))
       ->capture_default_str();

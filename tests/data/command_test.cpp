@@ -49,6 +49,50 @@ TEST(PrepareCommand, SplitsTheJoinedTextsAndNamesTheFileAfterTheFirst) {
   EXPECT_EQ(TokenFile::read(folder / "bytes.h5").validation.count(), 45);
 }
 
+TEST(PrepareCommand, AFileForValidationIsTheWholeSplit) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a.txt", "abcabc");
+  write_atomically(folder / "v.txt", "abz");
+  ASSERT_EQ(run(folder, "prepare a.txt --validation-file v.txt").code, 0);
+  const auto file = TokenFile::read(folder / "a.h5");
+  EXPECT_EQ(file.tokenizer.size(), 4) << "its characters are in the vocabulary, too";
+  EXPECT_EQ(file.train.count(), 6);
+  EXPECT_EQ(file.validation.count(), 3);
+  EXPECT_EQ(file.validation[2], 3);
+  EXPECT_EQ(file.source, "a.txt v.txt");
+}
+
+TEST(PrepareCommand, TakesTokenIdsOfOtherProgramsAndSaysWhatItFound) {
+  const TemporaryFolder folder;
+  const auto ids = [](std::initializer_list<int> numbers) {
+    std::string bytes;
+    for (const int n : numbers) bytes += {char(n & 255), char(n >> 8)};
+    return bytes;
+  };
+  write_atomically(folder / "train.bin", ids({464, 3290, 318, 50256, 0, 1, 2, 3, 4, 5}));
+  std::string shard = ids({55432, 308, 1, 0, 2, 0});  // magic, version and count of llm.c's header
+  shard.resize(1024);
+  write_atomically(folder / "shard.bin", shard + ids({7, 8}));
+  write_atomically(folder / "val.bin", ids({9, 10}));
+  const auto shared = run(folder, "prepare train.bin --tokens u16 --vocabulary 50257 --validation 0.2");
+  ASSERT_EQ(shared.code, 0) << shared.output;
+  EXPECT_NE(shared.output.find("read       train.bin (10 u16 ids, no header)"), std::string::npos);
+  EXPECT_NE(shared.output.find("vocabulary 50257 ids; the largest found is 50256"), std::string::npos);
+  EXPECT_EQ(TokenFile::read(folder / "train.h5").train.count(), 8);
+
+  const auto given =
+      run(folder,
+          "prepare --tokens u16 train.bin shard.bin --validation-file val.bin --vocabulary 50257 --out b.h5");
+  ASSERT_EQ(given.code, 0) << given.output;
+  EXPECT_NE(given.output.find("read       shard.bin (2 u16 ids, llm.c's header)"), std::string::npos)
+      << given.output;
+  const auto file = TokenFile::read(folder / "b.h5");
+  EXPECT_EQ(file.train.narrow, (std::vector<std::uint16_t>{464, 3290, 318, 50256, 0, 1, 2, 3, 4, 5, 7, 8}));
+  EXPECT_EQ(file.validation.narrow, (std::vector<std::uint16_t>{9, 10}));
+  EXPECT_EQ(file.tokenizer.to_json(), R"({"kind":"ids","vocabulary":50257})");
+  EXPECT_EQ(file.source, "train.bin shard.bin val.bin");
+}
+
 TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
   const TemporaryFolder folder;
   write_atomically(folder / "good.txt", std::string(100, 'x'));
@@ -56,13 +100,14 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
   write_atomically(folder / "short.txt", "ab");
   write_atomically(folder / "latin1.txt", "caf\xe9");
   std::filesystem::create_symlink("good.txt", folder / "link.txt");
+  write_atomically(folder / "ids.bin", "abcdef");
   const auto before = folder.names();
   for (const auto& [arguments, code, message] :
        {std::tuple("missing.txt", ExitCode::data, "missing.txt: cannot open: No such file or directory"),
         {".", ExitCode::data, ".: is a folder, want a file"},
         {"good.txt empty.txt", ExitCode::data, "empty.txt: is empty, want text"},
         {"latin1.txt", ExitCode::data, "latin1.txt: byte 3 (0xe9) is not UTF-8"},
-        {"short.txt", ExitCode::data, "short.txt: 2 tokens, of which 1 would be for training"},
+        {"short.txt", ExitCode::data, "short.txt: 1 tokens for training and 1 for validation"},
         {"good.txt --out /proc/no/a.h5", ExitCode::resource, "a.h5: cannot make folder /proc/no"},
         {"good.txt --tokenizer bpe", ExitCode::usage, "--tokenizer: bpe not in {char,byte}"},
         {"good.txt --validation 0", ExitCode::usage, "--validation"},
@@ -70,7 +115,24 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
         {"good.txt --out ./good.txt", ExitCode::usage, "this command reads or writes that file already"},
         {"good.txt link.txt --out good.txt", ExitCode::usage, "good.txt: this command"},
         {"link.txt --out good.txt", ExitCode::usage, "good.txt: this command"},
-        {"good.txt --out link.txt", ExitCode::usage, "link.txt: this command"}}) {
+        {"good.txt --out link.txt", ExitCode::usage, "link.txt: this command"},
+        {"ids.bin --tokens u16 --vocabulary 30000 --validation-file short.txt --out short.txt",
+         ExitCode::usage, "short.txt: this command"},
+        {"latin1.txt", ExitCode::data, "use --tokenizer byte, or --tokens for token ids"},
+        {"ids.bin --tokens u16", ExitCode::usage, "--tokens wants --vocabulary N"},
+        {"ids.bin --tokens u16 --vocabulary 25186", ExitCode::data, "ids.bin: id 25699 at position 1"},
+        {"ids.bin --tokens u32 --vocabulary 9", ExitCode::data, "ids.bin: 6 bytes are no multiple of 4"},
+        {"ids.bin --tokens u16 --vocabulary 70000", ExitCode::usage, "want u32"},
+        {"ids.bin --tokens u16 --vocabulary 30000 --validation-file no.bin", ExitCode::data,
+         "no.bin: cannot open"},
+        {"ids.bin --tokens i32 --vocabulary 9", ExitCode::usage, "--tokens: i32 not in {u16,u32}"},
+        {"ids.bin --tokens u16 --vocabulary 0", ExitCode::usage, "--vocabulary"},
+        {"ids.bin --tokens u16 --vocabulary 2147483648", ExitCode::usage, "--vocabulary"},
+        {"ids.bin --tokens u16 --vocabulary 9 --tokenizer byte", ExitCode::usage,
+         "--tokenizer excludes --tokens"},
+        {"good.txt --vocabulary 9", ExitCode::usage, "--vocabulary requires --tokens"},
+        {"good.txt --validation 0.2 --validation-file short.txt", ExitCode::usage,
+         "--validation excludes --validation-file"}}) {
     const auto result = run(folder, std::string("prepare ") + arguments);
     EXPECT_EQ(result.code, int(code)) << arguments;
     EXPECT_NE(result.output.find(message), std::string::npos) << result.output;

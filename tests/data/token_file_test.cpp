@@ -92,6 +92,19 @@ TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
   EXPECT_FALSE(Split::from_tokens(std::vector<std::int32_t>{65535}, 65536).narrow.empty());
 }
 
+TEST(TokenFile, TakesATailOutOfASplitOfEitherWidth) {
+  for (const std::int64_t vocabulary : {100, 100'000}) {
+    Split split = Split::from_tokens(std::vector<std::int32_t>{1, 2, 3, 4, 5}, vocabulary);
+    const Split tail = split.take_from(3);
+    EXPECT_EQ(split.count(), 3);
+    EXPECT_EQ(split[2], 3);
+    EXPECT_EQ(tail.count(), 2);
+    EXPECT_EQ(tail[0], 4);
+    EXPECT_EQ(tail.narrow.empty(), vocabulary > 65536);
+    EXPECT_EQ(split.take_from(3).count(), 0);
+  }
+}
+
 TEST(TokenFile, EveryTruncationIsRefused) {
   const TemporaryFolder folder;
   small_file().write(folder / "a.h5");
@@ -153,9 +166,9 @@ TEST(TokenFile, EachUntruthHasItsOwnMessage) {
   const TemporaryFolder folder;
   const auto told = [&](const Lie& lie) { return lie.told(folder / "a.h5"); };
   EXPECT_EQ(told({.format = "weights"}),
-            "format 'weights', want 'mxtape tokens'; `mxtape prepare` makes one from text");
+            "format 'weights', want 'mxtape tokens'; `mxtape prepare` makes one from text or token ids");
   EXPECT_EQ(told({.version = 2}), "version 2, this program reads 1");
-  EXPECT_EQ(told({.vocabulary = 6}), "vocabulary 6, but its tokenizer has 5 pieces");
+  EXPECT_EQ(told({.vocabulary = 6}), "vocabulary 6, but its tokenizer has 5 tokens");
   EXPECT_EQ(told({.tokenizer = "{}"}).substr(0, 10), "tokenizer:");
   EXPECT_EQ(told({.count = 4}), "'train' holds 3 tokens, its attribute 'count' says 4");
   EXPECT_EQ(told({.tokens = {0, 5, 2}}), "'train' has token 5 at position 1; the vocabulary has 5");

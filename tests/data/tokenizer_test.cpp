@@ -64,14 +64,37 @@ TEST(Tokenizer, JsonGivesTheSameTokenizer) {
   EXPECT_EQ(copy.to_json(), tokenizer.to_json());
   EXPECT_EQ(copy.encode("\\\"\u2713"), tokenizer.encode("\\\"\u2713"));
   EXPECT_EQ(Tokenizer::from_json(Tokenizer().to_json()).size(), 256);
+  EXPECT_EQ(Tokenizer::of_ids(50257).to_json(), R"({"kind":"ids","vocabulary":50257})");
+  EXPECT_EQ(Tokenizer::from_json(R"({"kind":"ids","vocabulary":50257})").size(), 50257);
 }
 
 TEST(Tokenizer, BrokenJsonIsRefused) {
   for (const char* text :
        {"", "{", "[]", R"({"kind":"bpe"})", R"({"kind":"characters"})",
         R"({"kind":"characters","pieces":["a","a"]})", R"({"kind":"characters","pieces":["ab"]})",
-        R"({"kind":"characters","pieces":[""]})", R"({"kind":"characters","pieces":[1]})"})
+        R"({"kind":"characters","pieces":[""]})", R"({"kind":"characters","pieces":[1]})",
+        R"({"kind":"ids"})", R"({"kind":"ids","vocabulary":0})", R"({"kind":"ids","vocabulary":2.5})",
+        R"({"kind":"ids","vocabulary":"9"})", R"({"kind":"ids","vocabulary":2147483648})"})
     EXPECT_EQ(data_error([&] { Tokenizer::from_json(text); }).substr(0, 10), "tokenizer:") << text;
+}
+
+TEST(Tokenizer, IdsAreTheirOwnTextInPartsAndAsAWhole) {
+  const auto tokenizer = Tokenizer::of_ids(50257);
+  const std::vector<std::int32_t> ids{0, 50256, 7, 7}, first{0, 50256}, rest{7, 7};
+  EXPECT_EQ(tokenizer.decode(ids), "0 50256 7 7 ");
+  EXPECT_EQ(tokenizer.decode(first) + tokenizer.decode(rest), tokenizer.decode(ids));
+  EXPECT_EQ(tokenizer.encode(tokenizer.decode(ids)), ids);
+  EXPECT_EQ(tokenizer.encode("0, 50256,7\n\t7"), ids);
+  EXPECT_TRUE(tokenizer.encode(" \n").empty());
+}
+
+TEST(Tokenizer, TextThatIsNoIdIsRefused) {
+  const auto tokenizer = Tokenizer::of_ids(10);
+  for (const std::string word : {"the", "-1", "+1", "10", "1.5", "0x1", "99999999999999999999"})
+    EXPECT_EQ(data_error([&] { tokenizer.encode("3 " + word + " 4"); }),
+              "'" + word + "' is no token id; want numbers from 0 to 9 with blanks between");
+  EXPECT_EQ(data_error([&] { tokenizer.decode(std::vector<std::int32_t>{10}); }),
+            "token 10 at position 0; the vocabulary has 10");
 }
 
 TEST(Tokenizer, TextThatIsNotUtf8IsRefusedAtItsFirstByte) {
