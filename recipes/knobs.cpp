@@ -26,8 +26,16 @@ constexpr Interval above(double low) { return {.low = low, .low_is_out = true}; 
 constexpr Interval fraction_below_one{.low = 0, .high = 1, .high_is_out = true};
 
 void check_name(const std::string& text) {
-  const bool fits = !text.empty() && text[0] != '.' && text.find_first_of("/\\\n\r\t") == std::string::npos;
-  require(fits, ExitCode::usage, "the name becomes a folder's name: no '/', no line breaks, no '.' in front");
+  constexpr std::size_t longest = 255;  // Linux's NAME_MAX
+  const bool fits = !text.empty() && text.size() <= longest && text[0] != '.' && text.front() != ' ' &&
+                    text.back() != ' ' && std::none_of(text.begin(), text.end(), [](unsigned char c) {
+                      return c < ' ' || c == 127 || c == '/' || c == '\\';
+                    });
+  require(
+      fits, ExitCode::usage,
+      "the name becomes a folder's name: 1 to {} bytes, no '/' or '\\', no tab, line break or other control "
+      "character, no '.' in front, no blank at its ends",
+      longest);
 }
 void check_not_empty(const std::string& text) {
   require(!text.empty(), ExitCode::usage, "the text is empty");

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
+#include <string_view>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
@@ -19,6 +23,18 @@ bool same_file(const fs::path& a, const fs::path& b) {
   if (fs::equivalent(a, b, error)) return true;
   const fs::path whole = fs::weakly_canonical(fs::absolute(a), error);
   return !whole.empty() && whole == fs::weakly_canonical(fs::absolute(b), error);
+}
+
+/// A word as a POSIX shell reads it back: in single quotes if it holds anything that might be special there.
+std::string shell_quoted(const std::string& word) {
+  const auto plain = [](unsigned char c) {
+    return (c < 128 && std::isalnum(c)) ||
+           std::string_view("_./=:,+-").find(char(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 }  // namespace
@@ -42,11 +58,30 @@ CLI::Validator between(double low, double high) {
   return {check, fmt::format("in [{}, {}]", low, high), "between"};
 }
 
+CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
+  const auto check = [low, high](const std::string& text) {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    const bool plain = parsed.ec == std::errc{} && parsed.ptr == end && (text == "0" || text[0] != '0');
+    return plain && value >= low && value <= high
+               ? std::string()
+               : fmt::format("'{}', want a whole number from {} to {}", text, low, high);
+  };
+  return {check, fmt::format(">={}", low), "whole"};
+}
+
 void require_output(const std::string& out, const std::vector<std::string>& others) {
   const fs::path file = file_to_write(out);
   for (const auto& other : others)
     require(!same_file(file, other), ExitCode::usage,
             "{}: this command reads or writes that file already; name another one", out);
+}
+
+std::string train_command(const std::vector<std::string>& words) {
+  std::string command = "mxtape train";
+  for (const auto& word : words) command += " " + shell_quoted(word);
+  return command;
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {

@@ -1,5 +1,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,9 +13,16 @@ CLI::Validator at_least(double low);
 /// The same for a number from `low` to `high`. (CLI11's Range admits NaN as well.)
 CLI::Validator between(double low, double high);
 
+/// The same for a whole number in plain decimal digits, as recipes take them. (CLI11 wraps -1, clamps what is
+/// too large and reads 010 as 8.)
+CLI::Validator whole(std::uint64_t low, std::uint64_t high = std::numeric_limits<std::int64_t>::max());
+
 /// Refuses, before the work, what write_atomically would refuse after it, and an output that is one of
 /// `others`: a file that is read, or another output.
 void require_output(const std::string& out, const std::vector<std::string>& others);
+
+/// `mxtape train` with these words, quoted where a shell would take them apart.
+std::string train_command(const std::vector<std::string>& words);
 
 /// The words of a command that CLI11 left over, as overrides for read_recipe; the command's own options are
 /// what a misspelt one may have meant.

@@ -86,24 +86,29 @@ void add_corpus_command(CLI::App& app) {
   auto options = std::make_shared<CorpusOptions>();
   auto* tales =
       command->add_option("--tales", options->tales, "number of tales; default: 10000 into a file, 1 printed")
-          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
+          ->check(whole(1, std::uint64_t{1} << 32));
   auto* characters = command
                          ->add_option("--characters", options->characters,
                                       "stop after the tale that reaches this many characters")
-                         ->check(at_least(1));
-  command->add_option("--seed", options->seed, "which tales")->capture_default_str();
-  command
-      ->add_option("--validation", options->validation,
-                   "share of the tales, the last ones, kept for validation")
-      ->check(between(0.0001, 0.9))
-      ->capture_default_str();
+                         ->check(whole(1));
+  auto* seed =
+      command->add_option("--seed", options->seed, "which tales")->check(whole(0))->capture_default_str();
+  auto* validation = command
+                         ->add_option("--validation", options->validation,
+                                      "share of the tales, the last ones, kept for validation")
+                         ->check(between(0.0001, 0.9))
+                         ->capture_default_str();
   auto* out = command->add_option("--out", options->out,
                                   "token file to write; without it and --text the tales are printed");
   auto* text = command->add_option("--text", options->text, "plain text file to write");
   auto* score = command->add_option("--score", options->score,
                                     "print the nats per character of this text under the grammar");
-  for (auto* writing : {tales, characters, out, text}) score->excludes(writing);
-  command->callback([options] { corpus(*options); });
+  for (auto* writing : {tales, characters, seed, validation, out, text}) score->excludes(writing);
+  command->callback([=] {
+    require(validation->empty() || !out->empty() || !text->empty(), ExitCode::usage,
+            "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
+    corpus(*options);
+  });
 }
 
 }  // namespace mxtape

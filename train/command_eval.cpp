@@ -107,7 +107,7 @@ void add_eval_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--data", a->data, "another token file than the recipe's");
   command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
-      ->check(at_least(0))
+      ->check(whole(0))
       ->capture_default_str();
   command->callback([a] { run(*a); });
 }

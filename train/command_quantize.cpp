@@ -18,7 +18,7 @@ constexpr const char* kind = "mxtape packed tensor";
 struct QuantizeOptions {
   std::string in, out, format = "mxfp4", axis = "cols", device = "cpu";
   std::uint64_t seed = 1;
-  bool back = false;
+  bool seeded = false, back = false;
 };
 
 void write_packed(const std::string& path, const MxTensor& t, const std::vector<std::int64_t>& dims) {
@@ -64,6 +64,9 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
 
 void quantize(const QuantizeOptions& options) {
   const Quantizer q = parse_quantizer(options.format);
+  require(!options.seeded || q.is_stochastic(), ExitCode::usage,
+          "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
+          to_text(q));
   require(options.out.ends_with(".h5"), ExitCode::usage, "{}: want FILE.h5 for the packed tensor",
           options.out);
   require_output(options.out, {file_of(options.in)});
@@ -74,10 +77,13 @@ void quantize(const QuantizeOptions& options) {
   const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
-  std::puts(fmt::format("{} -> {}: {}, {} bytes of codes and scales for {} of f32 ({:.2f}x), SQNR {:.2f} dB",
-                        x.name, options.out, to_text(q), packed.bytes(), x.values.size() * sizeof(float),
-                        double(x.values.size() * sizeof(float)) / double(packed.bytes()), s.sqnr_db())
+  std::puts(fmt::format("{} -> {}: {}, {} bytes of codes and scales for {} of f32 ({:.2f}x), SQNR {}", x.name,
+                        options.out, to_text(q), packed.bytes(), x.values.size() * sizeof(float),
+                        double(x.values.size() * sizeof(float)) / double(packed.bytes()),
+                        s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-")
                 .c_str());
+  if (s.nonfinite > 0)
+    std::puts(fmt::format("      {} elements not finite, left out of the SQNR", s.nonfinite).c_str());
 }
 
 void unpack_file(const QuantizeOptions& options) {
@@ -114,7 +120,9 @@ void add_quantize_command(CLI::App& app) {
       command->add_option("--axis", options->axis, "Blocks run along cols (inside a row) or down rows")
           ->check(CLI::IsMember({"cols", "rows"}))
           ->capture_default_str();
-  auto* seed = command->add_option("--seed", options->seed, "Of stochastic rounding")->capture_default_str();
+  auto* seed = command->add_option("--seed", options->seed, "Of stochastic rounding")
+                   ->check(whole(0))
+                   ->capture_default_str();
   command
       ->add_option("--device", options->device, "cpu or cuda: who packs or unpacks; the bytes are the same")
       ->capture_default_str();
@@ -122,7 +130,10 @@ void add_quantize_command(CLI::App& app) {
       ->excludes(format)
       ->excludes(axis)
       ->excludes(seed);
-  command->callback([options] { options->back ? unpack_file(*options) : quantize(*options); });
+  command->callback([=] {
+    options->seeded = !seed->empty();
+    options->back ? unpack_file(*options) : quantize(*options);
+  });
 }
 
 }  // namespace mxtape

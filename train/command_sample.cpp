@@ -48,7 +48,7 @@ void add_sample_command(CLI::App& app) {
       "--prompt", a->prompt,
       "text to continue; default: a line break. Ids with blanks between, where the data are ids");
   command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
-      ->check(at_least(0))
+      ->check(whole(0))
       ->capture_default_str();
   command
       ->add_option("--temperature", a->options.temperature,
@@ -56,9 +56,11 @@ void add_sample_command(CLI::App& app) {
       ->check(at_least(0))
       ->capture_default_str();
   command->add_option("--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all")
-      ->check(at_least(0))
+      ->check(whole(0))
       ->capture_default_str();
-  command->add_option("--seed", a->options.seed, "the same seed draws the same text")->capture_default_str();
+  command->add_option("--seed", a->options.seed, "the same seed draws the same text")
+      ->check(whole(0))
+      ->capture_default_str();
   command->callback([a] { run(*a); });
 }
 

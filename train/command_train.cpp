@@ -23,9 +23,10 @@ void add_train_command(CLI::App& app) {
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
-    const auto words = command->remaining();
-    options->command = "mxtape train " + *recipe;
-    for (const auto& word : words) options->command += " " + word;
+    std::vector<std::string> words = command->remaining();
+    words.insert(words.begin(), *recipe);
+    for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);
+    options->command = train_command(words);
     run_training(read_recipe(*recipe, overrides_of(*command)), *options);
   });
 }

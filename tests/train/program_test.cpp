@@ -110,6 +110,25 @@ TEST_F(ProgramTest, SamplesBeyondTheContextAndTheSameTextForTheSameSeed) {
   EXPECT_NE(output_, first);
 }
 
+TEST_F(ProgramTest, ASeedOrCountThatIsNoWholeNumberOrDoesNotFitIsRefused) {
+  for (const char* number :
+       {"-1", "+1", "010", "1e3", "0x1", "", "9223372036854775808", "18446744073709551616"}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"sample", "runs/tiny", "--seed"},
+                                                    {"sample", "runs/tiny", "--tokens"},
+                                                    {"eval", "runs/tiny", "--windows"},
+                                                    {"corpus", "--seed"},
+                                                    {"corpus", "--tales"},
+                                                    {"compare", "--normal", "2x2", "--seed"},
+                                                    {"quantize", "a.npy", "b.h5", "--seed"}}) {
+      auto arguments = command;
+      arguments.push_back(number);
+      EXPECT_EQ(run(arguments), int(ExitCode::usage)) << output_;
+      EXPECT_TRUE(says(fmt::format("{}: '{}', want a whole number from ", command.back(), number)));
+    }
+  }
+  EXPECT_EQ(run({"corpus", "--tales", "1", "--seed", "9223372036854775807"}), 0) << output_;
+}
+
 TEST_F(ProgramTest, RefusesAPromptOutsideTheVocabularyWithExit3) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=2"}), 0) << output_;
   EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "the cat!"}), int(ExitCode::data)) << output_;
@@ -127,6 +146,16 @@ TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
   EXPECT_EQ(run({"sample", "runs/tiny", "--temperature", "nan"}), int(ExitCode::usage));
   EXPECT_TRUE(says("--temperature: 'nan', want a number of at least 0"));
   EXPECT_TRUE(says("`mxtape sample --help`"));
+}
+
+TEST_F(ProgramTest, ANameThatNoFolderShouldHaveEndsWithExit2) {
+  for (const auto& name : {std::string("a\tb"), std::string("a\x1b[31mb"), std::string(" "),
+                           std::string("a "), std::string("a/b"), std::string(256, 'x')}) {
+    EXPECT_EQ(run({"train", "tiny.toml", "--name=" + name}), int(ExitCode::usage)) << name;
+    EXPECT_TRUE(says("no tab, line break or other control character"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+  EXPECT_EQ(run({"check", "tiny.toml", "--name=" + std::string(255, 'x')}), 0) << output_;
 }
 
 TEST_F(ProgramTest, WithoutAWordItListsItsCommandsAndEndsWithExit2) {
@@ -283,6 +312,26 @@ TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
     EXPECT_EQ(record["step"], ++steps);
   }
   EXPECT_EQ(steps, 100);
+}
+
+TEST_F(ProgramTest, TheLineToGoOnWorksInAShell) {
+  const std::string recipe = "it's a ü recipe.toml";
+  std::filesystem::rename(folder_ / "tiny.toml", folder_ / recipe);
+  Program program(folder_.path(),
+                  {"train", recipe, "--train.steps=100", "--precision.weights=mxfp4 rule=even",
+                   "--train.out=my runs", "--resume=auto", "--allow-change", "optim"});
+  ASSERT_TRUE(program.printed("| loss ")) << program.output();
+  program.send(SIGTERM);
+  ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  output_ = program.output();
+  const std::string label = "to go on: mxtape ";
+  ASSERT_TRUE(says(label));
+  std::string words = output_.substr(output_.find(label) + label.size());
+  words.erase(words.find('\n'));
+  EXPECT_NE(words.find(" --allow-change=optim "), std::string::npos) << words;
+  const std::string go_on = "cd '" + folder_.path().string() + "' && '" MXTAPE_PROGRAM "' " + words;
+  EXPECT_EQ(std::system((go_on + " > output.txt").c_str()), 0) << words;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "my runs/tiny/checkpoints/step_00000100.h5"));
 }
 
 TEST_F(ProgramTest, ASecondSignalStopsAtOnceAndLeavesTheCheckpointsAsTheyAre) {
