@@ -25,10 +25,11 @@ fs::path nearest_existing(const fs::path& folder) {
 
 class Check {
  public:
-  explicit Check(const Recipe& recipe) : recipe_(recipe) {}
+  Check(const Recipe& recipe, Resume resume) : recipe_(recipe), resume_(resume) {}
 
   CheckReport run() {
     attempt([&] { look_at_data(); });
+    attempt([&] { look_for_checkpoints(); });
     attempt([&] { look_at_device(); });
     look_at_model();
     attempt([&] { look_at_folder(); });
@@ -62,6 +63,17 @@ class Check {
     recipe_ = with_vocabulary(recipe_, data.tokenizer);
   }
 
+  fs::path folder() const { return fs::path(recipe_.train.out) / recipe_.name; }
+
+  void look_for_checkpoints() {
+    const auto files = list_checkpoints(folder());
+    if (!files.empty() && resume_ == Resume::no)
+      fail(ExitCode::usage,
+           "{} is there already; add --resume auto to go on, --resume no to start again (what is there is "
+           "kept), or --name=... to run elsewhere",
+           files.front().string());
+  }
+
   void look_at_device() {
     const auto device = make_backend(recipe_.compute.device, recipe_.compute.options());
     fact("device      {}", device->description());
@@ -87,14 +99,11 @@ class Check {
   }
 
   void look_at_folder() {
-    const fs::path folder = fs::path(recipe_.train.out) / recipe_.name;
-    const fs::path existing = nearest_existing(folder);
-    fact("folder      {}", folder.string());
+    const fs::path existing = nearest_existing(folder());
+    fact("folder      {}", folder().string());
     require(fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0, ExitCode::resource,
-            "{}: {} is no folder that can be written; change train.out", folder.string(), existing.string());
-    if (const auto files = list_checkpoints(folder); !files.empty())
-      report_.notes.push_back(fmt::format(
-          "{} is there already: `mxtape train` wants --resume auto or --resume no", files.front().string()));
+            "{}: {} is no folder that can be written; change train.out", folder().string(),
+            existing.string());
     if (!plan_) return;
     // All that are kept, and one more while the newest is written beside them.
     const bool many = recipe_.train.save_every > 0;
@@ -122,6 +131,7 @@ class Check {
   }
 
   Recipe recipe_;
+  const Resume resume_;
   TokenFile data_;
   std::optional<MemoryPlan> plan_;
   std::optional<MemoryBudget> budget_;
@@ -141,6 +151,6 @@ std::vector<Error> short_splits(const Recipe& recipe, const TokenFile& data) {
   return problems;
 }
 
-CheckReport check_run(const Recipe& recipe) { return Check(recipe).run(); }
+CheckReport check_run(const Recipe& recipe, Resume resume) { return Check(recipe, resume).run(); }
 
 }  // namespace mxtape

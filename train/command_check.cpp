@@ -7,15 +7,15 @@
 namespace mxtape {
 namespace {
 
-void print_check(const std::string& name, const Recipe& recipe) {
+void print_check(const std::string& name, const Recipe& recipe, Resume resume, const std::string& command) {
   fmt::print("# {}, with everything that it extends and overrides\n{}\n", name, to_toml(recipe));
   fmt::print("precision: what was asked for, and what multiplies it\n{}\n", precision_table(recipe));
-  const CheckReport report = check_run(recipe);
+  const CheckReport report = check_run(recipe, resume);
   for (const auto& fact : report.facts) fmt::print("{}\n", fact);
   for (const auto& note : report.notes) fmt::print("note: {}\n", note);
   std::fflush(stdout);
   if (report.problems.empty()) {
-    fmt::print("ready: mxtape train {}\n", name);
+    fmt::print("ready: {}\n", command);
     return;
   }
   const std::size_t others = report.problems.size() - 1;
@@ -31,10 +31,20 @@ void add_check_command(CLI::App& app) {
   auto recipe = std::make_shared<std::string>();
   command->add_option("recipe", *recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)")
       ->required();
+  auto resume = std::make_shared<std::string>();
+  command
+      ->add_option("--resume", *resume, "as for mxtape train: checkpoints that are there are then no problem")
+      ->check(CLI::IsMember({"auto", "no"}));
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
-  command->callback([=] { print_check(*recipe, read_recipe(*recipe, overrides_of(*command))); });
+  command->callback([=] {
+    std::vector<std::string> words = command->remaining();
+    words.insert(words.begin(), *recipe);
+    if (!resume->empty()) words.insert(words.end(), {"--resume", *resume});
+    print_check(*recipe, read_recipe(*recipe, overrides_of(*command)),
+                resume->empty() ? Resume::no : Resume::yes, train_command(words));
+  });
 }
 
 }  // namespace mxtape

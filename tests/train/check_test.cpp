@@ -95,13 +95,18 @@ TEST(Check, SeveralProblemsAreAllReported) {
   EXPECT_EQ(place.problems().size(), 3u);
 }
 
-TEST(Check, KeysWithoutEffectAndCheckpointsThatAreThereAreNoted) {
+TEST(Check, KeysWithoutEffectAreNoted) {
   Place place;
   place.recipe.origins["schedule.decay_fraction"] = "mine.toml:3";
   EXPECT_NE(place.notes().find("mine.toml:3: schedule.decay_fraction has no effect"), std::string::npos);
+}
+
+TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
+  const Place place;
   std::filesystem::create_directories(place.folder / "runs/tiny/checkpoints");
   std::ofstream(place.folder / "runs/tiny/checkpoints/step_00000020.h5") << "x";
-  EXPECT_NE(place.notes().find("--resume auto"), std::string::npos);
+  expect_one_problem(place, ExitCode::usage, "add --resume auto to go on");
+  EXPECT_TRUE(check_run(place.recipe, Resume::yes).problems.empty());
 }
 
 TEST(Check, TheProgramExitsWithTheCodeOfTheFirstProblem) {
@@ -114,7 +119,9 @@ TEST(Check, TheProgramExitsWithTheCodeOfTheFirstProblem) {
   EXPECT_NE(text.find("beta2 = 0.95                          # command line"), std::string::npos) << text;
   EXPECT_NE(text.find("# mine.toml:3"), std::string::npos) << text;
   EXPECT_NE(text.find("fprop  x  mxfp4 rule=even"), std::string::npos) << text;
-  EXPECT_NE(text.find("ready: mxtape train mine.toml"), std::string::npos) << text;
+  EXPECT_NE(text.find("ready: mxtape train mine.toml --optim.beta2=0.95 --train.steps 300\n"),
+            std::string::npos)
+      << text;
 
   EXPECT_EQ(Program(place.folder.path(), {"check", "mine.toml", "--data.file=gone.h5"}).wait(), 3);
   Program misspelt(place.folder.path(), {"check", "mine.toml", "--optim.betta2=0.95"});
