@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "core/error.h"
 #include "train/command.h"
 #include "train/plot.h"
 
@@ -12,6 +15,11 @@ struct Arguments {
 };
 
 void run(const Arguments& arguments) {
+  const std::filesystem::path output = arguments.output;
+  require(output.has_filename() && output.filename() != "." && output.filename() != ".." &&
+              output.extension() != ".svg" && output.extension() != ".png",
+          ExitCode::usage, "--out '{}': want the name of the files without .svg and .png, such as loss",
+          arguments.output);
   std::vector<RunLog> runs;
   for (const auto& path : arguments.runs) runs.push_back(read_run_log(path));
   // The table first: it needs no gnuplot.

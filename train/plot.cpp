@@ -171,10 +171,20 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
 }
 
 void plot_losses(std::span<const RunLog> runs, const std::filesystem::path& stem, const std::string& title) {
-  for (const auto& [terminal, suffix] : {std::pair("svg", ".svg"), std::pair("pngcairo", ".png")}) {
+  struct Kind {
+    const char *terminal, *suffix;
+    std::string_view end;  ///< of every whole picture: the closing tag, the chunk IEND
+  };
+  for (const Kind& kind : {Kind{"svg", ".svg", "</svg>"}, Kind{"pngcairo", ".png", "IEND\xae\x42\x60\x82"}}) {
     const MemoryFile picture;
-    run_gnuplot(gnuplot_script(runs, terminal, picture.path(), title));
-    write_atomically(stem.string() + suffix, picture.content());
+    run_gnuplot(gnuplot_script(runs, kind.terminal, picture.path(), title));
+    const std::string content = picture.content();
+    const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
+    require(text.ends_with(kind.end), ExitCode::resource,
+            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files "
+            "(ulimit -f)?",
+            stem.string(), kind.suffix, content.size());
+    write_atomically(stem.string() + kind.suffix, content);
   }
 }
 

@@ -1,7 +1,9 @@
 #include "train/plot.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdlib>
 
 #include "core/atomic_file.h"
@@ -102,6 +104,27 @@ TEST_F(PlotTest, APictureThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   EXPECT_THROW(plot_losses(runs, folder_ / "pictures/loss", ""), Error);
   const std::filesystem::directory_iterator names(folder_ / "pictures"), end;
   EXPECT_EQ(std::distance(names, end), 1);
+}
+
+TEST_F(PlotTest, APictureThatGnuplotCouldNotFinishIsAnErrorAndGetsNoName) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::vector runs{read_run_log(write_run("a", 1, 0.75))};
+  const rlimit small{.rlim_cur = 4000, .rlim_max = RLIM_INFINITY};
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const auto before =
+      std::signal(SIGXFSZ, SIG_IGN);  // as in main(): gnuplot inherits it and ends with success
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string text;
+  try {
+    plot_losses(runs, folder_ / "loss", "");
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, before);
+  EXPECT_NE(text.find("gnuplot's picture ends after 4000 bytes"), std::string::npos) << text;
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"a"});
 }
 
 TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
