@@ -18,12 +18,11 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
   if (device == "cuda") return make_cuda_backend(options);
   constexpr const char* have = "cpu, cuda";
 #else
-  require(
-      device != "cuda", ExitCode::usage,
-      "compute.device: this build has no CUDA backend; configure with -DMXTAPE_CUDA=ON, or use device 'cpu'");
+  require(device != "cuda", ExitCode::usage,
+          "cuda: this build has no CUDA backend; configure with -DMXTAPE_CUDA=ON, or use the device cpu");
   constexpr const char* have = "cpu";
 #endif
-  fail(ExitCode::usage, "compute.device: no device '{}'; this build has: {}", device, have);
+  fail(ExitCode::usage, "no device '{}'; this build has: {}", device, have);
 }
 
 }  // namespace mxtape

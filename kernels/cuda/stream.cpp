@@ -27,7 +27,7 @@ void check(cudaError_t status, const char* what) {
   if (status == cudaErrorNoKernelImageForDevice)
     fail(ExitCode::resource,
          "cuda: {}: this program has no kernels for this device, only for {}; build it with "
-         "-DCMAKE_CUDA_ARCHITECTURES=native, or use --compute.device=cpu",
+         "-DCMAKE_CUDA_ARCHITECTURES=native, or use the device cpu",
          what, MXTAPE_CUDA_ARCHITECTURES);
 #endif
   fail(ExitCode::resource, "cuda: {}: {} ({}); the last checkpoint is intact", what,
@@ -38,18 +38,17 @@ Stream::Stream() {
   int driver = 0, runtime = 0, devices = 0;
   check(cudaRuntimeGetVersion(&runtime), "runtime version");
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
-  require(
-      driver > 0, ExitCode::resource,
-      "cuda: no NVIDIA driver on this machine; install one for CUDA {} or newer, or use --compute.device=cpu",
-      version_text(runtime));
+  require(driver > 0, ExitCode::resource,
+          "cuda: no NVIDIA driver on this machine; install one for CUDA {} or newer, or use the device cpu",
+          version_text(runtime));
   // Within a major version a driver runs what was built with a newer minor one.
   require(driver / 1000 >= runtime / 1000, ExitCode::resource,
           "cuda: the driver is for CUDA {}, this program was built with {}; install a newer driver, or use "
-          "--compute.device=cpu",
+          "the device cpu",
           version_text(driver), version_text(runtime));
   const cudaError_t counted = cudaGetDeviceCount(&devices);
   require(counted == cudaSuccess && devices > 0, ExitCode::resource,
-          "cuda: no device ({}); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --compute.device=cpu",
+          "cuda: no device ({}); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the device cpu",
           cudaGetErrorString(counted));
   check(cudaSetDevice(0), "choosing device 0");
   cudaDeviceProp device;
@@ -59,7 +58,7 @@ Stream::Stream() {
   multiprocessors_ = device.multiProcessorCount;
   shared_bytes_ = std::int64_t(device.sharedMemPerBlockOptin);
   require(device.major >= oldest_supported, ExitCode::resource,
-          "cuda: {} has compute capability {}.{}; want {}.0 or newer (Ampere), or --compute.device=cpu",
+          "cuda: {} has compute capability {}.{}; want {}.0 or newer (Ampere), or the device cpu",
           device.name, device.major, device.minor, oldest_supported);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
   check(cudaMallocHost(&staging_, staging_bytes), "pinned memory for uploads");

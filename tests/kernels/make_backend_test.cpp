@@ -15,8 +15,7 @@ TEST(MakeBackend, AnUnknownDeviceIsAnErrorThatNamesTheKnownOnes) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_TRUE(std::string(e.what()).starts_with("compute.device: no device 'tpu'; this build has: cpu"))
-        << e.what();
+    EXPECT_TRUE(std::string(e.what()).starts_with("no device 'tpu'; this build has: cpu")) << e.what();
   }
 }
 
@@ -32,7 +31,9 @@ TEST(MakeBackend, CudaIsThereOrRefusedWithTheReasonAndTheWayOut) {
     } else {
       EXPECT_EQ(e.code(), ExitCode::resource);
       EXPECT_TRUE(text.starts_with("cuda: ")) << text;
-      EXPECT_NE(text.find("--compute.device=cpu"), std::string::npos) << text;
+      EXPECT_TRUE(text.find("the device cpu") != std::string::npos ||
+                  text.find("--compute.device=cpu") != std::string::npos)
+          << text;
     }
   }
 }
