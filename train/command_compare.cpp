@@ -17,7 +17,7 @@ struct CompareOptions {
   std::string source, normal, axis = "cols";
   std::vector<std::string> formats;
   std::uint64_t seed = 1;
-  bool histogram = false;
+  bool seeded = false, histogram = false;
 };
 
 /// What is compared when no --format is given: the presets, the scale rules of MXFP4, ways to round it
@@ -54,8 +54,9 @@ void print_histogram(const ErrorStatistics& s) {
 }
 
 void print_table(const std::vector<Row>& rows, bool histogram) {
-  std::map<int, double> best;  // least error by width
+  std::map<int, double> best;  // least error by width, of what was measured on every element
   for (const Row& row : rows) {
+    if (row.statistics.nonfinite > 0) continue;
     const auto [at, fresh] = best.emplace(row.element_bits, row.statistics.mse);
     if (!fresh && row.statistics.mse < at->second) at->second = row.statistics.mse;
   }
@@ -67,14 +68,19 @@ void print_table(const std::vector<Row>& rows, bool histogram) {
                 .c_str());
   for (const Row& row : rows) {
     const ErrorStatistics& s = row.statistics;
-    const char mark = s.mse == best.at(row.element_bits) ? '*' : ' ';
-    std::puts(
-        fmt::format("{} {:<{}} {:>7.4g} {:>6.2f}x {:>6.2f}x {:>6.2f}x {:>10.4g} {:>9.4g} {:>9.2f} {:>10.4g} "
-                    "{:>7.2f}% {:>7.2f}%",
-                    mark, row.format, width, s.bits_per_element, s.compression(32), s.compression(16),
-                    s.compression(16), s.mse, s.relative_rmse(), s.sqnr_db(), s.max_abs_error,
-                    100 * s.clipped, 100 * s.flushed)
-            .c_str());
+    const auto least = best.find(row.element_bits);
+    const bool marked = s.nonfinite == 0 && least != best.end() && s.mse == least->second;
+    // Of a sum over no element there is nothing to say.
+    const auto error = [&](double value, const char* form) {
+      return s.nonfinite < s.count ? fmt::format(fmt::runtime(form), value) : std::string("-");
+    };
+    std::puts(fmt::format("{} {:<{}} {:>7.4g} {:>6.2f}x {:>6.2f}x {:>6.2f}x {:>10} {:>9} {:>9} {:>10} "
+                          "{:>7.2f}% {:>7.2f}%",
+                          marked ? '*' : ' ', row.format, width, s.bits_per_element, s.compression(32),
+                          s.compression(16), s.compression(16), error(s.mse, "{:.4g}"),
+                          error(s.relative_rmse(), "{:.4g}"), error(s.sqnr_db(), "{:.2f}"),
+                          error(s.max_abs_error, "{:.4g}"), 100 * s.clipped, 100 * s.flushed)
+                  .c_str());
     if (s.nonfinite > 0)
       std::puts(fmt::format("      {} elements not finite, left out", s.nonfinite).c_str());
     if (histogram) print_histogram(s);
@@ -88,10 +94,14 @@ void compare(const CompareOptions& options) {
   const Axis axis = options.axis == "rows" ? Axis::rows : Axis::cols;
   std::vector<Row> rows;
   std::vector<Quantizer> quantizers;
+  bool draws = !options.normal.empty();
   for (const auto& text : options.formats.empty() ? usual_formats : options.formats) {
     quantizers.push_back(parse_quantizer(text));
+    draws = draws || quantizers.back().is_stochastic();
     rows.push_back({text, quantizers.back().element.bits(), {}});
   }
+  require(draws || !options.seeded, ExitCode::usage,
+          "compare: --seed has no effect: neither --normal nor round=stochastic draws numbers here");
   const HostTensor x =
       options.source.empty() ? normal_tensor(options.normal, options.seed) : load_tensor(options.source);
   const auto measure = [&](const Quantizer& q) {
@@ -119,10 +129,14 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--axis", options->axis, "Blocks run along cols (inside a row) or down rows")
       ->check(CLI::IsMember({"cols", "rows"}))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of --normal and of stochastic rounding")
-      ->capture_default_str();
+  auto* seed = command->add_option("--seed", options->seed, "Of --normal and of stochastic rounding")
+                   ->check(whole(0))
+                   ->capture_default_str();
   command->add_flag("--scales", options->histogram, "Print how many blocks have which scale");
-  command->callback([options] { compare(*options); });
+  command->callback([=] {
+    options->seeded = !seed->empty();
+    compare(*options);
+  });
 }
 
 }  // namespace mxtape

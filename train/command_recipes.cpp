@@ -40,8 +40,10 @@ void add_recipes_command(CLI::App& app) {
   auto* command = app.add_subcommand("recipes", "List the shipped recipes, show one, or describe every key");
   auto name = std::make_shared<std::string>();
   auto reference = std::make_shared<bool>(false);
-  command->add_option("name", *name, "print this recipe as it is written, to start your own from");
-  command->add_flag("--reference", *reference, "print docs/recipes.md: every key, slot and shipped recipe");
+  auto* shown =
+      command->add_option("name", *name, "print this recipe as it is written, to start your own from");
+  command->add_flag("--reference", *reference, "print docs/recipes.md: every key, slot and shipped recipe")
+      ->excludes(shown);
   command->callback([=] {
     if (*reference)
       fmt::print("{}", recipe_reference());
