@@ -131,7 +131,7 @@ void add_prepare_command(CLI::App& app) {
   command
       ->add_option("--vocabulary", options->vocabulary,
                    "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()}))
+      ->check(whole(1, std::numeric_limits<std::int32_t>::max()))
       ->needs(tokens);
   command->add_option("--out", options->out,
                       "token file to write; default: <first FILE without its ending>.h5 here");

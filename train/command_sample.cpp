@@ -9,6 +9,7 @@ namespace {
 
 struct Arguments {
   std::string checkpoint, device, prompt = "\n";
+  std::int64_t samples = 1;
   SampleOptions options;
 };
 
@@ -31,9 +32,11 @@ void run(const Arguments& arguments) {
     fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
     std::fflush(stdout);
   };
-  fmt::print("{}", tokenizer.decode(prompt));
-  sample(*trained.backend, *trained.model, prompt, options);
-  fmt::print("\n");
+  for (std::int64_t i = 0; i < arguments.samples; ++i, ++options.seed) {
+    fmt::print("{}{}", i == 0 ? "" : "----\n", tokenizer.decode(prompt));
+    sample(*trained.backend, *trained.model, prompt, options);
+    fmt::print("\n");
+  }
 }
 
 }  // namespace
@@ -57,6 +60,11 @@ void add_sample_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all")
       ->check(whole(0))
+      ->capture_default_str();
+  command
+      ->add_option("--samples", a->samples,
+                   "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them")
+      ->check(whole(1))
       ->capture_default_str();
   command->add_option("--seed", a->options.seed, "the same seed draws the same text")
       ->check(whole(0))

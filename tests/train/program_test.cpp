@@ -108,6 +108,18 @@ TEST_F(ProgramTest, SamplesBeyondTheContextAndTheSameTextForTheSameSeed) {
   EXPECT_EQ(output_, first);
   ASSERT_EQ(run({"sample", "runs/tiny", "--prompt", "the cat", "--tokens", "50", "--seed", "4"}), 0);
   EXPECT_NE(output_, first);
+  const std::string second = output_;
+  ASSERT_EQ(
+      run({"sample", "runs/tiny", "--prompt", "the cat", "--tokens", "50", "--seed", "3", "--samples", "2"}),
+      0);
+  EXPECT_EQ(output_, first + "----\n" + second);
+}
+
+TEST_F(ProgramTest, APlotsNameIsOneWithoutEnding) {
+  for (const char* name : {"", "loss.svg", "loss.png", "pictures/", ".", ".."}) {
+    EXPECT_EQ(run({"plot", "runs/tiny", "--out", name}), int(ExitCode::usage));
+    EXPECT_TRUE(says(fmt::format("--out '{}': want the name of the files without .svg and .png", name)));
+  }
 }
 
 TEST_F(ProgramTest, ASeedOrCountThatIsNoWholeNumberOrDoesNotFitIsRefused) {
