@@ -1,11 +1,10 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "train/command.h"
 #include "train/evaluate.h"
+#include "train/progress.h"
 #include "train/trained_model.h"
 
 namespace mxtape {
@@ -57,6 +56,9 @@ void run(const Arguments& arguments) {
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const Recipe& recipe = trained.header.recipe;
   const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
+  require(!arguments.data.empty() || std::filesystem::exists(file), ExitCode::data,
+          "{}: no such file here; its path is relative to where {} was trained: name it with --data FILE",
+          file, trained.file.string());
   const TokenFile data = TokenFile::read(file);
   require(data.tokenizer.to_json() == trained.header.tokenizer.to_json(), ExitCode::data,
           "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());
@@ -71,7 +73,7 @@ void run(const Arguments& arguments) {
              options.windows ? std::min(options.windows, all) : all, all, recipe.model.context);
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, double bits, const PrecisionPlan& plan) {
-    if (::isatty(STDOUT_FILENO))
+    if (is_screen(stdout))
       options.progress = [&](std::int64_t done, std::int64_t total) {
         fmt::print("\r\033[K{} {}/{}", name, done, total);
         if (done == total) fmt::print("\r\033[K");

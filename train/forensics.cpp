@@ -13,7 +13,7 @@ std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const>
     if (auto found = search("parameter", *p, p->value); !found.empty()) return found;
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
     if (auto found = search("gradient of", **p, (*p)->grad); !found.empty()) return found;
-  return "every parameter and gradient is finite";
+  return "every parameter, and every gradient made so far, is finite";
 }
 
 }  // namespace mxtape

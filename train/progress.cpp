@@ -50,20 +50,27 @@ std::string duration_text(double seconds) {
   return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
 }
 
+bool is_screen(std::FILE* out) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(::fileno(out)) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
 Progress::Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_done)
     : out_(out),
-      terminal_(::isatty(::fileno(out)) == 1),
-      colour_(terminal_ && std::getenv("NO_COLOR") == nullptr),
+      screen_(is_screen(out)),
+      colour_(screen_ && std::getenv("NO_COLOR") == nullptr),
       total_(total_steps),
       first_(steps_done),
       every_(round_interval(total_steps, 40)) {}
 
 void Progress::step(const StepRecord& r) {
-  // The mean over about the last ten steps, so that the figure can be read.
-  smooth_ms_ = smooth_ms_ == 0 ? r.milliseconds : 0.9 * smooth_ms_ + 0.1 * r.milliseconds;
+  // The mean over about the last ten steps, so that the figure can be read; without the first one, as soon as
+  // there is another: it sets things up.
+  const double timed = double(std::max<std::int64_t>(++steps_seen_ - 1, 1));
+  smooth_ms_ += (r.milliseconds - smooth_ms_) * std::max(0.1, 1 / timed);
   const bool last = r.step == total_;
   const auto now = Clock::now();
-  if (terminal_ ? !last && now - last_drawn_ < redraw_interval : !last && r.step % every_ != 0) return;
+  if (screen_ ? !last && now - last_drawn_ < redraw_interval : !last && r.step % every_ != 0) return;
   last_drawn_ = now;
   const int width = int(std::to_string(total_).size());
   const double tokens_per_second = r.tokens_per_second * r.milliseconds / smooth_ms_;
@@ -75,15 +82,15 @@ void Progress::step(const StepRecord& r) {
                                   fmt::format("{:.1f} ms", smooth_ms_),
                                   fmt::format("{:.0f} tok/s", tokens_per_second),
                                   "eta " + eta(r.step)};
-  if (terminal_) shorten(fields, columns(out_));
+  if (screen_) shorten(fields, columns(out_));
   if (colour_) fields[1] = fmt::format("loss {}{}{}", bold, loss, plain);
   const std::string line = fmt::format("{}", fmt::join(fields, separator));
-  terminal_ ? overwrite(line) : keep(line);
+  screen_ ? overwrite(line) : keep(line);
 }
 
 void Progress::validating(std::int64_t done, std::int64_t total) {
   const auto now = Clock::now();
-  if (!terminal_ || now - last_drawn_ < redraw_interval) return;
+  if (!screen_ || now - last_drawn_ < redraw_interval) return;
   last_drawn_ = now;
   overwrite(fmt::format("validation {}/{} windows", done, total));
 }
@@ -111,7 +118,7 @@ void Progress::overwrite(const std::string& line) {
 }
 
 void Progress::keep(const std::string& line) {
-  // On a terminal the running line makes room and is drawn again by the next step.
+  // On a screen the running line makes room and is drawn again by the next step.
   fmt::print(out_, "{}{}\n", line_open_ ? line_start : "", line);
   std::fflush(out_);
   line_open_ = false;
