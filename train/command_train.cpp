@@ -1,4 +1,5 @@
 #include "train/command.h"
+#include "train/resume.h"
 #include "train/run.h"
 
 namespace mxtape {
@@ -18,11 +19,17 @@ void add_train_command(CLI::App& app) {
       ->add_option("--allow-change", options->allow_change,
                    "a key or section that may differ from the checkpoint's recipe on resume; may be repeated")
       ->expected(1)
+      ->allow_extra_args(false)  // the next word may be the recipe
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
+    require(options->allow_change.empty() || (!options->resume.empty() && options->resume != "no"),
+            ExitCode::usage,
+            "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
+            "checkpoint's path, with it");
+    require_known_changes(options->allow_change);
     std::vector<std::string> words = command->remaining();
     words.insert(words.begin(), *recipe);
     for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "core/nearest_name.h"
 #include "data/seal.h"
+#include "recipes/knobs.h"
+#include "train/run_log.h"
 
 namespace mxtape {
 namespace {
@@ -41,12 +44,23 @@ bool is_allowed(const std::string& key, const std::vector<std::string>& allowed)
                      [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
 }
 
+/// From step 0. The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
+Start from_the_beginning(const RunFolder& folder) {
+  Start start;
+  try {
+    start.notes.push_back(fmt::format("an earlier attempt of {} steps left no checkpoint; starting at step 0",
+                                      read_run_log(folder.path()).train.back().step));
+  } catch (const Error&) {  // no records, or none that could be missed
+  }
+  return start;
+}
+
 }  // namespace
 
 Start choose_start(const RunFolder& folder, const std::string& resume) {
   const auto files = folder.checkpoints();
   if (resume.empty()) {
-    if (files.empty()) return {};
+    if (files.empty()) return from_the_beginning(folder);
     fail(ExitCode::usage,
          "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
          "(what is "
@@ -56,11 +70,13 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
   }
   if (resume == "no") {
     Start start;
-    start.archive = !files.empty();
+    start.archive = !files.empty() || std::filesystem::exists(folder.metrics());
     return start;
   }
   if (resume != "auto") {
     const std::filesystem::path chosen = resume;
+    require(std::filesystem::exists(chosen), ExitCode::data,
+            "--resume: '{}' is no file; want auto, no or a checkpoint's path", resume);
     const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
                           std::error_code error;
                           return std::filesystem::equivalent(file, chosen, error);
@@ -73,6 +89,11 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
     start.checkpoint = chosen;
     return start;
   }
+  if (files.empty()) {
+    Start start = from_the_beginning(folder);
+    if (start.notes.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
+    return start;
+  }
   Start start;
   for (const auto& file : files) {
     const std::string fault = fault_of(file);
@@ -83,10 +104,9 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
     start.notes.push_back("rejected " + fault);
     start.rejected.push_back(file);
   }
-  require(files.empty() || start.checkpoint, ExitCode::data,
+  require(start.checkpoint.has_value(), ExitCode::data,
           "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
-          folder.path().string(), files.size(), files.empty() ? "" : fault_of(files.front()));
-  if (files.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
+          folder.path().string(), files.size(), fault_of(files.front()));
   return start;
 }
 
@@ -106,6 +126,21 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) 
   }
   fail(ExitCode::data, "{}: no checkpoint that can be used{}", file_or_run.string(),
        faults.empty() ? "; want a checkpoint file or a run's folder" : ":" + faults);
+}
+
+void require_known_changes(const std::vector<std::string>& allowed) {
+  Recipe recipe;
+  std::vector<std::string_view> known{"data", "precision.rules", "precision.phases"};
+  const auto all = knobs(recipe);
+  for (const Knob& knob : all) {
+    if (!knob.section().empty() && std::find(known.begin(), known.end(), knob.section()) == known.end())
+      known.push_back(knob.section());
+    known.push_back(knob.name);
+  }
+  for (const auto& word : allowed)
+    require(std::find(known.begin(), known.end(), word) != known.end(), ExitCode::usage,
+            "--allow-change: '{}' is no key or section of a recipe, nor data{}", word,
+            suggestion(word, known));
 }
 
 std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,

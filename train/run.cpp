@@ -56,16 +56,31 @@ class Run {
   void train_to_the_end(const std::string& command) {
     const StopSignals signals;
     while (!trainer_.finished()) {
-      step();
+      try {
+        step();
+        if (due(trainer_.steps_done(), config_.eval_every, config_.steps)) validate();
+      } catch (const Error& e) {
+        if (e.code() != ExitCode::diverged) throw;
+        fail(e.code(), "{}\n  {}", e.what(), way_back(command));
+      }
       const std::int64_t done = trainer_.steps_done();
       const bool stop = StopSignals::received() != 0;
-      if (due(done, config_.eval_every, config_.steps)) validate();
       if (stop || due(done, config_.save_every, config_.steps)) save();
       require(!stop || trainer_.finished(), ExitCode::interrupted,
               "stopped by {} after step {}; {} is written\nto go on: {} --resume auto",
               StopSignals::name_of(StopSignals::received()), done, folder_.checkpoint(done).string(),
               command);
     }
+  }
+
+  /// What a run that diverged can do.
+  std::string way_back(const std::string& command) const {
+    const auto files = folder_.checkpoints();
+    if (files.empty()) return fmt::format("no checkpoint yet: train.save_every is {}", config_.save_every);
+    return fmt::format(
+        "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
+        "--allow-change optim",
+        files.front().string(), command);
   }
 
   void step() {

@@ -225,8 +225,36 @@ TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheL
   EXPECT_TRUE(says("first seen in blocks.0.attn.qkv: gemm: c "));
   EXPECT_TRUE(says("not finite at element"));
   EXPECT_TRUE(says("the weights are still those after step 1"));
+  EXPECT_TRUE(says("the last checkpoint is runs/tiny/checkpoints/step_00000001.h5"));
+  EXPECT_TRUE(says("--train.save_every=1 --schedule.warmup_steps=0 --resume auto --allow-change optim"));
   EXPECT_TRUE(std::filesystem::exists(checkpoint(1)));
   EXPECT_FALSE(std::filesystem::exists(checkpoint(2)));
+}
+
+TEST_F(ProgramTest, ARunThatDivergesBeforeItsFirstCheckpointSaysSo) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0",
+                 "--schedule.warmup_steps=0"}),
+            int(ExitCode::diverged));
+  EXPECT_TRUE(says("no checkpoint yet: train.save_every is 0"));
+}
+
+TEST_F(ProgramTest, AllowChangeTakesOneWordAndOnlyWhereARunGoesOn) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--allow-change", "optim"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("--resume auto"));
+  EXPECT_EQ(run({"train", "--resume", "auto", "--allow-change", "optim.lr", "tiny.toml"}),
+            int(ExitCode::usage));
+  EXPECT_TRUE(says("--allow-change: 'optim.lr' is no key or section of a recipe"));
+  EXPECT_EQ(run({"train", "--resume", "auto", "--allow-change", "optim", "tiny.toml", "--seed=7"}), 0)
+      << output_;
+}
+
+TEST_F(ProgramTest, EvalAwayFromTheDataSaysHowToNameIt) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  std::filesystem::rename(folder_ / "data.h5", folder_ / "moved.h5");
+  EXPECT_EQ(run({"eval", "runs/tiny", "--precision", "f32"}), int(ExitCode::data));
+  EXPECT_TRUE(says("mxtape: data.h5: no such file here"));
+  EXPECT_TRUE(says("--data FILE"));
+  EXPECT_EQ(run({"eval", "runs/tiny", "--precision", "f32", "--data", "moved.h5"}), 0) << output_;
 }
 
 TEST_F(ProgramTest, AFolderThatCannotBeMadeEndsWithExit6) {

@@ -190,6 +190,50 @@ TEST(CheckChanges, RefusesWhatChangesNumbersUnlessItIsAllowed) {
   EXPECT_TRUE(check_changes(header, before, "a", {}).empty());
 }
 
+TEST(ChooseStart, SaysThatAnAttemptWithoutACheckpointIsBegunAgain) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  const std::string note = "an earlier attempt of 17 steps left no checkpoint; starting at step 0";
+  for (const char* resume : {"", "auto"})
+    for (const auto& said : choose_start(run, resume).notes) EXPECT_NE(said, note) << "nothing is there yet";
+  write_atomically(run.metrics(),
+                   std::string_view("{\"step\":17,\"loss\":1,\"ms\":1,\"tokens_per_second\":1}\n"));
+  for (const char* resume : {"", "auto"})
+    EXPECT_EQ(choose_start(run, resume).notes, std::vector{note}) << resume;
+  make_way(run, choose_start(run, "no"));
+  EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1/metrics.jsonl"));
+}
+
+TEST(ChooseStart, SaysWhatResumeTakesWhereNoFileIsNamed) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  write_atomically(run.checkpoint(1), std::string_view("one"));
+  try {
+    choose_start(run, "Auto");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::data);
+    EXPECT_NE(std::string(e.what()).find("'Auto' is no file; want auto, no or a checkpoint's path"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+TEST(CheckChanges, TakesKeysSectionsAndDataOnly) {
+  EXPECT_NO_THROW(require_known_changes({"optim.learning_rate", "optim", "seed", "precision.rules", "data"}));
+  for (const auto& [word, hint] :
+       {std::pair{"optim.learnin_rate", "'optim.learning_rate'"}, {"optm", "'optim'"}}) {
+    try {
+      require_known_changes({"seed", word});
+      FAIL() << word;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      EXPECT_NE(std::string(e.what()).find(fmt::format("did you mean {}?", hint)), std::string::npos)
+          << e.what();
+    }
+  }
+}
+
 TEST(CheckChanges, RefusesARunThatEndsBeforeTheCheckpoint) {
   const Recipe recipe = test::tiny_recipe(5);
   const auto changes_at = [&](std::int64_t step) {

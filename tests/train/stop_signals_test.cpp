@@ -60,6 +60,17 @@ TEST(StopSignals, AHangupThatIsIgnoredStopsNothing) {
   EXPECT_NE(program.output().find("stopped by SIGTERM after step "), std::string::npos) << program.output();
 }
 
+TEST(StopSignals, ARunThatIsSavedEndsAtOnce) {
+  const LongRun run;
+  Program program(run.folder.path(), {"train", "tiny.toml", "--train.sample_tokens=1048576"});
+  EXPECT_TRUE(program.printed("step 10/10 | validation")) << program.output();
+  while (program.running() && run.checkpoints() == 0) ::usleep(1000);
+  ::usleep(100'000);  // well into the sample
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 128 + SIGINT) << program.output();
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
 TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
   const LongRun run;
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
