@@ -17,7 +17,7 @@ constexpr LibraryWish wish{
     .oldest = 120800,
     .remedy =
         "install CUDA 12.8 or newer (libcublas), or put its libraries first on LD_LIBRARY_PATH, or use "
-        "--compute.device=cpu"};
+        "the device cpu"};
 static_assert(CUBLAS_VERSION >= wish.oldest, "cublasLt.h is older than 12.8");
 
 }  // namespace

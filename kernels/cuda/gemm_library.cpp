@@ -62,7 +62,7 @@ struct GemmLibrary::Library {
                                    [](const auto& result) { return result.state == CUBLAS_STATUS_SUCCESS; });
     require(status == CUBLAS_STATUS_SUCCESS && best != end, ExitCode::resource,
             "cuda: cuBLASLt {} has no algorithm for {} ({}), first elements aligned to {}, {} and {} bytes; "
-            "choose sizes that are multiples of 8, or use --compute.device=cpu",
+            "choose sizes that are multiples of 8, or the device cpu",
             lt.version_text(), key.text(), lt.status_name(found ? results[0].state : status), key.c_align,
             key.a_align, key.b_align);
     plan.algorithm = *best;

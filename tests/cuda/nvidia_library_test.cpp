@@ -27,7 +27,7 @@ TEST(NvidiaLibrary, ThatIsMissingIsAnErrorThatSaysWhereItWasLookedFor) {
       message_of([&] { cuda::load_cublas_lt(candidates); }),
       "cuda: cuBLASLt is not installed; looked for libnowhere.so.1, /nowhere/libnowhere.so; install CUDA "
       "12.8 or newer (libcublas), or put its libraries first on LD_LIBRARY_PATH, or use "
-      "--compute.device=cpu");
+      "the device cpu");
 }
 
 TEST(NvidiaLibrary, ThatIsTooOldIsAnErrorThatSaysHowOld) {
@@ -35,7 +35,7 @@ TEST(NvidiaLibrary, ThatIsTooOldIsAnErrorThatSaysHowOld) {
   EXPECT_EQ(message_of([&] { cuda::load_cublas_lt(candidates); }),
             "cuda: " MXTAPE_OLD_CUBLAS
             " is cuBLASLt 12.4.5; want 12.8.0 or newer: install CUDA 12.8 or newer (libcublas), or put its "
-            "libraries first on LD_LIBRARY_PATH, or use --compute.device=cpu");
+            "libraries first on LD_LIBRARY_PATH, or use the device cpu");
 }
 
 TEST(NvidiaLibrary, ThatLacksAFunctionIsAnErrorThatNamesIt) {
