@@ -112,7 +112,9 @@ std::vector<std::byte> Hdf5Writer::image(Seal seal) {
   require(file >= 0, "hdf5: {}: the image was finished before", path.string());
   check(H5Fflush(file, H5F_SCOPE_GLOBAL), "finish the image");
   const auto length = std::size_t(check(H5Fget_file_image(file, nullptr, 0), "measure the image"));
-  std::vector<std::byte> bytes(length);
+  std::vector<std::byte> bytes;
+  bytes.reserve(length + seal_bytes);  // the seal's insertion would copy the image into twice the room
+  bytes.resize(length);
   check(H5Fget_file_image(file, bytes.data(), length), "copy the image");
   check.close(file, "the image");
   if (seal == Seal::yes) {

@@ -85,8 +85,7 @@ Split Split::take_from(std::int64_t position) {
   return {take(narrow), take(wide)};
 }
 
-std::string TokenFile::write(const std::filesystem::path& path) const {
-  Hdf5Writer file(path);
+std::string TokenFile::fill(Hdf5Writer& file) const {
   const auto description = tokenizer.to_json();
   const auto content = file_hash(description, train, validation);
   write_split(file, "train", train, tokenizer.size());
@@ -102,6 +101,21 @@ std::string TokenFile::write(const std::filesystem::path& path) const {
     file.attribute("/", "entropy", entropy->value);
     file.attribute("/", "entropy_error", entropy->standard_error);
   }
+  return content;
+}
+
+std::string TokenFile::write(const std::filesystem::path& path) const& {
+  Hdf5Writer file(path);
+  auto content = fill(file);
+  file.commit(Seal::yes);
+  return content;
+}
+
+std::string TokenFile::write(const std::filesystem::path& path) && {
+  Hdf5Writer file(path);
+  auto content = fill(file);
+  train = {};
+  validation = {};
   file.commit(Seal::yes);
   return content;
 }

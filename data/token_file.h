@@ -10,6 +10,8 @@
 
 namespace mxtape {
 
+class Hdf5Writer;
+
 /// One split of a corpus as tokens: u16 where the vocabulary allows it.
 struct Split {
   static constexpr std::int64_t narrow_vocabulary = 65536;
@@ -46,7 +48,13 @@ struct TokenFile {
   static TokenFile read(const std::filesystem::path&);
   /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
   /// Returns the hash.
-  std::string write(const std::filesystem::path&) const;
+  std::string write(const std::filesystem::path&) const&;
+  /// The same in two thirds of the memory: the splits are gone before the file's image is copied.
+  std::string write(const std::filesystem::path&) &&;
+
+ private:
+  /// Returns the hash.
+  std::string fill(Hdf5Writer&) const;
 };
 
 }  // namespace mxtape

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/atomic_file.h"
@@ -105,7 +106,7 @@ void prepare(const PrepareOptions& options) {
   say("train      {} tokens", file.train.count());
   say("validation {} tokens ({})", file.validation.count(),
       whole ? options.validation_file : "the end of what was read");
-  const auto hash = file.write(out);
+  const auto hash = std::move(file).write(out);
   say("wrote      {} (xxh3-128 {})", out, hash);
 }
 

@@ -92,6 +92,16 @@ TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
   EXPECT_FALSE(Split::from_tokens(std::vector<std::int32_t>{65535}, 65536).narrow.empty());
 }
 
+TEST(TokenFile, LetsGoOfItsTokensWhereItIsGivenUpForTheFile) {
+  const TemporaryFolder folder;
+  auto file = small_file();
+  const auto hash = file.write(folder / "kept.h5");
+  EXPECT_EQ(file.train.count(), 6);
+  EXPECT_EQ(std::move(file).write(folder / "given.h5"), hash);
+  EXPECT_EQ(file.train.narrow.capacity() + file.validation.narrow.capacity(), 0u);
+  EXPECT_TRUE(read_whole(folder / "given.h5") == read_whole(folder / "kept.h5"));
+}
+
 TEST(TokenFile, TakesATailOutOfASplitOfEitherWidth) {
   for (const std::int64_t vocabulary : {100, 100'000}) {
     Split split = Split::from_tokens(std::vector<std::int32_t>{1, 2, 3, 4, 5}, vocabulary);
