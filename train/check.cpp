@@ -86,13 +86,14 @@ class Check {
       report_.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
       return;
     }
-    fact("model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters", m.layers,
+    fact("model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters", m.layers,
          m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
     plan_ = memory_plan(recipe_);
     if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
     const double flops = plan_->bf16_flops + plan_->f32_flops;
-    fact("work        {:.3g} GFLOP a step in linear layers, {:.0f}% of it in bf16 GEMMs", flops * 1e-9,
-         100 * plan_->bf16_flops / flops);
+    const bool large = flops >= 1e12;
+    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it in bf16 GEMMs",
+         flops * (large ? 1e-12 : 1e-9), large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops);
     attempt([&] {
       if (budget_) require_memory(recipe_, *plan_, *budget_);
     });

@@ -15,13 +15,13 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
   const std::int64_t parameters = parameter_count(m);
   fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
   fmt::print(out, "device      {}\n", backend.description());
-  fmt::print(out, "model       {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters\n",
+  fmt::print(out, "model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
              m.layers, m.heads, m.width, m.context, m.vocabulary, parameters);
   fmt::print(out, "memory      {}\n", memory);
   fmt::print(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
              data.validation.count(), data.hash);
   if (data.floor) fmt::print(out, "floor       {:.4f} nats per token\n", *data.floor);
-  fmt::print(out, "step        {} sequences x {} micro-batches x {} tokens\n", recipe.train.batch_size,
+  fmt::print(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
              recipe.train.accumulation, m.context);
   fmt::print(out, "{}", precision_table(recipe));
   fmt::print(out, "folder      {}\n", folder.string());
