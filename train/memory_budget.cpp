@@ -65,7 +65,8 @@ MemoryBudget MemoryBudget::of(const Recipe& recipe, const Backend& fresh, const 
   const bool same_memory = recipe.compute.device == "cpu";
   return {.capacity = fresh.capacity_bytes(),
           .workspace = fresh.used_bytes(),
-          .tokens = same_memory ? bytes_of(data.train) + bytes_of(data.validation) : 0};
+          .tokens = same_memory ? bytes_of(data.train) + bytes_of(data.validation) : 0,
+          .host = same_memory};
 }
 
 std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
@@ -77,6 +78,7 @@ std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
       bytes_text(double(plan.weight_copies)), bytes_text(double(plan.step_peak - plan.state())));
   if (plan.peak > plan.step_peak)
     text += fmt::format(", validation {}", bytes_text(double(plan.peak - plan.step_peak)));
+  if (const auto saving = budget.saving(plan)) text += fmt::format(", saving {}", bytes_text(double(saving)));
   if (budget.workspace) text += fmt::format(", workspace {}", bytes_text(double(budget.workspace)));
   if (budget.tokens) text += fmt::format(", tokens {}", bytes_text(double(budget.tokens)));
   return text;

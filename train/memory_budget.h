@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "data/token_file.h"
@@ -12,11 +13,16 @@ struct MemoryBudget {
   std::int64_t capacity = 0;   ///< for tensors: Backend::capacity_bytes
   std::int64_t workspace = 0;  ///< tensors of the device's own
   std::int64_t tokens = 0;     ///< of the data, if they are in the same memory
+  bool host = false;           ///< checkpoints are built in the same memory, too
 
   /// `fresh` is a backend on which nothing was done yet.
   static MemoryBudget of(const Recipe&, const Backend& fresh, const TokenFile&);
 
-  std::int64_t needed(const MemoryPlan& plan) const { return plan.peak + workspace + tokens; }
+  /// What saving takes beyond the most that training and validation do.
+  std::int64_t saving(const MemoryPlan& plan) const {
+    return host ? std::max<std::int64_t>(plan.save_peak() - plan.peak, 0) : 0;
+  }
+  std::int64_t needed(const MemoryPlan& plan) const { return plan.peak + saving(plan) + workspace + tokens; }
   bool holds(const MemoryPlan& plan) const { return needed(plan) <= capacity; }
 };
 

@@ -21,6 +21,9 @@ struct MemoryPlan {
   std::int64_t state() const { return weights + gradients + moments + weight_copies; }
   /// A checkpoint: masters and moments.
   std::int64_t checkpoint() const { return weights + moments; }
+  /// While it is saved, where the device's memory is the host's: gradients and activations have gone
+  /// (Trainer::save), its image is there twice, as HDF5 builds it and as it is written.
+  std::int64_t save_peak() const { return state() - gradients + 2 * checkpoint(); }
 };
 
 /// An estimate: what kernels take for themselves comes on top, but for attention's on a GPU, which is counted

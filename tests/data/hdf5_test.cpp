@@ -75,6 +75,13 @@ TEST(Hdf5, equal_content_gives_equal_bytes) {
   EXPECT_EQ(first.image(Seal::yes), second.image(Seal::yes));
 }
 
+TEST(Hdf5, a_seal_does_not_move_the_image) {
+  Hdf5Writer writer("a.h5");
+  fill(writer);
+  const auto image = writer.image(Seal::yes);
+  EXPECT_EQ(image.capacity(), image.size()) << "room for both was there, and no more";
+}
+
 TEST(Hdf5, nothing_is_on_the_disk_without_commit) {
   const TemporaryFolder folder;
   {

@@ -97,6 +97,23 @@ TEST(MemoryBudget, OnTheCpuTheTokensAreInTheSameMemory) {
   EXPECT_EQ(MemoryBudget::of(r, *backend, data).tokens, 2 * (data.train.count() + data.validation.count()));
 }
 
+TEST(MemoryBudget, ACheckpointIsBuiltTwiceInTheHostsMemoryAndWithoutGradients) {
+  const auto backend = make_backend("cpu");
+  Recipe r = recipe_on_cuda();
+  const MemoryBudget gpu = MemoryBudget::of(r, *backend, tiny_data());
+  EXPECT_EQ(gpu.saving(memory_plan(r)), 0) << "a device's memory is not where the image is";
+  r.compute.device = "cpu";
+  const MemoryBudget cpu = MemoryBudget::of(r, *backend, tiny_data());
+  EXPECT_EQ(cpu.saving(memory_plan(r)), 0) << "the step's activations, gone by then, took more";
+  r = with_batches(r, 1, 1);
+  r.model.context = 16;
+  const MemoryPlan plan = memory_plan(r);
+  ASSERT_GT(plan.save_peak(), plan.peak) << "else the test would test nothing";
+  EXPECT_EQ(plan.save_peak(), 3 * plan.checkpoint() + plan.weight_copies);
+  EXPECT_EQ(cpu.needed(plan), plan.save_peak() + cpu.tokens + cpu.workspace);
+  EXPECT_NE(memory_text(plan, cpu).find(", saving "), std::string::npos) << memory_text(plan, cpu);
+}
+
 TEST(MemoryBudget, ARecordedStepKeepsItsMemoryDuringValidation) {
   Recipe r = recipe_on_cuda();
   r.model.vocabulary = 5000;
