@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,12 @@ void pause() {
 class Team {
  public:
   explicit Team(int count) {
+    // Signals are the main thread's: it has a stack of its own for them (train/stop_signals.cpp).
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~Team() {
     {

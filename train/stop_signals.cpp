@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 
 namespace mxtape {
@@ -20,8 +22,21 @@ std::array<StopSignal, 3> stop_signals{
     {{SIGINT, "SIGINT", {}}, {SIGTERM, "SIGTERM", {}}, {SIGHUP, "SIGHUP", {}}}};
 struct sigaction pipe_before;
 
+// Code that oneDNN makes at run time may have the stack pointer in a buffer of the heap (seen with 2.6.3, in
+// f32 products): a handler that ran on that stack would write over whatever lies below the buffer.
+alignas(16) std::array<std::byte, 64 << 10> handlers_stack;
+
+void use_handlers_stack() {
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
+    return;  // a sanitizer's serves as well
+  const stack_t ours{.ss_sp = handlers_stack.data(), .ss_flags = 0, .ss_size = handlers_stack.size()};
+  sigaltstack(&ours, nullptr);
+}
+
 // Only what signal-safety(7) allows: signal, write and _exit.
 void on_signal(int signal) {
+  const int kept = errno;
   // A lost connection sends several SIGHUP, from the kernel and from the shell: none of them is impatience.
   if (signal != SIGHUP) {
     if (asked_to_stop) ::_exit(128 + signal);
@@ -30,8 +45,11 @@ void on_signal(int signal) {
   if (!first_signal) first_signal = signal;
   // Whoever reads our output may have ended by the same signal, as in `mxtape train ... | tee log`.
   std::signal(SIGPIPE, SIG_IGN);
-  constexpr char text[] = "\nmxtape: finishing the step, then saving; once more stops at once\n";
+  const char* const text = signal == SIGHUP
+                               ? "\nmxtape: finishing the step, then saving\n"
+                               : "\nmxtape: finishing the step, then saving; once more stops at once\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  errno = kept;
 }
 
 }  // namespace
@@ -42,7 +60,8 @@ StopSignals::StopSignals() {
   sigaction(SIGPIPE, nullptr, &pipe_before);
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // file operations in progress go on
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // file operations in progress go on
+  use_handlers_stack();
   for (auto& [number, name, before] : stop_signals) {
     sigaction(number, nullptr, &before);
     if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
@@ -50,8 +69,11 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  for (const auto& [number, name, before] : stop_signals) sigaction(number, &before, nullptr);
-  sigaction(SIGPIPE, &pipe_before, nullptr);
+  // After a stop the program still has to say so and to end with its code: a reader that is gone, and the
+  // rest of the SIGHUPs, must not end it before.
+  for (const auto& [number, name, before] : stop_signals)
+    if (number != SIGHUP || !first_signal) sigaction(number, &before, nullptr);
+  if (!first_signal) sigaction(SIGPIPE, &pipe_before, nullptr);
 }
 
 int StopSignals::received() { return first_signal; }

@@ -33,6 +33,14 @@ struct LongRun {
     const auto bytes = std::filesystem::file_size(folder / "runs/tiny/metrics.jsonl", missing);
     return !missing && bytes > 0;
   }
+  /// Turns a child process into the program.
+  [[noreturn]] void become() const {
+    std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
+    for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(folder.path().c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());
+    ::_exit(127);
+  }
   std::size_t checkpoints() const { return list_checkpoints(folder / "runs/tiny").size(); }
 };
 
@@ -42,7 +50,7 @@ TEST(StopSignals, ALostConnectionSavesHoweverOftenItIsSignalled) {
   while (program.running() && !run.has_begun()) ::usleep(1000);
   program.send(SIGHUP);
   EXPECT_TRUE(program.printed("finishing the step")) << program.output();
-  program.send(SIGHUP);
+  for (; program.running(); ::usleep(200)) program.send(SIGHUP);
   EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
   EXPECT_NE(program.output().find("stopped by SIGHUP after step "), std::string::npos) << program.output();
   EXPECT_EQ(run.checkpoints(), 1u);
@@ -71,6 +79,28 @@ TEST(StopSignals, ARunThatIsSavedEndsAtOnce) {
   EXPECT_EQ(run.checkpoints(), 1u);
 }
 
+// As Ctrl-C does to `mxtape train ... 2>&1 | tee log`: tee ends at once, and who writes to it gets SIGPIPE.
+TEST(StopSignals, AReaderThatTheSameSignalEndsDoesNotEndTheRun) {
+  const LongRun run;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int standard : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(ends[1], standard);
+    for (const int end : ends) ::close(end);
+    run.become();
+  }
+  ::close(ends[1]);
+  while (!run.has_begun()) ::usleep(1000);
+  ::kill(child, SIGINT);
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), int(ExitCode::interrupted));
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
 TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
   const LongRun run;
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
@@ -82,14 +112,10 @@ TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
   if (child == 0) {
     ::setsid();
     const int file = ::open(name.c_str(), O_RDWR);  // the first one that a session opens controls it
-    for (int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, standard);
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, standard);
     ::close(terminal);
     ::setenv("TERM", "xterm", 1);
-    std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
-    for (const auto& word : run.command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    if (::chdir(run.folder.path().c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());
-    ::_exit(127);
+    run.become();
   }
   std::string shown;
   char piece[4096];
