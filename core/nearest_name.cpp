@@ -21,14 +21,21 @@ int edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::vector<std::string_view> nearest_names(std::string_view text, std::span<const std::string_view> known) {
-  std::string word(text);
-  for (char& c : word)
+namespace {
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small)
     if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+  return small;
+}
+}  // namespace
+
+std::vector<std::string_view> nearest_names(std::string_view text, std::span<const std::string_view> known) {
+  const std::string word = in_small_letters(text);
   int best = std::max(2, int(word.size()) / 3) + 1;
   std::vector<std::string_view> nearest;
   for (const auto name : known) {
-    const int distance = edit_distance(word, name);
+    const int distance = edit_distance(word, in_small_letters(name));
     if (distance < best) {
       best = distance;
       nearest.clear();

@@ -11,7 +11,7 @@ namespace mxtape {
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The known names with the smallest edit distance to `word`, all of them if several tie, in the order of
-/// `known`, which are in small letters; `word` may be in any. Empty if even these are no likely misspelling:
+/// `known`, capitals and small letters being the same. Empty if even these are no likely misspelling:
 /// more than two edits and more than a third of the letters.
 std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
 

@@ -77,10 +77,11 @@ void append(std::vector<Kept>& tokens, std::span<const std::byte> ids, const IdF
 
 IdFile append_file(Split& split, const std::string& path, const IdFormat& format) {
   const auto file = read_whole(path);
+  require(!file.empty(), ExitCode::data, "{}: is empty, want token ids", path);
   IdFile found{.path = path, .header = has_header(file, path, format)};
   const auto ids = std::span(file).subspan(found.header ? header_bytes : 0);
   const std::size_t width = std::size_t(format.bits) / 8;
-  require(!ids.empty(), ExitCode::data, "{}: is empty, want token ids", path);
+  require(!ids.empty(), ExitCode::data, "{}: holds a header and no token ids", path);
   require(ids.size() % width == 0, ExitCode::data,
           "{}: {} bytes are no multiple of {}: the file was cut, or holds no u{} ids", path, ids.size(),
           width, format.bits);

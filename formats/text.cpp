@@ -75,7 +75,7 @@ Quantizer parse_quantizer(std::string_view text) {
   for (const auto& [key, word] : given) key->read(q, word);
   for (const auto& [key, word] : given)
     require(!key->write(q).empty(), ExitCode::usage, "quantizer '{}': '{}' has no effect here{}", text,
-            key->name, q.scale == ScaleKind::none ? "; is scale=e8m0 missing?" : "");
+            key->name, q.scale == ScaleKind::none && !q.is_identity() ? "; is scale=e8m0 missing?" : "");
   forget_unused(q);
   const std::string contradiction = q.contradiction();
   require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", text, contradiction);

@@ -84,7 +84,7 @@ std::string interval_text(const Interval& i) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (i.low == -infinity && i.high == infinity) return "";
   if (i.high == infinity) return fmt::format(" {} {}", i.low_is_out ? ">" : ">=", i.low);
-  const std::string high = i.high == 0x1p63 ? "2^63" : fmt::format("{}", i.high);
+  const std::string high = i.high == 0x1p63 ? "2^63 - 1" : fmt::format("{}", i.high);
   return fmt::format(" in {}{}, {}{}", i.low_is_out ? '(' : '[', i.low, high, i.high_is_out ? ')' : ']');
 }
 
@@ -104,8 +104,7 @@ std::vector<Knob> knobs(Recipe& r) {
       {"name", &r.name, "the run's folder is <train.out>/<name>; the recipe file's name if not given",
        TextCheck{"a name for a folder", check_name}},
       {"description", &r.description, "one line for `mxtape recipes`"},
-      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding",
-       Interval{.low = 0, .high = 0x1p63, .high_is_out = true}},
+      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
 
       {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
        between(0, 0x1p31 - 1)},

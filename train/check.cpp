@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "kernels/make_backend.h"
@@ -31,6 +32,12 @@ class Check {
     attempt([&] { look_at_data(); });
     attempt([&] { look_for_checkpoints(); });
     attempt([&] { look_at_device(); });
+    attempt([&] {
+      if (has_data_) recipe_ = with_vocabulary(recipe_, data_.tokenizer);
+    });
+    attempt([&] {
+      if (device_) budget_ = MemoryBudget::of(recipe_, *device_, data_);
+    });
     look_at_model();
     attempt([&] { look_at_folder(); });
     look_for_idle_keys();
@@ -60,7 +67,7 @@ class Check {
     const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
     for (const Error& problem : short_splits(recipe_, data)) report_.problems.push_back(problem);
-    recipe_ = with_vocabulary(recipe_, data.tokenizer);
+    has_data_ = true;
   }
 
   fs::path folder() const { return fs::path(recipe_.train.out) / recipe_.name; }
@@ -75,9 +82,8 @@ class Check {
   }
 
   void look_at_device() {
-    const auto device = make_backend(recipe_.compute.device, recipe_.compute.options());
-    fact("device      {}", device->description());
-    budget_ = MemoryBudget::of(recipe_, *device, data_);
+    device_ = make_backend(recipe_.compute.device, recipe_.compute.options());
+    fact("device      {}", device_->description());
   }
 
   void look_at_model() {
@@ -134,6 +140,8 @@ class Check {
   Recipe recipe_;
   const Resume resume_;
   TokenFile data_;
+  bool has_data_ = false;
+  std::unique_ptr<Backend> device_;
   std::optional<MemoryPlan> plan_;
   std::optional<MemoryBudget> budget_;
   CheckReport report_;

@@ -21,8 +21,10 @@ namespace fs = std::filesystem;
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(a), error);
-  return !whole.empty() && whole == fs::weakly_canonical(fs::absolute(b), error);
+  const auto whole = [&](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  return !whole(a).empty() && whole(a) == whole(b);
 }
 
 /// A word as a POSIX shell reads it back: in single quotes if it holds anything that might be special there.
@@ -72,6 +74,7 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
 }
 
 void require_output(const std::string& out, const std::vector<std::string>& others) {
+  require(!out.empty(), ExitCode::usage, "'': want a name for the file to write");
   const fs::path file = file_to_write(out);
   for (const auto& other : others)
     require(!same_file(file, other), ExitCode::usage,

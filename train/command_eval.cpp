@@ -57,8 +57,9 @@ void run(const Arguments& arguments) {
   const Recipe& recipe = trained.header.recipe;
   const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
   require(!arguments.data.empty() || std::filesystem::exists(file), ExitCode::data,
-          "{}: no such file here; its path is relative to where {} was trained: name it with --data FILE",
-          file, trained.file.string());
+          "{}: no such file here; {} was trained with it{}: name it with --data FILE", file,
+          trained.file.string(),
+          std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
   const TokenFile data = TokenFile::read(file);
   require(data.tokenizer.to_json() == trained.header.tokenizer.to_json(), ExitCode::data,
           "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());

@@ -17,7 +17,7 @@ struct Arguments {
 void run(const Arguments& arguments) {
   const std::filesystem::path output = arguments.output;
   require(output.has_filename() && output.filename() != "." && output.filename() != ".." &&
-              output.extension() != ".svg" && output.extension() != ".png",
+              !output.string().ends_with(".svg") && !output.string().ends_with(".png"),
           ExitCode::usage, "--out '{}': want the name of the files without .svg and .png, such as loss",
           arguments.output);
   std::vector<RunLog> runs;

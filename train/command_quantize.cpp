@@ -67,8 +67,7 @@ void quantize(const QuantizeOptions& options) {
   require(!options.seeded || q.is_stochastic(), ExitCode::usage,
           "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
           to_text(q));
-  require(options.out.ends_with(".h5"), ExitCode::usage, "{}: want FILE.h5 for the packed tensor",
-          options.out);
+  require(is_hdf5(options.out), ExitCode::usage, "{}: want FILE.h5 for the packed tensor", options.out);
   require_output(options.out, {file_of(options.in)});
   const auto backend = make_backend(options.device);
   const HostTensor x = load_tensor(options.in);

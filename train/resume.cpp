@@ -130,7 +130,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) 
 
 void require_known_changes(const std::vector<std::string>& allowed) {
   Recipe recipe;
-  std::vector<std::string_view> known{"data", "precision.rules", "precision.phases"};
+  std::vector<std::string_view> known{"data", "precision.rules"};
   const auto all = knobs(recipe);
   for (const Knob& knob : all) {
     if (!knob.section().empty() && std::find(known.begin(), known.end(), knob.section()) == known.end())

@@ -23,7 +23,6 @@ Location locate(const std::string& text) {
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
-bool is_hdf5(const std::string& file) { return file.ends_with(".h5") || file.ends_with(".hdf5"); }
 bool is_npy(const std::string& text) { return text.ends_with(".npy"); }
 
 HostTensor load_hdf5(const std::string& source) {
@@ -44,6 +43,8 @@ HostTensor load_hdf5(const std::string& source) {
 }
 
 }  // namespace
+
+bool is_hdf5(const std::string& file) { return file.ends_with(".h5") || file.ends_with(".hdf5"); }
 
 HostTensor load_tensor(const std::string& source) {
   HostTensor tensor;

@@ -22,6 +22,8 @@ HostTensor load_tensor(const std::string& source);
 std::string file_of(const std::string& source);
 /// Standard normal numbers of a "ROWSxCOLS" tensor from a seed.
 HostTensor normal_tensor(const std::string& shape, std::uint64_t seed);
+/// True for the endings of HDF5 files: .h5 and .hdf5.
+bool is_hdf5(const std::string& file);
 /// Refuses what save_tensor would refuse, before the work.
 void require_target(const std::string& target);
 /// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out). An HDF5 file must be a new one:

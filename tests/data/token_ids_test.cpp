@@ -114,7 +114,7 @@ TEST_F(TokenIds, CutFilesAreRefused) {
     EXPECT_NE(refusal(with.substr(0, length), {16, 65536}), "") << length;
   EXPECT_EQ(refusal(with + "xx", {16, 50257}),
             "a.bin: 1036 bytes; llm.c's header says 5 tokens of 16 bits, which makes 1034");
-  EXPECT_EQ(refusal(header(gpt2_magic, 1, 0), {16, 50257}), "a.bin: is empty, want token ids");
+  EXPECT_EQ(refusal(header(gpt2_magic, 1, 0), {16, 50257}), "a.bin: holds a header and no token ids");
 }
 
 TEST_F(TokenIds, HeadersOfOtherKindsAreRefused) {

@@ -102,7 +102,7 @@ TEST(Overrides, NumbersAreJudgedAsTheF32ThatTheyBecome) {
   EXPECT_EQ(refused("optim.eps=nan"), "command line: optim.eps = nan; want a number > 0");
   EXPECT_EQ(read_recipe("shakespeare", {"optim.weight_decay=.5"}).optim.weight_decay, 0.5f);
   EXPECT_EQ(refused("seed=9223372036854775808"),
-            "command line: seed = '9223372036854775808'; want an integer in [0, 2^63)");
+            "command line: seed = '9223372036854775808'; want an integer in [0, 2^63 - 1]");
 }
 
 }  // namespace
