@@ -1,5 +1,7 @@
 #include "formats/quantize.h"
 
+#include <algorithm>
+
 #include "formats/quantize_blocks.h"
 
 namespace mxtape {

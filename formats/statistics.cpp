@@ -1,5 +1,6 @@
 #include "formats/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "formats/block.h"
 #include "tests/formats/grid_by_hand.h"
 #include "tests/support/for_all.h"

@@ -1,4 +1,7 @@
 #pragma once
+
+#include <algorithm>
+#include <cmath>
 #include "kernels/backend.h"
 #include "tests/support/device.h"
 #include "tests/support/reference_rows.h"

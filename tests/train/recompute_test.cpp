@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
