@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "core/atomic_file.h"
+#include "tests/support/pseudo_terminal.h"
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/run_folder.h"
@@ -103,28 +104,25 @@ TEST(StopSignals, AReaderThatTheSameSignalEndsDoesNotEndTheRun) {
 
 TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
   const LongRun run;
-  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(terminal, 0);
-  ASSERT_EQ(::grantpt(terminal), 0);
-  ASSERT_EQ(::unlockpt(terminal), 0);
-  const std::string name = ::ptsname(terminal);
+  PseudoTerminal terminal;
+  if (!terminal) GTEST_SKIP() << "this system gives no pseudo-terminal";
   const pid_t child = ::fork();
   if (child == 0) {
     ::setsid();
-    const int file = ::open(name.c_str(), O_RDWR);  // the first one that a session opens controls it
+    const int file = ::open(terminal.name().c_str(), O_RDWR);  // the first one that a session opens controls it
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, standard);
-    ::close(terminal);
+    ::close(terminal.master());
     ::setenv("TERM", "xterm", 1);
     run.become();
   }
   std::string shown;
   char piece[4096];
   while (shown.find("| loss ") == std::string::npos) {
-    const auto count = ::read(terminal, piece, sizeof piece);
+    const auto count = ::read(terminal.master(), piece, sizeof piece);
     ASSERT_GT(count, 0) << shown;
     shown.append(piece, std::size_t(count));
   }
-  ::close(terminal);
+  terminal.hang_up();
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
