@@ -36,13 +36,13 @@ __global__ void delta_kernel(float* delta, const T* a, const T* b, AttentionShap
 }
 
 // s = softmax(scale s) over the keys that a query sees, 0 for the others, in place; lse as well. Two reads of
-// a row that its own sixteen lanes wrote or read before.
+// a row that its own sixteen lanes wrote or read before. A lane sees only what it alone writes.
 __global__ void causal_softmax_kernel(float* s, float* lse, std::int64_t time, float scale) {
   const std::int64_t query = row_of_thread();
   const bool inside = query < time;
   float* const row = s + (inside ? query : 0) * time;
   const std::int64_t seen = inside ? query + 1 : 0;
-  float highest = row[0];
+  float highest = -__builtin_inff();
   for (std::int64_t i = lane_of_row(); i < seen; i += row_lanes)
     highest = row[i] > highest ? row[i] : highest;
   const float top = largest_of_row(highest) * scale;

@@ -4,14 +4,15 @@
 namespace mxtape::cuda {
 
 /// The sums of n numbers over the block, the same in all threads, in a fixed order. `turn` is the block's
-/// count of such calls, 0 at first: neighbours use different memory, so that each has one barrier.
+/// count of such calls, 0 at first: neighbours use different memory, so that each has one barrier. What a
+/// thread did to memory before comes before what any of the block does after, in a block of one warp too.
 template <int n>
 __device__ inline void block_sums(float (&x)[n], int& turn) {
   __shared__ float of_warp[2][n][warp_lanes];
 #pragma unroll
   for (float& v : x) v = warp_sum(v);
   const int warps = int(blockDim.x) / warp_lanes;
-  if (warps == 1) return;
+  if (warps == 1) return warp_sync();
   auto& partial = of_warp[turn++ % 2];
   if (lane_id() == 0)
 #pragma unroll
@@ -26,12 +27,12 @@ __device__ inline float block_sum(float x, int& turn) {
   return sums[0];
 }
 
-/// The largest number of the block; which, if one is NaN, is not said.
+/// The largest number of the block; which, if one is NaN, is not said. Orders memory as block_sums() does.
 __device__ inline float block_max(float x, int& turn) {
   __shared__ float of_warp[2][warp_lanes];
   x = warp_max(x);
   const int warps = int(blockDim.x) / warp_lanes;
-  if (warps == 1) return x;
+  if (warps == 1) return warp_sync(), x;
   auto& partial = of_warp[turn++ % 2];
   if (lane_id() == 0) partial[warp_id()] = x;
   block_sync();
