@@ -39,7 +39,8 @@ __device__ inline float block_max(float x, int& turn) {
   return warp_max(partial[lane_id() < warps ? lane_id() : 0]);
 }
 
-/// The sum of a number of each of `threads` threads, a power of two, in double, by a fixed tree: in thread 0.
+/// The sum of a number of each of `threads` threads, a power of two, in double, by a fixed tree: in thread 0,
+/// 0 in the others.
 template <int threads>
 __device__ inline double block_sum_double(double x) {
   __shared__ double part[threads];
@@ -48,7 +49,7 @@ __device__ inline double block_sum_double(double x) {
     block_sync();
     if (int(threadIdx.x) < half) part[threadIdx.x] += part[threadIdx.x + half];
   }
-  return part[0];
+  return threadIdx.x == 0 ? part[0] : 0.0;
 }
 
 }  // namespace mxtape::cuda

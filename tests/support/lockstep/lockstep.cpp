@@ -1,65 +1,23 @@
 #include "tests/support/lockstep/lockstep.h"
 
-#include <setjmp.h>
-#include <ucontext.h>
-
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <exception>
-#include <functional>
-#include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/error.h"
-#include "kernels/cuda/device.cuh"
+#include "tests/support/lockstep/block.h"
+#include "tests/support/lockstep/races.h"
 
 LockstepPlace lockstep_place;
-extern char __data_start, _end;  // of the program's static variables, by the linker
 
 namespace mxtape::lockstep::host {
-namespace {
 
-constexpr int warp = 32;
-constexpr std::size_t stack_bytes = 128 << 10;
-constexpr unsigned most_threads = 1024;
-constexpr std::size_t most_shared = 232448;  // of a block, Hopper
-
-struct AsyncCopy {
-  void* to;
-  const void* from;  // null: zeros
-};
-
-/// One thread of the block that is running.
-struct Fiber {
-  enum class State { ready, at_warp_call, at_barrier, done } state = State::ready;
-  ucontext_t start;  // used once; from then on jumps, which unlike contexts cost no system call
-  jmp_buf place;
-  bool started = false;
-  std::unique_ptr<unsigned char[]> stack{new unsigned char[stack_bytes]};
-  dim3 thread{0, 0, 0};
-  const char* call = "";
-  unsigned calls = 0;                         // of the warp; the parity picks the half of the exchange buffer
-  std::deque<std::vector<AsyncCopy>> groups;  // of async copies; the last one is open
-};
-
-struct Block {
-  std::vector<Fiber> fibers;
-  std::vector<unsigned char> exchange;  // [threads][2][exchange_stride], by warp, half, lane
-  alignas(128) unsigned char shared[most_shared];
-  ucontext_t unused;
-  jmp_buf scheduler;
-  Fiber* running = nullptr;
-  const std::function<void()>* thread = nullptr;
-  std::exception_ptr failure;
-  std::string kernel;
-};
 Block& block() {
   static const auto instance = std::make_unique<Block>();
   return *instance;
 }
+
+namespace {
 
 void enter() {
   Block& b = block();
@@ -77,7 +35,8 @@ void resume(Fiber& f) {
   Block& b = block();
   b.running = &f;
   lockstep_place.thread = f.thread;
-  if (_setjmp(b.scheduler)) return;
+  if (_setjmp(b.scheduler)) return watch_nothing();
+  watch_thread();
   if (std::exchange(f.started, true)) _longjmp(f.place, 1);
   swapcontext(&b.unused, &f.start);
 }
@@ -104,6 +63,7 @@ bool release_warp(std::size_t first) {
             "lockstep: {}: lane 0 of warp {} is at {}, lane {} at {}", b.kernel, first / warp, lead.call,
             i - first, b.fibers[i].call);
   for (std::size_t i = first; i < first + warp; ++i) b.fibers[i].state = Fiber::State::ready;
+  if (std::string_view(lead.call) == "warp_sync") ++b.warp_syncs[first / warp];
   return true;
 }
 
@@ -112,11 +72,15 @@ bool release_block() {
   for (const Fiber& f : b.fibers)
     if (f.state != Fiber::State::at_barrier) return false;
   for (Fiber& f : b.fibers) f.state = Fiber::State::ready;
+  ++b.barriers;
+  b.warp_syncs.assign(b.warp_syncs.size(), 0);
   return true;
 }
 
 void run_block(unsigned threads, bool descending) {
   Block& b = block();
+  b.barriers = 0;
+  b.warp_syncs.assign(threads / warp, 0);
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& f = b.fibers[t];
     f.state = Fiber::State::ready;
@@ -138,6 +102,7 @@ void run_block(unsigned threads, bool descending) {
       progress = true;
       resume(f);
       if (b.failure) std::rethrow_exception(std::exchange(b.failure, nullptr));
+      require_no_race();
     }
     for (std::size_t w = 0; w < threads; w += warp) progress |= release_warp(w);
     progress |= release_block();
@@ -164,8 +129,6 @@ const unsigned char* exchange(const char* call, const void* mine, std::size_t by
 
 void block_barrier() { wait_as(Fiber::State::at_barrier); }
 
-unsigned char* dynamic_shared_memory() { return block().shared; }
-
 void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& thread) {
   require(threads > 0 && threads <= most_threads && threads % warp == 0,
@@ -183,38 +146,15 @@ void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_
   b.exchange.resize(std::size_t(threads) * 2 * exchange_stride);
   lockstep_place.threads_of_block = dim3(threads);
   lockstep_place.blocks_of_grid = grid;
+  watch_launch();
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
         lockstep_place.block = {x, y, z};
         std::memset(b.shared, 0xff, shared_bytes);
+        watch_block(x + std::size_t(grid.x) * (y + std::size_t(grid.y) * z));
         run_block(threads, order && std::string_view(order) == "reverse");
       }
-}
-
-namespace {
-
-bool within(const void* address, const void* begin, const void* end) {
-  const std::less<const void*> before;
-  return !before(address, begin) && before(address, end);
-}
-bool is_shared(const void* address) {
-  return within(address, block().shared, block().shared + most_shared) ||
-         within(address, &__data_start, &_end);
-}
-bool is_local(const void* address) {
-  const unsigned char* const stack = block().running->stack.get();
-  return within(address, stack, stack + stack_bytes);
-}
-
-}  // namespace
-
-void require_global(const char* call, const void* address) {
-  require(!is_shared(address) && !is_local(address),
-          "lockstep: {} at an address that is not in global memory", call);
-}
-void require_shared(const char* call, const void* address) {
-  require(is_shared(address), "lockstep: {} at an address that is not in shared memory", call);
 }
 
 void enqueue(cudaStream_t stream, std::function<void()> work) {
@@ -225,32 +165,3 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 }
 
 }  // namespace mxtape::lockstep::host
-
-namespace mxtape::lockstep {
-namespace {
-
-void finish(const std::vector<host::AsyncCopy>& group) {
-  for (const auto& copy : group)
-    copy.from ? std::memcpy(copy.to, copy.from, 16) : std::memset(copy.to, 0, 16);
-}
-
-}  // namespace
-
-void host_async_copy_16(void* shared, const void* global, bool inside) {
-  require(reinterpret_cast<std::uintptr_t>(shared) % 16 == 0 &&
-              (!inside || reinterpret_cast<std::uintptr_t>(global) % 16 == 0),
-          "lockstep: an async copy is not aligned to 16 bytes");
-  host::require_shared("an async copy to", shared);
-  if (inside) host::require_global("an async copy from", global);
-  host::block().running->groups.back().push_back({shared, inside ? global : nullptr});
-}
-void host_async_commit() { host::block().running->groups.emplace_back(); }
-void host_async_wait(int kept) {
-  auto& groups = host::block().running->groups;
-  while (int(groups.size()) - 1 > kept) {
-    finish(groups.front());
-    groups.pop_front();
-  }
-}
-
-}  // namespace mxtape::lockstep

@@ -8,9 +8,9 @@
 /// is no GPU: every thread is a fiber that runs up to the next call that needs others (a barrier, a shuffle,
 /// a matrix product) and waits there. What a real GPU would get wrong without a word is an error here: a warp
 /// whose lanes do not all come to the same call, threads that end while others wait for them, reads of memory
-/// that nobody wrote (it is filled with NaN). Threads run in ascending or, with the environment variable
-/// MXTAPE_LOCKSTEP=reverse, in descending order: a missing barrier makes the two differ. Speed, memory limits
-/// and rounding inside of tensor cores are not modelled.
+/// that nobody wrote (it is filled with NaN), races (races.h). Threads run in ascending or, with the
+/// environment variable MXTAPE_LOCKSTEP=reverse, in descending order. Speed, memory limits and rounding inside
+/// of tensor cores are not modelled.
 namespace mxtape::lockstep::host {
 
 /// A call that a warp makes together: each lane leaves `bytes` bytes, at most 64, and gets all 32 lanes' once

@@ -111,27 +111,11 @@ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint
   }
 }
 
-/// Rows of four 8x8 tiles, as the lanes named them: element (row, col) of tile i.
-inline std::uint16_t tile_element(const unsigned char* all, int tile, int row, int col) {
-  return of_lane<const std::uint16_t*>(all, tile * 8 + row)[col];
-}
-inline void warp_load_tiles(std::uint32_t (&r)[4], const void* row) {
-  require(reinterpret_cast<std::uintptr_t>(row) % 16 == 0,
-          "lockstep: warp_load_tiles at an address not aligned");
-  host::require_shared("warp_load_tiles", row);
-  const unsigned char* const all = host::exchange("warp_load_tiles", &row, sizeof row);
-  const int g = lane_id() / 4, t = lane_id() % 4;
-  for (int i = 0; i < 4; ++i)
-    r[i] = tile_element(all, i, g, 2 * t) | std::uint32_t(tile_element(all, i, g, 2 * t + 1)) << 16;
-}
+/// Rows of four 8x8 tiles, as the lanes name them.
+void host_load_tiles(std::uint32_t (&r)[4], const void* row, bool transposed);
+inline void warp_load_tiles(std::uint32_t (&r)[4], const void* row) { host_load_tiles(r, row, false); }
 inline void warp_load_tiles_transposed(std::uint32_t (&r)[4], const void* row) {
-  require(reinterpret_cast<std::uintptr_t>(row) % 16 == 0,
-          "lockstep: warp_load_tiles at an address not aligned");
-  host::require_shared("warp_load_tiles_transposed", row);
-  const unsigned char* const all = host::exchange("warp_load_tiles_transposed", &row, sizeof row);
-  const int g = lane_id() / 4, t = lane_id() % 4;
-  for (int i = 0; i < 4; ++i)
-    r[i] = tile_element(all, i, 2 * t, g) | std::uint32_t(tile_element(all, i, 2 * t + 1, g)) << 16;
+  host_load_tiles(r, row, true);
 }
 
 inline void store_16(void* to, const uint4& v, bool inside = true) {
