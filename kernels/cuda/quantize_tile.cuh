@@ -5,9 +5,10 @@
 
 namespace mxtape::cuda {
 
-inline constexpr int most_warps = 8;                // of a block: 256 columns
-inline constexpr int blocks_of_tiles = 2;           // on a multiprocessor: 128 registers a thread
-inline constexpr std::int64_t most_strips = 65535;  // of a grid in y; further ones are done in turn
+inline constexpr int most_warps = 8;       // of a block: 256 columns
+inline constexpr int blocks_of_tiles = 2;  // on a multiprocessor: 128 registers a thread
+// Of a grid in y: blocks enough for any device (65535 are allowed). Further strips are done in turn.
+inline constexpr std::int64_t most_strips = 4096;
 
 /// A lane's share of its warp's tile of 32 rows and 32 columns: rows g + 8 j, columns 8 t to 8 t + 7 with
 /// g = lane / 4, t = lane % 4: whole groups of eight, as loads of 16 bytes and random draws come in.

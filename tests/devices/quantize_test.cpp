@@ -88,7 +88,7 @@ TEST(DeviceQuantize, RandomQuantizersGiveTheCpusBitsOnRandomTensorsOfOddShapes) 
 }
 
 // Warps of 32 columns lie side by side in a block, eight at most; blocks lie side by side in a grid, and
-// 65535 at most one below the other: further rows are done in turn. Where a tensor's elements do not begin on
+// 4096 at most one below the other: further rows are done in turn. Where a tensor's elements do not begin on
 // 16 bytes they are read one by one.
 TEST(DeviceQuantize, TheShapeOfTheLaunchChangesNoBit) {
   std::uint64_t seed = 1;
@@ -99,9 +99,11 @@ TEST(DeviceQuantize, TheShapeOfTheLaunchChangesNoBit) {
         const Source x{70, cols, normals(70 * cols, unsigned(seed)), DType::bf16, offset};
         ASSERT_TRUE(gives_the_cpus_bits(x, {q, q, {.seed = seed++}}));
       }
-  constexpr std::int64_t rows = 65535 * 32 + 33;
+  constexpr std::int64_t rows = 4096 * 32 + 33;
   const Quantizer q = parse_quantizer("mxfp4 round=stochastic");
-  EXPECT_TRUE(gives_the_cpus_bits({rows, 1, normals(rows, 7)}, {q, q, {.seed = seed}}));
+  for (const std::int64_t cols : {1, 8})
+    for (const DType dtype : {DType::f32, DType::bf16})
+      EXPECT_TRUE(gives_the_cpus_bits({rows, cols, normals(rows * cols, 7), dtype}, {q, q, {.seed = seed}}));
 }
 
 }  // namespace
