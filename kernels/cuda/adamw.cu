@@ -105,7 +105,6 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_of_tiles) void adamw
     const LanePlace place = place_of_lane(tile, first_row, first_col);
     const LaneTile p = stepped_tile(task, f, place, how.by_eights);
     quantize_tile<true, column_blocks, rounding>(tile, key, place, p, in_rows, in_columns, how);
-    warp_sync();  // the next tile's magnitudes take the place of what others still read
   }
 }
 

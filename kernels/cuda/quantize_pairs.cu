@@ -108,8 +108,8 @@ __global__ __launch_bounds__(most_warps* warp_lanes,
         round_by_definition<false>(tile, tile.row_blocks, key, source, place, in_rows);
       if constexpr (column_blocks)
         round_by_definition<true>(tile, tile.column_blocks, key, source, place, in_columns);
+      warp_sync();  // the next tile's magnitudes take the place of what others still read
     }
-    warp_sync();  // the next tile's magnitudes take the place of what others still read
   }
 }
 

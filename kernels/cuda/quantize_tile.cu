@@ -38,7 +38,6 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_of_tiles) void tile_
     const LaneTile x = load_tile(static_cast<const X*>(task.x), place, how.by_eights);
     if (task.strip_sums) store_sums(task, first_row, first_col, x);
     quantize_tile<row_blocks, column_blocks, rounding>(task, key, place, x, in_rows, in_columns, how);
-    warp_sync();  // the next tile's magnitudes take the place of what others still read
   }
 }
 

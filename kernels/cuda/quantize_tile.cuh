@@ -182,7 +182,8 @@ __device__ inline bool is_stochastic(const TileTask& task) {
 }
 
 /// From a tile in registers to its copies: magnitudes and scales of blocks are shared through `in_rows` and
-/// `in_columns`, which are the warp's own. A warp_sync() before they are written again is the caller's.
+/// `in_columns`, which are the warp's own. They serve the next tile at once: its scales, which take the place
+/// of what lanes may still read, come after its magnitudes and a warp_sync().
 template <bool row_blocks, bool column_blocks, TileRounding rounding>
 __device__ inline void quantize_tile(const TileTask& task, const DrawKey& key, const LanePlace& place,
                                      const LaneTile& x, TileBlocks& in_rows, TileBlocks& in_columns,
