@@ -9,33 +9,10 @@
 
 #include "core/error.h"
 #include "formats/codec.h"
-#include "tests/support/device.h"
-#include "tests/support/gemm_problem.h"
+#include "tests/kernels/gemm_fixture.h"
 
 namespace mxtape::test {
 namespace {
-
-class Gemm : public testing::Test {
- protected:
-  Operand left(const Problem& p, DType dtype) {
-    return {upload_as(device(), dtype, p.a_shape(), p.a), p.a_trans};
-  }
-  Operand right(const Problem& p, DType dtype) {
-    return {upload_as(device(), dtype, p.b_shape(), p.b), p.b_trans};
-  }
-  void expect_exact(const Problem& p, const Tensor& c, const std::string& what) {
-    const auto got = download(device(), c);
-    for (std::int64_t m = 0; m < p.e.M; ++m)
-      for (std::int64_t n = 0; n < p.e.N; ++n) {
-        const float sum = float(p.sum(m, n));
-        ASSERT_EQ(got[std::size_t(m * p.e.N + n)], c.dtype() == DType::bf16 ? to_f32(to_bf16(sum)) : sum)
-            << what << ": " << p.e.M << "x" << p.e.N << "x" << p.e.K << " at " << m << ", " << n
-            << " transposed " << int(p.a_trans) << int(p.b_trans);
-      }
-  }
-
-  std::mt19937_64 random{1};
-};
 
 // Integers up to 6 as e2m1 has them: every partial sum of up to 2^24 / 36 products is an integer that f32
 // holds, so any order of additions gives the same number and every bit can be demanded.
@@ -206,74 +183,6 @@ TEST_F(Gemm, SubnormalBf16OperandsCount) {
   device().gemm(c, {upload_as(device(), DType::bf16, {16, 64}, tiny)},
                 {upload_as(device(), DType::bf16, {64, 16}, large)});
   for (const float v : download(device(), c)) ASSERT_EQ(v, 64 * 0x1.8p-110f);
-}
-
-TEST_F(Gemm, ARepeatedCallGivesTheSameBits) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Problem p = normal_values({40, 24, 2048}, random);  // so small and deep that K may be split
-    const Operand a = left(p, dtype), b = right(p, dtype);
-    const Tensor c = device().empty({40, 24}), again = device().empty({40, 24});
-    device().gemm(c, a, b);
-    device().gemm(again, a, b);
-    EXPECT_EQ(download(device(), c), download(device(), again)) << name_of(dtype);
-  }
-}
-
-/// A tensor of `shape` whose first element is `offset` elements into `memory`.
-Tensor view(const Tensor& memory, std::int64_t offset, Shape shape) {
-  void* const first = static_cast<char*>(memory.raw()) + offset * size_of(memory.dtype());
-  return {std::shared_ptr<void>(std::make_shared<Tensor>(memory), first), shape, memory.dtype()};
-}
-
-TEST_F(Gemm, OperandsAndOutputMayStartAtAnyElementAndNothingElseIsWritten) {
-  for (const std::int64_t offset : {64, 8, 1})
-    for (const DType dtype : {DType::f32, DType::bf16})
-      for (const Extents e : {Extents{5, 7, 9}, {64, 64, 32}, {130, 17, 77}}) {
-        const Problem p = small_integers(e, Trans::no, Trans::no, random);
-        const auto placed = [&](const std::vector<float>& values, Shape shape) {
-          const Tensor all = device().empty({offset + shape.count()}, dtype);
-          const Tensor part = view(all, offset, shape);
-          device().copy(part, upload(device(), shape, values));
-          return part;
-        };
-        const Tensor memory = device().empty({e.M * e.N + 2 * offset});
-        device().fill(memory, 77);
-        const Tensor c = view(memory, offset, {e.M, e.N});
-        device().gemm(c, {placed(p.a, p.a_shape())}, {placed(p.b, p.b_shape())});
-        expect_exact(p, c, "from element " + std::to_string(offset));
-        const auto all = download(device(), memory);
-        for (std::int64_t i = 0; i < offset; ++i) {
-          ASSERT_EQ(all[std::size_t(i)], 77) << i;
-          ASSERT_EQ(all[std::size_t(offset + e.M * e.N + i)], 77) << i;
-        }
-      }
-}
-
-TEST_F(Gemm, ABiasMayStartAtAnyElement) {
-  const Extents e{6, 9, 5};
-  const Problem p = small_integers(e, Trans::no, Trans::no, random);
-  std::vector<float> numbers(10);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i);
-  const Tensor bias = view(upload(device(), {10}, numbers), 1, {9}), c = device().empty({e.M, e.N});
-  device().gemm(c, left(p, DType::bf16), right(p, DType::bf16), bias);
-  const auto got = download(device(), c);
-  for (std::int64_t i = 0; i < c.count(); ++i)
-    ASSERT_EQ(got[std::size_t(i)], float(p.sum(i / e.N, i % e.N) + double(i % e.N + 1)));
-}
-
-TEST_F(Gemm, ShapesThatDoNotFitAreAnErrorThatNamesThem) {
-  try {
-    device().gemm(device().empty({2, 5}), {device().empty({2, 3})}, {device().empty({4, 5})});
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_TRUE(
-        std::string(error.what()).starts_with("gemm: a is [2, 3], b is [4, 5], c is f32 [2, 5]; want"))
-        << error.what();
-  }
-  const Operand a{device().empty({2, 3})}, b{device().empty({3, 5})};
-  EXPECT_THROW(device().gemm(device().empty({2, 5}), a, b, device().empty({4})), Error);
-  EXPECT_THROW(device().gemm(device().empty({2, 5}, DType::bf16), a, b, {}, Write::accumulate), Error)
-      << "sums that go on are f32";
 }
 
 }  // namespace

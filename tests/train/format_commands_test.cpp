@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
 #include "core/normal.h"
@@ -11,24 +9,11 @@
 #include "formats/mx_tensor.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/program.h"
-#include "train/conformance/sha256.h"
 
 namespace mxtape {
 namespace {
 
-struct Result {
-  int code;
-  std::string output;
-};
-Result run(const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
-  test::Program program(folder.path(), arguments);
-  const int code = program.wait();
-  return {code, program.output()};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains, test::Result, test::run_program;
 
 /// A sample tensor [20, 50] in folder/x.npy.
 std::vector<float> write_sample(const TemporaryFolder& folder) {
@@ -43,7 +28,7 @@ std::vector<float> write_sample(const TemporaryFolder& folder) {
 
 TEST(FormatsCommand, TellsRangesCodesAndCompressionOfEveryFormat) {
   const TemporaryFolder folder;
-  const Result r = run(folder, {"formats"});
+  const Result r = run_program(folder.path(), {"formats"});
   EXPECT_EQ(r.code, 0);
   for (const NamedFormat& row : element_formats)
     EXPECT_TRUE(contains(r.output, "\n  " + std::string(row.name) + " "));
@@ -55,8 +40,8 @@ TEST(FormatsCommand, TellsRangesCodesAndCompressionOfEveryFormat) {
 
 TEST(CompareCommand, MarksTheBestFormatOfEachWidth) {
   const TemporaryFolder folder;
-  const Result r = run(folder, {"compare", "--normal", "64x64", "--format", "mxfp4", "--format", "nvfp4",
-                                "--format", "mxint8", "--scales"});
+  const Result r = run_program(folder.path(), {"compare", "--normal", "64x64", "--format", "mxfp4", "--format",
+                                        "nvfp4", "--format", "mxint8", "--scales"});
   EXPECT_EQ(r.code, 0) << r.output;
   EXPECT_TRUE(contains(r.output, "\n* nvfp4")) << r.output;
   EXPECT_TRUE(contains(r.output, "\n* mxint8")) << r.output;
@@ -67,12 +52,12 @@ TEST(CompareCommand, MarksTheBestFormatOfEachWidth) {
 TEST(CompareCommand, RefusesWhatItCannotRead) {
   const TemporaryFolder folder;
   write_sample(folder);
-  EXPECT_EQ(run(folder, {"compare"}).code, 2);
-  EXPECT_EQ(run(folder, {"compare", "x.npy", "--normal", "2x2"}).code, 2);
-  EXPECT_EQ(run(folder, {"compare", "--normal", "0x7"}).code, 2);
-  EXPECT_EQ(run(folder, {"compare", "absent.npy"}).code, 3);
-  EXPECT_EQ(run(folder, {"compare", "x.npy:/data"}).code, 3);
-  const Result r = run(folder, {"compare", "x.npy", "--format", "mxpf4"});
+  EXPECT_EQ(run_program(folder.path(), {"compare"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy", "--normal", "2x2"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "--normal", "0x7"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "absent.npy"}).code, 3);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy:/data"}).code, 3);
+  const Result r = run_program(folder.path(), {"compare", "x.npy", "--format", "mxpf4"});
   EXPECT_EQ(r.code, 2);
   EXPECT_TRUE(contains(r.output, "did you mean 'mxfp4'?")) << r.output;
 }
@@ -85,8 +70,8 @@ TEST(QuantizeCommand, PacksATensorAndGivesBackItsRoundedValues) {
     for (const std::string axis : {"cols", "rows"}) {
       std::vector<std::string> pack{"quantize", "x.npy", "p.h5", "--format", format, "--axis", axis};
       if (parse_quantizer(format).is_stochastic()) pack.insert(pack.end(), {"--seed", "5"});
-      ASSERT_EQ(run(folder, pack).code, 0);
-      ASSERT_EQ(run(folder, {"quantize", "p.h5", "y.npy", "--back"}).code, 0) << format;
+      ASSERT_EQ(run_program(folder.path(), pack).code, 0);
+      ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back"}).code, 0) << format;
       std::vector<float> want(x.size());
       const float multiplier =
           quantize_reference(want.data(), x.data(), 20, 50, axis == "rows" ? Axis::rows : Axis::cols,
@@ -97,30 +82,30 @@ TEST(QuantizeCommand, PacksATensorAndGivesBackItsRoundedValues) {
       EXPECT_EQ(got.values, want) << format << " " << axis;
     }
   }
-  ASSERT_EQ(run(folder, {"quantize", "p.h5", "z.h5:/group/values", "--back"}).code, 0);
-  EXPECT_EQ(run(folder, {"compare", "z.h5:/group/values", "--format", "mxfp4"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "z.h5:/group/values", "--back"}).code, 0);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "z.h5:/group/values", "--format", "mxfp4"}).code, 0);
 }
 
 TEST(QuantizeCommand, RefusesAlteredFilesAndOtherKindsAndLeavesNoOutput) {
   const TemporaryFolder folder;
   write_sample(folder);
-  ASSERT_EQ(run(folder, {"quantize", "x.npy", "p.h5"}).code, 0);
-  ASSERT_EQ(run(folder, {"quantize", "p.h5", "z.h5", "--back"}).code, 0);
-  EXPECT_EQ(run(folder, {"quantize", "z.h5", "y.npy", "--back"}).code, 3);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "z.h5", "--back"}).code, 0);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "z.h5", "y.npy", "--back"}).code, 3);
   auto altered = read_whole(folder / "p.h5");
   altered[altered.size() / 2] ^= std::byte{4};
   write_atomically(folder / "p.h5", std::span<const std::byte>(altered));
-  EXPECT_EQ(run(folder, {"quantize", "p.h5", "y.npy", "--back"}).code, 3);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back"}).code, 3);
   EXPECT_FALSE(std::filesystem::exists(folder / "y.npy"));
-  EXPECT_EQ(run(folder, {"quantize", "x.npy", "q.h5", "--format", "mxfp4 4o6"}).code, 2);
-  EXPECT_EQ(run(folder, {"quantize", "x.npy", "x.npy/q.h5"}).code, 6);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "x.npy", "q.h5", "--format", "mxfp4 4o6"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "x.npy", "x.npy/q.h5"}).code, 6);
 }
 
 TEST(QuantizeCommand, WritesOverNothingThatItReadsOrThatHoldsOtherTensors) {
   const TemporaryFolder folder;
   write_sample(folder);
-  ASSERT_EQ(run(folder, {"quantize", "x.npy", "p.h5"}).code, 0);
-  ASSERT_EQ(run(folder, {"quantize", "p.h5", "two.h5:/a", "--back"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "two.h5:/a", "--back"}).code, 0);
   const auto packed = read_whole(folder / "p.h5"), two = read_whole(folder / "two.h5");
   for (const auto& [arguments, message] :
        {std::pair(std::vector<std::string>{"p.h5", "two.h5:/b", "--back"}, "two.h5: is there already"),
@@ -131,7 +116,7 @@ TEST(QuantizeCommand, WritesOverNothingThatItReadsOrThatHoldsOtherTensors) {
         {{"p.h5", "y.txt", "--back"}, "y.txt: want FILE.npy"}}) {
     auto command = arguments;
     command.insert(command.begin(), "quantize");
-    const Result r = run(folder, command);
+    const Result r = run_program(folder.path(), command);
     EXPECT_EQ(r.code, 2) << r.output;
     EXPECT_TRUE(contains(r.output, message)) << r.output;
   }
@@ -145,7 +130,7 @@ TEST(QuantizeCommand, NamesTheElementThatAFormatWithoutNaNCannotHold) {
   auto x = write_sample(folder);
   x[123] = NAN;
   write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
-  const Result r = run(folder, {"quantize", "x.npy", "p.h5", "--format", "e2m1"});
+  const Result r = run_program(folder.path(), {"quantize", "x.npy", "p.h5", "--format", "e2m1"});
   EXPECT_EQ(r.code, 3);
   EXPECT_TRUE(contains(r.output, "element 123 is NaN")) << r.output;
   EXPECT_FALSE(std::filesystem::exists(folder / "p.h5"));
@@ -159,7 +144,7 @@ TEST(FormatCommands, AnUnknownDeviceIsAnErrorBeforeAnyWork) {
                                                   {"conformance", "."}}) {
     auto arguments = command;
     arguments.insert(arguments.end(), {"--device", "tpu"});
-    const Result r = run(folder, arguments);
+    const Result r = run_program(folder.path(), arguments);
     EXPECT_EQ(r.code, 2);
     EXPECT_TRUE(contains(r.output, "no device 'tpu'; this build has: cpu")) << r.output;
   }
@@ -176,9 +161,10 @@ TEST(FormatCommands, AnOptionWithoutEffectIsRefused) {
         {"corpus", "--score", "x.txt", "--seed", "2"},
         {"corpus", "--score", "x.txt", "--validation", "0.2"},
         {"recipes", "precision/mxfp4", "--reference"}})
-    EXPECT_EQ(run(folder, command).code, 2) << command[0] << " " << command.back();
-  EXPECT_EQ(run(folder, {"compare", "x.npy", "--format", "mxfp4 round=stochastic", "--seed", "5"}).code, 0);
-  EXPECT_EQ(run(folder, {"compare", "x.npy", "--seed", "5"}).code, 0);
+    EXPECT_EQ(run_program(folder.path(), command).code, 2) << command[0] << " " << command.back();
+  EXPECT_EQ(
+      run_program(folder.path(), {"compare", "x.npy", "--format", "mxfp4 round=stochastic", "--seed", "5"}).code, 0);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy", "--seed", "5"}).code, 0);
 }
 
 TEST(FormatCommands, WhatWasNotMeasuredOnEveryElementIsNotCalledTheBest) {
@@ -186,86 +172,18 @@ TEST(FormatCommands, WhatWasNotMeasuredOnEveryElementIsNotCalledTheBest) {
   auto x = write_sample(folder);
   for (float& v : x) v *= 1e6f;
   write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
-  Result r = run(folder, {"compare", "x.npy", "--format", "f16", "--format", "bf16"});
+  Result r = run_program(folder.path(), {"compare", "x.npy", "--format", "f16", "--format", "bf16"});
   EXPECT_TRUE(contains(r.output, "\n  f16 ")) << r.output;
   EXPECT_TRUE(contains(r.output, "elements not finite, left out\n* bf16 ")) << r.output;
 
   std::fill(x.begin(), x.end(), 1e6f);
   write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
-  r = run(folder, {"compare", "x.npy", "--format", "f16"});
+  r = run_program(folder.path(), {"compare", "x.npy", "--format", "f16"});
   EXPECT_TRUE(contains(r.output, " -         -         -          -  100.00%")) << r.output;
   EXPECT_FALSE(contains(r.output, "* f16")) << r.output;
-  r = run(folder, {"quantize", "x.npy", "p.h5", "--format", "f16"});
+  r = run_program(folder.path(), {"quantize", "x.npy", "p.h5", "--format", "f16"});
   EXPECT_EQ(r.code, 0);
   EXPECT_TRUE(contains(r.output, "SQNR -\n      1000 elements not finite, left out of the SQNR")) << r.output;
-}
-
-class Conformance : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(golden_ / "manifest.json")) GTEST_SKIP() << "no golden set at " << golden_;
-  }
-  const std::filesystem::path golden_ = std::filesystem::path(MXTAPE_SHARED) / "golden";
-};
-
-TEST_F(Conformance, EveryCaseOfTheGoldenSetPassesOrSaysWhyItDoesNotApply) {
-  const TemporaryFolder folder;
-  const Result r = run(folder, {"conformance", golden_.string()});
-  EXPECT_EQ(r.code, 0) << r.output;
-  EXPECT_FALSE(contains(r.output, "FAILED")) << r.output;
-  for (const char* suite : {"main", "sr", "linear", "formula"})
-    EXPECT_TRUE(contains(r.output, std::string("\n") + suite + " "));
-}
-
-TEST_F(Conformance, OneWrongBitInAnExpectedTensorIsFoundAndExitsWithOne) {
-  const TemporaryFolder folder;
-  auto manifest = nlohmann::json::parse(std::ifstream(golden_ / "manifest.json"));
-  auto blob = read_whole(golden_ / "data.bin");
-  // One case each of blocks, casts and products keep the test fast.
-  auto kept = nlohmann::json::array();
-  for (const std::string kind : {"block_quant", "elem_cast", "linear"})
-    for (const auto& c : manifest["cases"])
-      if (c["kind"] == kind) {
-        kept.push_back(c);
-        break;
-      }
-  manifest["cases"] = kept;
-  write_atomically(folder / "manifest.json", manifest.dump());
-  write_atomically(folder / "data.bin", blob);
-  ASSERT_EQ(run(folder, {"conformance", "."}).code, 0);
-  for (const auto& [index, field] : {std::pair(0, "dq"), {0, "scales"}, {1, "codes"}, {2, "dx"}}) {
-    auto altered = blob;
-    altered[kept[std::size_t(index)][field][1].get<std::size_t>()] ^= std::byte{1};
-    write_atomically(folder / "data.bin", altered);
-    const auto* bytes = reinterpret_cast<const char*>(altered.data());
-    manifest["blob_sha256"] = conformance::sha256({bytes, altered.size()});
-    write_atomically(folder / "manifest.json", manifest.dump());
-    const Result r = run(folder, {"conformance", "."});
-    EXPECT_EQ(r.code, 1) << field << "\n" << r.output;
-    EXPECT_TRUE(contains(r.output, "FAILED " + kept[std::size_t(index)]["name"].get<std::string>()))
-        << r.output;
-  }
-}
-
-TEST_F(Conformance, ABlobThatTheManifestDoesNotDescribeIsADataErrorEvenIfNoCaseReadsTheByte) {
-  const TemporaryFolder folder;
-  std::filesystem::copy(golden_ / "manifest.json", folder / "manifest.json");
-  auto blob = read_whole(golden_ / "data.bin");
-  blob.back() ^= std::byte{1};
-  write_atomically(folder / "data.bin", blob);
-  const Result r = run(folder, {"conformance", "."});
-  EXPECT_EQ(r.code, 3);
-  EXPECT_TRUE(contains(r.output, "data.bin has sha256 ")) << r.output;
-}
-
-TEST_F(Conformance, ATruncatedBlobOrAnArrayOutsideItIsADataError) {
-  const TemporaryFolder folder;
-  std::filesystem::copy(golden_ / "manifest.json", folder / "manifest.json");
-  auto blob = read_whole(golden_ / "data.bin");
-  blob.pop_back();
-  write_atomically(folder / "data.bin", blob);
-  EXPECT_EQ(run(folder, {"conformance", "."}).code, 3);
-  EXPECT_EQ(run(folder, {"conformance", "absent"}).code, 3);
 }
 
 }  // namespace

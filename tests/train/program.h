@@ -70,4 +70,18 @@ class Program {
   pid_t child_ = -1;
 };
 
+/// How the program ended, and what it printed.
+struct Result {
+  int code;
+  std::string output;
+};
+inline Result run_program(const std::filesystem::path& folder, const std::vector<std::string>& arguments) {
+  Program program(folder, arguments);
+  const int code = program.wait();
+  return {code, program.output()};
+}
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace mxtape::test

@@ -109,7 +109,8 @@ TEST(StopSignals, ATerminalThatIsGoneCostsNoCheckpoint) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::setsid();
-    const int file = ::open(terminal.name().c_str(), O_RDWR);  // the first one that a session opens controls it
+    const int file =
+        ::open(terminal.name().c_str(), O_RDWR);  // the first one that a session opens controls it
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(file, standard);
     ::close(terminal.master());
     ::setenv("TERM", "xterm", 1);
