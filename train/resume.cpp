@@ -137,10 +137,14 @@ void require_known_changes(const std::vector<std::string>& allowed) {
       known.push_back(knob.section());
     known.push_back(knob.name);
   }
-  for (const auto& word : allowed)
+  for (const auto& word : allowed) {
     require(std::find(known.begin(), known.end(), word) != known.end(), ExitCode::usage,
             "--allow-change: '{}' is no key or section of a recipe, nor data{}", word,
             suggestion(word, known));
+    require(changes_numbers(word), ExitCode::usage,
+            "--allow-change: {} may always differ, as it changes no number; leave it out{}", word,
+            word == "data.file" ? ", or name data, the content of the file" : "");
+  }
 }
 
 std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,

@@ -18,10 +18,10 @@ struct Start {
 };
 
 /// `resume`: "auto" takes the newest checkpoint that verifies and rejects newer ones that do not; "no" starts
-/// again; a path takes that file; "" starts a new run. The notes say if an
-/// attempt without a checkpoint is begun again. Changes nothing: make_way() does, as late as it can.
-/// Throws Error(usage) rather than start from step 0 beside checkpoints that nobody mentioned, Error(data) if
-/// there are checkpoints and none verifies.
+/// again; a path takes that file; "" starts a new run. The notes say if an attempt without a checkpoint is
+/// begun again. Changes nothing: make_way() does, as late as it can. Throws Error(usage) rather than start
+/// from step 0 beside checkpoints that nobody mentioned, Error(data) if there are checkpoints and none
+/// verifies.
 Start choose_start(const RunFolder&, const std::string& resume);
 
 /// Moves an earlier run into a folder before-<n> and sets rejected checkpoints aside, as a checkpoint is
@@ -32,7 +32,8 @@ std::vector<std::string> make_way(const RunFolder&, const Start&);
 /// Error(data) if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 
-/// Throws Error(usage) for a word of --allow-change that is no key, no section and not "data".
+/// Throws Error(usage) for a word of --allow-change that is no key, no section and not "data", or a key that
+/// may always differ.
 void require_known_changes(const std::vector<std::string>& allowed);
 
 /// Lists the changed keys as notes. Throws Error(usage) if one that changes numbers is not in `allowed`,

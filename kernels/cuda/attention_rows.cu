@@ -35,8 +35,8 @@ __global__ void delta_kernel(float* delta, const T* a, const T* b, AttentionShap
   }
 }
 
-// s = softmax(scale s) over the keys that a query sees, 0 for the others, in place; lse as well. Two reads of
-// a row that its own sixteen lanes wrote or read before. A lane sees only what it alone writes.
+// s = softmax(scale s) over the keys that a query sees, 0 for the others, in place; lse as well. A lane
+// reads only what it alone writes, so nothing has to be ordered.
 __global__ void causal_softmax_kernel(float* s, float* lse, std::int64_t time, float scale) {
   const std::int64_t query = row_of_thread();
   const bool inside = query < time;

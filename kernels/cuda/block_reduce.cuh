@@ -27,12 +27,12 @@ __device__ inline float block_sum(float x, int& turn) {
   return sums[0];
 }
 
-/// The largest number of the block; which, if one is NaN, is not said. Orders memory as block_sums() does.
+/// The largest number of the block; which, if one is NaN, is not said.
 __device__ inline float block_max(float x, int& turn) {
   __shared__ float of_warp[2][warp_lanes];
   x = warp_max(x);
   const int warps = int(blockDim.x) / warp_lanes;
-  if (warps == 1) return warp_sync(), x;
+  if (warps == 1) return x;
   auto& partial = of_warp[turn++ % 2];
   if (lane_id() == 0) partial[warp_id()] = x;
   block_sync();

@@ -74,6 +74,7 @@ void of_a_block_before(std::uint32_t* x) {
   if (ordered || blockIdx.x == 0) shared[threadIdx.x] = 1;
   x[blockIdx.x * threads + threadIdx.x] = shared[threadIdx.x];
 }
+void of_blocks_backwards(std::uint32_t* x) { x[2 * threads - 1 - blockIdx.x * threads - threadIdx.x] = 1; }
 void to_bytes_of_a_word(std::uint32_t* x) {
   reinterpret_cast<unsigned char*>(x)[threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
 }
@@ -100,7 +101,10 @@ TEST(LockstepRaces, AreFoundWhereNothingOrdersAWriteAndAnotherUse) {
 
 TEST(LockstepRaces, AreNoneBetweenLaunches) {
   EXPECT_EQ(said_of(by_barrier<true>), "");
-  EXPECT_EQ(said_of(by_barrier<true>), "");
+  EXPECT_EQ(said_of(by_barrier<true>), "") << "shared memory is each block's own";
+  Numbers numbers{};
+  launch("forwards", nullptr, {{2}, threads}, of_blocks<true>, numbers.data());
+  EXPECT_NO_THROW(launch("backwards", nullptr, {{2}, threads}, of_blocks_backwards, numbers.data()));
 }
 
 }  // namespace

@@ -129,6 +129,10 @@ TEST_F(ProgramTest, AllowChangeTakesOneWordAndOnlyWhereARunGoesOn) {
   EXPECT_EQ(run({"train", "--resume", "auto", "--allow-change", "optim.lr", "tiny.toml"}),
             int(ExitCode::usage));
   EXPECT_TRUE(says("--allow-change: 'optim.lr' is no key or section of a recipe"));
+  EXPECT_EQ(run({"train", "--resume", "auto", "--allow-change", "data.file", "tiny.toml"}),
+            int(ExitCode::usage));
+  EXPECT_TRUE(says(
+      "--allow-change: data.file may always differ, as it changes no number; leave it out, or name data"));
   EXPECT_EQ(run({"train", "--resume", "auto", "--allow-change", "optim", "tiny.toml", "--seed=7"}), 0)
       << output_;
 }

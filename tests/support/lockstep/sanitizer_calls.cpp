@@ -1,6 +1,6 @@
 // What -fsanitize=thread makes the compiler call, in place of the library that comes with it: loads and
-// stores of kernels go to races.cpp, atomics (reference counts, in code of the host) are done.
-#include <atomic>
+// stores of kernels go to races.cpp, atomics (reference counts, in code of the host; which, depends on
+// compiler and library) are done.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
