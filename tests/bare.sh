@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# README's commands on a machine that has nothing on it: a bare Debian, made by mmdebstrap in build/bare, with a clean clone of
+# what is committed. As root, and as a user without sudo, who is told what to install and goes on once that is done.
+#   tests/bare.sh [bookworm|trixie]           demo, demo again, test: as root, then as the user
+#   tests/bare.sh [bookworm|trixie] --short   as the user: build, and the first steps of a training
+# Ends with 77 and a reason where such a root cannot be made.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+release=${1:-bookworm} short=${2:-}
+case "$release $short" in
+  'bookworm ' | 'trixie ' | 'bookworm --short' | 'trixie --short') ;;
+  *)
+    printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing or --short\n' "$*" >&2
+    exit 2
+    ;;
+esac
+skip() {
+  printf 'mxtape: bare: skipped: %s\n' "$*" >&2
+  exit 77
+}
+[ "$(id -u)" = 0 ] || skip "only root can enter another root; start it with sudo"
+command -v mmdebstrap >/dev/null || skip "no mmdebstrap; install it with apt-get install mmdebstrap"
+say() { printf '\n=== bare %s: %s (%d s)\n' "$release" "$*" "$((SECONDS - begin))"; }
+begin=$SECONDS
+
+mkdir -p build/bare
+image=build/bare/$release.tar root=$PWD/build/bare/$release
+if [ ! -f "$image" ]; then
+  say "making the root"
+  mmdebstrap --quiet --variant=minbase --skip=output/dev "$release" "$image.tmp" || skip "mmdebstrap could not make $release"
+  mv "$image.tmp" "$image"
+fi
+
+# A root as new, in which both users have a clone.
+fresh() {
+  rm -rf "$root"
+  mkdir -p "$root"
+  tar -xf "$image" -C "$root"
+  mkdir -p "$root/proc" "$root/dev" "$root/tmp"
+  cp /etc/resolv.conf /etc/hosts "$root/etc/"
+  chroot "$root" useradd --create-home user
+  local home
+  for home in root home/user; do
+    git clone --quiet --no-hardlinks . "$root/$home/mxtape"
+  done
+  chroot "$root" chown -R user: /home/user/mxtape
+}
+
+# Runs a line in the clone, with the environment of a new login and nothing of this machine but its name servers.
+inside() {  # user, line
+  local home=/root
+  [ "$1" = root ] || home=/home/$1
+  unshare --mount --pid --fork --kill-child bash -euc '
+    mount -t proc proc "$1/proc"
+    mount --rbind /dev "$1/dev"
+    exec chroot --userspec="$2:$2" --groups= "$1" /usr/bin/env -i HOME="$3" USER="$2" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+      PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -c "cd ~/mxtape && $4"
+  ' bash "$root" "$1" "$home" "$2"
+}
+
+# A command of ./run by the user: refused with the line to run, which root then runs.
+as_user() {  # command
+  local code=0 line
+  say "user: ./run $1"
+  inside user "./run $1" >"$root/refusal.txt" 2>&1 || code=$?
+  if [ "$code" = 0 ]; then
+    cat "$root/refusal.txt"
+    return
+  fi
+  line=$(grep -E '^  apt-get update && apt-get install' "$root/refusal.txt" || true)
+  if [ "$code" != 6 ] || [ -z "$line" ]; then
+    cat "$root/refusal.txt"
+    printf 'mxtape: bare: ./run %s ended with %d; want 6 and the line that installs what is missing\n' "$1" "$code" >&2
+    exit 1
+  fi
+  say "root: $line"
+  inside root "$line" >"$root/apt.txt" 2>&1 || { cat "$root/apt.txt"; exit 1; }
+  say "user: ./run $1, once more"
+  inside user "./run $1"
+}
+
+fresh
+if [ -n "$short" ]; then
+  as_user build
+  say "user: the first steps of a training"
+  inside user 'export PATH="$PWD/build:$PATH" && mkdir -p runs && mxtape corpus --tales 300 --out runs/demo.h5 &&
+    mxtape train demo-mxfp4 --train.steps=3 --train.sample_tokens=0'
+else
+  for command in demo demo test; do
+    say "root: ./run $command"
+    inside root "./run $command"
+  done
+  fresh
+  for command in demo demo test; do as_user $command; done
+fi
+rm -rf "$root"
+say "all of it passed"
