@@ -84,7 +84,7 @@ if [ -n "$short" ]; then
   as_user build
   say "user: the first steps of a training"
   inside user 'export PATH="$PWD/build:$PATH" && mkdir -p runs && mxtape corpus --tales 300 --out runs/demo.h5 &&
-    mxtape train demo-mxfp4 --train.steps=3 --train.sample_tokens=0'
+    mxtape train demo-mxfp4 --train.steps=3 --schedule.warmup_steps=1 --train.sample_tokens=0'
 else
   for command in demo demo test; do
     say "root: ./run $command"
