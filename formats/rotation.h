@@ -11,7 +11,7 @@ enum class SignsPer : std::uint8_t {
   none,  ///< no signs: a plain Hadamard transform
   run,   ///< once, from the seed
   step,  ///< each optimizer step
-  call,  ///< each GEMM
+  call,  ///< each GEMM; of fprop and dgrad each optimizer step, as their weight copies are
 };
 
 /// x' = x diag(s) H_g / sqrt(g) on chunks of g along the axis that the GEMM sums over, before quantization.

@@ -31,7 +31,8 @@ An unknown key, one that is given twice, another type or a number out of range s
 place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
 
 `mxtape check RECIPE` prints every key with its value and who set it, the precision of every GEMM, memory and disk, and
-what would fail later. The same resolved text is kept in every checkpoint and beside the log of every run.
+what would fail later. Every checkpoint keeps the resolved text that it was trained with; `recipe.toml` in the run's folder is
+that of its latest start.
 )";
 
 constexpr std::string_view precision_text = R"(
@@ -45,9 +46,13 @@ docs/formats.md has the words, `mxtape formats` the formats. What rounds to what
 3. the rules of each `[[precision.phases]]` that has started, by their starts.
 
 A rule names layers and slots by patterns, in which `*` stands for any letters, `|` separates alternatives and blocks may be
-counted from the end: `blocks.-1.*` is the last one. A pattern that matches nothing is an error. A rule whose format is a
-Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among those that it names,
-any other rule the rest. Signs are drawn once for the `run`, each `step`, each `call` of a GEMM, or are `none`.
+counted from the end: `blocks.-1.*` is the last one. A pattern that matches nothing is an error. A rule's format replaces
+the whole format of its slots, rounding included: a rule without `round=stochastic` rounds to nearest.
+
+A rule whose format is a Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among
+those that it names, any other rule the rest. Signs are `none`, or are drawn once for the `run`, once each `step`, or with
+`call` for each GEMM of each layer. `call` in fprop and dgrad still means once per optimizer step, because the weight's
+rotated copy serves all micro-batches of a step; in wgrad it means each micro-batch.
 
 ```toml
 [precision]
