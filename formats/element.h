@@ -91,7 +91,7 @@ constexpr ElementFormat int_format(int bits) {
   return f;
 }
 /// An n-bit integer in units of 1, with a given exponent for the scale rules: 2 puts int4 where int_format
-/// has it, 3 where Yang et al. 2025 use it.
+/// has it, 3 where Yang et al. 2025 seem to use it (docs/formats.md).
 constexpr ElementFormat int_format(int bits, int emax) {
   ElementFormat f = int_format(bits);
   f.unit_exponent = 0;

@@ -5,8 +5,8 @@
 namespace mxtape {
 
 /// The CPU: oneDNN for GEMM, our own loops (tier.h) for the rest, parallel_for over ranges cut by shape.
-/// Every result is the same bits for any number of threads and on any tier. Methods live in files by the
-/// group names of backend.h.
+/// Results are the same bits for any number of threads; those of our loops on any tier, oneDNN's for one
+/// version and instruction set of it. Methods live in files by the group names of backend.h.
 class CpuBackend final : public Backend {
  public:
   CpuBackend();
