@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/program_name.h"
 #include "data/hdf5.h"
 #include "data/seal.h"
 
@@ -122,23 +123,22 @@ std::string TokenFile::write(const std::filesystem::path& path) && {
 
 TokenFile TokenFile::read(const std::filesystem::path& path) {
   std::error_code unknown;
-  require(
-      std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
-      "{0}: no such token file; `mxtape prepare TEXT --out {0}` makes it from your text, `mxtape prepare "
-      "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `mxtape corpus "
-      "--out {0}` from synthetic tales",
-      path.string());
+  require(std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
+          "{0}: no such token file; `{1} prepare TEXT --out {0}` makes it from your text, `{1} prepare "
+          "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `{1} corpus "
+          "--out {0}` from synthetic tales",
+          path.string(), program_name());
   try {
     verify_seal(path);
   } catch (const Error& error) {
-    fail(error.code(), "{}; `mxtape prepare` and `mxtape corpus` make token files", error.what());
+    fail(error.code(), "{0}; `{1} prepare` and `{1} corpus` make token files", error.what(), program_name());
   }
   const Hdf5Reader file(path);
   const auto place = path.string();
   const auto format = file.find_text_attribute("/", "format").value_or("none");
   require(format == format_name, ExitCode::data,
-          "{}: format '{}', want '{}'; `mxtape prepare` makes one from text or token ids", place, format,
-          format_name);
+          "{}: format '{}', want '{}'; `{} prepare` makes one from text or token ids", place, format,
+          format_name, program_name());
   const auto version = file.int_attribute("/", "version");
   require(version == format_version, ExitCode::data, "{}: version {}, this program reads {}", place, version,
           format_version);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
+#include "core/program_name.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {
@@ -51,7 +52,7 @@ void require_key_or_option(const std::string& name, std::span<const std::string>
   if (!completed.empty())
     hint = fmt::format("; did you mean '{}'?", fmt::join(completed, "' or '"));
   else if (nearest_names("--" + name, known).empty())
-    hint += ", and the keys that `mxtape recipes --reference` lists";
+    hint += fmt::format(", and the keys that `{} recipes --reference` lists", program_name());
   fail(ExitCode::usage, "command line: unknown option '--{}'{}", name, hint);
 }
 

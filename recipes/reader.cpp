@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/nearest_name.h"
+#include "core/program_name.h"
 #include "recipes/shipped.h"
 #include "recipes/table_reader.h"
 
@@ -38,7 +39,7 @@ Document open_document(const std::string& reference, const std::filesystem::path
   if (error || !std::filesystem::is_regular_file(canonical, error) || !file) {
     const std::string stem = std::filesystem::path(reference).stem().string();
     // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
-    std::string hint = "; `mxtape recipes` lists them";
+    std::string hint = fmt::format("; `{} recipes` lists them", program_name());
     for (const auto& word : {stem, reference})
       if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
     fail(ExitCode::usage, "{}no recipe file '{}' that can be read, and no shipped recipe of that name{}",

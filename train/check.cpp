@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/program_name.h"
 #include "kernels/make_backend.h"
 #include "recipes/knobs.h"
 #include "train/memory_budget.h"
@@ -59,7 +60,7 @@ class Check {
 
   void look_at_data() {
     require(!recipe_.data.file.empty(), ExitCode::usage,
-            "data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`");
+            "data.file is not set; make a token file with `{0} prepare` or `{0} corpus`", program_name());
     data_ = TokenFile::read(recipe_.data.file);
     const TokenFile& data = data_;
     fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),

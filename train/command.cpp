@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <string_view>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
+#include "core/program_name.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -25,18 +25,6 @@ bool same_file(const fs::path& a, const fs::path& b) {
     return fs::weakly_canonical(fs::absolute(path, error), error);
   };
   return !whole(a).empty() && whole(a) == whole(b);
-}
-
-/// A word as a POSIX shell reads it back: in single quotes if it holds anything that might be special there.
-std::string shell_quoted(const std::string& word) {
-  const auto plain = [](unsigned char c) {
-    return (c < 128 && std::isalnum(c)) ||
-           std::string_view("_./=:,+-").find(char(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace
@@ -82,16 +70,40 @@ void require_output(const std::string& out, const std::vector<std::string>& othe
 }
 
 std::string train_command(const std::vector<std::string>& words) {
-  std::string command = "mxtape train";
+  std::string command = program_name() + " train";
   for (const auto& word : words) command += " " + shell_quoted(word);
   return command;
+}
+
+void add_device_option(CLI::App& command) {
+  command.add_option("--device", "short for --compute.device: cpu or cuda");
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {
   std::vector<std::string> options;
   for (const auto* option : command.get_options())
     options.insert(options.end(), option->get_lnames().begin(), option->get_lnames().end());
-  return overrides_from_arguments(command.remaining(), options);
+  auto overrides = overrides_from_arguments(command.remaining(), options);
+  const auto* device = command.get_option("--device");
+  if (device->empty()) return overrides;
+  const std::string same = "compute.device=" + device->as<std::string>();
+  const auto given = std::find_if(overrides.begin(), overrides.end(),
+                                  [](const auto& text) { return text.starts_with("compute.device="); });
+  if (given == overrides.end())
+    overrides.push_back(same);
+  else
+    require(*given == same, ExitCode::usage,
+            "command line: --device {} and --{} contradict each other; want one of them",
+            device->as<std::string>(), *given);
+  return overrides;
+}
+
+std::vector<std::string> words_of(const CLI::App& command, const std::string& recipe) {
+  std::vector<std::string> words = command.remaining();
+  words.insert(words.begin(), recipe);
+  if (const auto* device = command.get_option("--device"); !device->empty())
+    words.insert(words.end(), {"--device", device->as<std::string>()});
+  return words;
 }
 
 }  // namespace mxtape

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/program_name.h"
+
 namespace mxtape {
 
 /// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
@@ -21,12 +23,18 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high = std::numeric_limits
 /// `others`: a file that is read, or another output.
 void require_output(const std::string& out, const std::vector<std::string>& others);
 
-/// `mxtape train` with these words, quoted where a shell would take them apart.
+/// `mxtape train` (by the name it was started with) with these words, quoted where a shell would take them
+/// apart.
 std::string train_command(const std::vector<std::string>& words);
 
-/// The words of a command that CLI11 left over, as overrides for read_recipe; the command's own options are
-/// what a misspelt one may have meant.
+/// --device, short for --compute.device, for the two commands that take every key of a recipe.
+void add_device_option(CLI::App& command);
+/// The words of such a command that CLI11 left over, and its --device, as overrides for read_recipe; the
+/// command's own options are what a misspelt one may have meant. Throws Error(usage) where --device and
+/// --compute.device name two devices.
 std::vector<std::string> overrides_of(const CLI::App& command);
+/// The words with which the user gave this recipe and its overrides, for train_command.
+std::vector<std::string> words_of(const CLI::App& command, const std::string& recipe);
 
 /// Each command of the program is one file, command_<name>.cpp, with a function that adds itself to the
 /// command line. The callback does the work and throws Error; main turns that into the message and the exit

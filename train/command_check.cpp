@@ -35,12 +35,12 @@ void add_check_command(CLI::App& app) {
   command
       ->add_option("--resume", *resume, "as for mxtape train: checkpoints that are there are then no problem")
       ->check(CLI::IsMember({"auto", "no"}));
+  add_device_option(*command);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
   command->callback([=] {
-    std::vector<std::string> words = command->remaining();
-    words.insert(words.begin(), *recipe);
+    std::vector<std::string> words = words_of(*command, *recipe);
     if (!resume->empty()) words.insert(words.end(), {"--resume", *resume});
     print_check(*recipe, read_recipe(*recipe, overrides_of(*command)),
                 resume->empty() ? Resume::no : Resume::yes, train_command(words));

@@ -21,6 +21,7 @@ void add_train_command(CLI::App& app) {
       ->expected(1)
       ->allow_extra_args(false)  // the next word may be the recipe
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_device_option(*command);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
@@ -30,8 +31,7 @@ void add_train_command(CLI::App& app) {
             "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
             "checkpoint's path, with it");
     require_known_changes(options->allow_change);
-    std::vector<std::string> words = command->remaining();
-    words.insert(words.begin(), *recipe);
+    std::vector<std::string> words = words_of(*command, *recipe);
     for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);
     options->command = train_command(words);
     run_training(read_recipe(*recipe, overrides_of(*command)), *options);

@@ -91,6 +91,7 @@ void run(CLI::App& app, int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace mxtape;
   open_standard_streams();
+  if (argc > 0) set_program_name(argv[0]);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error to report, as a full disk is
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats", "mxtape"};
   app.require_subcommand(1);

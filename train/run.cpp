@@ -10,6 +10,7 @@
 
 #include "core/atomic_file.h"
 #include "core/parallel.h"
+#include "core/program_name.h"
 #include "kernels/checked_backend.h"
 #include "kernels/make_backend.h"
 #include "train/check.h"
@@ -152,8 +153,8 @@ class Run {
 void run_training(const Recipe& recipe, const RunOptions& options) {
   require(recipe.train.keep >= 1, ExitCode::usage, "train.keep = {}; want at least 1", recipe.train.keep);
   require(!recipe.data.file.empty(), ExitCode::usage,
-          "recipe '{}': data.file is not set; make a token file with `mxtape prepare` or `mxtape corpus`",
-          recipe.name);
+          "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
+          recipe.name, program_name());
   const TokenFile data = TokenFile::read(recipe.data.file);
   if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
