@@ -65,8 +65,9 @@ class Run {
         fail(e.code(), "{}\n  {}", e.what(), way_back(command));
       }
       const std::int64_t done = trainer_.steps_done();
-      const bool stop = StopSignals::received() != 0;
-      if (stop || due(done, config_.save_every, config_.steps)) save();
+      const bool stop = StopSignals::received() != 0, asked = StopSignals::take_save_request();
+      if (stop || asked || due(done, config_.save_every, config_.steps)) save();
+      if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
       require(!stop || trainer_.finished(), ExitCode::interrupted,
               "stopped by {} after step {}; {} is written\nto go on: {} --resume auto",
               StopSignals::name_of(StopSignals::received()), done, folder_.checkpoint(done).string(),

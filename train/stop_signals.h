@@ -2,10 +2,12 @@
 
 namespace mxtape {
 
-/// While an object lives, SIGINT, SIGTERM and SIGHUP only set a flag, so that the step can be finished and
-/// saved; a second SIGINT or SIGTERM ends the program at once with 128 + its number. Files that are being
-/// written then stay under their temporary names. A SIGHUP that is ignored (nohup) stays so.
-/// Once a stop was asked for, SIGHUP and SIGPIPE end the program no more, also after the object's life.
+/// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 only set a flag, so that the step can be
+/// finished and saved; SIGUSR2 asks for a checkpoint without a stop. A second SIGINT or SIGTERM ends the
+/// program at once with 128 + its number. Files that are being written then stay under their temporary names.
+/// A signal that is ignored when the object is made stays so: SIGHUP under nohup, SIGINT in a background job
+/// of a script. Once a stop was asked for, SIGHUP, SIGUSR1 and SIGPIPE end the program no more, also after
+/// the object's life. SIGUSR2 does not either, as then there is nothing left to save.
 class StopSignals {
  public:
   StopSignals();
@@ -15,7 +17,9 @@ class StopSignals {
 
   /// The signal that asked for the stop, or 0.
   static int received();
-  /// "SIGINT", "SIGTERM", "SIGHUP".
+  /// Whether a SIGUSR2 has come since the last call.
+  static bool take_save_request();
+  /// "SIGINT", "SIGTERM", ...
   static const char* name_of(int signal);
 };
 

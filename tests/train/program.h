@@ -12,11 +12,23 @@
 
 namespace mxtape::test {
 
-/// The mxtape program, run as a user would: in a folder, with arguments; stdout and stderr go to one file
-/// there.
+/// In a child process, before it becomes the program: signals as a shell's foreground job has them, but for
+/// those that are to be `ignored`. Tests that are started under nohup, or in the background, inherit others.
+inline void set_signals(const std::vector<int>& ignored = {}) {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2})
+    std::signal(signal, SIG_DFL);
+  for (const int signal : ignored) std::signal(signal, SIG_IGN);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// The mxtape program, run as a user would: by the word `mxtape`, in a folder, with arguments; stdout and
+/// stderr go to one file there.
 class Program {
  public:
-  Program(const std::filesystem::path& folder, const std::vector<std::string>& arguments)
+  Program(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+          const std::vector<int>& ignored_signals = {})
       : output_(folder / "output.txt") {
     std::filesystem::remove(output_);  // printed() must not see an earlier run's
     child_ = ::fork();
@@ -24,7 +36,8 @@ class Program {
     const int file = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
-    std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
+    set_signals(ignored_signals);
+    std::vector<char*> argv{const_cast<char*>("mxtape")};
     for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     if (::chdir(folder.c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());

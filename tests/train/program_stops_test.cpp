@@ -70,13 +70,14 @@ TEST_F(ProgramTest, ADamagedCheckpointIsRefusedWithExit3AndThePreviousOneIsUsed)
 
 TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.out=whole", "--train.steps=100"}), 0) << output_;
-  for (int signal : {SIGINT, SIGTERM}) {
+  for (const auto& [signal, name] :
+       {std::pair{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}}) {
     Program program(folder_.path(), {"train", "tiny.toml", "--train.steps=100", "--resume=auto"});
     ASSERT_TRUE(program.printed("| loss ")) << program.output();
     program.send(signal);
     ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
     output_ = program.output();
-    EXPECT_TRUE(says(signal == SIGINT ? "stopped by SIGINT after step " : "stopped by SIGTERM after step "));
+    EXPECT_TRUE(says(fmt::format("stopped by {} after step ", name)));
     EXPECT_TRUE(says("to go on: mxtape train tiny.toml --train.steps=100 --resume auto"));
   }
   ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=100", "--resume=auto"}), 0) << output_;

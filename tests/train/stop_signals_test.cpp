@@ -36,6 +36,7 @@ struct LongRun {
   }
   /// Turns a child process into the program.
   [[noreturn]] void become() const {
+    set_signals();
     std::vector<char*> argv{const_cast<char*>(MXTAPE_PROGRAM)};
     for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -57,16 +58,47 @@ TEST(StopSignals, ALostConnectionSavesHoweverOftenItIsSignalled) {
   EXPECT_EQ(run.checkpoints(), 1u);
 }
 
-TEST(StopSignals, AHangupThatIsIgnoredStopsNothing) {
+// A hang-up under nohup, Ctrl-C for a background job of a script.
+TEST(StopSignals, ASignalThatIsIgnoredFromTheStartStopsNothing) {
+  for (const int ignored : {SIGHUP, SIGINT}) {
+    const LongRun run;
+    Program program(run.folder.path(), run.command, {ignored});
+    while (program.running() && !run.has_begun()) ::usleep(1000);
+    program.send(ignored);
+    program.send(ignored);
+    program.send(SIGTERM);
+    EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+    EXPECT_NE(program.output().find("stopped by SIGTERM after step "), std::string::npos) << program.output();
+  }
+}
+
+// What Slurm's --signal=USR1@60 does: a warning, and SIGTERM later.
+TEST(StopSignals, AWarningSavesAndEndsAndTheSigtermThatFollowsIsNoImpatience) {
   const LongRun run;
-  std::signal(SIGHUP, SIG_IGN);  // as nohup does
   Program program(run.folder.path(), run.command);
-  std::signal(SIGHUP, SIG_DFL);
   while (program.running() && !run.has_begun()) ::usleep(1000);
-  program.send(SIGHUP);
+  program.send(SIGUSR1);
+  EXPECT_TRUE(program.printed("finishing the step")) << program.output();
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
-  EXPECT_NE(program.output().find("stopped by SIGTERM after step "), std::string::npos) << program.output();
+  EXPECT_NE(program.output().find("stopped by SIGUSR1 after step "), std::string::npos) << program.output();
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
+TEST(StopSignals, Sigusr2SavesAndTheRunGoesOn) {
+  const LongRun run;
+  Program program(run.folder.path(), run.command);
+  while (program.running() && !run.has_begun()) ::usleep(1000);
+  program.send(SIGUSR2);
+  ASSERT_TRUE(program.printed("SIGUSR2: ")) << program.output();
+  const auto files = list_checkpoints(run.folder / "runs/tiny");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_NO_THROW(CheckpointFile{files[0]});
+  EXPECT_NE(program.output().find(files[0].filename().string() + " is written"), std::string::npos);
+  EXPECT_TRUE(program.running());
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  EXPECT_EQ(run.checkpoints(), 2u) << "the one that was asked for and the one of the end";
 }
 
 TEST(StopSignals, ARunThatIsSavedEndsAtOnce) {
