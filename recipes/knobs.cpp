@@ -21,6 +21,9 @@ constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 2> windows_names{
+    {{"auto", auto_windows}, {"all", 0}}};
+
 constexpr Interval at_least(double low) { return {.low = low}; }
 constexpr Interval between(double low, double high) { return {.low = low, .high = high}; }
 constexpr Interval above(double low) { return {.low = low, .low_is_out = true}; }
@@ -133,8 +136,10 @@ std::vector<Knob> knobs(Recipe& r) {
       {"train.accumulation", &r.train.accumulation, "micro-batches of an optimizer step",
        between(1, 1 << 20)},
       {"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
-      {"train.eval_windows", &r.train.eval_windows,
-       "most sequences of a validation, from the start of the split; 0: all of it", at_least(0)},
+      {"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},
+       "most sequences of a validation, from the start of the split; all or 0: the whole split; auto: what "
+       "takes at most a fifth of the work of the steps between two validations",
+       at_least(0)},
       {"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end", at_least(0)},
       {"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)},
       {"train.out", &r.train.out, "folder that holds the runs' folders",
@@ -167,7 +172,9 @@ std::vector<Knob> knobs(Recipe& r) {
       {"precision.attention", &r.precision.attention, "all slots of attention", number_format},
       {"precision.head", &r.precision.head, "all slots of the head", number_format},
 
-      {"compute.device", &r.compute.device, "cpu", TextCheck{"a device", check_not_empty}},
+      {"compute.device", &r.compute.device,
+       "cpu; or cuda, in a program that was built with nvcc, on a machine with an NVIDIA GPU",
+       TextCheck{"a device", check_not_empty}},
       {"compute.activations", choice(r.compute.activations, activation_names),
        "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
       {"compute.attention", choice(r.compute.attention, attention_names),
@@ -215,8 +222,14 @@ std::string wanted_text(const Knob& knob) {
       return std::string(text->wanted);
     case 5:
       return fmt::format("one of: {}", fmt::join(std::get<Choice>(knob.field).names, " "));
-    default:
+    case 6:
       return "a list of texts";
+    default: {
+      std::string text = "an integer" + interval_text(*interval);
+      for (const auto& [name, value] : std::get<NamedInteger>(knob.field).names)
+        text += fmt::format(" or \"{}\"", name);
+      return text;
+    }
   }
 }
 
@@ -232,6 +245,11 @@ std::string value_text(const Knob& knob) {
       std::vector<std::string> items;
       for (const auto& item : *x) items.push_back(quoted(item));
       return fmt::format("[{}]", fmt::join(items, ", "));
+    }
+    std::string operator()(const NamedInteger& x) const {
+      for (const auto& [name, value] : x.names)
+        if (value == *x.value) return quoted(name);
+      return fmt::format("{}", *x.value);
     }
   };
   return std::visit(Writer{}, knob.field);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,6 +16,12 @@ namespace mxtape {
 struct Choice {
   std::uint8_t* value;
   std::span<const std::string_view> names;
+};
+
+/// An integer field of which some values have names; these need not be in the knob's interval.
+struct NamedInteger {
+  std::int64_t* value;
+  std::span<const std::pair<std::string_view, std::int64_t>> names;
 };
 
 /// The numbers a knob accepts.
@@ -37,7 +44,8 @@ struct TextCheck {
 /// else, so adding a knob is adding a field and its line in knobs.cpp.
 struct Knob {
   std::string_view name;  ///< "optim.beta2"
-  std::variant<std::int64_t*, std::uint64_t*, float*, bool*, std::string*, Choice, std::vector<std::string>*>
+  std::variant<std::int64_t*, std::uint64_t*, float*, bool*, std::string*, Choice, std::vector<std::string>*,
+               NamedInteger>
       field;
   std::string_view help;
   std::variant<Interval, TextCheck> accepts = TextCheck{};

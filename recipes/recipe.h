@@ -15,16 +15,19 @@ struct DataConfig {
   std::string file;  ///< made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
 };
 
+/// TrainConfig::eval_windows: as many as validation_windows() (train/evaluate.h) finds fit.
+inline constexpr std::int64_t auto_windows = -1;
+
 struct TrainConfig {
   std::int64_t steps = 2000;
-  std::int64_t batch_size = 12;      ///< sequences of one micro-batch
-  std::int64_t accumulation = 1;     ///< micro-batches of one optimizer step
-  std::int64_t eval_every = 250;     ///< 0: only at the end
-  std::int64_t eval_windows = 0;     ///< validation windows per evaluation; 0: the whole split
-  std::int64_t save_every = 0;       ///< 0: only at the end
-  std::int64_t keep = 2;             ///< newest checkpoints kept
-  std::string out = "runs";          ///< folder of the run's folder `<out>/<name>`
-  std::int64_t sample_tokens = 200;  ///< length of the text printed at the end; 0: none
+  std::int64_t batch_size = 12;              ///< sequences of one micro-batch
+  std::int64_t accumulation = 1;             ///< micro-batches of one optimizer step
+  std::int64_t eval_every = 250;             ///< 0: only at the end
+  std::int64_t eval_windows = auto_windows;  ///< of each validation; 0: the whole split
+  std::int64_t save_every = 0;               ///< 0: only at the end
+  std::int64_t keep = 2;                     ///< newest checkpoints kept
+  std::string out = "runs";                  ///< folder of the run's folder `<out>/<name>`
+  std::int64_t sample_tokens = 200;          ///< length of the text printed at the end; 0: none
 };
 
 /// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are

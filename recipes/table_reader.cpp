@@ -54,6 +54,15 @@ class Setter {
            nearest_names(text, choice.names).empty() ? "" : suggestion(text, choice.names));
     *choice.value = std::uint8_t(at - choice.names.begin());
   }
+  void operator()(const NamedInteger& field) const {
+    if (!node_.is_string()) return operator()(field.value);
+    for (const auto& [name, value] : field.names)
+      if (name == string()) {
+        *field.value = value;
+        return;
+      }
+    refuse();
+  }
   void operator()(std::vector<std::string>* field) const {
     const toml::array* items = node_.as_array();
     if (!items) refuse();

@@ -10,6 +10,8 @@
 #include "core/program_name.h"
 #include "kernels/make_backend.h"
 #include "recipes/knobs.h"
+#include "recipes/precision_notes.h"
+#include "train/header.h"
 #include "train/memory_budget.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -67,7 +69,9 @@ class Check {
          data.validation.count(), data.tokenizer.size());
     const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
-    for (const Error& problem : short_splits(recipe_, data)) report_.problems.push_back(problem);
+    const auto too_short = short_splits(recipe_, data);
+    report_.problems.insert(report_.problems.end(), too_short.begin(), too_short.end());
+    if (too_short.empty()) fact("validation  {}", validation_text(recipe_, data));
     has_data_ = true;
   }
 

@@ -65,10 +65,11 @@ void run(const Arguments& arguments) {
           "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());
   const PrecisionPlan own = precision_plan(recipe, trained.header.step);
 
-  EvaluateOptions options{.windows = arguments.windows ? arguments.windows : recipe.train.eval_windows,
-                          .batch_size = recipe.train.batch_size,
-                          .pass = trained.next_pass()};
   const std::int64_t all = Windows(data.validation, recipe.model.context).count();
+  EvaluateOptions options{
+      .windows = arguments.windows ? arguments.windows : validation_windows(recipe.train, all),
+      .batch_size = recipe.train.batch_size,
+      .pass = trained.next_pass()};
   fmt::print("checkpoint  {}, step {}\ndata        {}, {} of {} validation windows of {} tokens\n",
              trained.file.string(), trained.header.step, file,
              options.windows ? std::min(options.windows, all) : all, all, recipe.model.context);

@@ -3,6 +3,7 @@
 
 #include "data/loader.h"
 #include "nn/gpt.h"
+#include "recipes/recipe.h"
 
 namespace mxtape {
 
@@ -16,7 +17,16 @@ struct EvaluateOptions {
 struct Evaluation {
   double loss = 0;  ///< mean -log p(next token) [nats per token]
   std::int64_t tokens = 0;
+  std::int64_t windows = 0, of_windows = 0;  ///< seen, and in the split
 };
+
+/// Windows of each of a run's validations where the split has `all` of them. train.eval_windows = auto: as
+/// many as take at most a fifth of the work of the steps between two validations, at least one. Work is
+/// counted in tokens, of which a training step's cost three times as much as a validation's (forward and two
+/// products backward): no clock has a say.
+std::int64_t validation_windows(const TrainConfig&, std::int64_t all);
+/// The share of the whole run's work, counted so, that validations of so many windows take.
+double validation_share(const TrainConfig&, std::int64_t windows);
 
 /// Mean loss over consecutive windows of the model's context. Each window starts without history, so the mean
 /// is a little above what a longer memory would give. Throws Error(diverged) if the loss is not finite.

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdio>
 #include <optional>
+#include <string>
 
 #include "data/token_file.h"
 #include "kernels/backend.h"
 #include "recipes/recipe.h"
+#include "train/evaluate.h"
 #include "train/run_folder.h"
 
 namespace mxtape {
@@ -13,8 +15,11 @@ namespace mxtape {
 /// folder.
 void print_header(std::FILE*, const Recipe&, const TokenFile&, const Backend&, const std::string& memory,
                   const std::filesystem::path& folder);
-/// Validation loss, perplexity, the gap to the floor where it is known, and the memory used.
-void print_result(std::FILE*, double validation_loss, std::optional<double> floor, std::int64_t peak_bytes);
+/// "1742 of 1742 windows every 250 steps, 19% of the run's work".
+std::string validation_text(const Recipe&, const TokenFile&);
+/// Validation loss, perplexity, on how much of the split, the gap to the floor where it is known, and the
+/// memory used.
+void print_result(std::FILE*, const Evaluation&, std::optional<double> floor, std::int64_t peak_bytes);
 /// The files of the run.
 void print_paths(std::FILE*, const RunFolder&, std::int64_t step);
 

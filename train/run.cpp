@@ -101,10 +101,9 @@ class Run {
 
   void validate() {
     const auto begin = Clock::now();
-    last_validation_ =
-        trainer_.validate([&](auto done, auto total) { progress_.validating(done, total); }).loss;
-    metrics_.validation(trainer_.steps_done(), *last_validation_, data_.floor);
-    progress_.validation(trainer_.steps_done(), *last_validation_, data_.floor, seconds_since(begin));
+    last_validation_ = trainer_.validate([&](auto done, auto total) { progress_.validating(done, total); });
+    metrics_.validation(trainer_.steps_done(), last_validation_.loss, data_.floor);
+    progress_.validation(trainer_.steps_done(), last_validation_.loss, data_.floor, seconds_since(begin));
   }
 
   void save() {
@@ -117,11 +116,7 @@ class Run {
   }
 
   void finish() {
-    if (!last_validation_) {  // a run that was finished before
-      last_validation_ = trainer_.validate().loss;
-      progress_.validation(trainer_.steps_done(), *last_validation_, data_.floor, 0);
-    }
-    print_result(stdout, *last_validation_, data_.floor, backend_.peak_bytes());
+    print_result(stdout, last_validation_, data_.floor, backend_.peak_bytes());
     sample_text();
     print_paths(stdout, folder_, trainer_.steps_done());
   }
@@ -146,7 +141,7 @@ class Run {
   const TrainConfig config_;
   Metrics metrics_;
   Progress progress_;
-  std::optional<double> last_validation_;
+  Evaluation last_validation_;
 };
 
 }  // namespace

@@ -113,8 +113,9 @@ std::string Trainer::step_name() const {
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {
   use_precision_of_this_step();
   backend_.trim();  // other sizes than a step's: kept beside them, they would raise the run's peak
+  const std::int64_t all = Windows(data_.validation, recipe_.model.context).count();
   const Evaluation result = evaluate(backend_, model_, data_.validation,
-                                     {.windows = recipe_.train.eval_windows,
+                                     {.windows = validation_windows(recipe_.train, all),
                                       .batch_size = recipe_.train.batch_size,
                                       .pass = next_pass(),
                                       .progress = std::move(progress)});

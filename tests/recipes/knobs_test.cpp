@@ -171,6 +171,12 @@ class RandomRecipe {
   void set(const Choice& choice, const Knob&) {
     *choice.value = std::uint8_t(below(std::int64_t(choice.names.size())));
   }
+  void set(const NamedInteger& field, const Knob& k) {
+    if (const auto i = std::size_t(below(3)); i < field.names.size())
+      *field.value = field.names[i].second;
+    else
+      set(field.value, k);
+  }
   void set(std::vector<std::string>*, const Knob&) {}
   PrecisionRule rule() {
     PrecisionRule rule;

@@ -1,6 +1,9 @@
 #include "train/check.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
@@ -99,6 +102,27 @@ TEST(Check, KeysWithoutEffectAreNoted) {
   Place place;
   place.recipe.origins["schedule.decay_fraction"] = "mine.toml:3";
   EXPECT_NE(place.notes().find("mine.toml:3: schedule.decay_fraction has no effect"), std::string::npos);
+}
+
+TEST(Check, PrecisionThatMaySurpriseIsNoted) {
+  Place place;
+  place.recipe.precision.weights = "mxfp4";
+  place.recipe.precision.gradients = "mxfp4 round=stochastic";
+  place.recipe.precision.rules = {{"blocks.0.*", {"wgrad.*"}, "mxfp6", "mine.toml:9"}};
+  EXPECT_NE(place.notes().find("the head stays f32"), std::string::npos) << place.notes();
+  EXPECT_NE(place.notes().find("mine.toml:9: this rule rounds wgrad.dy"), std::string::npos) << place.notes();
+}
+
+TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
+  Place place;
+  place.recipe.train.eval_windows = auto_windows;
+  const auto facts = check_run(place.recipe).facts;
+  // 20 steps of 4 sequences, 3 times the work each: 240, of which a fifth is 48.
+  const auto all = Windows(tiny_data().validation, 16).count();
+  const auto want =
+      fmt::format("validation  48 of {} windows, 768 tokens, at the end, 17% of the run's work", all);
+  EXPECT_NE(std::find(facts.begin(), facts.end(), want), facts.end())
+      << fmt::format("{}", fmt::join(facts, "\n"));
 }
 
 TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {

@@ -57,6 +57,20 @@ TEST(MemoryPlan, MicroBatchesAddWorkButNoMemory) {
   EXPECT_DOUBLE_EQ(two.bf16_flops, 6 * weights * 2 * 4 * 64);
 }
 
+TEST(MemoryPlan, ValidationTakesTheWindowsThatAutoGivesTheWholeStep) {
+  Recipe r = test::tiny_recipe(1);
+  r.model.vocabulary = 20;
+  r.schedule.warmup_steps = 0;
+  r.train.batch_size = 1;
+  r.train.accumulation = 400;
+  const auto peak = [&](std::int64_t windows) {
+    r.train.eval_windows = windows;
+    return memory_plan(r).peak;
+  };
+  EXPECT_EQ(peak(auto_windows), peak(400 * 3 / 5));
+  EXPECT_GT(peak(auto_windows), peak(2 * 3 / 5)) << "more than the two micro-batches that are planned give";
+}
+
 TEST(MemoryPlan, APhaseThatNeedsMoreIsSeen) {
   Recipe r = small_recipe("mxfp4");
   r.model.vocabulary = 100;
