@@ -105,7 +105,8 @@ std::vector<std::string> overrides_from_arguments(std::span<const std::string> a
 std::string to_toml(const Recipe&);
 /// Reads what to_toml wrote; `where` is its name in messages.
 Recipe recipe_from_toml(const std::string& text, const std::string& where);
-/// Keys whose values differ, as "optim.beta2: 0.99 -> 0.95"; empty for equal recipes. Origins do not count.
+/// Keys whose values differ, as "optim.beta2: 0.99 -> 0.95"; empty for equal recipes. Origins do not count,
+/// nor does how a number format is written.
 std::vector<std::string> differences(const Recipe& before, const Recipe& after);
 
 /// Throws Error(usage) if keys that are fine one by one do not fit together: a warm-up longer than the run,

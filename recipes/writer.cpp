@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "formats/quantizer.h"
+#include "formats/rotation.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {
@@ -29,6 +31,23 @@ std::vector<std::string> rule_lines(const PrecisionConfig& precision) {
   for (const auto& phase : precision.phases)
     for (const auto& rule : phase.rules) add(rule, phase.start);
   return lines;
+}
+
+/// With every number format in the one text that equal formats share: an alias or another order of the words
+/// is no difference.
+Recipe with_plain_formats(Recipe recipe) {
+  PrecisionConfig& precision = recipe.precision;
+  for (auto* text : {&precision.weights, &precision.activations, &precision.gradients, &precision.attention,
+                     &precision.head})
+    *text = to_text(parse_quantizer(*text));
+  const auto rewrite = [](std::vector<PrecisionRule>& rules) {
+    for (PrecisionRule& rule : rules)
+      rule.format = is_rotation_text(rule.format) ? to_text(parse_rotation(rule.format))
+                                                  : to_text(parse_quantizer(rule.format));
+  };
+  rewrite(precision.rules);
+  for (PrecisionPhase& phase : precision.phases) rewrite(phase.rules);
+  return recipe;
 }
 
 }  // namespace
@@ -61,7 +80,7 @@ std::string to_toml(const Recipe& recipe) {
 }
 
 std::vector<std::string> differences(const Recipe& before, const Recipe& after) {
-  Recipe a = before, b = after;
+  Recipe a = with_plain_formats(before), b = with_plain_formats(after);
   const auto old_knobs = knobs(a), new_knobs = knobs(b);
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < old_knobs.size(); ++i) {

@@ -216,6 +216,38 @@ TEST(Knobs, FloatsAreWrittenWithTheFewestDigitsThatReadBack) {
   EXPECT_EQ(text_of(1.0f / 3), "0.33333334");
 }
 
+TEST(Knobs, EvalWindowsTakesNumbersAndItsTwoWords) {
+  const auto windows = [](const std::string& value) {
+    return recipe_from_toml("train.eval_windows = " + value + "\n", "r.toml").train.eval_windows;
+  };
+  EXPECT_EQ(windows("\"auto\""), auto_windows);
+  EXPECT_EQ(windows("\"all\""), 0);
+  EXPECT_EQ(windows("0"), 0) << "what recipes and checkpoints from before these words say";
+  EXPECT_EQ(windows("7"), 7);
+  EXPECT_EQ(Recipe().train.eval_windows, auto_windows);
+  EXPECT_EQ(read_recipe("shakespeare", {"train.eval_windows=all"}).train.eval_windows, 0);
+  for (const char* wrong : {"\"most\"", "-1", "1.5"})
+    EXPECT_TRUE(contains(refused_text(fmt::format("train.eval_windows = {}\n", wrong)),
+                         "want an integer >= 0 or \"auto\" or \"all\""))
+        << wrong;
+}
+
+TEST(Knobs, FormatsThatMeanTheSameAreNoDifferenceHoweverTheyAreWritten) {
+  Recipe a, b;
+  a.precision.weights = "mxfp6";
+  b.precision.weights = "mxfp6_e3m2";
+  a.precision.gradients = "mxfp4 rule=even round=stochastic";
+  b.precision.gradients = "e2m1 block=32 scale=e8m0 round=stochastic rule=even";
+  a.precision.rules = {{"*", {}, "mxfp8", "a.toml:1"}, {"*", {"*.hadamard"}, "hadamard=16", "a.toml:2"}};
+  b.precision.rules = {{"*", {}, "mxfp8_e4m3", ""}, {"*", {"*.hadamard"}, "hadamard=16 signs=run", ""}};
+  a.precision.phases = {{.start = 3, .rules = {{"head", {}, "mxfp4 rule=ceil alpha=0.75", ""}}}};
+  b.precision.phases = {{.start = 3, .rules = {{"head", {}, "mxfp4 alpha=0.75 rule=ceil", ""}}}};
+  EXPECT_EQ(differences(a, b), std::vector<std::string>{});
+  b.precision.weights = "mxfp6_e2m3";
+  b.precision.phases[0].rules[0].format = "mxfp4 rule=ceil";
+  EXPECT_EQ(differences(a, b).size(), 2u);
+}
+
 TEST(Knobs, DifferencesNameEveryKeyAndRuleThatChanged) {
   const Recipe a = read_recipe("shakespeare-mxfp4");
   EXPECT_TRUE(differences(a, a).empty());
