@@ -130,17 +130,20 @@ PrecisionPlan broad_plan(const PrecisionConfig& precision, const GptConfig& mode
 }  // namespace
 
 PrecisionPlan precision_plan(const Recipe& recipe, std::int64_t step) {
-  const PrecisionConfig& precision = recipe.precision;
-  PrecisionPlan plan = broad_plan(precision, recipe.model);
+  PrecisionPlan plan = broad_plan(recipe.precision, recipe.model);
   plan.activations = recipe.compute.activations == ActivationType::bf16 ? DType::bf16 : DType::f32;
-  for (const auto& rule : precision.rules) apply(rule, plan, recipe.model);
+  for (const auto& rule : rules_at(recipe.precision, step)) apply(rule, plan, recipe.model);
+  return plan;
+}
+
+std::vector<PrecisionRule> rules_at(const PrecisionConfig& precision, std::int64_t step) {
+  std::vector<PrecisionRule> rules = precision.rules;
   std::vector<const PrecisionPhase*> started;
   for (const auto& phase : precision.phases)
     if (phase.start <= step) started.push_back(&phase);
   std::stable_sort(started.begin(), started.end(), [](auto* a, auto* b) { return a->start < b->start; });
-  for (const auto* phase : started)
-    for (const auto& rule : phase->rules) apply(rule, plan, recipe.model);
-  return plan;
+  for (const auto* phase : started) rules.insert(rules.end(), phase->rules.begin(), phase->rules.end());
+  return rules;
 }
 
 std::vector<std::int64_t> plan_changes(const Recipe& recipe) {

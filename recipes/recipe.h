@@ -115,6 +115,8 @@ void validate(const Recipe&);
 
 /// The plan that holds at optimizer step `step`. Throws Error(usage) if a pattern matches nothing.
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
+/// The rules that hold at optimizer step `step`, in the order in which they are applied.
+std::vector<PrecisionRule> rules_at(const PrecisionConfig&, std::int64_t step);
 /// Steps at which the plan changes, ascending, 0 first.
 std::vector<std::int64_t> plan_changes(const Recipe&);
 

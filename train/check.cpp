@@ -33,17 +33,18 @@ class Check {
 
   CheckReport run() {
     attempt([&] { look_at_data(); });
+    attempt([&] { look_at_folder(); });
     attempt([&] { look_for_checkpoints(); });
-    attempt([&] { look_at_device(); });
     attempt([&] {
       if (has_data_) recipe_ = with_vocabulary(recipe_, data_.tokenizer);
     });
+    attempt([&] { look_at_device(); });
     attempt([&] {
       if (device_) budget_ = MemoryBudget::of(recipe_, *device_, data_);
     });
     look_at_model();
-    attempt([&] { look_at_folder(); });
-    look_for_idle_keys();
+    attempt([&] { look_at_disk(); });
+    look_for_notes();
     return std::move(report_);
   }
 
@@ -116,7 +117,11 @@ class Check {
     require(fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0, ExitCode::resource,
             "{}: {} is no folder that can be written; change train.out", folder().string(),
             existing.string());
+  }
+
+  void look_at_disk() {
     if (!plan_) return;
+    const fs::path existing = nearest_existing(folder());
     // All that are kept, and one more while the newest is written beside them.
     const bool many = recipe_.train.save_every > 0;
     const double needed = double(plan_->checkpoint()) * double(many ? recipe_.train.keep + 1 : 1);
@@ -128,8 +133,8 @@ class Check {
             many ? "lower train.keep, or change train.out" : "make room, or change train.out");
   }
 
-  /// Keys that somebody set and that nothing reads with the others as they are.
-  void look_for_idle_keys() {
+  /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
+  void look_for_notes() {
     const auto idle = [&](const char* key, bool unused, const char* reason) {
       const auto origin = recipe_.origins.find(key);
       if (unused && origin != recipe_.origins.end())
@@ -140,6 +145,8 @@ class Check {
     idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
     idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
     idle("train.keep", recipe_.train.save_every == 0, "train.save_every is 0: one checkpoint, at the end");
+    const auto precision = precision_notes(recipe_);
+    report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }
 
   Recipe recipe_;

@@ -12,8 +12,8 @@ namespace mxtape {
 /// What a look at a recipe, its data, the disk and the machine found.
 struct CheckReport {
   std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
-  std::vector<std::string> notes;  ///< keys without effect
-  std::vector<Error> problems;     ///< what would stop the run, in the order in which it would be met
+  std::vector<std::string> notes;  ///< keys without effect, precision that may surprise
+  std::vector<Error> problems;     ///< what would stop the run, in the order in which run_training() meets it
 };
 
 /// Whether the run would be started with --resume, to which checkpoints that are there already are no

@@ -153,6 +153,22 @@ TEST(Check, TheProgramExitsWithTheCodeOfTheFirstProblem) {
   EXPECT_NE(misspelt.output().find("did you mean 'optim.beta2'?"), std::string::npos) << misspelt.output();
 }
 
+// An unwritable folder (6) goes before a checkpoint that does not fit (3) and a device that is not there (2).
+TEST(Check, OfSeveralProblemsItEndsWithTheCodeWithWhichTrainEnds) {
+  const Place place;
+  std::ofstream(place.folder / "mine.toml")
+      << "extends = \"shakespeare\"\ndata.file = \"tiny.h5\"\nmodel.context = 16\n";
+  const std::string no_folder = "--train.out=tiny.h5", no_device = "--device=abacus",
+                    small = "--model.vocabulary=3";
+  for (const auto& [code, problems] :
+       {std::pair{6, std::vector{no_folder, no_device, small}}, {3, {no_device, small}}, {2, {no_device}}})
+    for (const char* command : {"check", "train"}) {
+      std::vector<std::string> words{command, "mine.toml"};
+      words.insert(words.end(), problems.begin(), problems.end());
+      EXPECT_EQ(Program(place.folder.path(), words).wait(), code) << command;
+    }
+}
+
 TEST(Recipes, TheProgramListsShowsAndDescribes) {
   const TemporaryFolder folder;
   Program list(folder.path(), {"recipes"});

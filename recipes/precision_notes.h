@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// What a recipe's precision does that its author may not have meant, a sentence each: a head that the broad
+/// keys leave in f32, and rules that round a gradient to nearest that was rounded stochastically before.
+std::vector<std::string> precision_notes(const Recipe&);
+
+}  // namespace mxtape
