@@ -1,5 +1,6 @@
 #include "data/tokenizer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -37,6 +38,12 @@ std::string utf8(char32_t c) {
   if (c < 0x800) return {char(0xc0 | c >> 6), tail(0)};
   if (c < 0x10000) return {char(0xe0 | c >> 12), tail(6), tail(0)};
   return {char(0xf0 | c >> 18), tail(12), tail(6), tail(0)};
+}
+
+/// A piece as messages show it: control characters by their number.
+std::string shown(const std::string& piece) {
+  const auto c = static_cast<unsigned char>(piece[0]);
+  return c < 0x20 || c == 0x7f ? fmt::format("U+{:04X}", unsigned(c)) : "'" + piece + "'";
 }
 
 std::vector<std::string> all_bytes() {
@@ -81,16 +88,31 @@ Tokenizer Tokenizer::of_ids(std::int64_t vocabulary) {
   return made;
 }
 
-Tokenizer Tokenizer::from_text(Kind kind, std::string_view text) {
+Tokenizer Tokenizer::from_texts(Kind kind, std::span<const std::string_view> texts) {
   require(kind != Kind::ids, "tokenizer: ids cannot be made from a text");
   if (kind == Kind::bytes) return {};
   std::set<char32_t> characters;
-  for_each_character(text, [&, last = char32_t(-1)](char32_t c, std::size_t) mutable {
-    if (c != last) characters.insert(last = c);
-  });
+  for (const auto text : texts)
+    for_each_character(text, [&, last = char32_t(-1)](char32_t c, std::size_t) mutable {
+      if (c != last) characters.insert(last = c);
+    });
   std::vector<std::string> pieces;
   for (const char32_t c : characters) pieces.push_back(utf8(c));
   return {kind, std::move(pieces)};
+}
+
+std::string Tokenizer::text() const {
+  const std::string_view kind = kind_ == Kind::bytes ? "byte" : kind_ == Kind::ids ? "id" : "character";
+  return fmt::format("{} {}{}", size(), kind, size() == 1 ? "" : "s");
+}
+
+std::string Tokenizer::first_difference(const Tokenizer& there) const {
+  if (kind_ != Kind::characters || there.kind_ != Kind::characters) return "";
+  for (std::size_t token = 0; token < std::min(pieces_.size(), there.pieces_.size()); ++token)
+    if (pieces_[token] != there.pieces_[token])
+      return fmt::format("token {} is {} there and {} here", token, shown(there.pieces_[token]),
+                         shown(pieces_[token]));
+  return "";
 }
 
 std::string Tokenizer::to_json() const {

@@ -15,8 +15,9 @@ class Tokenizer {
  public:
   enum class Kind : std::uint8_t { characters, bytes, ids };
   Tokenizer();  ///< bytes
-  /// characters: the vocabulary is the code points of `text`, sorted. bytes: always 256.
-  static Tokenizer from_text(Kind, std::string_view text);
+  /// characters: the vocabulary is the code points of the texts, sorted. bytes: always 256.
+  static Tokenizer from_texts(Kind, std::span<const std::string_view> texts);
+  static Tokenizer from_text(Kind kind, std::string_view text) { return from_texts(kind, {&text, 1}); }
   /// Ids in [0, vocabulary) that nothing here can turn into text.
   static Tokenizer of_ids(std::int64_t vocabulary);
   /// From a token file or checkpoint: {"kind": "bytes"}, {"kind": "characters", "pieces": ["\n", " ", ...]}
@@ -26,6 +27,15 @@ class Tokenizer {
   std::string to_json() const;
 
   Kind kind() const { return kind_; }
+  /// Equal tokens mean equal text. Of ids only their number is known.
+  bool operator==(const Tokenizer& other) const {
+    return kind_ == other.kind_ && ids_ == other.ids_ && pieces_ == other.pieces_;
+  }
+  /// "65 characters", "256 bytes", "50257 ids".
+  std::string text() const;
+  /// Where another tokenizer first means something else: "token 3 is 'a' there and 'b' here"; "" if nowhere
+  /// in the part that both have.
+  std::string first_difference(const Tokenizer& there) const;
   std::int64_t size() const { return kind_ == Kind::ids ? ids_ : std::int64_t(pieces_.size()); }
   /// Throws Error(data) with the first character that is not in the vocabulary, or not UTF-8, and its
   /// position. Ids: numbers with blanks or commas between; throws with the first word that is none.

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,14 +16,16 @@
 #include "core/error.h"
 #include "data/token_file.h"
 #include "data/token_ids.h"
+#include "train/checkpoint.h"
 #include "train/command.h"
+#include "train/resume.h"
 
 namespace mxtape {
 namespace {
 
 struct PrepareOptions {
   std::vector<std::string> files;
-  std::string tokenizer = "char", tokens, validation_file, out;
+  std::string tokenizer = "char", tokenizer_of, tokens, validation_file, out;
   std::int64_t vocabulary = 0;
   double validation = 0.1;
 };
@@ -31,39 +37,101 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   std::fflush(stdout);
 }
 
-std::string read_texts(std::span<const std::string> files, Tokenizer::Kind kind) {
-  std::string all;
-  for (const auto& path : files) {
+constexpr std::string_view standard_input = "-";
+
+/// As messages and the token file's source call it.
+std::string shown_name(const std::string& path) { return path == standard_input ? "standard input" : path; }
+
+std::string read_text(const std::string& path) {
+  if (path != standard_input) {
     const auto bytes = read_whole(path);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    require(!text.empty(), ExitCode::data, "{}: is empty, want text", path);
-    say("read       {} ({} bytes)", path, bytes.size());
-    try {
-      if (kind == Tokenizer::Kind::characters) for_each_character(text, [](char32_t, std::size_t) {});
-    } catch (const Error& error) {
-      fail(error.code(), "{}: {}; convert the text, or use --tokenizer byte, or --tokens for token ids", path,
-           error.what());
-    }
-    all += text;
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  return all;
+  std::string text;
+  char piece[1 << 16];
+  while (const auto count = std::fread(piece, 1, sizeof piece, stdin)) text.append(piece, count);
+  require(!std::ferror(stdin), ExitCode::data, "standard input: cannot be read: {}", std::strerror(errno));
+  return text;
+}
+
+/// The texts, which must be UTF-8 where `remedy` says what to do if they are not.
+std::vector<std::string> read_texts(std::span<const std::string> files,
+                                    std::optional<std::string_view> remedy) {
+  std::vector<std::string> texts;
+  for (const auto& path : files) {
+    const std::string& text = texts.emplace_back(read_text(path));
+    require(!text.empty(), ExitCode::data, "{}: is empty, want text", shown_name(path));
+    say("read       {} ({} bytes)", shown_name(path), text.size());
+    try {
+      if (remedy) for_each_character(text, [](char32_t, std::size_t) {});
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}; {}", shown_name(path), error.what(), *remedy);
+    }
+  }
+  return texts;
+}
+
+/// The tokenizer that a run's model was trained with.
+Tokenizer tokenizer_of(const std::string& run) {
+  const auto file = find_checkpoint(run);
+  Tokenizer tokenizer = CheckpointFile(file).header().tokenizer;
+  require(tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
+          "--tokenizer-of {}: its tokens are ids of another program's tokenizer, which is not known here; "
+          "make ids with that one, then: --tokens u16|u32 --vocabulary {}",
+          run, tokenizer.size());
+  return tokenizer;
+}
+
+/// The tokens of all texts, one after the other.
+Split encode(const Tokenizer& tokenizer, std::span<const std::string> texts,
+             std::span<const std::string> files) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    try {
+      auto part = tokenizer.encode(texts[i]);
+      if (tokens.empty())
+        tokens = std::move(part);
+      else
+        tokens.insert(tokens.end(), part.begin(), part.end());
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}; remove or replace it", shown_name(files[i]), error.what());
+    }
+  }
+  return Split::from_tokens(tokens, tokenizer.size());
 }
 
 /// The splits; validation is empty where it shall be a share of the tokens in train.
-TokenFile from_texts(const PrepareOptions& options, std::span<const std::string> validation_files) {
-  const auto kind = options.tokenizer == "byte" ? Tokenizer::Kind::bytes : Tokenizer::Kind::characters;
-  std::string text = read_texts(options.files, kind);
-  const std::size_t train = text.size();
-  text += read_texts(validation_files, kind);
+TokenFile from_texts(const PrepareOptions& options, std::span<const std::string> inputs) {
   TokenFile file;
-  file.tokenizer = Tokenizer::from_text(kind, text);
-  const auto split = [&](std::string_view part) {
-    return Split::from_tokens(file.tokenizer.encode(part), file.tokenizer.size());
-  };
-  file.train = split(std::string_view(text).substr(0, train));
-  file.validation = split(std::string_view(text).substr(train));
-  say("vocabulary {} {}", file.tokenizer.size(), kind == Tokenizer::Kind::bytes ? "bytes" : "characters");
+  const bool given = !options.tokenizer_of.empty();
+  if (given) file.tokenizer = tokenizer_of(options.tokenizer_of);
+  const auto kind = given                         ? file.tokenizer.kind()
+                    : options.tokenizer == "byte" ? Tokenizer::Kind::bytes
+                                                  : Tokenizer::Kind::characters;
+  std::optional<std::string_view> remedy;
+  if (kind == Tokenizer::Kind::characters)
+    remedy =
+        given ? "convert the text" : "convert the text, or use --tokenizer byte, or --tokens for token ids";
+  const auto texts = read_texts(inputs, remedy);
+  if (!given)
+    file.tokenizer = Tokenizer::from_texts(kind, std::vector<std::string_view>(texts.begin(), texts.end()));
+  const auto all = std::span(texts);
+  const std::size_t count = options.files.size();
+  file.train = encode(file.tokenizer, all.first(count), inputs.first(count));
+  file.validation = encode(file.tokenizer, all.subspan(count), inputs.subspan(count));
+  say("vocabulary {}{}", file.tokenizer.text(),
+      given ? fmt::format(", those of {}", options.tokenizer_of) : "");
   return file;
+}
+
+/// Standard input can be read once, holds text, and gives no name to the output.
+void require_standard_input_fits(const PrepareOptions& options, std::span<const std::string> inputs) {
+  const auto count = std::count(inputs.begin(), inputs.end(), standard_input);
+  require(count <= 1, ExitCode::usage, "'-': standard input can be read once; found it {} times", count);
+  require(count == 0 || options.tokens.empty(), ExitCode::usage,
+          "'-': standard input is for text; want files of token ids with --tokens");
+  require(count == 0 || !options.out.empty(), ExitCode::usage,
+          "'-': standard input has no name to make the output's from; want --out FILE");
 }
 
 TokenFile from_ids(const PrepareOptions& options, std::span<const std::string> validation_files) {
@@ -86,26 +154,31 @@ TokenFile from_ids(const PrepareOptions& options, std::span<const std::string> v
 }
 
 void prepare(const PrepareOptions& options) {
-  const auto out =
-      options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
   const bool whole = !options.validation_file.empty();
   std::vector<std::string> inputs = options.files;
   if (whole) inputs.push_back(options.validation_file);
-  require_output(out, inputs);
-  const auto validation_files = std::span<const std::string>(inputs).subspan(options.files.size());
+  require_standard_input_fits(options, inputs);
+  const auto out =
+      options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
+  std::vector<std::string> files = inputs;
+  std::erase(files, standard_input);
+  require_output(out, files);
   TokenFile file =
-      options.tokens.empty() ? from_texts(options, validation_files) : from_ids(options, validation_files);
+      options.tokens.empty()
+          ? from_texts(options, inputs)
+          : from_ids(options, std::span<const std::string>(inputs).subspan(options.files.size()));
   if (!whole)
     file.validation =
         file.train.take_from(std::int64_t(double(file.train.count()) * (1 - options.validation)));
   require(file.train.count() > 1 && file.validation.count() > 1, ExitCode::data,
-          "{}: {} tokens for training and {} for validation; want at least 2 of each", options.files[0],
-          file.train.count(), file.validation.count());
+          "{}: {} tokens for training and {} for validation; want at least 2 of each",
+          shown_name(options.files[0]), file.train.count(), file.validation.count());
   for (const auto& path : inputs)
-    file.source += (file.source.empty() ? "" : " ") + std::filesystem::path(path).filename().string();
+    file.source +=
+        (file.source.empty() ? "" : " ") + std::filesystem::path(shown_name(path)).filename().string();
   say("train      {} tokens", file.train.count());
   say("validation {} tokens ({})", file.validation.count(),
-      whole ? options.validation_file : "the end of what was read");
+      whole ? shown_name(options.validation_file) : "the end of what was read");
   const auto hash = std::move(file).write(out);
   say("wrote      {} (xxh3-128 {})", out, hash);
 }
@@ -115,20 +188,29 @@ void prepare(const PrepareOptions& options) {
 void add_prepare_command(CLI::App& app) {
   auto* command = app.add_subcommand("prepare", "Turn text files, or files of token ids, into a token file");
   auto options = std::make_shared<PrepareOptions>();
-  command->add_option("FILE", options->files, "texts, or with --tokens files of ids; joined in this order")
+  command
+      ->add_option("FILE", options->files,
+                   "texts (- is standard input), or with --tokens files of ids; joined in this order")
       ->required();
   auto* tokenizer = command
                         ->add_option("--tokenizer", options->tokenizer,
                                      "for texts: char, one token a UTF-8 character; byte, one a byte")
                         ->check(CLI::IsMember({"char", "byte"}))
                         ->capture_default_str();
+  auto* tokenizer_of =
+      command
+          ->add_option("--tokenizer-of", options->tokenizer_of,
+                       "the tokenizer of a run's folder or checkpoint, for a text that its model shall go on "
+                       "with")
+          ->excludes(tokenizer);
   auto* tokens =
       command
           ->add_option("--tokens", options->tokens,
                        "the files hold token ids of another tokenizer: little-endian u16 or u32, as "
                        "nanoGPT and llm.c write them")
           ->check(CLI::IsMember({"u16", "u32"}))
-          ->excludes(tokenizer);
+          ->excludes(tokenizer)
+          ->excludes(tokenizer_of);
   command
       ->add_option("--vocabulary", options->vocabulary,
                    "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's")

@@ -141,6 +141,30 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
   }
 }
 
+TEST(PrepareCommand, ADashIsTextFromStandardInput) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a.txt", "abc");
+  const auto piped = [&](const std::string& arguments) { return run(folder, arguments + " < a.txt"); };
+  EXPECT_EQ(piped("prepare - --out in.h5 --validation-file a.txt").code, 0);
+  const auto file = TokenFile::read(folder / "in.h5");
+  EXPECT_EQ(file.train.count(), 3);
+  EXPECT_EQ(file.source, "standard input a.txt");
+  EXPECT_EQ(run(folder, "prepare a.txt - a.txt --out three.h5 --validation-file a.txt < a.txt").code, 0);
+  EXPECT_EQ(TokenFile::read(folder / "three.h5").train.count(), 9);
+  const std::tuple<const char*, int, const char*> cases[] = {
+      {"prepare -", 2, "want --out FILE"},
+      {"prepare - - --out x.h5", 2, "standard input can be read once"},
+      {"prepare - --out x.h5 --tokens u16 --vocabulary 9", 2, "standard input is for text"},
+      {"prepare - --out x.h5 < /dev/null", 3, "standard input: is empty"},
+      {"prepare - --out x.h5 < .", 3, "standard input: cannot be read: Is a directory"}};
+  for (const auto& [arguments, code, message] : cases) {
+    const Ran ran = run(folder, arguments);
+    EXPECT_EQ(ran.code, code) << arguments;
+    EXPECT_NE(ran.output.find(message), std::string::npos) << arguments << ": " << ran.output;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "x.h5"));
+}
+
 TEST(PrepareCommand, ATextThatIsNamedLikeItsTokenFileIsNotWrittenOver) {
   const TemporaryFolder folder;
   write_atomically(folder / "a.h5", "a text, whatever its name");
