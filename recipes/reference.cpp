@@ -31,8 +31,8 @@ An unknown key, one that is given twice, another type or a number out of range s
 place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
 
 `mxtape check RECIPE` prints every key with its value and who set it, the precision of every GEMM, memory and disk, and
-what would fail later. Every checkpoint keeps the resolved text that it was trained with; `recipe.toml` in the run's folder is
-that of its latest start.
+what would fail later. The same resolved text is kept in every checkpoint and beside the log of every run; where a resume
+changed it, the earlier one stays there as `recipe.until_step_<step>.toml`.
 )";
 
 constexpr std::string_view precision_text = R"(

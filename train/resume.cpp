@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/atomic_file.h"
 #include "core/nearest_name.h"
+#include "core/program_name.h"
 #include "data/seal.h"
 #include "recipes/knobs.h"
 #include "train/run_log.h"
@@ -42,6 +44,17 @@ std::string fault_of(const std::filesystem::path& file) {
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(),
                      [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+}
+
+/// Whether a recipe file sets every key as `recipe` does. One that cannot be read does not.
+bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
+  try {
+    const auto bytes = read_whole(file);
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return differences(recipe_from_toml(text, file.string()), recipe).empty();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// From step 0. The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
@@ -147,6 +160,23 @@ void require_known_changes(const std::vector<std::string>& allowed) {
   }
 }
 
+void require_same_tokenizer(const CheckpointHeader& header, const std::filesystem::path& checkpoint,
+                            const TokenFile& data, const std::string& data_file) {
+  const Tokenizer& here = data.tokenizer;
+  const Tokenizer& there = header.tokenizer;
+  if (here == there) return;
+  const std::string difference = here.first_difference(there);
+  const std::string remedy =
+      there.kind() == Tokenizer::Kind::ids
+          ? "want ids of the same tokenizer"
+          : fmt::format("prepare the text with that one, `{} prepare TEXT --tokenizer-of {} --out FILE`",
+                        program_name(), shell_quoted(checkpoint.string()));
+  fail(ExitCode::data,
+       "{}: its tokenizer ({}) is not the one that {} was trained with ({}){}; {}, or start a run of its own",
+       data_file, here.text(), checkpoint.string(), there.text(), difference.empty() ? "" : ": " + difference,
+       remedy);
+}
+
 std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,
                                        const std::string& data_hash,
                                        const std::vector<std::string>& allowed) {
@@ -157,17 +187,47 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
   if (header.data_hash != data_hash)
     changes.push_back(fmt::format("data: {} -> {}", header.data_hash, data_hash));
   std::vector<std::string> notes;
-  std::string refused;
+  std::string refused, idle;
   for (const auto& change : changes) {
     // "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ..."
     const std::string key = change.substr(0, change.find_first_of(": "));
     notes.push_back("changed " + change);
-    if (changes_numbers(key) && !is_allowed(key, allowed))
+    if (!changes_numbers(key)) continue;
+    idle += "\n  " + change;
+    if (!is_allowed(key, allowed))
       refused += fmt::format("\n  {}; allow it with --allow-change {}", change, key);
   }
+  require(idle.empty() || header.step < recipe.train.steps, ExitCode::usage,
+          "resume: all {} steps are done, so what differs from the checkpoint's recipe has no effect:{}\n"
+          "to go on, add a larger --train.steps and --allow-change train.steps; --resume no starts again",
+          header.step, idle);
   require(refused.empty(), ExitCode::usage,
           "resume: the recipe differs from the checkpoint's where numbers change:{}", refused);
   return notes;
+}
+
+void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step, const Recipe& recipe) {
+  const std::string text = to_toml(recipe);
+  std::error_code error;
+  const bool goes_on =
+      start.checkpoint && std::filesystem::equivalent(start.checkpoint->parent_path(),
+                                                      folder.checkpoint(step).parent_path(), error);
+  if (goes_on) {
+    std::filesystem::path then =
+        folder.recipe();  // what the last steps before the checkpoint were trained with
+    for (const auto& [until, file] : folder.earlier_recipes()) {  // the last one first
+      if (until < step) break;
+      if (then != folder.recipe()) std::filesystem::remove(then);
+      then = file;
+    }
+    if (std::filesystem::exists(then)) {
+      if (!says_the_same(then, recipe))
+        std::filesystem::rename(then, folder.recipe_until(step));
+      else if (then != folder.recipe())
+        std::filesystem::remove(then);
+    }
+  }
+  write_atomically(folder.recipe(), text);
 }
 
 }  // namespace mxtape

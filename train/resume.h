@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/token_file.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
 
@@ -36,10 +37,20 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 /// may always differ.
 void require_known_changes(const std::vector<std::string>& allowed);
 
+/// Throws Error(data) if the data's tokens are not those that the checkpoint was trained with: its weights
+/// know them by number, so no --allow-change could make up for it.
+void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path& checkpoint,
+                            const TokenFile&, const std::string& data_file);
+
 /// Lists the changed keys as notes. Throws Error(usage) if one that changes numbers is not in `allowed`,
-/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file. A run
-/// that would end before the checkpoint's step is refused, allowed or not.
+/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file.
+/// Refused, allowed or not: a run that would end before the checkpoint's step, and such a change where no
+/// step is left.
 std::vector<std::string> check_changes(const CheckpointHeader&, const Recipe&, const std::string& data_hash,
                                        const std::vector<std::string>& allowed);
+
+/// Writes the run's recipe.toml. If the steps up to the checkpoint's, `step`, were trained with another
+/// recipe, that one stays as recipe.until_step_<8 digits>.toml; one whose steps come again goes.
+void write_recipe(const RunFolder&, const Start&, std::int64_t step, const Recipe&);
 
 }  // namespace mxtape

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "core/atomic_file.h"
@@ -144,6 +145,18 @@ class Run {
   Evaluation last_validation_;
 };
 
+/// A run of which nothing is left to do: the model is there, and nothing is trained or written.
+void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
+                    const std::filesystem::path& checkpoint) {
+  for (const auto& note : notes) fmt::print("{}\n", note);
+  const std::string file = shell_quoted(checkpoint.string());
+  fmt::print(
+      "all {0} steps of {1} are done: nothing was trained\n"
+      "to go on, add a larger --train.steps and --allow-change train.steps\n"
+      "to use the model: {2} sample {3}, or {2} eval {3}\n",
+      steps, checkpoint.string(), program_name(), file);
+}
+
 }  // namespace
 
 void run_training(const Recipe& recipe, const RunOptions& options) {
@@ -155,30 +168,39 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   const Start start = choose_start(folder, options.resume);
+  std::optional<CheckpointFile> checkpoint;
+  if (start.checkpoint) {
+    checkpoint.emplace(*start.checkpoint);
+    require_same_tokenizer(checkpoint->header(), *start.checkpoint, data, recipe.data.file);
+  }
+  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  std::vector<std::string> notes = start.notes;
+  if (checkpoint) {
+    for (auto& note : check_changes(checkpoint->header(), resolved, data.hash, options.allow_change))
+      notes.push_back(std::move(note));
+    if (checkpoint->header().step == resolved.train.steps)
+      return print_finished(notes, resolved.train.steps, *start.checkpoint);
+  }
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");
   Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
-  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
   folder.require_room(plan.checkpoint());
   Trainer trainer(backend, resolved, data);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
-  for (const auto& note : start.notes) fmt::print("{}\n", note);
-  if (start.checkpoint) {
-    const CheckpointFile checkpoint(*start.checkpoint);
-    for (const auto& note :
-         check_changes(checkpoint.header(), trainer.recipe(), data.hash, options.allow_change))
-      fmt::print("{}\n", note);
-    trainer.load(checkpoint);
+  for (const auto& note : notes) fmt::print("{}\n", note);
+  if (checkpoint) {
+    trainer.load(*checkpoint);
+    checkpoint.reset();
     fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
   for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
-  write_atomically(folder.recipe(), to_toml(trainer.recipe()));
+  write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
   std::fflush(stdout);
   Run(backend, folder, data, trainer).train(options.command);
 }

@@ -13,8 +13,9 @@ struct RunOptions {
 };
 
 /// Trains a recipe to its end in its run folder: header, steps, validations, checkpoints, a sampled text.
-/// What it prints and writes: docs/training.md. Throws Error(interrupted) after SIGINT or SIGTERM, with a
-/// checkpoint written; other Errors by their meaning, with the last checkpoint intact.
+/// What it prints and writes: docs/training.md. A run that is resumed with no step left says so and returns.
+/// Throws Error(interrupted) after a signal of StopSignals, with a checkpoint written; other Errors by their
+/// meaning, with the last checkpoint intact.
 void run_training(const Recipe&, const RunOptions&);
 
 }  // namespace mxtape

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "core/error.h"
 #include "data/seal.h"
@@ -19,12 +22,15 @@ namespace {
 
 constexpr std::string_view lock_name = ".lock";
 
-/// True for step_<digits>.h5 and nothing else: not for temporary or rejected files.
-bool is_checkpoint(const fs::path& path) {
-  const std::string stem = path.stem().string();
-  constexpr std::string_view prefix = "step_";
-  return path.extension() == ".h5" && stem.starts_with(prefix) && stem.size() > prefix.size() &&
-         std::all_of(stem.begin() + prefix.size(), stem.end(), [](char c) { return c >= '0' && c <= '9'; });
+/// The step in <prefix><digits><ending> and nothing else: not in the name of a temporary or rejected file.
+std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefix, std::string_view ending) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(ending) || name.size() <= prefix.size() + ending.size())
+    return {};
+  std::int64_t step = 0;
+  const char* const last = name.data() + name.size() - ending.size();
+  const auto [end, error] = std::from_chars(name.data() + prefix.size(), last, step);
+  return error == std::errc{} && end == last && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
 void remove_orphans(const fs::path& folder) {
@@ -78,6 +84,17 @@ fs::path RunFolder::checkpoint(std::int64_t step) const {
   return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);
 }
 
+fs::path RunFolder::recipe_until(std::int64_t step) const {
+  return path_ / fmt::format("recipe.until_step_{:08}.toml", step);
+}
+
+std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() const {
+  std::map<std::int64_t, fs::path, std::greater<>> files;
+  for (const auto& entry : fs::directory_iterator(path_))
+    if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
+  return files;
+}
+
 void RunFolder::require_room(std::int64_t bytes) const {
   std::error_code error;
   const auto space = fs::space(path_, error);
@@ -107,6 +124,7 @@ fs::path RunFolder::archive() const {
   fs::path target;
   for (int n = 1; target.empty() || fs::exists(target); ++n) target = path_ / fmt::format("before-{}", n);
   fs::create_directory(target);
+  for (const auto& [step, file] : earlier_recipes()) fs::rename(file, target / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name :
        {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
@@ -119,7 +137,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
-    if (is_checkpoint(entry.path())) files.push_back(entry.path());
+    if (step_in(entry.path(), "step_", ".h5")) files.push_back(entry.path());
   // Zero-padded steps sort as text; a step of more digits is later.
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
     const std::string left = a.filename().string(), right = b.filename().string();

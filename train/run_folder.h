@@ -1,13 +1,16 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace mxtape {
 
-/// The folder of one run: recipe.toml, device.txt, metrics.jsonl, events.out.tfevents.mxtape
-/// and checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no second process writes there.
+/// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
+/// metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
+/// lives, so that no second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
@@ -19,6 +22,10 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
+  /// The recipe of the steps up to `step`, where a later one differs.
+  std::filesystem::path recipe_until(std::int64_t step) const;
+  /// Those that are there, by their step, the last one first.
+  std::map<std::int64_t, std::filesystem::path, std::greater<>> earlier_recipes() const;
   std::filesystem::path device() const { return path_ / "device.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "core/atomic_file.h"
 #include "tests/train/tiny_run.h"
 #include "train/resume.h"
@@ -62,15 +64,15 @@ TEST(ChooseStart, NoKeepsTheEarlierRunInAFolderOfItsOwn) {
   const RunFolder run(folder.path() / "run");
   TinyRun tiny(test::tiny_recipe(1));
   tiny.trainer.save(run.checkpoint(0));
-  for (const auto& file : {run.recipe(), run.device(), run.metrics(), run.events()})
+  for (const auto& file : {run.recipe(), run.recipe_until(7), run.device(), run.metrics(), run.events()})
     write_atomically(file, std::string_view("x"));
   const Start start = choose_start(run, "no");
   EXPECT_FALSE(start.checkpoint);
   EXPECT_EQ(run.checkpoints().size(), 1u) << "until it is known that the run can start";
   EXPECT_EQ(make_way(run, start).size(), 1u);
   EXPECT_TRUE(run.checkpoints().empty());
-  for (const char* file : {"checkpoints/step_00000000.h5", "recipe.toml", "device.txt", "metrics.jsonl",
-                           "events.out.tfevents.mxtape"}) {
+  for (const char* file : {"checkpoints/step_00000000.h5", "recipe.toml", "recipe.until_step_00000007.toml",
+                           "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape"}) {
     EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1" / file)) << file;
     EXPECT_FALSE(std::filesystem::exists(run.path() / file)) << file;
   }
@@ -149,7 +151,7 @@ TEST(CheckChanges, RefusesARunThatEndsBeforeTheCheckpoint) {
     return check_changes({.step = step, .recipe = recipe, .tokenizer = {}, .data_hash = "a"}, recipe, "a",
                          {"train.steps"});
   };
-  EXPECT_TRUE(changes_at(5).empty()) << "a run that has ended may report its result again";
+  EXPECT_TRUE(changes_at(5).empty()) << "a run that has ended is said to have ended";
   try {
     changes_at(6);
     FAIL();
@@ -157,6 +159,101 @@ TEST(CheckChanges, RefusesARunThatEndsBeforeTheCheckpoint) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_NE(std::string(e.what()).find("at step 6, train.steps = 5"), std::string::npos) << e.what();
   }
+}
+
+TEST(CheckChanges, RefusesChangesForWhichNoStepIsLeft) {
+  const Recipe before = test::tiny_recipe(5);
+  Recipe after = before;
+  after.train.keep = 7;
+  const CheckpointHeader header{.step = 5, .recipe = before, .tokenizer = {}, .data_hash = "a"};
+  EXPECT_EQ(check_changes(header, after, "a", {}).size(), 1u) << "no number changes";
+  after.precision.weights = "mxfp4";
+  for (const auto& allowed : {std::vector<std::string>{}, {"precision"}}) {
+    try {
+      check_changes(header, after, "a", allowed);
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      const std::string text = e.what();
+      EXPECT_NE(text.find("all 5 steps are done"), std::string::npos) << text;
+      EXPECT_NE(text.find("precision.weights: \"f32\" -> \"mxfp4\""), std::string::npos) << text;
+      EXPECT_EQ(text.find("train.keep"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(CheckChanges, RefusesAnotherTokenizerAndNamesBothAndTheFirstTokenThatDiffers) {
+  const auto tokenizer = [](std::string_view text) {
+    return Tokenizer::from_text(Tokenizer::Kind::characters, text);
+  };
+  const auto refusal = [&](const Tokenizer& there, const Tokenizer& here) -> std::string {
+    TokenFile data;
+    data.tokenizer = here;
+    try {
+      require_same_tokenizer({.step = 1, .recipe = {}, .tokenizer = there, .data_hash = ""}, "run/a b.h5",
+                             data, "new.h5");
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::data);
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(tokenizer("abc"), tokenizer("cba")), "");
+  EXPECT_EQ(
+      refusal(tokenizer("\nabc"), tokenizer("\nabd")),
+      "new.h5: its tokenizer (4 characters) is not the one that run/a b.h5 was trained with (4 characters): "
+      "token 3 is 'c' there and 'd' here; prepare the text with that one, `mxtape prepare TEXT "
+      "--tokenizer-of 'run/a b.h5' --out FILE`, or start a run of its own");
+  EXPECT_NE(refusal(tokenizer("abc"), tokenizer("ab")), "")
+      << "a smaller one, though its tokens are the same";
+  EXPECT_NE(refusal(tokenizer("abc"), Tokenizer()), "");
+  EXPECT_NE(refusal(Tokenizer::of_ids(7), Tokenizer::of_ids(8)).find("want ids of the same tokenizer"),
+            std::string::npos);
+}
+
+/// The recipe files of a run, by name: the learning rate that each sets.
+std::map<std::string, float> learning_rates(const RunFolder& run) {
+  std::map<std::string, float> rates;
+  for (const auto& entry : std::filesystem::directory_iterator(run.path()))
+    if (entry.path().extension() == ".toml") {
+      const auto bytes = read_whole(entry.path());
+      const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      rates[entry.path().filename().string()] = recipe_from_toml(text, "r").optim.learning_rate;
+    }
+  return rates;
+}
+
+TEST(WriteRecipe, KeepsTheRecipeOfTheStepsBeforeAChange) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  const auto resume_at = [&](std::int64_t step, float learning_rate) {
+    Recipe recipe = test::tiny_recipe(20);
+    recipe.optim.learning_rate = learning_rate;
+    Start start;
+    if (step > 0) start.checkpoint = run.checkpoint(step);
+    write_recipe(run, start, step, recipe);
+    return learning_rates(run);
+  };
+  using Files = std::map<std::string, float>;
+  const std::string now = "recipe.toml", until_4 = "recipe.until_step_00000004.toml",
+                    until_6 = "recipe.until_step_00000006.toml", until_8 = "recipe.until_step_00000008.toml";
+  EXPECT_EQ(resume_at(0, 1), (Files{{now, 1}}));
+  EXPECT_EQ(resume_at(4, 1), (Files{{now, 1}})) << "nothing changed";
+  EXPECT_EQ(resume_at(4, 2), (Files{{now, 2}, {until_4, 1}}));
+  EXPECT_EQ(resume_at(4, 3), (Files{{now, 3}, {until_4, 1}})) << "no step of the second is left";
+  EXPECT_EQ(resume_at(8, 4), (Files{{now, 4}, {until_4, 1}, {until_8, 3}}));
+  EXPECT_EQ(resume_at(6, 5), (Files{{now, 5}, {until_4, 1}, {until_6, 3}})) << "steps 7 and 8 come again";
+  EXPECT_EQ(resume_at(4, 1), (Files{{now, 1}})) << "what steps 1 to 4 were trained with goes on";
+}
+
+TEST(WriteRecipe, KeepsNothingWhereTheStepsBeforeAreInAnotherFolder) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run"), other(folder.path() / "other");
+  write_recipe(run, {}, 0, test::tiny_recipe(20));  // of an attempt that left no checkpoint
+  Start start;
+  start.checkpoint = other.checkpoint(4);
+  write_recipe(run, start, 4, test::tiny_recipe(30));
+  EXPECT_EQ(learning_rates(run).size(), 1u);
 }
 
 }  // namespace
