@@ -6,7 +6,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 2
 export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" MXTAPE_REQUIRE_GPU=1
-[ ! -d "$here/shared" ] || export MXTAPE_SHARED="$here/shared"
+[ ! -d "$here/golden" ] || export MXTAPE_GOLDEN="$here/golden"
 parts=" ${*:-tests benches sanitizer} "
 for part in $parts; do
   [[ " tests benches sanitizer " == *" $part "* ]] || { echo "check_gpu.sh: no part '$part'; want tests, benches or sanitizer" >&2; exit 2; }

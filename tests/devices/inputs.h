@@ -47,11 +47,10 @@ inline std::vector<Quantizer> preset_quantizers() {
   return all;
 }
 
-/// Where the environment says, for a machine that did not build this.
-inline const std::filesystem::path golden =
-    std::filesystem::path(std::getenv("MXTAPE_SHARED") ? std::getenv("MXTAPE_SHARED") : MXTAPE_SHARED) /
-    "golden";
-inline bool has_golden_set() { return std::filesystem::exists(golden / "manifest.json"); }
+/// The set of the repository; where the environment says, for a machine that did not build this.
+inline const std::filesystem::path golden = std::getenv("MXTAPE_GOLDEN")
+                                                ? std::filesystem::path(std::getenv("MXTAPE_GOLDEN"))
+                                                : std::filesystem::path(MXTAPE_SOURCE) / "tests/golden";
 inline const std::vector<conformance::Case>& golden_cases() {
   static const conformance::GoldenSet set(golden);
   return set.cases();

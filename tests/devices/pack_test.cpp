@@ -52,7 +52,6 @@ bool packs_as_the_cpu(const Source& x, const Quantizer& q, Axis axis, const Draw
 }
 
 TEST(DevicePack, GoldenInputsBecomeTheCpusBytesInEveryPresetAlongBothAxes) {
-  if (!has_golden_set()) GTEST_SKIP() << "no golden set at " << golden;
   std::uint64_t seed = 1;
   bool stochastic = false;  // every other input
   for (const Source& x : golden_inputs()) {
@@ -100,8 +99,8 @@ TEST(DevicePack, TheShapeOfTheLaunchChangesNoByte) {
 // Every float whose upper half is this, and every rounding of it: infinities, NaN and subnormals of formats
 // with and without codes for them.
 TEST(DevicePack, PlainCastsOfEveryBf16NumberHaveTheCpusCodes) {
-  Source x{257, 255};
-  for (std::uint32_t i = 0; i < 257 * 255; ++i) x.values.push_back(float_of(i << 16));
+  Source x{257, 257};  // odd, and more than 2^16
+  for (std::uint32_t i = 0; i < 257 * 257; ++i) x.values.push_back(float_of(i << 16));
   for (const char* text : {"e4m3", "e5m2", "f16 round=stochastic", "bf16", "f32", "e8m2 round=away"})
     ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), Axis::cols, {.seed = 9}));
 }

@@ -42,7 +42,10 @@ Quantizer quantizer_of(const Case& c) {
     q.element.full_range = c.has("int_symmetric") ? c.number("int_symmetric") == 0 : pychop;
   q.rule = rule_named(c.text("scale_mode"));
   q.rounding = rounding_named(c.text("rounding"));
-  const auto block = std::int32_t(c.number("block"));
+  const double size = c.number("block");
+  require(size >= 0 && size <= 0x1p20, ExitCode::data, "conformance: case {}: block {}; want 0 to 2^20",
+          c.name, size);
+  const auto block = std::int32_t(size);
   q.block = {c.has_tag("per_element_scale") ? 1 : block, c.text_or("axis", "") == "2d" ? block : 1};
   if (c.number_or("scale_bits", 0) != 0) {
     q.scale_bits = std::uint8_t(c.number("scale_bits"));
@@ -58,9 +61,7 @@ Quantizer quantizer_of(const Case& c) {
 std::vector<std::uint32_t> draws_of(const Case& c, const Quantizer& q, std::size_t count) {
   if (!q.is_stochastic()) return std::vector<std::uint32_t>(count);
   std::vector<std::uint32_t> draws;
-  for (const float u : c.floats("u")) draws.push_back(std::uint32_t(double(u) * 0x1p32));
-  require(draws.size() == count, ExitCode::data, "conformance: case {}: {} uniforms for {} elements", c.name,
-          draws.size(), count);
+  for (const float u : c.floats("u", count)) draws.push_back(std::uint32_t(double(u) * 0x1p32));
   return draws;
 }
 
@@ -153,9 +154,7 @@ Outcome run_block_quant(const Case& c, Backend& backend) {
     return not_applicable("by peers that depart from the definition here: docs/numerics.md");
   const Quantizer q = quantizer_of(c);
   const Matrices m = matrices_of(c);
-  const auto x = c.floats("x");
-  require(std::int64_t(x.size()) == m.count * m.rows * m.cols, ExitCode::data,
-          "conformance: case {}: {} values do not fill its shape", c.name, x.size());
+  const auto x = c.floats("x", std::size_t(m.count * m.rows * m.cols));
   const Ours ours = quantize_case(c, q, m, x);
 
   std::vector<std::size_t> block_of(x.size());
@@ -169,8 +168,8 @@ Outcome run_block_quant(const Case& c, Backend& backend) {
         });
   const auto left_out = blocks_left_out(c, q, ours);
 
-  auto want = c.floats("dq");
-  for (std::size_t i = 0; i < want.size() && i < x.size(); ++i)
+  auto want = c.floats("dq", x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
     if (left_out[block_of[i]]) want[i] = ours.values[i];
   if (auto text = first_difference("dq", ours.values, want); !text.empty()) return failed(text);
   if (auto text = first_difference("unpacked", ours.unpacked, ours.values); !text.empty())
@@ -178,7 +177,7 @@ Outcome run_block_quant(const Case& c, Backend& backend) {
   if (auto text = compare_backend(backend, q, m, x, ours); !text.empty()) return failed(text);
 
   if (c.has("codes")) {
-    const auto codes = c.integers("codes");
+    const auto codes = c.integers("codes", x.size());
     const std::uint32_t all = (1u << q.element.bits()) - 1,
                         magnitude = q.element.is_integer() ? all : all >> 1;
     for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -189,15 +188,14 @@ Outcome run_block_quant(const Case& c, Backend& backend) {
     }
   }
   if (c.has("scales")) {
-    const auto scales = c.integers("scales");
-    if (scales.size() != ours.scales.size())
-      return failed(fmt::format("{} scales, want {}", ours.scales.size(), scales.size()));
+    const auto scales = c.integers("scales", ours.scales.size());
     for (std::size_t b = 0; b < scales.size(); ++b)
       if (ours.scales[b] != scales[b] && ours.amax[b] != 0 && !left_out[b])
         return failed(fmt::format("scale[{}] = {}, want {}", b, ours.scales[b], scales[b]));
   }
   if (c.has("offset"))
-    if (auto text = first_difference("offset", ours.offsets, c.floats("offset")); !text.empty())
+    if (auto text = first_difference("offset", ours.offsets, c.floats("offset", ours.offsets.size()));
+        !text.empty())
       return failed(text);
   if (std::count(left_out.begin(), left_out.end(), true) > 0)
     return {Outcome::Status::passed,

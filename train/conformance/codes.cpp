@@ -61,7 +61,7 @@ bool close_to_printed(double value, double printed, int decimals) {
 
 Outcome run_elem_cast(const Case& c, Backend& backend) {
   const auto x = c.floats("x");
-  const auto codes = c.integers("codes");
+  const auto codes = c.integers("codes", x.size());
   const auto got = cast(c, x, backend);
   const std::string& element = c.text("elem");
   const std::uint32_t magnitude = element == "e8m0" ? 0xff : (1u << (element_named(element).bits() - 1)) - 1;
@@ -69,7 +69,7 @@ Outcome run_elem_cast(const Case& c, Backend& backend) {
     if (got[i] != std::uint32_t(codes[i]) && ((got[i] | std::uint32_t(codes[i])) & magnitude) != 0)
       return failed(fmt::format("cast({:a}) = {:#x}, want {:#x}", x[i], got[i], codes[i]));
   if (!c.has("dq")) return passed();
-  const auto text = first_difference("dq", values_of(backend, element, got), c.floats("dq"));
+  const auto text = first_difference("dq", values_of(backend, element, got), c.floats("dq", x.size()));
   return text.empty() ? passed() : failed(text);
 }
 
@@ -78,7 +78,8 @@ Outcome run_decode_table(const Case& c, Backend& backend) {
   const auto stored = c.integers("codes");
   const std::vector<std::uint32_t> codes(stored.begin(), stored.end());
   const auto values = values_of(backend, element, codes);
-  if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
+  if (auto text = first_difference("dq", values, c.floats("dq", codes.size())); !text.empty())
+    return failed(text);
   if (element == "e8m0") return passed();
   // And back: every code that is not a second NaN.
   Quantizer q = plain_cast(element_named(element));
@@ -99,16 +100,17 @@ Outcome run_deepml(const Case& c, Backend& backend) {
   const MxTensor packed = pack(backend, x.data(), 1, n, Axis::cols, q, {});
   std::vector<float> values(x.size());
   unpack(backend, values.data(), packed);
-  if (auto text = first_difference("dq", values, c.floats("dq")); !text.empty()) return failed(text);
+  if (auto text = first_difference("dq", values, c.floats("dq", x.size())); !text.empty())
+    return failed(text);
 
   const auto codes = unpack_bits(packed.codes, q.element.bits(), n);
-  const auto wanted = c.integers("codes");
+  const auto wanted = c.integers("codes", x.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (codes[i] != std::uint32_t(wanted[i]) && ((codes[i] | std::uint32_t(wanted[i])) & 7u) != 0)
       return failed(fmt::format("code[{}] = {:#x}, want {:#x}", i, codes[i], wanted[i]));
-  const auto exponents = c.integers("scale_exp");
-  const auto printed_scales = c.doubles("api_block_scales");
-  const auto printed = c.doubles("api_dequantized");
+  const auto exponents = c.integers("scale_exp", packed.scales.size());
+  const auto printed_scales = c.doubles("api_block_scales", packed.scales.size());
+  const auto printed = c.doubles("api_dequantized", x.size());
   for (std::size_t b = 0; b < exponents.size(); ++b) {
     bool zero = true;
     for (std::size_t i = b * std::size_t(q.block.along);

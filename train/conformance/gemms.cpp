@@ -54,7 +54,7 @@ Matrix matrix_of(const Case& c, const std::string& field) {
   const auto shape = c.extents("shapes." + field);
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return {rows, shape.back(), c.floats(field)};
+  return {rows, shape.back(), c.floats(field, std::size_t(rows * shape.back()))};
 }
 
 /// All axes but the last two.
@@ -103,7 +103,7 @@ Outcome run_linear(const Case& c, Backend& backend) {
   const std::int64_t batches = batches_of(c, "x");
 
   const Matrix x = bf(matrix_of(c, "x"), "round_output"), w = bf(matrix_of(c, "w"), "round_weight");
-  const Matrix b = bf({1, w.rows, c.floats("b")}, "round_weight");
+  const Matrix b = bf({1, w.rows, c.floats("b", std::size_t(w.rows))}, "round_weight");
   const Matrix x_forward = quantized(backend, x, 1, Axis::cols, s.fprop_x);
   const Matrix w_forward = quantized(backend, w, 1, Axis::cols, s.fprop_w);
   Product y = multiply(backend, x_forward, Trans::no, w_forward, Trans::yes,

@@ -54,38 +54,37 @@ std::vector<std::int64_t> Case::extents(const std::string& field) const {
   return find(extents_, name, field);
 }
 
-const char* Case::bytes(const std::string& field, std::string_view type, std::size_t width,
-                        std::int64_t& count) const {
+Case::Bytes Case::bytes(const std::string& field, std::string_view type, std::size_t width,
+                        Count count) const {
   const Reference& r = find(arrays_, name, field);
   require(r.type == type, ExitCode::data, "conformance: case {}: {} is {}, want {}", name, field, r.type,
           type);
-  require(r.offset >= 0 && r.count >= 0 &&
-              std::uint64_t(r.offset) + std::uint64_t(r.count) * width <= blob_->size(),
-          ExitCode::data, "conformance: case {}: {} lies outside the blob of {} bytes", name, field,
-          blob_->size());
-  count = r.count;
-  return blob_->data() + r.offset;
+  const auto size = std::int64_t(blob_->size());
+  require(
+      r.offset >= 0 && r.offset <= size && r.count >= 0 && r.count <= (size - r.offset) / std::int64_t(width),
+      ExitCode::data, "conformance: case {}: {} lies outside the blob of {} bytes", name, field, size);
+  const auto found = std::size_t(r.count);
+  require(!count || found == *count, ExitCode::data, "conformance: case {}: {} has {} values, want {}", name,
+          field, found, count.value_or(0));
+  return {blob_->data() + r.offset, found};
 }
 
-std::vector<float> Case::floats(const std::string& field) const {
-  std::int64_t count = 0;
-  const char* from = bytes(field, "u32", 4, count);
-  std::vector<float> values(static_cast<std::size_t>(count));
+std::vector<float> Case::floats(const std::string& field, Count count) const {
+  const auto [from, found] = bytes(field, "u32", 4, count);
+  std::vector<float> values(found);
   std::memcpy(values.data(), from, values.size() * 4);
   return values;
 }
-std::vector<double> Case::doubles(const std::string& field) const {
-  std::int64_t count = 0;
-  const char* from = bytes(field, "f64", 8, count);
-  std::vector<double> values(static_cast<std::size_t>(count));
+std::vector<double> Case::doubles(const std::string& field, Count count) const {
+  const auto [from, found] = bytes(field, "f64", 8, count);
+  std::vector<double> values(found);
   std::memcpy(values.data(), from, values.size() * 8);
   return values;
 }
-std::vector<std::int32_t> Case::integers(const std::string& field) const {
+std::vector<std::int32_t> Case::integers(const std::string& field, Count count) const {
   const bool wide = find(arrays_, name, field).type == "i16";
-  std::int64_t count = 0;
-  const char* from = bytes(field, wide ? "i16" : "u8", wide ? 2 : 1, count);
-  std::vector<std::int32_t> values(static_cast<std::size_t>(count));
+  const auto [from, found] = bytes(field, wide ? "i16" : "u8", wide ? 2 : 1, count);
+  std::vector<std::int32_t> values(found);
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::int16_t word = 0;
     if (wide) std::memcpy(&word, from + 2 * i, 2);
@@ -96,6 +95,9 @@ std::vector<std::int32_t> Case::integers(const std::string& field) const {
 
 GoldenSet::GoldenSet(const std::filesystem::path& folder) {
   const auto manifest_path = folder / "manifest.json";
+  require(std::filesystem::exists(manifest_path), ExitCode::data,
+          "conformance: {} is no golden set: it has no manifest.json; {}", folder.string(),
+          where_sets_come_from);
   const auto text = read_all(manifest_path);
   try {
     const json manifest = json::parse(text.begin(), text.end());
@@ -142,6 +144,8 @@ GoldenSet::GoldenSet(const std::filesystem::path& folder) {
       take(take, source, "");
       cases_.push_back(std::move(c));
     }
+    require(!cases_.empty(), ExitCode::data, "conformance: {} has no cases; want at least one",
+            manifest_path.string());
   } catch (const json::exception& e) {
     fail(ExitCode::data, "conformance: {}: {}", manifest_path.string(), e.what());
   }

@@ -2,13 +2,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mxtape::conformance {
 
+/// Where a user gets a golden set: the end of every message that asks for one.
+inline constexpr std::string_view where_sets_come_from =
+    "mxtape's source holds one, tests/golden; docs/conformance.md says how to make another";
+
 /// One case of a golden set: its JSON fields, sorted by kind of value. Fields of nested objects are named
-/// "outer.inner". Reading a field that is not there throws Error(data) naming case and field.
+/// "outer.inner". Reading a field that is not there, or an array outside the blob, throws Error(data) naming
+/// case and field.
 class Case {
  public:
   std::string name;
@@ -20,10 +27,12 @@ class Case {
   double number_or(const std::string& field, double otherwise) const;
   bool has_tag(const std::string& tag) const;
   std::vector<std::int64_t> extents(const std::string& field) const;
-  /// Arrays of the blob, converted from the type they are stored in.
-  std::vector<float> floats(const std::string& field) const;           // u32: f32 bit patterns
-  std::vector<double> doubles(const std::string& field) const;         // f64
-  std::vector<std::int32_t> integers(const std::string& field) const;  // u8, i16
+  /// Arrays of the blob, converted from the type they are stored in. Throws Error(data) if `count` is given
+  /// and the array has another.
+  using Count = std::optional<std::size_t>;
+  std::vector<float> floats(const std::string& field, Count count = {}) const;    // u32: f32 bit patterns
+  std::vector<double> doubles(const std::string& field, Count count = {}) const;  // f64
+  std::vector<std::int32_t> integers(const std::string& field, Count count = {}) const;  // u8, i16
 
   /// The part of the name before the first '/'.
   std::string suite() const { return name.substr(0, name.find('/')); }
@@ -34,8 +43,11 @@ class Case {
     std::string type;
     std::int64_t offset, count;
   };
-  const char* bytes(const std::string& field, std::string_view type, std::size_t width,
-                    std::int64_t& count) const;
+  struct Bytes {
+    const char* data;
+    std::size_t count;
+  };
+  Bytes bytes(const std::string& field, std::string_view type, std::size_t width, Count count) const;
 
   const std::vector<char>* blob_ = nullptr;
   std::map<std::string, std::string> texts_;
@@ -45,9 +57,8 @@ class Case {
   std::vector<std::string> tags_;
 };
 
-/// A folder with manifest.json and its blob, format mxgold-1 (see the README.md beside it). Throws
-/// Error(data) for a missing or malformed file, a blob of another size or sha256 than the manifest says, or
-/// an array outside it.
+/// A folder with manifest.json and its blob, format mxgold-1 (docs/conformance.md). Throws Error(data) for a
+/// missing or malformed file, no cases, or a blob of another size or sha256 than the manifest says.
 class GoldenSet {
  public:
   explicit GoldenSet(const std::filesystem::path& folder);

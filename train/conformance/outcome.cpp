@@ -37,7 +37,14 @@ Rounding rounding_named(const std::string& name) {
   fail(ExitCode::data, "conformance: unknown rounding '{}'", name);
 }
 
-ScaleRule rule_named(const std::string& name) { return parse_quantizer("mxfp8 rule=" + name).rule; }
+ScaleRule rule_named(const std::string& name) {
+  try {
+    return parse_quantizer("mxfp8 rule=" + name).rule;
+  } catch (const Error& e) {
+    fail(ExitCode::data, "conformance: unknown scale_mode '{}': {}", name,
+         e.what());  // the file is wrong, not the user
+  }
+}
 
 bool same_value(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
