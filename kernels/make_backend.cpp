@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "kernels/bf16_activations.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/gemm.h"
 #ifdef MXTAPE_CUDA
 #include "kernels/cuda/make_cuda_backend.h"
 #endif
@@ -23,6 +24,10 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
   constexpr const char* have = "cpu";
 #endif
   fail(ExitCode::usage, "no device '{}'; this build has: {}", device, have);
+}
+
+Bf16Products bf16_products(std::string_view device) {
+  return device == "cpu" && !cpu::gemm_takes_bf16() ? Bf16Products::widened : Bf16Products::native;
 }
 
 }  // namespace mxtape

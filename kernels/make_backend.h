@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "kernels/backend.h"
 
@@ -20,5 +21,11 @@ struct BackendOptions {
 /// "cpu", "cuda". Throws Error(usage) for devices that this build does not have, naming those it has, and for
 /// attention kernels that the device or this build does not have.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& = {});
+
+/// How a device multiplies two bf16 operands: as they are, or widened to f32 first. Either way products are
+/// exact.
+enum class Bf16Products : bool { native, widened };
+/// On a CPU what its GEMM library says of this machine and of its own settings; on a GPU always native.
+Bf16Products bf16_products(std::string_view device);
 
 }  // namespace mxtape

@@ -39,14 +39,19 @@ std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
 }
 
 /// Attention's GEMMs belong to its kernel, which may fuse them: only its operands' types are said.
-std::string_view attention_path(const Quantizer& a, const Quantizer& b) {
+std::string_view attention_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
-  return a_narrow && b_narrow   ? "bf16 operands"
-         : a_narrow || b_narrow ? "a bf16 and an f32 operand"
-                                : "f32 operands";
+  if (a_narrow && b_narrow)
+    return products == Bf16Products::native ? "bf16 operands" : "bf16 operands, widened to f32";
+  return a_narrow || b_narrow ? "a bf16 and an f32 operand" : "f32 operands";
 }
 
-using Path = std::string_view (*)(const Quantizer&, const Quantizer&);
+/// What shall multiply two operands.
+struct Path {
+  std::string_view (*name)(const Quantizer&, const Quantizer&, Bf16Products);
+  Bf16Products products;
+  std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, products); }
+};
 
 void write_line(std::string& out, const GemmLine& line, Path path) {
   fmt::format_to(std::back_inserter(out), "  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name,
@@ -146,33 +151,39 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
 
 }  // namespace
 
-std::string_view gemm_path(const Quantizer& a, const Quantizer& b) {
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
-  if (a_narrow && b_narrow) return "bf16 GEMM, exact products";
+  if (a_narrow && b_narrow)
+    return products == Bf16Products::native ? "bf16 GEMM, exact products"
+                                            : "f32 GEMM, both sides widened from bf16, exact products";
   return a_narrow || b_narrow ? "f32 GEMM, one side widened from bf16" : "f32 GEMM";
 }
 
-std::string precision_table(const PrecisionPlan& plan) {
+std::string precision_table(const PrecisionPlan& plan, Bf16Products products) {
   std::string out;
-  write_groups(out, plan.linear, 4, gemm_path);
-  write_groups(out, plan.attention, 1, attention_path);
+  write_groups(out, plan.linear, 4, {gemm_path, products});
+  write_groups(out, plan.attention, 1, {attention_path, products});
   return out;
 }
 
 std::string precision_table(const Recipe& recipe) {
+  return precision_table(recipe, bf16_products(recipe.compute.device));
+}
+
+std::string precision_table(const Recipe& recipe, Bf16Products products) {
   std::string out;
   std::int64_t before = 0;
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
     if (step == 0) {
       out += fmt::format("activations {}\n", name_of(plan.activations));
-      out += precision_table(plan);
+      out += precision_table(plan, products);
     } else {
       const PrecisionPlan changes =
           changed(realised(precision_plan(recipe, before), recipe.compute.device), plan);
       out += fmt::format("from step {}\n", step);
       out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
-                                                                 : precision_table(changes);
+                                                                 : precision_table(changes, products);
     }
     before = step;
   }

@@ -9,7 +9,8 @@ namespace {
 
 void print_check(const std::string& name, const Recipe& recipe, Resume resume, const std::string& command) {
   fmt::print("# {}, with everything that it extends and overrides\n{}\n", name, to_toml(recipe));
-  fmt::print("precision: what was asked for, and what multiplies it\n{}\n", precision_table(recipe));
+  fmt::print("precision: what was asked for, and what is planned to multiply it here\n{}\n",
+             precision_table(recipe));
   const CheckReport report = check_run(recipe, resume);
   for (const auto& fact : report.facts) fmt::print("{}\n", fact);
   for (const auto& note : report.notes) fmt::print("note: {}\n", note);

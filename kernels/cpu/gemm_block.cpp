@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/isa_name.h"
 
 namespace mxtape::cpu {
 namespace {
@@ -20,33 +21,15 @@ SetThreads openmp_set_threads() {
   return function;
 }
 
-bool native_bf16() {
-  constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
-  static const bool found = (unsigned(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
-  return found;
+/// What oneDNN uses on this machine and under its environment's settings (ONEDNN_MAX_CPU_ISA).
+unsigned effective_isa() {
+  static const auto isa = unsigned(dnnl::get_effective_cpu_isa());
+  return isa;
 }
 
-std::string isa_name() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41:
-      return "sse41";
-    case dnnl::cpu_isa::avx:
-      return "avx";
-    case dnnl::cpu_isa::avx2:
-      return "avx2";
-    case dnnl::cpu_isa::avx2_vnni:
-      return "avx2_vnni";
-    case dnnl::cpu_isa::avx512_core:
-      return "avx512_core";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "avx512_core_vnni";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "avx512_core_bf16";
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "avx512_core_amx";
-    default:
-      return fmt::format("instruction set {:#x}", unsigned(dnnl::get_effective_cpu_isa()));
-  }
+bool native_bf16() {
+  constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
+  return this_machine == Machine::x86_64 && (effective_isa() & wanted) == wanted;
 }
 
 /// What one primitive is made for.
@@ -219,7 +202,8 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
 
 std::string describe_gemm_library() {
   const auto* v = dnnl::version();
-  return fmt::format("oneDNN {}.{}.{} {}{}", v->major, v->minor, v->patch, isa_name(),
+  return fmt::format("oneDNN {}.{}.{} {}{}", v->major, v->minor, v->patch,
+                     isa_name(this_machine, v->major, effective_isa()),
                      native_bf16() ? "" : " (no bf16: operands are widened to f32)");
 }
 

@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 TEST(PrecisionTable, LayersTreatedAlikeShareTheirLines) {
-  const std::string table = precision_table(read_recipe("shakespeare-mxfp4"));
+  const std::string table = precision_table(read_recipe("shakespeare-mxfp4"), Bf16Products::native);
   EXPECT_EQ(
       table,
       "activations f32\n"
@@ -28,7 +28,8 @@ TEST(PrecisionTable, OperandsThatNothingRoundsAreShownAsWhatPassesBetweenLayers)
   const std::string table = precision_table(read_recipe("shakespeare", {"compute.activations=bf16"}));
   EXPECT_TRUE(contains(table, "activations bf16\n")) << table;
   EXPECT_TRUE(contains(table, "  fprop  x  bf16                              w  f32")) << table;
-  EXPECT_TRUE(contains(table, "  pv     p  f32                               v  bf16")) << table;  // on the CPU
+  EXPECT_TRUE(contains(table, "  pv     p  f32                               v  bf16"))
+      << table;  // on the CPU
 }
 
 TEST(PrecisionTable, LayersThatDifferAreNamed) {
@@ -43,9 +44,21 @@ TEST(PrecisionTable, LayersThatDifferAreNamed) {
 
 TEST(PrecisionTable, OperandsThatAreNotExactInBf16SayThatTheyTakeTheF32Gemm) {
   const Quantizer offset = parse_quantizer("int4 block=32 scale=e8m0 offset=fp16");
-  EXPECT_EQ(gemm_path(offset, offset), "f32 GEMM");
-  EXPECT_EQ(gemm_path(mxfp4, offset), "f32 GEMM, one side widened from bf16");
-  EXPECT_EQ(gemm_path(mxfp4, nvfp4), "bf16 GEMM, exact products");
+  EXPECT_EQ(gemm_path(offset, offset, Bf16Products::native), "f32 GEMM");
+  EXPECT_EQ(gemm_path(mxfp4, offset, Bf16Products::native), "f32 GEMM, one side widened from bf16");
+  EXPECT_EQ(gemm_path(mxfp4, nvfp4, Bf16Products::native), "bf16 GEMM, exact products");
+}
+
+TEST(PrecisionTable, WhereTheDeviceWidensBf16NoLineSpeaksOfABf16Gemm) {
+  const std::string table = precision_table(
+      read_recipe("shakespeare-mxfp4", {"precision.phases=[{start=100, rules=[{layers=\"head\", "
+                                        "format=\"mxint8\"}]}]"}),
+      Bf16Products::widened);
+  EXPECT_FALSE(contains(table, "bf16 GEMM")) << table;
+  EXPECT_TRUE(
+      contains(table, "rule=even                   f32 GEMM, both sides widened from bf16, exact products\n"))
+      << table;
+  EXPECT_TRUE(contains(table, "bf16 operands, widened to f32\n")) << table;
 }
 
 TEST(PrecisionTable, APhaseShowsWhatItChangesAndNothingElse) {
@@ -57,7 +70,7 @@ TEST(PrecisionTable, APhaseShowsWhatItChangesAndNothingElse) {
 }
 
 TEST(PrecisionTable, ARotationIsShownWithItsGemm) {
-  const std::string table = precision_table(read_recipe("shakespeare-tseng2025"));
+  const std::string table = precision_table(read_recipe("shakespeare-tseng2025"), Bf16Products::native);
   EXPECT_TRUE(contains(table, "exact products; hadamard=64 signs=call")) << table;
 }
 
