@@ -31,7 +31,7 @@ TEST_P(ExactFormat, EqualsQuantizeThenMultiplyToTheBit) {
   EXPECT_EQ(got.dw, exact(want.dw));
 }
 
-class AnyFormat : public testing::TestWithParam<Quantizer> {};
+class NineFormats : public testing::TestWithParam<Quantizer> {};
 Quantizer unbiased_fp4() {
   Quantizer q = stochastic(mxfp4);
   q.range_mult = 0.75f;
@@ -42,11 +42,11 @@ Quantizer offset_int4() {
   q.asymmetric = true;
   return q;
 }
-INSTANTIATE_TEST_SUITE_P(Formats, AnyFormat,
+INSTANTIATE_TEST_SUITE_P(Formats, NineFormats,
                          testing::Values(f32_passthrough, bf16_cast, stochastic(bf16_cast), mxfp8_e4m3,
                                          mxint8, nvfp4, stochastic(nvfp4), unbiased_fp4(), offset_int4()));
 
-TEST_P(AnyFormat, MatchesQuantizeThenMultiply) {
+TEST_P(NineFormats, MatchesQuantizeThenMultiply) {
   const Data d;
   const Results want = composed(d, everywhere(GetParam()));
   const Computed got = computed(d, everywhere(GetParam()));

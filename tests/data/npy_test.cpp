@@ -45,8 +45,14 @@ TEST(Npy, EveryTypeIsReadAsF32) {
   EXPECT_EQ(values("<f8", bytes_of<double>({1, -2})), want);
   EXPECT_EQ(values("<f2", bytes_of<std::uint16_t>({0x3c00, 0xc000})), want);
   EXPECT_EQ(values("|i1", bytes_of<std::int8_t>({1, -2})), want);
+  EXPECT_EQ(values("<i2", bytes_of<std::int16_t>({1, -2})), want);
+  EXPECT_EQ(values("<i4", bytes_of<std::int32_t>({1, -2})), want);
   EXPECT_EQ(values("<i8", bytes_of<std::int64_t>({1, -2})), want);
+  EXPECT_EQ(values("|u1", bytes_of<std::uint8_t>({1, 255})), (std::vector<float>{1, 255}));
   EXPECT_EQ(values("<u2", bytes_of<std::uint16_t>({1, 65535})), (std::vector<float>{1, 65535}));
+  EXPECT_EQ(values("<u4", bytes_of<std::uint32_t>({1, 1u << 31})), (std::vector<float>{1, 0x1p31f}));
+  EXPECT_EQ(values("<u8", bytes_of<std::uint64_t>({1, std::uint64_t{1} << 63})),
+            (std::vector<float>{1, 0x1p63f}));
   EXPECT_EQ(values("<f2", bytes_of<std::uint16_t>({0x0001, 0x7bff})), (std::vector<float>{0x1p-24f, 65504}));
 }
 

@@ -31,7 +31,7 @@ TEST(Tokenizer, CharactersAreCodePointsInOrderAndComeBack) {
 
 TEST(Tokenizer, EveryCodePointSurvivesEncodeAndDecode) {
   std::string text;
-  for (char32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 251) {
+  for (char32_t c = 0; c < 0x110000; ++c) {
     if (c >= 0xd800 && c < 0xe000) continue;
     if (c < 0x80)
       text += char(c);

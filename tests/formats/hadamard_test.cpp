@@ -21,7 +21,7 @@ std::vector<float> rotated(const std::vector<float>& x, std::int64_t rows, std::
   return y;
 }
 
-TEST(Hadamard, EveryChunkIsMultipliedByTheSylvesterMatrix) {
+TEST(Hadamard, AChunkIsMultipliedByTheSylvesterMatrix) {
   // H[i][j] = (-1)^popcount(i & j). g terms of f32 rounding log2(g) + 1 times: error below (log2 g + 2) u
   // sum|x| / sqrt(g), u = 2^-24.
   Random random(1);

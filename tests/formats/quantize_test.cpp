@@ -114,7 +114,7 @@ TEST(Quantize, BlocksDoNotSeeEachOther) {
       });
 }
 
-TEST(Quantize, CeilAndRceilNeverSaturate) {
+TEST(Quantize, CeilAndRceilDoNotSaturateOnRandomBlocks) {
   for_all(
       "every error is below a step of the top binade", cases,
       [](Random& random) {

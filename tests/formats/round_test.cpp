@@ -111,7 +111,7 @@ TEST(Round, SixteenRandomBitsAreUnbiasedForBf16AndNearlySoForF32) {
   }
 }
 
-TEST(Round, Bf16CastsAreTheCoreConversionForEveryKindOfFloat) {
+TEST(Round, Bf16CastsAreTheCoreConversionOfRandomFloats) {
   const BlockRule rule = block_rule(bf16_cast);
   for_all(
       "cast == to_bf16", 20000, [](Random& random) { return float_of(std::uint32_t(random())); },

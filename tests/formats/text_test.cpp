@@ -18,7 +18,7 @@ std::string error_of(std::string_view text) {
   return "no error";
 }
 
-TEST(Text, EveryQuantizerIsWrittenAndReadBackAsItWas) {
+TEST(Text, RandomQuantizersAreWrittenAndReadBackAsTheyWere) {
   for_all("parse(to_text(q)) == q", 5000, random_quantizer, [](const Quantizer& q) {
     const Quantizer back = parse_quantizer(to_text(q));
     if (!(back == q)) ADD_FAILURE() << to_text(q) << " -> " << to_text(back);
@@ -35,7 +35,7 @@ TEST(Text, PresetsAndElementsAreTheirOwnShortestText) {
   EXPECT_EQ(to_text(mx(e2m1, 32, ScaleRule::even)), "mxfp4 rule=even");
 }
 
-TEST(Text, WordsMayStandInAnyOrderAndBlocksHaveNames) {
+TEST(Text, WordsMayStandInAnotherOrderAndBlocksHaveNames) {
   EXPECT_EQ(parse_quantizer("e2m1 rule=even block=32 scale=e8m0 round=stochastic"),
             parse_quantizer("mxfp4 round=stochastic rule=even"));
   EXPECT_EQ(parse_quantizer("mxfp4 block=32x1"), mxfp4);

@@ -52,7 +52,7 @@ TEST(CudaRound, FastNearestEvenIsTheDefinition) {
   }
 }
 
-TEST(CudaRound, FastStochasticRoundingIsTheDefinitionForAnyDraw) {
+TEST(CudaRound, FastStochasticRoundingIsTheDefinitionForExtremeAndOtherDraws) {
   for (const ElementFormat& format : formats)
     for (const int bits : {8, 11, 16}) {
       const BlockRule rule = rule_of(format, Rounding::stochastic, bits);

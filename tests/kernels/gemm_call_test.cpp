@@ -21,7 +21,7 @@ Tensor view(const Tensor& memory, std::int64_t offset, Shape shape) {
   return {std::shared_ptr<void>(std::make_shared<Tensor>(memory), first), shape, memory.dtype()};
 }
 
-TEST_F(Gemm, OperandsAndOutputMayStartAtAnyElementAndNothingElseIsWritten) {
+TEST_F(Gemm, OperandsAndOutputMayStartInsideACacheLineAndNothingElseIsWritten) {
   for (const std::int64_t offset : {64, 8, 1})
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const Extents e : {Extents{5, 7, 9}, {64, 64, 32}, {130, 17, 77}}) {
@@ -45,7 +45,7 @@ TEST_F(Gemm, OperandsAndOutputMayStartAtAnyElementAndNothingElseIsWritten) {
       }
 }
 
-TEST_F(Gemm, ABiasMayStartAtAnyElement) {
+TEST_F(Gemm, ABiasMayStartInsideACacheLine) {
   const Extents e{6, 9, 5};
   const Problem p = small_integers(e, Trans::no, Trans::no, random);
   std::vector<float> numbers(10);

@@ -63,7 +63,7 @@ Tensor view(const Tensor& memory, std::int64_t first, std::int64_t count) {
   return {std::shared_ptr<void>(std::make_shared<Tensor>(memory), at), {count}, memory.dtype()};
 }
 
-TEST_F(Memory, CopiesConvertAnyNumberOfElementsFromAnyPlaceToAnyAndWriteNoOthers) {
+TEST_F(Memory, CopiesConvertBetweenPlacesOfUnlikeAlignmentAndWriteNothingElse) {
   constexpr std::int64_t guard = 16;
   for (const std::int64_t count :
        {std::int64_t{1}, std::int64_t{8}, std::int64_t{15}, std::int64_t{2061}, many}) {
@@ -90,7 +90,7 @@ TEST_F(Memory, CopiesConvertAnyNumberOfElementsFromAnyPlaceToAnyAndWriteNoOthers
   }
 }
 
-TEST_F(Memory, TheFirstElementThatIsNotFiniteIsFoundAtAnyPlace) {
+TEST_F(Memory, TheFirstElementThatIsNotFiniteIsFoundAtBothEndsAndInTheMiddle) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = device().empty({many}, dtype);
     device().fill(x, 0x1.fep127f);  // the largest bf16: one bit from infinity

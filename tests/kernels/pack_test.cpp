@@ -145,7 +145,7 @@ TEST(Pack, BytesOfPartsOneBehindTheOtherAreTheWholes) {
   }
 }
 
-TEST(Pack, AMultiplierThatIsNaNHasTheSameBitsWhateverNaNTheTensorHas) {
+TEST(Pack, AMultiplierThatIsNaNHasTheSameBitsForThreeNaNsOfTheTensor) {
   for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffc00001u}) {
     const float x = float_of(bits);
     EXPECT_EQ(bits_of(pack(device(), &x, 1, 1, Axis::cols, nvfp4, {}).multiplier), 0x7fc00000u);

@@ -150,7 +150,7 @@ TEST(Add, RoundsEachSumOnceAlsoInPlace) {
   }
 }
 
-TEST(Dropout, FollowsItsDefinitionFromAnyFirstElement) {
+TEST(Dropout, FollowsItsDefinitionAlsoWhereItsDrawsBeginInTheMiddle) {
   for (const std::int64_t n : odd_sizes)
     for (const std::uint64_t first : {0u, 1u, 6u, 1023u}) {
       const DrawKey key{

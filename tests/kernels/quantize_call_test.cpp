@@ -5,7 +5,7 @@
 namespace mxtape::test {
 namespace {
 
-TEST_F(Quantize, ColumnSumsAreTheSameWhateverTheCopiesAndTiersAndAddToWhatWasThere) {
+TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasThere) {
   for (const auto [rows, cols] : {std::array{1000, 133}, {1, 5}, {33, 64}, {2100, 8}})
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Shape shape{rows, cols};

@@ -27,7 +27,7 @@ std::vector<bf16> blocks_of_every_number(float amax) {
 // Kernels may round bf16 without bringing it to the grid and back, and then have bounds: blocks whose
 // smallest normal step is just above and just below 2^-126 (of e5m2, e4m3, e2m3, e2m1), and those above
 // 2^100.
-TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksOfAnyMagnitude) {
+TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
   std::uint64_t seed = 1;
   for (const Quantizer& format : {mxfp4, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxint8})
     for (const Rounding rounding : {Rounding::even, Rounding::stochastic})

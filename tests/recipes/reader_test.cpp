@@ -16,7 +16,7 @@ TEST(Reader, KeysThatAFileDoesNotNameKeepTheirDefaults) {
   EXPECT_EQ(r.train.steps, TrainConfig{}.steps);
 }
 
-TEST(Reader, NumbersMayBeWrittenInEveryUsualWay) {
+TEST(Reader, NumbersMayHaveExponentsAndUnderscoresAndNoPoint) {
   EXPECT_EQ(recipe_from_toml("optim.eps = 1e-4", "r").optim.eps, 1e-4f);
   EXPECT_EQ(recipe_from_toml("optim.eps = 1E-4", "r").optim.eps, 1e-4f);
   EXPECT_EQ(recipe_from_toml("optim.clip_norm = 2", "r").optim.clip_norm, 2.0f);

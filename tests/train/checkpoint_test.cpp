@@ -42,7 +42,7 @@ class CheckpointTest : public testing::Test {
   TinyRun run_{test::tiny_recipe(5)};
 };
 
-TEST_F(CheckpointTest, GivesBackEveryTensorAndTheHeader) {
+TEST_F(CheckpointTest, GivesBackEveryParameterAndTheHeader) {
   const CheckpointFile file(path_);
   EXPECT_EQ(file.header().step, 2);
   EXPECT_EQ(file.header().tokenizer.to_json(), run_.data.tokenizer.to_json());
@@ -77,7 +77,7 @@ TEST_F(CheckpointTest, EqualStatesGiveEqualBytes) {
   EXPECT_TRUE(read_whole(path_) == read_whole(folder_.path() / "again.h5"));
 }
 
-TEST_F(CheckpointTest, RefusesEveryFlippedBit) {
+TEST_F(CheckpointTest, RefusesFlippedBitsSpreadOverTheFile) {
   auto bytes = read_whole(path_);
   // A prime stride visits the superblock, metadata, data and seal; every bit of the seal on top.
   std::vector<std::size_t> bits;
@@ -92,7 +92,7 @@ TEST_F(CheckpointTest, RefusesEveryFlippedBit) {
   EXPECT_EQ(refusal(bytes), "") << "unaltered, it is accepted";
 }
 
-TEST_F(CheckpointTest, RefusesEveryTruncationAndAnythingAppended) {
+TEST_F(CheckpointTest, RefusesTruncationsSpreadOverTheFileAndAByteAppended) {
   auto bytes = read_whole(path_);
   for (std::size_t length = 0; length < bytes.size(); length += length < 64 ? 1 : 9'973)
     EXPECT_NE(refusal(std::span(bytes).first(length)), "") << length << " bytes";

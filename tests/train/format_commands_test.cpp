@@ -26,7 +26,7 @@ std::vector<float> write_sample(const TemporaryFolder& folder) {
   return x;
 }
 
-TEST(FormatsCommand, TellsRangesCodesAndCompressionOfEveryFormat) {
+TEST(FormatsCommand, NamesEveryElementAndPresetAndTellsRangesAndBits) {
   const TemporaryFolder folder;
   const Result r = run_program(folder.path(), {"formats"});
   EXPECT_EQ(r.code, 0);
@@ -38,7 +38,7 @@ TEST(FormatsCommand, TellsRangesCodesAndCompressionOfEveryFormat) {
     EXPECT_TRUE(contains(r.output, text)) << text;
 }
 
-TEST(CompareCommand, MarksTheBestFormatOfEachWidth) {
+TEST(CompareCommand, MarksTheBestOfTheFormatsThatShareAWidth) {
   const TemporaryFolder folder;
   const Result r = run_program(folder.path(), {"compare", "--normal", "64x64", "--format", "mxfp4", "--format",
                                         "nvfp4", "--format", "mxint8", "--scales"});

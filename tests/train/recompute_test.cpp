@@ -35,7 +35,7 @@ Recipe small(std::int64_t steps) {
   return r;
 }
 
-TEST(Recompute, GivesTheSameBitsWhateverTheOperandsAre) {
+TEST(Recompute, GivesTheSameBitsForOperandsOfFourKinds) {
   std::vector<Recipe> recipes{small(3)};
   recipes[0].precision.activations = "mxfp4 round=stochastic";  // the same draws must come again
   recipes[0].precision.rules.push_back({"*", {"wgrad.hadamard"}, "hadamard=8 signs=call", "here"});

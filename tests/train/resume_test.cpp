@@ -66,7 +66,7 @@ TEST(Resume, IsNotDisturbedByValidationBetweenSteps) {
               bytes_after(watched, folder.path(), "watched.h5"));
 }
 
-TEST(Trainer, LeavesTheSameBytesOnAnyNumberOfThreads) {
+TEST(Trainer, LeavesTheSameBytesOnOneTwoAndThreeThreads) {
   const TemporaryFolder folder;
   const int before = threads();
   std::vector<std::vector<std::byte>> results;
