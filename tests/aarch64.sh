@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Cross-compiles mxtape for 64-bit Arm and runs `--version`, `formats`, the golden set and three training steps under qemu.
+# Makes the root to link with from this machine's own Debian archive; nothing is installed here.
+# usage: tests/aarch64.sh [FOLDER]   FOLDER keeps root and build between calls; default: build-aarch64
+# Exit code 77 where something that it needs is not there: it says what.
+set -euo pipefail
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+folder=$(realpath -m "${1:-$source/build-aarch64}")
+packages=libc6-dev,libdnnl-dev,ocl-icd-opencl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
+packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev
+
+skip() {
+  echo "aarch64: skipped: $*" >&2
+  exit 77
+}
+
+# The compiler's own release: a program must not ask for a newer libstdc++ than the root's.
+release() { sed -n 's/^VERSION_CODENAME=//p' /etc/os-release; }
+
+# Only unpacked, never configured: nothing of it runs but what mxtape loads. In a tar file because the owner of files may
+# be another in the archive's own folders.
+make_root() {
+  command -v mmdebstrap >/dev/null || skip "no mmdebstrap (apt-get install mmdebstrap)"
+  local archive=()  # where this machine gets its packages; mmdebstrap's own default otherwise
+  for list in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+    [ ! -s "$list" ] || { archive=("$list") && break; }
+  done
+  mkdir -p "$folder"
+  mmdebstrap --quiet --variant=extract --architectures=arm64 --include="$packages" "$(release)" "$folder/root.tar" \
+    "${archive[@]}" 2>"$folder/mmdebstrap.log" || skip "no arm64 packages from here: $(tail -n 1 "$folder/mmdebstrap.log")"
+  rm -rf "$folder/root.part"
+  mkdir "$folder/root.part"
+  tar -C "$folder/root.part" --exclude='./dev/*' --no-same-owner -xf "$folder/root.tar"
+  mv "$folder/root.part" "$folder/root"
+  rm "$folder/root.tar"
+}
+
+command -v aarch64-linux-gnu-g++ >/dev/null || skip "no aarch64-linux-gnu-g++ (apt-get install g++-aarch64-linux-gnu)"
+[ "$(sed -n 's/^ID=//p' /etc/os-release)" = debian ] || skip "the root to link with is made on Debian alone"
+[ -d "$folder/root" ] || make_root
+
+cmake -S "$source" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64.cmake" \
+  -DMXTAPE_SYSROOT="$folder/root" -DMXTAPE_WERROR=ON -DMXTAPE_TESTS=OFF -DMXTAPE_BENCH=OFF -DMXTAPE_CUDA=OFF
+nice -n 10 cmake --build "$folder/build" --target mxtape_program
+
+command -v qemu-aarch64-static >/dev/null || skip "compiled, but not run: no qemu-aarch64-static (apt-get install qemu-user-static)"
+rm -rf "$folder/run"
+mkdir "$folder/run"
+cd "$folder/run"
+# A core without SVE, and one with vectors of 512 bits: oneDNN takes other kernels on each.
+for core in cortex-a72:asimd a64fx:sve_512; do
+  emulated() { qemu-aarch64-static -cpu "${core%:*}" -L "$folder/root" "$folder/build/mxtape" "$@"; }
+  echo "== ${core%:*}"
+  emulated --version
+  emulated formats >formats.txt
+  emulated conformance "$source/tests/golden"
+  emulated corpus --tales 200 --out tales.h5 >corpus.txt
+  emulated train demo-mxfp4 --data.file=tales.h5 --name="${core%:*}" --model.layers=1 --model.width=32 --model.heads=2 \
+    --model.context=32 --schedule.warmup_steps=0 --train.steps=3 --train.batch_size=2 --train.eval_windows=2 >train.txt
+  grep -q "^device .* ${core#*:} (no bf16" train.txt || { grep '^device' train.txt && echo "want ${core#*:}" && exit 1; } >&2
+  grep '^device\|^validation loss' train.txt
+done
