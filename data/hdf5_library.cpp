@@ -1,5 +1,7 @@
 #include "data/hdf5_library.h"
 
+#include "data/hdf5_version.h"
+
 namespace mxtape::hdf5 {
 
 void prepare_library() {
@@ -24,3 +26,14 @@ std::string reason() {
 }
 
 }  // namespace mxtape::hdf5
+
+namespace mxtape {
+
+std::string hdf5_version() {
+  hdf5::prepare_library();
+  unsigned major = 0, minor = 0, release = 0;
+  require(H5get_libversion(&major, &minor, &release) >= 0, "hdf5: the library does not tell its version");
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace mxtape

@@ -69,6 +69,18 @@ void require_output(const std::string& out, const std::vector<std::string>& othe
             "{}: this command reads or writes that file already; name another one", out);
 }
 
+CLI::Option* repeatable(CLI::Option* option) {
+  return option->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+bool is_repeatable(const CLI::Option& option) {
+  return !option.get_positional() && option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+}
+
+CLI::Option* add_json_option(CLI::App& command, bool& json) {
+  return command.add_flag("--json", json, "print one JSON document instead (docs/json.md)");
+}
+
 std::string train_command(const std::vector<std::string>& words) {
   std::string command = program_name() + " train";
   for (const auto& word : words) command += " " + shell_quoted(word);
@@ -104,6 +116,18 @@ std::vector<std::string> words_of(const CLI::App& command, const std::string& re
   if (const auto* device = command.get_option("--device"); !device->empty())
     words.insert(words.end(), {"--device", device->as<std::string>()});
   return words;
+}
+
+void add_commands(CLI::App& app) {
+  app.require_subcommand(1);
+  // main() prints more; the flag is here for --help, the manual and the completion.
+  app.set_version_flag("-V,--version", MXTAPE_VERSION,
+                       "Version, commit, compiler and libraries; with --json after it as JSON");
+  for (const auto add : {add_train_command, add_check_command, add_sample_command, add_eval_command,
+                         add_plot_command, add_prepare_command, add_corpus_command, add_formats_command,
+                         add_compare_command, add_quantize_command, add_conformance_command,
+                         add_recipes_command, add_completion_command, add_manual_command})
+    add(app);
 }
 
 }  // namespace mxtape

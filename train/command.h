@@ -23,6 +23,13 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high = std::numeric_limits
 /// `others`: a file that is read, or another output.
 void require_output(const std::string& out, const std::vector<std::string>& others);
 
+/// An option that may be given several times. Each use takes one value: the next word may be an operand.
+CLI::Option* repeatable(CLI::Option*);
+bool is_repeatable(const CLI::Option&);
+
+/// The option --json of a command that prints results (docs/json.md).
+CLI::Option* add_json_option(CLI::App& command, bool& json);
+
 /// `mxtape train` (by the name it was started with) with these words, quoted where a shell would take them
 /// apart.
 std::string train_command(const std::vector<std::string>& words);
@@ -51,5 +58,9 @@ void add_compare_command(CLI::App&);
 void add_quantize_command(CLI::App&);
 void add_conformance_command(CLI::App&);
 void add_recipes_command(CLI::App&);
+void add_completion_command(CLI::App&);
+void add_manual_command(CLI::App&);
+/// All of them, and the program's own options. `app` must outlive its callbacks.
+void add_commands(CLI::App& app);
 
 }  // namespace mxtape

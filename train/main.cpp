@@ -15,16 +15,20 @@
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "train/command.h"
+#include "train/version.h"
 
 namespace mxtape {
 namespace {
 
-void require_known_command(const CLI::App& app, const char* word) {
+const CLI::App& known_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    if (command->get_name() == word) return *command;
+    names.push_back(command->get_name());
+  }
+  names.push_back("help");
   const std::vector<std::string_view> known(names.begin(), names.end());
-  require(std::find(known.begin(), known.end(), word) != known.end(), ExitCode::usage,
-          "unknown command '{}'{}", word, suggestion(word, known));
+  fail(ExitCode::usage, "unknown command '{}'{}", word, suggestion(word, known));
 }
 
 /// What `mxtape` without a word says.
@@ -33,7 +37,7 @@ void print_overview(const CLI::App& app) {
   for (const auto* command : app.get_subcommands(nullptr))
     std::fprintf(stderr, "  %-12s %s\n", command->get_name().c_str(), command->get_description().c_str());
   std::fprintf(stderr,
-               "\n`mxtape COMMAND --help` says more. From nothing to a trained model:\n"
+               "\n`mxtape help COMMAND` says more. From nothing to a trained model:\n"
                "  mxtape corpus --out runs/demo.h5 && mxtape train demo-mxfp4\n");
 }
 
@@ -52,6 +56,25 @@ void finish_output() {
           failed ? fmt::format(": {}", std::strerror(errno)) : "");
 }
 
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    for (const auto& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+/// `hint`: what to say where no name is near.
+[[noreturn]] void refuse_option(const CLI::App& command, const std::string& word, const char* hint) {
+  const auto options = option_names(command);
+  const std::vector<std::string_view> known(options.begin(), options.end());
+  const std::string option = word.substr(0, word.find('='));
+  fail(ExitCode::usage, "{}unknown option '{}'{}{}",
+       command.get_parent() ? command.get_name() + ": " : std::string(), option, suggestion(option, known),
+       nearest_names(option, known).empty() ? hint : "");
+}
+
 /// What a command does not know: the first such word, and what it may have meant. (CLI11 lists them all, the
 /// last one first.)
 [[noreturn]] void refuse_extras(const CLI::App& app) {
@@ -59,27 +82,47 @@ void finish_output() {
   const CLI::App& command = commands.empty() ? app : *commands.front();
   const auto words = command.remaining();
   const std::string word = words.empty() ? app.remaining().front() : words.front();
-  require(word.starts_with('-'), ExitCode::usage,
-          "{}: '{}' is one word too many; `mxtape {} --help` says what there is", command.get_name(), word,
-          command.get_name());
-  std::vector<std::string> options;
+  if (word.starts_with('-')) refuse_option(command, word, "");
+  std::string hint;
   for (const auto* option : command.get_options())
-    for (const auto& name : option->get_lnames()) options.push_back("--" + name);
-  const std::vector<std::string_view> known(options.begin(), options.end());
-  const std::string option = word.substr(0, word.find('='));
-  fail(ExitCode::usage, "{}: unknown option '{}'{}", command.get_name(), option, suggestion(option, known));
+    if (is_repeatable(*option))
+      hint = fmt::format("; {0} takes one value a use: {0} A {0} B", option->get_name());
+  fail(ExitCode::usage, "{}: '{}' is one word too many{}; `mxtape {} --help` says what there is",
+       command.get_name(), word, hint, command.get_name());
+}
+
+/// `mxtape help`, `mxtape help train`: what --help prints.
+void print_help(const CLI::App& app, const std::vector<std::string>& words) {
+  require(words.size() <= 2, ExitCode::usage, "help: '{}' is one word too many; want mxtape help COMMAND",
+          words.back());
+  const CLI::App& command = words.size() == 1 || words[1] == "help" ? app : known_command(app, words[1]);
+  fmt::print("{}", command.help(command.get_parent() ? app.get_name() : ""));
+}
+
+void print_version_of(const std::vector<std::string>& words) {
+  const bool json = words.size() == 2 && words[1] == "--json";
+  require(words.size() == 1 || json, ExitCode::usage, "{} stands alone, or before --json", words[0]);
+  print_version(source_commit(), json ? VersionForm::json : VersionForm::text);
 }
 
 void run(CLI::App& app, int argc, char** argv) {
-  if (argv[1][0] != '-') require_known_command(app, argv[1]);
-  const bool version = std::string_view(argv[1]) == "--version";
-  require(!version || argc == 2, ExitCode::usage, "--version stands alone");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {  // --help, --version
-    app.exit(e);
-  } catch (const CLI::ExtrasError&) {
-    refuse_extras(app);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto options = option_names(app);
+  if (words[0] == "help") {
+    print_help(app, words);
+  } else if (words[0] == "-V" || words[0] == "--version") {
+    print_version_of(words);
+  } else {
+    if (words[0].starts_with('-') && std::find(options.begin(), options.end(), words[0]) == options.end())
+      refuse_option(app, words[0], "; a command comes before its options: mxtape COMMAND ...");
+    if (!words[0].starts_with('-')) known_command(app, words[0]);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& e) {  // --help
+      app.exit(e);
+    } catch (const CLI::ExtrasError&) {
+      refuse_extras(app);
+    }
   }
   finish_output();
 }
@@ -94,20 +137,7 @@ int main(int argc, char** argv) {
   if (argc > 0) set_program_name(argv[0]);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error to report, as a full disk is
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats", "mxtape"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", MXTAPE_VERSION);
-  add_train_command(app);
-  add_check_command(app);
-  add_sample_command(app);
-  add_eval_command(app);
-  add_plot_command(app);
-  add_prepare_command(app);
-  add_corpus_command(app);
-  add_formats_command(app);
-  add_compare_command(app);
-  add_quantize_command(app);
-  add_conformance_command(app);
-  add_recipes_command(app);
+  add_commands(app);
   if (argc < 2) {
     print_overview(app);
     return int(ExitCode::usage);

@@ -1,0 +1,31 @@
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace mxtape {
+
+/// The rows of docs/exit_codes.md.
+struct ExitCodeName {
+  ExitCode code;
+  std::string_view name, meaning;
+};
+inline constexpr std::array exit_code_names{
+    ExitCodeName{ExitCode::ok, "ok", "done"},
+    ExitCodeName{ExitCode::internal, "internal",
+                 "a broken promise inside mxtape; of mxtape conformance: a case failed"},
+    ExitCodeName{ExitCode::usage, "usage", "the command line or the recipe"},
+    ExitCodeName{ExitCode::data, "data", "a data file or checkpoint"},
+    ExitCodeName{ExitCode::diverged, "diverged", "a number that is not finite"},
+    ExitCodeName{ExitCode::peer, "peer", "another process of the run was lost"},
+    ExitCodeName{ExitCode::resource, "resource", "disk, memory, permissions, device"},
+    ExitCodeName{ExitCode::interrupted, "interrupted", "stopped on request, checkpoint written"}};
+
+constexpr std::string_view name_of(ExitCode code) {
+  for (const auto& row : exit_code_names)
+    if (row.code == code) return row.name;
+  return "unknown";
+}
+
+}  // namespace mxtape
