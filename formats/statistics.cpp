@@ -43,6 +43,14 @@ struct StatisticsSink {
 double ErrorStatistics::relative_rmse() const { return std::sqrt(nmse()); }
 double ErrorStatistics::sqnr_db() const { return -10 * std::log10(nmse()); }
 
+std::optional<double> bits_per_block(const Quantizer& q) {
+  const double elements = double(q.block.along) * q.block.across;  // 0: the whole extent of an axis
+  if (q.scale == ScaleKind::none || elements == 0) return {};
+  return q.bits_per_element() * elements;
+}
+
+double memory_saved(const Quantizer& q, double bits) { return 1 - q.bits_per_element() / bits; }
+
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                                  const Quantizer& q, const DrawKey& key) {
   StatisticsSink sink{x, cols, q.element.max_finite()};
@@ -52,7 +60,7 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
       sink);
   ErrorStatistics& r = sink.result;
   r.count = rows * cols;
-  double squares = 0, errors = 0, largest = 0;
+  double squares = 0, errors = 0, magnitudes = 0, largest = 0;
   std::int64_t flushed = 0;
   for (std::int64_t i = 0; i < r.count; ++i) {
     const double v = x[i], y = sink.values[std::size_t(i)] * multiplier;
@@ -62,6 +70,7 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
     }
     squares += v * v;
     errors += (y - v) * (y - v);
+    magnitudes += std::fabs(y - v);
     largest = std::max(largest, std::fabs(v));
     r.max_abs_error = std::max(r.max_abs_error, std::fabs(y - v));
     if (v != 0 && y == 0) ++flushed;
@@ -72,6 +81,7 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   const auto finite = double(std::max<std::int64_t>(r.count - r.nonfinite, 1));
   r.mean_square = squares / finite;
   r.mse = errors / finite;
+  r.mae = magnitudes / finite;
   r.crest_factor = squares > 0 ? largest / std::sqrt(r.mean_square) : 0;
   r.clipped = share(sink.clipped, r.count);
   r.flushed = share(flushed, r.count);

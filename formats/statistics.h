@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "formats/quantize.h"
 
@@ -14,6 +15,7 @@ struct ErrorStatistics {
   std::int64_t nonfinite = 0;  ///< NaN or infinite before or after: in no sum below
   double mean_square = 0;      ///< of x: the power that errors are compared with
   double mse = 0;              ///< mean (y - x)^2
+  double mae = 0;              ///< mean |y - x|
   double max_abs_error = 0;
   double clipped = 0;       ///< share of elements with |v| / S above the format's largest number
   double flushed = 0;       ///< share of elements that are not zero and become zero
@@ -26,10 +28,15 @@ struct ErrorStatistics {
   double relative_rmse() const;  ///< sqrt(mse / mean_square)
   double nmse() const { return mean_square > 0 ? mse / mean_square : 0; }
   double sqnr_db() const;  ///< -10 log10 nmse; infinite if nothing was lost
-  /// How many times smaller than elements of that many bits: 32, 16.
-  double compression(double bits) const { return bits / bits_per_element; }
 };
 inline constexpr std::array spread_limits{2.0, 10.0, 100.0};
+
+/// Stored bits of a full block, its scale and offset included; nothing where there are no blocks, or where
+/// their size is the tensor's.
+std::optional<double> bits_per_block(const Quantizer&);
+/// Share of the memory that is saved against elements of `bits` bits: 32 of f32, 16 of bf16. Below 0 if more
+/// is needed.
+double memory_saved(const Quantizer&, double bits);
 
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                                  const Quantizer& q, const DrawKey& key);

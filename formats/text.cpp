@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
+#include "formats/peer_names.h"
 #include "formats/text_keys.h"
 
 namespace mxtape {
@@ -17,6 +18,15 @@ Quantizer read_base(std::string_view name, std::string_view text) {
   }
   if (const auto element = parse_element(name)) return plain_cast(*element);
   for (const NamedFormat& row : element_formats) known.push_back(row.name);
+  for (const PeerName& row : peer_names) {
+    if (row.name != name) continue;
+    if (row.is_exact()) return read_base(row.ours, text);
+    require(row.element.empty(), ExitCode::usage,
+            "quantizer '{}': '{}' leaves open whether blocks have a scale; write '{}' for blocks of 32 with "
+            "one, '{}' for a plain cast",
+            text, name, row.blocks, row.element);
+    fail(ExitCode::usage, "quantizer '{}': '{}' {}", text, name, row.remark);
+  }
   fail(ExitCode::usage,
        "quantizer '{}': no format '{}'{} (also any e<x>m<y> with x from 1 to 8 and y to 22, int<n> with n "
        "from 2 to 24)",

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "formats/quantizer.h"
+#include "formats/peer_names.h"
+#include "formats/statistics.h"
 #include "train/command.h"
+#include "train/format_json.h"
 
 namespace mxtape {
 namespace {
@@ -62,28 +64,82 @@ std::string scale_text(const Quantizer& q) {
   return "";
 }
 
+/// The presets, and plain casts to the formats that a GEMM computes in.
+std::vector<Preset> listed_formats() {
+  std::vector<Preset> all(presets.begin(), presets.end());
+  for (const std::string_view name : {"f32", "bf16", "f16"}) all.push_back({name, parse_quantizer(name)});
+  return all;
+}
+
 void print_blocks() {
   print("Formats with block scales, and plain casts");
-  print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12} {:>8} {:>8} {:>8}  {}", "name", "element", "block",
-                    "scale", "bits/element", "vs f32", "vs bf16", "vs f16", "GEMM operand"));
-  const auto line = [](std::string_view name, const Quantizer& q) {
-    const double bits = q.bits_per_element();
+  print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12} {:>10} {:>13} {:>8}  {}", "name", "element", "block",
+                    "scale", "bits/element", "bits/block", "saved vs f32", "vs bf16", "GEMM operand"));
+  for (const auto& [name, q] : listed_formats()) {
     const std::string block = q.scale == ScaleKind::none ? "-" : fmt::format("{}", q.block.along);
-    print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12.4g} {:>7.2f}x {:>7.2f}x {:>7.2f}x  {}", name,
-                      q.element.name(), block, scale_text(q), bits, 32 / bits, 16 / bits, 16 / bits,
-                      name_of(q.operand_dtype())));
-  };
-  for (const Preset& preset : presets) line(preset.name, preset.quantizer);
-  for (const char* name : {"f32", "bf16", "f16"}) line(name, parse_quantizer(name));
+    const auto bits = bits_per_block(q);
+    print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12.4g} {:>10} {:>12.1f}% {:>7.1f}%  {}", name,
+                      q.element.name(), block, scale_text(q), q.bits_per_element(),
+                      bits ? fmt::format("{}", *bits) : "-", 100 * memory_saved(q, 32),
+                      100 * memory_saved(q, 16), name_of(q.operand_dtype())));
+  }
+}
+
+void print_peer_names() {
+  print("\nOther projects' names that are understood");
+  for (const PeerName& row : peer_names)
+    if (row.is_exact()) print(fmt::format("  {:<18} {}", row.name, row.ours));
+}
+
+Json json_of(const NamedFormat& row) {
+  const ElementFormat& f = row.format;
+  Json json{{"name", row.name}, {"bits", f.bits()}, {"largest", double(f.max_finite())}};
+  const std::optional<double> none;
+  put_number(json, "smallest_normal", f.is_integer() ? none : std::ldexp(1.0, f.min_exponent()),
+             "integers have no exponents");
+  json["smallest_positive"] = double(f.min_positive());
+  json["codes"] = std::int64_t{1} << f.bits();
+  json["specials"] = Json::array();
+  if (f.specials == Specials::ieee) json["specials"].push_back("inf");
+  if (f.specials != Specials::none) json["specials"].push_back("nan");
+  return json;
+}
+
+Json json_of(const Preset& row) {
+  const Quantizer& q = row.quantizer;
+  Json json{{"name", row.name}, {"element", q.element.name()}};
+  if (q.scale == ScaleKind::none) {
+    put_unknown(json, "block", "no blocks");
+    put_unknown(json, "scale", "a plain cast");
+  } else {
+    json["block"] = q.block.along;
+    json["scale"] = scale_text(q);
+  }
+  put_storage(json, q);
+  json["gemm_operand"] = name_of(q.operand_dtype());
+  return json;
+}
+
+void print_formats_json() {
+  Json json{{"elements", Json::array()}, {"formats", Json::array()}, {"peer_names", Json::array()}};
+  for (const NamedFormat& row : element_formats) json["elements"].push_back(json_of(row));
+  for (const Preset& row : listed_formats()) json["formats"].push_back(json_of(row));
+  for (const PeerName& row : peer_names)
+    if (row.is_exact()) json["peer_names"].push_back({{"name", row.name}, {"format", row.ours}});
+  print_json(json);
 }
 
 }  // namespace
 
 void add_formats_command(CLI::App& app) {
   auto* command = app.add_subcommand("formats", "Print the table of number formats");
-  command->callback([] {
+  auto json = std::make_shared<bool>(false);
+  add_json_option(*command, *json);
+  command->callback([json] {
+    if (*json) return print_formats_json();
     print_elements();
     print_blocks();
+    print_peer_names();
   });
 }
 

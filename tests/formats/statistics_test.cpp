@@ -93,7 +93,21 @@ TEST(Statistics, SumsOfASmallTensorAreTheOnesByHand) {
   EXPECT_EQ(s.spread_over, (std::array<double, 3>{1, 1, 0}));  // 5 / 0.25 = 20
   EXPECT_EQ(s.scales, (std::map<int, std::int64_t>{{0, 1}}));
   EXPECT_NEAR(s.sqnr_db(), 10 * std::log10(35.0625 / 1.0625), 1e-12);
-  EXPECT_EQ(s.compression(16), 16 / 4.25);
+  EXPECT_EQ(s.mae, (0.25 + 1) / 4);
+}
+
+TEST(Statistics, BitsOfABlockAndMemorySavedCountScalesAndOffsets) {
+  const auto block = [](const char* text) { return bits_per_block(parse_quantizer(text)); };
+  EXPECT_EQ(block("mxfp4"), 32 * 4 + 8);
+  EXPECT_EQ(block("nvfp4"), 16 * 4 + 8);
+  EXPECT_EQ(block("nvfp4 block=16x16"), 256 * 4 + 8);
+  EXPECT_EQ(block("mxint8 offset=fp16"), 32 * 8 + 8 + 16);
+  EXPECT_EQ(block("int4 scale=f32"), 32 * 4 + 32);
+  for (const char* text : {"bf16", "mxfp4 block=axis", "mxfp4 block=tensor"})
+    EXPECT_FALSE(block(text)) << text;
+  EXPECT_EQ(memory_saved(mxfp4, 32), 1 - 4.25 / 32);
+  EXPECT_EQ(memory_saved(mxfp4, 16), 1 - 4.25 / 16);
+  EXPECT_EQ(memory_saved(f32_passthrough, 16), -1);
 }
 
 TEST(Statistics, NumbersThatAreNotFiniteAreCountedAndLeftOut) {

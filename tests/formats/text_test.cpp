@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "formats/peer_names.h"
 #include "tests/formats/random_quantizer.h"
 
 namespace mxtape {
@@ -72,6 +73,47 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
         "mxfp4 block=3x", "mxfp4 4o6", "nvfp4 offset=fp16", "bf16 specials=none", "e2m1 range=full",
         "mxfp4 sr.bits=8", "nvfp4 rule=even"})
     EXPECT_NE(error_of(text), "no error") << text;
+}
+
+TEST(Text, NamesOfPeersThatMeanTheSameAreReadAndOursAreWritten) {
+  for (const auto& [theirs, ours] : {std::pair("mxfp4_e2m1", "mxfp4"),
+                                     {"mxfp8e4m3", "mxfp8"},
+                                     {"fp16", "f16"},
+                                     {"bfloat16", "bf16"},
+                                     {"e4m3fn", "e4m3"}}) {
+    EXPECT_EQ(parse_quantizer(theirs), parse_quantizer(ours));
+    EXPECT_EQ(to_text(parse_quantizer(theirs)), ours);
+  }
+  EXPECT_EQ(parse_quantizer("mxfp4_e2m1 rule=even"), parse_quantizer("mxfp4 rule=even"));
+  EXPECT_EQ(parse_quantizer("e4m3fn scale=e8m0"), mxfp8_e4m3);
+}
+
+TEST(Text, NamesOfPeersThatLeaveTheScaleOpenAreAnsweredWithBothOfOurs) {
+  EXPECT_EQ(
+      error_of("fp4_e2m1 rule=even"),
+      "quantizer 'fp4_e2m1 rule=even': 'fp4_e2m1' leaves open whether blocks have a scale; write 'mxfp4' "
+      "for blocks of 32 with one, 'e2m1' for a plain cast");
+  EXPECT_NE(error_of("float8_e4m3fn").find("'mxfp8_e4m3' for blocks of 32 with one, 'e4m3'"),
+            std::string::npos);
+  EXPECT_NE(error_of("float4_e2m1fn_x2").find("'mxfp4'"), std::string::npos);
+  EXPECT_NE(error_of("float8_e8m0fnu").find("scale=e8m0"), std::string::npos);
+  EXPECT_NE(error_of("float8_e4m3fnuz").find("no such element here"), std::string::npos);
+}
+
+TEST(Text, EveryNameInTheTableOfPeersIsOfOneKindAndPointsToFormatsThatThereAre) {
+  for (const PeerName& row : peer_names) {
+    EXPECT_EQ(int(row.is_exact()) + int(!row.element.empty()) + int(!row.remark.empty()), 1) << row.name;
+    EXPECT_EQ(row.element.empty(), row.blocks.empty()) << row.name;
+    for (const std::string_view ours : {row.ours, row.element, row.blocks})
+      if (!ours.empty()) {
+        EXPECT_NO_THROW((void)parse_quantizer(ours)) << row.name;
+      }
+    if (!row.element.empty()) {
+      EXPECT_EQ(parse_quantizer(row.element).element, parse_quantizer(row.blocks).element) << row.name;
+    }
+    EXPECT_FALSE(parse_element(row.name)) << row.name << " is a name of ours";
+    for (const Preset& preset : presets) EXPECT_NE(row.name, preset.name);
+  }
 }
 
 }  // namespace
