@@ -130,8 +130,8 @@ PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
   return plan;
 }
 
-/// The plan as it runs: with bf16 activations an operand that nothing rounds is one of bf16. So are P and dS
-/// on CUDA, whose products of bf16 activations take no other operands; the CPU keeps them in f32.
+}  // namespace
+
 PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   if (plan.activations != DType::bf16) return plan;
   const auto narrow = [](Quantizer& q) {
@@ -148,8 +148,6 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   }
   return plan;
 }
-
-}  // namespace
 
 std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;

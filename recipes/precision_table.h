@@ -11,6 +11,10 @@ namespace mxtape {
 /// bf16, exact products".
 std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products);
 
+/// The plan as it runs: with bf16 activations an operand that nothing rounds is one of bf16. So are P and dS
+/// on CUDA, whose products of bf16 activations take no other operands; the CPU keeps them in f32.
+PrecisionPlan realised(PrecisionPlan plan, std::string_view device);
+
 /// What the operands of each GEMM of each layer were asked to round to, and what shall multiply them: a block
 /// of lines for every group of layers that are treated alike, e.g.
 ///   blocks.0-3.*  (16 layers)

@@ -60,6 +60,7 @@ class Check {
   void fact(fmt::format_string<Args...> text, Args&&... args) {
     report_.facts.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
+  CheckNumbers& numbers() { return report_.numbers; }
 
   void look_at_data() {
     require(!recipe_.data.file.empty(), ExitCode::usage,
@@ -68,8 +69,12 @@ class Check {
     const TokenFile& data = data_;
     fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
          data.validation.count(), data.tokenizer.size());
+    numbers().train_tokens = data.train.count();
+    numbers().validation_tokens = data.validation.count();
+    numbers().vocabulary = data.tokenizer.size();
     const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
+    numbers().epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
     const auto too_short = short_splits(recipe_, data);
     report_.problems.insert(report_.problems.end(), too_short.begin(), too_short.end());
     if (too_short.empty()) fact("validation  {}", validation_text(recipe_, data));
@@ -90,6 +95,7 @@ class Check {
   void look_at_device() {
     device_ = make_backend(recipe_.compute.device, recipe_.compute.options());
     fact("device      {}", device_->description());
+    numbers().device = device_->description();
   }
 
   void look_at_model() {
@@ -100,12 +106,19 @@ class Check {
     }
     fact("model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters", m.layers,
          m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+    numbers().parameters = parameter_count(m);
     plan_ = memory_plan(recipe_);
     if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
+    if (budget_) {
+      numbers().memory_needed = budget_->needed(*plan_);
+      numbers().memory_capacity = budget_->capacity;
+    }
     const double flops = plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;
     fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it in bf16 GEMMs",
          flops * (large ? 1e-12 : 1e-9), large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops);
+    numbers().step_flops = flops;
+    numbers().bf16_flops = plan_->bf16_flops;
     attempt([&] {
       if (budget_) require_memory(recipe_, *plan_, *budget_);
     });
@@ -128,6 +141,9 @@ class Check {
     const double free_bytes = double(fs::space(existing).available);
     fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
          bytes_text(needed), bytes_text(free_bytes));
+    numbers().checkpoint_bytes = plan_->checkpoint();
+    numbers().disk_needed = needed;
+    numbers().disk_free = free_bytes;
     require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
             existing.string(), bytes_text(needed), bytes_text(free_bytes),
             many ? "lower train.keep, or change train.out" : "make room, or change train.out");

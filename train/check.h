@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +11,21 @@
 
 namespace mxtape {
 
+/// The numbers of the facts, for programs; what was not found out is left open.
+struct CheckNumbers {
+  std::optional<std::int64_t> train_tokens, validation_tokens, vocabulary, parameters;
+  std::optional<double> epochs;
+  std::optional<std::int64_t> memory_needed, memory_capacity;  ///< [bytes]
+  std::optional<double> step_flops, bf16_flops;                ///< of linear layers, in one step
+  std::optional<std::int64_t> checkpoint_bytes;
+  std::optional<double> disk_needed, disk_free;  ///< [bytes]
+  std::string device;                            ///< its description
+};
+
 /// What a look at a recipe, its data, the disk and the machine found.
 struct CheckReport {
   std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
+  CheckNumbers numbers;
   std::vector<std::string> notes;  ///< keys without effect, precision that may surprise
   std::vector<Error> problems;     ///< what would stop the run, in the order in which run_training() meets it
 };

@@ -2,10 +2,11 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
-#include "recipes/recipe.h"
+#include "recipes/knobs.h"
 #include "recipes/reference.h"
 #include "recipes/shipped.h"
 #include "train/command.h"
+#include "train/recipe_json.h"
 
 namespace mxtape {
 namespace {
@@ -22,36 +23,64 @@ void list_recipes() {
   }
 }
 
-void show_recipe(const std::string& name) {
+const ShippedRecipe& shipped_recipe(const std::string& name) {
   std::vector<std::string_view> names;
   for (const auto& shipped : shipped_recipes()) {
-    if (shipped.name == name) {
-      fmt::print("{}", shipped.text);
-      return;
-    }
+    if (shipped.name == name) return shipped;
     names.push_back(shipped.name);
   }
   fail(ExitCode::usage, "no shipped recipe '{}'{}", name, suggestion(name, names));
+}
+
+Json json_of(const ShippedRecipe& shipped) {
+  return {{"name", shipped.name},
+          {"kind", shipped.name.starts_with("precision/") ? "precision" : "run"},
+          {"description", read_recipe(std::string(shipped.name)).description}};
+}
+
+void print_recipes_json() {
+  Json json{{"recipes", Json::array()}};
+  for (const auto& shipped : shipped_recipes()) json["recipes"].push_back(json_of(shipped));
+  print_json(json);
+}
+
+void print_reference_json() {
+  Recipe defaults;
+  Json json{{"keys", Json::array()}};
+  for (const Knob& knob : knobs(defaults))
+    json["keys"].push_back({{"key", knob.name},
+                            {"default", json_value(knob)},
+                            {"accepts", wanted_text(knob)},
+                            {"meaning", knob.help}});
+  print_json(json);
+}
+
+struct Arguments {
+  std::string name;
+  bool reference = false, json = false;
+};
+
+void run(const Arguments& a) {
+  if (a.reference) return a.json ? print_reference_json() : fmt::print("{}", recipe_reference());
+  if (a.name.empty()) return a.json ? print_recipes_json() : list_recipes();
+  const ShippedRecipe& shipped = shipped_recipe(a.name);
+  if (!a.json) return fmt::print("{}", shipped.text);
+  Json json = json_of(shipped);
+  json["toml"] = shipped.text;
+  print_json(json);
 }
 
 }  // namespace
 
 void add_recipes_command(CLI::App& app) {
   auto* command = app.add_subcommand("recipes", "List the shipped recipes, show one, or describe every key");
-  auto name = std::make_shared<std::string>();
-  auto reference = std::make_shared<bool>(false);
+  auto a = std::make_shared<Arguments>();
   auto* shown =
-      command->add_option("name", *name, "print this recipe as it is written, to start your own from");
-  command->add_flag("--reference", *reference, "print docs/recipes.md: every key, slot and shipped recipe")
+      command->add_option("recipe", a->name, "print this recipe as it is written, to start your own from");
+  command->add_flag("--reference", a->reference, "print docs/recipes.md: every key, slot and shipped recipe")
       ->excludes(shown);
-  command->callback([=] {
-    if (*reference)
-      fmt::print("{}", recipe_reference());
-    else if (name->empty())
-      list_recipes();
-    else
-      show_recipe(*name);
-  });
+  add_json_option(*command, a->json);
+  command->callback([a] { run(*a); });
 }
 
 }  // namespace mxtape

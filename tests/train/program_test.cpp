@@ -34,7 +34,7 @@ TEST_F(ProgramTest, EvaluatesTheLastCheckpointToTheLossThatTrainingReported) {
   ASSERT_EQ(run({"train", "tiny.toml", "--precision.weights=f32", "--precision.activations=f32"}), 0)
       << output_;
   const double trained = number_after("validation loss ");
-  ASSERT_EQ(run({"eval", "runs/tiny", "--precision", "mxfp4", "recipe"}), 0) << output_;
+  ASSERT_EQ(run({"eval", "runs/tiny", "--precision", "mxfp4", "--precision", "recipe"}), 0) << output_;
   EXPECT_EQ(number_after("\nf32"), 32);
   std::istringstream row(output_.substr(output_.find("\nf32") + 4));
   double bits = 0, loss = 0;
