@@ -1,5 +1,6 @@
 #include "train/event_file.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <iterator>
@@ -10,7 +11,9 @@
 
 // Message layouts: tensorflow/core/util/event.proto (Event: 1 wall_time double, 2 step int64, 3 file_version
 // string, 5 summary) and framework/summary.proto (Summary: 1 repeated value; Value: 1 tag string, 2
-// simple_value float). Frames: tensorflow/core/lib/io/record_writer.h.
+// simple_value float, 8 tensor, 9 metadata; SummaryMetadata: 1 plugin_data; PluginData: 1 plugin_name
+// string), framework/tensor.proto (1 dtype, 2 tensor_shape, 8 repeated string_val). Frames:
+// tensorflow/core/lib/io/record_writer.h.
 namespace mxtape {
 namespace {
 
@@ -54,16 +57,25 @@ std::uint64_t little_endian(std::span<const std::uint8_t> bytes) {
   return value;
 }
 
-/// Bytes of `path` up to the first record that is torn, altered, or later than `last_step`.
-std::uint64_t length_until(const std::filesystem::path& path, std::int64_t last_step) {
-  std::ifstream in(path, std::ios::binary);
-  const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
-  std::size_t kept = 0;
-  for (;;) {
-    const TfRecord record = first_record(std::span(bytes).subspan(kept));
-    if (record.size == 0 || step_of_event(record.data) > last_step) return kept;
-    kept += record.size;
-  }
+/// The SummaryMetadata of a text.
+std::string text_metadata() {
+  std::string plugin, metadata;
+  put_bytes(plugin, 1, "text");
+  put_bytes(metadata, 1, plugin);
+  return metadata;
+}
+
+/// text() writes the metadata last.
+bool is_text(std::span<const std::uint8_t> summary) {
+  std::string field;
+  put_bytes(field, 9, text_metadata());
+  return std::string_view(reinterpret_cast<const char*>(summary.data()), summary.size()).ends_with(field);
+}
+
+std::string summary_of(const std::string& value) {
+  std::string summary;
+  put_bytes(summary, 1, value);
+  return summary;
 }
 
 }  // namespace
@@ -80,21 +92,43 @@ TfRecord first_record(std::span<const std::uint8_t> bytes) {
   return {data, header + data.size() + crc_bytes};
 }
 
-std::int64_t step_of_event(std::span<const std::uint8_t> event) {
-  // scalar() writes the wall time (one tag byte, eight bytes) and then the step's tag and varint.
-  constexpr std::size_t step_at = 9;
-  if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return 0;
-  std::uint64_t step = 0;
-  int shift = 0;
-  for (std::size_t i = step_at + 1; i < event.size() && shift < 64; ++i, shift += 7) {
-    step |= std::uint64_t(event[i] & 0x7f) << shift;
-    if (!(event[i] & 0x80)) break;
+namespace {
+
+// event_at() writes the wall time (one tag byte, eight bytes) and then the step's tag and varint.
+constexpr std::size_t step_at = 9;
+
+/// Reads a varint from the front of `bytes` and removes it.
+std::uint64_t take_varint(std::span<const std::uint8_t>& bytes) {
+  std::uint64_t value = 0;
+  for (int shift = 0; !bytes.empty() && shift < 64; shift += 7) {
+    const std::uint8_t byte = bytes.front();
+    bytes = bytes.subspan(1);
+    value |= std::uint64_t(byte & 0x7f) << shift;
+    if (!(byte & 0x80)) break;
   }
-  return std::int64_t(step);
+  return value;
+}
+
+}  // namespace
+
+std::int64_t step_of_event(std::span<const std::uint8_t> event) {
+  if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return 0;
+  event = event.subspan(step_at + 1);
+  return std::int64_t(take_varint(event));
+}
+
+std::span<const std::uint8_t> summary_of_event(std::span<const std::uint8_t> event) {
+  if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return {};
+  event = event.subspan(step_at + 1);
+  take_varint(event);
+  if (event.empty() || event[0] != (5 << 3 | bytes_type)) return {};
+  event = event.subspan(1);
+  const std::uint64_t size = take_varint(event);
+  return event.first(std::min<std::uint64_t>(size, event.size()));
 }
 
 EventFile::EventFile(std::filesystem::path path, std::int64_t last_step) : path_(std::move(path)) {
-  if (std::filesystem::exists(path_)) std::filesystem::resize_file(path_, length_until(path_, last_step));
+  if (std::filesystem::exists(path_)) cut_after(last_step);
   out_.open(path_, std::ios::binary | std::ios::app);
   require(out_.good(), ExitCode::resource, "{}: cannot be written: {}", path_.string(), std::strerror(errno));
   if (std::filesystem::file_size(path_) == 0) {
@@ -110,11 +144,41 @@ void EventFile::scalar(std::string_view tag, std::int64_t step, double value, do
   put_bytes(entry, 1, tag);
   put_tag(entry, 2, fixed32_type);
   put_little_endian(entry, __builtin_bit_cast(std::uint32_t, float(value)));
-  std::string summary;
-  put_bytes(summary, 1, entry);
+  std::string event = event_at(wall_time, step);
+  put_bytes(event, 5, summary_of(entry));
+  record(event);
+}
+
+void EventFile::text(std::string_view tag, std::int64_t step, std::string_view markdown, double wall_time) {
+  constexpr unsigned dt_string = 7;
+  std::string tensor, entry;
+  put_tag(tensor, 1, varint_type);
+  put_varint(tensor, dt_string);
+  put_bytes(tensor, 2, "");  // no dimensions: one text
+  put_bytes(tensor, 8, markdown);
+  put_bytes(entry, 1, tag);
+  put_bytes(entry, 8, tensor);
+  put_bytes(entry, 9, text_metadata());
+  std::string summary = summary_of(entry);
+  if (summary == last_text_) return;
   std::string event = event_at(wall_time, step);
   put_bytes(event, 5, summary);
   record(event);
+  last_text_ = std::move(summary);
+}
+
+void EventFile::cut_after(std::int64_t last_step) {
+  std::ifstream in(path_, std::ios::binary);
+  const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
+  std::size_t kept = 0;
+  for (;;) {
+    const TfRecord record = first_record(std::span(bytes).subspan(kept));
+    if (record.size == 0 || step_of_event(record.data) > last_step) break;
+    if (const auto summary = summary_of_event(record.data); is_text(summary))
+      last_text_.assign(summary.begin(), summary.end());
+    kept += record.size;
+  }
+  std::filesystem::resize_file(path_, kept);
 }
 
 void EventFile::record(const std::string& event) {

@@ -9,8 +9,8 @@
 namespace mxtape {
 
 /// A TensorBoard event file: TFRecord frames (length, masked CRC-32C of the length, data, masked CRC-32C of
-/// the data) that hold protocol-buffer Event messages with one scalar each. `tensorboard --logdir runs` shows
-/// it.
+/// the data) that hold protocol-buffer Event messages with one scalar or text each. `tensorboard --logdir
+/// runs` shows it.
 class EventFile {
  public:
   /// Opens `path`, or makes it. Of an older file the records up to `last_step` stay; later ones and a torn
@@ -19,14 +19,20 @@ class EventFile {
 
   /// `wall_time` in seconds since 1970.
   void scalar(std::string_view tag, std::int64_t step, double value, double wall_time);
+  /// `markdown`, as TensorBoard's text page shows it. Nothing is written if it is the last text that the file
+  /// holds, of whatever tag.
+  void text(std::string_view tag, std::int64_t step, std::string_view markdown, double wall_time);
   /// Hands everything to the operating system. Throws Error(resource) if that fails.
   void flush();
 
  private:
   void record(const std::string& event);
+  /// Cuts the file before the first record that is torn, altered, or later than `last_step`.
+  void cut_after(std::int64_t last_step);
 
   std::filesystem::path path_;
   std::ofstream out_;
+  std::string last_text_;  ///< the Summary message
 };
 
 /// One frame of a TFRecord file, found at the front of `bytes`.
@@ -38,5 +44,7 @@ TfRecord first_record(std::span<const std::uint8_t> bytes);
 
 /// The step of an Event message; 0 if it has none, as the first record of a file.
 std::int64_t step_of_event(std::span<const std::uint8_t> event);
+/// Its Summary message, if it has one.
+std::span<const std::uint8_t> summary_of_event(std::span<const std::uint8_t> event);
 
 }  // namespace mxtape

@@ -34,12 +34,15 @@ double seconds_since_1970() {
 }  // namespace
 
 Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,
-                 std::int64_t steps_done)
+                 std::int64_t steps_done, const std::string& recipe)
     : jsonl_path_(jsonl), events_(events, steps_done) {
   cut_after(jsonl, steps_done);
   jsonl_.open(jsonl, std::ios::binary | std::ios::app);
   require(jsonl_.good(), ExitCode::resource, "{}: cannot be written: {}", jsonl.string(),
           std::strerror(errno));
+  // In a fence, as TensorBoard reads texts as Markdown.
+  events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
+  events_.flush();
 }
 
 void Metrics::step(const StepRecord& r) {

@@ -23,8 +23,11 @@ struct StepRecord {
 /// the next step begins) and a TensorBoard event file. docs/training.md names the fields.
 class Metrics {
  public:
-  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. Throws Error(resource).
-  Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done);
+  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. `recipe` is the resolved
+  /// recipe's text, for TensorBoard: written at the start, and again where a resume changed it. Throws
+  /// Error(resource).
+  Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
+          const std::string& recipe);
 
   void step(const StepRecord&);
   /// `floor`: the exact entropy of the data, where it is known [nats per token].

@@ -46,7 +46,7 @@ class Run {
         data_(data),
         trainer_(trainer),
         config_(trainer.recipe().train),
-        metrics_(folder.metrics(), folder.events(), trainer.steps_done()),
+        metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
         progress_(stdout, config_.steps, trainer.steps_done()) {}
 
   void train(const std::string& command) {
