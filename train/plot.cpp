@@ -1,50 +1,18 @@
 #include "train/plot.h"
 
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
 #include <vector>
 
-#include "core/atomic_file.h"
-#include "core/error.h"
+#include "train/gnuplot.h"
 
 namespace mxtape {
 namespace {
 
-/// Okabe & Ito 2008: eight colours that people with colour blindness tell apart; black is left to the axes
-/// and yellow, too pale for a line, is left out.
-constexpr std::array<std::string_view, 6> colours{"0072B2", "D55E00", "009E73", "CC79A7", "56B4E9", "E69F00"};
-constexpr std::string_view colour_of(std::size_t run) { return colours[run % colours.size()]; }
-
-/// A text in gnuplot's double quotes.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out + '"';
-}
-
-void put_points(std::string& script, const std::string& name, const std::vector<RunLog::Point>& points) {
-  script += fmt::format("${} << EOD\n", name);
-  for (const auto& point : points) script += fmt::format("{} {}\n", point.step, point.loss);
-  script += "EOD\n";
-}
-
-/// Steps that share a point of the training curve: single steps jump about by more than two runs differ.
-std::int64_t steps_per_point(std::span<const RunLog> runs) {
-  constexpr std::int64_t points = 160;
-  std::int64_t most = 1;
-  for (const auto& run : runs) most = std::max(most, run.train.back().step);
-  return std::max<std::int64_t>(1, most / points);
-}
+using namespace gnuplot;
 
 /// Means over `width` steps each, at the middle of their steps.
 std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std::int64_t width) {
@@ -72,46 +40,13 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
   return {low - margin, high + margin};
 }
 
-/// Feeds `script` to gnuplot. Throws if there is none or it complains.
-void run_gnuplot(const std::string& script) {
-  std::FILE* gnuplot = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
-  require(gnuplot != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
-  // A gnuplot that ends early closes the pipe: an error of the write, not the end of this program.
-  const auto before = std::signal(SIGPIPE, SIG_IGN);
-  const bool fed = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  const int status = ::pclose(gnuplot);
-  std::signal(SIGPIPE, before);
-  require(!WIFEXITED(status) || WEXITSTATUS(status) != 127, ExitCode::resource,
-          "plot: gnuplot was not found; install it with\n  sudo apt-get install gnuplot-nox");
-  require(fed && WIFEXITED(status) && WEXITSTATUS(status) == 0, ExitCode::resource,
-          "plot: gnuplot failed; what it says is above");
-}
-
-/// A file in memory for gnuplot to write to: on a full disk gnuplot leaves an empty file and ends with
-/// success.
-class MemoryFile {
- public:
-  MemoryFile() : descriptor_(::memfd_create("mxtape-plot", 0)) {
-    require(descriptor_ >= 0, ExitCode::resource, "plot: no memory for a picture");
-  }
-  ~MemoryFile() { ::close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  /// Its name in a process that this one starts.
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-  std::string content() const {
-    std::string bytes(std::size_t(::lseek(descriptor_, 0, SEEK_END)), '\0');
-    require(::pread(descriptor_, bytes.data(), bytes.size(), 0) == ssize_t(bytes.size()), ExitCode::resource,
-            "plot: the picture cannot be read back");
-    return bytes;
-  }
-
- private:
-  int descriptor_;
-};
-
 }  // namespace
+
+std::int64_t steps_per_point(std::span<const RunLog> runs, std::int64_t points) {
+  std::int64_t most = 1;
+  for (const auto& run : runs) most = std::max(most, run.train.back().step);
+  return std::max<std::int64_t>(1, most / points);
+}
 
 std::string gnuplot_script(std::span<const RunLog> runs, const std::string& terminal,
                            const std::filesystem::path& output, const std::string& title) {
@@ -121,21 +56,8 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
     put_points(script, fmt::format("train{}", i), thinned(runs[i].train, width));
     put_points(script, fmt::format("validation{}", i), runs[i].validation);
   }
-  const auto [low, high] = loss_range(runs, width);
-  script += fmt::format(
-      "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\n"
-      "set output {}\n"
-      "set title {} font ',16' noenhanced\n"
-      "set border 3 linecolor rgb '#555555'\n"
-      "set tics nomirror out scale 0.6 textcolor rgb '#333333'\n"
-      "set grid linecolor rgb '#E6E6E6' linetype 1 linewidth 1\n"
-      "set xlabel 'optimizer steps'\n"
-      "set ylabel 'loss [nats per token]'\n"
-      "set yrange [{}:{}]\n"
-      "set xrange [0:*]\n"
-      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n"
-      "set key title 'bold: validation, with its last value'\n",
-      terminal, quoted(output.string()), quoted(title), low, high);
+  script += frame(terminal, output, title, "loss [nats per token]", loss_range(runs, width));
+  script += "set key title 'bold: validation, with its last value'\n";
 
   std::vector<std::string> curves;
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -165,27 +87,7 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
     curves.push_back(fmt::format(
         "{} with lines dashtype 2 linewidth 1.5 linecolor rgb '#333333' title 'floor of the data  {:.4f}'",
         floor, floor));
-  script += "plot ";
-  for (std::size_t i = 0; i < curves.size(); ++i) script += (i ? ", \\\n  " : "") + curves[i];
-  return script + "\n";
-}
-
-void plot_losses(std::span<const RunLog> runs, const std::filesystem::path& stem, const std::string& title) {
-  struct Kind {
-    const char *terminal, *suffix;
-    std::string_view end;  ///< of every whole picture: the closing tag, the chunk IEND
-  };
-  for (const Kind& kind : {Kind{"svg", ".svg", "</svg>"}, Kind{"pngcairo", ".png", "IEND\xae\x42\x60\x82"}}) {
-    const MemoryFile picture;
-    run_gnuplot(gnuplot_script(runs, kind.terminal, picture.path(), title));
-    const std::string content = picture.content();
-    const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
-    require(text.ends_with(kind.end), ExitCode::resource,
-            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files "
-            "(ulimit -f)?",
-            stem.string(), kind.suffix, content.size());
-    write_atomically(stem.string() + kind.suffix, content);
-  }
+  return script + plot_command(curves);
 }
 
 std::string summary_table(std::span<const RunLog> runs) {

@@ -9,6 +9,7 @@
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "tests/support/temporary_folder.h"
+#include "train/gnuplot.h"
 #include "train/metrics.h"
 
 namespace mxtape {
@@ -19,7 +20,7 @@ class PlotTest : public testing::Test {
   std::filesystem::path write_run(const std::string& name, double offset, std::optional<double> floor) {
     const auto run = folder_ / name;
     std::filesystem::create_directories(run);
-    Metrics metrics(run / "metrics.jsonl", run / "events", 0);
+    Metrics metrics(run / "metrics.jsonl", run / "events", 0, "");
     for (std::int64_t step = 1; step <= 320; ++step) {
       metrics.step({.step = step,
                     .loss = offset + 2.0 / double(step),
@@ -30,6 +31,13 @@ class PlotTest : public testing::Test {
       if (step % 80 == 0) metrics.validation(step, offset + 2.5 / double(step), floor);
     }
     return run;
+  }
+
+  static void draw(const std::vector<RunLog>& runs, const std::filesystem::path& stem,
+                   const std::string& title) {
+    gnuplot::write_pictures(stem, [&](const std::string& terminal, const std::filesystem::path& output) {
+      return gnuplot_script(runs, terminal, output, title);
+    });
   }
 
   const TemporaryFolder folder_;
@@ -88,7 +96,7 @@ TEST_F(PlotTest, TheScriptDrawsTrainingValidationAndEachFloorOnce) {
 TEST_F(PlotTest, DrawsSvgAndPng) {
   if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
   const std::vector runs{read_run_log(write_run("a", 1, 0.75)), read_run_log(write_run("b", 1.5, {}))};
-  plot_losses(runs, folder_ / "loss", "two runs");
+  draw(runs, folder_ / "loss", "two runs");
   const auto begins_with = [&](const char* name, std::string_view text) {
     const auto bytes = read_whole(folder_ / name);
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(text);
@@ -101,7 +109,7 @@ TEST_F(PlotTest, APictureThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
   const std::vector runs{read_run_log(write_run("a", 1, 0.75))};
   std::filesystem::create_directories(folder_ / "pictures/loss.svg");
-  EXPECT_THROW(plot_losses(runs, folder_ / "pictures/loss", ""), Error);
+  EXPECT_THROW(draw(runs, folder_ / "pictures/loss", ""), Error);
   const std::filesystem::directory_iterator names(folder_ / "pictures"), end;
   EXPECT_EQ(std::distance(names, end), 1);
 }
@@ -117,7 +125,7 @@ TEST_F(PlotTest, APictureThatGnuplotCouldNotFinishIsAnErrorAndGetsNoName) {
   setrlimit(RLIMIT_FSIZE, &small);
   std::string text;
   try {
-    plot_losses(runs, folder_ / "loss", "");
+    draw(runs, folder_ / "loss", "");
   } catch (const Error& e) {
     text = e.what();
   }
@@ -133,7 +141,7 @@ TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
   const std::vector runs{read_run_log(write_run("a", 1, {}))};
   std::string text;
   try {
-    plot_losses(runs, folder_ / "loss", "");
+    draw(runs, folder_ / "loss", "");
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     text = e.what();
