@@ -6,7 +6,7 @@
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(realpath -m "${1:-$source/build-aarch64}")
-packages=libc6-dev,libdnnl-dev,ocl-icd-opencl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
+packages=libc6-dev,libdnnl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
 packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev
 
 skip() {

@@ -77,7 +77,13 @@ class Check {
     numbers().epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
     const auto too_short = short_splits(recipe_, data);
     report_.problems.insert(report_.problems.end(), too_short.begin(), too_short.end());
-    if (too_short.empty()) fact("validation  {}", validation_text(recipe_, data));
+    if (too_short.empty()) {
+      fact("validation  {}", validation_text(recipe_, data));
+      const auto all = Windows(data.validation, recipe_.model.context).count();
+      const std::int64_t windows = validation_windows(recipe_.train, all);
+      numbers().validation_windows = windows;
+      numbers().validation_share = validation_share(recipe_.train, windows);
+    }
     has_data_ = true;
   }
 

@@ -14,7 +14,8 @@ namespace mxtape {
 /// The numbers of the facts, for programs; what was not found out is left open.
 struct CheckNumbers {
   std::optional<std::int64_t> train_tokens, validation_tokens, vocabulary, parameters;
-  std::optional<double> epochs;
+  std::optional<double> epochs, validation_share;  ///< the share is of the run's work
+  std::optional<std::int64_t> validation_windows;
   std::optional<std::int64_t> memory_needed, memory_capacity;  ///< [bytes]
   std::optional<double> step_flops, bf16_flops;                ///< of linear layers, in one step
   std::optional<std::int64_t> checkpoint_bytes;

@@ -44,6 +44,8 @@ Json json_of(const CheckNumbers& n) {
   put(json, "validation_tokens", n.validation_tokens);
   put(json, "vocabulary", n.vocabulary);
   put(json, "epochs", n.epochs);
+  put(json, "validation_windows", n.validation_windows);
+  put(json, "validation_share", n.validation_share);
   put(json, "parameters", n.parameters);
   put(json, "memory_needed_bytes", n.memory_needed);
   put(json, "memory_capacity_bytes", n.memory_capacity);

@@ -18,7 +18,6 @@ inline constexpr std::array exit_code_names{
     ExitCodeName{ExitCode::usage, "usage", "the command line or the recipe"},
     ExitCodeName{ExitCode::data, "data", "a data file or checkpoint"},
     ExitCodeName{ExitCode::diverged, "diverged", "a number that is not finite"},
-    ExitCodeName{ExitCode::peer, "peer", "another process of the run was lost"},
     ExitCodeName{ExitCode::resource, "resource", "disk, memory, permissions, device"},
     ExitCodeName{ExitCode::interrupted, "interrupted", "stopped on request, checkpoint written"}};
 

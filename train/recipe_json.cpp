@@ -17,15 +17,15 @@ Json rules_json(const std::vector<PrecisionRule>& rules) {
   return json;
 }
 
-Json layer_json(const std::string& name, const LinearQuant& quant) {
+Json layer_json(const std::string& name, const LinearQuant& quant, Bf16Products products) {
   Json json{{"layer", name}, {"kind", "linear"}};
   for (const auto& slot : linear_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
   for (const auto& slot : rotation_slots)
     if (const Rotation& rotation = quant.*slot.field; rotation.size)
       json["slots"][std::string(slot.name)] = to_text(rotation);
-  json["gemms"] = {{"fprop", gemm_path(quant.fprop_x, quant.fprop_w)},
-                   {"dgrad", gemm_path(quant.dgrad_dy, quant.dgrad_w)},
-                   {"wgrad", gemm_path(quant.wgrad_dy, quant.wgrad_x)}};
+  json["gemms"] = {{"fprop", gemm_path(quant.fprop_x, quant.fprop_w, products)},
+                   {"dgrad", gemm_path(quant.dgrad_dy, quant.dgrad_w, products)},
+                   {"wgrad", gemm_path(quant.wgrad_dy, quant.wgrad_x, products)}};
   return json;
 }
 
@@ -48,6 +48,11 @@ Json json_value(const Knob& knob) {
     Json operator()(const std::string* x) const { return *x; }
     Json operator()(const Choice& x) const { return x.names[*x.value]; }
     Json operator()(const std::vector<std::string>* x) const { return *x; }
+    Json operator()(const NamedInteger& x) const {
+      for (const auto& [name, value] : x.names)
+        if (*x.value == value) return name;
+      return *x.value;
+    }
   };
   return std::visit(Reader{knob}, knob.field);
 }
@@ -66,10 +71,11 @@ Json recipe_json(const Recipe& recipe) {
 
 Json precision_json(const Recipe& recipe) {
   Json json = Json::array();
+  const Bf16Products products = bf16_products(recipe.compute.device);
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
     Json phase{{"from_step", step}, {"activations", name_of(plan.activations)}, {"layers", Json::array()}};
-    for (const auto& [name, quant] : plan.linear) phase["layers"].push_back(layer_json(name, quant));
+    for (const auto& [name, quant] : plan.linear) phase["layers"].push_back(layer_json(name, quant, products));
     for (const auto& [name, quant] : plan.attention) phase["layers"].push_back(layer_json(name, quant));
     json.push_back(std::move(phase));
   }
