@@ -19,7 +19,14 @@ struct AttentionNode final : Node {
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype());
-    tape.backend().attention_backward(dqkv, dy, qkv, o, lse, shape, quant, draws);
+    tape.backend().run(call::AttentionBackward{.dqkv = dqkv,
+                                               .d_o = dy,
+                                               .qkv = qkv,
+                                               .o = o,
+                                               .lse = lse,
+                                               .shape = shape,
+                                               .quant = quant,
+                                               .draws = draws});
     tape.add(qkv_slot, std::move(dqkv));
   }
 };
@@ -36,7 +43,7 @@ Var ops::causal_attention(Tape& tape, const Var& qkv, std::int64_t heads, const 
   Backend& backend = tape.backend();
   Tensor o = backend.empty({s[0], s[1], s[2] / 3}, qkv.value.dtype()),
          lse = backend.empty({s[0], heads, s[1]});
-  backend.attention(o, lse, qkv.value, shape, quant, draws);
+  backend.run(call::Attention{o, lse, qkv.value, shape, quant, draws});
   if (!tape.wants({qkv.slot})) return {std::move(o)};
 
   auto node = std::make_unique<AttentionNode>();

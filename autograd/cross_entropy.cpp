@@ -29,7 +29,8 @@ Var ops::cross_entropy(Tape& tape, const Var& logits, const Tensor& targets, flo
   Backend& backend = tape.backend();
   Tensor loss = backend.empty({1}), per_row = backend.empty({s.rows()});
   const bool recording = tape.wants({logits.slot});
-  backend.cross_entropy(loss, per_row, recording ? logits.value : Tensor{}, logits.value, targets, scale);
+  backend.run(
+      call::CrossEntropy{loss, per_row, recording ? logits.value : Tensor{}, logits.value, targets, scale});
   if (losses) *losses = std::move(per_row);
   if (!recording) return {std::move(loss)};
   auto node = std::make_unique<CrossEntropyNode>();

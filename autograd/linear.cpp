@@ -28,25 +28,27 @@ struct LinearNode final : Node {
     auto& [dgrad_dy, wgrad_dy] = copies;
     const std::size_t unused = x_slot == no_grad ? 1 : 0;
     const Tape::Target bias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
-    quantize_operands(backend, std::span(copies).subspan(unused), dy,
+    quantize_operands(backend, std::span(copies).subspan(unused), dy, "dy",
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
     const DType dtype = dy.dtype();
     dy = {};
     if (!x.values) make_x_again(tape);
 
     const Tape::Target w = tape.target(w_slot);
-    backend.gemm(w.grad, operand(wgrad_dy, Trans::yes), operand(x), {}, w.write);
+    backend.run(call::Gemm{
+        .c = w.grad, .a = operand(wgrad_dy, Trans::yes), .b = operand(x), .write = w.write, .slot = "wgrad"});
     if (x_slot == no_grad) return;
     x = {};
     wgrad_dy = {};  // room for dx
     Tensor dx = backend.empty(x_shape, dtype);
-    backend.gemm(as_matrix(dx), operand(dgrad_dy), operand(dgrad_w));
+    backend.run(
+        call::Gemm{.c = as_matrix(dx), .a = operand(dgrad_dy), .b = operand(dgrad_w), .slot = "dgrad"});
     tape.add(x_slot, std::move(dx));
   }
 
   /// x's producer still is on the tape: it ran before this node, so its backward comes after this one's.
   void make_x_again(Tape& tape) {
-    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_slot)->recompute(tape),
+    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_slot)->recompute(tape), "x",
                       tape.key(Purpose::rounding, tensor_id, x_shape.cols()));
   }
 };
@@ -70,14 +72,17 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
                     keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
   const Node* const producer = tape.producer(x.slot);
   const bool save_x = recording && !(producer && producer->recomputes());
-  quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value,
+  quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value, "x",
                     tape.key(Purpose::rounding, tensor_id, in.cols()));
 
   Shape out = in;
   out.dims[std::size_t(out.rank - 1)] = weight[0];
   Tensor y = backend.empty(out, x.value.dtype());
-  backend.gemm(as_matrix(y), operand(copies[0]), operand(w.copies.fprop, Trans::yes),
-               bias ? bias->value : Tensor{});
+  backend.run(call::Gemm{.c = as_matrix(y),
+                         .a = operand(copies[0]),
+                         .b = operand(w.copies.fprop, Trans::yes),
+                         .bias = bias ? bias->value : Tensor{},
+                         .slot = "fprop"});
   if (!recording) return {std::move(y)};
 
   auto node = std::make_unique<LinearNode>();

@@ -34,7 +34,7 @@ bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted) {
 }
 
 void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const Tensor& x,
-                       const DrawKey& draws, const Tensor& column_sums, Write sums) {
+                       std::string_view slot, const DrawKey& draws, const Tensor& column_sums, Write sums) {
   require(copies.size() <= 2, "quantize_operands: {} copies, want at most 2", copies.size());
   std::array<QuantizedCopy, 2> pending;
   std::size_t pending_count = 0;
@@ -50,7 +50,7 @@ void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const 
     }
   }
   if (pending_count || column_sums)
-    backend.quantize(std::span(pending).first(pending_count), x, draws, column_sums, sums);
+    backend.run(call::Quantize{std::span(pending).first(pending_count), x, draws, column_sums, sums, slot});
   if (one_for_both) {
     const QuantizedCopy& made = copies[0].values ? copies[0] : copies[1];
     for (QuantizedCopy& copy : copies) copy.values = made.values, copy.multiplier = made.multiplier;

@@ -14,9 +14,10 @@ bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted);
 
 /// Fills the copies [at most two] of x that have no values yet, in at most one pass over x. An f32
 /// passthrough is x itself, and so is a cast to bf16 of a bf16 x; a copy that serves both axes is made once
-/// and shared. `column_sums` [C], if given, gets the sums of x's columns from the same pass.
-void quantize_operands(Backend&, std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                       const Tensor& column_sums = {}, Write sums = Write::overwrite);
+/// and shared. `slot` names x in reports. `column_sums` [C], if given, gets the sums of x's columns from the
+/// same pass.
+void quantize_operands(Backend&, std::span<QuantizedCopy> copies, const Tensor& x, std::string_view slot,
+                       const DrawKey& draws, const Tensor& column_sums = {}, Write sums = Write::overwrite);
 
 /// A copy as one side of a GEMM, its leading axes folded into rows.
 Operand operand(const QuantizedCopy&, Trans = Trans::no);

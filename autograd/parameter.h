@@ -27,6 +27,9 @@ struct Parameter {
   /// that they do not depend on micro-batches or on evaluations in between.
   std::uint64_t version = 1;
   WeightCopies copies{};
+
+  /// For whoever wrote `value`: copies of what was there before go.
+  void written(std::uint64_t new_version) { version = new_version, copies = {}; }
 };
 
 }  // namespace mxtape

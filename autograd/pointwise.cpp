@@ -16,7 +16,7 @@ struct GeluNode final : Node {
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().gelu_backward(dx, dy, x, form);
+    tape.backend().run(call::GeluBackward{dx, dy, x, form});
     dy = {};
     tape.add(x_slot, std::move(dx));
   }
@@ -24,7 +24,7 @@ struct GeluNode final : Node {
   bool recomputes() const override { return recomputed; }
   Tensor recompute(Tape& tape) const override {
     Tensor y = tape.backend().empty(x.shape(), x.dtype());
-    tape.backend().gelu(y, x, form);
+    tape.backend().run(call::Gelu{y, x, form});
     return y;
   }
 };
@@ -51,7 +51,7 @@ struct DropoutNode final : Node {
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().dropout(dx, dy, p, key);
+    tape.backend().run(call::Dropout{dx, dy, p, key});
     dy = {};
     tape.add(x_slot, std::move(dx));
   }
@@ -61,7 +61,7 @@ struct DropoutNode final : Node {
 
 Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().gelu(y, x.value, form);
+  tape.backend().run(call::Gelu{y, x.value, form});
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<GeluNode>();
   node->x_slot = x.slot;
@@ -76,7 +76,7 @@ Var ops::add(Tape& tape, const Var& a, const Var& b) {
           "add: a is {} {} but b is {} {}; they must agree", name_of(a.value.dtype()), a.value.shape().text(),
           name_of(b.value.dtype()), b.value.shape().text());
   Tensor y = tape.backend().empty(a.value.shape(), a.value.dtype());
-  tape.backend().add(y, a.value, b.value);
+  tape.backend().run(call::Add{y, a.value, b.value});
   if (!tape.wants({a.slot, b.slot})) return {std::move(y)};
   auto node = std::make_unique<AddNode>();
   node->a_slot = a.slot;
@@ -89,7 +89,7 @@ Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
   if (!tape.training() || p == 0) return x;
   const DrawKey key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().dropout(y, x.value, p, key);
+  tape.backend().run(call::Dropout{y, x.value, p, key});
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<DropoutNode>();
   node->x_slot = x.slot;

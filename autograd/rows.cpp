@@ -30,7 +30,16 @@ struct LayerNormNode final : Node {
     }
     const Tensor others = tape.take(x_slot);  // of a residual stream: what goes around the norm
     Tensor dx = dy.unique() ? dy : others && others.unique() ? others : backend.empty(dy.shape(), dy.dtype());
-    backend.layer_norm_backward(dx, dgain.grad, dbias.grad, dy, x, mean, rstd, gain, write, others);
+    backend.run(call::LayerNormBackward{.dx = dx,
+                                        .dgain = dgain.grad,
+                                        .dbias = dbias.grad,
+                                        .dy = dy,
+                                        .x = x,
+                                        .mean = mean,
+                                        .rstd = rstd,
+                                        .gain = gain,
+                                        .gain_bias = write,
+                                        .others = others});
     tape.add(x_slot, std::move(dx));
   }
 
@@ -38,7 +47,7 @@ struct LayerNormNode final : Node {
   Tensor recompute(Tape& tape) const override {
     Backend& backend = tape.backend();
     Tensor y = backend.empty(x.shape(), x.dtype());
-    backend.layer_norm(y, mean, rstd, x, gain, bias, eps);  // writes the statistics' own bits again
+    backend.run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});  // writes the statistics' own bits again
     return y;
   }
 };
@@ -52,7 +61,7 @@ struct SoftmaxNode final : Node {
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().softmax_backward(dx, dy, y);
+    tape.backend().run(call::SoftmaxBackward{dx, dy, y});
     tape.add(x_slot, std::move(dx));
   }
 };
@@ -67,7 +76,8 @@ struct EmbeddingNode final : Node {
   void backward(Tape& tape, Tensor dy) override {
     const Tape::Target table = tape.target(table_slot);
     const Tape::Target positions = positions_slot == no_grad ? Tape::Target{} : tape.target(positions_slot);
-    tape.backend().embedding_backward(table.grad, positions.grad, dy, tokens, table.write, positions.write);
+    tape.backend().run(
+        call::EmbeddingBackward{table.grad, positions.grad, dy, tokens, table.write, positions.write});
   }
 };
 
@@ -82,7 +92,7 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
   Backend& backend = tape.backend();
   Tensor y = backend.empty(shape, x.value.dtype()), mean = backend.empty({shape.rows()}),
          rstd = backend.empty({shape.rows()});
-  backend.layer_norm(y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps);
+  backend.run(call::LayerNorm{y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps});
 
   const Slot gain_slot = tape.watch(gain), bias_slot = bias ? tape.watch(*bias) : no_grad;
   if (!tape.wants({x.slot, gain_slot, bias_slot})) return {std::move(y)};
@@ -102,7 +112,7 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
 
 Var ops::softmax(Tape& tape, const Var& x) {
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().softmax(y, x.value);
+  tape.backend().run(call::Softmax{y, x.value});
   if (!tape.wants({x.slot})) return {std::move(y)};
   auto node = std::make_unique<SoftmaxNode>();
   node->x_slot = x.slot;
@@ -119,7 +129,7 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
   require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
           "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
   Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
-  tape.backend().embedding(y, table.value, positions ? positions->value : Tensor{}, tokens);
+  tape.backend().run(call::Embedding{y, table.value, positions ? positions->value : Tensor{}, tokens});
 
   const Slot table_slot = tape.watch(table), positions_slot = positions ? tape.watch(*positions) : no_grad;
   if (!tape.wants({table_slot, positions_slot})) return {std::move(y)};

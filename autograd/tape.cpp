@@ -55,16 +55,16 @@ void Tape::add(Slot slot, Tensor dy) {
       backend_.copy(wide, dy);
       dy = std::move(wide);
     }
-    return backend_.add(grad, grad, dy);
+    return backend_.run(call::Add{grad, grad, dy});
   }
   Tensor& sum = grads_[std::size_t(slot)];
   if (!sum) {
     sum = std::move(dy);
   } else if (sum.unique()) {
-    backend_.add(sum, sum, dy);
+    backend_.run(call::Add{sum, sum, dy});
   } else {
     Tensor fresh = backend_.empty(sum.shape(), sum.dtype());
-    backend_.add(fresh, sum, dy);
+    backend_.run(call::Add{fresh, sum, dy});
     sum = std::move(fresh);
   }
 }
@@ -89,14 +89,14 @@ void Tape::backward(const Var& loss) {
   backend_.fill(seed_, 1);
   add(loss.slot, seed_);
   for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
-    layer_ = entry->layer;
+    enter(entry->layer);
     if (Tensor dy = std::exchange(grads_[std::size_t(entry->slot)], {}))
       entry->node->backward(*this, std::move(dy));
     entry->node.reset();
   }
   nodes_.clear();
   backward_ = false;
-  layer_ = nullptr;
+  enter(nullptr);
 }
 
 std::string Tape::place() const {

@@ -71,11 +71,11 @@ class Tape {
   /// the tape. An error leaves the name where it was: place() says where it happened.
   class Layer {
    public:
-    Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(std::exchange(tape.layer_, &name)) {}
+    Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(tape.layer_) { tape.enter(&name); }
     Layer(const Layer&) = delete;
     Layer& operator=(const Layer&) = delete;
     ~Layer() {
-      if (!std::uncaught_exceptions()) tape_.layer_ = outer_;
+      if (!std::uncaught_exceptions()) tape_.enter(outer_);
     }
 
    private:
@@ -128,6 +128,11 @@ class Tape {
     Slot slot;
     const std::string* layer;
   };
+  void enter(const std::string* layer) {
+    layer_ = layer;
+    backend_.enter(layer ? std::string_view(*layer) : std::string_view(), backward_);
+  }
+
   Backend& backend_;
   Mode mode_;
   PassKey pass_;

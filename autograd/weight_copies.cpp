@@ -41,7 +41,7 @@ bool make_weight_copies(Backend& backend, Parameter& w, const LinearQuant& quant
   const bool complete = fresh[0].values && (fresh[1].values || !dgrad);
   const bool keep_dgrad = dgrad || fresh[1].values;
   w.copies = {};  // the stale ones go before the new ones come
-  quantize_operands(backend, std::span(fresh).first(keep_dgrad ? 2 : 1), w.value, keys.rounding_w());
+  quantize_operands(backend, std::span(fresh).first(keep_dgrad ? 2 : 1), w.value, "w", keys.rounding_w());
   w.copies = {std::move(fresh[0]), std::move(fresh[1]), keys.rounding_w(), w.version};
   return !complete;
 }

@@ -28,16 +28,19 @@ void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool
   add("gemm/" + name + "/fprop", [=] {
     const Tensor x = random_tensor({rows, in}), w = random_tensor({out, in}), y = empty({rows, out});
     const Tensor bias = biased ? random_tensor({out}, DType::f32) : Tensor{};
-    return Work{[=] { backend().gemm(y, {x}, {w, Trans::yes}, bias); }, 0, flops};
+    return Work{[=] { backend().run(call::Gemm{y, {x}, {w, Trans::yes}, bias}); }, 0, flops};
   });
   add("gemm/" + name + "/dgrad", [=] {
     const Tensor dy = random_tensor({rows, out}), w = random_tensor({out, in}), dx = empty({rows, in});
-    return Work{[=] { backend().gemm(dx, {dy}, {w}); }, 0, flops};
+    return Work{[=] { backend().run(call::Gemm{dx, {dy}, {w}}); }, 0, flops};
   });
   add("gemm/" + name + "/wgrad", [=] {
     const Tensor dy = random_tensor({rows, out}), x = random_tensor({rows, in}),
                  dw = empty({out, in}, DType::f32);
-    return Work{[=] { backend().gemm(dw, {dy, Trans::yes}, {x}, {}, Write::accumulate); }, 0, flops};
+    return Work{[=] {
+                  backend().run(call::Gemm{dw, {dy, Trans::yes}, {x}, {}, Write::accumulate});
+                },
+                0, flops};
   });
 }
 
@@ -58,7 +61,7 @@ void add_quantize(const std::string& format, std::int64_t width, bool sums) {
     const Tensor column_sums = sums ? empty({width}, DType::f32) : Tensor{};
     std::vector<QuantizedCopy> copies = both_copies(format, x.shape());
     const double bytes = double(x.bytes() + copies[0].values.bytes() + copies[1].values.bytes());
-    return Work{[=]() mutable { backend().quantize(copies, x, {}, column_sums); }, bytes};
+    return Work{[=]() mutable { backend().run(call::Quantize{copies, x, {}, column_sums}); }, bytes};
   });
 }
 
@@ -71,13 +74,13 @@ void add_pack(const std::string& format) {
   add("pack/" + format, [=] {
     const Tensor x = random_tensor({V, C}, DType::f32);
     const PackedTensor y = packed();
-    return Work{[=] { backend().pack(y, x, {}); }, double(x.bytes()) + bytes_of(y)};
+    return Work{[=] { backend().run(call::Pack{y, x, {}}); }, double(x.bytes()) + bytes_of(y)};
   });
   add("unpack/" + format, [=] {
     const PackedTensor x = packed();
     const Tensor y = empty({V, C}, x.quantizer.operand_dtype());
-    backend().pack(x, random_tensor({V, C}, DType::f32), {});
-    return Work{[=] { backend().unpack(y, x); }, double(y.bytes()) + bytes_of(x)};
+    backend().run(call::Pack{x, random_tensor({V, C}, DType::f32), {}});
+    return Work{[=] { backend().run(call::Unpack{y, x}); }, double(y.bytes()) + bytes_of(x)};
   });
 }
 
@@ -87,17 +90,19 @@ void add_rows() {
   add("layer_norm", [=] {
     const Tensor x = random_tensor({rows, C}), y = empty({rows, C}), mean = statistics(), rstd = statistics(),
                  gain = random_tensor({C}, DType::f32), bias = random_tensor({C}, DType::f32);
-    return Work{[=] { backend().layer_norm(y, mean, rstd, x, gain, bias, eps); },
+    return Work{[=] {
+                  backend().run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});
+                },
                 double(x.bytes() + y.bytes())};
   });
   add("layer_norm_backward", [=] {
     const Tensor x = random_tensor({rows, C}), dy = random_tensor({rows, C}), dx = empty({rows, C}),
                  mean = statistics(), rstd = statistics(), gain = random_tensor({C}, DType::f32),
                  dgain = empty({C}, DType::f32), dbias = empty({C}, DType::f32);
-    backend().layer_norm(dx, mean, rstd, x, gain, dbias, eps);
+    backend().run(call::LayerNorm{dx, mean, rstd, x, gain, dbias, eps});
     return Work{[=] {
-                  backend().layer_norm_backward(dx, dgain, dbias, dy, x, mean, rstd, gain, Write::overwrite,
-                                                dx);
+                  backend().run(call::LayerNormBackward{dx, dgain, dbias, dy, x, mean, rstd, gain,
+                                                        Write::overwrite, dx});
                 },
                 double(4 * x.bytes())};
   });
@@ -105,7 +110,9 @@ void add_rows() {
     const Tensor logits = random_tensor({rows, V}), loss = empty({1}, DType::f32),
                  losses = empty({rows}, DType::f32), targets = empty({rows}, DType::i32);
     backend().upload(targets, std::vector<std::int32_t>(std::size_t(rows), 7).data());
-    return Work{[=] { backend().cross_entropy(loss, losses, logits, logits, targets, 1); },
+    return Work{[=] {
+                  backend().run(call::CrossEntropy{loss, losses, logits, logits, targets, 1});
+                },
                 double(2 * logits.bytes())};
   });
 }
@@ -114,15 +121,15 @@ void add_pointwise() {
   const Shape wide{rows, 4 * C};
   add("gelu", [=] {
     const Tensor x = random_tensor(wide), y = empty(wide);
-    return Work{[=] { backend().gelu(y, x, Gelu::tanh); }, double(2 * x.bytes())};
+    return Work{[=] { backend().run(call::Gelu{y, x, Gelu::tanh}); }, double(2 * x.bytes())};
   });
   add("gelu_backward", [=] {
     const Tensor x = random_tensor(wide), dy = random_tensor(wide), dx = empty(wide);
-    return Work{[=] { backend().gelu_backward(dx, dy, x, Gelu::tanh); }, double(3 * x.bytes())};
+    return Work{[=] { backend().run(call::GeluBackward{dx, dy, x, Gelu::tanh}); }, double(3 * x.bytes())};
   });
   add("add", [] {
     const Tensor a = random_tensor({rows, C}), b = random_tensor({rows, C}), y = empty({rows, C});
-    return Work{[=] { backend().add(y, a, b); }, double(3 * a.bytes())};
+    return Work{[=] { backend().run(call::Add{y, a, b}); }, double(3 * a.bytes())};
   });
 }
 
@@ -141,7 +148,10 @@ void add_adamw(const std::string& format) {
     double bytes = double(7 * p.bytes());
     for (const QuantizedCopy& copy : copies) bytes += double(copy.values.bytes());
     const AdamWStep step{0.9f, 0.95f, 1e-8f, 0.1f};
-    return Work{[=]() mutable { backend().adamw(p, m, v, g, factor, rates, step, copies); }, bytes};
+    return Work{[=]() mutable {
+                  backend().run(call::AdamW{p, m, v, g, factor, rates, step, copies});
+                },
+                bytes};
   });
 }
 
@@ -151,14 +161,16 @@ void add_attention(const std::string& name, const Quantizer& q) {
   const double product = 2 * double(B * H * D) * double(T) * double(T) / 2;  // the lower triangle
   add("attention/" + name, [=] {
     const Tensor qkv = random_tensor({B, T, 3 * C}), o = empty({B, T, C}), lse = empty({B, H, T}, DType::f32);
-    return Work{[=] { backend().attention(o, lse, qkv, shape, quant, {}); }, 0, 2 * product};
+    return Work{[=] { backend().run(call::Attention{o, lse, qkv, shape, quant, {}}); }, 0, 2 * product};
   });
   add("attention_backward/" + name, [=] {
     const Tensor qkv = random_tensor({B, T, 3 * C}), o = empty({B, T, C}), lse = empty({B, H, T}, DType::f32),
                  d_o = random_tensor({B, T, C}), dqkv = empty({B, T, 3 * C});
-    backend().attention(o, lse, qkv, shape, quant, {});
-    return Work{[=] { backend().attention_backward(dqkv, d_o, qkv, o, lse, shape, quant, {}); }, 0,
-                5 * product};
+    backend().run(call::Attention{o, lse, qkv, shape, quant, {}});
+    return Work{[=] {
+                  backend().run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, shape, quant, {}});
+                },
+                0, 5 * product};
   });
 }
 

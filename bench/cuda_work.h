@@ -43,7 +43,7 @@ inline double seconds(const std::function<void()>& call) {
 
 inline Tensor random_tensor(Shape shape, DType dtype = DType::bf16) {
   const Tensor x = backend().empty(shape);
-  backend().normal(x, 1, {.seed = 1, .purpose = Purpose::initialisation});
+  backend().run(call::Normal{x, 1, {.seed = 1, .purpose = Purpose::initialisation}});
   if (dtype == DType::f32) return x;
   const Tensor y = backend().empty(shape, dtype);
   backend().copy(y, x);
@@ -61,7 +61,9 @@ inline void measure_ceilings() {
   ceilings.bytes = 2 * double(from.bytes()) / seconds([&] { backend().copy(to, from); });
   constexpr std::int64_t n = 8192;
   const Tensor a = random_tensor({n, n}), b = random_tensor({n, n}), c = empty({n, n});
-  ceilings.flops = 2 * double(n) * n * n / seconds([&] { backend().gemm(c, {a}, {b, Trans::yes}); });
+  ceilings.flops = 2 * double(n) * n * n / seconds([&] {
+                     backend().run(call::Gemm{c, {a}, {b, Trans::yes}});
+                   });
   benchmark::AddCustomContext("copy", fmt::format("{:.0f} GB/s", ceilings.bytes / 1e9));
   benchmark::AddCustomContext("bf16 product", fmt::format("{:.0f} TFLOP/s", ceilings.flops / 1e12));
 }

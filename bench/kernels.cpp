@@ -29,10 +29,10 @@ Backend& backend() {
 
 Tensor random_tensor(Shape shape, DType dtype = DType::f32) {
   const Tensor x = backend().empty(shape);
-  backend().normal(x, 1, {.seed = 1, .purpose = Purpose::initialisation});
+  backend().run(call::Normal{x, 1, {.seed = 1, .purpose = Purpose::initialisation}});
   if (dtype == DType::f32) return x;
   QuantizedCopy copy{.quantizer = bf16_cast, .values = backend().empty(shape, dtype)};
-  backend().quantize({&copy, 1}, x, {});
+  backend().run(call::Quantize{{&copy, 1}, x, {}});
   return copy.values;
 }
 
@@ -57,8 +57,8 @@ void quantize(benchmark::State& state, const std::string& format, std::vector<Ax
   std::vector<double> ratios;
   std::uint32_t step = 0;
   for (auto _ : state) {
-    const double conversion = seconds([&] { backend().quantize(plain, x, {}); });
-    const double time = seconds([&] { backend().quantize(copies, x, {.step = step++}); });
+    const double conversion = seconds([&] { backend().run(call::Quantize{plain, x, {}}); });
+    const double time = seconds([&] { backend().run(call::Quantize{copies, x, {.step = step++}}); });
     state.SetIterationTime(time);
     ratios.push_back(time / conversion);
   }
@@ -74,7 +74,7 @@ void gemm(benchmark::State& state, DType dtype, Trans a_trans, Trans b_trans) {
   const Tensor a = random_tensor(a_trans == Trans::yes ? Shape{K, M} : Shape{M, K}, dtype);
   const Tensor b = random_tensor(b_trans == Trans::yes ? Shape{N, K} : Shape{K, N}, dtype);
   const Tensor c = backend().empty({M, N});
-  for (auto _ : state) backend().gemm(c, {a, a_trans}, {b, b_trans});
+  for (auto _ : state) backend().run(call::Gemm{c, {a, a_trans}, {b, b_trans}});
   state.counters["flop/s"] = benchmark::Counter(2.0 * double(M) * double(N) * double(K),
                                                 benchmark::Counter::kIsIterationInvariantRate);
 }

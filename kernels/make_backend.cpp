@@ -1,7 +1,7 @@
 #include "kernels/make_backend.h"
 
 #include "core/error.h"
-#include "kernels/bf16_activations.h"
+#include "kernels/around/bf16_activations.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/gemm.h"
 #ifdef MXTAPE_CUDA

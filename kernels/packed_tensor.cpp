@@ -60,13 +60,13 @@ MxTensor pack(Backend& backend, const float* x, std::int64_t rows, std::int64_t 
   const Tensor source = backend.empty({rows, cols});
   if (source.count() > 0) backend.upload(source, x);
   const PackedTensor packed = empty_packed(backend, q, axis, rows, cols);
-  backend.pack(packed, source, key);
+  backend.run(call::Pack{packed, source, key});
   return download(backend, packed);
 }
 
 void unpack(Backend& backend, float* y, const MxTensor& t) {
   const Tensor values = backend.empty({t.rows, t.cols});
-  backend.unpack(values, upload(backend, t));
+  backend.run(call::Unpack{values, upload(backend, t)});
   if (values.count() > 0) backend.download(y, values);
 }
 

@@ -34,13 +34,14 @@ Tensor AdamW::update() {
     require(p->has_grad, "adamw: parameter '{}' has no gradient; it took no part in the loss", p->name);
     gradients.push_back(p->grad);
   }
-  backend_.clip_factor(norm_, factor_, gradients, config_.clip_norm);
+  backend_.run(call::ClipFactor{norm_, factor_, gradients, config_.clip_norm});
   AdamWStep step{.beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .weight_decay = 0};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
     step.weight_decay = p.decay ? config_.weight_decay : 0;
     NextCopies next(p);
-    backend_.adamw(p.value, m_[i], v_[i], p.grad, factor_, rates_, step, next.copies(), next.draws());
+    backend_.run(
+        call::AdamW{p.value, m_[i], v_[i], p.grad, factor_, rates_, step, next.copies(), next.draws()});
     p.has_grad = false;
   }
   return norm_;
@@ -63,15 +64,12 @@ void AdamW::advance() {
 }
 
 void AdamW::withdraw() {
-  for (Parameter* p : parameters_) p->copies = {};
+  for (Parameter* p : parameters_) p->written(p->version);
 }
 
 void AdamW::set_steps_done(std::int64_t n) {
   steps_ = n;
-  for (Parameter* p : parameters_) {
-    p->version = std::uint64_t(n) + 1;
-    p->copies = {};
-  }
+  for (Parameter* p : parameters_) p->written(std::uint64_t(n) + 1);
 }
 
 }  // namespace mxtape

@@ -93,8 +93,7 @@ void CheckpointFile::read_parameters(Backend& backend, std::span<Parameter* cons
   for (auto* parameter : parameters) {
     read_tensor(backend, "parameters/" + parameter->name, parameter->value);
     // As AdamW counts: the draws for a weight's copies are keyed by its version.
-    parameter->version = std::uint64_t(header_.step) + 1;
-    parameter->copies = {};
+    parameter->written(std::uint64_t(header_.step) + 1);
   }
   require(count == parameters.size(), ExitCode::data, "{}: {} parameters, the model has {}",
           file_.path().string(), count, parameters.size());

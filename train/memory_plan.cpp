@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/weight_copies.h"
-#include "kernels/dry_backend.h"
+#include "kernels/around/dry_backend.h"
 #include "train/trainer.h"
 
 namespace mxtape {

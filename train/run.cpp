@@ -12,7 +12,7 @@
 #include "core/atomic_file.h"
 #include "core/parallel.h"
 #include "core/program_name.h"
-#include "kernels/checked_backend.h"
+#include "kernels/around/checked_backend.h"
 #include "kernels/make_backend.h"
 #include "train/check.h"
 #include "train/header.h"

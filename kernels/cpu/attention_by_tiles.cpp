@@ -14,17 +14,6 @@ namespace {
 constexpr std::int64_t queries = 64;
 constexpr std::int64_t lanes = 16;  // rows of scratch are whole vectors
 
-/// Where head `index` = b H + h lies in a tensor [B, T, parts H D].
-struct Slices {
-  const AttentionShape& s;
-  std::int64_t index, parts;
-  std::int64_t stride() const { return parts * s.heads * s.width; }
-  std::int64_t offset(std::int64_t part) const {
-    const std::int64_t b = index / s.heads, h = index % s.heads;
-    return b * s.time * stride() + (part * s.heads + h) * s.width;
-  }
-};
-
 /// Head slices [T, D] as sides of GEMMs: in place in f32, copied in bf16.
 class Operands {
  public:
@@ -76,49 +65,51 @@ AttentionTile tile_at(std::int64_t first, std::int64_t time, std::int64_t stride
 
 }  // namespace
 
-void attention_by_tiles(const AttentionForward& call, DType operands) {
+void attention_by_tiles(Backend& memory, const call::Attention& call, DType operands) {
   const AttentionShape& s = call.shape;
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
   parallel_for(s.batch * s.heads, 1, [&](std::int64_t index, std::int64_t) {
-    const Slices in{s, index, 3}, out{s, index, 1};
-    const Operands sides(call.memory, s, operands, 3);
+    const auto in = [&](std::int64_t part) { return s.offset(index, part, 3); };
+    const std::int64_t out = s.offset(index, 0, 1), in_stride = s.stride(3), out_stride = s.stride(1);
+    const Operands sides(memory, s, operands, 3);
     const float* const qkv = call.qkv.data();
-    const MatrixView q = sides.take(qkv + in.offset(0), in.stride(), 0);
-    const MatrixView k = sides.take(qkv + in.offset(1), in.stride(), 1);
-    const MatrixView v = sides.take(qkv + in.offset(2), in.stride(), 2);
-    const Scores p(call.memory, s, operands);
+    const MatrixView q = sides.take(qkv + in(0), in_stride, 0);
+    const MatrixView k = sides.take(qkv + in(1), in_stride, 1);
+    const MatrixView v = sides.take(qkv + in(2), in_stride, 2);
+    const Scores p(memory, s, operands);
     for (std::int64_t first = 0; first < T; first += queries) {
       const AttentionTile tile = tile_at(first, T, p.stride());
       gemm_block(p.wide.data(), tile.stride, from_row(q, first), transposed(k), tile.rows, tile.keys, D);
       loops.softmax(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + index * T + first, tile, scale);
-      gemm_block(call.o.data() + out.offset(0) + first * out.stride(), out.stride(), p.operand(), v,
-                 tile.rows, D, tile.keys);
+      gemm_block(call.o.data() + out + first * out_stride, out_stride, p.operand(), v, tile.rows, D,
+                 tile.keys);
     }
   });
 }
 
-void attention_by_tiles_backward(const AttentionBackward& call, DType operands) {
+void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward& call, DType operands) {
   const AttentionShape& s = call.shape;
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
   parallel_for(s.batch * s.heads, 1, [&](std::int64_t index, std::int64_t) {
-    const Slices in{s, index, 3}, out{s, index, 1};
-    const Operands sides(call.memory, s, operands, 4);
+    const auto in = [&](std::int64_t part) { return s.offset(index, part, 3); };
+    const std::int64_t out = s.offset(index, 0, 1), in_stride = s.stride(3), out_stride = s.stride(1);
+    const Operands sides(memory, s, operands, 4);
     const float* const qkv = call.qkv.data();
-    const MatrixView q = sides.take(qkv + in.offset(0), in.stride(), 0);
-    const MatrixView k = sides.take(qkv + in.offset(1), in.stride(), 1);
-    const MatrixView v = sides.take(qkv + in.offset(2), in.stride(), 2);
-    const float* const d_o_rows = call.d_o.data() + out.offset(0);
-    const MatrixView d_o = sides.take(d_o_rows, out.stride(), 3);
-    const Tensor delta = call.memory.empty({T});  // dP . P per query, which is dO . O
-    loops.row_dots(delta.data(), d_o_rows, out.stride(), call.o.data() + out.offset(0), out.stride(), T, D);
-    const Scores p(call.memory, s, operands), ds(call.memory, s, operands);
-    float* const dq = call.dqkv.data() + in.offset(0);
-    float* const dk = call.dqkv.data() + in.offset(1);
-    float* const dv = call.dqkv.data() + in.offset(2);
+    const MatrixView q = sides.take(qkv + in(0), in_stride, 0);
+    const MatrixView k = sides.take(qkv + in(1), in_stride, 1);
+    const MatrixView v = sides.take(qkv + in(2), in_stride, 2);
+    const float* const d_o_rows = call.d_o.data() + out;
+    const MatrixView d_o = sides.take(d_o_rows, out_stride, 3);
+    const Tensor delta = memory.empty({T});  // dP . P per query, which is dO . O
+    loops.row_dots(delta.data(), d_o_rows, out_stride, call.o.data() + out, out_stride, T, D);
+    const Scores p(memory, s, operands), ds(memory, s, operands);
+    float* const dq = call.dqkv.data() + in(0);
+    float* const dk = call.dqkv.data() + in(1);
+    float* const dv = call.dqkv.data() + in(2);
     // From the last tile to the first: the last sees all keys and overwrites, the others add to the keys they
     // see.
     for (std::int64_t first = (T - 1) / queries * queries; first >= 0; first -= queries) {
@@ -128,12 +119,12 @@ void attention_by_tiles_backward(const AttentionBackward& call, DType operands) 
       gemm_block(p.wide.data(), tile.stride, q_tile, transposed(k), tile.rows, tile.keys, D);
       loops.softmax_again(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + index * T + first, tile,
                           scale);
-      gemm_block(dv, in.stride(), transposed(p.operand()), d_o_tile, tile.keys, D, tile.rows, write);
+      gemm_block(dv, in_stride, transposed(p.operand()), d_o_tile, tile.keys, D, tile.rows, write);
       gemm_block(ds.wide.data(), tile.stride, d_o_tile, transposed(v), tile.rows, tile.keys, D);
       loops.softmax_backward(ds.wide.data(), ds.narrow.data<bf16>(), p.wide.data(), delta.data() + first,
                              tile, scale);
-      gemm_block(dq + first * in.stride(), in.stride(), ds.operand(), k, tile.rows, D, tile.keys);
-      gemm_block(dk, in.stride(), transposed(ds.operand()), q_tile, tile.keys, D, tile.rows, write);
+      gemm_block(dq + first * in_stride, in_stride, ds.operand(), k, tile.rows, D, tile.keys);
+      gemm_block(dk, in_stride, transposed(ds.operand()), q_tile, tile.keys, D, tile.rows, write);
     }
   });
 }

@@ -93,6 +93,17 @@ std::string CpuBackend::description() const {
                      cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
 }
 
+void CpuBackend::dispatch(AnyCall any) {
+  const auto on_this_device = [this](const auto* call) {
+    call->each(*call, [&](Role role, std::string_view field, const Tensor& x) {
+      require(!is_activation(role) || !x || x.dtype() == DType::f32, "cpu: {}: {} is {}; want f32",
+              call->name, field, name_of(x.dtype()));
+    });
+    compute(*call);
+  };
+  std::visit(on_this_device, any);
+}
+
 Tensor CpuBackend::empty(Shape shape, DType dtype) {
   return {pool_->take(shape.count() * size_of(dtype)), shape, dtype};
 }
@@ -101,41 +112,42 @@ void CpuBackend::upload(const Tensor& y, const void* host) { copy_bytes(y.raw(),
 
 void CpuBackend::download(void* host, const Tensor& x) { copy_bytes(host, x.raw(), x.bytes()); }
 
-void CpuBackend::fill(const Tensor& y, float value) {
-  switch (y.dtype()) {
+void CpuBackend::compute(const call::Fill& call) {
+  switch (call.y.dtype()) {
     case DType::f32:
-      return fill_with(y, value);
+      return fill_with(call.y, call.value);
     case DType::bf16:
-      return fill_with(y, to_bf16(value));
+      return fill_with(call.y, to_bf16(call.value));
     case DType::i32:
     case DType::u8:
-      fail(ExitCode::internal, "fill: y is {}; want f32 or bf16", name_of(y.dtype()));
+      fail(ExitCode::internal, "fill: y is {}; want f32 or bf16", name_of(call.y.dtype()));
   }
 }
 
-void CpuBackend::copy(const Tensor& y, const Tensor& x) {
-  require(y.count() == x.count(), "copy: y is {}, x is {}; want the same size", y.shape().text(),
-          x.shape().text());
-  if (y.dtype() == x.dtype()) return copy_bytes(y.raw(), x.raw(), x.bytes());
-  if (y.dtype() == DType::bf16 && x.dtype() == DType::f32) return convert<bf16, float>(y, x, to_bf16);
-  if (y.dtype() == DType::f32 && x.dtype() == DType::bf16) return convert<float, bf16>(y, x, to_f32);
-  fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16", name_of(y.dtype()),
-       name_of(x.dtype()));
+void CpuBackend::compute(const call::Copy& call) {
+  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size",
+          call.y.shape().text(), call.x.shape().text());
+  if (call.y.dtype() == call.x.dtype()) return copy_bytes(call.y.raw(), call.x.raw(), call.x.bytes());
+  if (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)
+    return convert<bf16, float>(call.y, call.x, to_bf16);
+  if (call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16)
+    return convert<float, bf16>(call.y, call.x, to_f32);
+  fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16",
+       name_of(call.y.dtype()), name_of(call.x.dtype()));
 }
 
-void CpuBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
-  require(y.dtype() == DType::f32, "normal: y is {}; want f32", name_of(y.dtype()));
-  float* const out = y.data();
+void CpuBackend::compute(const call::Normal& call) {
+  float* const out = call.y.data();
   constexpr std::int64_t grain = 4096;
-  parallel_for(y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(call.y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end;) {
-      const std::uint64_t element = key.first_element + std::uint64_t(i);
-      const auto [first, second] = normal_pair(key, element >> 1);
+      const std::uint64_t element = call.key.first_element + std::uint64_t(i);
+      const auto [first, second] = normal_pair(call.key, element >> 1);
       if ((element & 1) == 0) {
-        out[i++] = first * deviation;
+        out[i++] = first * call.deviation;
         if (i == end) break;
       }
-      out[i++] = second * deviation;
+      out[i++] = second * call.deviation;
     }
   });
 }

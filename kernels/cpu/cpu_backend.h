@@ -6,20 +6,20 @@ namespace mxtape {
 
 /// The CPU: oneDNN for GEMM, our own loops (tier.h) for the rest, parallel_for over ranges cut by shape.
 /// Results are the same bits for any number of threads; those of our loops on any tier, oneDNN's for one
-/// version and instruction set of it. Methods live in files by the group names of backend.h.
+/// version and instruction set of it. Kernels live in files by the
+/// groups below.
 class CpuBackend final : public Backend {
  public:
   CpuBackend();
   ~CpuBackend() override;
   std::string description() const override;
+  /// Throws Error(internal) for activations that are not f32: Bf16Activations takes those.
+  void dispatch(AnyCall) override;
 
   // memory: cpu_backend.cpp
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor& y, const void* host) override;
   void download(void* host, const Tensor& x) override;
-  void fill(const Tensor& y, float value) override;
-  void copy(const Tensor& y, const Tensor& x) override;
-  void normal(const Tensor& y, float deviation, const DrawKey& key) override;
   std::int64_t used_bytes() const override;
   std::int64_t peak_bytes() const override;
   std::int64_t capacity_bytes() const override;
@@ -31,53 +31,39 @@ class CpuBackend final : public Backend {
   }
   void forget(const std::string&) override {}
 
-  // gemm.cpp
-  void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
-            Write = Write::overwrite) override;
-
-  // quantize.cpp
-  void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
-  // pack.cpp
-  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override;
-  void unpack(const Tensor& y, const PackedTensor& x) override;
-
-  // pointwise.cpp
-  void add(const Tensor& y, const Tensor& a, const Tensor& b) override;
-  void gelu(const Tensor& y, const Tensor& x, Gelu) override;
-  void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu) override;
-  void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override;
-
-  // rows.cpp, embedding.cpp
-  void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                  const Tensor& gain, const Tensor& bias, float eps) override;
-  void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
-                           const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& gain,
-                           Write gain_bias, const Tensor& others) override;
-  void softmax(const Tensor& y, const Tensor& x) override;
-  void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) override;
-  void cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits, const Tensor& logits,
-                     const Tensor& targets, float scale) override;
-  void embedding(const Tensor& y, const Tensor& table, const Tensor& positions,
-                 const Tensor& tokens) override;
-  void embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
-                          const Tensor& tokens, Write table, Write positions) override;
-
-  // attention.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
-  void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
-                 const DrawKey& draws) override;
-  void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
-                          const Tensor& lse, AttentionShape, const AttentionQuant&,
-                          const DrawKey& draws) override;
-
-  // update.cpp
-  void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
-                   float max_norm) override;
-  void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep&, std::span<QuantizedCopy> copies,
-             const DrawKey& draws) override;
-
  private:
+  // cpu_backend.cpp
+  void compute(const call::Fill&);
+  void compute(const call::Copy&);
+  void compute(const call::Normal&);
+  // gemm.cpp
+  void compute(const call::Gemm&);
+  // quantize.cpp
+  void compute(const call::Quantize&);
+  // pack.cpp
+  void compute(const call::Pack&);
+  void compute(const call::Unpack&);
+  // pointwise.cpp
+  void compute(const call::Add&);
+  void compute(const call::Gelu&);
+  void compute(const call::GeluBackward&);
+  void compute(const call::Dropout&);
+  // rows.cpp
+  void compute(const call::LayerNorm&);
+  void compute(const call::LayerNormBackward&);
+  void compute(const call::Softmax&);
+  void compute(const call::SoftmaxBackward&);
+  void compute(const call::CrossEntropy&);
+  // embedding.cpp
+  void compute(const call::Embedding&);
+  void compute(const call::EmbeddingBackward&);
+  // attention.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
+  void compute(const call::Attention&);
+  void compute(const call::AttentionBackward&);
+  // update.cpp
+  void compute(const call::ClipFactor&);
+  void compute(const call::AdamW&);
+
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);
   /// x after a copy's rotation.

@@ -55,46 +55,46 @@ void scale_into(float* c, std::int64_t c_stride, const float* sums, std::int64_t
 
 }  // namespace
 
-void CpuBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
-  const bool a_turned = a.trans == Trans::yes, b_turned = b.trans == Trans::yes;
-  const std::int64_t M = a_turned ? a.values.cols() : a.values.rows();
-  const std::int64_t K = a_turned ? a.values.rows() : a.values.cols();
-  const std::int64_t N = b_turned ? b.values.rows() : b.values.cols();
-  require(
-      (b_turned ? b.values.cols() : b.values.rows()) == K && c.count() == M * N && c.dtype() == DType::f32,
-      "gemm: a is {}{}, b is {}{}, c is {} {}; want an f32 c[M, N] = a[M, K] b[K, N]",
-      a.values.shape().text(), a_turned ? " transposed" : "", b.values.shape().text(),
-      b_turned ? " transposed" : "", name_of(c.dtype()), c.shape().text());
-  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
+void CpuBackend::compute(const call::Gemm& call) {
+  const bool a_turned = call.a.trans == Trans::yes, b_turned = call.b.trans == Trans::yes;
+  const std::int64_t M = a_turned ? call.a.values.cols() : call.a.values.rows();
+  const std::int64_t K = a_turned ? call.a.values.rows() : call.a.values.cols();
+  const std::int64_t N = b_turned ? call.b.values.rows() : call.b.values.cols();
+  require((b_turned ? call.b.values.cols() : call.b.values.rows()) == K && call.c.count() == M * N &&
+              call.c.dtype() == DType::f32,
+          "gemm: a is {}{}, b is {}{}, c is {} {}; want an f32 c[M, N] = a[M, K] b[K, N]",
+          call.a.values.shape().text(), a_turned ? " transposed" : "", call.b.values.shape().text(),
+          b_turned ? " transposed" : "", name_of(call.c.dtype()), call.c.shape().text());
+  require(!call.bias || call.bias.count() == N, "gemm: bias is {}; want [{}]", call.bias.shape().text(), N);
 
-  Operand sides[2] = {a, b};
+  Operand sides[2] = {call.a, call.b};
   const bool narrow =
-      a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16 && cpu::gemm_takes_bf16();
+      call.a.values.dtype() == DType::bf16 && call.b.values.dtype() == DType::bf16 && cpu::gemm_takes_bf16();
   for (Operand& side : sides)
     if (!narrow && side.values.dtype() == DType::bf16) side.values = widened(side.values);
   const MatrixView av = view(sides[0]), bv = view(sides[1]);
 
-  const bool scaled = a.multiplier || b.multiplier;
-  const float factor =
-      (a.multiplier ? *a.multiplier.data() : 1.0f) * (b.multiplier ? *b.multiplier.data() : 1.0f);
+  const bool scaled = call.a.multiplier || call.b.multiplier;
+  const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
+                       (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
   const Piece piece = cut(M, N, K);
   const std::int64_t down = (M + piece.rows - 1) / std::max<std::int64_t>(piece.rows, 1);
   const std::int64_t across = (N + piece.cols - 1) / std::max<std::int64_t>(piece.cols, 1);
   parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
     const std::int64_t m = index / across * piece.rows, n = index % across * piece.cols;
     const std::int64_t rows = std::min(piece.rows, M - m), cols = std::min(piece.cols, N - n);
-    float* const out = c.data() + m * N + n;
-    const float* const part_of_bias = bias ? bias.data() + n : nullptr;
+    float* const out = call.c.data() + m * N + n;
+    const float* const part_of_bias = call.bias ? call.bias.data() + n : nullptr;
     const MatrixView left = from(av, m, 0), right = from(bv, 0, n);
-    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, write, part_of_bias);
-    if (write == Write::overwrite) {
+    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, part_of_bias);
+    if (call.write == Write::overwrite) {
       cpu::gemm_block(out, N, left, right, rows, cols, K);
-      return scale_into(out, N, out, N, rows, cols, factor, part_of_bias, write);
+      return scale_into(out, N, out, N, rows, cols, factor, part_of_bias, call.write);
     }
     thread_local std::vector<float> sums;
     sums.resize(std::size_t(rows * cols));
     cpu::gemm_block(sums.data(), cols, left, right, rows, cols, K);
-    scale_into(out, N, sums.data(), cols, rows, cols, factor, part_of_bias, write);
+    scale_into(out, N, sums.data(), cols, rows, cols, factor, part_of_bias, call.write);
   });
 }
 

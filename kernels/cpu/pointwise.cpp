@@ -10,32 +10,34 @@ constexpr std::int64_t grain = 1 << 14;
 
 }  // namespace
 
-void CpuBackend::add(const Tensor& y, const Tensor& a, const Tensor& b) {
-  parallel_for(y.count(), grain, [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-    loops->add(y.data() + begin, a.data() + begin, b.data() + begin, end - begin);
-  });
+void CpuBackend::compute(const call::Add& call) {
+  parallel_for(call.y.count(), grain,
+               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
+                 loops->add(call.y.data() + begin, call.a.data() + begin, call.b.data() + begin, end - begin);
+               });
 }
 
-void CpuBackend::gelu(const Tensor& y, const Tensor& x, Gelu form) {
+void CpuBackend::compute(const call::Gelu& call) {
   const auto& loops = cpu::pointwise_loops();
-  const auto loop = form == Gelu::tanh ? loops.gelu_tanh : loops.gelu_erf;
-  parallel_for(y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    loop(y.data() + begin, x.data() + begin, end - begin);
+  const auto loop = call.form == Gelu::tanh ? loops.gelu_tanh : loops.gelu_erf;
+  parallel_for(call.y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    loop(call.y.data() + begin, call.x.data() + begin, end - begin);
   });
 }
 
-void CpuBackend::gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu form) {
+void CpuBackend::compute(const call::GeluBackward& call) {
   const auto& loops = cpu::pointwise_loops();
-  const auto loop = form == Gelu::tanh ? loops.gelu_tanh_backward : loops.gelu_erf_backward;
-  parallel_for(dx.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    loop(dx.data() + begin, dy.data() + begin, x.data() + begin, end - begin);
+  const auto loop = call.form == Gelu::tanh ? loops.gelu_tanh_backward : loops.gelu_erf_backward;
+  parallel_for(call.dx.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    loop(call.dx.data() + begin, call.dy.data() + begin, call.x.data() + begin, end - begin);
   });
 }
 
-void CpuBackend::dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) {
-  parallel_for(y.count(), grain, [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-    loops->dropout(y.data() + begin, x.data() + begin, end - begin, p, key, begin);
-  });
+void CpuBackend::compute(const call::Dropout& call) {
+  parallel_for(
+      call.y.count(), grain, [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
+        loops->dropout(call.y.data() + begin, call.x.data() + begin, end - begin, call.p, call.key, begin);
+      });
 }
 
 }  // namespace mxtape

@@ -126,38 +126,37 @@ void cast(const Tensor& y, const Tensor& x) {
 
 }  // namespace
 
-void CpuBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                          const Tensor& column_sums, Write sums) {
-  require(x.dtype() == DType::f32, "quantize: x is {}; want f32", name_of(x.dtype()));
-  check_quantize(copies, x, column_sums);
-  const std::int64_t rows = x.rows(), cols = x.cols();
+void CpuBackend::compute(const call::Quantize& call) {
+  check_quantize(call.copies, call.x, call.column_sums);
+  const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   std::vector<TiledCopy> tiled;
-  for (const QuantizedCopy& copy : copies) {
+  for (const QuantizedCopy& copy : call.copies) {
     const Quantizer& q = copy.quantizer;
     const bool rotates = copy.rotation.size != 0;
-    const Tensor source = rotates ? rotated(x, copy) : x;
+    const Tensor source = rotates ? rotated(call.x, copy) : call.x;
     const BlockRule rule = block_rule(q);
-    const float encode = encode_of(q, rule, source.data(), x.count());
+    const float encode = encode_of(q, rule, source.data(), call.x.count());
     if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.range_mult;
     const TiledCopy tile_by_tile{&copy, rule, encode};
     if (q == bf16_cast)
       cast(copy.values, source);
     else if (!cpu::fits_tiles(q))
-      quantize_by_definition(copy, rule, encode, source.data(), rows, cols, draws);
+      quantize_by_definition(copy, rule, encode, source.data(), rows, cols, call.draws);
     else if (rotates)
-      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, draws, nullptr);
+      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, call.draws, nullptr);
     else
       tiled.push_back(tile_by_tile);
   }
-  if (tiled.empty() && !column_sums) return;
+  if (tiled.empty() && !call.column_sums) return;
   const std::int64_t strips = ceil_div(rows, strip_rows);
-  const Tensor strip_sums = column_sums ? empty({strips, cols}) : Tensor{};
-  quantize_tiles(tiled, x.data(), rows, cols, draws, column_sums ? strip_sums.data() : nullptr);
-  if (!column_sums) return;
+  const Tensor strip_sums = call.column_sums ? empty({strips, cols}) : Tensor{};
+  quantize_tiles(tiled, call.x.data(), rows, cols, call.draws,
+                 call.column_sums ? strip_sums.data() : nullptr);
+  if (!call.column_sums) return;
   if (rows > 0)
-    add_strips(column_sums.data(), sums, strip_sums.data(), strips, cols);
-  else if (sums == Write::overwrite)
-    fill(column_sums, 0);
+    add_strips(call.column_sums.data(), call.sums, strip_sums.data(), strips, cols);
+  else if (call.sums == Write::overwrite)
+    fill(call.column_sums, 0);
 }
 
 }  // namespace mxtape

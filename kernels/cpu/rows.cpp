@@ -13,21 +13,17 @@ std::int64_t rows_at_a_time(std::int64_t cols) { return std::max<std::int64_t>(1
 
 }  // namespace
 
-void CpuBackend::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                            const Tensor& gain, const Tensor& bias, float eps) {
-  const std::int64_t C = x.cols();
+void CpuBackend::compute(const call::LayerNorm& call) {
+  const std::int64_t C = call.x.cols();
   const auto& loops = cpu::layer_norm_loops();
-  parallel_for(x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.forward(y.data() + begin * C, mean.data() + begin, rstd.data() + begin, x.data() + begin * C,
-                  gain.data(), bias.data(), end - begin, C, eps);
+  parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
+    loops.forward(call.y.data() + begin * C, call.mean.data() + begin, call.rstd.data() + begin,
+                  call.x.data() + begin * C, call.gain.data(), call.bias.data(), end - begin, C, call.eps);
   });
 }
 
-void CpuBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
-                                     const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                     const Tensor& rstd, const Tensor& gain, Write gain_bias,
-                                     const Tensor& others) {
-  const std::int64_t C = x.cols(), rows = x.rows();
+void CpuBackend::compute(const call::LayerNormBackward& call) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
   const std::int64_t grain = std::max(rows_at_a_time(C), (rows + 63) / 64);  // at most 64 partial sums
   const std::int64_t ranges = (rows + grain - 1) / grain;
   // Each range of rows sums on its own; the ranges are then added in their order.
@@ -36,49 +32,50 @@ void CpuBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, cons
   parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     float* const partial = sums.data() + begin / grain * 2 * C;
     std::fill_n(partial, 2 * C, 0.0f);
-    loops.backward(dx.data() + begin * C, partial, dbias ? partial + C : nullptr, dy.data() + begin * C,
-                   x.data() + begin * C, mean.data() + begin, rstd.data() + begin, gain.data(),
-                   others ? others.data() + begin * C : nullptr, end - begin, C);
+    loops.backward(call.dx.data() + begin * C, partial, call.dbias ? partial + C : nullptr,
+                   call.dy.data() + begin * C, call.x.data() + begin * C, call.mean.data() + begin,
+                   call.rstd.data() + begin, call.gain.data(),
+                   call.others ? call.others.data() + begin * C : nullptr, end - begin, C);
   });
   auto collect = [&](const Tensor& total, std::int64_t offset) {
-    if (gain_bias == Write::overwrite) std::fill_n(total.data(), C, 0.0f);
+    if (call.gain_bias == Write::overwrite) std::fill_n(total.data(), C, 0.0f);
     for (std::int64_t range = 0; range < ranges; ++range) {
       const float* const partial = sums.data() + range * 2 * C + offset;
       for (std::int64_t c = 0; c < C; ++c) total.data()[c] += partial[c];
     }
   };
-  collect(dgain, 0);
-  if (dbias) collect(dbias, C);
+  collect(call.dgain, 0);
+  if (call.dbias) collect(call.dbias, C);
 }
 
-void CpuBackend::softmax(const Tensor& y, const Tensor& x) {
-  const std::int64_t C = x.cols();
+void CpuBackend::compute(const call::Softmax& call) {
+  const std::int64_t C = call.x.cols();
   const auto& loops = cpu::softmax_loops();
-  parallel_for(x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.forward(y.data() + begin * C, x.data() + begin * C, end - begin, C);
+  parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
+    loops.forward(call.y.data() + begin * C, call.x.data() + begin * C, end - begin, C);
   });
 }
 
-void CpuBackend::softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) {
-  const std::int64_t C = y.cols();
+void CpuBackend::compute(const call::SoftmaxBackward& call) {
+  const std::int64_t C = call.y.cols();
   const auto& loops = cpu::softmax_loops();
-  parallel_for(y.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.backward(dx.data() + begin * C, dy.data() + begin * C, y.data() + begin * C, end - begin, C);
+  parallel_for(call.y.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
+    loops.backward(call.dx.data() + begin * C, call.dy.data() + begin * C, call.y.data() + begin * C,
+                   end - begin, C);
   });
 }
 
-void CpuBackend::cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits,
-                               const Tensor& logits, const Tensor& targets, float scale) {
-  const std::int64_t V = logits.cols(), rows = logits.rows();
+void CpuBackend::compute(const call::CrossEntropy& call) {
+  const std::int64_t V = call.logits.cols(), rows = call.logits.rows();
   const auto& loops = cpu::softmax_loops();
   parallel_for(rows, rows_at_a_time(V), [&](std::int64_t begin, std::int64_t end) {
-    loops.cross_entropy(losses.data() + begin, dlogits ? dlogits.data() + begin * V : nullptr,
-                        logits.data() + begin * V, targets.data<std::int32_t>() + begin, end - begin, V,
-                        scale / float(rows));
+    loops.cross_entropy(call.losses.data() + begin, call.dlogits ? call.dlogits.data() + begin * V : nullptr,
+                        call.logits.data() + begin * V, call.targets.data<std::int32_t>() + begin,
+                        end - begin, V, call.scale / float(rows));
   });
   double total = 0;
-  for (const float l : losses.host()) total += double(l);
-  *loss.data() = float(total / double(rows));
+  for (const float l : call.losses.host()) total += double(l);
+  *call.loss.data() = float(total / double(rows));
 }
 
 }  // namespace mxtape

@@ -13,15 +13,14 @@ constexpr std::int64_t grain = 1 << 14;
 
 }  // namespace
 
-void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
-                             float max_norm) {
+void CpuBackend::compute(const call::ClipFactor& call) {
   struct Piece {
     const float* data;
     std::int64_t count;
     double squares;
   };
   std::vector<Piece> pieces;
-  for (const Tensor& g : gradients)
+  for (const Tensor& g : call.gradients)
     for (std::int64_t begin = 0; begin < g.count(); begin += grain)
       pieces.push_back({g.data() + begin, std::min(grain, g.count() - begin), 0});
   const auto squares = cpu::update_loops().squares;
@@ -32,25 +31,23 @@ void CpuBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span
   double total = 0;
   for (const Piece& piece : pieces) total += piece.squares;
   const float length = float(std::sqrt(total));
-  *norm.data() = length;
+  *call.norm.data() = length;
   // min() alone would turn an infinite gradient into zeros elsewhere.
   if (!std::isfinite(length))
-    *factor.data() = NAN;
+    *call.factor.data() = NAN;
   else
-    *factor.data() = max_norm == 0 || length <= max_norm ? 1 : max_norm / length;
+    *call.factor.data() = call.max_norm == 0 || length <= call.max_norm ? 1 : call.max_norm / length;
 }
 
-void CpuBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                       const Tensor& factor, const Tensor& rates, const AdamWStep& step,
-                       std::span<QuantizedCopy> copies, const DrawKey& draws) {
+void CpuBackend::compute(const call::AdamW& call) {
   const auto loop = cpu::update_loops().adamw;
-  const float clip = *factor.data();
+  const float clip = *call.factor.data();
   if (std::isnan(clip)) return;
-  parallel_for(parameter.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    loop(parameter.data() + begin, m.data() + begin, v.data() + begin, gradient.data() + begin, end - begin,
-         clip, rates.data(), step);
+  parallel_for(call.parameter.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    loop(call.parameter.data() + begin, call.m.data() + begin, call.v.data() + begin,
+         call.gradient.data() + begin, end - begin, clip, call.rates.data(), call.step);
   });
-  if (!copies.empty()) quantize(copies, parameter, draws);
+  if (!call.copies.empty()) compute(call::Quantize{call.copies, call.parameter, call.draws});
 }
 
 }  // namespace mxtape

@@ -136,15 +136,14 @@ void launch_tiles(cudaStream_t stream, const AdamWTask& task, const TileTask& ti
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-                        const Tensor& factor, const Tensor& rates, const AdamWStep& step,
-                        std::span<QuantizedCopy> copies, const DrawKey& draws) {
-  check_quantize(copies, parameter, {});
-  const cuda::AdamWTask task{parameter.data(),  m.data(),      v.data(),     gradient.data(),
-                             parameter.count(), factor.data(), rates.data(), step};
-  if (task.count > 0 && cuda::fits_one_pass(copies)) {
-    cuda::TileTask tile = cuda::tile_task(parameter, clocked(draws));
-    for (const QuantizedCopy& copy : copies) {
+void CudaBackend::compute(const call::AdamW& call) {
+  check_quantize(call.copies, call.parameter, {});
+  const cuda::AdamWTask task{
+      call.parameter.data(),  call.m.data(),      call.v.data(),     call.gradient.data(),
+      call.parameter.count(), call.factor.data(), call.rates.data(), call.step};
+  if (task.count > 0 && cuda::fits_one_pass(call.copies)) {
+    cuda::TileTask tile = cuda::tile_task(call.parameter, clocked(call.draws));
+    for (const QuantizedCopy& copy : call.copies) {
       cuda::add_copy(tile, copy, nullptr);
       if (copy.multiplier) fill(copy.multiplier, 1 / copy.quantizer.range_mult);
     }
@@ -152,10 +151,10 @@ void CudaBackend::adamw(const Tensor& parameter, const Tensor& m, const Tensor& 
       return cuda::launch_tiles<cuda::TileRounding::stochastic>(stream_.get(), task, tile);
     return cuda::launch_tiles<cuda::TileRounding::even>(stream_.get(), task, tile);
   }
-  const bool plain = cuda::is_plain_bf16(copies);
+  const bool plain = cuda::is_plain_bf16(call.copies);
   cuda::launch("adamw", stream_.get(), {cuda::blocks_for(task.count, 4 * cuda::threads), cuda::threads},
-               cuda::adamw_kernel, task, plain ? copies[0].values.data<bf16>() : nullptr);
-  if (!plain && !copies.empty()) quantize(copies, parameter, draws);
+               cuda::adamw_kernel, task, plain ? call.copies[0].values.data<bf16>() : nullptr);
+  if (!plain && !call.copies.empty()) compute(call::Quantize{call.copies, call.parameter, call.draws});
 }
 
 }  // namespace mxtape

@@ -41,46 +41,45 @@ void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
 
 }  // namespace
 
-void CudaBackend::attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape shape,
-                            const AttentionQuant& quant, const DrawKey& draws) {
+void CudaBackend::compute(const call::Attention& call) {
   if (cudnn_attention_) {
-    require_for_cudnn(qkv, quant);
-    return cudnn_attention_->forward(o, lse, qkv, shape);
+    require_for_cudnn(call.qkv, call.quant);
+    return cudnn_attention_->forward(call.o, call.lse, call.qkv, call.shape);
   }
-  const cuda::AttentionForward call{*this, stream_.get(), shape, o, lse, qkv};
-  switch (way_of(qkv, shape, quant)) {
+  const cuda::AttentionForward tensors{*this, stream_.get(), call.shape, call.o, call.lse, call.qkv};
+  switch (way_of(call.qkv, call.shape, call.quant)) {
     case Way::flash:
-      return cuda::attention_flash(call);
+      return cuda::attention_flash(tensors);
     case Way::general_f32:
-      return cuda::attention_general(call, DType::f32);
+      return cuda::attention_general(tensors, DType::f32);
     case Way::general_bf16:
-      return cuda::attention_general(call, DType::bf16);
+      return cuda::attention_general(tensors, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks(call, on_tensor_cores(qkv, quant), clocked(draws));
+      return cuda::attention_blocks(tensors, on_tensor_cores(call.qkv, call.quant), clocked(call.draws));
     case Way::by_heads:
-      return cuda::attention_by_heads(call, quant, draws);
+      return cuda::attention_by_heads(tensors, call);
   }
 }
 
-void CudaBackend::attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv,
-                                     const Tensor& o, const Tensor& lse, AttentionShape shape,
-                                     const AttentionQuant& quant, const DrawKey& draws) {
+void CudaBackend::compute(const call::AttentionBackward& call) {
   if (cudnn_attention_) {
-    require_for_cudnn(qkv, quant);
-    return cudnn_attention_->backward(dqkv, d_o, qkv, o, lse, shape);
+    require_for_cudnn(call.qkv, call.quant);
+    return cudnn_attention_->backward(call.dqkv, call.d_o, call.qkv, call.o, call.lse, call.shape);
   }
-  const cuda::AttentionBackward call{*this, stream_.get(), shape, dqkv, d_o, qkv, o, lse};
-  switch (way_of(qkv, shape, quant)) {
+  const cuda::AttentionBackward tensors{*this,    stream_.get(), call.shape, call.dqkv,
+                                        call.d_o, call.qkv,      call.o,     call.lse};
+  switch (way_of(call.qkv, call.shape, call.quant)) {
     case Way::flash:
-      return cuda::attention_flash_backward(call);
+      return cuda::attention_flash_backward(tensors);
     case Way::general_f32:
-      return cuda::attention_general_backward(call, DType::f32);
+      return cuda::attention_general_backward(tensors, DType::f32);
     case Way::general_bf16:
-      return cuda::attention_general_backward(call, DType::bf16);
+      return cuda::attention_general_backward(tensors, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks_backward(call, on_tensor_cores(qkv, quant), clocked(draws));
+      return cuda::attention_blocks_backward(tensors, on_tensor_cores(call.qkv, call.quant),
+                                             clocked(call.draws));
     case Way::by_heads:
-      return cuda::attention_by_heads_backward(call, quant, draws);
+      return cuda::attention_by_heads_backward(tensors, call);
   }
 }
 

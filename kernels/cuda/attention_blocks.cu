@@ -121,12 +121,12 @@ void forward(const AttentionForward& call, const ForwardInputs& in, const ScoreR
 
 void attention_blocks(const AttentionForward& call, const AttentionQuant& quant, const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
-  const HeadOperands heads{call.backend, call.stream, s, draws};
-  const Tensor q = heads.rounded(call.qkv, 0, 3, {{quant.qk_q, Axis::cols, 0}})[0];
-  const Tensor k = heads.rounded(call.qkv, 1, 3, {{quant.qk_k, Axis::cols, 1}})[0];
-  const Tensor v = heads.rounded(call.qkv, 2, 3, {{quant.pv_v, Axis::rows, 3}})[0];
+  const HeadOperands heads{call.backend, call.stream, s, quant, draws};
+  const Tensor q = heads.rounded(call.qkv, 0, 3, {&AttentionQuant::qk_q})[0];
+  const Tensor k = heads.rounded(call.qkv, 1, 3, {&AttentionQuant::qk_k})[0];
+  const Tensor v = heads.rounded(call.qkv, 2, 3, {&AttentionQuant::pv_v})[0];
   const ForwardInputs in{heads_of(q, s), heads_of(k, s), heads_of(v, s), s, 1 / std::sqrt(float(s.width))};
-  const ScoreRounding pv_p = score_rounding(quant.pv_p, heads.score_draws(2));
+  const ScoreRounding pv_p = score_rounding(quant.pv_p, heads.score_draws(&AttentionQuant::pv_p));
   s.width <= 64 ? forward<64>(call, in, pv_p) : forward<128>(call, in, pv_p);
 }
 

@@ -19,8 +19,8 @@ struct Heads {
 };
 /// Part `part` of x [B, T, parts, H, D].
 inline Heads heads_of(const Tensor& x, const AttentionShape& s, int part, int parts) {
-  const std::int64_t C = s.heads * s.width;
-  return {x.data<bf16>() + part * C, s.time * parts * C, s.width, parts * C};
+  const std::int64_t row = s.stride(parts);
+  return {x.data<bf16>() + s.offset(0, part, parts), s.time * row, s.width, row};
 }
 /// x [B, H, T, D].
 inline Heads heads_of(const Tensor& x, const AttentionShape& s) {
@@ -42,11 +42,8 @@ struct FlashPlace {
         head(blockIdx.x / unsigned(tiles)) {}
 
   /// Where the head's part lies in a tensor [B, T, parts, H, D].
-  __device__ std::int64_t offset(int part, int parts) const {
-    const std::int64_t b = head / shape.heads, h = head % shape.heads;
-    return b * shape.time * stride(parts) + (part * shape.heads + h) * shape.width;
-  }
-  __device__ std::int64_t stride(int parts) const { return parts * shape.heads * shape.width; }
+  __device__ std::int64_t offset(int part, int parts) const { return shape.offset(head, part, parts); }
+  __device__ std::int64_t stride(int parts) const { return shape.stride(parts); }
   __device__ HeadMatrix matrix(const Heads& x) const {
     return {x.base + head / shape.heads * x.batch + head % shape.heads * x.head, x.row};
   }

@@ -239,20 +239,19 @@ void attention_flash_backward(const AttentionBackward& call) {
 void attention_blocks_backward(const AttentionBackward& call, const AttentionQuant& quant,
                                const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
-  const HeadOperands heads{call.backend, call.stream, s, draws};
+  const HeadOperands heads{call.backend, call.stream, s, quant, draws};
   // The forward pass drew the same numbers for the first of Q and of K.
-  const auto q = heads.rounded(call.qkv, 0, 3, {{quant.qk_q, Axis::cols, 0}, {quant.dk_q, Axis::rows, 11}});
-  const auto k = heads.rounded(call.qkv, 1, 3, {{quant.qk_k, Axis::cols, 1}, {quant.dq_k, Axis::rows, 9}});
-  const auto v = heads.rounded(call.qkv, 2, 3, {{quant.dp_v, Axis::cols, 7}});
-  const auto d_o =
-      heads.rounded(call.d_o, 0, 1, {{quant.dp_do, Axis::cols, 6}, {quant.dv_do, Axis::rows, 5}});
+  const auto q = heads.rounded(call.qkv, 0, 3, {&AttentionQuant::qk_q, &AttentionQuant::dk_q});
+  const auto k = heads.rounded(call.qkv, 1, 3, {&AttentionQuant::qk_k, &AttentionQuant::dq_k});
+  const auto v = heads.rounded(call.qkv, 2, 3, {&AttentionQuant::dp_v});
+  const auto d_o = heads.rounded(call.d_o, 0, 1, {&AttentionQuant::dp_do, &AttentionQuant::dv_do});
   const Tensor delta = attention_delta(call);
   BackwardInputs in{heads_of(q[0], s), heads_of(k[0], s), heads_of(v[0], s),  heads_of(d_o[0], s),
                     heads_of(q[1], s), heads_of(k[1], s), heads_of(d_o[1], s)};
   in.lse = call.lse.data(), in.delta = delta.data(), in.shape = s, in.scale = 1 / std::sqrt(float(s.width));
-  in.dv_p = score_rounding(quant.dv_p, heads.score_draws(4));
-  in.dq_ds = score_rounding(quant.dq_ds, heads.score_draws(8));
-  in.dk_ds = score_rounding(quant.dk_ds, heads.score_draws(10));
+  in.dv_p = score_rounding(quant.dv_p, heads.score_draws(&AttentionQuant::dv_p));
+  in.dq_ds = score_rounding(quant.dq_ds, heads.score_draws(&AttentionQuant::dq_ds));
+  in.dk_ds = score_rounding(quant.dk_ds, heads.score_draws(&AttentionQuant::dk_ds));
   backward<true>(call, in);
 }
 

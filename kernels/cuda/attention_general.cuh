@@ -137,11 +137,8 @@ struct GeneralPlace {
     first_column = int(blockIdx.x / tiles % groups) * general_rows;
     head = blockIdx.x / tiles / groups;
   }
-  __device__ std::int64_t stride(int parts) const { return parts * shape.heads * shape.width; }
-  __device__ std::int64_t offset(int part, int parts) const {
-    const std::int64_t b = head / shape.heads, h = head % shape.heads;
-    return b * shape.time * stride(parts) + (part * shape.heads + h) * shape.width;
-  }
+  __device__ std::int64_t stride(int parts) const { return shape.stride(parts); }
+  __device__ std::int64_t offset(int part, int parts) const { return shape.offset(head, part, parts); }
   template <class T>
   __device__ GeneralMatrix<T> part(const T* x, int part, int parts) const {
     return {x + offset(part, parts), stride(parts), int(shape.time), int(shape.width)};

@@ -17,8 +17,7 @@ __global__ void take_heads_kernel(T* y, const T* x, AttentionShape s, std::int64
   const std::int64_t i = (std::int64_t(blockIdx.x) * threads + threadIdx.x) * 8;
   if (i >= s.batch * s.heads * s.time * s.width) return;
   const std::int64_t d = i % s.width, row = i / s.width, t = row % s.time, head = row / s.time;
-  const std::int64_t b = head / s.heads, h = head % s.heads;
-  store_eight(y + i, load_eight(x + (((b * s.time + t) * parts + part) * s.heads + h) * s.width + d));
+  store_eight(y + i, load_eight(x + s.offset(head, part, parts) + t * s.stride(parts) + d));
 }
 
 bool rounds_operand(const Quantizer& q) { return q == bf16_cast || (fits_tiles(q) && !q.has_multiplier()); }
@@ -60,34 +59,33 @@ Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t part
   return y;
 }
 
-ClockedKey HeadOperands::stream_of(std::uint32_t slot, std::int64_t elements_of_head) const {
+ClockedKey HeadOperands::stream_of(Quantizer AttentionQuant::*field, std::int64_t elements_of_head) const {
   ClockedKey key = draws;
-  key.key.tensor_id += slot;
-  const std::int64_t first_sequence = std::int64_t(draws.key.first_element) / shape.time;
-  key.key.first_element = std::uint64_t(first_sequence * shape.heads * elements_of_head);
+  key.key = attention_draws(draws.key, attention_place(field), shape, 0, elements_of_head);
   return key;
 }
 
 TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t parts,
-                               const OperandUse& use) const {
-  const std::int64_t C = shape.heads * shape.width;
+                               Quantizer AttentionQuant::*field) const {
+  const Quantizer& q = quant.*field;
   TileTask task{};
-  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + part * C; });
+  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + shape.offset(0, part, parts); });
   task.dtype = x.dtype();
   task.rows = shape.batch * shape.heads * shape.time;
   task.cols = shape.width;
-  task.layout = {shape.time, shape.heads, parts * C, shape.width, shape.time * parts * C};
-  task.rounding = tile_rounding(use.quantizer);
-  if (use.quantizer.is_stochastic()) {
-    task.draws = stream_of(use.slot, shape.time * shape.width);
+  const std::int64_t row = shape.stride(parts);
+  task.layout = {shape.time, shape.heads, row, shape.width, shape.time * row};
+  task.rounding = tile_rounding(q);
+  if (q.is_stochastic()) {
+    task.draws = stream_of(field, shape.time * shape.width);
     task.round_keys = round_keys(draws.key.seed);
-    task.draw_bits = use.quantizer.sr_bits;
+    task.draw_bits = q.sr_bits;
   }
   return task;
 }
 
 std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
-                                          std::initializer_list<OperandUse> uses) const {
+                                          std::initializer_list<Quantizer AttentionQuant::*> uses) const {
   std::vector<Tensor> results;
   std::vector<TileTask> tasks;
   Tensor in_order;  // the heads' rows one below the other, for uses that cannot read them where they are
@@ -95,19 +93,21 @@ std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, st
     if (!in_order) in_order = taken(x, part, parts);
     return in_order;
   };
-  for (const OperandUse& use : uses) {
-    if (use.quantizer == bf16_cast) {
+  for (const auto use : uses) {
+    const Quantizer& q = quant.*use;
+    if (q == bf16_cast) {
       results.push_back(as_bf16(backend, taken_once()));
       continue;
     }
     results.push_back(backend.empty({shape.batch * shape.heads * shape.time, shape.width}, DType::bf16));
     // Each use has its own stream of draws; two without, one along each axis, are made in one pass.
-    const bool draws_on_its_own = use.quantizer.is_stochastic();
+    const bool draws_on_its_own = q.is_stochastic();
     const TileTask own = task_of(x, part, parts, use);
     if (draws_on_its_own || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
       tasks.push_back(own);
-    TileCopy& copy = use.axis == Axis::cols ? tasks.back().row_blocks : tasks.back().column_blocks;
-    copy = tile_copy(use.quantizer, results.back().data<bf16>(), nullptr);
+    const Axis axis = attention_slots[attention_place(use)].axis;
+    TileCopy& copy = axis == Axis::cols ? tasks.back().row_blocks : tasks.back().column_blocks;
+    copy = tile_copy(q, results.back().data<bf16>(), nullptr);
   }
   for (TileTask& task : tasks) {
     if (!fits_pairs(task)) task.x = taken_once().raw(), task.layout = {};

@@ -2,17 +2,11 @@
 #include <initializer_list>
 #include <vector>
 
+#include "kernels/attention_slots.h"
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/quantize_tile.h"
 
 namespace mxtape::cuda {
-
-/// How one GEMM of attention takes an operand: `slot` is its place in AttentionQuant.
-struct OperandUse {
-  Quantizer quantizer;
-  Axis axis;
-  std::uint32_t slot;
-};
 
 /// Operands of all heads at once, as matrices [B, H, T, D] in bf16 whose blocks are those of AttentionQuant.
 /// For shapes that blocks_take().
@@ -20,18 +14,21 @@ struct HeadOperands {
   Backend& backend;
   cudaStream_t stream;
   const AttentionShape& shape;
+  const AttentionQuant& quant;
   const ClockedKey& draws;
 
-  /// Part `part` of x [B, T, parts, H, D], rounded for one GEMM or for two, one along each axis.
+  /// Part `part` of x [B, T, parts, H, D], rounded for one slot or for two, one along each axis.
   std::vector<Tensor> rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
-                              std::initializer_list<OperandUse>) const;
+                              std::initializer_list<Quantizer AttentionQuant::*>) const;
   /// The stream of P or dS, elements [B, H, T, T].
-  ClockedKey score_draws(std::uint32_t slot) const { return stream_of(slot, shape.time * shape.time); }
+  ClockedKey score_draws(Quantizer AttentionQuant::*field) const {
+    return stream_of(field, shape.time * shape.time);
+  }
 
  private:
   Tensor taken(const Tensor& x, std::int64_t part, std::int64_t parts) const;
-  ClockedKey stream_of(std::uint32_t slot, std::int64_t elements_of_head) const;
-  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, const OperandUse&) const;
+  ClockedKey stream_of(Quantizer AttentionQuant::*, std::int64_t elements_of_head) const;
+  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, Quantizer AttentionQuant::*) const;
 };
 
 /// True if every operand can be rounded so, because blocks end with the heads, T and D being multiples of 32,

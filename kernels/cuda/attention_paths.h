@@ -7,7 +7,7 @@
 namespace mxtape::cuda {
 
 /// The tensors of Backend::attention and attention_backward; `backend` gives scratch, and quantizes and
-/// multiplies for the way by heads.
+/// multiplies where heads are taken one by one.
 struct AttentionForward {
   Backend& backend;
   cudaStream_t stream;
@@ -40,10 +40,9 @@ void attention_general_backward(const AttentionBackward&, DType operands);
 void attention_blocks(const AttentionForward&, const AttentionQuant&, const ClockedKey&);
 void attention_blocks_backward(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
 
-// With a quantizer of its own for each operand, one head at a time, on whole [T, T] matrices: what
-// AttentionQuant says, word for word.
-void attention_by_heads(const AttentionForward&, const AttentionQuant&, const DrawKey&);
-void attention_by_heads_backward(const AttentionBackward&, const AttentionQuant&, const DrawKey&);
+// One head after the other, composed (kernels/attention_composed.h): for everything else.
+void attention_by_heads(const AttentionForward&, const call::Attention&);
+void attention_by_heads_backward(const AttentionBackward&, const call::AttentionBackward&);
 
 // Rows of one head's scores [T, T], in the arithmetic of the CPU's vector loops, so that what is quantized
 // next has the same bits.

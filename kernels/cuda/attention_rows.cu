@@ -73,8 +73,7 @@ struct HeadPart {
   AttentionShape shape;
   std::int64_t head, part, parts;
   __device__ std::int64_t place(std::int64_t i) const {
-    const std::int64_t b = head / shape.heads, h = head % shape.heads, t = i / shape.width;
-    return (((b * shape.time + t) * parts + part) * shape.heads + h) * shape.width + i % shape.width;
+    return shape.offset(head, part, parts) + i / shape.width * shape.stride(parts) + i % shape.width;
   }
 };
 template <class T>

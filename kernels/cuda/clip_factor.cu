@@ -66,10 +66,9 @@ __global__ void __launch_bounds__(factor_threads)
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
-                              float max_norm) {
+void CudaBackend::compute(const call::ClipFactor& call) {
   std::int64_t pieces = 0;
-  for (const Tensor& g : gradients) pieces += (g.count() + cuda::piece - 1) / cuda::piece;
+  for (const Tensor& g : call.gradients) pieces += (g.count() + cuda::piece - 1) / cuda::piece;
   const Tensor scratch = empty({std::max<std::int64_t>(pieces, 1), 2});
   auto* const squares = static_cast<double*>(scratch.raw());
 
@@ -83,7 +82,7 @@ void CudaBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::spa
     before += in_batch;
     batch.size = 0, in_batch = 0;
   };
-  for (const Tensor& g : gradients) {
+  for (const Tensor& g : call.gradients) {
     if (g.count() == 0) continue;
     if (batch.size == cuda::most_gradients) flush();
     batch.data[batch.size] = g.data();
@@ -92,8 +91,8 @@ void CudaBackend::clip_factor(const Tensor& norm, const Tensor& factor, std::spa
     in_batch += cuda::blocks_for(g.count(), cuda::piece);
   }
   flush();
-  cuda::launch("clip_factor", stream_.get(), {1, cuda::factor_threads}, cuda::clip_factor_kernel, norm.data(),
-               factor.data(), squares, pieces, max_norm);
+  cuda::launch("clip_factor", stream_.get(), {1, cuda::factor_threads}, cuda::clip_factor_kernel,
+               call.norm.data(), call.factor.data(), squares, pieces, call.max_norm);
 }
 
 }  // namespace mxtape

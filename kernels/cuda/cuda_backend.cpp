@@ -46,6 +46,12 @@ std::string CudaBackend::description() const {
                      cudnn_attention_ ? ", attention by " + cudnn_attention_->description() : "");
 }
 
+void CudaBackend::dispatch(AnyCall any) {
+  std::visit([this](const auto* call) { compute(*call); }, any);
+}
+
+void CudaBackend::wait() { stream_.wait(); }
+
 Tensor CudaBackend::empty(Shape shape, DType dtype) {
   return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
 }

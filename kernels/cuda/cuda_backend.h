@@ -16,22 +16,21 @@ namespace mxtape {
 
 /// One NVIDIA GPU: cuBLASLt for GEMM, own kernels for the rest, everything in order on one stream. Results
 /// are the same bits for the same shapes: reductions are cut by shape, never by the machine, and nothing is
-/// added atomically. Quantizers give the CPU's bits. Methods live in files by the group names of backend.h;
+/// added atomically. Quantizers give the CPU's bits. Kernels live in files by the groups below;
 /// keys of random draws go through clocked(), so that a recorded step draws anew each time.
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const BackendOptions& = {});
   ~CudaBackend() override;
   std::string description() const override;
+  void dispatch(AnyCall) override;
+  void wait() override;
   std::vector<std::string> choices() const override;
 
   // memory: cuda_backend.cpp, fill.cu
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor& y, const void* host) override;
   void download(void* host, const Tensor& x) override;
-  void fill(const Tensor& y, float value) override;
-  void copy(const Tensor& y, const Tensor& x) override;
-  void normal(const Tensor& y, float deviation, const DrawKey& key) override;
   std::int64_t used_bytes() const override;
   std::int64_t peak_bytes() const override;
   std::int64_t capacity_bytes() const override;
@@ -44,53 +43,41 @@ class CudaBackend final : public Backend {
                              const std::function<std::vector<Tensor>()>& work) override;
   void forget(const std::string& name) override;
 
-  // gemm.cu
-  void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
-            Write = Write::overwrite) override;
-
-  // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
-  void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                const Tensor& column_sums = {}, Write sums = Write::overwrite) override;
-  // pack.cu
-  void pack(const PackedTensor& y, const Tensor& x, const DrawKey& draws) override;
-  void unpack(const Tensor& y, const PackedTensor& x) override;
-
-  // pointwise.cu
-  void add(const Tensor& y, const Tensor& a, const Tensor& b) override;
-  void gelu(const Tensor& y, const Tensor& x, Gelu) override;
-  void gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu) override;
-  void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override;
-
-  // layer_norm.cu, softmax.cu, embedding.cu
-  void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                  const Tensor& gain, const Tensor& bias, float eps) override;
-  void layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias, const Tensor& dy,
-                           const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& gain,
-                           Write gain_bias, const Tensor& others) override;
-  void softmax(const Tensor& y, const Tensor& x) override;
-  void softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) override;
-  void cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits, const Tensor& logits,
-                     const Tensor& targets, float scale) override;
-  void embedding(const Tensor& y, const Tensor& table, const Tensor& positions,
-                 const Tensor& tokens) override;
-  void embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
-                          const Tensor& tokens, Write table, Write positions) override;
-
-  // attention*.cpp, attention*.cu
-  void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
-                 const DrawKey& draws) override;
-  void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
-                          const Tensor& lse, AttentionShape, const AttentionQuant&,
-                          const DrawKey& draws) override;
-
-  // clip_factor.cu, adamw.cu
-  void clip_factor(const Tensor& norm, const Tensor& factor, std::span<const Tensor> gradients,
-                   float max_norm) override;
-  void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep&, std::span<QuantizedCopy> copies,
-             const DrawKey& draws) override;
-
  private:
+  // fill.cu
+  void compute(const call::Fill&);
+  void compute(const call::Copy&);
+  void compute(const call::Normal&);
+  // gemm.cu
+  void compute(const call::Gemm&);
+  // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
+  void compute(const call::Quantize&);
+  // pack.cu
+  void compute(const call::Pack&);
+  void compute(const call::Unpack&);
+  // pointwise.cu
+  void compute(const call::Add&);
+  void compute(const call::Gelu&);
+  void compute(const call::GeluBackward&);
+  void compute(const call::Dropout&);
+  // layer_norm.cu
+  void compute(const call::LayerNorm&);
+  void compute(const call::LayerNormBackward&);
+  // softmax.cu
+  void compute(const call::Softmax&);
+  void compute(const call::SoftmaxBackward&);
+  void compute(const call::CrossEntropy&);
+  // embedding.cu
+  void compute(const call::Embedding&);
+  void compute(const call::EmbeddingBackward&);
+  // attention*.cpp, attention*.cu
+  void compute(const call::Attention&);
+  void compute(const call::AttentionBackward&);
+  // clip_factor.cu
+  void compute(const call::ClipFactor&);
+  // adamw.cu
+  void compute(const call::AdamW&);
+
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;
   /// x rotated for `copy`, f32.

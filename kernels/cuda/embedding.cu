@@ -168,21 +168,19 @@ __global__ void position_gradient_kernel(float* dpositions, const T* dy, int bat
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::embedding(const Tensor& y, const Tensor& table, const Tensor& positions,
-                            const Tensor& tokens) {
-  const std::int64_t C = y.cols(), rows = y.rows();
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
+void CudaBackend::compute(const call::Embedding& call) {
+  const std::int64_t C = call.y.cols(), rows = call.y.rows();
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
     cuda::with_packed(C, [&](auto packed) {
       cuda::launch("embedding", stream_.get(), {cuda::blocks_for(rows, cuda::warps), cuda::threads},
-                   cuda::embedding_kernel<T, decltype(packed)::value>, y.data<T>(), table.data(),
-                   positions.data(), tokens.data<std::int32_t>(), rows, tokens.cols(), C);
+                   cuda::embedding_kernel<T, decltype(packed)::value>, call.y.data<T>(), call.table.data(),
+                   call.positions.data(), call.tokens.data<std::int32_t>(), rows, call.tokens.cols(), C);
     });
   });
 }
 
-void CudaBackend::embedding_backward(const Tensor& dtable, const Tensor& dpositions, const Tensor& dy,
-                                     const Tensor& tokens, Write table, Write positions) {
-  const std::int64_t C = dy.cols(), rows = dy.rows(), V = dtable.rows();
+void CudaBackend::compute(const call::EmbeddingBackward& call) {
+  const std::int64_t C = call.dy.cols(), rows = call.dy.rows(), V = call.dtable.rows();
   require(V < cuda::most_tokens && rows < INT32_MAX,
           "cuda: embedding_backward: {} rows of {} tokens; want fewer than 2^31 of fewer than {}", rows, V,
           cuda::most_tokens);
@@ -193,18 +191,19 @@ void CudaBackend::embedding_backward(const Tensor& dtable, const Tensor& dpositi
   cuda::check(cudaMemsetAsync(runs.raw(), 0, std::size_t(runs.bytes()), stream_.get()), "embedding_backward");
   cuda::launch("sort_tokens", stream_.get(),
                {pieces, unsigned(std::clamp<std::int64_t>(piece / 2, 32, 1024))}, cuda::sort_tokens_kernel,
-               order.data<std::int32_t>(), run_of, tokens.data<std::int32_t>(), rows, piece);
-  cuda::with_type(dy.dtype(), [&]<class T>(T*) {
+               order.data<std::int32_t>(), run_of, call.tokens.data<std::int32_t>(), rows, piece);
+  cuda::with_type(call.dy.dtype(), [&]<class T>(T*) {
     cuda::with_packed(C, [&](auto packed) {
       cuda::launch("table_gradient", stream_.get(),
                    {dim3(cuda::blocks_for(V, cuda::warps), slices), cuda::threads},
-                   cuda::table_gradient_kernel<T, decltype(packed)::value>, dtable.data(), dy.data<T>(),
-                   order.data<std::int32_t>(), run_of, V, pieces, piece, C, table);
-      if (!dpositions) return;
+                   cuda::table_gradient_kernel<T, decltype(packed)::value>, call.dtable.data(),
+                   call.dy.data<T>(), order.data<std::int32_t>(), run_of, V, pieces, piece, C, call.table);
+      if (!call.dpositions) return;
       cuda::launch("position_gradient", stream_.get(),
-                   {dim3(cuda::blocks_for(dpositions.rows(), cuda::warps), slices), cuda::threads},
-                   cuda::position_gradient_kernel<T, decltype(packed)::value>, dpositions.data(),
-                   dy.data<T>(), tokens.rows(), tokens.cols(), dpositions.rows(), C, positions);
+                   {dim3(cuda::blocks_for(call.dpositions.rows(), cuda::warps), slices), cuda::threads},
+                   cuda::position_gradient_kernel<T, decltype(packed)::value>, call.dpositions.data(),
+                   call.dy.data<T>(), call.tokens.rows(), call.tokens.cols(), call.dpositions.rows(), C,
+                   call.positions);
     });
   });
 }

@@ -72,31 +72,31 @@ __global__ void nonfinite_kernel(std::int32_t* first, const T* x, std::int64_t n
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::fill(const Tensor& y, float value) {
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
-    cuda::launch("fill", stream_.get(), {cuda::blocks_for(y.count(), cuda::threads), cuda::threads},
-                 cuda::fill_kernel<T>, y.data<T>(), y.count(), value);
+void CudaBackend::compute(const call::Fill& call) {
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
+    cuda::launch("fill", stream_.get(), {cuda::blocks_for(call.y.count(), cuda::threads), cuda::threads},
+                 cuda::fill_kernel<T>, call.y.data<T>(), call.y.count(), call.value);
   });
 }
 
-void CudaBackend::copy(const Tensor& y, const Tensor& x) {
-  require(y.count() == x.count(), "copy: y is {}, x is {}; want the same size", y.shape().text(),
-          x.shape().text());
-  if (y.dtype() == x.dtype())
-    return cuda::check(
-        cudaMemcpyAsync(y.raw(), x.raw(), std::size_t(x.bytes()), cudaMemcpyDeviceToDevice, stream_.get()),
-        "copy");
-  cuda::with_type(y.dtype(), [&]<class To>(To*) {
-    cuda::with_type(x.dtype(), [&]<class From>(From*) {
-      cuda::convert(stream_.get(), y.data<To>(), x.data<From>(), y.count());
+void CudaBackend::compute(const call::Copy& call) {
+  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size",
+          call.y.shape().text(), call.x.shape().text());
+  if (call.y.dtype() == call.x.dtype())
+    return cuda::check(cudaMemcpyAsync(call.y.raw(), call.x.raw(), std::size_t(call.x.bytes()),
+                                       cudaMemcpyDeviceToDevice, stream_.get()),
+                       "copy");
+  cuda::with_type(call.y.dtype(), [&]<class To>(To*) {
+    cuda::with_type(call.x.dtype(), [&]<class From>(From*) {
+      cuda::convert(stream_.get(), call.y.data<To>(), call.x.data<From>(), call.y.count());
     });
   });
 }
 
-void CudaBackend::normal(const Tensor& y, float deviation, const DrawKey& key) {
-  require(y.dtype() == DType::f32, "normal: y is {}; want f32", name_of(y.dtype()));
-  cuda::launch("normal", stream_.get(), {cuda::blocks_for(y.count() / 2 + 1, cuda::threads), cuda::threads},
-               cuda::normal_kernel, y.data(), y.count(), deviation, clocked(key));
+void CudaBackend::compute(const call::Normal& call) {
+  cuda::launch("normal", stream_.get(),
+               {cuda::blocks_for(call.y.count() / 2 + 1, cuda::threads), cuda::threads}, cuda::normal_kernel,
+               call.y.data(), call.y.count(), call.deviation, clocked(call.key));
 }
 
 std::int64_t CudaBackend::first_nonfinite(const Tensor& x) {

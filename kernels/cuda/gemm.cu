@@ -28,18 +28,20 @@ __global__ void empty_sum_kernel(T* c, const float* bias, std::int64_t count, st
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias, Write write) {
-  const bool accumulate = write == Write::accumulate;
-  const cuda::GemmCall shape{{}, a.values, b.values, a.trans, b.trans};
+void CudaBackend::compute(const call::Gemm& call) {
+  const bool accumulate = call.write == Write::accumulate;
+  const cuda::GemmCall shape{{}, call.a.values, call.b.values, call.a.trans, call.b.trans};
   const std::int64_t M = shape.M(), N = shape.N(), K = shape.K();
-  require((b.trans == Trans::yes ? b.values.cols() : b.values.rows()) == K && c.count() == M * N &&
-              (c.dtype() == DType::f32 || (c.dtype() == DType::bf16 && !accumulate)),
+  require((call.b.trans == Trans::yes ? call.b.values.cols() : call.b.values.rows()) == K &&
+              call.c.count() == M * N &&
+              (call.c.dtype() == DType::f32 || (call.c.dtype() == DType::bf16 && !accumulate)),
           "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N], f32 or, if nothing is "
           "added to, bf16",
-          a.values.shape().text(), a.trans == Trans::yes ? " transposed" : "", b.values.shape().text(),
-          b.trans == Trans::yes ? " transposed" : "", name_of(c.dtype()), c.shape().text());
-  require(!bias || bias.count() == N, "gemm: bias is {}; want [{}]", bias.shape().text(), N);
-  if (c.count() == 0) return;
+          call.a.values.shape().text(), call.a.trans == Trans::yes ? " transposed" : "",
+          call.b.values.shape().text(), call.b.trans == Trans::yes ? " transposed" : "",
+          name_of(call.c.dtype()), call.c.shape().text());
+  require(!call.bias || call.bias.count() == N, "gemm: bias is {}; want [{}]", call.bias.shape().text(), N);
+  if (call.c.count() == 0) return;
 
   const auto as = [&](DType dtype, const Tensor& x) {
     if (!x || x.dtype() == dtype) return x;
@@ -47,17 +49,18 @@ void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, cons
     copy(y, x);
     return y;
   };
-  Tensor addend = as(c.dtype(), bias);  // rounded once, whatever path follows
+  Tensor addend = as(call.c.dtype(), call.bias);  // rounded once, whatever path follows
   if (K == 0)
-    return cuda::with_type(c.dtype(), [&]<class T>(T*) {
+    return cuda::with_type(call.c.dtype(), [&]<class T>(T*) {
       const Tensor wide = as(DType::f32, addend);
-      cuda::launch("empty_sum", stream_.get(), {cuda::blocks_for(c.count(), cuda::threads), cuda::threads},
-                   cuda::empty_sum_kernel<T>, c.data<T>(), wide.data(), c.count(), N, accumulate);
+      cuda::launch("empty_sum", stream_.get(),
+                   {cuda::blocks_for(call.c.count(), cuda::threads), cuda::threads},
+                   cuda::empty_sum_kernel<T>, call.c.data<T>(), wide.data(), call.c.count(), N, accumulate);
     });
 
-  const bool narrow = a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16;
+  const bool narrow = call.a.values.dtype() == DType::bf16 && call.b.values.dtype() == DType::bf16;
   const DType operands = narrow ? DType::bf16 : DType::f32;
-  const DType result = narrow ? c.dtype() : DType::f32;  // f32 operands have f32 results
+  const DType result = narrow ? call.c.dtype() : DType::f32;  // f32 operands have f32 results
   addend = as(result, addend);
   if (addend && reinterpret_cast<std::uintptr_t>(addend.raw()) % cuda::bias_alignment != 0) {
     const Tensor aligned = empty(addend.shape(), addend.dtype());
@@ -65,15 +68,15 @@ void CudaBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, cons
     addend = aligned;
   }
   Tensor scale;
-  if (a.multiplier || b.multiplier) {
+  if (call.a.multiplier || call.b.multiplier) {
     scale = empty({2});
     cuda::launch("scale", stream_.get(), {1, cuda::warp_lanes}, cuda::scale_kernel, scale.data(),
-                 a.multiplier.data(), b.multiplier.data(), accumulate ? 1.0f : 0.0f);
+                 call.a.multiplier.data(), call.b.multiplier.data(), accumulate ? 1.0f : 0.0f);
   }
-  const Tensor out = result == c.dtype() ? c : empty({M, N}, result);
-  gemms_.multiply(
-      {out, as(operands, a.values), as(operands, b.values), a.trans, b.trans, addend, scale, write});
-  if (result != c.dtype()) copy(c, out);
+  const Tensor out = result == call.c.dtype() ? call.c : empty({M, N}, result);
+  gemms_.multiply({out, as(operands, call.a.values), as(operands, call.b.values), call.a.trans, call.b.trans,
+                   addend, scale, call.write});
+  if (result != call.c.dtype()) copy(call.c, out);
 }
 
 }  // namespace mxtape

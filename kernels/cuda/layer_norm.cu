@@ -188,35 +188,34 @@ unsigned threads_for(std::int64_t C) {
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                             const Tensor& gain, const Tensor& bias, float eps) {
-  const std::int64_t C = x.cols(), rows = x.rows();
-  cuda::with_kernel_types(x, [&]<class T>(T*, auto packed, auto rounds) {
+void CudaBackend::compute(const call::LayerNorm& call) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
+  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
     cuda::launch("layer_norm", stream_.get(),
                  {cuda::blocks_for(rows, cuda::forward_rows), cuda::threads_for(C)},
-                 cuda::layer_norm_kernel<T, decltype(packed)::value, decltype(rounds)::value>, y.data<T>(),
-                 mean.data(), rstd.data(), x.data<T>(), gain.data(), bias.data(), rows, C, eps);
+                 cuda::layer_norm_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
+                 call.y.data<T>(), call.mean.data(), call.rstd.data(), call.x.data<T>(), call.gain.data(),
+                 call.bias.data(), rows, C, call.eps);
   });
 }
 
-void CudaBackend::layer_norm_backward(const Tensor& dx, const Tensor& dgain, const Tensor& dbias,
-                                      const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                      const Tensor& rstd, const Tensor& gain, Write gain_bias,
-                                      const Tensor& others) {
-  const std::int64_t C = x.cols(), rows = x.rows();
+void CudaBackend::compute(const call::LayerNormBackward& call) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
   const std::int64_t at_once = cuda::multiprocessors * (cuda::threads_at_once / cuda::threads_for(C));
   const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
   const unsigned blocks = cuda::blocks_for(rows, rows_of_block);
   const Tensor partial = empty({blocks, 2, C});
-  cuda::with_kernel_types(x, [&]<class T>(T*, auto packed, auto rounds) {
+  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
     cuda::launch("layer_norm_backward", stream_.get(), {blocks, cuda::threads_for(C)},
                  cuda::layer_norm_backward_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
-                 dx.data<T>(), partial.data(), dy.data<T>(), x.data<T>(), mean.data(), rstd.data(),
-                 gain.data(), others ? others.data<T>() : nullptr, rows, rows_of_block, C);
+                 call.dx.data<T>(), partial.data(), call.dy.data<T>(), call.x.data<T>(), call.mean.data(),
+                 call.rstd.data(), call.gain.data(), call.others ? call.others.data<T>() : nullptr, rows,
+                 rows_of_block, C);
   });
   cuda::launch("layer_norm_collect", stream_.get(),
-               {dim3(cuda::blocks_for(C, cuda::warp_lanes), dbias ? 2 : 1), cuda::collect_threads},
-               cuda::collect_kernel, dgain.data(), dbias.data(), partial.data(), blocks, C, gain_bias);
+               {dim3(cuda::blocks_for(C, cuda::warp_lanes), call.dbias ? 2 : 1), cuda::collect_threads},
+               cuda::collect_kernel, call.dgain.data(), call.dbias.data(), partial.data(), blocks, C,
+               call.gain_bias);
 }
 
 }  // namespace mxtape

@@ -144,37 +144,38 @@ void launch_pointwise(const char* name, cudaStream_t stream, const Tensor& y, co
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::add(const Tensor& y, const Tensor& a, const Tensor& b) {
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
-    cuda::launch_pointwise<T>("add", stream_.get(), y, cuda::Add<T>{a.data<T>(), b.data<T>()});
+void CudaBackend::compute(const call::Add& call) {
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
+    cuda::launch_pointwise<T>("add", stream_.get(), call.y, cuda::Add<T>{call.a.data<T>(), call.b.data<T>()});
   });
 }
 
-void CudaBackend::gelu(const Tensor& y, const Tensor& x, Gelu form) {
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
-    const T* const in = x.data<T>();
-    if (form == Gelu::tanh)
-      cuda::launch_pointwise<T>("gelu_tanh", stream_.get(), y, cuda::GeluOp<T, Gelu::tanh>{in});
+void CudaBackend::compute(const call::Gelu& call) {
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
+    const T* const in = call.x.data<T>();
+    if (call.form == Gelu::tanh)
+      cuda::launch_pointwise<T>("gelu_tanh", stream_.get(), call.y, cuda::GeluOp<T, Gelu::tanh>{in});
     else
-      cuda::launch_pointwise<T>("gelu_erf", stream_.get(), y, cuda::GeluOp<T, Gelu::erf>{in});
+      cuda::launch_pointwise<T>("gelu_erf", stream_.get(), call.y, cuda::GeluOp<T, Gelu::erf>{in});
   });
 }
 
-void CudaBackend::gelu_backward(const Tensor& dx, const Tensor& dy, const Tensor& x, Gelu form) {
-  cuda::with_type(dx.dtype(), [&]<class T>(T*) {
-    const T *const gradient = dy.data<T>(), *const in = x.data<T>();
-    if (form == Gelu::tanh)
-      cuda::launch_pointwise<T>("gelu_tanh_backward", stream_.get(), dx,
+void CudaBackend::compute(const call::GeluBackward& call) {
+  cuda::with_type(call.dx.dtype(), [&]<class T>(T*) {
+    const T *const gradient = call.dy.data<T>(), *const in = call.x.data<T>();
+    if (call.form == Gelu::tanh)
+      cuda::launch_pointwise<T>("gelu_tanh_backward", stream_.get(), call.dx,
                                 cuda::GeluBackward<T, Gelu::tanh>{gradient, in});
     else
-      cuda::launch_pointwise<T>("gelu_erf_backward", stream_.get(), dx,
+      cuda::launch_pointwise<T>("gelu_erf_backward", stream_.get(), call.dx,
                                 cuda::GeluBackward<T, Gelu::erf>{gradient, in});
   });
 }
 
-void CudaBackend::dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) {
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
-    cuda::launch_pointwise<T>("dropout", stream_.get(), y, cuda::Dropout<T>{x.data<T>(), p, clocked(key)});
+void CudaBackend::compute(const call::Dropout& call) {
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
+    cuda::launch_pointwise<T>("dropout", stream_.get(), call.y,
+                              cuda::Dropout<T>{call.x.data<T>(), call.p, clocked(call.key)});
   });
 }
 

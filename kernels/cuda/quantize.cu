@@ -36,14 +36,13 @@ const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nu
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                           const Tensor& column_sums, Write sums) {
-  check_quantize(copies, x, column_sums);
-  const std::int64_t rows = x.rows(), cols = x.cols();
-  if (x.count() == 0) {
-    for (const QuantizedCopy& copy : copies)
+void CudaBackend::compute(const call::Quantize& call) {
+  check_quantize(call.copies, call.x, call.column_sums);
+  const std::int64_t rows = call.x.rows(), cols = call.x.cols();
+  if (call.x.count() == 0) {
+    for (const QuantizedCopy& copy : call.copies)
       if (copy.multiplier) fill(copy.multiplier, cuda::multiplier_of_zeros(copy.quantizer));
-    if (column_sums && sums == Write::overwrite && cols > 0) fill(column_sums, 0);
+    if (call.column_sums && call.sums == Write::overwrite && cols > 0) fill(call.column_sums, 0);
     return;
   }
 
@@ -66,10 +65,10 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
     return encode;
   };
   std::vector<std::pair<const QuantizedCopy*, Tensor>> tiled;  // of x itself, with their tensor scales
-  for (const QuantizedCopy& copy : copies) {
+  for (const QuantizedCopy& copy : call.copies) {
     const Quantizer& q = copy.quantizer;
     const bool rotates = copy.rotation.size != 0;
-    const Tensor source = rotates ? rotated(x, copy) : x;
+    const Tensor source = rotates ? rotated(call.x, copy) : call.x;
     const Tensor encode = encode_of(copy, source);
     if (cuda::is_plain_copy(q)) {
       this->copy(copy.values, source);
@@ -80,35 +79,35 @@ void CudaBackend::quantize(std::span<QuantizedCopy> copies, const Tensor& x, con
       const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
       task.scales = static_cast<BlockScale*>(scales.raw());
       task.encode = cuda::scale_of(encode);
-      task.draws = clocked(draws);
+      task.draws = clocked(call.draws);
       cuda::quantize_by_definition(stream_.get(), copy.values, source, task);
     } else if (rotates) {
-      cuda::TileTask task = cuda::tile_task(source, clocked(draws));
+      cuda::TileTask task = cuda::tile_task(source, clocked(call.draws));
       cuda::add_copy(task, copy, cuda::scale_of(encode));
       cuda::quantize_tiles(stream_.get(), task);
     } else {
       tiled.emplace_back(&copy, encode);
     }
   }
-  if (tiled.empty() && !column_sums) return;
+  if (tiled.empty() && !call.column_sums) return;
 
   const std::int64_t strips = (rows + cuda::tile_side - 1) / cuda::tile_side;
-  const Tensor strip_sums = column_sums ? empty({strips, cols}) : Tensor{};
+  const Tensor strip_sums = call.column_sums ? empty({strips, cols}) : Tensor{};
   const bool together = tiled.size() == 2 && cuda::share_a_pass(*tiled[0].first, *tiled[1].first);
-  cuda::TileTask task = cuda::tile_task(x, clocked(draws));
-  task.strip_sums = column_sums ? strip_sums.data() : nullptr;
+  cuda::TileTask task = cuda::tile_task(call.x, clocked(call.draws));
+  task.strip_sums = call.column_sums ? strip_sums.data() : nullptr;
   for (std::size_t i = 0; i < tiled.size(); ++i) {
     cuda::add_copy(task, *tiled[i].first, cuda::scale_of(tiled[i].second));
     if (together || i + 1 == tiled.size()) continue;
     cuda::quantize_tiles(stream_.get(), task);
-    task = cuda::tile_task(x, clocked(draws));
+    task = cuda::tile_task(call.x, clocked(call.draws));
   }
   cuda::quantize_tiles(stream_.get(), task);
-  if (!column_sums) return;
+  if (!call.column_sums) return;
   cuda::launch("quantize: column sums", stream_.get(),
                {cuda::blocks_for(cols, cuda::warp_lanes), cuda::warp_lanes * cuda::warp_lanes},
-               cuda::add_strips_kernel, column_sums.data(), strip_sums.data(), strips, cols,
-               sums == Write::accumulate);
+               cuda::add_strips_kernel, call.column_sums.data(), strip_sums.data(), strips, cols,
+               call.sums == Write::accumulate);
 }
 
 }  // namespace mxtape

@@ -194,38 +194,39 @@ RowPlan plan_rows(const Tensor& x, std::int64_t available) {
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::softmax(const Tensor& y, const Tensor& x) {
-  const cuda::RowPlan plan = cuda::plan_rows(x, stream_.shared_bytes());
-  if (x.rows() == 0) return;
-  cuda::with_type(x.dtype(), [&]<class T>(T*) {
-    cuda::launch("softmax", stream_.get(), {cuda::blocks_for(x.rows(), 1), plan.threads, plan.shared_bytes},
-                 plan.kept ? cuda::softmax_kernel<T, true> : cuda::softmax_kernel<T, false>, y.data<T>(),
-                 x.data<T>(), x.cols());
+void CudaBackend::compute(const call::Softmax& call) {
+  const cuda::RowPlan plan = cuda::plan_rows(call.x, stream_.shared_bytes());
+  if (call.x.rows() == 0) return;
+  cuda::with_type(call.x.dtype(), [&]<class T>(T*) {
+    cuda::launch("softmax", stream_.get(),
+                 {cuda::blocks_for(call.x.rows(), 1), plan.threads, plan.shared_bytes},
+                 plan.kept ? cuda::softmax_kernel<T, true> : cuda::softmax_kernel<T, false>, call.y.data<T>(),
+                 call.x.data<T>(), call.x.cols());
   });
 }
 
-void CudaBackend::softmax_backward(const Tensor& dx, const Tensor& dy, const Tensor& y) {
-  const unsigned threads = cuda::plan_rows(y, stream_.shared_bytes()).threads;
-  if (y.rows() == 0) return;
-  cuda::with_type(y.dtype(), [&]<class T>(T*) {
-    cuda::launch("softmax_backward", stream_.get(), {cuda::blocks_for(y.rows(), 1), threads},
-                 cuda::softmax_backward_kernel<T>, dx.data<T>(), dy.data<T>(), y.data<T>(), y.cols());
+void CudaBackend::compute(const call::SoftmaxBackward& call) {
+  const unsigned threads = cuda::plan_rows(call.y, stream_.shared_bytes()).threads;
+  if (call.y.rows() == 0) return;
+  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
+    cuda::launch("softmax_backward", stream_.get(), {cuda::blocks_for(call.y.rows(), 1), threads},
+                 cuda::softmax_backward_kernel<T>, call.dx.data<T>(), call.dy.data<T>(), call.y.data<T>(),
+                 call.y.cols());
   });
 }
 
-void CudaBackend::cross_entropy(const Tensor& loss, const Tensor& losses, const Tensor& dlogits,
-                                const Tensor& logits, const Tensor& targets, float scale) {
-  const std::int64_t V = logits.cols(), rows = logits.rows();
-  const cuda::RowPlan plan = cuda::plan_rows(logits, stream_.shared_bytes());
+void CudaBackend::compute(const call::CrossEntropy& call) {
+  const std::int64_t V = call.logits.cols(), rows = call.logits.rows();
+  const cuda::RowPlan plan = cuda::plan_rows(call.logits, stream_.shared_bytes());
   require(rows > 0, "cross_entropy: no rows; a mean of nothing is no number");
-  cuda::with_type(logits.dtype(), [&]<class T>(T*) {
+  cuda::with_type(call.logits.dtype(), [&]<class T>(T*) {
     cuda::launch("cross_entropy", stream_.get(), {cuda::blocks_for(rows, 1), plan.threads, plan.shared_bytes},
                  plan.kept ? cuda::cross_entropy_kernel<T, true> : cuda::cross_entropy_kernel<T, false>,
-                 losses.data(), dlogits.data<T>(), logits.data<T>(), targets.data<std::int32_t>(), V,
-                 scale / float(rows));
+                 call.losses.data(), call.dlogits.data<T>(), call.logits.data<T>(),
+                 call.targets.data<std::int32_t>(), V, call.scale / float(rows));
   });
-  cuda::launch("loss_mean", stream_.get(), {1, cuda::most_threads}, cuda::mean_kernel, loss.data(),
-               losses.data(), rows);
+  cuda::launch("loss_mean", stream_.get(), {1, cuda::most_threads}, cuda::mean_kernel, call.loss.data(),
+               call.losses.data(), rows);
 }
 
 }  // namespace mxtape

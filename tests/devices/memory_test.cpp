@@ -72,9 +72,9 @@ TEST(DeviceMemory, AttentionTakesNoMoreScratchThanIsCounted) {
 
         const AttentionQuant quant = all_slots(parse_quantizer(text));
         const auto counted = attention_scratch(AttentionKernels::own, s, quant, dtype);
-        fresh->attention(o, lse, qkv, s, quant, {});
+        fresh->run(call::Attention{o, lse, qkv, s, quant, {}});
         EXPECT_LE(taken(), allowed(counted.forward)) << text << " of " << name_of(dtype) << " T " << s.time;
-        fresh->attention_backward(dqkv, d_o, qkv, o, lse, s, quant, {});
+        fresh->run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, s, quant, {}});
         EXPECT_LE(taken(), allowed(counted.backward)) << text << " of " << name_of(dtype) << " T " << s.time;
       }
 }

@@ -17,9 +17,9 @@ struct Result {
 };
 Result result_of(Backend& on, const Source& x, const Quantizer& q, Axis axis, const DrawKey& draws) {
   const PackedTensor packed = empty_packed(on, q, axis, x.rows, x.cols);
-  on.pack(packed, placed(on, x), draws);
+  on.run(call::Pack{packed, placed(on, x), draws});
   const Tensor y = on.empty({x.rows, x.cols}, q.operand_dtype());
-  on.unpack(y, packed);
+  on.run(call::Unpack{y, packed});
   return {download(on, packed), download(on, y)};
 }
 

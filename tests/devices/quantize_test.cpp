@@ -29,7 +29,7 @@ std::vector<float> quantized(Backend& on, const Source& x, const Both& both) {
     return copy;
   };
   QuantizedCopy copies[] = {copy_for(both.along_rows, Axis::cols), copy_for(both.along_columns, Axis::rows)};
-  on.quantize(copies, placed(on, x), both.draws);
+  on.run(call::Quantize{copies, placed(on, x), both.draws});
   std::vector<float> all;
   for (const QuantizedCopy& copy : copies) {
     append(all, download(on, copy.values));

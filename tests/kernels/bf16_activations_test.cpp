@@ -1,4 +1,4 @@
-#include "kernels/bf16_activations.h"
+#include "kernels/around/bf16_activations.h"
 
 #include <gtest/gtest.h>
 
@@ -32,42 +32,45 @@ void expect_roundings_of_f32(std::int64_t rows, std::int64_t C) {
   const Tensor y = d.empty(shape, DType::bf16), f = d.empty(shape);
   const auto expect = [&](const char* op) { EXPECT_EQ(download(d, y), rounded(download(d, f))) << op; };
 
-  d.add(y, a, b), d.add(f, wide(d, a), wide(d, b)), expect("add");
-  d.gelu(y, a, Gelu::erf), d.gelu(f, wide(d, a), Gelu::erf), expect("gelu");
-  d.gelu_backward(y, b, a, Gelu::tanh), d.gelu_backward(f, wide(d, b), wide(d, a), Gelu::tanh);
+  d.run(call::Add{y, a, b}), d.run(call::Add{f, wide(d, a), wide(d, b)}), expect("add");
+  d.run(call::Gelu{y, a, Gelu::erf}), d.run(call::Gelu{f, wide(d, a), Gelu::erf}), expect("gelu");
+  d.run(call::GeluBackward{y, b, a, Gelu::tanh}),
+      d.run(call::GeluBackward{f, wide(d, b), wide(d, a), Gelu::tanh});
   expect("gelu_backward");
   const DrawKey key{.purpose = Purpose::dropout};
-  d.dropout(y, a, 0.3f, key), d.dropout(f, wide(d, a), 0.3f, key), expect("dropout");
-  d.softmax(y, a), d.softmax(f, wide(d, a)), expect("softmax");
-  d.softmax_backward(y, b, a), d.softmax_backward(f, wide(d, b), wide(d, a)), expect("softmax_backward");
+  d.run(call::Dropout{y, a, 0.3f, key}), d.run(call::Dropout{f, wide(d, a), 0.3f, key}), expect("dropout");
+  d.run(call::Softmax{y, a}), d.run(call::Softmax{f, wide(d, a)}), expect("softmax");
+  d.run(call::SoftmaxBackward{y, b, a}), d.run(call::SoftmaxBackward{f, wide(d, b), wide(d, a)}),
+      expect("softmax_backward");
 
   const Tensor gain = upload(d, {C}, normals(C, 3)), bias = upload(d, {C}, normals(C, 4));
   const Tensor mean = d.empty({rows}), rstd = d.empty({rows}), dgain = d.empty({C}), dbias = d.empty({C});
-  d.layer_norm(y, mean, rstd, a, gain, bias, 1e-5f);
-  d.layer_norm(f, mean, rstd, wide(d, a), gain, bias, 1e-5f), expect("layer_norm");
-  d.layer_norm_backward(y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite);
+  d.run(call::LayerNorm{y, mean, rstd, a, gain, bias, 1e-5f});
+  d.run(call::LayerNorm{f, mean, rstd, wide(d, a), gain, bias, 1e-5f}), expect("layer_norm");
+  d.run(call::LayerNormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite});
   const auto narrow_sums = download(d, dgain);
-  d.layer_norm_backward(f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite);
+  d.run(call::LayerNormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite});
   expect("layer_norm_backward");
   EXPECT_EQ(download(d, dgain), narrow_sums);
-  d.layer_norm_backward(y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite, b);
-  d.layer_norm_backward(f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite,
-                        wide(d, b));
+  d.run(call::LayerNormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite, b});
+  d.run(call::LayerNormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite,
+                                wide(d, b)});
   expect("layer_norm_backward, others");
 
   const Tensor tokens = upload(d, {1, rows}, random_tokens(rows, 7, 5));
   const Tensor table = upload(d, {7, C}, normals(7 * C, 6)), dtable = d.empty({7, C});
-  d.embedding(y, table, {}, tokens), d.embedding(f, table, {}, tokens), expect("embedding");
-  d.embedding_backward(dtable, {}, b, tokens, Write::overwrite, Write::overwrite);
+  d.run(call::Embedding{y, table, {}, tokens}), d.run(call::Embedding{f, table, {}, tokens}),
+      expect("embedding");
+  d.run(call::EmbeddingBackward{dtable, {}, b, tokens, Write::overwrite, Write::overwrite});
   const auto sums = download(d, dtable);
-  d.embedding_backward(dtable, {}, wide(d, b), tokens, Write::overwrite, Write::overwrite);
+  d.run(call::EmbeddingBackward{dtable, {}, wide(d, b), tokens, Write::overwrite, Write::overwrite});
   EXPECT_EQ(download(d, dtable), sums);
 
   const Tensor targets = upload(d, {rows}, random_tokens(rows, C, 7));
   const Tensor loss = d.empty({1}), losses = d.empty({rows});
-  d.cross_entropy(loss, losses, y, a, targets, 1);
+  d.run(call::CrossEntropy{loss, losses, y, a, targets, 1});
   const auto narrow_losses = download(d, losses);
-  d.cross_entropy(loss, losses, f, wide(d, a), targets, 1), expect("cross_entropy");
+  d.run(call::CrossEntropy{loss, losses, f, wide(d, a), targets, 1}), expect("cross_entropy");
   EXPECT_EQ(download(d, losses), narrow_losses);
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/checked_backend.h"
+#include "kernels/around/checked_backend.h"
 
 #include <gtest/gtest.h>
 
@@ -30,10 +30,14 @@ TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
   const Tensor a = upload<float>(device(), {2, 2}, {1, 2, 3, big}),
                b = upload<float>(device(), {2, 2}, {1, 2, 3, big});
   const Tensor c = device().empty({2, 2});
-  EXPECT_EQ(message([&](Backend& checked) { checked.add(c, a, b); }),
+  EXPECT_EQ(message([&](Backend& checked) {
+              checked.run(call::Add{c, a, b});
+            }),
             "add: y [2, 2] holds a number that is not finite at element 3");
   const Tensor poisoned = upload<float>(device(), {2, 2}, {1, nan, 1, 1});
-  EXPECT_EQ(message([&](Backend& checked) { checked.gelu_backward(c, a, poisoned, Gelu::erf); }),
+  EXPECT_EQ(message([&](Backend& checked) {
+              checked.run(call::GeluBackward{c, a, poisoned, Gelu::erf});
+            }),
             "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
 }
 
@@ -41,11 +45,15 @@ TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
   const PackedTensor cast = empty_packed(device(), plain_cast(e2m1), Axis::cols, 1, 2);
-  EXPECT_EQ(message([&](Backend& checked) { checked.pack(cast, x, {}); }),
+  EXPECT_EQ(message([&](Backend& checked) {
+              checked.run(call::Pack{cast, x, {}});
+            }),
             "pack: element 1 is NaN, for which 'e2m1' has no code");
   const PackedTensor blocks = empty_packed(device(), mxfp4, Axis::cols, 1, 2);
-  EXPECT_EQ(message([&](Backend& checked) { checked.pack(blocks, x, {}); }), "no error");
-  EXPECT_EQ(message([&](Backend& checked) { checked.unpack(y, blocks); }),
+  EXPECT_EQ(message([&](Backend& checked) { checked.run(call::Pack{blocks, x, {}}); }), "no error");
+  EXPECT_EQ(message([&](Backend& checked) {
+              checked.run(call::Unpack{y, blocks});
+            }),
             "unpack: y [1, 2] holds a number that is not finite at element 0");
 }
 
@@ -55,7 +63,10 @@ TEST(CheckedBackend, LooksAtOutputsOnly) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor table = upload<float>(device(), {2, 1}, {1, nan}), y = device().empty({1, 2, 1});
   const Tensor tokens = upload<std::int32_t>(device(), {1, 2}, {0, 0});
-  EXPECT_EQ(message([&](Backend& checked) { checked.embedding(y, table, {}, tokens); }), "no error");
+  EXPECT_EQ(message([&](Backend& checked) {
+              checked.run(call::Embedding{y, table, {}, tokens});
+            }),
+            "no error");
 }
 
 TEST(CheckedBackend, StopsATrainingPassAtTheFirstBadKernel) {

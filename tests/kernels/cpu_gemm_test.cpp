@@ -31,10 +31,10 @@ TEST_F(CpuGemm, TheNumberOfThreadsChangesNoBit) {
         b{upload_as(*backend, dtype, p.b_shape(), p.b), Trans::yes};
     const Tensor one = backend->empty({500, 700}), more = backend->empty({500, 700});
     set_threads(1);
-    backend->gemm(one, a, b);
+    backend->run(call::Gemm{one, a, b});
     for (const int count : {2, 3}) {
       set_threads(count);
-      backend->gemm(more, a, b);
+      backend->run(call::Gemm{more, a, b});
       EXPECT_EQ(std::memcmp(one.raw(), more.raw(), std::size_t(one.bytes())), 0) << count << " threads";
     }
   }
@@ -47,8 +47,8 @@ TEST_F(CpuGemm, ABf16ResultIsTheF32ResultRounded) {
     const Operand a{upload_as(*backend, dtype, p.a_shape(), p.a)},
         b{upload_as(*backend, dtype, p.b_shape(), p.b), Trans::yes};
     const Tensor narrow = backend->empty({70, 90}, DType::bf16), wide = backend->empty({70, 90});
-    backend->gemm(narrow, a, b);
-    backend->gemm(wide, a, b);
+    backend->run(call::Gemm{narrow, a, b});
+    backend->run(call::Gemm{wide, a, b});
     auto want = download(*backend, wide);
     for (float& v : want) v = to_f32(to_bf16(v));
     EXPECT_EQ(download(*backend, narrow), want) << name_of(dtype);
@@ -81,16 +81,18 @@ TEST_F(CpuGemm, SubnormalsSurviveInOurThreadsAndInF32Products) {
   const Extents e{256, 256, 256};
   const Problem p = small_integers(e, Trans::no, Trans::no, random);
   const Tensor c = backend->empty({e.M, e.N});
-  backend->gemm(c, {upload_as(*backend, DType::bf16, p.a_shape(), p.a)},
-                {upload_as(*backend, DType::bf16, p.b_shape(), p.b)});
+  backend->run(call::Gemm{c,
+                          {upload_as(*backend, DType::bf16, p.a_shape(), p.a)},
+                          {upload_as(*backend, DType::bf16, p.b_shape(), p.b)}});
   parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
     volatile float smallest_normal = 0x1p-126f, half = 0.5f, subnormal = 0x1p-127f, large = 0x1p10f;
     EXPECT_EQ(smallest_normal * half, 0x1p-127f) << "flush to zero is on";
     EXPECT_EQ(subnormal * large, 0x1p-117f) << "denormals are zero is on";
   });
   const Tensor tiny = backend->empty({1, 1});
-  backend->gemm(tiny, {upload(*backend, {1, 1}, std::vector{0x1p-127f})},
-                {upload(*backend, {1, 1}, std::vector{0x1p10f})});
+  backend->run(call::Gemm{tiny,
+                          {upload(*backend, {1, 1}, std::vector{0x1p-127f})},
+                          {upload(*backend, {1, 1}, std::vector{0x1p10f})}});
   EXPECT_EQ(tiny.data()[0], 0x1p-117f);
 }
 

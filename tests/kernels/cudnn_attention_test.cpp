@@ -122,8 +122,8 @@ class CudnnAttentionOnGpu : public testing::Test {
     for (int i = 0; i < runs; ++i) {
       for (const Tensor& out : {o, lse, dqkv}) gpu_->fill(out, NAN);
       gpu_->repeat("attention", [&]() -> std::vector<Tensor> {
-        gpu_->attention(o, lse, qkv, c.s, all_slots(bf16_cast), {});
-        gpu_->attention_backward(dqkv, d_o, qkv, o, lse, c.s, all_slots(bf16_cast), {});
+        gpu_->run(call::Attention{o, lse, qkv, c.s, all_slots(bf16_cast), {}});
+        gpu_->run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, c.s, all_slots(bf16_cast), {}});
         return {};
       });
     }

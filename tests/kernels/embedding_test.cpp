@@ -29,8 +29,8 @@ struct Gradients {
 Gradients backward(const Case& c, const Lookup& in, Write write) {
   const Tensor table = upload(device(), {c.V, c.C}, in.table);
   const Tensor positions = c.positions ? upload(device(), {c.positions, c.C}, in.positions) : Tensor{};
-  device().embedding_backward(table, positions, upload(device(), {c.B, c.T, c.C}, in.dy),
-                              upload(device(), {c.B, c.T}, in.tokens), write, write);
+  device().run(call::EmbeddingBackward{table, positions, upload(device(), {c.B, c.T, c.C}, in.dy),
+                                       upload(device(), {c.B, c.T}, in.tokens), write, write});
   return {download(device(), table), positions ? download(device(), positions) : std::vector<float>{}};
 }
 
@@ -38,9 +38,9 @@ TEST(Embedding, IsTheTokensRowPlusThePositionsRow) {
   for (const Case& c : cases) {
     const Lookup in(c);
     const Tensor y = device().empty({c.B, c.T, c.C});
-    device().embedding(y, upload(device(), {c.V, c.C}, in.table),
-                       c.positions ? upload(device(), {c.positions, c.C}, in.positions) : Tensor{},
-                       upload(device(), {c.B, c.T}, in.tokens));
+    device().run(call::Embedding{y, upload(device(), {c.V, c.C}, in.table),
+                                 c.positions ? upload(device(), {c.positions, c.C}, in.positions) : Tensor{},
+                                 upload(device(), {c.B, c.T}, in.tokens)});
     const std::vector<float> got = download(device(), y);
     for (std::int64_t r = 0; r < c.B * c.T; ++r)
       for (std::int64_t i = 0; i < c.C; ++i) {

@@ -9,8 +9,8 @@ TEST_F(Gemm, ARepeatedCallGivesTheSameBits) {
     const Problem p = normal_values({40, 24, 2048}, random);  // so small and deep that K may be split
     const Operand a = left(p, dtype), b = right(p, dtype);
     const Tensor c = device().empty({40, 24}), again = device().empty({40, 24});
-    device().gemm(c, a, b);
-    device().gemm(again, a, b);
+    device().run(call::Gemm{c, a, b});
+    device().run(call::Gemm{again, a, b});
     EXPECT_EQ(download(device(), c), download(device(), again)) << name_of(dtype);
   }
 }
@@ -35,7 +35,7 @@ TEST_F(Gemm, OperandsAndOutputMayStartInsideACacheLineAndNothingElseIsWritten) {
         const Tensor memory = device().empty({e.M * e.N + 2 * offset});
         device().fill(memory, 77);
         const Tensor c = view(memory, offset, {e.M, e.N});
-        device().gemm(c, {placed(p.a, p.a_shape())}, {placed(p.b, p.b_shape())});
+        device().run(call::Gemm{c, {placed(p.a, p.a_shape())}, {placed(p.b, p.b_shape())}});
         expect_exact(p, c, "from element " + std::to_string(offset));
         const auto all = download(device(), memory);
         for (std::int64_t i = 0; i < offset; ++i) {
@@ -51,7 +51,7 @@ TEST_F(Gemm, ABiasMayStartInsideACacheLine) {
   std::vector<float> numbers(10);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i);
   const Tensor bias = view(upload(device(), {10}, numbers), 1, {9}), c = device().empty({e.M, e.N});
-  device().gemm(c, left(p, DType::bf16), right(p, DType::bf16), bias);
+  device().run(call::Gemm{c, left(p, DType::bf16), right(p, DType::bf16), bias});
   const auto got = download(device(), c);
   for (std::int64_t i = 0; i < c.count(); ++i)
     ASSERT_EQ(got[std::size_t(i)], float(p.sum(i / e.N, i % e.N) + double(i % e.N + 1)));
@@ -59,7 +59,7 @@ TEST_F(Gemm, ABiasMayStartInsideACacheLine) {
 
 TEST_F(Gemm, ShapesThatDoNotFitAreAnErrorThatNamesThem) {
   try {
-    device().gemm(device().empty({2, 5}), {device().empty({2, 3})}, {device().empty({4, 5})});
+    device().run(call::Gemm{device().empty({2, 5}), {device().empty({2, 3})}, {device().empty({4, 5})}});
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_TRUE(
@@ -67,8 +67,9 @@ TEST_F(Gemm, ShapesThatDoNotFitAreAnErrorThatNamesThem) {
         << error.what();
   }
   const Operand a{device().empty({2, 3})}, b{device().empty({3, 5})};
-  EXPECT_THROW(device().gemm(device().empty({2, 5}), a, b, device().empty({4})), Error);
-  EXPECT_THROW(device().gemm(device().empty({2, 5}, DType::bf16), a, b, {}, Write::accumulate), Error)
+  EXPECT_THROW(device().run(call::Gemm{device().empty({2, 5}), a, b, device().empty({4})}), Error);
+  EXPECT_THROW(device().run(call::Gemm{device().empty({2, 5}, DType::bf16), a, b, {}, Write::accumulate}),
+               Error)
       << "sums that go on are f32";
 }
 

@@ -23,7 +23,7 @@ TEST_F(Gemm, ExactSumsAreExactInAnyLayoutAndType) {
       for (const DType a_type : {DType::f32, DType::bf16})
         for (const DType b_type : {DType::f32, DType::bf16}) {
           const Tensor c = device().empty({e.M, e.N});
-          device().gemm(c, left(p, a_type), right(p, b_type));
+          device().run(call::Gemm{c, left(p, a_type), right(p, b_type)});
           expect_exact(p, c, std::string(name_of(a_type)) + " " + std::string(name_of(b_type)));
         }
     }
@@ -35,7 +35,7 @@ TEST_F(Gemm, Bf16ResultsAreTheSumsRoundedOnce) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
         const Problem p = small_integers(e, a_trans, b_trans, random);
         const Tensor c = device().empty({e.M, e.N}, DType::bf16);
-        device().gemm(c, left(p, dtype), right(p, dtype));
+        device().run(call::Gemm{c, left(p, dtype), right(p, dtype)});
         expect_exact(p, c, std::string(name_of(dtype)) + " to bf16");
       }
 }
@@ -63,7 +63,7 @@ TEST_F(Gemm, DotProductsOfMxElementsWithEqualScalesAreExactInAllThreeForms) {
           p.b[std::size_t(b_trans == Trans::yes ? k : k * p.e.N)] = format.max_finite();
         }
         const Tensor c = device().empty({24, 40});
-        device().gemm(c, left(p, DType::bf16), right(p, DType::bf16));
+        device().run(call::Gemm{c, left(p, DType::bf16), right(p, DType::bf16)});
         expect_exact(p, c, format.name());
       }
   }
@@ -87,7 +87,7 @@ TEST_F(Gemm, BiasMultipliersAndAccumulationFollowTheFormula) {
           const bool added = write == Write::accumulate;
           const Tensor c = device().empty({e.M, e.N});
           device().fill(c, added ? 3 : std::numeric_limits<float>::quiet_NaN());  // NaN: must not be read
-          device().gemm(c, a, b, biased ? bias : Tensor{}, write);
+          device().run(call::Gemm{c, a, b, biased ? bias : Tensor{}, write});
           const auto got = download(device(), c);
           for (std::int64_t m = 0; m < e.M; ++m)
             for (std::int64_t n = 0; n < e.N; ++n)
@@ -106,7 +106,7 @@ TEST_F(Gemm, ABiasOfABf16ResultIsRoundedToBf16First) {
       const Tensor a = upload_as(device(), dtype, {2, K}, std::vector<float>(std::size_t(2 * K), 1000)),
                    b = upload_as(device(), dtype, {K, 3}, std::vector<float>(std::size_t(3 * K), 1)),
                    c = device().empty({2, 3}, DType::bf16);
-      device().gemm(c, {a}, {b}, bias);
+      device().run(call::Gemm{c, {a}, {b}, bias});
       const std::vector<float> want = K ? std::vector<float>{1296, 1000, 1000, 1296, 1000, 1000}
                                         : std::vector<float>{300, -0.125f, 1, 300, -0.125f, 1};
       EXPECT_EQ(download(device(), c), want) << name_of(dtype) << " K " << K;
@@ -118,12 +118,12 @@ TEST_F(Gemm, AnEmptySumIsZeroAndEmptyOutputsAreLeftAlone) {
   device().fill(c, 9);
   device().fill(bias, 2);
   const Operand a{device().empty({3, 0})}, b{device().empty({0, 4})};
-  device().gemm(c, a, b, bias, Write::accumulate);
+  device().run(call::Gemm{c, a, b, bias, Write::accumulate});
   for (const float v : download(device(), c)) EXPECT_EQ(v, 11.0f);
-  device().gemm(c, a, b);
+  device().run(call::Gemm{c, a, b});
   for (const float v : download(device(), c)) EXPECT_EQ(v, 0.0f);
-  device().gemm(device().empty({0, 4}), {device().empty({0, 3})}, {device().empty({3, 4})});
-  device().gemm(device().empty({3, 0}), {device().empty({3, 5})}, {device().empty({5, 0})});
+  device().run(call::Gemm{device().empty({0, 4}), {device().empty({0, 3})}, {device().empty({3, 4})}});
+  device().run(call::Gemm{device().empty({3, 0}), {device().empty({3, 5})}, {device().empty({5, 0})}});
 }
 
 /// |computed - exact| for a sum of n products is at most this times the sum of magnitudes.
@@ -162,7 +162,7 @@ TEST_F(Gemm, ErrorsStayWithinTheTheoremsBoundsWhichSeeADroppedProduct) {
     for (const std::int64_t K : {1, 32, 1024}) {
       const Problem p = normal_values({48, 80, K}, random);
       const Tensor c = device().empty({p.e.M, p.e.N});
-      device().gemm(c, left(p, dtype), right(p, dtype));
+      device().run(call::Gemm{c, left(p, dtype), right(p, dtype)});
       const bool cuts = tested_device == TestedDevice::cuda && dtype == DType::bf16;
       const double n = double(K), bound = cuts ? truncated(n) : K <= 32 ? worst_case(n) : probable(n);
       const auto got = download(device(), c);
@@ -180,8 +180,9 @@ TEST_F(Gemm, SubnormalBf16OperandsCount) {
     GTEST_SKIP() << "the bf16 instructions of CPUs take subnormals for zero (docs/numerics.md)";
   const std::vector<float> tiny(16 * 64, 0x1.8p-130f), large(64 * 16, 0x1p20f);
   const Tensor c = device().empty({16, 16});
-  device().gemm(c, {upload_as(device(), DType::bf16, {16, 64}, tiny)},
-                {upload_as(device(), DType::bf16, {64, 16}, large)});
+  device().run(call::Gemm{c,
+                          {upload_as(device(), DType::bf16, {16, 64}, tiny)},
+                          {upload_as(device(), DType::bf16, {64, 16}, large)}});
   for (const float v : download(device(), c)) ASSERT_EQ(v, 64 * 0x1.8p-110f);
 }
 

@@ -110,16 +110,16 @@ TEST_F(Memory, NormalDrawsDependOnTheIndexInTheGlobalTensorOnly) {
   DrawKey later = key;
   later.first_element = 1001;  // odd: the second of a pair
   set_threads(1);
-  device().normal(whole, 0.5f, key);
+  device().run(call::Normal{whole, 0.5f, key});
   set_threads(3);
-  device().normal(part, 0.5f, later);
+  device().run(call::Normal{part, 0.5f, later});
   const auto all = download(device(), whole), tail = download(device(), part);
   for (std::size_t i = 0; i < tail.size(); ++i) ASSERT_EQ(tail[i], all[i + 1001]) << i;
 }
 
 TEST_F(Memory, NormalDrawsHaveTheMomentsOfTheNormalDistribution) {
   const Tensor x = device().empty({many});
-  device().normal(x, 2, {.seed = 11, .purpose = Purpose::initialisation});
+  device().run(call::Normal{x, 2, {.seed = 11, .purpose = Purpose::initialisation}});
   const auto values = download(device(), x);
   double sum = 0, squares = 0, fourths = 0, neighbours = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -20,7 +20,7 @@ std::vector<float> quantized(const Tensor& x, const Quantizer& q, Axis axis, con
   QuantizedCopy copy{.quantizer = q, .axis = axis};
   copy.values = device().empty(x.shape(), q.operand_dtype());
   if (q.has_multiplier()) copy.multiplier = device().empty({1});
-  device().quantize({&copy, 1}, x, draws);
+  device().run(call::Quantize{{&copy, 1}, x, draws});
   std::vector<float> values = download(device(), copy.values);
   if (copy.multiplier) values.push_back(download(device(), copy.multiplier)[0]);
   return values;
@@ -45,9 +45,9 @@ TEST(Pack, UnpacksToTheValuesOfQuantize) {
           x = bf16_x;
         }
         const PackedTensor packed = empty_packed(device(), q, axis, rows, cols);
-        device().pack(packed, x, draws);
+        device().run(call::Pack{packed, x, draws});
         const Tensor y = device().empty(x.shape(), q.operand_dtype());
-        device().unpack(y, packed);
+        device().run(call::Unpack{y, packed});
         std::vector<float> got = download(device(), y);
         if (packed.multiplier) got.push_back(download(device(), packed.multiplier)[0]);
         const auto want = quantized(x, q, axis, draws);
@@ -78,7 +78,7 @@ TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
   const auto first_uncoded = [](std::vector<float> x, const char* quantizer) {
     const auto cols = std::int64_t(x.size()) / 2;
     const PackedTensor t = empty_packed(device(), parse_quantizer(quantizer), Axis::cols, 2, cols);
-    device().pack(t, upload(device(), {2, cols}, x), {});
+    device().run(call::Pack{t, upload(device(), {2, cols}, x), {}});
     std::int32_t first = 0;
     device().download(&first, t.first_uncoded);
     return first;
@@ -107,7 +107,7 @@ TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
     backend->set_clocks(0, step);
     const std::vector<Tensor> results = backend->repeat("pack", [&]() -> std::vector<Tensor> {
       const PackedTensor t = empty_packed(*backend, q, Axis::cols, 10, 10);
-      backend->pack(t, source, {.seed = 1, .step = step, .clock = Clock::update});
+      backend->run(call::Pack{t, source, {.seed = 1, .step = step, .clock = Clock::update}});
       return {t.codes};
     });
     std::vector<std::uint8_t> codes(100);
@@ -167,12 +167,12 @@ TEST(Pack, ArraysThatDoNotFitAreErrors) {
   EXPECT_THROW(unpack(device(), y.data(), t), Error);
   PackedTensor packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
   packed.codes = device().empty({31}, DType::u8);
-  EXPECT_THROW(device().pack(packed, upload(device(), {1, 64}, x), {}), Error);
-  EXPECT_THROW(device().unpack(device().empty({1, 64}), packed), Error);
+  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);
+  EXPECT_THROW(device().run(call::Unpack{device().empty({1, 64}), packed}), Error);
   packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
-  EXPECT_THROW(device().pack(packed, upload(device(), {2, 32}, x), {}), Error);
+  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {2, 32}, x), {}}), Error);
   packed.first_uncoded = {};  // nobody could see what is lost
-  EXPECT_THROW(device().pack(packed, upload(device(), {1, 64}, x), {}), Error);
+  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);
 }
 
 }  // namespace

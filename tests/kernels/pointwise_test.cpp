@@ -80,13 +80,13 @@ std::vector<float> gelu_inputs(std::int64_t n) {
 
 std::vector<float> gelu(const std::vector<float>& x, Gelu form) {
   const Tensor in = upload(device(), {std::int64_t(x.size())}, x), y = device().empty(in.shape());
-  device().gelu(y, in, form);
+  device().run(call::Gelu{y, in, form});
   return download(device(), y);
 }
 std::vector<float> gelu_backward(const std::vector<float>& dy, const std::vector<float>& x, Gelu form) {
   const Tensor in = upload(device(), {std::int64_t(x.size())}, x),
                gradient = upload(device(), in.shape(), dy);
-  device().gelu_backward(gradient, gradient, in, form);
+  device().run(call::GeluBackward{gradient, gradient, in, form});
   return download(device(), gradient);
 }
 
@@ -144,7 +144,7 @@ TEST(Add, RoundsEachSumOnceAlsoInPlace) {
   for (const std::int64_t n : odd_sizes) {
     const std::vector<float> a = normals(n, 5), b = normals(n, 6);
     const Tensor y = upload(device(), {n}, a);
-    device().add(y, y, upload(device(), {n}, b));
+    device().run(call::Add{y, y, upload(device(), {n}, b)});
     const std::vector<float> got = download(device(), y);
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(got[i], a[i] + b[i]);
   }
@@ -157,7 +157,7 @@ TEST(Dropout, FollowsItsDefinitionAlsoWhereItsDrawsBeginInTheMiddle) {
           .seed = 11, .purpose = Purpose::dropout, .tensor_id = 7, .step = 2, .first_element = first};
       const std::vector<float> x = normals(n, 7);
       const Tensor y = upload(device(), {n}, x);
-      device().dropout(y, y, 0.3f, key);
+      device().run(call::Dropout{y, y, 0.3f, key});
       const std::vector<float> got = download(device(), y);
       for (std::size_t i = 0; i < x.size(); ++i)
         ASSERT_EQ(got[i], key.uniform(i) >= 0.3f ? x[i] / (1 - 0.3f) : 0.0f)
@@ -175,7 +175,7 @@ TEST(Pointwise, TiersAndThreadCountsGiveTheSameBits) {
       append(all, gelu_backward(dy, x, form));
     }
     const Tensor y = upload(device(), {n}, x);
-    device().dropout(y, y, 0.1f, {.seed = 3, .first_element = 5});
+    device().run(call::Dropout{y, y, 0.1f, {.seed = 3, .first_element = 5}});
     return append(all, download(device(), y));
   });
 }

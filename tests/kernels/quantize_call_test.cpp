@@ -11,7 +11,7 @@ TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasTh
       const Shape shape{rows, cols};
       auto host = normals(shape.count(), 5);
       const Tensor x = upload_as(dtype, shape, host), sums = device().empty({cols});
-      device().quantize({}, x, {}, sums);
+      device().run(call::Quantize{{}, x, {}, sums});
       const auto want = download(device(), sums);
       const std::int64_t strips = (rows + 31) / 32;
       for (std::int64_t c = 0; c < cols; ++c) {
@@ -27,7 +27,7 @@ TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasTh
         for (const char* text : {"mxfp4", "mxfp4 block=64", "bf16"}) {
           QuantizedCopy copy = copy_for(parse_quantizer(text), Axis::rows, shape);
           device().fill(sums, 1);
-          device().quantize({&copy, 1}, x, {}, sums, Write::accumulate);
+          device().run(call::Quantize{{&copy, 1}, x, {}, sums, Write::accumulate});
           const auto got = download(device(), sums);
           for (std::size_t c = 0; c < want.size(); ++c) ASSERT_EQ(got[c], 1 + want[c]) << text;
         }
@@ -46,7 +46,7 @@ TEST_F(Quantize, TheNumberOfThreadsChangesNoBit) {
       QuantizedCopy copies[] = {copy_for(parse_quantizer(text), Axis::cols, shape),
                                 copy_for(parse_quantizer(text), Axis::rows, shape)};
       const Tensor column_sums = device().empty({700});
-      device().quantize(copies, x, {.seed = 4}, column_sums);
+      device().run(call::Quantize{copies, x, {.seed = 4}, column_sums});
       auto& all = values.emplace_back();
       for (const QuantizedCopy& copy : copies) append(all, download(device(), copy.values));
       sums.push_back(download(device(), column_sums));
@@ -66,7 +66,7 @@ TEST_F(Quantize, AKeyThatFollowsAClockDrawsAsItsStepSays) {
     device().set_clocks(7, 5);
     const DrawKey key{.seed = 1, .step = clock == Clock::pass ? 7u : 5u, .clock = clock};
     QuantizedCopy copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::cols, shape);
-    device().quantize({&copy, 1}, x, key);
+    device().run(call::Quantize{{&copy, 1}, x, key});
     expect_copy(copy, host, key);
   }
 }
@@ -83,7 +83,7 @@ TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
     const DrawKey key{.seed = 1, .step = pass, .clock = Clock::pass};
     copies[0].signs = {.seed = 2, .purpose = Purpose::hadamard_signs, .step = pass, .clock = Clock::pass};
     device().repeat("quantize", [&] {
-      device().quantize(copies, x, key);
+      device().run(call::Quantize{copies, x, key});
       return std::vector<Tensor>{};
     });
     auto rotated = host;
@@ -104,7 +104,7 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
             Tensor(std::shared_ptr<void>(std::make_shared<Tensor>(memory), memory.data<bf16>() + guard),
                    {rows, cols}, DType::bf16);
         auto host = normals(rows * cols, 6);
-        device().quantize({&copy, 1}, upload(device(), {rows, cols}, host), {});
+        device().run(call::Quantize{{&copy, 1}, upload(device(), {rows, cols}, host), {}});
         expect_copy(copy, host, {});
         const auto all = download(device(), memory);
         for (std::int64_t i = 0; i < guard; ++i) {
@@ -117,9 +117,9 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
 TEST_F(Quantize, AMissingMultiplierOrAWrongTypeIsAnErrorThatNamesTheQuantizer) {
   const Tensor x = device().empty({2, 16});
   QuantizedCopy copy{.quantizer = nvfp4, .values = device().empty({2, 16}, DType::bf16)};
-  EXPECT_THROW(device().quantize({&copy, 1}, x, {}), Error);
+  EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
   copy = {.quantizer = mxfp4, .values = device().empty({2, 16})};
-  EXPECT_THROW(device().quantize({&copy, 1}, x, {}), Error);
+  EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
         for (const Axis axis : {Axis::cols, Axis::rows})
           copies[axis == Axis::rows] = {
               .quantizer = q, .axis = axis, .values = device().empty({rows, cols}, DType::bf16)};
-        device().quantize(copies, upload(device(), {rows, cols}, narrow), key);
+        device().run(call::Quantize{copies, upload(device(), {rows, cols}, narrow), key});
         for (const QuantizedCopy& copy : copies) {
           std::vector<float> want(x.size());
           quantize_reference(want.data(), x.data(), rows, cols, copy.axis, q, key);

@@ -78,7 +78,7 @@ class Quantize : public testing::Test {
   }
   Tensor normal(Shape shape, std::uint64_t seed) {
     const Tensor x = device().empty(shape);
-    device().normal(x, 1, {.seed = seed, .purpose = Purpose::initialisation});
+    device().run(call::Normal{x, 1, {.seed = seed, .purpose = Purpose::initialisation}});
     return x;
   }
 
@@ -110,9 +110,9 @@ class Quantize : public testing::Test {
     const Tensor x = upload_as(key.seed % 2 ? DType::f32 : DType::bf16, shape, host);
     QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
     if (alone) {
-      for (QuantizedCopy& copy : copies) device().quantize({&copy, 1}, x, key);
+      for (QuantizedCopy& copy : copies) device().run(call::Quantize{{&copy, 1}, x, key});
     } else {
-      device().quantize(copies, x, key);
+      device().run(call::Quantize{copies, x, key});
     }
     for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
   }

@@ -86,7 +86,7 @@ TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {
       QuantizedCopy copies[] = {copy_for(parse_quantizer(pair[0]), Axis::cols, shape),
                                 copy_for(parse_quantizer(pair[1]), Axis::rows, shape)};
       if (seed % 2) std::swap(copies[0], copies[1]);
-      device().quantize(copies, x, key);
+      device().run(call::Quantize{copies, x, key});
       for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
       if (HasFailure()) return;
     }
@@ -98,7 +98,7 @@ TEST_F(Quantize, BothCopiesOfAnElementUseTheSameSixteenBits) {
   for (const std::uint64_t first : {0, 8, 3}) {
     const Shape shape{64, 96};
     QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
-    device().quantize(copies, normal(shape, 1), {.seed = 2, .first_element = first});
+    device().run(call::Quantize{copies, normal(shape, 1), {.seed = 2, .first_element = first}});
     EXPECT_EQ(download(device(), copies[0].values), download(device(), copies[1].values));
   }
 }
@@ -114,7 +114,7 @@ TEST_F(Quantize, RotatedCopiesAreTheDefinitionsOfRotationAndQuantizerInTurn) {
           QuantizedCopy copy = copy_for(seed % 4 ? mxfp4 : nvfp4, axis, {rows, cols});
           copy.rotation = {size, seed % 2 ? SignsPer::run : SignsPer::none};
           copy.signs = {.seed = seed++, .purpose = Purpose::hadamard_signs};
-          device().quantize({&copy, 1}, x, {});
+          device().run(call::Quantize{{&copy, 1}, x, {}});
           rotate_reference(host.data(), host.data(), rows, cols, axis, copy.rotation, copy.signs);
           expect_copy(copy, host, {});
           if (HasFailure()) return;

@@ -22,11 +22,12 @@ struct Work {
 
   Results operator()() const {
     const Tensor noise = backend.empty({1000}), product = backend.empty({10, 10});
-    backend.normal(noise, 1,
-                   {.seed = 3, .purpose = Purpose::dropout, .step = pass + 1, .clock = Clock::pass});
-    backend.gemm(product, {noise.reshaped({10, 100})}, {input.reshaped({10, 100}), Trans::yes});
-    backend.normal(noise, 1, {.seed = 3, .step = update, .clock = Clock::update});
-    backend.gemm(state.reshaped({10, 100}), {product}, {noise.reshaped({10, 100})}, {}, Write::accumulate);
+    backend.run(call::Normal{
+        noise, 1, {.seed = 3, .purpose = Purpose::dropout, .step = pass + 1, .clock = Clock::pass}});
+    backend.run(call::Gemm{product, {noise.reshaped({10, 100})}, {input.reshaped({10, 100}), Trans::yes}});
+    backend.run(call::Normal{noise, 1, {.seed = 3, .step = update, .clock = Clock::update}});
+    backend.run(
+        call::Gemm{state.reshaped({10, 100}), {product}, {noise.reshaped({10, 100})}, {}, Write::accumulate});
     Tensor result = backend.empty({1000});
     backend.copy(result, state);
     return {result};

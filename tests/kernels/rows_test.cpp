@@ -38,11 +38,11 @@ NormOutput run(const Norm& n, bool with_bias = true, Write write = Write::overwr
   const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {n.C}, n.gain);
   const Tensor bias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
   const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows});
-  device().layer_norm(y, mean, rstd, x, gain, bias, 1e-5f);
+  device().run(call::LayerNorm{y, mean, rstd, x, gain, bias, 1e-5f});
   const Tensor dx = upload(device(), shape, n.dy);  // in place
   const Tensor dgain = upload(device(), {n.C}, n.gain),
                dbias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
-  device().layer_norm_backward(dx, dgain, dbias, dx, x, mean, rstd, gain, write);
+  device().run(call::LayerNormBackward{dx, dgain, dbias, dx, x, mean, rstd, gain, write});
   return {download(device(), y),     download(device(), mean),
           download(device(), rstd),  download(device(), dx),
           download(device(), dgain), with_bias ? download(device(), dbias) : std::vector<float>{}};
@@ -100,9 +100,9 @@ TEST(LayerNorm, BackwardAddsWhatOtherUsesOfXLeftThere) {
     const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {C}, n.gain);
     const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows}),
                  dgain = device().empty({C});
-    device().layer_norm(y, mean, rstd, x, gain, {}, 1e-5f);
+    device().run(call::LayerNorm{y, mean, rstd, x, gain, {}, 1e-5f});
     const auto backward = [&](const Tensor& dx, const Tensor& dy, const Tensor& others) {
-      device().layer_norm_backward(dx, dgain, {}, dy, x, mean, rstd, gain, Write::overwrite, others);
+      device().run(call::LayerNormBackward{dx, dgain, {}, dy, x, mean, rstd, gain, Write::overwrite, others});
       return download(device(), dx);
     };
     const auto dy = [&] { return upload(device(), shape, n.dy); };
@@ -137,7 +137,7 @@ TEST(LayerNorm, ANaNStaysInItsRow) {
 
 std::vector<float> softmax(const std::vector<float>& x, std::int64_t C) {
   const Tensor y = upload(device(), {std::int64_t(x.size()) / C, C}, x);
-  device().softmax(y, y);
+  device().run(call::Softmax{y, y});
   return download(device(), y);
 }
 
@@ -157,7 +157,7 @@ TEST(Softmax, BackwardIsWithinItsRoundingErrors) {
   for (const std::int64_t C : widths) {
     const std::vector<float> y = softmax(normals(7 * C, 1), C), dy = normals(7 * C, 2);
     const Tensor dx = upload(device(), {7, C}, dy);
-    device().softmax_backward(dx, dx, upload(device(), {7, C}, y));
+    device().run(call::SoftmaxBackward{dx, dx, upload(device(), {7, C}, y)});
     const Reference want = reference::softmax_backward(dy, y, std::size_t(C));
     EXPECT_TRUE(within(download(device(), dx), want.value, want.bound)) << C;
   }
@@ -172,7 +172,7 @@ CrossEntropy cross_entropy(const std::vector<float>& logits, const std::vector<s
   const auto rows = std::int64_t(targets.size()), V = std::int64_t(logits.size()) / rows;
   const Tensor x = upload(device(), {rows, V}, logits), loss = device().empty({1}),
                losses = device().empty({rows});
-  device().cross_entropy(loss, losses, x, x, upload(device(), {rows}, targets), scale);
+  device().run(call::CrossEntropy{loss, losses, x, x, upload(device(), {rows}, targets), scale});
   return {download(device(), loss)[0], download(device(), losses), download(device(), x)};
 }
 
@@ -196,7 +196,7 @@ TEST(CrossEntropy, WithoutAGradientTheLogitsStay) {
   const std::vector<std::int32_t> targets{0, 64, 7};
   const Tensor x = upload(device(), {3, 65}, logits), loss = device().empty({1}),
                losses = device().empty({3});
-  device().cross_entropy(loss, losses, {}, x, upload(device(), {3}, targets), 1);
+  device().run(call::CrossEntropy{loss, losses, {}, x, upload(device(), {3}, targets), 1});
   EXPECT_EQ(download(device(), x), logits);
   EXPECT_EQ(download(device(), losses), cross_entropy(logits, targets, 1).losses);
 }

@@ -15,7 +15,7 @@ struct Clip {
 };
 Clip clip(const std::vector<Tensor>& gradients, float max_norm) {
   const Tensor norm = device().empty({1}), factor = device().empty({1});
-  device().clip_factor(norm, factor, gradients, max_norm);
+  device().run(call::ClipFactor{norm, factor, gradients, max_norm});
   return {download(device(), norm)[0], download(device(), factor)[0]};
 }
 
@@ -75,9 +75,9 @@ struct Adam {
   Adam after(float clip, Shape shape, std::span<QuantizedCopy> copies, const DrawKey& draws = {}) const {
     const Tensor tp = upload(device(), shape, p), tm = upload(device(), shape, m),
                  tv = upload(device(), shape, v);
-    device().adamw(tp, tm, tv, upload(device(), shape, g), upload<float>(device(), {1}, {clip}),
-                   upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step, copies,
-                   draws);
+    device().run(call::AdamW{tp, tm, tv, upload(device(), shape, g), upload<float>(device(), {1}, {clip}),
+                             upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step,
+                             copies, draws});
     Adam next(*this);
     next.p = download(device(), tp), next.m = download(device(), tm), next.v = download(device(), tv);
     return next;
@@ -163,7 +163,7 @@ void expect_what_quantize_makes_of_the_new_parameter(const Formats& formats, Sha
   const DrawKey draws{.seed = 5, .tensor_id = 3, .step = 4};
   const Adam before(shape.count()), want = before.after(0.7f);
   std::vector<QuantizedCopy> quantized = new_copies(), renewed = new_copies();
-  device().quantize(quantized, upload(device(), shape, want.p), draws);
+  device().run(call::Quantize{quantized, upload(device(), shape, want.p), draws});
   const Adam got = before.after(0.7f, shape, renewed, draws);
   const auto where = formats.along_rows + ", " + formats.along_columns + " " + shape.text();
   EXPECT_TRUE(got.p == want.p) << where;

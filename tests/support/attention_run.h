@@ -24,8 +24,8 @@ inline AttentionRun run_attention(const AttentionShape& s, const std::vector<flo
                lse = device().empty({s.batch, s.heads, s.time});
   const Tensor dqkv = device().empty(in.shape(), activations);
   for (const Tensor& out : {o, lse, dqkv}) device().fill(out, NAN);
-  device().attention(o, lse, in, s, quant, draws);
-  device().attention_backward(dqkv, gradient, in, o, lse, s, quant, draws);
+  device().run(call::Attention{o, lse, in, s, quant, draws});
+  device().run(call::AttentionBackward{dqkv, gradient, in, o, lse, s, quant, draws});
   return {download(device(), o), download(device(), lse), download(device(), dqkv)};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <map>
 
-#include "kernels/forwarding_backend.h"
+#include "kernels/around/forwarding_backend.h"
 
 namespace mxtape::test {
 
@@ -19,25 +19,19 @@ class CountingBackend final : public ForwardingBackend {
     return found == counts_.end() ? Count{} : found->second;
   }
 
-  void quantize(std::span<QuantizedCopy> copies, const Tensor& x, const DrawKey& draws,
-                const Tensor& column_sums = {}, Write sums = Write::overwrite) override {
-    count(x, copies);
-    inner_.quantize(copies, x, draws, column_sums, sums);
-  }
-  void adamw(const Tensor& parameter, const Tensor& m, const Tensor& v, const Tensor& gradient,
-             const Tensor& factor, const Tensor& rates, const AdamWStep& step,
-             std::span<QuantizedCopy> copies, const DrawKey& draws) override {
-    if (!copies.empty()) count(parameter, copies);
-    inner_.adamw(parameter, m, v, gradient, factor, rates, step, copies, draws);
-  }
-
-  void dropout(const Tensor& y, const Tensor& x, float p, const DrawKey& key) override {
-    ++dropouts;
-    inner_.dropout(y, x, p, key);
+  void dispatch(AnyCall any) override {
+    std::visit([&](const auto* call) { count(*call); }, any);
+    inner_.dispatch(any);
   }
   int dropouts = 0;
 
  private:
+  void count(const call::Quantize& call) { count(call.x, call.copies); }
+  void count(const call::AdamW& call) {
+    if (!call.copies.empty()) count(call.parameter, call.copies);
+  }
+  void count(const call::Dropout&) { ++dropouts; }
+  void count(const auto&) {}
   void count(const Tensor& source, std::span<const QuantizedCopy> copies) {
     counts_[source.raw()].calls += 1;
     counts_[source.raw()].copies += int(copies.size());

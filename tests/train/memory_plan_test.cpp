@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/dry_backend.h"
+#include "kernels/around/dry_backend.h"
 #include "recipes/precision_table.h"
 #include "recipes/shipped.h"
 #include "tests/train/tiny_run.h"

@@ -116,7 +116,7 @@ std::string compare_backend(Backend& backend, const Quantizer& q, const Matrices
     backend.upload(source, x.data() + first);
     QuantizedCopy copy{q, m.axis};
     copy.values = backend.empty({m.rows, m.cols}, q.operand_dtype());
-    backend.quantize({&copy, 1}, source, {});
+    backend.run(call::Quantize{{&copy, 1}, source, {}});
     const Tensor wide = backend.empty({m.rows, m.cols});
     backend.copy(wide, copy.values);
     backend.download(got.data() + first, wide);

@@ -16,7 +16,7 @@ std::vector<std::uint32_t> codes_of(Backend& backend, const Quantizer& q, std::s
   const Tensor source = backend.empty({1, count});
   backend.upload(source, x.data());
   const PackedTensor packed = empty_packed(backend, q, Axis::cols, 1, count);
-  backend.pack(packed, source, {});
+  backend.run(call::Pack{packed, source, {}});
   std::vector<std::uint8_t> bytes(std::size_t(packed.codes.count()));
   backend.download(bytes.data(), packed.codes);
   return unpack_bits(bytes, q.element.bits(), count);

@@ -57,7 +57,7 @@ Matrix quantized(Backend& backend, const Matrix& x, std::int64_t batches, Axis a
     backend.upload(source, x.values.data() + k * rows * x.cols);
     QuantizedCopy copy{q, axis};
     copy.values = backend.empty({rows, x.cols}, y.dtype);
-    backend.quantize({&copy, 1}, source, {});
+    backend.run(call::Quantize{{&copy, 1}, source, {}});
     const auto part = on_host(backend, copy.values);
     y.values.insert(y.values.end(), part.begin(), part.end());
   }
@@ -83,7 +83,7 @@ Product multiply(Backend& backend, const Matrix& a, Trans a_trans, const Matrix&
     backend.upload(bias_tensor, bias.data());
   }
   const Tensor c = backend.empty({M, N});
-  backend.gemm(c, {on_device(backend, a), a_trans}, {on_device(backend, b), b_trans}, bias_tensor);
+  backend.run(call::Gemm{c, {on_device(backend, a), a_trans}, {on_device(backend, b), b_trans}, bias_tensor});
   Product p{{M, N, on_host(backend, c)}, std::vector<bool>(std::size_t(M * N))};
 
   const auto a_at = [&](std::int64_t m, std::int64_t k) {

@@ -1,4 +1,4 @@
-#include "kernels/dry_backend.h"
+#include "kernels/around/dry_backend.h"
 
 #include <cstring>
 #include <utility>
@@ -32,24 +32,26 @@ std::vector<Tensor> DryBackend::repeat(const std::string& name,
 
 void DryBackend::download(void* host, const Tensor& x) { std::memset(host, 0, std::size_t(x.bytes())); }
 
-void DryBackend::gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor&, Write) {
-  const std::int64_t k = a.trans == Trans::yes ? a.values.rows() : a.values.cols();
-  Gemms& gemms = a.values.dtype() == DType::bf16 && b.values.dtype() == DType::bf16 ? bf16_ : f32_;
+void DryBackend::dispatch(AnyCall any) {
+  std::visit([&](const auto* call) { count(*call); }, any);
+}
+
+void DryBackend::count(const call::Gemm& call) {
+  const Tensor &a = call.a.values, &b = call.b.values;
+  const std::int64_t k = call.a.trans == Trans::yes ? a.rows() : a.cols();
+  Gemms& gemms = a.dtype() == DType::bf16 && b.dtype() == DType::bf16 ? bf16_ : f32_;
   ++gemms.calls;
-  gemms.flops += 2.0 * double(c.count()) * double(k);
+  gemms.flops += 2.0 * double(call.c.count()) * double(k);
 }
 
-void DryBackend::attention(const Tensor&, const Tensor&, const Tensor& qkv, AttentionShape shape,
-                           const AttentionQuant& quant, const DrawKey&) {
+void DryBackend::count(const call::Attention& call) {
   if (gpu_attention_)
-    empty({attention_scratch(*gpu_attention_, shape, quant, qkv.dtype()).forward}, DType::u8);
+    empty({attention_scratch(*gpu_attention_, call.shape, call.quant, call.qkv.dtype()).forward}, DType::u8);
 }
 
-void DryBackend::attention_backward(const Tensor&, const Tensor&, const Tensor& qkv, const Tensor&,
-                                    const Tensor&, AttentionShape shape, const AttentionQuant& quant,
-                                    const DrawKey&) {
+void DryBackend::count(const call::AttentionBackward& call) {
   if (gpu_attention_)
-    empty({attention_scratch(*gpu_attention_, shape, quant, qkv.dtype()).backward}, DType::u8);
+    empty({attention_scratch(*gpu_attention_, call.shape, call.quant, call.qkv.dtype()).backward}, DType::u8);
 }
 
 }  // namespace mxtape

@@ -35,12 +35,10 @@ class DryBackend final : public Backend {
   const Gemms& f32_gemms() const { return f32_; }    ///< at least one operand f32
 
   std::string description() const override { return "dry run"; }
+  void dispatch(AnyCall) override;
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor&, const void*) override {}
   void download(void* host, const Tensor& x) override;
-  void fill(const Tensor&, float) override {}
-  void copy(const Tensor&, const Tensor&) override {}
-  void normal(const Tensor&, float, const DrawKey&) override {}
   std::int64_t used_bytes() const override { return pool_->used_bytes(); }
   std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t first_nonfinite(const Tensor&) override { return -1; }
@@ -51,36 +49,12 @@ class DryBackend final : public Backend {
                              const std::function<std::vector<Tensor>()>& work) override;
   void forget(const std::string& name) override { arena_.forget(name); }
 
-  void gemm(const Tensor& c, const Operand& a, const Operand& b, const Tensor& bias = {},
-            Write = Write::overwrite) override;
-  void quantize(std::span<QuantizedCopy>, const Tensor&, const DrawKey&, const Tensor& = {},
-                Write = Write::overwrite) override {}
-  void pack(const PackedTensor&, const Tensor&, const DrawKey&) override {}
-  void unpack(const Tensor&, const PackedTensor&) override {}
-  void add(const Tensor&, const Tensor&, const Tensor&) override {}
-  void gelu(const Tensor&, const Tensor&, Gelu) override {}
-  void gelu_backward(const Tensor&, const Tensor&, const Tensor&, Gelu) override {}
-  void dropout(const Tensor&, const Tensor&, float, const DrawKey&) override {}
-  void layer_norm(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                  float) override {}
-  void layer_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                           const Tensor&, const Tensor&, const Tensor&, Write, const Tensor&) override {}
-  void softmax(const Tensor&, const Tensor&) override {}
-  void softmax_backward(const Tensor&, const Tensor&, const Tensor&) override {}
-  void cross_entropy(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                     float) override {}
-  void embedding(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
-  void embedding_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&, Write, Write) override {
-  }
-  void attention(const Tensor& o, const Tensor& lse, const Tensor& qkv, AttentionShape, const AttentionQuant&,
-                 const DrawKey&) override;
-  void attention_backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o,
-                          const Tensor& lse, AttentionShape, const AttentionQuant&, const DrawKey&) override;
-  void clip_factor(const Tensor&, const Tensor&, std::span<const Tensor>, float) override {}
-  void adamw(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-             const AdamWStep&, std::span<QuantizedCopy>, const DrawKey&) override {}
-
  private:
+  void count(const call::Gemm&);
+  void count(const call::Attention&);
+  void count(const call::AttentionBackward&);
+  void count(const auto&) {}
+
   Memory memory_;
   std::optional<AttentionKernels> gpu_attention_;
   std::shared_ptr<Pool> pool_;

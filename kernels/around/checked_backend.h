@@ -1,0 +1,16 @@
+#pragma once
+#include "kernels/around/forwarding_backend.h"
+
+namespace mxtape {
+
+/// Looks at every output of every kernel and throws Error(diverged) at the first number that is NaN or
+/// infinite: "gemm: c [64, 384] holds a number that is not finite at element 7". Waits for the device after
+/// each call and reads every output once more: for finding out why a run diverged, and for tests. Results are
+/// those of the inner backend.
+class CheckedBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  void dispatch(AnyCall) override;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,314 @@
+#pragma once
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "kernels/operand.h"
+
+namespace mxtape {
+
+/// What a call does with one of its tensors, and so what the tensor may hold.
+enum class Role : std::uint8_t {
+  activation,  ///< read: f32 or bf16, as all activations of the call
+  result,      ///< an activation that is written, rounded to nearest even when it is bf16
+  input,       ///< read: f32
+  output,      ///< written: f32
+  sum,         ///< written or added to: f32
+  state,       ///< read and written: f32
+  operand,     ///< read: f32 or bf16, each for itself
+  rounded,     ///< written: f32 or bf16, each for itself
+  index,       ///< read: i32
+  found,       ///< written: i32
+  bytes,       ///< read or written: u8
+  any          ///< read or written: any type
+};
+constexpr bool is_activation(Role role) { return role == Role::activation || role == Role::result; }
+
+/// What is asked of a device: one struct for each kernel, a call is a value of it. Letters: B batch, T time,
+/// C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows = all axes but the last. Activations
+/// and their gradients are f32 or bf16, all those of a call the same; they are read as f32. Everything else
+/// is f32: parameters, their gradients and moments, biases, statistics, losses. Outputs are written, not
+/// added to, unless a field says Write::accumulate. A tensor that is marked {} may be left out.
+///
+/// each(call, f) gives f the role, name and tensor of every field, what is written in the order of the
+/// computation.
+namespace call {
+using enum Role;
+
+/// y = value.
+struct Fill {
+  static constexpr std::string_view name = "fill";
+  Tensor y;
+  float value;
+  static void each(auto& c, const auto& f) { f(any, "y", c.y); }
+};
+
+/// y = x, f32 and bf16 converted to each other if the types differ.
+struct Copy {
+  static constexpr std::string_view name = "copy";
+  Tensor y, x;
+  static void each(auto& c, const auto& f) { f(any, "y", c.y), f(any, "x", c.x); }
+};
+
+/// y = a standard normal draw of `key` by index, times `deviation`: initialisation.
+struct Normal {
+  static constexpr std::string_view name = "normal";
+  Tensor y;
+  float deviation;
+  DrawKey key;
+  static void each(auto& c, const auto& f) { f(output, "y", c.y); }
+};
+
+/// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every row;
+/// if c is bf16, `bias` is rounded to bf16 first, as GEMM libraries take it, and nothing can be added to. Two
+/// bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened. The order of additions
+/// depends on the shape only.
+struct Gemm {
+  static constexpr std::string_view name = "gemm";
+  Tensor c;
+  Operand a, b;
+  Tensor bias{};
+  Write write = Write::overwrite;
+  std::string_view slot{};  ///< for reports: "fprop"
+  static void each(auto& c, const auto& f) {
+    f(result, "c", c.c);
+    f(operand, "a", c.a.values), f(input, "a's multiplier", c.a.multiplier);
+    f(operand, "b", c.b.values), f(input, "b's multiplier", c.b.multiplier);
+    f(input, "bias", c.bias);
+  }
+};
+
+/// Fills `copies` of x [rows, C] (at most two, one per axis; none if only the sums are wanted) in one read,
+/// the same random draws for both; and, if asked, the sums of x's columns: column_sums [C].
+struct Quantize {
+  static constexpr std::string_view name = "quantize";
+  std::span<const QuantizedCopy> copies;
+  Tensor x;
+  DrawKey draws{};
+  Tensor column_sums{};
+  Write sums = Write::overwrite;
+  std::string_view slot{};  ///< for reports: what x is, "dy"
+  static void each(auto& c, const auto& f) {
+    each_copy(c.copies, f);
+    f(sum, "column sums", c.column_sums), f(activation, "x", c.x);
+  }
+  static void each_copy(std::span<const QuantizedCopy> copies, const auto& f) {
+    for (const QuantizedCopy& copy : copies)
+      f(rounded, "values", copy.values), f(output, "multiplier", copy.multiplier);
+  }
+};
+
+/// y = x [rows, cols] as codes, scales and offsets: the bytes that formats/mx_tensor.h's pack() gives.
+/// Nothing waits here for an error of the data: y.first_uncoded becomes the index of the first element of
+/// which a NaN is lost (a plain cast to a format without NaN; a block that is not finite below a scale
+/// without NaN), at most 2^31 - 1, or -1. Whoever keeps the bytes must look.
+struct Pack {
+  static constexpr std::string_view name = "pack";
+  PackedTensor y;
+  Tensor x;
+  DrawKey draws{};
+  static void each(auto& c, const auto& f) {
+    f(output, "multiplier", c.y.multiplier), f(found, "first_uncoded", c.y.first_uncoded);
+    each_part(c.y, f);
+    f(activation, "x", c.x);
+  }
+  static void each_part(auto& packed, const auto& f) {
+    f(bytes, "codes", packed.codes), f(bytes, "scales", packed.scales);
+    f(bytes, "offsets", packed.offsets);
+  }
+};
+
+/// y [rows, cols] = the values of x, without its multiplier: those of Quantize, if y has operand_dtype(); f32
+/// and bf16 may be asked for of any x.
+struct Unpack {
+  static constexpr std::string_view name = "unpack";
+  Tensor y;
+  PackedTensor x;
+  static void each(auto& c, const auto& f) { f(result, "y", c.y), Pack::each_part(c.x, f); }
+};
+
+/// y = a + b; y may be a or b.
+struct Add {
+  static constexpr std::string_view name = "add";
+  Tensor y, a, b;
+  static void each(auto& c, const auto& f) {
+    f(result, "y", c.y), f(activation, "a", c.a), f(activation, "b", c.b);
+  }
+};
+
+struct Gelu {
+  static constexpr std::string_view name = "gelu";
+  Tensor y, x;
+  mxtape::Gelu form;
+  static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
+};
+
+/// dx may be dy.
+struct GeluBackward {
+  static constexpr std::string_view name = "gelu_backward";
+  Tensor dx, dy, x;
+  mxtape::Gelu form;
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
+  }
+};
+
+/// y[i] = x[i] / (1 - p) where uniform(i) >= p, else 0; y may be x. Backward is the same call on dy with the
+/// same key.
+struct Dropout {
+  static constexpr std::string_view name = "dropout";
+  Tensor y, x;
+  float p;
+  DrawKey key;
+  static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
+};
+
+/// y = gain * (x - mean) * rstd + bias per row of x [rows, C]. mean, rstd [rows] are outputs.
+struct LayerNorm {
+  static constexpr std::string_view name = "layer_norm";
+  Tensor y, mean, rstd, x, gain;
+  Tensor bias{};
+  float eps = 1e-5f;
+  static void each(auto& c, const auto& f) {
+    f(output, "mean", c.mean), f(output, "rstd", c.rstd), f(result, "y", c.y);
+    f(activation, "x", c.x), f(input, "gain", c.gain), f(input, "bias", c.bias);
+  }
+};
+
+/// dgain, dbias [C] are summed over rows; dx may be dy. `others`, if given, is what x gets from its other
+/// uses, and dx their sum, rounded once; it may be dx.
+struct LayerNormBackward {
+  static constexpr std::string_view name = "layer_norm_backward";
+  Tensor dx, dgain;
+  Tensor dbias{};
+  Tensor dy, x, mean, rstd, gain;
+  Write gain_bias = Write::overwrite;
+  Tensor others{};
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(sum, "dbias", c.dbias);
+    f(activation, "dy", c.dy), f(activation, "x", c.x), f(input, "mean", c.mean);
+    f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
+  }
+};
+
+/// Over the last axis; y may be x.
+struct Softmax {
+  static constexpr std::string_view name = "softmax";
+  Tensor y, x;
+  static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
+};
+
+/// dx may be dy.
+struct SoftmaxBackward {
+  static constexpr std::string_view name = "softmax_backward";
+  Tensor dx, dy, y;
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "y", c.y);
+  }
+};
+
+/// losses[r] = -log softmax(logits[r])[targets[r]]; loss[1] = their mean. dlogits (empty: not wanted; may be
+/// logits) is the mean's gradient times `scale`. targets i32 [rows].
+struct CrossEntropy {
+  static constexpr std::string_view name = "cross_entropy";
+  Tensor loss, losses, dlogits, logits, targets;
+  float scale = 1;
+  static void each(auto& c, const auto& f) {
+    f(output, "losses", c.losses), f(output, "loss", c.loss);
+    f(result, "dlogits", c.dlogits), f(activation, "logits", c.logits);
+    f(index, "targets", c.targets);
+  }
+};
+
+/// y[r] = table[tokens[r]] + positions[r % T]; positions [>= T, C] may be empty. tokens i32 [B, T].
+struct Embedding {
+  static constexpr std::string_view name = "embedding";
+  Tensor y, table, positions, tokens;
+  static void each(auto& c, const auto& f) {
+    f(result, "y", c.y), f(input, "table", c.table);
+    f(input, "positions", c.positions), f(index, "tokens", c.tokens);
+  }
+};
+
+/// dtable [V, C], dpositions (may be empty); the order of additions is the order of the rows.
+struct EmbeddingBackward {
+  static constexpr std::string_view name = "embedding_backward";
+  Tensor dtable, dpositions, dy, tokens;
+  Write table = Write::overwrite, positions = Write::overwrite;
+  static void each(auto& c, const auto& f) {
+    f(sum, "dtable", c.dtable), f(sum, "dpositions", c.dpositions);
+    f(activation, "dy", c.dy), f(index, "tokens", c.tokens);
+  }
+};
+
+/// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head (unquantized P and dS of bf16 activations may
+/// be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Each operand has its own stream:
+/// tensor ids draws.tensor_id + its place in AttentionQuant. Elements are numbered in [B, H, T, D], P and dS
+/// in [B, H, T, T], of the global batch: draws.first_element counts rows of qkv (tokens), not elements.
+struct Attention {
+  static constexpr std::string_view name = "attention";
+  Tensor o, lse, qkv;
+  AttentionShape shape;
+  AttentionQuant quant;
+  DrawKey draws{};
+  static void each(auto& c, const auto& f) {
+    f(output, "lse", c.lse), f(result, "o", c.o), f(activation, "qkv", c.qkv);
+  }
+};
+
+struct AttentionBackward {
+  static constexpr std::string_view name = "attention_backward";
+  Tensor dqkv, d_o, qkv, o, lse;
+  AttentionShape shape;
+  AttentionQuant quant;
+  DrawKey draws{};
+  static void each(auto& c, const auto& f) {
+    f(result, "dqkv", c.dqkv), f(activation, "d_o", c.d_o), f(activation, "qkv", c.qkv);
+    f(activation, "o", c.o), f(input, "lse", c.lse);
+  }
+};
+
+/// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
+/// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite.
+struct ClipFactor {
+  static constexpr std::string_view name = "clip_factor";
+  Tensor norm, factor;
+  std::span<const Tensor> gradients;
+  float max_norm;
+  static void each(auto& c, const auto& f) {
+    f(output, "norm", c.norm), f(output, "factor", c.factor);
+    for (const Tensor& gradient : c.gradients) f(input, "gradient", gradient);
+  }
+};
+
+/// m, v and parameter in place, from gradient * factor[1]; they stay as they are if the factor is NaN. rates
+/// [3]: learning rate, 1 - beta1^t, 1 - beta2^t. And Quantize{copies, parameter, draws} of the new parameter,
+/// which a device may do in the same pass; after a factor of NaN it may leave the copies as they were.
+struct AdamW {
+  static constexpr std::string_view name = "adamw";
+  Tensor parameter, m, v, gradient, factor, rates;
+  AdamWStep step;
+  std::span<const QuantizedCopy> copies{};
+  DrawKey draws{};
+  static void each(auto& c, const auto& f) {
+    f(state, "parameter", c.parameter), f(state, "m", c.m), f(state, "v", c.v);
+    f(input, "gradient", c.gradient), f(input, "factor", c.factor);
+    f(input, "rates", c.rates), Quantize::each_copy(c.copies, f);
+  }
+};
+
+}  // namespace call
+
+/// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
+using AnyCall = std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
+                             const call::Quantize*, const call::Pack*, const call::Unpack*, const call::Add*,
+                             const call::Gelu*, const call::GeluBackward*, const call::Dropout*,
+                             const call::LayerNorm*, const call::LayerNormBackward*, const call::Softmax*,
+                             const call::SoftmaxBackward*, const call::CrossEntropy*, const call::Embedding*,
+                             const call::EmbeddingBackward*, const call::Attention*,
+                             const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
+
+/// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
+void check_types(AnyCall);
+
+}  // namespace mxtape

@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+
+#include "core/host_device.h"
+#include "core/random.h"
+#include "core/tensor.h"
+#include "formats/quantize.h"
+#include "formats/rotation.h"
+
+namespace mxtape {
+
+enum class Trans : bool { no, yes };
+enum class Write : bool { overwrite, accumulate };
+enum class Gelu : std::uint8_t { tanh, erf };
+
+/// One side of a GEMM: f32 or bf16 values, and the number [1] that the product is multiplied by, if any.
+struct Operand {
+  Tensor values;
+  Trans trans = Trans::no;
+  Tensor multiplier{};
+};
+
+/// One quantized copy of a tensor. `values` has x's shape and q.operand_dtype(); `multiplier` is f32 [1] if
+/// q.has_multiplier(), else empty.
+struct QuantizedCopy {
+  Quantizer quantizer;
+  Axis axis = Axis::cols;
+  Rotation rotation{};
+  DrawKey signs{};  ///< of the rotation
+  Tensor values{};
+  Tensor multiplier{};
+};
+
+/// A matrix as it is stored (formats/mx_tensor.h), on a device. Its parts have the sizes of packed_layout(),
+/// and none where there is nothing to hold; codes, scales, offsets and multiplier are all that unpacking
+/// needs, wherever they were made.
+struct PackedTensor {
+  Quantizer quantizer;
+  Axis axis = Axis::cols;
+  std::int64_t rows = 0, cols = 0;
+  Tensor codes{};          ///< u8: as MxTensor's
+  Tensor scales{};         ///< u8: as MxTensor's
+  Tensor offsets{};        ///< u8: two bytes of FP16 bits per block, low byte first
+  Tensor multiplier{};     ///< f32 [1] if quantizer.has_multiplier()
+  Tensor first_uncoded{};  ///< i32 [1]: see call::Pack
+};
+
+/// The extents of causal self-attention, and where its numbers lie. qkv is [B, T, 3, H, D]: queries, keys,
+/// values of all heads side by side; o is [B, T, 1, H, D].
+struct AttentionShape {
+  std::int64_t batch, time, heads, width;  // B, T, H, D
+
+  /// From a row of a head to its next, in a tensor [B, T, parts, H, D].
+  MXT_HD constexpr std::int64_t stride(std::int64_t parts) const { return parts * heads * width; }
+  /// The first number of head b H + h there.
+  MXT_HD constexpr std::int64_t offset(std::int64_t head, std::int64_t part, std::int64_t parts) const {
+    return head / heads * time * stride(parts) + (part * heads + head % heads) * width;
+  }
+};
+
+/// Roundings of attention's operands. Blocks run along the axis that each GEMM sums over: D for q, k, do
+/// (dp), v (dp); keys for p, v (pv), ds (dq), k (dq); queries for p, do (dv), ds, q (dk). Each operand of
+/// each head is a tensor of its own, [T, D] or [T, T]: blocks start at its first row, a scale of the whole
+/// tensor (NVFP4) is one per head, and masked entries of P and dS are zeros of their blocks.
+struct AttentionQuant {
+  Quantizer qk_q, qk_k;   ///< S = Q K^T / sqrt(D)
+  Quantizer pv_p, pv_v;   ///< O = P V, P = softmax(S) normalised
+  Quantizer dv_p, dv_do;  ///< dV = P^T dO
+  Quantizer dp_do, dp_v;  ///< dP = dO V^T
+  Quantizer dq_ds, dq_k;  ///< dQ = dS K
+  Quantizer dk_ds, dk_q;  ///< dK = dS^T Q
+  bool operator==(const AttentionQuant&) const = default;
+};
+
+/// What AdamW keeps from step to step (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
+struct AdamWStep {
+  float beta1, beta2, eps, weight_decay;
+};
+
+}  // namespace mxtape
