@@ -16,7 +16,7 @@
 
 #include "core/parallel.h"
 #include "kernels/make_backend.h"
-#include "nn/gpt.h"
+#include "nn/model.h"
 #include "optim/adamw.h"
 #include "recipes/recipe.h"
 
@@ -34,8 +34,8 @@ class Run {
   Run(const std::string& recipe_name, const std::vector<std::string>& overrides, std::int64_t vocabulary)
       : recipe_(with_vocabulary(read_recipe(recipe_name, overrides), vocabulary)),
         backend_(make_backend(recipe_.compute.device, recipe_.compute.options())),
-        model_(*backend_, recipe_.model, precision_plan(recipe_, 0), recipe_.seed),
-        optimizer_(*backend_, model_.parameters(), recipe_.optim) {
+        model_(make_model(*backend_, recipe_.model, precision_plan(recipe_, 0), recipe_.seed)),
+        optimizer_(*backend_, model_->parameters(), recipe_.optim) {
     const std::int64_t count = recipe_.train.batch_size * recipe_.model.context;
     const DrawKey key{.seed = recipe_.seed, .purpose = Purpose::data_order};
     std::vector<std::int32_t> draws(static_cast<std::size_t>(count));
@@ -54,18 +54,18 @@ class Run {
 
   /// As Trainer::step, on the same tokens each time. Waits for the device, as that does.
   void step() {
-    model_.make_weight_copies(*backend_, {recipe_.seed, passes_, 0});
+    model_->make_weight_copies(*backend_, {recipe_.seed, passes_, 0});
     optimizer_.prepare(1);
     backend_->set_clocks(passes_, std::uint32_t(optimizer_.steps_done() + 1));
     const auto results = backend_->repeat("bench", [&] {
       for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
         Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_ + std::uint32_t(micro), 0},
                   recipe_.compute.recompute);
-        const Var logits = model_.forward(tape, tokens_);
+        const Var logits = model_->forward(tape, tokens_);
         tape.backward(ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation)));
       }
       const Tensor norm = optimizer_.update();
-      for (auto* parameter : model_.parameters()) parameter->grad = {};
+      for (auto* parameter : model_->parameters()) parameter->grad = {};
       return std::vector<Tensor>{norm};
     });
     float norm = 0;
@@ -78,7 +78,7 @@ class Run {
   /// embedding does if the head is tied to it), and 6 L C T for the causal half of attention, llm.c's
   /// convention.
   double flops() const {
-    const GptConfig& m = recipe_.model;
+    const ModelConfig& m = recipe_.model;
     const double multiplied =
         double(parameter_count(m) - m.context * m.width - (m.tied_head ? 0 : m.vocabulary * m.width));
     return (6 * multiplied + 6.0 * double(m.layers * m.width * m.context)) * double(tokens_per_step());
@@ -97,7 +97,7 @@ class Run {
 
   Recipe recipe_;
   std::unique_ptr<Backend> backend_;
-  Gpt model_;
+  std::unique_ptr<Model> model_;
   AdamW optimizer_;
   Tensor tokens_, targets_;
   std::uint32_t passes_ = 0;

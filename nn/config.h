@@ -8,8 +8,9 @@
 
 namespace mxtape {
 
-/// A GPT-2 style decoder: learned positions, pre-norm blocks, tied head.
-struct GptConfig {
+/// What a model is. Kinds of models (nn/model.h) read of it what they have.
+struct ModelConfig {
+  std::string kind = "gpt2";
   std::int64_t vocabulary = 0;  ///< 0: taken from the data
   std::int64_t layers = 4;
   std::int64_t heads = 4;
@@ -22,7 +23,7 @@ struct GptConfig {
   float dropout = 0;  ///< after embedding, attention and MLP
   float norm_eps = 1e-5f;
   float init_deviation = 0.02f;
-  bool operator==(const GptConfig&) const = default;
+  bool operator==(const ModelConfig&) const = default;
 
   std::int64_t hidden() const { return mlp_width ? mlp_width : 4 * width; }
 };
@@ -37,22 +38,15 @@ struct PrecisionPlan {
   bool operator==(const PrecisionPlan&) const = default;
 };
 
-/// The names above for a model, in the order of computation.
-std::vector<std::string> linear_layer_names(const GptConfig&);
-std::vector<std::string> attention_layer_names(const GptConfig&);
 /// "blocks.3".
 std::string block_name(std::int64_t index);
-/// The same roundings in every layer, the head included.
-PrecisionPlan uniform_plan(const GptConfig&, const LinearQuant& = {}, const AttentionQuant& = {});
 
 /// Throws Error(usage) naming the recipe key if the extents do not fit (width not a multiple of heads, zero
 /// layers ...).
-void validate(const GptConfig&);
+void validate(const ModelConfig&);
 /// Standard deviation at the start of the projections back into the residual stream, attn.out and mlp.down:
 /// init_deviation / sqrt(2 layers), so that the stream's variance does not grow with depth (Radford et al.
 /// 2019, section 2.3).
-float residual_deviation(const GptConfig&);
-/// Trained numbers, tied ones once.
-std::int64_t parameter_count(const GptConfig&);
+float residual_deviation(const ModelConfig&);
 
 }  // namespace mxtape

@@ -4,14 +4,12 @@
 #include <utility>
 
 #include "autograd/weight_copies.h"
-#include "nn/block.h"
-#include "nn/embedding.h"
-#include "nn/tensor_ids.h"
+#include "nn/layers.h"
 
 namespace mxtape {
 
 struct Gpt::Layers {
-  GptConfig config;
+  ModelConfig config;
   Embedding embedding;
   std::vector<Block> blocks;
   LayerNorm norm;
@@ -19,7 +17,7 @@ struct Gpt::Layers {
   LinearQuant head_quant;
   DType activations = DType::f32;
 
-  Layers(const Initialiser& make, const GptConfig& c)
+  Layers(const Initialiser& make, const ModelConfig& c)
       : config(c), embedding(make, c), norm(make, "norm", c.width, c.bias, c.norm_eps) {
     blocks.reserve(std::size_t(c.layers));
     for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, i);
@@ -34,9 +32,7 @@ struct Gpt::Layers {
   }
 };
 
-Gpt::Gpt(Backend& backend, const GptConfig& config, const PrecisionPlan& plan, std::uint64_t seed) {
-  validate(config);
-  require(config.vocabulary > 0, "model.vocabulary = 0: the data's vocabulary was not filled in");
+Gpt::Gpt(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan, std::uint64_t seed) {
   layers_ = std::make_unique<Layers>(Initialiser{backend, seed}, config);
   set_precision(plan);
 }
@@ -72,7 +68,7 @@ std::vector<Parameter*> Gpt::parameters() {
   return all;
 }
 
-const GptConfig& Gpt::config() const { return layers_->config; }
+const ModelConfig& Gpt::config() const { return layers_->config; }
 
 void Gpt::set_precision(const PrecisionPlan& plan) {
   const auto quant_of = [](const auto& by_name, const std::string& layer) {
@@ -81,7 +77,7 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
     return found->second;
   };
   Layers& l = *layers_;
-  const std::size_t linear_count = linear_layer_names(l.config).size();
+  const std::size_t linear_count = gpt2_kind.linear_layers(l.config).size();
   require(plan.linear.size() == linear_count && plan.attention.size() == l.blocks.size(),
           "precision plan: {} linear and {} attention layers, the model has {} and {}", plan.linear.size(),
           plan.attention.size(), linear_count, l.blocks.size());
@@ -92,5 +88,42 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
   l.activations = plan.activations;
   l.head_weight().copies = {};
 }
+
+namespace {
+
+std::vector<std::string> linear_layers(const ModelConfig& c) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    for (const char* layer : {".attn.qkv", ".attn.out", ".mlp.up", ".mlp.down"})
+      names.push_back(block_name(i) + layer);
+  names.emplace_back("head");
+  return names;
+}
+
+std::vector<std::string> attention_layers(const ModelConfig& c) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < c.layers; ++i) names.push_back(block_name(i) + ".attn");
+  return names;
+}
+
+std::int64_t count_parameters(const ModelConfig& c) {
+  const std::int64_t C = c.width, bias = c.bias ? 1 : 0;
+  const auto linear = [&](std::int64_t in, std::int64_t out) { return in * out + bias * out; };
+  const std::int64_t norm = C + bias * C;
+  const std::int64_t block =
+      2 * norm + linear(C, 3 * C) + linear(C, C) + linear(C, c.hidden()) + linear(c.hidden(), C);
+  const std::int64_t embedding = (c.vocabulary + c.context) * C;
+  const std::int64_t head = c.tied_head ? 0 : c.vocabulary * C;
+  return embedding + c.layers * block + norm + head;
+}
+
+std::unique_ptr<Model> make(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
+                            std::uint64_t seed) {
+  return std::make_unique<Gpt>(backend, config, plan, seed);
+}
+
+}  // namespace
+
+constinit const ModelKind gpt2_kind{"gpt2", linear_layers, attention_layers, count_parameters, make};
 
 }  // namespace mxtape

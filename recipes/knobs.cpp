@@ -52,6 +52,15 @@ void check_rule_format(const std::string& text) {
   else
     (void)parse_quantizer(text);
 }
+std::string_view kinds_of_models() {
+  static const std::string text = [] {
+    std::string all = "one of:";
+    for (const ModelKind& kind : model_kinds()) all.append(" ").append(kind.name);
+    return all;
+  }();
+  return text;
+}
+void check_model_kind(const std::string& text) { (void)model_kind(text); }
 constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them", check_quantizer};
 constexpr TextCheck rule_format{"a number format, or 'hadamard=<size> signs=none|run|step|call'",
                                 check_rule_format};
@@ -111,6 +120,7 @@ std::vector<Knob> knobs(Recipe& r) {
       {"description", &r.description, "one line for `mxtape recipes`"},
       {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
 
+      {"model.kind", &r.model.kind, "architecture", TextCheck{kinds_of_models(), check_model_kind}},
       {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
        between(0, 0x1p31 - 1)},
       {"model.layers", &r.model.layers, "blocks of attention and MLP", between(1, 1000)},

@@ -91,7 +91,7 @@ class RuleWriter {
   std::vector<std::string_view> known_;
 };
 
-void apply(const PrecisionRule& rule, PrecisionPlan& plan, const GptConfig& model) {
+void apply(const PrecisionRule& rule, PrecisionPlan& plan, const ModelConfig& model) {
   std::vector<std::string> names;
   for (const auto& layer : plan.attention) names.push_back(layer.first);
   for (const auto& layer : plan.linear) names.push_back(layer.first);
@@ -109,7 +109,7 @@ void apply(const PrecisionRule& rule, PrecisionPlan& plan, const GptConfig& mode
   writer.finish();
 }
 
-PrecisionPlan broad_plan(const PrecisionConfig& precision, const GptConfig& model) {
+PrecisionPlan broad_plan(const PrecisionConfig& precision, const ModelConfig& model) {
   const Quantizer weights = parse_quantizer(precision.weights),
                   activations = parse_quantizer(precision.activations),
                   gradients = parse_quantizer(precision.gradients), head = parse_quantizer(precision.head),

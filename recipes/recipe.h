@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/make_backend.h"
-#include "nn/config.h"
+#include "nn/model.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 
@@ -73,7 +73,7 @@ struct Recipe {
   std::string name;
   std::string description;
   std::uint64_t seed = 1;
-  GptConfig model;
+  ModelConfig model;
   DataConfig data;
   TrainConfig train;
   AdamWConfig optim;

@@ -38,7 +38,7 @@ void validate_cudnn_attention(const Recipe& r) {
 }  // namespace
 
 void validate(const Recipe& r) {
-  GptConfig model = r.model;
+  ModelConfig model = r.model;
   if (model.vocabulary == 0) model.vocabulary = 1;  // the data will say; whether it fits is seen there
   validate(model);
   require(r.schedule.warmup_steps <= r.train.steps, ExitCode::usage,

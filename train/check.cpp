@@ -105,7 +105,7 @@ class Check {
   }
 
   void look_at_model() {
-    const GptConfig& m = recipe_.model;
+    const ModelConfig& m = recipe_.model;
     if (m.vocabulary == 0) {
       report_.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
       return;

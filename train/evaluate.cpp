@@ -33,7 +33,7 @@ double validation_share(const TrainConfig& train, std::int64_t windows) {
   return validating / (validating + training);
 }
 
-std::int64_t validation_windows_at_a_time(const GptConfig& model, std::int64_t batch_size) {
+std::int64_t validation_windows_at_a_time(const ModelConfig& model, std::int64_t batch_size) {
   constexpr std::int64_t most_elements = std::int64_t{4} << 20;
   return std::max(batch_size, most_elements / (model.context * std::max(model.vocabulary, model.hidden())));
 }
@@ -50,7 +50,7 @@ float download_scalar(Backend& backend, const Tensor& x) {
   return value;
 }
 
-Evaluation evaluate(Backend& backend, Gpt& model, const Split& split, const EvaluateOptions& options) {
+Evaluation evaluate(Backend& backend, Model& model, const Split& split, const EvaluateOptions& options) {
   const std::int64_t time = model.config().context;
   const Windows windows(split, time);
   const std::int64_t count = options.windows ? std::min(options.windows, windows.count()) : windows.count();

@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "data/loader.h"
-#include "nn/gpt.h"
+#include "nn/model.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -30,12 +30,12 @@ double validation_share(const TrainConfig&, std::int64_t windows);
 
 /// Mean loss over consecutive windows of the model's context. Each window starts without history, so the mean
 /// is a little above what a longer memory would give. Throws Error(diverged) if the loss is not finite.
-Evaluation evaluate(Backend&, Gpt&, const Split&, const EvaluateOptions&);
+Evaluation evaluate(Backend&, Model&, const Split&, const EvaluateOptions&);
 
 /// Windows of one pass of evaluate(). Nothing is saved for backward, so more fit than in training: as many as
 /// keep the widest tensor at 4 Mi elements (16 MiB), where the matrices are large enough to run at full
 /// speed.
-std::int64_t validation_windows_at_a_time(const GptConfig&, std::int64_t batch_size);
+std::int64_t validation_windows_at_a_time(const ModelConfig&, std::int64_t batch_size);
 
 /// i32 [batch, time] on the device.
 Tensor upload_tokens(Backend&, const std::vector<std::int32_t>&, Shape);

@@ -11,7 +11,7 @@ namespace mxtape {
 
 void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, const Backend& backend,
                   const std::string& memory, const std::filesystem::path& folder) {
-  const GptConfig& m = recipe.model;
+  const ModelConfig& m = recipe.model;
   const std::int64_t parameters = parameter_count(m);
   fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
   fmt::print(out, "device      {}\n", backend.description());

@@ -14,7 +14,7 @@ namespace {
 /// to a power of two, so that a growing text meets few shapes (each costs the GEMM library a set-up). No
 /// position attends to what comes after it; a scale that tokens share (of a whole tensor, or of blocks along
 /// keys) sees the padding, too.
-std::vector<float> next_logits(Backend& backend, Gpt& model, std::span<const std::int32_t> recent,
+std::vector<float> next_logits(Backend& backend, Model& model, std::span<const std::int32_t> recent,
                                PassKey pass, std::int64_t tokens_known) {
   const auto count = std::int64_t(recent.size());
   const std::int64_t time = std::min(model.config().context, std::int64_t(std::bit_ceil(recent.size())));
@@ -58,7 +58,7 @@ std::int32_t draw_token(std::span<const float> logits, float temperature, std::i
   return order[std::min(std::size_t(at - cumulative.begin()), order.size() - 1)];
 }
 
-std::vector<std::int32_t> sample(Backend& backend, Gpt& model, std::span<const std::int32_t> prompt,
+std::vector<std::int32_t> sample(Backend& backend, Model& model, std::span<const std::int32_t> prompt,
                                  const SampleOptions& options) {
   require(!prompt.empty(), ExitCode::usage, "sample: the prompt is empty; want at least one token");
   const std::int64_t vocabulary = model.config().vocabulary;

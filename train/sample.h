@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "nn/gpt.h"
+#include "nn/model.h"
 
 namespace mxtape {
 
@@ -22,7 +22,8 @@ struct SampleOptions {
 /// Draws `tokens` tokens one after the other, each from the model's distribution after the last `context`
 /// ones: the text may be longer than the context. `prompt` must hold at least one token. The same seed gives
 /// the same text. Returns the new tokens.
-std::vector<std::int32_t> sample(Backend&, Gpt&, std::span<const std::int32_t> prompt, const SampleOptions&);
+std::vector<std::int32_t> sample(Backend&, Model&, std::span<const std::int32_t> prompt,
+                                 const SampleOptions&);
 
 /// One draw: `logits` become probabilities, `uniform` in [0, 1) picks. Ties in top_k and in the maximum go to
 /// the smaller token.

@@ -17,8 +17,8 @@ TrainedModel load_trained_model(const std::filesystem::path& file_or_run, const 
   if (!device.empty()) loaded.header.recipe.compute.device = device;
   const Recipe& recipe = loaded.header.recipe;
   loaded.backend = make_backend(recipe.compute.device);  // own attention: it takes every precision
-  loaded.model = std::make_unique<Gpt>(*loaded.backend, recipe.model,
-                                       precision_plan(recipe, loaded.header.step), recipe.seed);
+  loaded.model =
+      make_model(*loaded.backend, recipe.model, precision_plan(recipe, loaded.header.step), recipe.seed);
   checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());
   return loaded;
 }

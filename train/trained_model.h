@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "nn/gpt.h"
+#include "nn/model.h"
 #include "train/checkpoint.h"
 
 namespace mxtape {
@@ -13,7 +13,7 @@ struct TrainedModel {
   std::filesystem::path file;
   CheckpointHeader header;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Gpt> model;
+  std::unique_ptr<Model> model;
 
   /// Key of the pass that would come next in training.
   PassKey next_pass() const;

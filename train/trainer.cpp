@@ -5,7 +5,7 @@
 #include <iterator>
 #include <vector>
 
-#include "kernels/checked_backend.h"
+#include "kernels/around/checked_backend.h"
 #include "train/forensics.h"
 
 namespace mxtape {
@@ -23,8 +23,8 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
       recipe_(with_vocabulary(recipe, data.tokenizer)),
       data_(data),
       loader_(data.train, recipe.train.batch_size, recipe_.model.context, recipe.seed),
-      model_(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed),
-      optimizer_(backend, model_.parameters(), recipe_.optim) {
+      model_(make_model(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed)),
+      optimizer_(backend, model_->parameters(), recipe_.optim) {
   for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
 }
 
@@ -33,7 +33,7 @@ Trainer::~Trainer() { backend_.forget(step_name()); }
 Trainer::StepResult Trainer::step() {
   use_precision_of_this_step();
   // A recorded step reads and renews the copies where they were.
-  if (model_.make_weight_copies(backend_, next_pass())) backend_.forget(step_name());
+  if (model_->make_weight_copies(backend_, next_pass())) backend_.forget(step_name());
   upload_batches();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   optimizer_.prepare(factor);
@@ -44,7 +44,7 @@ Trainer::StepResult Trainer::step() {
       losses_and_norm.push_back(micro_step(backend_, micro));
     losses_and_norm.push_back(optimizer_.update());
     // Until the next backward pass their memory serves its forward pass.
-    for (auto* parameter : model_.parameters()) parameter->grad = {};
+    for (auto* parameter : model_->parameters()) parameter->grad = {};
     return losses_and_norm;
   });
 
@@ -81,7 +81,7 @@ Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
   const auto& [inputs, targets] = batches_[std::size_t(micro)];
   Tape tape(backend, Tape::Mode::training, pass, recipe_.compute.recompute);
   try {
-    const Var logits = model_.forward(tape, inputs);
+    const Var logits = model_->forward(tape, inputs);
     static const std::string name = "loss";
     const Tape::Layer layer(tape, name);
     const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
@@ -101,7 +101,7 @@ void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
   if (start == plan_start_) return;
   backend_.forget(step_name());
-  model_.set_precision(plan);
+  model_->set_precision(plan);
   plan_start_ = start;
 }
 
@@ -114,7 +114,7 @@ Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> pro
   use_precision_of_this_step();
   backend_.trim();  // other sizes than a step's: kept beside them, they would raise the run's peak
   const std::int64_t all = Windows(data_.validation, recipe_.model.context).count();
-  const Evaluation result = evaluate(backend_, model_, data_.validation,
+  const Evaluation result = evaluate(backend_, *model_, data_.validation,
                                      {.windows = validation_windows(recipe_.train, all),
                                       .batch_size = recipe_.train.batch_size,
                                       .pass = next_pass(),
@@ -125,25 +125,25 @@ Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> pro
 
 void Trainer::save(const std::filesystem::path& path) {
   backend_.trim();  // the image in memory takes the place of the step's activations
-  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash}, backend_, model_.parameters(),
+  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash}, backend_, model_->parameters(),
                    optimizer_);
 }
 
 void Trainer::load(const CheckpointFile& file) {
   require(steps_done_ == 0, "Trainer::load: {} steps are done; want a new Trainer", steps_done_);
-  file.read_parameters(backend_, model_.parameters());
-  file.read_optimizer(backend_, model_.parameters(), optimizer_);
+  file.read_parameters(backend_, model_->parameters());
+  file.read_optimizer(backend_, model_->parameters(), optimizer_);
   steps_done_ = file.header().step;
 }
 
 void Trainer::stop_diverged(const std::string& what) {
   const std::string kernel = first_nonfinite_kernel();
-  const std::string tensor = first_nonfinite_tensor(backend_, model_.parameters());
+  const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
   // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
   // gradients are the bad step's.
   optimizer_.withdraw();
   backend_.forget(step_name());
-  for (auto* parameter : model_.parameters()) parameter->grad = {}, parameter->has_grad = false;
+  for (auto* parameter : model_->parameters()) parameter->grad = {}, parameter->has_grad = false;
   fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
        steps_done_ + 1, what, kernel, tensor, steps_done_);
 }
@@ -151,7 +151,7 @@ void Trainer::stop_diverged(const std::string& what) {
 /// Computes the step once more, up to the first kernel with a result that is not finite.
 std::string Trainer::first_nonfinite_kernel() {
   optimizer_.withdraw();
-  for (auto* parameter : model_.parameters()) parameter->has_grad = false;
+  for (auto* parameter : model_->parameters()) parameter->has_grad = false;
   CheckedBackend checked(backend_);
   try {
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) micro_step(checked, micro);

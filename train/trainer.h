@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "data/loader.h"
-#include "nn/gpt.h"
+#include "nn/model.h"
 #include "optim/adamw.h"
 #include "recipes/recipe.h"
 #include "train/checkpoint.h"
@@ -44,7 +45,7 @@ class Trainer {
   void load(const CheckpointFile&);
 
   const Recipe& recipe() const { return recipe_; }
-  Gpt& model() { return model_; }
+  Model& model() { return *model_; }
   /// Key of the pass that comes next.
   PassKey next_pass() const;
 
@@ -63,7 +64,7 @@ class Trainer {
   Recipe recipe_;
   const TokenFile& data_;
   Loader loader_;
-  Gpt model_;
+  std::unique_ptr<Model> model_;
   AdamW optimizer_;
   std::map<std::int64_t, PrecisionPlan> plans_;  // by the step from which they hold; 0 is always there
   std::int64_t plan_start_ = 0;                  // of the plan in force

@@ -14,7 +14,7 @@ using oracle::Complex;
 using Parameters = std::map<std::string, oracle::Values<Complex>>;
 
 /// The loss of GPT-2's architecture, written from its description in one piece.
-Complex gpt_loss(const GptConfig& c, Parameters& p, const Tokens& tokens) {
+Complex gpt_loss(const ModelConfig& c, Parameters& p, const Tokens& tokens) {
   const auto C = std::size_t(c.width), T = std::size_t(tokens.time);
   const auto linear = [&](const oracle::Values<Complex>& x, const std::string& name, std::size_t in) {
     const auto& w = p.at(name + ".weight");
@@ -65,8 +65,8 @@ void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 
 class GptGradient : public testing::TestWithParam<Variant> {
  protected:
-  GptConfig config() const {
-    GptConfig c = tiny;
+  ModelConfig config() const {
+    ModelConfig c = tiny;
     c.tied_head = GetParam().tied;
     c.bias = GetParam().bias;
     c.gelu = GetParam().gelu;
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, GptGradient,
                          testing::PrintToStringParamName());
 
 TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {
-  const GptConfig c = config();
+  const ModelConfig c = config();
   Gpt model(device(), c, uniform_plan(c), 1);
   enlarge(model);
   const Tokens tokens(c, 2, 5, 7);

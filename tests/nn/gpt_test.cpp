@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-Gpt make(const GptConfig& c, std::uint64_t seed = 1, const LinearQuant& q = {}) {
+Gpt make(const ModelConfig& c, std::uint64_t seed = 1, const LinearQuant& q = {}) {
   return {device(), c, uniform_plan(c, q), seed};
 }
 
@@ -25,7 +25,7 @@ std::vector<float> logits(Gpt& model, const Tokens& tokens, Tape::Mode mode = Ta
 }
 
 TEST(Gpt, NamesItsParametersInTheOrderOfComputation) {
-  GptConfig c = tiny;
+  ModelConfig c = tiny;
   c.layers = 1;
   Gpt model = make(c);
   std::vector<std::string> names;
@@ -41,7 +41,7 @@ TEST(Gpt, NamesItsParametersInTheOrderOfComputation) {
 TEST(Gpt, HasAsManyParametersAsItsConfigSays) {
   for (bool tied : {true, false})
     for (bool bias : {true, false}) {
-      GptConfig c = tiny;
+      ModelConfig c = tiny;
       c.tied_head = tied;
       c.bias = bias;
       Gpt model = make(c);
@@ -57,7 +57,7 @@ TEST(Gpt, DecaysMatricesOnly) {
 }
 
 TEST(Gpt, StartsLikeGpt2) {
-  GptConfig c = tiny;
+  ModelConfig c = tiny;
   c.width = 96;
   c.mlp_width = 0;
   Gpt model = make(c);
@@ -79,7 +79,7 @@ TEST(Gpt, StartsLikeGpt2) {
 }
 
 TEST(Gpt, DrawsEachParameterFromTheSeedAndItsOwnId) {
-  GptConfig deeper = tiny;
+  ModelConfig deeper = tiny;
   deeper.layers = 3;
   Gpt a = make(tiny), b = make(deeper), c = make(tiny, 2);
   const auto value = [](Gpt& model, std::string_view name) {
@@ -104,7 +104,7 @@ TEST(Gpt, PredictsFromEarlierTokensOnly) {
 }
 
 TEST(Gpt, DropsInTrainingOnlyAndAnewEachPass) {
-  GptConfig c = tiny;
+  ModelConfig c = tiny;
   c.dropout = 0.2f;
   Gpt model = make(c), plain = make(tiny);
   const Tokens tokens(c, 2, 6, 3);

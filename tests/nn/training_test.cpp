@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "kernels/checked_backend.h"
+#include "kernels/around/checked_backend.h"
 #include "tests/support/counting_backend.h"
 #include "tests/support/tiny_gpt.h"
 
@@ -87,7 +87,7 @@ TEST(Training, WithBf16ActivationsDrivesASingleBatchBelowOneTwentieth) {
 
 /// Every parameter's bits after five steps of a model with dropout, in stochastic MXFP4.
 std::vector<std::vector<float>> five_steps(Backend& backend) {
-  GptConfig c = tiny;
+  ModelConfig c = tiny;
   c.dropout = 0.1f;
   Gpt model(backend, c, uniform_plan(c, fp4_training()), 1);
   AdamW optimizer(backend, model.parameters(), {});
@@ -136,7 +136,7 @@ TEST(Training, QuantizesEachWeightOncePerOptimizerStepForAllMicroBatches) {
 }
 
 TEST(Training, DropsAfterTheEmbeddingAndBothBranchesOfEachBlock) {
-  GptConfig c = tiny;
+  ModelConfig c = tiny;
   c.dropout = 0.1f;
   CountingBackend counting(device());
   Gpt model(counting, c, uniform_plan(c), 1);

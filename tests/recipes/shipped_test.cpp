@@ -41,7 +41,7 @@ TEST(ShippedRecipes, TheReferencePageIsWhatTheKnobTableSays) {
 
 TEST(ShippedRecipes, ShakespeareIsNanoGptsModel) {
   const Recipe r = read_recipe("shakespeare");
-  GptConfig model = r.model;
+  ModelConfig model = r.model;
   model.vocabulary = 65;
   // nanoGPT prints 0.80M for this model, without the positions: 4 blocks of 12 C^2 + 2 C, V C, C.
   EXPECT_EQ(parameter_count(model) - 64 * 128, 4 * (12 * 128 * 128 + 2 * 128) + 65 * 128 + 128);
@@ -58,7 +58,7 @@ TEST(ShippedRecipes, Gpt2HasItsNumberOfParameters) {
   for (const auto& [name, parameters] : sizes)
     for (const char* precision : {"bf16", "mxfp4"}) {
       const Recipe r = read_recipe(fmt::format("{}-cuda-{}", name, precision));
-      GptConfig model = r.model;
+      ModelConfig model = r.model;
       model.vocabulary = 50257;
       EXPECT_EQ(parameter_count(model), parameters) << r.name;
       EXPECT_EQ(r.train.batch_size * r.train.accumulation * model.context % (1 << 19), 0) << r.name;

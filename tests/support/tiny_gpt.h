@@ -7,7 +7,7 @@
 namespace mxtape::test {
 
 /// Two blocks, all extents different, and not multiples of a block of 32.
-inline constexpr GptConfig tiny{
+inline const ModelConfig tiny{
     .vocabulary = 17, .layers = 2, .heads = 3, .width = 24, .context = 10, .mlp_width = 40};
 
 /// MXFP4 in all six slots, stochastic gradients.
@@ -22,7 +22,7 @@ struct Tokens {
   std::int64_t batch, time;
   std::vector<std::int32_t> inputs, targets;
 
-  Tokens(const GptConfig& c, std::int64_t B, std::int64_t T, unsigned seed)
+  Tokens(const ModelConfig& c, std::int64_t B, std::int64_t T, unsigned seed)
       : batch(B),
         time(T),
         inputs(random_tokens(B * T, std::int32_t(c.vocabulary), seed)),

@@ -1,0 +1,149 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/config.h"
+
+// The layers that models are made of: each owns its parameters, its roundings and its place in the random
+// streams.
+namespace mxtape {
+
+/// Names of random streams: layer * 64 + site. Layer 0 is the embedding, 1 .. L the blocks, L + 1 the head.
+/// Part of every stochastic run's bits: never renumber.
+inline constexpr std::uint32_t sites_per_layer = 64;
+constexpr std::uint32_t first_id(std::int64_t layer) { return std::uint32_t(layer) * sites_per_layer; }
+
+/// Sites inside a block. Linear layers use three ids, attention up to sixteen.
+namespace site {
+inline constexpr std::uint32_t qkv = 0;
+inline constexpr std::uint32_t attention = 4;
+inline constexpr std::uint32_t attention_out = 20;
+inline constexpr std::uint32_t attention_dropout = 24;
+inline constexpr std::uint32_t mlp_up = 28;
+inline constexpr std::uint32_t mlp_down = 32;
+inline constexpr std::uint32_t mlp_dropout = 36;
+}  // namespace site
+
+/// Makes parameters. Draws are numbered by parameter and element, so a parameter's start does not depend on
+/// the others, on threads or on the device.
+struct Initialiser {
+  Backend& backend;
+  std::uint64_t seed;
+
+  /// Every element N(0, deviation^2). Tensors of rank 2 and more are subject to weight decay, as in GPT-2's
+  /// and nanoGPT's training.
+  Parameter normal(std::string name, Shape, float deviation, std::uint32_t tensor_id) const;
+  Parameter constant(std::string name, Shape, float value) const;
+};
+
+/// y [..., N] = x [..., K] W^T + b; W [N, K], six operand slots.
+class Linear {
+ public:
+  /// Uses tensor ids tensor_id to tensor_id + 2. W starts as N(0, deviation^2), b as 0.
+  Linear(const Initialiser&, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
+         float deviation, std::uint32_t tensor_id);
+
+  Var operator()(Tape&, const Var& x);
+  /// make_weight_copies() of its weight, for training.
+  bool make_copies(Backend&, const PassKey&);
+  void collect(std::vector<Parameter*>&);
+  const std::string& name() const { return name_; }
+  void set_precision(const LinearQuant&);
+
+ private:
+  std::string name_;
+  Parameter weight_;
+  std::optional<Parameter> bias_;
+  LinearQuant quant_;
+  std::uint32_t tensor_id_;
+};
+
+/// Layer norm over the last axis; gain starts as 1, bias as 0.
+class LayerNorm {
+ public:
+  LayerNorm(const Initialiser&, const std::string& name, std::int64_t width, bool bias, float eps);
+
+  Var operator()(Tape&, const Var& x);
+  void collect(std::vector<Parameter*>&);
+
+ private:
+  std::string name_;
+  Parameter gain_;
+  std::optional<Parameter> bias_;
+  float eps_;
+};
+
+/// x [B, T, C] = tokens.weight[token] + positions.weight[t], then dropout.
+class Embedding {
+ public:
+  /// Uses tensor ids 0 to 2.
+  Embedding(const Initialiser&, const ModelConfig&);
+
+  Var operator()(Tape&, const Tensor& tokens, DType);
+  void collect(std::vector<Parameter*>&);
+  /// [V, C], for a head that is tied to it.
+  Parameter& table() { return table_; }
+
+ private:
+  Parameter table_, positions_;
+  float dropout_;
+};
+
+/// y = W_o attention(W_qkv x): all heads' queries, keys and values come from one GEMM. Vaswani et al. 2017,
+/// arXiv:1706.03762, section 3.2, with a causal mask; dropout on y only.
+class CausalSelfAttention {
+ public:
+  /// `first_id` is that of the block.
+  CausalSelfAttention(const Initialiser&, const std::string& name, const ModelConfig&,
+                      std::uint32_t first_id);
+
+  Var operator()(Tape&, const Var& x);
+  void collect(std::vector<Parameter*>&);
+  void collect(std::vector<Linear*>&);
+  const std::string& name() const { return name_; }
+  void set_precision(const AttentionQuant& quant) { quant_ = quant; }
+
+ private:
+  std::string name_;
+  std::int64_t heads_;
+  float dropout_;
+  std::uint32_t first_id_;
+  Linear qkv_, out_;
+  AttentionQuant quant_;
+};
+
+/// y = W_down gelu(W_up x), then dropout.
+class Mlp {
+ public:
+  /// `first_id` is that of the block.
+  Mlp(const Initialiser&, const std::string& name, const ModelConfig&, std::uint32_t first_id);
+
+  Var operator()(Tape&, const Var& x);
+  void collect(std::vector<Parameter*>&);
+  void collect(std::vector<Linear*>&);
+
+ private:
+  std::string name_;
+  Gelu gelu_;
+  float dropout_;
+  std::uint32_t first_id_;
+  Linear up_, down_;
+};
+
+/// x = x + attention(norm1(x)); x = x + mlp(norm2(x)).
+struct Block {
+  Block(const Initialiser&, const ModelConfig&, std::int64_t index);
+
+  Var operator()(Tape&, const Var& x);
+  void collect(std::vector<Parameter*>&);
+
+  std::string name;
+  LayerNorm norm1;
+  CausalSelfAttention attention;
+  LayerNorm norm2;
+  Mlp mlp;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,44 @@
+#include "nn/model.h"
+
+#include "core/nearest_name.h"
+#include "nn/gpt.h"
+
+namespace mxtape {
+
+std::vector<ModelKind>& model_kinds() {
+  static std::vector<ModelKind> kinds{gpt2_kind};
+  return kinds;
+}
+
+const ModelKind& model_kind(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ModelKind& kind : model_kinds()) {
+    if (kind.name == name) return kind;
+    names.push_back(kind.name);
+  }
+  fail(ExitCode::usage, "no model kind '{}'{}", name, suggestion(name, names));
+}
+
+std::vector<std::string> linear_layer_names(const ModelConfig& c) {
+  return model_kind(c.kind).linear_layers(c);
+}
+std::vector<std::string> attention_layer_names(const ModelConfig& c) {
+  return model_kind(c.kind).attention_layers(c);
+}
+std::int64_t parameter_count(const ModelConfig& c) { return model_kind(c.kind).parameter_count(c); }
+
+PrecisionPlan uniform_plan(const ModelConfig& c, const LinearQuant& linear, const AttentionQuant& attention) {
+  PrecisionPlan plan;
+  for (const std::string& name : linear_layer_names(c)) plan.linear[name] = linear;
+  for (const std::string& name : attention_layer_names(c)) plan.attention[name] = attention;
+  return plan;
+}
+
+std::unique_ptr<Model> make_model(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
+                                  std::uint64_t seed) {
+  validate(config);
+  require(config.vocabulary > 0, "model.vocabulary = 0: the data's vocabulary was not filled in");
+  return model_kind(config.kind).make(backend, config, plan, seed);
+}
+
+}  // namespace mxtape

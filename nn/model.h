@@ -1,0 +1,49 @@
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "nn/config.h"
+
+namespace mxtape {
+
+/// What training, evaluation, sampling and checkpoints know of a model.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelConfig& config() const = 0;
+  /// logits [B, T, V] of tokens i32 [B, T], T <= context.
+  virtual Var forward(Tape&, const Tensor& tokens) = 0;
+  /// Makes all copies of weights that a training step uses and that are not at hand (make_weight_copies()).
+  /// True if one was made. `pass` of the step; forward() makes what is missing as well.
+  virtual bool make_weight_copies(Backend&, const PassKey& pass) = 0;
+  /// In the order of computation, tied ones once.
+  virtual std::vector<Parameter*> parameters() = 0;
+  /// For a recipe's phases: weight copies go. The plan must name every layer and nothing else.
+  virtual void set_precision(const PrecisionPlan&) = 0;
+};
+
+/// A kind of model: what `model.kind` names. Layers are named in the order of computation.
+struct ModelKind {
+  std::string_view name;  ///< "gpt2"
+  std::vector<std::string> (*linear_layers)(const ModelConfig&);
+  std::vector<std::string> (*attention_layers)(const ModelConfig&);
+  std::int64_t (*parameter_count)(const ModelConfig&);  ///< trained numbers, tied ones once
+  /// Parameters drawn from `seed` by index: the same on every device.
+  std::unique_ptr<Model> (*make)(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
+};
+
+/// All kinds; a row of its own makes a kind known to recipes and to every command.
+std::vector<ModelKind>& model_kinds();
+/// Throws Error(usage) with the names that there are.
+const ModelKind& model_kind(std::string_view name);
+
+std::vector<std::string> linear_layer_names(const ModelConfig&);
+std::vector<std::string> attention_layer_names(const ModelConfig&);
+std::int64_t parameter_count(const ModelConfig&);
+/// The same roundings in every layer, the head included.
+PrecisionPlan uniform_plan(const ModelConfig&, const LinearQuant& = {}, const AttentionQuant& = {});
+/// The model of config.kind. The vocabulary must be set. Throws Error(usage) for what validate() refuses.
+std::unique_ptr<Model> make_model(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
+
+}  // namespace mxtape
