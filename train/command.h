@@ -58,6 +58,7 @@ void add_compare_command(CLI::App&);
 void add_quantize_command(CLI::App&);
 void add_conformance_command(CLI::App&);
 void add_recipes_command(CLI::App&);
+void add_profile_command(CLI::App&);
 void add_completion_command(CLI::App&);
 void add_manual_command(CLI::App&);
 /// All of them, and the program's own options. `app` must outlive its callbacks.

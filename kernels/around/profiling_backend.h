@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "kernels/around/forwarding_backend.h"
+
+namespace mxtape {
+
+/// Times every call and counts what it moves and computes. Waits for the device after each, so that a call's
+/// time is its own. Results are those of the inner backend; nothing is recorded.
+class ProfilingBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  /// Which calls are counted together.
+  struct Place {
+    std::string layer;  ///< "blocks.0.attn.qkv"; empty outside of layers: the update, sums of gradients
+    bool backward = false;
+    std::string kernel;  ///< "gemm"
+    std::string slot;    ///< "fprop", where the call names one
+    auto operator<=>(const Place&) const = default;
+  };
+  struct Work {
+    std::int64_t calls = 0;
+    double seconds = 0;
+    double bytes = 0;  ///< of the call's tensors: once each, twice what is read and written
+    double bf16_flops = 0, f32_flops = 0;  ///< of GEMMs, 2 M N K; of attention's, half the square of T
+    Work& operator+=(const Work&);
+  };
+  const std::map<Place, Work>& work() const { return work_; }
+  void clear() { work_.clear(); }
+
+  void dispatch(AnyCall) override;
+  void enter(std::string_view layer, bool backward) override;
+
+ private:
+  std::map<Place, Work> work_;
+  std::string layer_;
+  bool backward_ = false;
+};
+
+}  // namespace mxtape
