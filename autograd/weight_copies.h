@@ -13,7 +13,7 @@ bool make_weight_copies(Backend&, Parameter& w, const LinearQuant&, const PassKe
                         bool dgrad);
 
 /// Copies of a parameter as they will be after its next update, in the memory of those at hand: for
-/// Backend::adamw to write. None where there are none: they will be made when they are used.
+/// call::AdamW to write. None where there are none: they will be made when they are used.
 class NextCopies {
  public:
   explicit NextCopies(const Parameter&);
@@ -29,7 +29,7 @@ class NextCopies {
 /// Bytes of a weight's copies that are neither the weight itself nor each other.
 std::int64_t own_bytes_of_copies(const Parameter&);
 
-/// Raises the version of a parameter that was updated, and of its copies, which Backend::adamw has renewed.
+/// Raises the version of a parameter that was updated, and of its copies, which call::AdamW has renewed.
 void count_update(Parameter&);
 
 }  // namespace mxtape

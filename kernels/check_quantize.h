@@ -5,7 +5,7 @@
 
 namespace mxtape {
 
-/// What Backend::quantize wants of its arguments. Throws Error that names the quantizer.
+/// What call::Quantize wants of its arguments. Throws Error that names the quantizer.
 inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& x,
                            const Tensor& column_sums) {
   require(!column_sums || (column_sums.count() == x.cols() && column_sums.dtype() == DType::f32),
@@ -23,7 +23,7 @@ inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& 
   }
 }
 
-/// What Backend::pack and unpack want of a packed tensor and of the plain one at its other side.
+/// What call::Pack and Unpack want of a packed tensor and of the plain one at its other side.
 inline void check_packed(const char* method, const PackedTensor& packed, const Tensor& plain) {
   const Quantizer& q = packed.quantizer;
   const std::string contradiction = q.contradiction();

@@ -1,9 +1,9 @@
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
 #include "train/command.h"
+#include "train/json_output.h"
 #include "train/profile.h"
 
 namespace mxtape {
@@ -19,26 +19,25 @@ ProfileBy by_of(const std::string& word) {
   return word == "layer" ? ProfileBy::layer : word == "call" ? ProfileBy::call : ProfileBy::kernel;
 }
 
-void print_json(const Profile& p, ProfileBy by) {
-  nlohmann::json out{{"recipe", p.recipe.name},
-                     {"device", p.device},
-                     {"steps", p.steps},
-                     {"step_ms", 1e3 * p.step_seconds},
-                     {"watched_step_ms", 1e3 * p.watched_seconds},
-                     {"peaks",
-                      {{"bf16_gflops", 1e-9 * p.peaks.bf16_flops},
-                       {"f32_gflops", 1e-9 * p.peaks.f32_flops},
-                       {"gbytes", 1e-9 * p.peaks.bytes}}},
-                     {"rows", nlohmann::json::array()}};
+Json json_of(const Profile& p, ProfileBy by) {
+  const double steps = double(p.steps);
+  Json json{{"recipe", p.recipe.name},
+            {"device", p.device},
+            {"steps", p.steps},
+            {"step_ms", 1e3 * p.step_seconds},
+            {"watched_step_ms", 1e3 * p.watched_seconds}};
+  json["peaks"] = {
+      {"bf16_flops", p.peaks.bf16_flops}, {"f32_flops", p.peaks.f32_flops}, {"bytes", p.peaks.bytes}};
+  json["rows"] = Json::array();
   for (const auto& [name, work] : p.rows(by))
-    out["rows"].push_back({{"name", name},
-                           {"calls", double(work.calls) / double(p.steps)},
-                           {"ms", 1e3 * work.seconds / double(p.steps)},
-                           {"bytes", work.bytes / double(p.steps)},
-                           {"bf16_flops", work.bf16_flops / double(p.steps)},
-                           {"f32_flops", work.f32_flops / double(p.steps)},
-                           {"limit_share", p.limit_share(work)}});
-  fmt::print("{}\n", out.dump(2));
+    json["rows"].push_back({{"name", name},
+                            {"calls", double(work.calls) / steps},
+                            {"ms", 1e3 * work.seconds / steps},
+                            {"bytes", work.bytes / steps},
+                            {"bf16_flops", work.bf16_flops / steps},
+                            {"f32_flops", work.f32_flops / steps},
+                            {"limit_share", p.limit_share(work)}});
+  return json;
 }
 
 void run(const Arguments& arguments, const std::vector<std::string>& overrides) {
@@ -47,7 +46,7 @@ void run(const Arguments& arguments, const std::vector<std::string>& overrides) 
   const Profile p = profile_recipe(recipe, arguments.steps);
   const ProfileBy by = by_of(arguments.by);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
-  if (arguments.json) return print_json(p, by);
+  if (arguments.json) return print_json(json_of(p, by));
   fmt::print("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\n", p.recipe.name,
              p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context, p.device);
   fmt::print("peaks     bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now\n",

@@ -6,7 +6,7 @@
 
 namespace mxtape::cuda {
 
-/// The tensors of Backend::attention and attention_backward; `backend` gives scratch, and quantizes and
+/// The tensors of call::Attention and AttentionBackward; `backend` gives scratch, and quantizes and
 /// multiplies where heads are taken one by one.
 struct AttentionForward {
   Backend& backend;

@@ -7,7 +7,7 @@
 
 namespace mxtape::cuda {
 
-/// cuDNN's fused causal attention: what Backend::attention is with every operand in bf16, in one kernel, with
+/// cuDNN's fused causal attention: what call::Attention is with every operand in bf16, in one kernel, with
 /// P rounded before it is divided by its sum. Backward is the variant with one order of additions; it takes
 /// scratch of 2 B H T^2 bytes. Head widths: cudnn_takes_width() (make_backend.h). Plans are made at the first
 /// call with a shape, which must not be recorded.
@@ -19,7 +19,7 @@ class CudnnAttention {
   ~CudnnAttention();
   std::string description() const;  ///< "cuDNN 9.19.0"
 
-  /// Backend::attention and attention_backward; bf16 tensors.
+  /// call::Attention and AttentionBackward; bf16 tensors.
   void forward(const Tensor& o, const Tensor& lse, const Tensor& qkv, const AttentionShape&);
   void backward(const Tensor& dqkv, const Tensor& d_o, const Tensor& qkv, const Tensor& o, const Tensor& lse,
                 const AttentionShape&);

@@ -1,4 +1,4 @@
-// Backend::pack and unpack on every device: what they promise beside the bytes, which tests/devices/
+// call::Pack and Unpack on every device: what they promise beside the bytes, which tests/devices/
 // compares.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-/// What Backend::quantize makes of x.
+/// What call::Quantize makes of x.
 std::vector<float> quantized(const Tensor& x, const Quantizer& q, Axis axis, const DrawKey& draws) {
   QuantizedCopy copy{.quantizer = q, .axis = axis};
   copy.values = device().empty(x.shape(), q.operand_dtype());

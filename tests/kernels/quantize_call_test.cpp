@@ -1,4 +1,4 @@
-// What a call of Backend::quantize does besides rounding: sums, threads, clocks, memory, errors.
+// What a call of call::Quantize does besides rounding: sums, threads, clocks, memory, errors.
 #include "formats/hadamard.h"
 #include "tests/kernels/quantize_fixture.h"
 
