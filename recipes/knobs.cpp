@@ -65,6 +65,15 @@ constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them"
 constexpr TextCheck rule_format{"a number format, or 'hadamard=<size> signs=none|run|step|call'",
                                 check_rule_format};
 
+Knob recorded(Knob knob) {
+  knob.effect = Effect::record;
+  return knob;
+}
+Knob untraced(Knob knob) {
+  knob.effect = Effect::nothing;
+  return knob;
+}
+
 template <class Enum>
 Choice choice(Enum& field, std::span<const std::string_view> names) {
   static_assert(sizeof(Enum) == 1);
@@ -113,11 +122,24 @@ std::string_view Knob::key() const {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+void copy_value(const Knob& to, const Knob& from) {
+  std::visit(
+      [&](const auto& target) {
+        const auto& source = std::get<std::decay_t<decltype(target)>>(from.field);
+        if constexpr (requires { target.value; })
+          *target.value = *source.value;
+        else
+          *target = *source;
+      },
+      to.field);
+}
+
 std::vector<Knob> knobs(Recipe& r) {
   return {
-      {"name", &r.name, "the run's folder is <train.out>/<name>; the recipe file's name if not given",
-       TextCheck{"a name for a folder", check_name}},
-      {"description", &r.description, "one line for `mxtape recipes`"},
+      recorded({"name", &r.name,
+                "the run's folder is <train.out>/<name>; the recipe file's name if not given",
+                TextCheck{"a name for a folder", check_name}}),
+      recorded({"description", &r.description, "one line for `mxtape recipes`"}),
       {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
 
       {"model.kind", &r.model.kind, "architecture", TextCheck{kinds_of_models(), check_model_kind}},
@@ -138,24 +160,27 @@ std::vector<Knob> knobs(Recipe& r) {
       {"model.init_deviation", &r.model.init_deviation,
        "standard deviation of the initial weights; residual projections get it / sqrt(2 x layers)", above(0)},
 
-      {"data.file", &r.data.file,
-       "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"},
+      recorded({"data.file", &r.data.file,
+                "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"}),
 
       {"train.steps", &r.train.steps, "optimizer steps", between(1, 0x1p31)},
       {"train.batch_size", &r.train.batch_size, "sequences of a micro-batch", between(1, 1 << 20)},
       {"train.accumulation", &r.train.accumulation, "micro-batches of an optimizer step",
        between(1, 1 << 20)},
-      {"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end", at_least(0)},
-      {"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},
-       "most sequences of a validation, from the start of the split; all or 0: the whole split; auto: what "
-       "takes at most a fifth of the work of the steps between two validations",
-       at_least(0)},
-      {"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end", at_least(0)},
-      {"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)},
-      {"train.out", &r.train.out, "folder that holds the runs' folders",
-       TextCheck{"a folder", check_not_empty}},
-      {"train.sample_tokens", &r.train.sample_tokens, "length of the text printed at the end; 0: none",
-       between(0, 1 << 20)},
+      recorded({"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end",
+                at_least(0)}),
+      recorded({"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},
+                "most sequences of a validation, from the start of the split; all or 0: the whole split; "
+                "auto: what "
+                "takes at most a fifth of the work of the steps between two validations",
+                at_least(0)}),
+      recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end",
+                at_least(0)}),
+      recorded({"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)}),
+      untraced({"train.out", &r.train.out, "folder that holds the runs' folders",
+                TextCheck{"a folder", check_not_empty}}),
+      recorded({"train.sample_tokens", &r.train.sample_tokens,
+                "length of the text printed at the end; 0: none", between(0, 1 << 20)}),
 
       {"optim.learning_rate", &r.optim.learning_rate, "peak, before the schedule", above(0)},
       {"optim.beta1", &r.optim.beta1, "decay of the gradient mean", fraction_below_one},
@@ -189,14 +214,16 @@ std::vector<Knob> knobs(Recipe& r) {
        "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
       {"compute.attention", choice(r.compute.attention, attention_names),
        "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
-      {"compute.recompute", choice(r.compute.recompute, recompute_names),
-       "results that backward computes again instead of keeping the operand made from them: less memory, "
-       "more "
-       "time, the same bits"},
-      {"compute.graph", &r.compute.graph,
-       "cuda: record the third step and launch it as one from then on. Results do not depend on it"},
-      {"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
-       between(0, 4096)},
+      untraced(
+          {"compute.recompute", choice(r.compute.recompute, recompute_names),
+           "results that backward computes again instead of keeping the operand made from them: less memory, "
+           "more "
+           "time, the same bits"}),
+      untraced(
+          {"compute.graph", &r.compute.graph,
+           "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
+      untraced({"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
+                between(0, 4096)}),
   };
 }
 

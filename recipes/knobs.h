@@ -40,6 +40,13 @@ struct TextCheck {
   void (*check)(const std::string&) = nullptr;
 };
 
+/// What another value of a knob changes.
+enum class Effect : std::uint8_t {
+  numbers,  ///< the numbers of a step: a run that goes on must have it allowed
+  record,   ///< what a run is called, shows and keeps
+  nothing   ///< no byte of a checkpoint: checkpoints do not hold it
+};
+
 /// One key of a recipe. Parser, defaults, --help, docs/recipes.md and the resolved copy read this and nothing
 /// else, so adding a knob is adding a field and its line in knobs.cpp.
 struct Knob {
@@ -49,6 +56,7 @@ struct Knob {
       field;
   std::string_view help;
   std::variant<Interval, TextCheck> accepts = TextCheck{};
+  Effect effect = Effect::numbers;
 
   std::string_view section() const;  ///< "optim"; empty for the keys before the first section
   std::string_view key() const;      ///< "beta2"
@@ -56,6 +64,8 @@ struct Knob {
 
 /// The knobs of a recipe, in the order in which files are written.
 std::vector<Knob> knobs(Recipe&);
+/// Gives a knob the value that the same knob of another recipe has.
+void copy_value(const Knob& to, const Knob& from);
 /// The keys of one [[precision.rules]] and one [[precision.phases]].
 std::vector<Knob> knobs(PrecisionRule&);
 std::vector<Knob> knobs(PrecisionPhase&);

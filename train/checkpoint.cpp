@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/seal.h"
+#include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {
@@ -28,13 +29,14 @@ Shape shape_of(const std::vector<std::int64_t>& dims) {
 }  // namespace
 
 Recipe without_whereabouts(Recipe recipe) {
-  recipe.compute.threads = ComputeConfig{}.threads;
-  recipe.compute.graph = ComputeConfig{}.graph;
-  recipe.compute.recompute = ComputeConfig{}.recompute;
-  recipe.train.out = TrainConfig{}.out;
+  Recipe defaults;
+  const auto own = knobs(recipe), initial = knobs(defaults);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (own[i].effect == Effect::nothing) {
+      copy_value(own[i], initial[i]);
+      recipe.origins.erase(std::string(own[i].name));
+    }
   for (auto& [key, origin] : recipe.origins) origin = "recipe";
-  for (const char* key : {"compute.threads", "compute.graph", "compute.recompute", "train.out"})
-    recipe.origins.erase(key);
   for (auto& rule : recipe.precision.rules) rule.where = "recipe";
   for (auto& phase : recipe.precision.phases)
     for (auto& rule : phase.rules) rule.where = "recipe";

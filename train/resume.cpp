@@ -1,7 +1,6 @@
 #include "train/resume.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/atomic_file.h"
 #include "core/nearest_name.h"
@@ -13,22 +12,12 @@
 namespace mxtape {
 namespace {
 
-/// Keys that say where, how long and how often, but change no number of a step.
-constexpr std::array<std::string_view, 12> not_numeric{"name",
-                                                       "description",
-                                                       "data.file",
-                                                       "train.eval_every",
-                                                       "train.eval_windows",
-                                                       "train.save_every",
-                                                       "train.out",
-                                                       "train.sample_tokens",
-                                                       "compute.graph",
-                                                       "compute.recompute",
-                                                       "compute.threads",
-                                                       "train.keep"};
-
+/// Rules, and the content of the data, are no knobs; they do.
 bool changes_numbers(std::string_view key) {
-  return std::find(not_numeric.begin(), not_numeric.end(), key) == not_numeric.end();
+  Recipe recipe;
+  const auto all = knobs(recipe);
+  const auto knob = std::find_if(all.begin(), all.end(), [&](const Knob& k) { return k.name == key; });
+  return knob == all.end() || knob->effect == Effect::numbers;
 }
 
 /// The reason why a checkpoint cannot be used, or "".
