@@ -13,7 +13,7 @@ class Products {
       : backend_(backend), shape_(shape), quant_(quant), draws_(draws), head_(head) {}
 
   /// x [T, D] or [T, T] as the operand of a slot.
-  Operand round(const Tensor& x, Quantizer AttentionQuant::*field, Trans trans = Trans::no) const {
+  Operand round(const Tensor& x, AttentionField field, Trans trans = Trans::no) const {
     const Quantizer& q = quant_.*field;
     if (q.is_identity()) return {x, trans};
     const std::uint32_t place = attention_place(field);

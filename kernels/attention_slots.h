@@ -10,7 +10,7 @@ namespace mxtape {
 /// operand, as it is stored, along which its blocks run.
 struct AttentionSlot {
   std::string_view name;
-  Quantizer AttentionQuant::*field;
+  AttentionField field;
   Axis axis;
 };
 /// The place of a slot here keys its random draws (call::Attention).
@@ -30,7 +30,7 @@ inline constexpr std::array<AttentionSlot, 12> attention_slots{{
 }};
 
 /// The place of a field.
-constexpr std::uint32_t attention_place(Quantizer AttentionQuant::*field) {
+constexpr std::uint32_t attention_place(AttentionField field) {
   std::uint32_t place = 0;
   while (attention_slots[place].field != field) ++place;
   return place;

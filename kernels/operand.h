@@ -72,6 +72,9 @@ struct AttentionQuant {
   bool operator==(const AttentionQuant&) const = default;
 };
 
+/// An operand slot of attention, as the field of its quantizer.
+using AttentionField = Quantizer AttentionQuant::*;
+
 /// What AdamW keeps from step to step (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
 struct AdamWStep {
   float beta1, beta2, eps, weight_decay;

@@ -59,14 +59,14 @@ Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t part
   return y;
 }
 
-ClockedKey HeadOperands::stream_of(Quantizer AttentionQuant::*field, std::int64_t elements_of_head) const {
+ClockedKey HeadOperands::stream_of(AttentionField field, std::int64_t elements_of_head) const {
   ClockedKey key = draws;
   key.key = attention_draws(draws.key, attention_place(field), shape, 0, elements_of_head);
   return key;
 }
 
 TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t parts,
-                               Quantizer AttentionQuant::*field) const {
+                               AttentionField field) const {
   const Quantizer& q = quant.*field;
   TileTask task{};
   with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + shape.offset(0, part, parts); });
@@ -85,7 +85,7 @@ TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t 
 }
 
 std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
-                                          std::initializer_list<Quantizer AttentionQuant::*> uses) const {
+                                          std::initializer_list<AttentionField> uses) const {
   std::vector<Tensor> results;
   std::vector<TileTask> tasks;
   Tensor in_order;  // the heads' rows one below the other, for uses that cannot read them where they are

@@ -19,16 +19,14 @@ struct HeadOperands {
 
   /// Part `part` of x [B, T, parts, H, D], rounded for one slot or for two, one along each axis.
   std::vector<Tensor> rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
-                              std::initializer_list<Quantizer AttentionQuant::*>) const;
+                              std::initializer_list<AttentionField>) const;
   /// The stream of P or dS, elements [B, H, T, T].
-  ClockedKey score_draws(Quantizer AttentionQuant::*field) const {
-    return stream_of(field, shape.time * shape.time);
-  }
+  ClockedKey score_draws(AttentionField field) const { return stream_of(field, shape.time * shape.time); }
 
  private:
   Tensor taken(const Tensor& x, std::int64_t part, std::int64_t parts) const;
-  ClockedKey stream_of(Quantizer AttentionQuant::*, std::int64_t elements_of_head) const;
-  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, Quantizer AttentionQuant::*) const;
+  ClockedKey stream_of(AttentionField, std::int64_t elements_of_head) const;
+  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, AttentionField) const;
 };
 
 /// True if every operand can be rounded so, because blocks end with the heads, T and D being multiples of 32,
