@@ -79,7 +79,29 @@ as_user() {  # command
   inside user "./run $1"
 }
 
+# ./run build on a system that it cannot serve: code 6 and a sentence that says what to do.
+expect_refusal() {  # what it says
+  local code=0
+  inside user './run build' >"$root/refusal.txt" 2>&1 || code=$?
+  if [ "$code" != 6 ] || ! grep -q "$1" "$root/refusal.txt"; then
+    cat "$root/refusal.txt"
+    printf 'mxtape: bare: ./run build ended with %d; want 6 and "%s"\n' "$code" "$1" >&2
+    exit 1
+  fi
+}
+refusals() {
+  say "systems that are refused"
+  cp "$root/usr/lib/os-release" "$root/os-release.kept"
+  printf 'ID=ubuntu\nVERSION_ID="22.04"\n' >"$root/usr/lib/os-release"
+  expect_refusal 'packages of this release are too old: want Debian 12, Ubuntu 24.04 or newer'
+  mv "$root/os-release.kept" "$root/usr/lib/os-release"
+  mv "$root/usr/bin/apt-get" "$root/usr/bin/apt-get.kept"
+  expect_refusal 'oneDNN 2.6, HDF5, toml++, CLI11.*Without apt-get, install them as this system does'
+  mv "$root/usr/bin/apt-get.kept" "$root/usr/bin/apt-get"
+}
+
 fresh
+refusals
 if [ -n "$short" ]; then
   as_user build
   say "user: the first steps of a training"
