@@ -1,19 +1,14 @@
 #include "kernels/attention_scratch.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "kernels/attention_slots.h"
 
 namespace mxtape {
 namespace {
 
-/// Of an element of each, rounded; what is not rounded is not copied.
-std::int64_t bytes_of(std::initializer_list<Quantizer> quantizers) {
-  std::int64_t bytes = 0;
-  for (const Quantizer& q : quantizers) bytes += q.is_identity() ? 0 : size_of(q.operand_dtype());
-  return bytes;
-}
+/// Of an element, rounded; what is not rounded is not copied.
+std::int64_t bytes_of(const Quantizer& q) { return q.is_identity() ? 0 : size_of(q.operand_dtype()); }
 
 }  // namespace
 
@@ -34,14 +29,18 @@ AttentionScratch attention_scratch(AttentionKernels kernels, const AttentionShap
     return {3 * copies, row_sums + 4 * copies};
   }
   const std::int64_t as_it_was = size_of(activations) * part, rounded = bf16_bytes * part;
+  // Head by head (attention_composed.cpp): what is there while one of the GEMMs runs.
   const std::int64_t square = s.time * s.time, narrow = s.time * s.width;
-  return {
-      std::max(3 * rounded + as_it_was,
-               square * (f32_bytes + bytes_of({quant.pv_p})) +
-                   narrow * (2 * f32_bytes + bytes_of({quant.qk_q, quant.qk_k, quant.pv_v}))),
-      row_sums + std::max(7 * rounded + as_it_was,
-                          square * (2 * f32_bytes + bytes_of({quant.dv_p, quant.dq_ds, quant.dk_ds})) +
-                              narrow * (5 * f32_bytes + bytes_of({quant.dv_do, quant.dq_k, quant.dk_q})))};
+  const auto of_gemm = [&](const Quantizer& scores, const Quantizer& values) {
+    return square * bytes_of(scores) + narrow * (f32_bytes + bytes_of(values));
+  };
+  const std::int64_t scores = narrow * (2 * f32_bytes + bytes_of(quant.qk_q) + bytes_of(quant.qk_k));
+  const std::int64_t backward = std::max(
+      {of_gemm(quant.dq_ds, quant.dq_k), of_gemm(quant.dk_ds, quant.dk_q), of_gemm(quant.dv_p, quant.dv_do)});
+  return {std::max(3 * rounded + as_it_was,
+                   square * f32_bytes + std::max(scores, of_gemm(quant.pv_p, quant.pv_v))),
+          row_sums +
+              std::max(7 * rounded + as_it_was, square * 2 * f32_bytes + narrow * 4 * f32_bytes + backward)};
 }
 
 }  // namespace mxtape

@@ -37,7 +37,6 @@ Gpt::Gpt(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
   set_precision(plan);
 }
 Gpt::~Gpt() = default;
-Gpt::Gpt(Gpt&&) noexcept = default;
 
 Var Gpt::forward(Tape& tape, const Tensor& tokens) {
   Layers& l = *layers_;

@@ -11,7 +11,6 @@ class Gpt final : public Model {
  public:
   Gpt(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
   ~Gpt() override;
-  Gpt(Gpt&&) noexcept;
 
   const ModelConfig& config() const override;
   Var forward(Tape&, const Tensor& tokens) override;

@@ -80,7 +80,10 @@ void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) 
   for (const auto& [key, text] : {std::pair{"weights", &p.weights}, std::pair{"activations", &p.activations},
                                   std::pair{"gradients", &p.gradients}})
     if (!parse_quantizer(*text).is_identity()) keys.push_back(key);
-  const LinearQuant head = precision_plan(recipe, 0).linear.at("head");
+  const PrecisionPlan plan = precision_plan(recipe, 0);
+  const auto found = plan.linear.find("head");
+  if (found == plan.linear.end()) return;  // a kind of model without one
+  const LinearQuant& head = found->second;
   const bool untouched = std::all_of(linear_slots.begin(), linear_slots.end(), [&](const LinearSlot& slot) {
     return (head.*slot.field).is_identity();
   });

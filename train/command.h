@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/program_name.h"
-
 namespace mxtape {
 
 /// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
@@ -34,7 +32,7 @@ CLI::Option* add_json_option(CLI::App& command, bool& json);
 /// apart.
 std::string train_command(const std::vector<std::string>& words);
 
-/// --device, short for --compute.device, for the two commands that take every key of a recipe.
+/// --device, short for --compute.device, for the commands that take every key of a recipe.
 void add_device_option(CLI::App& command);
 /// The words of such a command that CLI11 left over, and its --device, as overrides for read_recipe; the
 /// command's own options are what a misspelt one may have meant. Throws Error(usage) where --device and

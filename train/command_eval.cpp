@@ -6,6 +6,7 @@
 #include "train/evaluate.h"
 #include "train/json_output.h"
 #include "train/progress.h"
+#include "train/resume.h"
 #include "train/trained_model.h"
 
 namespace mxtape {
@@ -93,8 +94,7 @@ void run(const Arguments& arguments) {
           trained.file.string(),
           std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
   const TokenFile data = TokenFile::read(file);
-  require(data.tokenizer.to_json() == trained.header.tokenizer.to_json(), ExitCode::data,
-          "{}: its tokenizer is not the one that {} was trained with", file, trained.file.string());
+  require_same_tokenizer(trained.header, trained.file, data, file);
   const PrecisionPlan own = precision_plan(recipe, trained.header.step);
 
   const std::int64_t all = Windows(data.validation, recipe.model.context).count();

@@ -83,11 +83,15 @@ std::string commands(const CLI::App& app) {
   return out;
 }
 
-std::string keys() {
+std::string keys(const CLI::App& app) {
+  std::vector<std::string> takers;
+  for (const auto* command : app.get_subcommands(nullptr))
+    if (command->get_allow_extras()) takers.push_back("\\fB" + escaped(command->get_name()) + "\\fR");
   std::string out = section("RECIPE KEYS");
-  out +=
-      "In a recipe's file as \\fIkey = value\\fR below \\fI[section]\\fR; for \\fBtrain\\fR and "
-      "\\fBcheck\\fR also as \\fB\\-\\-section.key=value\\fR.\n";
+  out += fmt::format(
+      "In a recipe's file as \\fIkey = value\\fR below \\fI[section]\\fR; for {} also as "
+      "\\fB\\-\\-section.key=value\\fR.\n",
+      fmt::join(takers, ", "));
   Recipe recipe;
   for (const Knob& knob : knobs(recipe))
     out += item(std::string(knob.name), "",
@@ -113,7 +117,7 @@ std::string manual(const CLI::App& app) {
   out += section("OPTIONS") + options(app);
   out +=
       ".PP\n\\fB\\-h\\fR is an option of every command; \\fBmxtape help\\fR \\fIcommand\\fR says the same.\n";
-  out += commands(app) + keys() + recipes();
+  out += commands(app) + keys(app) + recipes();
   out += section("EXIT STATUS");
   for (const auto& row : exit_code_names)
     out += item(fmt::format("{}", int(row.code)), "", fmt::format("{}: {}", row.name, row.meaning));

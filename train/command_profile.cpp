@@ -23,6 +23,7 @@ Json json_of(const Profile& p, ProfileBy by) {
   const double steps = double(p.steps);
   Json json{{"recipe", p.recipe.name},
             {"device", p.device},
+            {"data", p.data},
             {"steps", p.steps},
             {"step_ms", 1e3 * p.step_seconds},
             {"watched_step_ms", 1e3 * p.watched_seconds}};
@@ -47,8 +48,9 @@ void run(const Arguments& arguments, const std::vector<std::string>& overrides) 
   const ProfileBy by = by_of(arguments.by);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
   if (arguments.json) return print_json(json_of(p, by));
-  fmt::print("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\n", p.recipe.name,
-             p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context, p.device);
+  fmt::print("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\ndata      {}\n",
+             p.recipe.name, p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context,
+             p.device, p.data);
   fmt::print("peaks     bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now\n",
              1e-9 * p.peaks.bf16_flops, 1e-9 * p.peaks.f32_flops, 1e-9 * p.peaks.bytes);
   fmt::print("step      {:.2f} ms, median of {}; {:.2f} ms with every call timed, of which the table is\n\n",
@@ -71,6 +73,7 @@ void add_profile_command(CLI::App& app) {
       ->check(CLI::IsMember({"kernel", "layer", "call"}))
       ->capture_default_str();
   command->add_option("--flame", a->flame, "file for a flame graph: folded stacks, microseconds a step");
+  add_device_option(*command);
   add_json_option(*command, a->json);
   command->allow_extras();
   command->footer(

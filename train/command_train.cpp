@@ -15,12 +15,9 @@ void add_train_command(CLI::App& app) {
       "--resume", options->resume,
       "auto: from the newest checkpoint that verifies; no: start again and keep what is there; or a "
       "checkpoint's path");
-  command
-      ->add_option("--allow-change", options->allow_change,
-                   "a key or section that may differ from the checkpoint's recipe on resume; may be repeated")
-      ->expected(1)
-      ->allow_extra_args(false)  // the next word may be the recipe
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  repeatable(command->add_option(
+      "--allow-change", options->allow_change,
+      "a key or section that may differ from the checkpoint's recipe on resume; may be repeated"));
   add_device_option(*command);
   command->allow_extras();
   command->footer(

@@ -36,9 +36,11 @@ void print_overview(const CLI::App& app) {
   std::fprintf(stderr, "mxtape: no command; want one of\n\n");
   for (const auto* command : app.get_subcommands(nullptr))
     std::fprintf(stderr, "  %-12s %s\n", command->get_name().c_str(), command->get_description().c_str());
+  const std::string program = shell_quoted(program_name());
   std::fprintf(stderr,
-               "\n`mxtape help COMMAND` says more. From nothing to a trained model:\n"
-               "  mxtape corpus --out runs/demo.h5 && mxtape train demo-mxfp4\n");
+               "\n`%s help COMMAND` says more. From nothing to a trained model:\n"
+               "  %s corpus --out runs/demo.h5 && %s train demo-mxfp4\n",
+               program.c_str(), program.c_str(), program.c_str());
 }
 
 /// A closed descriptor would be given to the next file that is opened, and what is printed would go into that
@@ -87,8 +89,8 @@ std::vector<std::string> option_names(const CLI::App& command) {
   for (const auto* option : command.get_options())
     if (is_repeatable(*option))
       hint = fmt::format("; {0} takes one value a use: {0} A {0} B", option->get_name());
-  fail(ExitCode::usage, "{}: '{}' is one word too many{}; `mxtape {} --help` says what there is",
-       command.get_name(), word, hint, command.get_name());
+  fail(ExitCode::usage, "{}: '{}' is one word too many{}; `{} {} --help` says what there is",
+       command.get_name(), word, hint, shell_quoted(program_name()), command.get_name());
 }
 
 /// `mxtape help`, `mxtape help train`: what --help prints.
@@ -147,8 +149,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const auto commands = app.get_subcommands();
     const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
-    std::fprintf(stderr, "mxtape:%s%s %s; `mxtape%s --help` says what there is\n", command.c_str(),
-                 command.empty() ? "" : ":", e.what(), command.c_str());
+    std::fprintf(stderr, "mxtape:%s%s %s; `%s%s --help` says what there is\n", command.c_str(),
+                 command.empty() ? "" : ":", e.what(), shell_quoted(program_name()).c_str(), command.c_str());
     return int(ExitCode::usage);
   } catch (const Error& e) {
     std::fprintf(stderr, "mxtape: %s\n", e.what());

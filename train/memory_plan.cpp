@@ -40,9 +40,10 @@ std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
 }
 
 MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
-  // Later micro-batches are like the second one.
+  // One pass of validation: later ones are like it.
   recipe.train.eval_windows =
       validation_windows(recipe.train, validation_windows_at_a_time(recipe.model, recipe.train.batch_size));
+  // Later micro-batches are like the second one.
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   const double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;

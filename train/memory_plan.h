@@ -5,8 +5,8 @@
 
 namespace mxtape {
 
-/// What a run will need, found by running one optimizer step and one validation pass of the real trainer on a
-/// DryBackend, for the phase of the precision rules that needs most. Bytes.
+/// What a run will need, found by running two optimizer steps and one validation pass of the real trainer on
+/// a DryBackend, for the phase of the precision rules that needs most. Bytes.
 struct MemoryPlan {
   std::int64_t weights = 0;        ///< f32 masters
   std::int64_t gradients = 0;      ///< f32

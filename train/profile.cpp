@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/make_backend.h"
+#include "train/memory_budget.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -94,8 +96,11 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
   const TokenFile data = has_data ? TokenFile::read(recipe.data.file) : random_tokens(recipe);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  Profile profile{.recipe = with_vocabulary(recipe, data.tokenizer),
+  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  require_memory(resolved, memory_plan(resolved), MemoryBudget::of(resolved, *device, data));
+  Profile profile{.recipe = resolved,
                   .device = device->description(),
+                  .data = has_data ? recipe.data.file : "random tokens",
                   .peaks = measure_peaks(*device),
                   .steps = steps};
   device->trim();

@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +26,7 @@ enum class ProfileBy : std::uint8_t { kernel, layer, call };
 struct Profile {
   Recipe recipe;  ///< as it ran, the vocabulary filled in
   std::string device;
+  std::string data;  ///< the token file, or that they are random tokens
   DevicePeaks peaks;
   std::int64_t steps = 0;
   double step_seconds = 0;     ///< median of undisturbed steps: nothing is timed inside of them

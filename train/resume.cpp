@@ -198,9 +198,9 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
 void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step, const Recipe& recipe) {
   const std::string text = to_toml(recipe);
   std::error_code error;
-  const bool goes_on =
-      start.checkpoint && std::filesystem::equivalent(start.checkpoint->parent_path(),
-                                                      folder.checkpoint(step).parent_path(), error);
+  const bool goes_on = start.checkpoint &&
+                       std::filesystem::equivalent(std::filesystem::absolute(*start.checkpoint).parent_path(),
+                                                   folder.checkpoint(step).parent_path(), error);
   if (goes_on) {
     std::filesystem::path then =
         folder.recipe();  // what the last steps before the checkpoint were trained with
@@ -216,6 +216,8 @@ void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step
         std::filesystem::remove(then);
     }
   }
+  if (!start.checkpoint)  // its steps come again from the first one on
+    for (const auto& [until, file] : folder.earlier_recipes()) std::filesystem::remove(file);
   write_atomically(folder.recipe(), text);
 }
 

@@ -83,7 +83,8 @@ StopSignals::~StopSignals() {
   // After a stop the program still has to say so and to end with its code: a reader that is gone, and the
   // rest of what came with the first signal, must not end it before.
   for (const auto& [number, name, before] : caught_signals)
-    if (is_impatience(number) || (number != SIGUSR2 && !first_signal)) sigaction(number, &before, nullptr);
+    if (is_impatience(number) || (number != SIGUSR1 && number != SIGUSR2 && !first_signal))
+      sigaction(number, &before, nullptr);
   if (!first_signal) sigaction(SIGPIPE, &pipe_before, nullptr);
 }
 

@@ -1,7 +1,10 @@
 #include "kernels/around/bf16_activations.h"
 
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "core/error.h"
 
 namespace mxtape {
 

@@ -1,5 +1,7 @@
 #include "kernels/around/checked_backend.h"
 
+#include "core/error.h"
+
 namespace mxtape {
 namespace {
 

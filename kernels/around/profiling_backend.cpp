@@ -1,18 +1,30 @@
 #include "kernels/around/profiling_backend.h"
 
 #include <chrono>
-
-#include "kernels/attention_slots.h"
+#include <initializer_list>
+#include <utility>
 
 namespace mxtape {
 namespace {
 
 using Work = ProfilingBackend::Work;
 
+/// Whether a call adds to its sums, and a GEMM to its result.
+bool accumulates(const call::Gemm& call) { return call.write == Write::accumulate; }
+bool accumulates(const call::Quantize& call) { return call.sums == Write::accumulate; }
+bool accumulates(const call::LayerNormBackward& call) { return call.gain_bias == Write::accumulate; }
+bool accumulates(const call::EmbeddingBackward& call) { return call.table == Write::accumulate; }
+bool accumulates(const auto&) { return false; }
+
 double bytes_of(const auto& call) {
   double bytes = 0;
+  const bool adds = accumulates(call);
+  const auto is_read_too = [&](Role role) {
+    const bool added_to = role == Role::sum || (role == Role::result && !call.name.ends_with("backward"));
+    return role == Role::state || (adds && added_to);
+  };
   call.each(call, [&](Role role, std::string_view, const Tensor& x) {
-    bytes += double(x.bytes()) * (role == Role::state ? 2 : 1);
+    bytes += double(x.bytes()) * (is_read_too(role) ? 2 : 1);
   });
   return bytes;
 }
@@ -27,17 +39,29 @@ void count_operations(Work& work, const call::Gemm& call) {
   add_operations(work, 2.0 * double(call.c.count()) * double(k),
                  a.dtype() == DType::bf16 && b.dtype() == DType::bf16);
 }
-/// Of `products` GEMMs over the half of the square that a causal mask leaves.
-void count_attention(Work& work, const AttentionShape& s, const AttentionQuant& quant, double products) {
-  const double flops =
-      double(s.batch * s.heads) * double(s.time) * double(s.time) * double(s.width) * products;
-  add_operations(work, flops, !every_operand_is(quant, f32_passthrough));
+/// Of attention's GEMMs, each by its two operands, over the half of the square that a causal mask leaves.
+/// Unquantized operands are bf16 where the activations are.
+void count_attention(Work& work, const auto& call,
+                     std::initializer_list<std::pair<AttentionField, AttentionField>> gemms) {
+  const AttentionShape& s = call.shape;
+  const auto narrow = [&](AttentionField field) {
+    const Quantizer& q = call.quant.*field;
+    return q.operand_dtype() == DType::bf16 || (q.is_identity() && call.qkv.dtype() == DType::bf16);
+  };
+  const double flops = double(s.batch * s.heads) * double(s.time) * double(s.time) * double(s.width);
+  for (const auto& [a, b] : gemms) add_operations(work, flops, narrow(a) && narrow(b));
 }
+using Slots = AttentionQuant;
 void count_operations(Work& work, const call::Attention& call) {
-  count_attention(work, call.shape, call.quant, 2);
+  count_attention(work, call, {{&Slots::qk_q, &Slots::qk_k}, {&Slots::pv_p, &Slots::pv_v}});
 }
 void count_operations(Work& work, const call::AttentionBackward& call) {
-  count_attention(work, call.shape, call.quant, 5);
+  count_attention(work, call,
+                  {{&Slots::qk_q, &Slots::qk_k},
+                   {&Slots::dv_p, &Slots::dv_do},
+                   {&Slots::dp_do, &Slots::dp_v},
+                   {&Slots::dq_ds, &Slots::dq_k},
+                   {&Slots::dk_ds, &Slots::dk_q}});
 }
 void count_operations(Work&, const auto&) {}
 

@@ -162,7 +162,9 @@ class RandomRecipe {
   }
   void set(bool* field, const Knob&) { *field = below(2) == 1; }
   void set(std::string* field, const Knob& k) {
-    if (k.section() == "precision")
+    if (k.name == "model.kind")
+      *field = model_kinds()[std::size_t(below(std::int64_t(model_kinds().size())))].name;
+    else if (k.section() == "precision")
       *field = one_of({"f32", "bf16", "mxfp4 rule=even round=stochastic", "nvfp4 block=16x16", "mxint8"});
     else
       *field = one_of({"plain", "quote \" and \\ and # and ]", "ünïcode 漢字", "a=b"});

@@ -6,6 +6,7 @@
 
 #include "data/npy.h"
 #include "formats/peer_names.h"
+#include "recipes/precision_table.h"
 #include "recipes/shipped.h"
 #include "tests/train/program_fixture.h"
 
@@ -61,7 +62,7 @@ TEST_F(JsonTest, CheckGivesKeysPrecisionNumbersAndWhetherItIsReady) {
   EXPECT_GT(json["numbers"]["memory_needed_bytes"], 4 * parameters);
   EXPECT_TRUE(json["ready"]);
   EXPECT_EQ(json["problems"], Json::array());
-  EXPECT_EQ(json["command"], "mxtape train tiny.toml --optim.beta2=0.9 --train.steps=7");
+  EXPECT_EQ(json["command"], MXTAPE_PROGRAM " train tiny.toml --optim.beta2=0.9 --train.steps=7");
   ASSERT_EQ(json["precision"].size(), 1u);
   const Json& layers = json["precision"][0]["layers"];
   ASSERT_EQ(layers.size(), 2 * 4 + 1 + 2u) << "linear layers of two blocks, the head, attention";
@@ -69,7 +70,7 @@ TEST_F(JsonTest, CheckGivesKeysPrecisionNumbersAndWhetherItIsReady) {
   EXPECT_EQ(first["layer"], "blocks.0.attn.out");
   EXPECT_EQ(first["slots"]["fprop.w"], "mxfp4 round=stochastic");
   EXPECT_EQ(first["slots"]["fprop.x"], "mxfp4");
-  EXPECT_EQ(first["gemms"]["fprop"], "bf16 GEMM, exact products");
+  EXPECT_EQ(first["gemms"]["fprop"], gemm_path(mxfp4, mxfp4, bf16_products("cpu")));
 }
 
 TEST_F(JsonTest, CheckListsItsProblemsAndEndsWithTheCodeOfTheFirst) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/train/tiny_run.h"
+#include "tests/train/program_fixture.h"
 #include "train/memory_plan.h"
 
 namespace mxtape {
@@ -87,6 +89,41 @@ TEST(Profile, WantsDataOrAVocabulary) {
     EXPECT_STREQ(e.what(),
                  "profile: data.file '' is not there, and model.vocabulary is 0; set one of the two");
   }
+}
+
+class ProfileCommand : public test::ProgramTest {};
+
+TEST_F(ProfileCommand, PrintsATableOrJsonAndWritesAFlameFile) {
+  ASSERT_EQ(run({"profile", "tiny.toml", "--steps", "2", "--flame", "step.folded"}), 0) << output_;
+  for (const char* text : {"data      data.h5", "gemm fprop", "quantize dy, backward", "between calls"})
+    EXPECT_TRUE(says(text));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "step.folded"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+  ASSERT_EQ(run({"profile", "tiny.toml", "--steps=1", "--by=layer", "--device=cpu", "--json"}), 0) << output_;
+  const auto json = nlohmann::json::parse(output_);
+  EXPECT_EQ(json["data"], "data.h5");
+  EXPECT_GT(json["peaks"]["bf16_flops"], 0);
+  EXPECT_EQ(run({"profile", "tiny.toml", "--data.file=gone.h5"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("profile: data.file 'gone.h5' is not there, and model.vocabulary is 0"));
+}
+
+TEST(ProfilingBackend, CountsAttentionByItsOperands) {
+  const auto flops = [](const std::string& attention, ActivationType activations) {
+    Recipe r = small_recipe();
+    r.precision.attention = attention;
+    r.compute.activations = activations;
+    ProfilingBackend::Work sum;
+    for (const auto& [place, work] : profile_recipe(r, 1).work)
+      if (place.kernel.starts_with("attention")) sum += work;
+    return std::pair(sum.bf16_flops, sum.f32_flops);
+  };
+  const Recipe r = small_recipe();
+  // Seven products of half a square [T, T] x D, for each head, sequence, layer and micro-batch.
+  const double all = 7.0 * 16 * 16 * 16 * double(r.model.heads * r.train.batch_size * r.model.layers) *
+                     double(r.train.accumulation);
+  EXPECT_EQ(flops("f32", ActivationType::f32), std::pair(0.0, all));
+  EXPECT_EQ(flops("f32", ActivationType::bf16), std::pair(all, 0.0));
+  EXPECT_EQ(flops("mxfp4", ActivationType::f32), std::pair(all, 0.0));
 }
 
 TEST(ProfilingBackend, ChangesNoNumber) {

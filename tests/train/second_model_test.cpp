@@ -4,6 +4,7 @@
 #include "nn/model.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
+#include "train/check.h"
 #include "train/run.h"
 #include "train/run_log.h"
 #include "train/sample.h"
@@ -19,7 +20,7 @@ class Bigram final : public Model {
       : config_(c),
         make_{backend, seed},
         embedding_(make_, c),
-        head_(make_, "head", c.width, c.vocabulary, false, c.init_deviation, first_id(1)) {}
+        head_(make_, "next", c.width, c.vocabulary, false, c.init_deviation, first_id(1)) {}
 
   const ModelConfig& config() const override { return config_; }
   Var forward(Tape& tape, const Tensor& tokens) override {
@@ -34,11 +35,11 @@ class Bigram final : public Model {
     head_.collect(all);
     return all;
   }
-  void set_precision(const PrecisionPlan& plan) override { head_.set_precision(plan.linear.at("head")); }
+  void set_precision(const PrecisionPlan& plan) override { head_.set_precision(plan.linear.at("next")); }
 
   static ModelKind kind() {
     return {.name = "bigram",
-            .linear_layers = [](const ModelConfig&) { return std::vector<std::string>{"head"}; },
+            .linear_layers = [](const ModelConfig&) { return std::vector<std::string>{"next"}; },
             .attention_layers = [](const ModelConfig&) { return std::vector<std::string>{}; },
             .parameter_count = [](const ModelConfig& c) { return (2 * c.vocabulary + c.context) * c.width; },
             .make = [](Backend& backend, const ModelConfig& c, const PrecisionPlan& plan,
@@ -64,13 +65,13 @@ TEST(SecondModel, IsTrainedSavedLoadedAndSampledAsTheProgramDoesIt) {
   Recipe recipe = test::tiny_mxfp4_recipe(60);
   recipe.model.kind = "bigram";
   recipe.precision.rules.clear();
-  recipe.precision.head = "mxfp6";
   recipe.data.file = data.string();
   recipe.train.out = (folder / "runs").string();
   recipe.optim.learning_rate = 0.03f;
+  EXPECT_TRUE(check_run(recipe).problems.empty());
   testing::internal::CaptureStdout();
   run_training(recipe, {});
-  EXPECT_NE(testing::internal::GetCapturedStdout().find("head"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("next\n"), std::string::npos);
 
   const auto run = folder / "runs" / recipe.name;
   const RunLog log = read_run_log(run);
