@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
+#include "core/program_name.h"
 #include "train/command.h"
 #include "train/version.h"
 
