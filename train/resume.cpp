@@ -161,7 +161,7 @@ void require_same_tokenizer(const CheckpointHeader& header, const std::filesyste
           : fmt::format("prepare the text with that one, `{} prepare TEXT --tokenizer-of {} --out FILE`",
                         program_name(), shell_quoted(checkpoint.string()));
   fail(ExitCode::data,
-       "{}: its tokenizer ({}) is not the one that {} was trained with ({}){}; {}, or start a run of its own",
+       "{}: its tokenizer ({}) is not the one that {} was trained with ({}){}; {}",
        data_file, here.text(), checkpoint.string(), there.text(), difference.empty() ? "" : ": " + difference,
        remedy);
 }

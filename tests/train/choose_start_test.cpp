@@ -203,7 +203,7 @@ TEST(CheckChanges, RefusesAnotherTokenizerAndNamesBothAndTheFirstTokenThatDiffer
       refusal(tokenizer("\nabc"), tokenizer("\nabd")),
       "new.h5: its tokenizer (4 characters) is not the one that run/a b.h5 was trained with (4 characters): "
       "token 3 is 'c' there and 'd' here; prepare the text with that one, `mxtape prepare TEXT "
-      "--tokenizer-of 'run/a b.h5' --out FILE`, or start a run of its own");
+      "--tokenizer-of 'run/a b.h5' --out FILE`");
   EXPECT_NE(refusal(tokenizer("abc"), tokenizer("ab")), "")
       << "a smaller one, though its tokens are the same";
   EXPECT_NE(refusal(tokenizer("abc"), Tokenizer()), "");
