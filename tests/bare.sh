@@ -2,18 +2,16 @@
 # README's commands on a machine that has nothing on it: a bare Debian, made by mmdebstrap in build/bare, with a clean clone of
 # what is committed. As root, and as a user without sudo, who is told what to install and goes on once that is done.
 #   tests/bare.sh [bookworm|trixie]           demo, demo again, test: as root, then as the user
+#   tests/bare.sh [bookworm|trixie] --root    the first half of that; --user: the second
 #   tests/bare.sh [bookworm|trixie] --short   as the user: build, and the first steps of a training
 # Ends with 77 and a reason where such a root cannot be made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-release=${1:-bookworm} short=${2:-}
-case "$release $short" in
-  'bookworm ' | 'trixie ' | 'bookworm --short' | 'trixie --short') ;;
-  *)
-    printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing or --short\n' "$*" >&2
-    exit 2
-    ;;
-esac
+release=${1:-bookworm} part=${2:-}
+if [[ ! "$release $part" =~ ^(bookworm|trixie)' '(--root|--user|--short)?$ ]]; then
+  printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing, --root, --user or --short\n' "$*" >&2
+  exit 2
+fi
 skip() {
   printf 'mxtape: bare: skipped: %s\n' "$*" >&2
   exit 77
@@ -102,18 +100,22 @@ refusals() {
 
 fresh
 refusals
-if [ -n "$short" ]; then
+if [ "$part" = --short ]; then
   as_user build
   say "user: the first steps of a training"
   inside user 'export PATH="$PWD/build:$PATH" && mkdir -p runs && mxtape corpus --tales 300 --out runs/demo.h5 &&
     mxtape train demo-mxfp4 --train.steps=3 --schedule.warmup_steps=1 --train.sample_tokens=0'
 else
   for command in demo demo test; do
+    [ "$part" != --user ] || break
     say "root: ./run $command"
     inside root "./run $command"
   done
-  fresh
-  for command in demo demo test; do as_user $command; done
+  [ "$part" ] || fresh
+  for command in demo demo test; do
+    [ "$part" != --root ] || break
+    as_user $command
+  done
 fi
 rm -rf "$root"
 say "all of it passed"
