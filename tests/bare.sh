@@ -25,7 +25,7 @@ mkdir -p build/bare
 image=build/bare/$release.tar root=$PWD/build/bare/$release
 if [ ! -f "$image" ]; then
   say "making the root"
-  mmdebstrap --quiet --variant=minbase --skip=output/dev "$release" "$image.tmp" || skip "mmdebstrap could not make $release"
+  mmdebstrap --quiet --format=tar --variant=minbase --skip=output/dev "$release" "$image.tmp" || skip "mmdebstrap could not make $release"
   mv "$image.tmp" "$image"
 fi
 
