@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, std::string_view> foreign_names[] = {
     {"warmup_iters", "schedule.warmup_steps"},
     {"min_lr", "schedule.final_fraction"},
     {"dtype", "precision.weights"},
-    {"compile", "compute.graph"},
+    {"lr_decay_iters", "train.steps"},
 };
 
 /// Refuses "--name" if no key of a recipe is called so, as one without a dot then is a misspelt option of the

@@ -71,7 +71,7 @@ TEST(Overrides, NamesOfOtherTrainersLeadToKeysThatExist) {
   for (const char* name :
        {"max_iters", "eval_interval", "eval_iters", "always_save_checkpoint", "out_dir",
         "gradient_accumulation_steps", "dataset", "block_size", "n_layer", "n_head", "n_embd", "vocab_size",
-        "lr", "grad_clip", "warmup_iters", "min_lr", "dtype", "compile"}) {
+        "lr", "grad_clip", "warmup_iters", "min_lr", "dtype", "lr_decay_iters"}) {
     const std::string word = fmt::format("--{}=1", name);
     const std::string text = refusal([&] { overrides_from_arguments(std::span(&word, 1)); });
     const auto from = text.find("did you mean '--");
