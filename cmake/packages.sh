@@ -8,15 +8,15 @@ test_libraries=(libgtest-dev libbenchmark-dev)
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 
 # Whether this is a Debian or Ubuntu whose packages are new enough.
-release_serves() {
-  local ID='' VERSION_ID='' VERSION_CODENAME=''
+release_serves() (  # a shell of its own: os-release sets many names
+  ID='' VERSION_ID=''
   [ ! -r /etc/os-release ] || . /etc/os-release
   case "$ID" in
     debian) [ -z "$VERSION_ID" ] || [ "${VERSION_ID%%.*}" -ge 12 ] ;;
     ubuntu) [ "${VERSION_ID%%.*}" -ge 24 ] ;;
     *) true ;;
   esac
-}
+)
 
 # Installs Debian packages where it may, otherwise prints the line that does. $1: what is missing, in its makers' words.
 install() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 namespace mxtape {
@@ -9,22 +10,23 @@ namespace {
 
 using Work = ProfilingBackend::Work;
 
-/// Whether a call adds to its sums, and a GEMM to its result.
-bool accumulates(const call::Gemm& call) { return call.write == Write::accumulate; }
-bool accumulates(const call::Quantize& call) { return call.sums == Write::accumulate; }
-bool accumulates(const call::LayerNormBackward& call) { return call.gain_bias == Write::accumulate; }
-bool accumulates(const call::EmbeddingBackward& call) { return call.table == Write::accumulate; }
-bool accumulates(const auto&) { return false; }
+/// The role of the tensors that a call adds to, and so reads too.
+std::optional<Role> if_added(Write write, Role role) {
+  return write == Write::accumulate ? std::optional(role) : std::nullopt;
+}
+std::optional<Role> added_to(const call::Gemm& call) { return if_added(call.write, Role::result); }
+std::optional<Role> added_to(const call::Quantize& call) { return if_added(call.sums, Role::sum); }
+std::optional<Role> added_to(const call::LayerNormBackward& call) {
+  return if_added(call.gain_bias, Role::sum);
+}
+std::optional<Role> added_to(const call::EmbeddingBackward& call) { return if_added(call.table, Role::sum); }
+std::optional<Role> added_to(const auto&) { return {}; }
 
 double bytes_of(const auto& call) {
   double bytes = 0;
-  const bool adds = accumulates(call);
-  const auto is_read_too = [&](Role role) {
-    const bool added_to = role == Role::sum || (role == Role::result && !call.name.ends_with("backward"));
-    return role == Role::state || (adds && added_to);
-  };
+  const auto added = added_to(call);
   call.each(call, [&](Role role, std::string_view, const Tensor& x) {
-    bytes += double(x.bytes()) * (is_read_too(role) ? 2 : 1);
+    bytes += double(x.bytes()) * (role == Role::state || role == added ? 2 : 1);
   });
   return bytes;
 }
