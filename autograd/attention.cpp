@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 struct AttentionNode final : Node {
-  Slot qkv_slot;
+  GradIndex qkv_grad;
   Tensor qkv;  // [B, T, 3 H D]
   Tensor o;    // [B, T, H D]
   Tensor lse;  // [B, H, T] log of the softmax's row sums
@@ -27,7 +27,7 @@ struct AttentionNode final : Node {
                                                .shape = shape,
                                                .quant = quant,
                                                .draws = draws});
-    tape.add(qkv_slot, std::move(dqkv));
+    tape.add(qkv_grad, std::move(dqkv));
   }
 };
 
@@ -44,17 +44,17 @@ Var ops::causal_attention(Tape& tape, const Var& qkv, std::int64_t heads, const 
   Tensor o = backend.empty({s[0], s[1], s[2] / 3}, qkv.value.dtype()),
          lse = backend.empty({s[0], heads, s[1]});
   backend.run(call::Attention{o, lse, qkv.value, shape, quant, draws});
-  if (!tape.wants({qkv.slot})) return {std::move(o)};
+  if (!tape.wants({qkv.grad})) return {std::move(o)};
 
   auto node = std::make_unique<AttentionNode>();
-  node->qkv_slot = qkv.slot;
+  node->qkv_grad = qkv.grad;
   node->qkv = qkv.value;
   node->o = o;
   node->lse = std::move(lse);
   node->shape = shape;
   node->quant = quant;
   node->draws = draws;
-  return tape.record(std::move(o), {qkv.slot}, std::move(node));
+  return tape.record(std::move(o), {qkv.grad}, std::move(node));
 }
 
 }  // namespace mxtape

@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 struct CrossEntropyNode final : Node {
-  Slot logits_slot;
+  GradIndex logits_grad;
   Tensor dlogits;  // [rows, V] the gradient, in the logits' storage
 
   const char* name() const override { return "cross_entropy"; }
@@ -15,7 +15,7 @@ struct CrossEntropyNode final : Node {
   void backward(Tape& tape, Tensor dy) override {
     require(tape.is_seed(dy),
             "cross_entropy: the result must be the loss itself or a term of the sum that is");
-    tape.add(logits_slot, std::move(dlogits));
+    tape.add(logits_grad, std::move(dlogits));
   }
 };
 
@@ -28,15 +28,15 @@ Var ops::cross_entropy(Tape& tape, const Var& logits, const Tensor& targets, flo
           name_of(targets.dtype()), targets.shape().text());
   Backend& backend = tape.backend();
   Tensor loss = backend.empty({1}), per_row = backend.empty({s.rows()});
-  const bool recording = tape.wants({logits.slot});
+  const bool recording = tape.wants({logits.grad});
   backend.run(
       call::CrossEntropy{loss, per_row, recording ? logits.value : Tensor{}, logits.value, targets, scale});
   if (losses) *losses = std::move(per_row);
   if (!recording) return {std::move(loss)};
   auto node = std::make_unique<CrossEntropyNode>();
-  node->logits_slot = logits.slot;
+  node->logits_grad = logits.grad;
   node->dlogits = logits.value;
-  return tape.record(std::move(loss), {logits.slot}, std::move(node));
+  return tape.record(std::move(loss), {logits.grad}, std::move(node));
 }
 
 }  // namespace mxtape

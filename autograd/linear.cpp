@@ -9,7 +9,7 @@ namespace mxtape {
 namespace {
 
 struct LinearNode final : Node {
-  Slot x_slot, w_slot, bias_slot;
+  GradIndex x_grad, w_grad, bias_grad;
   LinearQuant quant;
   std::uint32_t tensor_id;
   std::uint64_t weight_version;
@@ -23,32 +23,32 @@ struct LinearNode final : Node {
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
     const LinearKeys keys{tape.pass(), tensor_id, weight_version};
-    std::array copies{keys.wanted(LinearGemm::dgrad, quant.dgrad_dy, Axis::cols, quant.dgrad_rotation),
-                      keys.wanted(LinearGemm::wgrad, quant.wgrad_dy, Axis::rows, quant.wgrad_rotation)};
+    std::array copies{keys.wanted(LinearGemm::dgrad, quant.dgrad_dy, Axis::row, quant.dgrad_rotation),
+                      keys.wanted(LinearGemm::wgrad, quant.wgrad_dy, Axis::column, quant.wgrad_rotation)};
     auto& [dgrad_dy, wgrad_dy] = copies;
-    const std::size_t unused = x_slot == no_grad ? 1 : 0;
-    const Tape::Target bias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
+    const std::size_t unused = x_grad == no_grad ? 1 : 0;
+    const Tape::Target bias = bias_grad == no_grad ? Tape::Target{} : tape.target(bias_grad);
     quantize_operands(backend, std::span(copies).subspan(unused), dy, "dy",
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
     const DType dtype = dy.dtype();
     dy = {};
     if (!x.values) make_x_again(tape);
 
-    const Tape::Target w = tape.target(w_slot);
+    const Tape::Target w = tape.target(w_grad);
     backend.run(call::Gemm{
         .c = w.grad, .a = operand(wgrad_dy, Trans::yes), .b = operand(x), .write = w.write, .slot = "wgrad"});
-    if (x_slot == no_grad) return;
+    if (x_grad == no_grad) return;
     x = {};
     wgrad_dy = {};  // room for dx
     Tensor dx = backend.empty(x_shape, dtype);
     backend.run(
         call::Gemm{.c = as_matrix(dx), .a = operand(dgrad_dy), .b = operand(dgrad_w), .slot = "dgrad"});
-    tape.add(x_slot, std::move(dx));
+    tape.add(x_grad, std::move(dx));
   }
 
   /// x's producer still is on the tape: it ran before this node, so its backward comes after this one's.
   void make_x_again(Tape& tape) {
-    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_slot)->recompute(tape), "x",
+    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_grad)->recompute(tape), "x",
                       tape.key(Purpose::rounding, tensor_id, x_shape.cols()));
   }
 };
@@ -64,13 +64,13 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
           bias ? bias->name : "", bias ? bias->value.shape().text() : "", weight[0]);
   Backend& backend = tape.backend();
   const LinearKeys keys{tape.pass(), tensor_id, w.version};
-  const Slot w_slot = tape.watch(w), bias_slot = bias ? tape.watch(*bias) : no_grad;
-  const bool recording = tape.wants({x.slot, w_slot, bias_slot});
-  make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.slot != no_grad);
+  const GradIndex w_grad = tape.watch(w), bias_grad = bias ? tape.watch(*bias) : no_grad;
+  const bool recording = tape.wants({x.grad, w_grad, bias_grad});
+  make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.grad != no_grad);
 
-  std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::cols, quant.fprop_rotation),
-                    keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::rows, quant.wgrad_rotation)};
-  const Node* const producer = tape.producer(x.slot);
+  std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row, quant.fprop_rotation),
+                    keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::column, quant.wgrad_rotation)};
+  const Node* const producer = tape.producer(x.grad);
   const bool save_x = recording && !(producer && producer->recomputes());
   quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value, "x",
                     tape.key(Purpose::rounding, tensor_id, in.cols()));
@@ -86,16 +86,16 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   if (!recording) return {std::move(y)};
 
   auto node = std::make_unique<LinearNode>();
-  node->x_slot = x.slot;
-  node->w_slot = w_slot;
-  node->bias_slot = bias_slot;
+  node->x_grad = x.grad;
+  node->w_grad = w_grad;
+  node->bias_grad = bias_grad;
   node->quant = quant;
   node->tensor_id = tensor_id;
   node->weight_version = w.version;
   node->x_shape = in;
   node->x = std::move(copies[1]);
   node->dgrad_w = w.copies.dgrad;
-  return tape.record(std::move(y), {x.slot, w_slot, bias_slot}, std::move(node));
+  return tape.record(std::move(y), {x.grad, w_grad, bias_grad}, std::move(node));
 }
 
 }  // namespace mxtape

@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 struct GeluNode final : Node {
-  Slot x_slot;
+  GradIndex x_grad;
   Tensor x;
   Gelu form;
   bool recomputed;
@@ -18,7 +18,7 @@ struct GeluNode final : Node {
     Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().run(call::GeluBackward{dx, dy, x, form});
     dy = {};
-    tape.add(x_slot, std::move(dx));
+    tape.add(x_grad, std::move(dx));
   }
 
   bool recomputes() const override { return recomputed; }
@@ -30,19 +30,19 @@ struct GeluNode final : Node {
 };
 
 struct AddNode final : Node {
-  Slot a_slot, b_slot;
+  GradIndex a_grad, b_grad;
 
   const char* name() const override { return "add"; }
   std::int64_t saved_bytes() const override { return 0; }
 
   void backward(Tape& tape, Tensor dy) override {
-    tape.add(a_slot, dy);
-    tape.add(b_slot, std::move(dy));
+    tape.add(a_grad, dy);
+    tape.add(b_grad, std::move(dy));
   }
 };
 
 struct DropoutNode final : Node {
-  Slot x_slot;
+  GradIndex x_grad;
   float p;
   DrawKey key;
 
@@ -53,7 +53,7 @@ struct DropoutNode final : Node {
     Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().run(call::Dropout{dx, dy, p, key});
     dy = {};
-    tape.add(x_slot, std::move(dx));
+    tape.add(x_grad, std::move(dx));
   }
 };
 
@@ -62,13 +62,13 @@ struct DropoutNode final : Node {
 Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().run(call::Gelu{y, x.value, form});
-  if (!tape.wants({x.slot})) return {std::move(y)};
+  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<GeluNode>();
-  node->x_slot = x.slot;
+  node->x_grad = x.grad;
   node->x = x.value;
   node->form = form;
   node->recomputed = tape.recomputes(Recompute::gelu);
-  return tape.record(std::move(y), {x.slot}, std::move(node));
+  return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
 Var ops::add(Tape& tape, const Var& a, const Var& b) {
@@ -77,11 +77,11 @@ Var ops::add(Tape& tape, const Var& a, const Var& b) {
           name_of(b.value.dtype()), b.value.shape().text());
   Tensor y = tape.backend().empty(a.value.shape(), a.value.dtype());
   tape.backend().run(call::Add{y, a.value, b.value});
-  if (!tape.wants({a.slot, b.slot})) return {std::move(y)};
+  if (!tape.wants({a.grad, b.grad})) return {std::move(y)};
   auto node = std::make_unique<AddNode>();
-  node->a_slot = a.slot;
-  node->b_slot = b.slot;
-  return tape.record(std::move(y), {a.slot, b.slot}, std::move(node));
+  node->a_grad = a.grad;
+  node->b_grad = b.grad;
+  return tape.record(std::move(y), {a.grad, b.grad}, std::move(node));
 }
 
 Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
@@ -90,12 +90,12 @@ Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
   const DrawKey key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().run(call::Dropout{y, x.value, p, key});
-  if (!tape.wants({x.slot})) return {std::move(y)};
+  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<DropoutNode>();
-  node->x_slot = x.slot;
+  node->x_grad = x.grad;
   node->p = p;
   node->key = key;
-  return tape.record(std::move(y), {x.slot}, std::move(node));
+  return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
 }  // namespace mxtape

@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 struct LayerNormNode final : Node {
-  Slot x_slot, gain_slot, bias_slot;
+  GradIndex x_grad, gain_grad, bias_grad;
   Tensor x;     // [rows, C] shared with the residual stream
   Tensor mean;  // [rows]
   Tensor rstd;  // [rows] 1 / sqrt(var + eps)
@@ -20,15 +20,15 @@ struct LayerNormNode final : Node {
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
-    const Tape::Target dgain = tape.target(gain_slot);
-    const Tape::Target dbias = bias_slot == no_grad ? Tape::Target{} : tape.target(bias_slot);
+    const Tape::Target dgain = tape.target(gain_grad);
+    const Tape::Target dbias = bias_grad == no_grad ? Tape::Target{} : tape.target(bias_grad);
     Write write = dgain.write;
     if (dbias.grad && dbias.write != dgain.write) {
       // One of the two is shared with another op that came first: both add, the new one to zero.
       backend.fill(dgain.write == Write::overwrite ? dgain.grad : dbias.grad, 0);
       write = Write::accumulate;
     }
-    const Tensor others = tape.take(x_slot);  // of a residual stream: what goes around the norm
+    const Tensor others = tape.take(x_grad);  // of a residual stream: what goes around the norm
     Tensor dx = dy.unique() ? dy : others && others.unique() ? others : backend.empty(dy.shape(), dy.dtype());
     backend.run(call::LayerNormBackward{.dx = dx,
                                         .dgain = dgain.grad,
@@ -40,7 +40,7 @@ struct LayerNormNode final : Node {
                                         .gain = gain,
                                         .gain_bias = write,
                                         .others = others});
-    tape.add(x_slot, std::move(dx));
+    tape.add(x_grad, std::move(dx));
   }
 
   bool recomputes() const override { return recomputed; }
@@ -53,7 +53,7 @@ struct LayerNormNode final : Node {
 };
 
 struct SoftmaxNode final : Node {
-  Slot x_slot;
+  GradIndex x_grad;
   Tensor y;  // [rows, C]
 
   const char* name() const override { return "softmax"; }
@@ -62,20 +62,20 @@ struct SoftmaxNode final : Node {
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = tape.backend().empty(dy.shape(), dy.dtype());
     tape.backend().run(call::SoftmaxBackward{dx, dy, y});
-    tape.add(x_slot, std::move(dx));
+    tape.add(x_grad, std::move(dx));
   }
 };
 
 struct EmbeddingNode final : Node {
-  Slot table_slot, positions_slot;
+  GradIndex table_grad, positions_grad;
   Tensor tokens;  // i32 [B, T]
 
   const char* name() const override { return "embedding"; }
   std::int64_t saved_bytes() const override { return tokens.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
-    const Tape::Target table = tape.target(table_slot);
-    const Tape::Target positions = positions_slot == no_grad ? Tape::Target{} : tape.target(positions_slot);
+    const Tape::Target table = tape.target(table_grad);
+    const Tape::Target positions = positions_grad == no_grad ? Tape::Target{} : tape.target(positions_grad);
     tape.backend().run(
         call::EmbeddingBackward{table.grad, positions.grad, dy, tokens, table.write, positions.write});
   }
@@ -94,12 +94,12 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
          rstd = backend.empty({shape.rows()});
   backend.run(call::LayerNorm{y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps});
 
-  const Slot gain_slot = tape.watch(gain), bias_slot = bias ? tape.watch(*bias) : no_grad;
-  if (!tape.wants({x.slot, gain_slot, bias_slot})) return {std::move(y)};
+  const GradIndex gain_grad = tape.watch(gain), bias_grad = bias ? tape.watch(*bias) : no_grad;
+  if (!tape.wants({x.grad, gain_grad, bias_grad})) return {std::move(y)};
   auto node = std::make_unique<LayerNormNode>();
-  node->x_slot = x.slot;
-  node->gain_slot = gain_slot;
-  node->bias_slot = bias_slot;
+  node->x_grad = x.grad;
+  node->gain_grad = gain_grad;
+  node->bias_grad = bias_grad;
   node->x = x.value;
   node->mean = std::move(mean);
   node->rstd = std::move(rstd);
@@ -107,17 +107,17 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
   node->bias = bias ? bias->value : Tensor{};
   node->eps = eps;
   node->recomputed = tape.recomputes(Recompute::norm);
-  return tape.record(std::move(y), {x.slot, gain_slot, bias_slot}, std::move(node));
+  return tape.record(std::move(y), {x.grad, gain_grad, bias_grad}, std::move(node));
 }
 
 Var ops::softmax(Tape& tape, const Var& x) {
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().run(call::Softmax{y, x.value});
-  if (!tape.wants({x.slot})) return {std::move(y)};
+  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<SoftmaxNode>();
-  node->x_slot = x.slot;
+  node->x_grad = x.grad;
   node->y = y;
-  return tape.record(std::move(y), {x.slot}, std::move(node));
+  return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
 Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype) {
@@ -131,13 +131,14 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
   Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
   tape.backend().run(call::Embedding{y, table.value, positions ? positions->value : Tensor{}, tokens});
 
-  const Slot table_slot = tape.watch(table), positions_slot = positions ? tape.watch(*positions) : no_grad;
-  if (!tape.wants({table_slot, positions_slot})) return {std::move(y)};
+  const GradIndex table_grad = tape.watch(table),
+                  positions_grad = positions ? tape.watch(*positions) : no_grad;
+  if (!tape.wants({table_grad, positions_grad})) return {std::move(y)};
   auto node = std::make_unique<EmbeddingNode>();
-  node->table_slot = table_slot;
-  node->positions_slot = positions_slot;
+  node->table_grad = table_grad;
+  node->positions_grad = positions_grad;
   node->tokens = tokens;
-  return tape.record(std::move(y), {table_slot, positions_slot}, std::move(node));
+  return tape.record(std::move(y), {table_grad, positions_grad}, std::move(node));
 }
 
 }  // namespace mxtape

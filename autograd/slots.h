@@ -3,12 +3,12 @@
 #include <string_view>
 
 #include "autograd/ops.h"
-#include "kernels/attention_slots.h"
+#include "kernels/attention/slots.h"
 
 namespace mxtape {
 
 /// The names of the operand slots, as recipes and precision tables write them, with the field behind each.
-/// Attention's are in kernels/attention_slots.h.
+/// Attention's are in kernels/attention/slots.h.
 struct LinearSlot {
   std::string_view name;
   Quantizer LinearQuant::*field;

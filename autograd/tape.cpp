@@ -11,44 +11,44 @@ DrawKey Tape::key(Purpose purpose, std::uint32_t tensor_id, std::int64_t row_ele
           Clock::pass};
 }
 
-Slot Tape::watch(Parameter& p) {
+GradIndex Tape::watch(Parameter& p) {
   if (!training()) return no_grad;
   grads_.emplace_back();
   parameters_.push_back(&p);
-  return Slot(grads_.size()) - 1;
+  return GradIndex(grads_.size()) - 1;
 }
 
 Var Tape::input(Tensor value) {
   grads_.emplace_back();
   parameters_.push_back(nullptr);
-  return {std::move(value), Slot(grads_.size()) - 1};
+  return {std::move(value), GradIndex(grads_.size()) - 1};
 }
 
 Tensor Tape::gradient(const Var& v) const {
-  return v.slot == no_grad ? Tensor{} : grads_[std::size_t(v.slot)];
+  return v.grad == no_grad ? Tensor{} : grads_[std::size_t(v.grad)];
 }
 
-bool Tape::wants(std::initializer_list<Slot> inputs) const {
-  return training() && std::any_of(inputs.begin(), inputs.end(), [](Slot s) { return s != no_grad; });
+bool Tape::wants(std::initializer_list<GradIndex> inputs) const {
+  return training() && std::any_of(inputs.begin(), inputs.end(), [](GradIndex s) { return s != no_grad; });
 }
 
-Var Tape::record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node) {
+Var Tape::record(Tensor y, std::initializer_list<GradIndex> inputs, std::unique_ptr<Node> node) {
   if (!wants(inputs)) return {std::move(y)};
   Var v = input(std::move(y));
-  nodes_.push_back({std::move(node), v.slot, layer_});
+  nodes_.push_back({std::move(node), v.grad, layer_});
   return v;
 }
 
-const Node* Tape::producer(Slot slot) const {
-  const auto entry = std::lower_bound(nodes_.begin(), nodes_.end(), slot,
-                                      [](const Entry& e, Slot wanted) { return e.slot < wanted; });
-  return entry != nodes_.end() && entry->slot == slot ? entry->node.get() : nullptr;
+const Node* Tape::producer(GradIndex grad) const {
+  const auto entry = std::lower_bound(nodes_.begin(), nodes_.end(), grad,
+                                      [](const Entry& e, GradIndex wanted) { return e.grad < wanted; });
+  return entry != nodes_.end() && entry->grad == grad ? entry->node.get() : nullptr;
 }
 
-void Tape::add(Slot slot, Tensor dy) {
-  if (slot == no_grad) return;
-  if (parameters_[std::size_t(slot)]) {
-    auto [grad, write] = target(slot);
+void Tape::add(GradIndex to, Tensor dy) {
+  if (to == no_grad) return;
+  if (parameters_[std::size_t(to)]) {
+    auto [grad, write] = target(to);
     if (write == Write::overwrite) return backend_.copy(grad, dy);
     if (dy.dtype() != grad.dtype()) {
       Tensor wide = backend_.empty(dy.shape());
@@ -57,7 +57,7 @@ void Tape::add(Slot slot, Tensor dy) {
     }
     return backend_.run(call::Add{grad, grad, dy});
   }
-  Tensor& sum = grads_[std::size_t(slot)];
+  Tensor& sum = grads_[std::size_t(to)];
   if (!sum) {
     sum = std::move(dy);
   } else if (sum.unique()) {
@@ -69,13 +69,13 @@ void Tape::add(Slot slot, Tensor dy) {
   }
 }
 
-Tensor Tape::take(Slot slot) {
-  return slot == no_grad ? Tensor{} : std::exchange(grads_[std::size_t(slot)], {});
+Tensor Tape::take(GradIndex grad) {
+  return grad == no_grad ? Tensor{} : std::exchange(grads_[std::size_t(grad)], {});
 }
 
-Tape::Target Tape::target(Slot slot) {
-  Parameter* p = slot == no_grad ? nullptr : parameters_[std::size_t(slot)];
-  require(p != nullptr, "tape: slot {} is not a parameter's", slot);
+Tape::Target Tape::target(GradIndex grad) {
+  Parameter* p = grad == no_grad ? nullptr : parameters_[std::size_t(grad)];
+  require(p != nullptr, "tape: grad {} is not a parameter's", grad);
   if (!p->grad) p->grad = backend_.empty(p->value.shape());
   return {p->grad, std::exchange(p->has_grad, true) ? Write::accumulate : Write::overwrite};
 }
@@ -83,14 +83,14 @@ Tape::Target Tape::target(Slot slot) {
 void Tape::backward(const Var& loss) {
   require(loss.value.count() == 1, "backward: loss has shape {}, want one element",
           loss.value.shape().text());
-  require(loss.slot != no_grad, "backward: loss does not depend on any watched parameter");
+  require(loss.grad != no_grad, "backward: loss does not depend on any watched parameter");
   backward_ = true;
   seed_ = backend_.empty({1});
   backend_.fill(seed_, 1);
-  add(loss.slot, seed_);
+  add(loss.grad, seed_);
   for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
     enter(entry->layer);
-    if (Tensor dy = std::exchange(grads_[std::size_t(entry->slot)], {}))
+    if (Tensor dy = std::exchange(grads_[std::size_t(entry->grad)], {}))
       entry->node->backward(*this, std::move(dy));
     entry->node.reset();
   }
@@ -105,9 +105,9 @@ std::string Tape::place() const {
 }
 
 void Tape::print(std::ostream& out) const {
-  out << fmt::format("{:>5}  {:<16} {:>14}  {}\n", "slot", "op", "saved bytes", "layer");
-  for (const auto& [node, slot, layer] : nodes_)
-    out << fmt::format("{:>5}  {:<16} {:>14}{}\n", slot, node->name(), node->saved_bytes(),
+  out << fmt::format("{:>5}  {:<16} {:>14}  {}\n", "grad", "op", "saved bytes", "layer");
+  for (const auto& [node, grad, layer] : nodes_)
+    out << fmt::format("{:>5}  {:<16} {:>14}{}\n", grad, node->name(), node->saved_bytes(),
                        layer ? "  " + *layer : "");
   out << fmt::format("{:>5}  {:<16} {:>14}\n", "", "total", saved_bytes());
 }

@@ -12,13 +12,13 @@
 namespace mxtape {
 
 /// Where a gradient is collected on a tape.
-using Slot = int;
-inline constexpr Slot no_grad = -1;
+using GradIndex = int;
+inline constexpr GradIndex no_grad = -1;
 
-/// A value during the forward pass. `slot` says where its gradient will go.
+/// A value during the forward pass. `grad` says where its gradient will go.
 struct Var {
   Tensor value{};
-  Slot slot = no_grad;
+  GradIndex grad = no_grad;
 };
 
 class Tape;
@@ -86,32 +86,32 @@ class Tape {
   std::string place() const;
 
   /// A parameter as an input: its gradient goes to Parameter::grad.
-  Slot watch(Parameter&);
+  GradIndex watch(Parameter&);
   /// An input that is no parameter but wants a gradient, for tests and probes; read it with gradient().
   Var input(Tensor value);
   Tensor gradient(const Var&) const;
 
   /// Appends `node`, which computed y, if one of `inputs` wants a gradient.
-  Var record(Tensor y, std::initializer_list<Slot> inputs, std::unique_ptr<Node> node);
+  Var record(Tensor y, std::initializer_list<GradIndex> inputs, std::unique_ptr<Node> node);
   /// True if record() would keep a node with these inputs: else there is nothing to save.
-  bool wants(std::initializer_list<Slot> inputs) const;
+  bool wants(std::initializer_list<GradIndex> inputs) const;
 
   /// The node that computed a value, while it is on the tape; null for inputs and parameters.
-  const Node* producer(Slot) const;
+  const Node* producer(GradIndex) const;
 
-  /// Adds a gradient contribution to a slot. The first one is kept, not copied, so its storage may be shared
-  /// with another slot (x + y hands dy to both): then the sum goes elsewhere.
-  void add(Slot, Tensor dy);
-  /// For ops that add what a value has got so far to their own share in one pass, and add() the sum: the slot
-  /// is empty then. Empty if it was.
-  Tensor take(Slot);
+  /// Adds a gradient contribution. The first one is kept, not copied, so its storage may be shared
+  /// with another gradient (x + y hands dy to both): then the sum goes elsewhere.
+  void add(GradIndex, Tensor dy);
+  /// For ops that add what a value has got so far to their own share in one pass, and add() the sum: the
+  /// place is empty then. Empty if it was.
+  Tensor take(GradIndex);
   /// For ops that write a parameter's gradient themselves (a GEMM that accumulates): the tensor to write and
-  /// whether it already holds a sum. Only for slots made by watch().
+  /// whether it already holds a sum. Only for indices made by watch().
   struct Target {
     Tensor grad;
     Write write;
   };
-  Target target(Slot);
+  Target target(GradIndex);
 
   /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
   void backward(const Var& loss);
@@ -125,7 +125,7 @@ class Tape {
  private:
   struct Entry {
     std::unique_ptr<Node> node;
-    Slot slot;
+    GradIndex grad;
     const std::string* layer;
   };
   void enter(const std::string* layer) {
@@ -138,8 +138,8 @@ class Tape {
   PassKey pass_;
   Recompute recompute_;
   std::vector<Entry> nodes_;
-  std::vector<Tensor> grads_;           // by slot, for values
-  std::vector<Parameter*> parameters_;  // by slot, null for values
+  std::vector<Tensor> grads_;           // by grad, for values
+  std::vector<Parameter*> parameters_;  // by grad, null for values
   Tensor seed_;                         // d(loss)/d(loss)
   const std::string* layer_ = nullptr;  // being computed
   bool backward_ = false;               // in backward()

@@ -33,8 +33,8 @@ void for_own_copies(const Parameter& p, const WeightCopies& copies, const F& f) 
 bool make_weight_copies(Backend& backend, Parameter& w, const LinearQuant& quant, const PassKey& pass,
                         std::uint32_t tensor_id, bool dgrad) {
   const LinearKeys keys{pass, tensor_id, w.version};
-  std::array fresh{keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::cols, quant.fprop_rotation),
-                   keys.wanted(LinearGemm::dgrad, quant.dgrad_w, Axis::rows, quant.dgrad_rotation)};
+  std::array fresh{keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row, quant.fprop_rotation),
+                   keys.wanted(LinearGemm::dgrad, quant.dgrad_w, Axis::column, quant.dgrad_rotation)};
   const std::array at_hand{&w.copies.fprop, &w.copies.dgrad};
   for (std::size_t i = 0; i < 2; ++i)
     if (w.copies.version == w.version && same_recipe(*at_hand[i], fresh[i])) fresh[i] = *at_hand[i];

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/cuda_work.h"
-#include "kernels/packed_tensor.h"
+#include "kernels/codec/packed_tensor.h"
 
 namespace mxtape {
 namespace {
@@ -48,7 +48,7 @@ void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool
 std::vector<QuantizedCopy> both_copies(const std::string& format, Shape shape) {
   const Quantizer q = parse_quantizer(format);
   std::vector<QuantizedCopy> copies;
-  for (const Axis axis : {Axis::cols, Axis::rows}) {
+  for (const Axis axis : {Axis::row, Axis::column}) {
     copies.push_back({.quantizer = q, .axis = axis, .values = empty(shape, q.operand_dtype())});
     if (q.has_multiplier()) copies.back().multiplier = empty({1}, DType::f32);
   }
@@ -70,7 +70,7 @@ void add_pack(const std::string& format) {
   const auto bytes_of = [](const PackedTensor& t) {
     return double(t.codes.bytes() + t.scales.bytes() + t.offsets.bytes());
   };
-  const auto packed = [=] { return empty_packed(backend(), parse_quantizer(format), Axis::cols, V, C); };
+  const auto packed = [=] { return empty_packed(backend(), parse_quantizer(format), Axis::row, V, C); };
   add("pack/" + format, [=] {
     const Tensor x = random_tensor({V, C}, DType::f32);
     const PackedTensor y = packed();

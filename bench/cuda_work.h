@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 
 /// How the benchmarks of a GPU's kernels measure: two ceilings first, then each call against them.
 namespace mxtape {

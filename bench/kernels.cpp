@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 
 namespace mxtape {
 namespace {
@@ -52,7 +52,7 @@ QuantizedCopy copy_for(const std::string& text, Axis axis, Shape shape) {
 /// The copies of a [rows, cols] tensor in one call, each repetition in turn with a plain conversion.
 void quantize(benchmark::State& state, const std::string& format, std::vector<Axis> axes, Shape shape) {
   const Tensor x = random_tensor(shape);
-  std::vector<QuantizedCopy> copies, plain{copy_for("bf16", Axis::cols, shape)};
+  std::vector<QuantizedCopy> copies, plain{copy_for("bf16", Axis::row, shape)};
   for (const Axis axis : axes) copies.push_back(copy_for(format, axis, shape));
   std::vector<double> ratios;
   std::uint32_t step = 0;
@@ -89,14 +89,14 @@ void register_all() {
   };
   const std::string stochastic = "mxfp4 round=stochastic";
   for (const Shape shape : {large, small}) {
-    quantize_named("bf16", "bf16", {Axis::cols}, shape);
+    quantize_named("bf16", "bf16", {Axis::row}, shape);
     for (const char* format : {"mxfp4", "mxfp8_e4m3", "mxint8", "nvfp4"}) {
-      quantize_named(std::string(format) + "/rows", format, {Axis::cols}, shape);
-      quantize_named(std::string(format) + "/columns", format, {Axis::rows}, shape);
-      quantize_named(std::string(format) + "/both", format, {Axis::cols, Axis::rows}, shape);
+      quantize_named(std::string(format) + "/rows", format, {Axis::row}, shape);
+      quantize_named(std::string(format) + "/columns", format, {Axis::column}, shape);
+      quantize_named(std::string(format) + "/both", format, {Axis::row, Axis::column}, shape);
     }
-    quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::cols}, shape);
-    quantize_named("mxfp4_stochastic/both", stochastic, {Axis::cols, Axis::rows}, shape);
+    quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::row}, shape);
+    quantize_named("mxfp4_stochastic/both", stochastic, {Axis::row, Axis::column}, shape);
   }
   // Linear layers of 6 layers x 384 wide at 16 x 256 tokens, and the head of GPT-2 at 4 x 64.
   for (const DType dtype : {DType::bf16, DType::f32}) {

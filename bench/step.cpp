@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 #include "nn/model.h"
 #include "optim/adamw.h"
 #include "recipes/recipe.h"

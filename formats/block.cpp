@@ -22,7 +22,7 @@ BlockRule block_rule(const Quantizer& q) {
   r.exponent_limit = (1 << (q.scale_bits - 1)) - 1;
   r.exponent_nan = q.overflow == ScaleOverflow::nan;
   r.flush_below = q.flush_subnormals ? 0x1p-126f : 0;
-  r.range_mult = q.range_mult;
+  r.alpha = q.alpha;
   r.scale_grid = grid_of(q.scale_format);
   // Four-over-six needs 3/2 of the largest scale to be a scale too (arXiv:2512.02010).
   r.scale_target =

@@ -32,7 +32,7 @@ struct BlockRule {
   int exponent_limit;  ///< E is held in [-limit, limit]
   bool exponent_nan;   ///< above the limit the block is NaN instead
   float flush_below;   ///< blocks with amax below this become zero
-  float range_mult;
+  float alpha;
   float element_max;   ///< largest element
   Grid scale_grid;     ///< floating scales
   float scale_target;  ///< what the tensor scale maps the tensor's amax / element_max to
@@ -46,7 +46,7 @@ MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
   int e = amax > 0 ? shared_exponent(r.exponent, amax) : -limit;
   const bool is_nan = !(amax <= 0x1.fffffep127f) || (e > limit && r.exponent_nan);
   e = e > limit ? limit : e < -limit ? -limit : e;
-  const float inverse = is_nan || amax < r.flush_below ? 0 : scale_of_exponent(-e) * r.range_mult;
+  const float inverse = is_nan || amax < r.flush_below ? 0 : scale_of_exponent(-e) * r.alpha;
   return {inverse, is_nan ? nan : scale_of_exponent(e)};
 }
 
@@ -63,7 +63,7 @@ MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float
   constexpr float nan = __builtin_nanf("");
   if (!(amax <= 0x1.fffffep127f && encode > 0)) return {0, nan};
   const float scale = round_even(r.scale_grid, amax / element_max * encode);
-  return {scale > 0 ? encode / scale * r.range_mult : 0, scale};
+  return {scale > 0 ? encode / scale * r.alpha : 0, scale};
 }
 
 /// amax / element_max. Scales below the smallest normal f32 make the block zero.
@@ -72,7 +72,7 @@ MXT_HD constexpr BlockScale f32_scale(const BlockRule& r, float amax, float elem
   if (!(amax <= 0x1.fffffep127f)) return {0, nan};
   const float scale = amax / element_max;
   if (amax < r.flush_below || scale < 0x1p-126f) return {0, 0};
-  return {1 / scale * r.range_mult, scale};
+  return {1 / scale * r.alpha, scale};
 }
 
 /// The midpoint of a block, rounded to FP16 and held within it (Yang et al. 2025).

@@ -57,7 +57,7 @@ BlockScale scale_of_block(const Quantizer& q, const BlockRule& rule, const float
                           const BlockRange& block, float encode) {
   BlockSummary summary = summarize(x, cols, block, 0);
   float offset = 0;
-  if (q.asymmetric && summary.amax() <= 0x1.fffffep127f) {
+  if (q.has_offset && summary.amax() <= 0x1.fffffep127f) {
     offset = block_midpoint(summary.lowest, summary.highest);
     summary = summarize(x, cols, block, offset);
   }

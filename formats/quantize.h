@@ -6,10 +6,10 @@
 
 namespace mxtape {
 
-/// Which axis of x, seen as [rows, cols], a GEMM sums over, and along which blocks therefore run.
+/// Which way a GEMM sums over x, seen as [rows, cols], and blocks therefore run.
 enum class Axis : std::uint8_t {
-  cols,  ///< along the last axis, inside a row
-  rows,  ///< down a column
+  row,     ///< along a row: the last axis
+  column,  ///< down a column
 };
 
 /// The definition: y[rows, cols] = the values of x rounded by q. Scalar, one block at a time, every option;

@@ -16,8 +16,8 @@ struct BlockExtent {
   std::int64_t rows, cols;
 };
 inline BlockExtent block_extent(const BlockShape& shape, std::int64_t rows, std::int64_t cols, Axis axis) {
-  const std::int64_t down = axis == Axis::rows ? shape.along : shape.across;
-  const std::int64_t right = axis == Axis::rows ? shape.across : shape.along;
+  const std::int64_t down = axis == Axis::column ? shape.along : shape.across;
+  const std::int64_t right = axis == Axis::column ? shape.across : shape.along;
   return {down > 0 ? down : std::max<std::int64_t>(rows, 1),
           right > 0 ? right : std::max<std::int64_t>(cols, 1)};
 }
@@ -47,8 +47,8 @@ float encode_of_tensor(const Quantizer& q, const BlockRule& rule, const float* x
 template <class Draw, class Sink>
 void quantize_block(const float* x, std::int64_t cols, const Quantizer& q, const BlockRule& rule,
                     const BlockRange& block, float encode, const Draw& draw, Sink& sink) {
-  const BlockScale s = q.scale != ScaleKind::none ? scale_of_block(q, rule, x, cols, block, encode)
-                                                  : BlockScale{q.range_mult, 1};
+  const BlockScale s =
+      q.scale != ScaleKind::none ? scale_of_block(q, rule, x, cols, block, encode) : BlockScale{q.alpha, 1};
   sink.block(block, s);
   for_each_element(block, cols, [&](std::int64_t i) {
     const std::uint32_t bits = q.is_stochastic() ? draw(i) : 0;
@@ -69,7 +69,7 @@ float quantize_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis
   for_each_block(rows, cols, block_extent(shape, rows, cols, axis), [&](const BlockRange& block) {
     quantize_block(x, cols, q, rule, block, encode, draw, sink);
   });
-  return 1 / encode / q.range_mult;
+  return 1 / encode / q.alpha;
 }
 
 }  // namespace mxtape

@@ -30,10 +30,10 @@ struct Quantizer {
   ScaleOverflow overflow = ScaleOverflow::saturate;
   ScaleRule rule = ScaleRule::floor;
   Rounding rounding = Rounding::even;
-  std::uint8_t sr_bits = 16;  ///< random bits per stochastic rounding, 8 to 32
-  float range_mult = 1;     ///< elements are rounded from range_mult * x / S; undone by the GEMM's multiplier
-  bool asymmetric = false;  ///< subtract a per-block FP16 midpoint first (Yang et al. 2025)
-  bool four_over_six = false;     ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
+  std::uint8_t sr_bits = 16;   ///< random bits per stochastic rounding, 8 to 32
+  float alpha = 1;             ///< elements are rounded from alpha * x / S; undone by the GEMM's multiplier
+  bool has_offset = false;     ///< subtract a per-block FP16 midpoint first (Yang et al. 2025)
+  bool four_over_six = false;  ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
   bool flush_subnormals = false;  ///< blocks whose largest magnitude is below 2^-126 become zero
 
   constexpr bool is_identity() const { return element.mantissa_bits == 23 && scale == ScaleKind::none; }
@@ -45,11 +45,11 @@ struct Quantizer {
   constexpr DType operand_dtype() const {
     const int scale_digits = scale == ScaleKind::floating ? scale_format.significant_bits() : 0;
     const bool exact =
-        scale != ScaleKind::f32 && !asymmetric && element.significant_bits() + scale_digits <= 8;
+        scale != ScaleKind::f32 && !has_offset && element.significant_bits() + scale_digits <= 8;
     return exact ? DType::bf16 : DType::f32;
   }
-  /// True if a GEMM with this operand must be multiplied afterwards: tensor scale or range_mult.
-  constexpr bool has_multiplier() const { return scale == ScaleKind::floating || range_mult != 1; }
+  /// True if a GEMM with this operand must be multiplied afterwards: tensor scale or alpha.
+  constexpr bool has_multiplier() const { return scale == ScaleKind::floating || alpha != 1; }
   /// Storage cost, scales and offsets included; blocks taken as full, and what is stored once per tensor or
   /// whole axis as free.
   double bits_per_element() const;

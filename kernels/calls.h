@@ -98,7 +98,7 @@ struct Quantize {
   }
 };
 
-/// y = x [rows, cols] as codes, scales and offsets: the bytes that formats/mx_tensor.h's pack() gives.
+/// y = x [rows, cols] as codes, scales and offsets: the bytes that formats/codec/mx_tensor.h's pack() gives.
 /// Nothing waits here for an error of the data: y.first_uncoded becomes the index of the first element of
 /// which a NaN is lost (a plain cast to a format without NaN; a block that is not finite below a scale
 /// without NaN), at most 2^31 - 1, or -1. Whoever keeps the bytes must look.

@@ -5,7 +5,7 @@
 #include "core/random.h"
 #include "core/tensor.h"
 #include "formats/quantize.h"
-#include "formats/rotation.h"
+#include "formats/rotation/rotation.h"
 
 namespace mxtape {
 
@@ -24,19 +24,19 @@ struct Operand {
 /// q.has_multiplier(), else empty.
 struct QuantizedCopy {
   Quantizer quantizer;
-  Axis axis = Axis::cols;
+  Axis axis = Axis::row;
   Rotation rotation{};
   DrawKey signs{};  ///< of the rotation
   Tensor values{};
   Tensor multiplier{};
 };
 
-/// A matrix as it is stored (formats/mx_tensor.h), on a device. Its parts have the sizes of packed_layout(),
-/// and none where there is nothing to hold; codes, scales, offsets and multiplier are all that unpacking
-/// needs, wherever they were made.
+/// A matrix as it is stored (formats/codec/mx_tensor.h), on a device. Its parts have the sizes of
+/// packed_layout(), and none where there is nothing to hold; codes, scales, offsets and multiplier are all
+/// that unpacking needs, wherever they were made.
 struct PackedTensor {
   Quantizer quantizer;
-  Axis axis = Axis::cols;
+  Axis axis = Axis::row;
   std::int64_t rows = 0, cols = 0;
   Tensor codes{};          ///< u8: as MxTensor's
   Tensor scales{};         ///< u8: as MxTensor's

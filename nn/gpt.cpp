@@ -11,7 +11,7 @@ namespace mxtape {
 struct Gpt::Layers {
   ModelConfig config;
   Embedding embedding;
-  std::vector<Block> blocks;
+  std::vector<TransformerBlock> blocks;
   LayerNorm norm;
   std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
   LinearQuant head_quant;
@@ -27,7 +27,7 @@ struct Gpt::Layers {
   Parameter& head_weight() { return head ? *head : embedding.table(); }
   std::vector<Linear*> linears() {  ///< the head is not among them
     std::vector<Linear*> all;
-    for (Block& block : blocks) block.attention.collect(all), block.mlp.collect(all);
+    for (TransformerBlock& block : blocks) block.attention.collect(all), block.mlp.collect(all);
     return all;
   }
 };
@@ -44,7 +44,7 @@ Var Gpt::forward(Tape& tape, const Tensor& tokens) {
           "model: tokens are {}, want [B, T] with T <= model.context = {}", tokens.shape().text(),
           l.config.context);
   Var x = l.embedding(tape, tokens, l.activations);
-  for (Block& block : l.blocks) x = block(tape, x);
+  for (TransformerBlock& block : l.blocks) x = block(tape, x);
   x = l.norm(tape, x);
   static const std::string name = "head";
   const Tape::Layer layer(tape, name);
@@ -61,7 +61,7 @@ bool Gpt::make_weight_copies(Backend& backend, const PassKey& pass) {
 std::vector<Parameter*> Gpt::parameters() {
   std::vector<Parameter*> all;
   layers_->embedding.collect(all);
-  for (Block& block : layers_->blocks) block.collect(all);
+  for (TransformerBlock& block : layers_->blocks) block.collect(all);
   layers_->norm.collect(all);
   if (layers_->head) all.push_back(&*layers_->head);
   return all;
@@ -81,7 +81,7 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
           "precision plan: {} linear and {} attention layers, the model has {} and {}", plan.linear.size(),
           plan.attention.size(), linear_count, l.blocks.size());
   for (Linear* linear : l.linears()) linear->set_precision(quant_of(plan.linear, linear->name()));
-  for (Block& block : l.blocks)
+  for (TransformerBlock& block : l.blocks)
     block.attention.set_precision(quant_of(plan.attention, block.attention.name()));
   l.head_quant = quant_of(plan.linear, "head");
   l.activations = plan.activations;

@@ -133,8 +133,8 @@ class Mlp {
 };
 
 /// x = x + attention(norm1(x)); x = x + mlp(norm2(x)).
-struct Block {
-  Block(const Initialiser&, const ModelConfig&, std::int64_t index);
+struct TransformerBlock {
+  TransformerBlock(const Initialiser&, const ModelConfig&, std::int64_t index);
 
   Var operator()(Tape&, const Var& x);
   void collect(std::vector<Parameter*>&);

@@ -1,6 +1,6 @@
 #include "nn/model.h"
 
-#include "core/nearest_name.h"
+#include "core/text/nearest_name.h"
 #include "nn/gpt.h"
 
 namespace mxtape {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
-#include "formats/rotation.h"
+#include "formats/rotation/rotation.h"
 
 namespace mxtape {
 namespace {

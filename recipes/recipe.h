@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 #include "nn/model.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"

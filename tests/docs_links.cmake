@@ -1,6 +1,7 @@
 cmake_minimum_required(VERSION 3.24)
 # Fails on a relative link of README.md or docs/ whose file or heading is missing, on a page that docs/README.md does not
-# list, and on a docs path in a source, recipe or script that does not exist: messages send users there.
+# list, on a source file named in a page that does not exist, and on a docs path in a source, recipe or script that does not:
+# messages send users there.
 # Run as: cmake -DROOT=<source dir> -P tests/docs_links.cmake
 set(bad "")
 set(links 0)
@@ -39,6 +40,16 @@ foreach(page IN ITEMS README.md LISTS pages)
           string(APPEND bad "  ${page}: ${target}, which has no such heading\n")
         endif()
       endif()
+    endif()
+  endforeach()
+endforeach()
+foreach(page IN ITEMS README.md LISTS pages)
+  file(READ ${ROOT}/${page} text)
+  string(REGEX MATCHALL "`(core|formats|kernels|autograd|nn|optim|recipes|data|train|program|tests|bench|cmake|examples)/[a-z0-9_/.]+\\.[a-z]+" paths "${text}")
+  foreach(path IN LISTS paths)
+    string(SUBSTRING "${path}" 1 -1 path)
+    if(NOT EXISTS ${ROOT}/${path})
+      string(APPEND bad "  ${page}: no ${path}\n")
     endif()
   endforeach()
 endforeach()

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "data/seal.h"
+#include "data/hdf5/seal.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {

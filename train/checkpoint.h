@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "data/hdf5.h"
-#include "data/token_file.h"
+#include "data/hdf5/hdf5.h"
+#include "data/hdf5/token_file.h"
 #include "optim/adamw.h"
 #include "recipes/recipe.h"
 
@@ -21,9 +21,9 @@ struct CheckpointHeader {
 /// The recipe as checkpoints hold it: equal runs in other folders or on other thread counts give equal bytes.
 Recipe without_whereabouts(Recipe);
 
-/// Writes parameters, both moments and the header as HDF5 with a seal (data/seal.h): docs/checkpoints.md. The
-/// file appears under its name whole or not at all. Throws Error(resource) if the name is taken or the disk
-/// is full.
+/// Writes parameters, both moments and the header as HDF5 with a seal (data/hdf5/seal.h):
+/// docs/checkpoints.md. The file appears under its name whole or not at all. Throws Error(resource) if the
+/// name is taken or the disk is full.
 void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Backend&,
                       std::span<Parameter* const>, const AdamW&);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/around/checked_backend.h"
-#include "train/forensics.h"
+#include "train/divergence/forensics.h"
 
 namespace mxtape {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/token_file.h"
+#include "data/hdf5/token_file.h"
 
 namespace mxtape::tales {
 

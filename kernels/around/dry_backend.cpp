@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/attention_scratch.h"
+#include "kernels/attention/scratch.h"
 
 namespace mxtape {
 

@@ -3,10 +3,10 @@
 #include <memory>
 #include <optional>
 
-#include "core/arena.h"
-#include "core/pool.h"
+#include "core/memory/arena.h"
+#include "core/memory/pool.h"
 #include "kernels/backend.h"
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 
 namespace mxtape {
 

@@ -1,4 +1,4 @@
-#include "kernels/attention_slots.h"
+#include "kernels/attention/slots.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
 

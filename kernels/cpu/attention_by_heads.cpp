@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "kernels/attention_composed.h"
-#include "kernels/cpu/attention_loops.h"
+#include "kernels/attention/composed.h"
 #include "kernels/cpu/attention_paths.h"
+#include "kernels/cpu/loops/attention_loops.h"
 
 namespace mxtape::cpu {
 namespace {

@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "kernels/cpu/attention_loops.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/loops/attention_loops.h"
 
 namespace mxtape::cpu {
 namespace {

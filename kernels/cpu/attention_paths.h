@@ -10,7 +10,7 @@ namespace mxtape::cpu {
 void attention_by_tiles(Backend& memory, const call::Attention&, DType operands);
 void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&, DType operands);
 
-// Head by head, composed (kernels/attention_composed.h), with a quantizer of its own for each operand.
+// Head by head, composed (kernels/attention/composed.h), with a quantizer of its own for each operand.
 void attention_by_heads(Backend& memory, const call::Attention&);
 void attention_by_heads_backward(Backend& memory, const call::AttentionBackward&);
 

@@ -12,10 +12,10 @@
 #include <mutex>
 
 #include "core/error.h"
-#include "core/normal.h"
+#include "core/math/normal.h"
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/tier.h"
+#include "kernels/cpu/loops/tier.h"
 
 namespace mxtape {
 namespace {

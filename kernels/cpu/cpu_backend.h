@@ -1,5 +1,5 @@
 #pragma once
-#include "core/pool.h"
+#include "core/memory/pool.h"
 #include "kernels/backend.h"
 
 namespace mxtape {

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "formats/block_codec.h"
-#include "formats/mx_tensor.h"
-#include "kernels/check_quantize.h"
+#include "formats/codec/block_codec.h"
+#include "formats/codec/mx_tensor.h"
+#include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace mxtape {
 
-// By formats/mx_tensor.h, the definition, on one thread: for storage and transport, not inside a step.
+// By formats/codec/mx_tensor.h, the definition, on one thread: for storage and transport, not inside a step.
 void CpuBackend::compute(const call::Pack& call) {
   check_pack(call.y, call.x);
   std::int64_t first_uncoded = -1;

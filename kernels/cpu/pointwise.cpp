@@ -1,6 +1,6 @@
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/pointwise_loops.h"
+#include "kernels/cpu/loops/pointwise_loops.h"
 
 namespace mxtape {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "formats/quantize_blocks.h"
-#include "kernels/check_quantize.h"
+#include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
 
@@ -136,7 +136,7 @@ void CpuBackend::compute(const call::Quantize& call) {
     const Tensor source = rotates ? rotated(call.x, copy) : call.x;
     const BlockRule rule = block_rule(q);
     const float encode = encode_of(q, rule, source.data(), call.x.count());
-    if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.range_mult;
+    if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.alpha;
     const TiledCopy tile_by_tile{&copy, rule, encode};
     if (q == bf16_cast)
       cast(copy.values, source);

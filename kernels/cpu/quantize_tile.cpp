@@ -37,7 +37,7 @@ void quantize_window(TileValues y, const Tile& t, Axis axis, const Quantizer& q,
   alignas(64) float inverse[most + 16], scale[most + 16];
   const QuantizeLoops& loops = quantize_loops();
   const int along = q.block.along, across = q.block.across;
-  const bool rows = axis == Axis::cols;
+  const bool rows = axis == Axis::row;
   const int lines = rows ? t.rows : ceil_div(t.rows, along),
             per_line = rows ? ceil_div(t.cols, along) : t.cols;
   (rows ? loops.amax_along_row : loops.amax_along_column)(amax, t, along);
@@ -58,13 +58,13 @@ bool fits_tiles(const Quantizer& q) {
       (q.scale == ScaleKind::floating && !q.four_over_six && q.scale_format.exponent_bits < 8);
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
   const bool rounded = q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return scaled && rounded && !q.asymmetric && q.operand_dtype() == DType::bf16 &&
+  return scaled && rounded && !q.has_offset && q.operand_dtype() == DType::bf16 &&
          is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
 }
 
 void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                    float encode, TileDraws draws) {
-  if (axis == Axis::rows) return quantize_window(y, t, axis, q, rule, encode, draws);
+  if (axis == Axis::column) return quantize_window(y, t, axis, q, rule, encode, draws);
   // Blocks along rows need few rows at a time: these stay in the first cache between the two loops over them.
   const int rows = std::max(4, q.block.across);
   for (int r = 0; r < t.rows; r += rows) {

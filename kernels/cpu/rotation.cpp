@@ -3,9 +3,9 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "formats/hadamard.h"
+#include "formats/rotation/rotation.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/hadamard_loops.h"
+#include "kernels/cpu/loops/hadamard_loops.h"
 
 namespace mxtape {
 
@@ -18,7 +18,7 @@ Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
           "quantize: the key of the signs has purpose {}; want {}", int(copy.signs.purpose),
           int(Purpose::hadamard_signs));
   const std::int64_t rows = x.rows(), cols = x.cols();
-  const std::int64_t extent = copy.axis == Axis::cols ? cols : rows;
+  const std::int64_t extent = copy.axis == Axis::row ? cols : rows;
   std::vector<float> signs(std::size_t(extent), 1.0f);
   if (rotation.signs != SignsPer::none)
     for (std::int64_t i = 0; i < extent; ++i)
@@ -26,7 +26,7 @@ Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
 
   const Tensor y = empty(x.shape());
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
-  if (copy.axis == Axis::cols) {
+  if (copy.axis == Axis::row) {
     parallel_for(rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t r = begin; r < end; ++r)

@@ -2,8 +2,8 @@
 
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/layer_norm_loops.h"
-#include "kernels/cpu/softmax_loops.h"
+#include "kernels/cpu/loops/layer_norm_loops.h"
+#include "kernels/cpu/loops/softmax_loops.h"
 
 namespace mxtape {
 namespace {

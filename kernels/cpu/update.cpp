@@ -4,7 +4,7 @@
 
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/update_loops.h"
+#include "kernels/cpu/loops/update_loops.h"
 
 namespace mxtape {
 namespace {

@@ -3,14 +3,14 @@
 #include <map>
 #include <memory>
 
-#include "core/arena.h"
-#include "core/pool.h"
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/gemm_library.h"
+#include "core/memory/arena.h"
+#include "core/memory/pool.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/cuda/cudnn/cudnn_attention.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/keys.h"
 #include "kernels/cuda/recording.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/make_backend.h"
 
 namespace mxtape {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/pool.h"
+#include "core/memory/pool.h"
 
 namespace mxtape::cuda {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 
 namespace mxtape {
 

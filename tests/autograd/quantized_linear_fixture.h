@@ -70,12 +70,12 @@ inline Results composed(const Data& d, const LinearQuant& q) {
   };
   const auto flipped = [](auto m) { return [m](std::int64_t i, std::int64_t j) { return m(j, i); }; };
 
-  const auto fprop_x = rounded(d.x, M, K, Axis::cols, q.fprop_x, x_draws);
-  const auto fprop_w = rounded(d.w, N, K, Axis::cols, q.fprop_w, w_draws);
-  const auto dgrad_dy = rounded(d.dy, M, N, Axis::cols, q.dgrad_dy, dy_draws);
-  const auto dgrad_w = rounded(d.w, N, K, Axis::rows, q.dgrad_w, w_draws);
-  const auto wgrad_dy = rounded(d.dy, M, N, Axis::rows, q.wgrad_dy, dy_draws);
-  const auto wgrad_x = rounded(d.x, M, K, Axis::rows, q.wgrad_x, x_draws);
+  const auto fprop_x = rounded(d.x, M, K, Axis::row, q.fprop_x, x_draws);
+  const auto fprop_w = rounded(d.w, N, K, Axis::row, q.fprop_w, w_draws);
+  const auto dgrad_dy = rounded(d.dy, M, N, Axis::row, q.dgrad_dy, dy_draws);
+  const auto dgrad_w = rounded(d.w, N, K, Axis::column, q.dgrad_w, w_draws);
+  const auto wgrad_dy = rounded(d.dy, M, N, Axis::column, q.wgrad_dy, dy_draws);
+  const auto wgrad_x = rounded(d.x, M, K, Axis::column, q.wgrad_x, x_draws);
   return {multiply(M, N, K, at(fprop_x, K), flipped(at(fprop_w, K))),
           multiply(M, K, N, at(dgrad_dy, N), at(dgrad_w, K)),
           multiply(N, K, M, flipped(at(wgrad_dy, N)), at(wgrad_x, K))};

@@ -34,12 +34,12 @@ TEST_P(ExactFormat, EqualsQuantizeThenMultiplyToTheBit) {
 class NineFormats : public testing::TestWithParam<Quantizer> {};
 Quantizer unbiased_fp4() {
   Quantizer q = stochastic(mxfp4);
-  q.range_mult = 0.75f;
+  q.alpha = 0.75f;
   return q;
 }
 Quantizer offset_int4() {
   Quantizer q = mx(int4);
-  q.asymmetric = true;
+  q.has_offset = true;
   return q;
 }
 INSTANTIATE_TEST_SUITE_P(Formats, NineFormats,

@@ -101,7 +101,7 @@ TEST(Tape, RecordsAndSavesNothingInEvaluation) {
   {
     const Var x{upload(device(), {4, 3}, normals(12, 4))};
     Var y = ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
-    EXPECT_EQ(y.slot, no_grad);
+    EXPECT_EQ(y.grad, no_grad);
     EXPECT_THROW(tape.backward({upload<float>(device(), {1}, {0})}), Error);
   }
   EXPECT_EQ(tape.saved_bytes(), 0);
@@ -157,7 +157,7 @@ TEST(Tape, AnErrorLeavesThePlaceWhereItHappened) {
   const Var loss = [&] {
     const Tape::Layer layer(tape, name);
     const Var x = tape.input(device().empty({1}));
-    return tape.record(device().empty({1}), {x.slot}, std::make_unique<Failing>());
+    return tape.record(device().empty({1}), {x.grad}, std::make_unique<Failing>());
   }();
   EXPECT_EQ(tape.place(), "");
   EXPECT_THROW(tape.backward(loss), Error);

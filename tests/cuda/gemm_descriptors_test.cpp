@@ -1,4 +1,4 @@
-#include "kernels/cuda/gemm_descriptors.h"
+#include "kernels/cuda/gemm/gemm_descriptors.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "kernels/cuda/cublas_lt.h"
+#include "kernels/cuda/gemm/cublas_lt.h"
 
 namespace mxtape::test {
 namespace {

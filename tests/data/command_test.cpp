@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "core/atomic_file.h"
 #include "core/error.h"
-#include "data/token_file.h"
+#include "core/files/atomic_file.h"
+#include "data/hdf5/token_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "formats/quantizer.h"
+#include "program/conformance/golden.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
-#include "train/conformance/golden.h"
 
 /// What the tests of tests/devices/ give to both, the device and the CPU.
 namespace mxtape::test {

@@ -1,10 +1,10 @@
 // What a run takes of a device, against the plan of it. Built for devices other than the CPU only.
 #include <gtest/gtest.h>
 
-#include "kernels/attention_scratch.h"
+#include "kernels/attention/scratch.h"
 #include "tests/support/device.h"
 #include "tests/train/tiny_run.h"
-#include "train/memory_plan.h"
+#include "train/memory/memory_plan.h"
 
 namespace mxtape::test {
 namespace {

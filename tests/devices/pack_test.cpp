@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/packed_tensor.h"
+#include "kernels/codec/packed_tensor.h"
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
 
@@ -47,7 +47,7 @@ bool packs_as_the_cpu(const Source& x, const Quantizer& q, Axis axis, const Draw
   compare("values", got.unpacked, cpu.unpacked, same);
   if (difference.empty()) return true;
   ADD_FAILURE() << name_of(x.dtype) << " [" << x.rows << ", " << x.cols << "] as " << to_text(q) << " along "
-                << (axis == Axis::cols ? "cols" : "rows") << ": " << difference;
+                << (axis == Axis::row ? "cols" : "rows") << ": " << difference;
   return false;
 }
 
@@ -57,7 +57,7 @@ TEST(DevicePack, GoldenInputsBecomeTheCpusBytesInEveryPresetAlongBothAxes) {
   for (const Source& x : golden_inputs()) {
     stochastic = !stochastic;
     for (const Quantizer& q : preset_quantizers())
-      for (const Axis axis : {Axis::cols, Axis::rows})
+      for (const Axis axis : {Axis::row, Axis::column})
         if (q.is_stochastic() == stochastic) {
           ASSERT_TRUE(packs_as_the_cpu(x, q, axis, {.seed = seed++}));
         }
@@ -74,7 +74,7 @@ TEST(DevicePack, RandomQuantizersGiveTheCpusBytesOnRandomTensorsOfOddShapes) {
         x.dtype = random() % 2 ? DType::f32 : DType::bf16;
         x.offset = integer_in(random, 0, 8);
         const DrawKey draws{.seed = random(), .first_element = random() % 100};
-        return std::tuple(x, random_quantizer(random), random() % 2 ? Axis::cols : Axis::rows, draws);
+        return std::tuple(x, random_quantizer(random), random() % 2 ? Axis::row : Axis::column, draws);
       },
       [](const auto& input) {
         const auto& [x, q, axis, draws] = input;
@@ -89,7 +89,7 @@ TEST(DevicePack, TheShapeOfTheLaunchChangesNoByte) {
     for (const char* text :
          {"mxfp4 round=stochastic", "mxfp6 block=axis", "nvfp4", "int5 scale=f32 block=tensor",
           "e5m1 scale=e8m0 block=3x2 offset=fp16", "e2m2", "f32"})
-      for (const Axis axis : {Axis::cols, Axis::rows})
+      for (const Axis axis : {Axis::row, Axis::column})
         for (const DType dtype : {DType::f32, DType::bf16}) {
           const Source x{rows, cols, normals(rows * cols, unsigned(cols)), dtype};
           ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), axis, {.seed = 7}));
@@ -102,7 +102,7 @@ TEST(DevicePack, PlainCastsOfEveryBf16NumberHaveTheCpusCodes) {
   Source x{257, 257};  // odd, and more than 2^16
   for (std::uint32_t i = 0; i < 257 * 257; ++i) x.values.push_back(float_of(i << 16));
   for (const char* text : {"e4m3", "e5m2", "f16 round=stochastic", "bf16", "f32", "e8m2 round=away"})
-    ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), Axis::cols, {.seed = 9}));
+    ASSERT_TRUE(packs_as_the_cpu(x, parse_quantizer(text), Axis::row, {.seed = 9}));
 }
 
 }  // namespace

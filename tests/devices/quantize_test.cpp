@@ -6,10 +6,10 @@
 #include <cmath>
 #include <functional>
 
+#include "program/conformance/outcome.h"
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
-#include "train/conformance/outcome.h"
 
 namespace mxtape::test {
 namespace {
@@ -28,7 +28,7 @@ std::vector<float> quantized(Backend& on, const Source& x, const Both& both) {
     if (q.has_multiplier()) copy.multiplier = on.empty({1});
     return copy;
   };
-  QuantizedCopy copies[] = {copy_for(both.along_rows, Axis::cols), copy_for(both.along_columns, Axis::rows)};
+  QuantizedCopy copies[] = {copy_for(both.along_rows, Axis::row), copy_for(both.along_columns, Axis::column)};
   on.run(call::Quantize{copies, placed(on, x), both.draws});
   std::vector<float> all;
   for (const QuantizedCopy& copy : copies) {

@@ -28,7 +28,7 @@ Sample deterministic_sample(Random& random) {
   s.q.scale_bits = 8;
   s.rows = integer_in(random, 1, 9);
   s.cols = integer_in(random, 1, 40);
-  s.axis = random() % 2 ? Axis::cols : Axis::rows;
+  s.axis = random() % 2 ? Axis::row : Axis::column;
   s.x = random_values(random, s.rows * s.cols);
   return s;
 }
@@ -53,9 +53,9 @@ TEST(Quantize, IsIdempotentWhereTheScaleSurvives) {
         // that is not the format's own, -2^k of a full range, and when `even` has rounded amax up but its
         // element goes down. Alpha and offsets move all values.
         Sample s = deterministic_sample(random);
-        s.q.range_mult = 1;
+        s.q.alpha = 1;
         s.q.rounding = random() % 2 ? Rounding::even : Rounding::away;
-        s.q.asymmetric = s.q.element.full_range = false;
+        s.q.has_offset = s.q.element.full_range = false;
         if (s.q.rule == ScaleRule::rfloor) s.q.rule = ScaleRule::floor;
         s.q.element.emax = std::int8_t(s.q.element.max_exponent());
         return s;
@@ -82,7 +82,7 @@ TEST(Quantize, CommutesWithPowersOfTwo) {
       "Q(8 x) == 8 Q(x)", cases,
       [](Random& random) {
         Sample s = deterministic_sample(random);
-        s.q.asymmetric = false;  // FP16 offsets are on a fixed range
+        s.q.has_offset = false;  // FP16 offsets are on a fixed range
         s.q.element.emax = std::max<std::int8_t>(s.q.element.emax, 0);
         return s;
       },
@@ -98,7 +98,7 @@ TEST(Quantize, BlocksDoNotSeeEachOther) {
       [](Random& random) {
         Sample s = deterministic_sample(random);
         s.q.block = {4, 1};
-        s.axis = Axis::cols;
+        s.axis = Axis::row;
         return std::pair(s, integer_in(random, 0, s.rows * s.cols - 1));
       },
       [](const auto& input) {
@@ -122,8 +122,8 @@ TEST(Quantize, CeilAndRceilDoNotSaturateOnRandomBlocks) {
         s.q.rule = random() % 2 ? ScaleRule::ceil : ScaleRule::rceil;
         s.q.block = {0, 0};
         s.q.element = random() % 2 ? e2m1 : e4m3;
-        s.q.range_mult = 1;
-        s.q.asymmetric = s.q.flush_subnormals = false;
+        s.q.alpha = 1;
+        s.q.has_offset = s.q.flush_subnormals = false;
         return s;
       },
       [](const Sample& s) {
@@ -141,7 +141,7 @@ TEST(Quantize, CeilAndRceilDoNotSaturateOnRandomBlocks) {
 
 TEST(Quantize, RowsOfATensorAreColumnsOfItsTranspose) {
   for_all("Q(x, rows) == Q(x^T, cols)^T", cases, deterministic_sample, [](const Sample& s) {
-    Sample turned{s.q, s.cols, s.rows, s.axis == Axis::cols ? Axis::rows : Axis::cols, s.x};
+    Sample turned{s.q, s.cols, s.rows, s.axis == Axis::row ? Axis::column : Axis::row, s.x};
     for (std::int64_t r = 0; r < s.rows; ++r)
       for (std::int64_t c = 0; c < s.cols; ++c)
         turned.x[std::size_t(c * s.rows + r)] = s.x[std::size_t(r * s.cols + c)];
@@ -154,30 +154,27 @@ TEST(Quantize, RowsOfATensorAreColumnsOfItsTranspose) {
 }
 
 TEST(Quantize, SquareTilesGiveTheSameCopyForBothAxes) {
-  Sample s{parse_quantizer("mxfp4 block=4x4"), 10, 14, Axis::cols, {}};
+  Sample s{parse_quantizer("mxfp4 block=4x4"), 10, 14, Axis::row, {}};
   Random random(3);
   s.x = random_values(random, 140);
   Sample down = s;
-  down.axis = Axis::rows;
+  down.axis = Axis::column;
   EXPECT_EQ(quantized(s, s.x), quantized(down, s.x));
 }
 
 TEST(Quantize, BothAxisCopiesUseTheSameDrawsByTheElementsIndex) {
   // Whole-tensor blocks share one scale, so that only draws could differ.
-  Sample s{parse_quantizer("mxfp4 block=tensor round=stochastic"), 9, 31, Axis::cols, {}};
+  Sample s{parse_quantizer("mxfp4 block=tensor round=stochastic"), 9, 31, Axis::row, {}};
   Random random(5);
   s.x = random_values(random, 279);
   Sample down = s;
-  down.axis = Axis::rows;
+  down.axis = Axis::column;
   const DrawKey key{42, Purpose::rounding, 3, 17, 0};
   EXPECT_EQ(quantized(s, s.x, key), quantized(down, s.x, key));
   // A rank that holds the second half of the batch draws what one rank draws there.
   const DrawKey second{42, Purpose::rounding, 3, 17, 4 * 31};
-  Sample part{parse_quantizer("mxfp4 block=1 round=stochastic"),
-              5,
-              31,
-              Axis::cols,
-              {s.x.begin() + 4 * 31, s.x.end()}};
+  Sample part{
+      parse_quantizer("mxfp4 block=1 round=stochastic"), 5, 31, Axis::row, {s.x.begin() + 4 * 31, s.x.end()}};
   Sample whole = s;
   whole.q = part.q;
   const auto all = quantized(whole, s.x, key);
@@ -187,19 +184,19 @@ TEST(Quantize, BothAxisCopiesUseTheSameDrawsByTheElementsIndex) {
 TEST(Quantize, InfinityOrNaNMakesItsBlockNaNAndNoOther) {
   for (const char* text : {"mxfp4", "mxfp8_e5m2 rule=even", "mxint8", "e2m1 scale=f32", "mxfp4 offset=fp16"})
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
-      Sample s{parse_quantizer(text), 1, 64, Axis::cols, std::vector<float>(64, 1.0f)};
+      Sample s{parse_quantizer(text), 1, 64, Axis::row, std::vector<float>(64, 1.0f)};
       s.x[5] = bad;
       const auto y = quantized(s, s.x);
       for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(std::isnan(y[i]), i < 32) << text << " element " << i;
     }
-  Sample nv{nvfp4, 1, 64, Axis::cols, std::vector<float>(64, 1.0f)};
+  Sample nv{nvfp4, 1, 64, Axis::row, std::vector<float>(64, 1.0f)};
   nv.x[5] = NAN;  // here the tensor has one scale
   for (const float v : quantized(nv, nv.x)) EXPECT_TRUE(std::isnan(v));
 }
 
 TEST(Quantize, ZerosStayZerosWithTheirSign) {
   for (const char* text : {"mxfp4", "mxint8", "nvfp4", "e2m1 scale=f32", "bf16"}) {
-    Sample s{parse_quantizer(text), 1, 33, Axis::cols, std::vector<float>(33, 0.0f)};
+    Sample s{parse_quantizer(text), 1, 33, Axis::row, std::vector<float>(33, 0.0f)};
     s.x[3] = -0.0f;
     const auto y = quantized(s, s.x);
     for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(bits_of(y[i]), bits_of(s.x[i])) << text;
@@ -207,30 +204,29 @@ TEST(Quantize, ZerosStayZerosWithTheirSign) {
 }
 
 TEST(Quantize, BlocksOfTinyNumbersAreFlushedOnlyIfAsked) {
-  Sample s{mxfp8_e5m2, 1, 4, Axis::cols, {0x1p-127f, 0x1p-130f, 0, -0x1p-128f}};
+  Sample s{mxfp8_e5m2, 1, 4, Axis::row, {0x1p-127f, 0x1p-130f, 0, -0x1p-128f}};
   EXPECT_EQ(quantized(s, s.x), s.x);
   s.q.flush_subnormals = true;
   EXPECT_EQ(quantized(s, s.x), std::vector<float>(4, 0.0f));
 }
 
 TEST(Quantize, TheMultiplierUndoesAlphaAndTheTensorScale) {
-  Sample s{parse_quantizer("mxfp4 alpha=0.75"), 1, 4, Axis::cols, {4, -2, 1, 0}};
+  Sample s{parse_quantizer("mxfp4 alpha=0.75"), 1, 4, Axis::row, {4, -2, 1, 0}};
   std::vector<float> y(4);
-  const float multiplier = quantize_reference(y.data(), s.x.data(), 1, 4, Axis::cols, s.q, {});
+  const float multiplier = quantize_reference(y.data(), s.x.data(), 1, 4, Axis::row, s.q, {});
   EXPECT_EQ(y, (std::vector<float>{3, -1.5f, 1, 0}));  // 0.75 is a tie and goes to 1
   EXPECT_EQ(multiplier, 1 / 0.75f);
   const std::vector<float> x{2688, 6};
-  EXPECT_EQ(quantize_reference(y.data(), x.data(), 1, 2, Axis::cols, parse_quantizer("nvfp4 block=1"), {}),
-            1);
+  EXPECT_EQ(quantize_reference(y.data(), x.data(), 1, 2, Axis::row, parse_quantizer("nvfp4 block=1"), {}), 1);
   EXPECT_EQ(y[0], 2688);
   EXPECT_EQ(y[1], 6);
 }
 
 TEST(Quantize, ContradictionsAreErrorsAndNotIgnored) {
   Quantizer q = nvfp4;
-  q.asymmetric = true;
+  q.has_offset = true;
   float x = 1;
-  EXPECT_ANY_THROW(quantize_reference(&x, &x, 1, 1, Axis::cols, q, {}));
+  EXPECT_ANY_THROW(quantize_reference(&x, &x, 1, 1, Axis::row, q, {}));
 }
 
 }  // namespace

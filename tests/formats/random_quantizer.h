@@ -46,9 +46,9 @@ inline Quantizer random_quantizer(Random& random) {
   const bool is_e2m1 = q.element == e2m1;
   if (is_e2m1 && q.scale != ScaleKind::power_of_two) q.four_over_six = random() % 2;
   if (random() % 4 == 0)
-    q.range_mult = float(one_of({1, 2, 3})) / 4;
+    q.alpha = float(one_of({1, 2, 3})) / 4;
   else if (q.scale != ScaleKind::floating)
-    q.asymmetric = random() % 3 == 0;
+    q.has_offset = random() % 3 == 0;
   return q;
 }
 

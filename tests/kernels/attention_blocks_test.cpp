@@ -2,7 +2,7 @@
 // the registers: exponentials and sums of their own, the same blocks, the same draws.
 #include <gtest/gtest.h>
 
-#include "kernels/attention_slots.h"
+#include "kernels/attention/slots.h"
 #include "tests/support/attention_composition.h"
 
 namespace mxtape::test {

@@ -4,7 +4,7 @@
 // bound of a sum.
 #include <gtest/gtest.h>
 
-#include "kernels/attention_slots.h"
+#include "kernels/attention/slots.h"
 #include "tests/support/attention_composition.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/reference_attention.h"

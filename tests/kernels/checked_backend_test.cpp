@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "autograd/ops.h"
-#include "kernels/packed_tensor.h"
+#include "kernels/codec/packed_tensor.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 
@@ -44,12 +44,12 @@ TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
 TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
-  const PackedTensor cast = empty_packed(device(), plain_cast(e2m1), Axis::cols, 1, 2);
+  const PackedTensor cast = empty_packed(device(), plain_cast(e2m1), Axis::row, 1, 2);
   EXPECT_EQ(message([&](Backend& checked) {
               checked.run(call::Pack{cast, x, {}});
             }),
             "pack: element 1 is NaN, for which 'e2m1' has no code");
-  const PackedTensor blocks = empty_packed(device(), mxfp4, Axis::cols, 1, 2);
+  const PackedTensor blocks = empty_packed(device(), mxfp4, Axis::row, 1, 2);
   EXPECT_EQ(message([&](Backend& checked) { checked.run(call::Pack{blocks, x, {}}); }), "no error");
   EXPECT_EQ(message([&](Backend& checked) {
               checked.run(call::Unpack{y, blocks});

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 #include "tests/support/gemm_problem.h"
 
 // What holds for the CPU's products beyond gemm_test.cpp.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cuda/round.h"
+#include "kernels/cuda/quantize/round.h"
 
 namespace mxtape::cuda {
 namespace {

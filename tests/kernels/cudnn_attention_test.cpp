@@ -5,7 +5,7 @@
 #include "tests/support/attention_run.h"
 #include "tests/support/reference_attention.h"
 #ifdef MXTAPE_CUDNN
-#include "kernels/cuda/cudnn_attention_graphs.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graphs.h"
 #endif
 
 namespace mxtape::test {

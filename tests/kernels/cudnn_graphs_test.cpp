@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "kernels/attention_scratch.h"
-#include "kernels/cuda/cudnn_attention_graphs.h"
-#include "kernels/cuda/cudnn_plan.h"
+#include "kernels/attention/scratch.h"
+#include "kernels/cuda/cudnn/cudnn_attention_graphs.h"
+#include "kernels/cuda/cudnn/cudnn_plan.h"
 
 namespace mxtape::cuda::cudnn {
 namespace {

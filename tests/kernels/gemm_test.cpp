@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "formats/codec.h"
+#include "formats/codec/codec.h"
 #include "tests/kernels/gemm_fixture.h"
 
 namespace mxtape::test {

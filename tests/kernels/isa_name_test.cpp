@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/choose/make_backend.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/make_backend.h"
 
 namespace mxtape::cpu {
 namespace {

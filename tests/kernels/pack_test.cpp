@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "kernels/packed_tensor.h"
+#include "kernels/codec/packed_tensor.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
@@ -32,7 +32,7 @@ TEST(Pack, UnpacksToTheValuesOfQuantize) {
       [](Random& random) {
         const Quantizer q = random_quantizer(random);
         const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 40);
-        const Axis axis = random() % 2 ? Axis::cols : Axis::rows;
+        const Axis axis = random() % 2 ? Axis::row : Axis::column;
         return std::tuple(q, rows, cols, axis, random_values(random, rows * cols), random() % 2 == 0);
       },
       [](const auto& input) {
@@ -59,8 +59,7 @@ TEST(Pack, UnpacksToTheValuesOfQuantize) {
 
 TEST(Pack, TheFirstFp4OfAPairIsInTheLowNibbleAndAnOddOneAtTheEndAlone) {
   // 1, -2, 3 are codes 2, 0b1100, 5 of e2m1 when the scale is 1.
-  const MxTensor t =
-      pack(device(), std::vector<float>{1, -2, 3, 4, 0.5f}.data(), 1, 5, Axis::cols, mxfp4, {});
+  const MxTensor t = pack(device(), std::vector<float>{1, -2, 3, 4, 0.5f}.data(), 1, 5, Axis::row, mxfp4, {});
   EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0xc2, 0x65, 0x01}));
   EXPECT_EQ(t.scales, (std::vector<std::uint8_t>{127}));
 }
@@ -70,14 +69,14 @@ TEST(Pack, SixBitCodesCrossBytesAndThreadsOfEight) {
   // block whose largest is 16 is 1.
   std::vector<float> x(12, 1);
   x[8] = 16;  // 0b011100
-  const MxTensor t = pack(device(), x.data(), 1, 12, Axis::cols, mxfp6_e3m2, {});
+  const MxTensor t = pack(device(), x.data(), 1, 12, Axis::row, mxfp6_e3m2, {});
   EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x0c, 0xc3, 0x30, 0x0c, 0xc3, 0x30, 0x1c, 0xc3, 0x30}));
 }
 
 TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
   const auto first_uncoded = [](std::vector<float> x, const char* quantizer) {
     const auto cols = std::int64_t(x.size()) / 2;
-    const PackedTensor t = empty_packed(device(), parse_quantizer(quantizer), Axis::cols, 2, cols);
+    const PackedTensor t = empty_packed(device(), parse_quantizer(quantizer), Axis::row, 2, cols);
     device().run(call::Pack{t, upload(device(), {2, cols}, x), {}});
     std::int32_t first = 0;
     device().download(&first, t.first_uncoded);
@@ -95,7 +94,7 @@ TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
   // tensor's scale is NaN too, and with it every block.
   EXPECT_EQ(first_uncoded(x, "nvfp4"), -1);
   EXPECT_EQ(first_uncoded(x, "e2m1 scale=e3m2 block=16"), 0);
-  EXPECT_THROW(pack(device(), x.data(), 2, 2500, Axis::cols, plain_cast(e2m1), {}), Error);
+  EXPECT_THROW(pack(device(), x.data(), 2, 2500, Axis::row, plain_cast(e2m1), {}), Error);
 }
 
 TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
@@ -106,13 +105,13 @@ TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
   for (std::uint32_t step = 0; step < 5; ++step) {
     backend->set_clocks(0, step);
     const std::vector<Tensor> results = backend->repeat("pack", [&]() -> std::vector<Tensor> {
-      const PackedTensor t = empty_packed(*backend, q, Axis::cols, 10, 10);
+      const PackedTensor t = empty_packed(*backend, q, Axis::row, 10, 10);
       backend->run(call::Pack{t, source, {.seed = 1, .step = step, .clock = Clock::update}});
       return {t.codes};
     });
     std::vector<std::uint8_t> codes(100);
     backend->download(codes.data(), results[0]);
-    EXPECT_EQ(codes, pack(x.data(), 10, 10, Axis::cols, q, {.seed = 1, .step = step}).codes) << step;
+    EXPECT_EQ(codes, pack(x.data(), 10, 10, Axis::row, q, {.seed = 1, .step = step}).codes) << step;
   }
 }
 
@@ -121,7 +120,7 @@ TEST(Pack, KeepsTheSignOfANaN) {
   for (const Rounding rounding : {Rounding::even, Rounding::away, Rounding::stochastic}) {
     Quantizer q = plain_cast(e4m3);
     q.rounding = rounding;
-    const MxTensor t = pack(device(), x.data(), 1, 4, Axis::cols, q, {.seed = 3});
+    const MxTensor t = pack(device(), x.data(), 1, 4, Axis::row, q, {.seed = 3});
     EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x7f, 0xff, 0x7f, 0xff})) << int(rounding);
   }
 }
@@ -131,10 +130,10 @@ TEST(Pack, BytesOfPartsOneBehindTheOtherAreTheWholes) {
   const std::vector<float> x = normals(6 * 50, 2);
   for (const char* text : {"mxfp4", "mxfp6", "mxint8 offset=fp16", "mxfp8 scale=f32"}) {
     const Quantizer q = parse_quantizer(text);
-    const MxTensor whole = pack(device(), x.data(), 6, 50, Axis::cols, q, {});
-    MxTensor gathered{q, Axis::cols, 6, 50, {}, {}, {}};
+    const MxTensor whole = pack(device(), x.data(), 6, 50, Axis::row, q, {});
+    MxTensor gathered{q, Axis::row, 6, 50, {}, {}, {}};
     for (const std::int64_t row : {0, 4}) {  // 4 and 2 rows of 50 codes end on whole bytes
-      const MxTensor part = pack(device(), x.data() + row * 50, row == 0 ? 4 : 2, 50, Axis::cols, q, {});
+      const MxTensor part = pack(device(), x.data() + row * 50, row == 0 ? 4 : 2, 50, Axis::row, q, {});
       gathered.codes.insert(gathered.codes.end(), part.codes.begin(), part.codes.end());
       gathered.scales.insert(gathered.scales.end(), part.scales.begin(), part.scales.end());
       gathered.offsets.insert(gathered.offsets.end(), part.offsets.begin(), part.offsets.end());
@@ -148,28 +147,28 @@ TEST(Pack, BytesOfPartsOneBehindTheOtherAreTheWholes) {
 TEST(Pack, AMultiplierThatIsNaNHasTheSameBitsForThreeNaNsOfTheTensor) {
   for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffc00001u}) {
     const float x = float_of(bits);
-    EXPECT_EQ(bits_of(pack(device(), &x, 1, 1, Axis::cols, nvfp4, {}).multiplier), 0x7fc00000u);
+    EXPECT_EQ(bits_of(pack(device(), &x, 1, 1, Axis::row, nvfp4, {}).multiplier), 0x7fc00000u);
   }
 }
 
 TEST(Pack, EmptyTensorsHaveNoBytesAndTheMultiplierOfZeros) {
-  const MxTensor t = pack(device(), nullptr, 0, 8, Axis::cols, nvfp4, {});
+  const MxTensor t = pack(device(), nullptr, 0, 8, Axis::row, nvfp4, {});
   EXPECT_TRUE(t.codes.empty() && t.scales.empty());
-  EXPECT_EQ(t.multiplier, pack(nullptr, 0, 8, Axis::cols, nvfp4, {}).multiplier);
+  EXPECT_EQ(t.multiplier, pack(nullptr, 0, 8, Axis::row, nvfp4, {}).multiplier);
   unpack(device(), nullptr, t);
 }
 
 TEST(Pack, ArraysThatDoNotFitAreErrors) {
   const std::vector<float> x(64, 1);
   std::vector<float> y(64);
-  MxTensor t = pack(device(), x.data(), 1, 64, Axis::cols, mxfp4, {});
+  MxTensor t = pack(device(), x.data(), 1, 64, Axis::row, mxfp4, {});
   t.scales.pop_back();
   EXPECT_THROW(unpack(device(), y.data(), t), Error);
-  PackedTensor packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
+  PackedTensor packed = empty_packed(device(), mxfp4, Axis::row, 1, 64);
   packed.codes = device().empty({31}, DType::u8);
   EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);
   EXPECT_THROW(device().run(call::Unpack{device().empty({1, 64}), packed}), Error);
-  packed = empty_packed(device(), mxfp4, Axis::cols, 1, 64);
+  packed = empty_packed(device(), mxfp4, Axis::row, 1, 64);
   EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {2, 32}, x), {}}), Error);
   packed.first_uncoded = {};  // nobody could see what is lost
   EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);

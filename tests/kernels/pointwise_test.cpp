@@ -49,8 +49,8 @@ Bounded tanh_slope(double x) {
 }
 
 // x Phi(x): the density e^(-x^2 / 2) has the device's error and the rounding of x^2, amplified by x^2 / 2;
-// the tail 8 ulp = 16 u: 6 ulp with a correctly rounded t (kernels/cpu/simd_math.h), and 4 u if t = 1 / (1 +
-// a x) has one u more, by which t s(t) grows 3.4 times at most, at x = 0.
+// the tail 8 ulp = 16 u: 6 ulp with a correctly rounded t (kernels/cpu/loops/simd_math.h), and 4 u if t = 1 /
+// (1 + a x) has one u more, by which t s(t) grows 3.4 times at most, at x = 0.
 struct ErfForm {
   double below, tail, density, density_error, below_error;
   explicit ErfForm(double x)

@@ -1,5 +1,5 @@
 // What a call of call::Quantize does besides rounding: sums, threads, clocks, memory, errors.
-#include "formats/hadamard.h"
+#include "formats/rotation/rotation.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {
@@ -25,7 +25,7 @@ TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasTh
       }
       on_every_tier([&] {
         for (const char* text : {"mxfp4", "mxfp4 block=64", "bf16"}) {
-          QuantizedCopy copy = copy_for(parse_quantizer(text), Axis::rows, shape);
+          QuantizedCopy copy = copy_for(parse_quantizer(text), Axis::column, shape);
           device().fill(sums, 1);
           device().run(call::Quantize{{&copy, 1}, x, {}, sums, Write::accumulate});
           const auto got = download(device(), sums);
@@ -43,8 +43,8 @@ TEST_F(Quantize, TheNumberOfThreadsChangesNoBit) {
     std::vector<std::vector<float>> values, sums;
     for (const int count : {1, 2, 3}) {
       set_threads(count);
-      QuantizedCopy copies[] = {copy_for(parse_quantizer(text), Axis::cols, shape),
-                                copy_for(parse_quantizer(text), Axis::rows, shape)};
+      QuantizedCopy copies[] = {copy_for(parse_quantizer(text), Axis::row, shape),
+                                copy_for(parse_quantizer(text), Axis::column, shape)};
       const Tensor column_sums = device().empty({700});
       device().run(call::Quantize{copies, x, {.seed = 4}, column_sums});
       auto& all = values.emplace_back();
@@ -65,7 +65,7 @@ TEST_F(Quantize, AKeyThatFollowsAClockDrawsAsItsStepSays) {
   for (const Clock clock : {Clock::pass, Clock::update}) {
     device().set_clocks(7, 5);
     const DrawKey key{.seed = 1, .step = clock == Clock::pass ? 7u : 5u, .clock = clock};
-    QuantizedCopy copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::cols, shape);
+    QuantizedCopy copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape);
     device().run(call::Quantize{{&copy, 1}, x, key});
     expect_copy(copy, host, key);
   }
@@ -76,8 +76,9 @@ TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
   const Shape shape{33, 40};
   auto host = normals(shape.count(), 10);
   const Tensor x = upload(device(), shape, host);
-  QuantizedCopy copies[] = {copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::cols, shape),
-                            copy_for(parse_quantizer("mxfp4 block=48 round=stochastic"), Axis::rows, shape)};
+  QuantizedCopy copies[] = {
+      copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape),
+      copy_for(parse_quantizer("mxfp4 block=48 round=stochastic"), Axis::column, shape)};
   for (copies[0].rotation = {16, SignsPer::step}; const std::uint32_t pass : {3u, 4u, 5u, 9u}) {
     device().set_clocks(pass, 0);
     const DrawKey key{.seed = 1, .step = pass, .clock = Clock::pass};
@@ -87,7 +88,7 @@ TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
       return std::vector<Tensor>{};
     });
     auto rotated = host;
-    rotate_reference(rotated.data(), rotated.data(), 33, 40, Axis::cols, copies[0].rotation, copies[0].signs);
+    rotate_reference(rotated.data(), rotated.data(), 33, 40, Axis::row, copies[0].rotation, copies[0].signs);
     expect_copy(copies[0], rotated, key);
     expect_copy(copies[1], host, key);
   }
@@ -96,7 +97,7 @@ TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
 TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
   for (const std::int64_t guard : {64, 3})  // aligned, and not
     for (const auto [rows, cols] : shapes)
-      for (const Axis axis : {Axis::cols, Axis::rows}) {
+      for (const Axis axis : {Axis::row, Axis::column}) {
         const Tensor memory = device().empty({rows * cols + 2 * guard}, DType::bf16);
         device().fill(memory, 77);
         QuantizedCopy copy{.quantizer = mxfp4, .axis = axis};

@@ -41,8 +41,8 @@ TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
         const std::int64_t cols = 32, rows = std::int64_t(x.size()) / cols;
         const DrawKey key{.seed = seed++};
         QuantizedCopy copies[2];
-        for (const Axis axis : {Axis::cols, Axis::rows})
-          copies[axis == Axis::rows] = {
+        for (const Axis axis : {Axis::row, Axis::column})
+          copies[axis == Axis::column] = {
               .quantizer = q, .axis = axis, .values = device().empty({rows, cols}, DType::bf16)};
         device().run(call::Quantize{copies, upload(device(), {rows, cols}, narrow), key});
         for (const QuantizedCopy& copy : copies) {
@@ -51,7 +51,7 @@ TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
           const std::vector<float> got = download(device(), copy.values);
           for (std::size_t i = 0; i < x.size(); ++i)
             ASSERT_EQ(bits_of(got[i]), bits_of(to_f32(to_bf16(want[i]))))
-                << to_text(q) << " along " << (copy.axis == Axis::cols ? "rows" : "columns") << ", amax "
+                << to_text(q) << " along " << (copy.axis == Axis::row ? "rows" : "columns") << ", amax "
                 << amax << ", x " << x[i] << ", got " << got[i] << ", want " << want[i];
         }
       }

@@ -95,7 +95,7 @@ class Quantize : public testing::Test {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float wanted = narrow ? to_f32(to_bf16(want[i])) : want[i];
       if (same(got[i], wanted) || ++differences > 3) continue;
-      ADD_FAILURE() << text << " along " << (copy.axis == Axis::cols ? "rows" : "columns") << " of [" << rows
+      ADD_FAILURE() << text << " along " << (copy.axis == Axis::row ? "rows" : "columns") << " of [" << rows
                     << ", " << cols << "] at row " << i / std::size_t(cols) << ", column "
                     << i % std::size_t(cols) << ": x " << x[i] << ", got " << got[i] << ", want " << wanted
                     << " (seed " << key.seed << ", " << cpu::name_of(cpu::tier()) << ")";
@@ -108,7 +108,7 @@ class Quantize : public testing::Test {
     const Shape shape{c.rows, c.cols};
     auto host = content(c.kind, c.rows * c.cols, key.seed);
     const Tensor x = upload_as(key.seed % 2 ? DType::f32 : DType::bf16, shape, host);
-    QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
+    QuantizedCopy copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
     if (alone) {
       for (QuantizedCopy& copy : copies) device().run(call::Quantize{{&copy, 1}, x, key});
     } else {

@@ -1,5 +1,5 @@
 // Every copy is the definition of its quantizer.
-#include "formats/hadamard.h"
+#include "formats/rotation/rotation.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {
@@ -83,8 +83,8 @@ TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {
       auto host = content(Content::spread, rows * cols, seed);
       const Tensor x = upload_as(seed % 2 ? DType::f32 : DType::bf16, shape, host);
       const DrawKey key{.seed = seed++, .first_element = seed % 3 ? 8 * seed : 0};
-      QuantizedCopy copies[] = {copy_for(parse_quantizer(pair[0]), Axis::cols, shape),
-                                copy_for(parse_quantizer(pair[1]), Axis::rows, shape)};
+      QuantizedCopy copies[] = {copy_for(parse_quantizer(pair[0]), Axis::row, shape),
+                                copy_for(parse_quantizer(pair[1]), Axis::column, shape)};
       if (seed % 2) std::swap(copies[0], copies[1]);
       device().run(call::Quantize{copies, x, key});
       for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
@@ -97,7 +97,7 @@ TEST_F(Quantize, BothCopiesOfAnElementUseTheSameSixteenBits) {
   const Quantizer q = parse_quantizer("mxfp4 block=32x32 round=stochastic");
   for (const std::uint64_t first : {0, 8, 3}) {
     const Shape shape{64, 96};
-    QuantizedCopy copies[] = {copy_for(q, Axis::cols, shape), copy_for(q, Axis::rows, shape)};
+    QuantizedCopy copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
     device().run(call::Quantize{copies, normal(shape, 1), {.seed = 2, .first_element = first}});
     EXPECT_EQ(download(device(), copies[0].values), download(device(), copies[1].values));
   }
@@ -108,7 +108,7 @@ TEST_F(Quantize, RotatedCopiesAreTheDefinitionsOfRotationAndQuantizerInTurn) {
   on_every_tier([&] {
     for (const std::int32_t size : {2, 8, 16, 32, 256})
       for (const auto [rows, cols] : shapes)
-        for (const Axis axis : {Axis::cols, Axis::rows}) {
+        for (const Axis axis : {Axis::row, Axis::column}) {
           auto host = normals(rows * cols, unsigned(seed));
           const Tensor x = upload_as(seed % 3 ? DType::f32 : DType::bf16, {rows, cols}, host);
           QuantizedCopy copy = copy_for(seed % 4 ? mxfp4 : nvfp4, axis, {rows, cols});

@@ -154,8 +154,8 @@ struct Formats {
 void expect_what_quantize_makes_of_the_new_parameter(const Formats& formats, Shape shape) {
   const auto new_copies = [&] {
     std::vector<QuantizedCopy> copies;
-    if (!formats.along_rows.empty()) copies.push_back(copy_of(formats.along_rows, Axis::cols, shape));
-    if (!formats.along_columns.empty()) copies.push_back(copy_of(formats.along_columns, Axis::rows, shape));
+    if (!formats.along_rows.empty()) copies.push_back(copy_of(formats.along_rows, Axis::row, shape));
+    if (!formats.along_columns.empty()) copies.push_back(copy_of(formats.along_columns, Axis::column, shape));
     copies[0].rotation = {formats.rotation, SignsPer::run};
     copies[0].signs = {.seed = 5, .purpose = Purpose::hadamard_signs};
     return copies;
@@ -199,8 +199,8 @@ TEST(AdamW, MakesCopiesOfMoreRowsThanAGridHolds) {
 
 TEST(AdamW, ANaNFactorLeavesEverythingAsItIsWithCopiesToo) {
   const Adam before(40 * 32);
-  std::vector<QuantizedCopy> copies{copy_of("mxfp4", Axis::cols, {40, 32}),
-                                    copy_of("mxfp4", Axis::rows, {40, 32})};
+  std::vector<QuantizedCopy> copies{copy_of("mxfp4", Axis::row, {40, 32}),
+                                    copy_of("mxfp4", Axis::column, {40, 32})};
   const Adam after = before.after(NAN, {40, 32}, copies);
   EXPECT_EQ(after.p, before.p);
   EXPECT_EQ(after.m, before.m);

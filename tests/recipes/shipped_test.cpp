@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "recipes/reference.h"
+#include "recipes/text/reference.h"
 #include "tests/recipes/recipe_files.h"
 
 namespace mxtape {
@@ -71,7 +71,7 @@ TEST(ShippedRecipes, PrecisionsAreWhatTheirPapersSay) {
   };
   const LinearQuant tseng = layer("shakespeare-tseng2025", "blocks.1.mlp.up");
   EXPECT_EQ(tseng.fprop_x, bf16_cast);
-  EXPECT_EQ(tseng.dgrad_w.range_mult, 0.75f);
+  EXPECT_EQ(tseng.dgrad_w.alpha, 0.75f);
   EXPECT_TRUE(tseng.dgrad_w == tseng.dgrad_dy && tseng.wgrad_x == tseng.wgrad_dy &&
               tseng.dgrad_w.is_stochastic());
   EXPECT_EQ(tseng.dgrad_rotation, (Rotation{64, SignsPer::call}));

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "formats/quantize.h"
-#include "kernels/cpu/attention_loops.h"
+#include "kernels/cpu/loops/attention_loops.h"
 #include "tests/support/attention_run.h"
 #include "tests/support/closeness.h"
 
@@ -120,7 +120,7 @@ struct Composition {
 
   /// S = Q K^T.
   Floats products(const Floats& q, const Floats& k) const {
-    return product(round(q, quant.qk_q, Axis::cols, 0), Trans::no, round(k, quant.qk_k, Axis::cols, 1),
+    return product(round(q, quant.qk_q, Axis::row, 0), Trans::no, round(k, quant.qk_k, Axis::row, 1),
                    Trans::yes, s.time, s.time, s.width)
         .rounded();
   }
@@ -130,8 +130,8 @@ struct Composition {
     const Floats before = p;
     cpu::attention_loops().softmax(p.data(), nullptr, lse.data(), square(), scale());
     const double error = score_error(before, lse);
-    return product(round_scores(p, quant.pv_p, Axis::cols, 2, error), Trans::no,
-                   round(v, quant.pv_v, Axis::rows, 3), Trans::no, s.time, s.width, s.time);
+    return product(round_scores(p, quant.pv_p, Axis::row, 2, error), Trans::no,
+                   round(v, quant.pv_v, Axis::column, 3), Trans::no, s.time, s.width, s.time);
   }
 
   struct Gradients {
@@ -144,18 +144,18 @@ struct Composition {
     Floats p = products(q, k);
     const double error = score_error(p, lse);
     loops.softmax_again(p.data(), nullptr, lse.data(), square(), scale());
-    Floats ds = product(round(d_o, quant.dp_do, Axis::cols, 6), Trans::no,
-                        round(v, quant.dp_v, Axis::cols, 7), Trans::yes, T, T, D)
+    Floats ds = product(round(d_o, quant.dp_do, Axis::row, 6), Trans::no, round(v, quant.dp_v, Axis::row, 7),
+                        Trans::yes, T, T, D)
                     .rounded();
     Floats delta(std::size_t(T), 0);
     loops.row_dots(delta.data(), d_o.data(), D, o.data(), D, T, D);
     loops.softmax_backward(ds.data(), nullptr, p.data(), delta.data(), square(), scale());
-    return {product(round_scores(ds, quant.dq_ds, Axis::cols, 8, error), Trans::no,
-                    round(k, quant.dq_k, Axis::rows, 9), Trans::no, T, D, T),
-            product(round_scores(ds, quant.dk_ds, Axis::rows, 10, error), Trans::yes,
-                    round(q, quant.dk_q, Axis::rows, 11), Trans::no, T, D, T),
-            product(round_scores(p, quant.dv_p, Axis::rows, 4, error), Trans::yes,
-                    round(d_o, quant.dv_do, Axis::rows, 5), Trans::no, T, D, T)};
+    return {product(round_scores(ds, quant.dq_ds, Axis::row, 8, error), Trans::no,
+                    round(k, quant.dq_k, Axis::column, 9), Trans::no, T, D, T),
+            product(round_scores(ds, quant.dk_ds, Axis::column, 10, error), Trans::yes,
+                    round(q, quant.dk_q, Axis::column, 11), Trans::no, T, D, T),
+            product(round_scores(p, quant.dv_p, Axis::column, 4, error), Trans::yes,
+                    round(d_o, quant.dv_do, Axis::column, 5), Trans::no, T, D, T)};
   }
 };
 

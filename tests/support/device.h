@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/make_backend.h"
+#include "kernels/choose/make_backend.h"
 #ifdef MXTAPE_TEST_LOCKSTEP
 #include "tests/support/lockstep/make_lockstep_backend.h"
 #endif
@@ -49,7 +49,7 @@ struct Elementary {
 inline constexpr bool device_is_cpu = false;
 inline constexpr Elementary elementary{.exp = 4, .exp_argument = 1.25, .reciprocal = 2};
 #else
-// kernels/cpu/simd_math.h: 1 ulp, at any argument; a division.
+// kernels/cpu/loops/simd_math.h: 1 ulp, at any argument; a division.
 inline constexpr bool device_is_cpu = true;
 inline constexpr Elementary elementary{.exp = 2, .exp_argument = 0, .reciprocal = 1};
 #endif

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/cpu/tier.h"
+#include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::test {
 

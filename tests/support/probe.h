@@ -7,20 +7,20 @@ namespace mxtape::test {
 /// loss = sum of direction[i] x[i]: hands `direction` to an op as its dy.
 inline Var dot(Tape& tape, const Var& x, const std::vector<float>& direction) {
   struct DotNode final : Node {
-    Slot slot = no_grad;
+    GradIndex grad = no_grad;
     Tensor direction;
     const char* name() const override { return "dot"; }
     std::int64_t saved_bytes() const override { return direction.bytes(); }
-    void backward(Tape& t, Tensor) override { t.add(slot, std::move(direction)); }
+    void backward(Tape& t, Tensor) override { t.add(grad, std::move(direction)); }
   };
   Backend& backend = tape.backend();
   const std::vector<float> values = download(backend, x.value);
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) sum += double(direction.at(i)) * values[i];
   auto node = std::make_unique<DotNode>();
-  node->slot = x.slot;
+  node->grad = x.grad;
   node->direction = upload(backend, x.value.shape(), direction);
-  return tape.record(upload<float>(backend, {1}, {float(sum)}), {x.slot}, std::move(node));
+  return tape.record(upload<float>(backend, {1}, {float(sum)}), {x.grad}, std::move(node));
 }
 
 }  // namespace mxtape::test

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "core/atomic_file.h"
-#include "data/seal.h"
+#include "core/files/atomic_file.h"
+#include "data/hdf5/seal.h"
+#include "program/trained_model.h"
 #include "tests/train/tiny_run.h"
-#include "train/trained_model.h"
 
 namespace mxtape {
 namespace {

@@ -5,7 +5,7 @@
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
-#include "train/memory_plan.h"
+#include "train/memory/memory_plan.h"
 
 namespace mxtape::test {
 namespace {

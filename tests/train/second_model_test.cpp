@@ -2,13 +2,13 @@
 
 #include "nn/layers.h"
 #include "nn/model.h"
+#include "program/check.h"
+#include "program/metrics/run_log.h"
+#include "program/run.h"
+#include "program/trained_model.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
-#include "train/check.h"
-#include "train/run.h"
-#include "train/run_log.h"
-#include "train/sample.h"
-#include "train/trained_model.h"
+#include "train/sampling/sample.h"
 
 namespace mxtape {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "data/token_file.h"
-#include "kernels/make_backend.h"
+#include "data/hdf5/token_file.h"
+#include "kernels/choose/make_backend.h"
 #include "recipes/recipe.h"
 #include "tests/support/temporary_folder.h"
 #include "train/trainer.h"

@@ -1,4 +1,4 @@
-#include "kernels/cuda/gemm_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 
 #include <vector>
 

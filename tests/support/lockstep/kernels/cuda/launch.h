@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/pool.h"
+#include "core/memory/pool.h"
 #include "tests/support/lockstep/lockstep.h"
 
 namespace mxtape::cuda {

@@ -1,0 +1,198 @@
+#include "core/files/atomic_file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) { return std::strerror(error); }
+
+/// Repeats a call that a signal interrupted.
+template <class Call>
+auto retried(const Call& call) {
+  decltype(call()) result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+/// A file descriptor. close() reports what a network file system reports only then; the destructor is for the
+/// way out after another error.
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
+      : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); })) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  bool ok() const { return number_ >= 0; }
+  /// Not repeated after EINTR: Linux has closed the descriptor by then.
+  bool close() {
+    const int result = ::close(number_);
+    number_ = -1;
+    return result == 0 || errno == EINTR;
+  }
+
+ private:
+  int number_;
+};
+
+/// Writing past the file size limit raises SIGXFSZ, which ends the process. Held back, the write returns
+/// EFBIG and becomes an Error like a full disk.
+class HoldSizeSignal {
+ public:
+  HoldSizeSignal() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~HoldSizeSignal() {
+    const timespec now{};
+    if (!sigismember(&before_, SIGXFSZ))
+      while (sigtimedwait(&set_, nullptr, &now) > 0) {
+      }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t set_, before_;
+};
+
+/// Returns 0 or the errno of the write that failed.
+int write_all(int descriptor, std::span<const std::byte> content) {
+  constexpr std::size_t largest_write = std::size_t{1}
+                                        << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  while (!content.empty()) {
+    const auto written =
+        retried([&] { return ::write(descriptor, content.data(), std::min(content.size(), largest_write)); });
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
+    content = content.subspan(std::size_t(written));
+  }
+  return 0;
+}
+
+std::string free_bytes(const fs::path& folder) {
+  std::error_code error;
+  const auto space = fs::space(folder, error);
+  return error ? "unknown" : std::to_string(space.available);
+}
+
+/// False, with errno set, if the names in `folder` are not known to be on the disk.
+bool sync_folder(const fs::path& folder) {
+  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  // EINVAL: a file system that cannot sync folders orders its changes itself.
+  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
+}
+
+/// Makes `folder` and what is missing above it, each one on the disk before the next. `path`: the file that
+/// wants it.
+void make_folders(const fs::path& folder, const fs::path& path) {
+  if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
+  make_folders(folder.parent_path(), path);
+  const bool made = ::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST;
+  const fs::path above = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  if (!made || !sync_folder(above))
+    fail(ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(), reason(errno));
+}
+
+void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
+  require(S_ISREG(mode), code, "{}: is a {}, want a file", path.string(),
+          S_ISDIR(mode) ? "folder" : "device or pipe");
+}
+
+}  // namespace
+
+fs::path file_to_write(const fs::path& path) {
+  struct stat status {};
+  // Of what the links lead to: /dev/stdout may lead to a pipe, which has no name to follow.
+  if (::stat(path.c_str(), &status) == 0) require_regular(path, status.st_mode, ExitCode::resource);
+  constexpr int most_links = 40;  // what Linux follows
+  fs::path file = path;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
+    require(links < most_links, ExitCode::resource, "{}: its links lead in a circle", path.string());
+    file = file.parent_path() / fs::read_symlink(file);
+  }
+  return file;
+}
+
+void write_atomically(const fs::path& name, std::span<const std::byte> content) {
+  const fs::path path = file_to_write(name);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
+  make_folders(folder, path);
+  const auto stop = [&](const char* what, int error) {
+    const auto free = free_bytes(folder);
+    ::unlink(temporary.c_str());
+    fail(ExitCode::resource,
+         "{}: cannot {}: {}; {} bytes are needed, {} are free; nothing under that name changed",
+         path.string(), what, reason(error), content.size(), free);
+  };
+  {
+    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
+    if (!file.ok()) {
+      const int error = errno;
+      fail(ExitCode::resource, "{}: cannot create a file in folder {}: {}", path.string(), folder.string(),
+           reason(error));
+    }
+    int error = 0;
+    {
+      const HoldSizeSignal hold;
+      error = write_all(file.number(), content);
+    }
+    if (error) stop("write", error);
+    if (retried([&] { return ::fsync(file.number()); }) != 0) stop("sync", errno);
+    if (!file.close()) stop("close", errno);
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
+
+  if (!sync_folder(folder))
+    fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
+         path.string(), folder.string(), reason(errno));
+}
+
+void write_atomically(const fs::path& path, std::string_view content) {
+  write_atomically(path, {reinterpret_cast<const std::byte*>(content.data()), content.size()});
+}
+
+std::vector<std::byte> read_whole(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  if (!file.ok()) {
+    const int error = errno;
+    fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}: cannot open: {}",
+         path.string(), reason(error));
+  }
+  struct stat status {};
+  require(::fstat(file.number(), &status) == 0, ExitCode::resource, "{}: cannot stat: {}", path.string(),
+          reason(errno));
+  require_regular(path, status.st_mode, ExitCode::data);
+  std::vector<std::byte> content(std::size_t(status.st_size));
+  std::size_t have = 0;
+  while (have < content.size()) {
+    const auto got =
+        retried([&] { return ::read(file.number(), content.data() + have, content.size() - have); });
+    require(got >= 0, ExitCode::resource, "{}: cannot read byte {}: {}", path.string(), have, reason(errno));
+    require(got > 0, ExitCode::data, "{}: ended at byte {} of {} while it was read", path.string(), have,
+            content.size());
+    have += std::size_t(got);
+  }
+  return content;
+}
+
+}  // namespace mxtape

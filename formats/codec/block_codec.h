@@ -1,0 +1,90 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "formats/codec/codec.h"
+#include "formats/quantize_blocks.h"
+
+namespace mxtape {
+
+/// How many blocks a packed matrix has (none: a plain cast), and how many bytes its parts.
+struct PackedLayout {
+  std::int64_t blocks, codes, scales, offsets;
+};
+/// Bytes of a block's scale: its code, or an f32's four.
+MXT_HD constexpr int scale_bytes(const Quantizer& q) {
+  return q.scale == ScaleKind::none ? 0 : q.scale == ScaleKind::f32 ? 4 : 1;
+}
+inline PackedLayout packed_layout(const Quantizer& q, std::int64_t rows, std::int64_t cols, Axis axis) {
+  const BlockExtent e = block_extent(q.block, rows, cols, axis);
+  const std::int64_t blocks =
+      q.scale == ScaleKind::none ? 0 : ((rows + e.rows - 1) / e.rows) * ((cols + e.cols - 1) / e.cols);
+  return {blocks, (rows * cols * q.element.bits() + 7) / 8, blocks * scale_bytes(q),
+          q.has_offset ? 2 * blocks : 0};
+}
+
+/// The scale of block `index` to and from its bytes among all blocks', lowest byte first.
+MXT_HD constexpr void store_scale(std::uint8_t* scales, std::int64_t index, const Quantizer& q, float scale) {
+  const bool nan = scale != scale;
+  const std::uint32_t bits = q.scale == ScaleKind::power_of_two ? encode_exponent(scale, q.scale_bits)
+                             : q.scale == ScaleKind::floating
+                                 // What sign arithmetic gives a NaN differs among machines.
+                                 ? encode(q.scale_format, nan ? float_of(0x7fc00000u) : scale)
+                                 : bits_of(scale);
+  for (int k = 0; k < scale_bytes(q); ++k) scales[index * scale_bytes(q) + k] = std::uint8_t(bits >> (8 * k));
+}
+MXT_HD constexpr float load_scale(const std::uint8_t* scales, std::int64_t index, const Quantizer& q) {
+  std::uint32_t bits = 0;
+  for (int k = 0; k < scale_bytes(q); ++k)
+    bits |= std::uint32_t(scales[index * scale_bytes(q) + k]) << (8 * k);
+  switch (q.scale) {
+    case ScaleKind::none:
+      return 1;
+    case ScaleKind::power_of_two:
+      return decode_exponent(std::uint8_t(bits), q.scale_bits);
+    case ScaleKind::floating:
+      return decode(q.scale_format, bits);
+    case ScaleKind::f32:
+      break;
+  }
+  return float_of(bits);
+}
+
+/// A block's offset as FP16 bits. (Constants of a namespace cannot be referred to in kernels: hence copies.)
+MXT_HD constexpr std::uint16_t encode_offset(float offset) {
+  constexpr ElementFormat half = f16;
+  return std::uint16_t(encode(half, offset));
+}
+MXT_HD constexpr float decode_offset(std::uint16_t bits) {
+  constexpr ElementFormat half = f16;
+  return decode(half, bits);
+}
+
+/// The code of an element that x was rounded to: zero in a block that is NaN. A NaN has the sign of x, as
+/// what arithmetic gives it differs among machines.
+MXT_HD constexpr std::uint32_t code_of(const Quantizer& q, float scale, float rounded, float x) {
+  if (scale != scale) return 0;
+  const bool nan = rounded != rounded;
+  return encode(q.element, nan ? float_of((bits_of(x) & 0x80000000u) | 0x7fc00000u) : rounded);
+}
+/// True if the element is worth NaN and neither it nor its scale has a code for that.
+MXT_HD constexpr bool lacks_a_code(const Quantizer& q, float scale, float rounded) {
+  if (scale != scale) return q.scale == ScaleKind::floating && !has_nan(q.scale_format);
+  return rounded != rounded && !has_nan(q.element);
+}
+
+/// FP16 bits as bytes, the low one first, and back.
+inline std::vector<std::uint8_t> bytes_of(std::span<const std::uint16_t> words) {
+  std::vector<std::uint8_t> bytes;
+  for (const std::uint16_t word : words)
+    bytes.insert(bytes.end(), {std::uint8_t(word), std::uint8_t(word >> 8)});
+  return bytes;
+}
+inline std::vector<std::uint16_t> words_of(std::span<const std::uint8_t> bytes) {
+  std::vector<std::uint16_t> words;
+  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2)
+    words.push_back(std::uint16_t(bytes[i] | bytes[i + 1] << 8));
+  return words;
+}
+
+}  // namespace mxtape

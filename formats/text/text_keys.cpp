@@ -1,0 +1,207 @@
+#include "formats/text/text_keys.h"
+
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text/nearest_name.h"
+
+namespace mxtape {
+namespace {
+
+template <class T>
+struct Choice {
+  std::string_view name;
+  T value;
+};
+constexpr Choice<ScaleRule> rules[] = {{"floor", ScaleRule::floor},
+                                       {"ceil", ScaleRule::ceil},
+                                       {"even", ScaleRule::even},
+                                       {"rceil", ScaleRule::rceil},
+                                       {"rfloor", ScaleRule::rfloor}};
+constexpr Choice<Rounding> roundings[] = {{"even", Rounding::even},
+                                          {"away", Rounding::away},
+                                          {"down", Rounding::down},
+                                          {"zero", Rounding::zero},
+                                          {"stochastic", Rounding::stochastic}};
+constexpr Choice<ScaleOverflow> overflows[] = {{"saturate", ScaleOverflow::saturate},
+                                               {"nan", ScaleOverflow::nan}};
+constexpr Choice<Specials> specials[] = {
+    {"none", Specials::none}, {"nan", Specials::nan_only}, {"ieee", Specials::ieee}};
+constexpr Choice<TieRule> ties[] = {{"significand", TieRule::significand}, {"code", TieRule::code}};
+constexpr Choice<bool> ranges[] = {{"symmetric", false}, {"full", true}};
+constexpr Choice<bool> offsets[] = {{"none", false}, {"fp16", true}};
+
+template <class T>
+std::string_view name_in(std::span<const Choice<T>> choices, T value) {
+  for (const auto& c : choices)
+    if (c.value == value) return c.name;
+  return {};
+}
+
+[[noreturn]] void refuse(const TextWord& w, std::string_view want) {
+  fail(ExitCode::usage, "quantizer '{}': {}={}; want {}", w.text, w.key, w.value, want);
+}
+
+template <class T, std::size_t n>
+T choose(const TextWord& w, const Choice<T> (&choices)[n]) {
+  std::vector<std::string_view> known;
+  for (const auto& c : choices) {
+    if (c.name == w.value) return c.value;
+    known.push_back(c.name);
+  }
+  fail(ExitCode::usage, "quantizer '{}': {}={} is not known{}", w.text, w.key, w.value,
+       suggestion(w.value, known));
+}
+
+int integer(const TextWord& w, std::string_view digits, int lowest, int highest, std::string_view want) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number < lowest || number > highest)
+    refuse(w, want);
+  return number;
+}
+
+BlockShape read_block(const TextWord& w) {
+  if (w.value == "axis") return {0, 1};
+  if (w.value == "tensor") return {0, 0};
+  constexpr std::string_view want = "N, NxM (N along the summed axis; in NxM 0 is all of it), axis or tensor";
+  const std::size_t cross = w.value.find('x');
+  const int along = integer(w, w.value.substr(0, cross), 0, 1 << 30, want);
+  if (cross == std::string_view::npos) {
+    if (along == 0) refuse(w, want);
+    return {along, 1};
+  }
+  return {along, integer(w, w.value.substr(cross + 1), 0, 1 << 30, want)};
+}
+
+/// The k of "e<k>m0", else 0.
+int exponent_only_bits(std::string_view name) {
+  const bool shaped = name.size() == 4 && name[0] == 'e' && name.ends_with("m0");
+  return shaped && name[1] >= '2' && name[1] <= '8' ? name[1] - '0' : 0;
+}
+
+void read_scale(Quantizer& q, const TextWord& w) {
+  q.scale_bits = Quantizer{}.scale_bits;
+  q.scale_format = Quantizer{}.scale_format;
+  if (w.value == "none") {
+    q.scale = ScaleKind::none;
+  } else if (w.value == "f32") {
+    q.scale = ScaleKind::f32;
+  } else if (const int bits = exponent_only_bits(w.value); bits != 0) {
+    q.scale = ScaleKind::power_of_two;
+    q.scale_bits = std::uint8_t(bits);
+  } else if (const auto format = parse_element(w.value);
+             format && !format->is_integer() && format->bits() <= 8) {
+    q.scale = ScaleKind::floating;
+    q.scale_format = *format;
+  } else {
+    refuse(w, "e8m0 (or e2m0 to e7m0), a float format such as e4m3, f32 or none");
+  }
+}
+
+float read_alpha(const TextWord& w) {
+  float number = 0;
+  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
+  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1) ||
+      !std::isfinite(1 / number))
+    refuse(w, "a number in (0, 1] whose reciprocal is an f32, so above 2^-128");
+  return number;
+}
+
+/// Keeps emax at the exponent of the largest number, which the specials decide.
+void set_specials(ElementFormat& f, Specials s) {
+  f.specials = s;
+  f.emax = std::int8_t(f.max_exponent());
+}
+
+/// "auto" is where the format's own definition has it: the exponent of the largest float, OCP's fixed point.
+void read_emax(Quantizer& q, const TextWord& w) {
+  ElementFormat& f = q.element;
+  const bool automatic = w.value == "auto";
+  const int emax = automatic ? 0 : integer(w, w.value, -64, 64, "an exponent, -64 to 64, or auto");
+  if (f.is_integer()) {
+    const bool full = f.full_range;
+    f = automatic ? int_format(f.bits()) : int_format(f.bits(), emax);
+    f.full_range = full;
+  } else {
+    f.emax = std::int8_t(automatic ? f.max_exponent() : emax);
+  }
+}
+std::string write_emax(const Quantizer& q) {
+  const ElementFormat& f = q.element;
+  const int automatic = f.is_integer() ? 0 : f.max_exponent();
+  const bool moved = f.is_integer() && f.unit_exponent != int_format(f.bits()).unit_exponent;
+  return f.emax == automatic && !moved ? "auto" : fmt::format("{}", int(f.emax));
+}
+
+std::string write_block(const Quantizer& q) {
+  if (q.scale == ScaleKind::none) return {};
+  if (q.block == BlockShape{0, 1}) return "axis";
+  if (q.block == BlockShape{0, 0}) return "tensor";
+  return q.block.across == 1 ? fmt::format("{}", q.block.along)
+                             : fmt::format("{}x{}", q.block.along, q.block.across);
+}
+
+std::string write_scale(const Quantizer& q) {
+  switch (q.scale) {
+    case ScaleKind::none:
+      return "none";
+    case ScaleKind::power_of_two:
+      return fmt::format("e{}m0", int(q.scale_bits));
+    case ScaleKind::floating:
+      return q.scale_format.name();
+    case ScaleKind::f32:
+      return "f32";
+  }
+  return {};
+}
+
+// In the order in which they apply and are written: specials decide what emax=auto is, the scale what the
+// rest means.
+const TextKey keys[] = {
+    {"specials", false, [](Quantizer& q, const TextWord& w) { set_specials(q.element, choose(w, specials)); },
+     [](const Quantizer& q) -> std::string {
+       return q.element.is_integer() ? "" : std::string(name_in<Specials>(specials, q.element.specials));
+     }},
+    {"emax", false, read_emax, write_emax},
+    {"range", false, [](Quantizer& q, const TextWord& w) { q.element.full_range = choose(w, ranges); },
+     [](const Quantizer& q) { return std::string(name_in<bool>(ranges, q.element.full_range)); }},
+    {"tie", false, [](Quantizer& q, const TextWord& w) { q.element.tie = choose(w, ties); },
+     [](const Quantizer& q) {
+       const bool ambiguous = q.element.mantissa_bits == 0 && !q.element.is_integer();
+       return ambiguous ? std::string(name_in<TieRule>(ties, q.element.tie)) : "";
+     }},
+    {"scale", false, read_scale, write_scale},
+    {"block", false, [](Quantizer& q, const TextWord& w) { q.block = read_block(w); }, write_block},
+    {"rule", false, [](Quantizer& q, const TextWord& w) { q.rule = choose(w, rules); },
+     [](const Quantizer& q) {
+       return has_exponent(q) ? std::string(name_in<ScaleRule>(rules, q.rule)) : "";
+     }},
+    {"overflow", false, [](Quantizer& q, const TextWord& w) { q.overflow = choose(w, overflows); },
+     [](const Quantizer& q) {
+       return has_exponent(q) ? std::string(name_in<ScaleOverflow>(overflows, q.overflow)) : "";
+     }},
+    {"round", false, [](Quantizer& q, const TextWord& w) { q.rounding = choose(w, roundings); },
+     [](const Quantizer& q) {
+       return q.is_identity() ? "" : std::string(name_in<Rounding>(roundings, q.rounding));
+     }},
+    {"sr.bits", false,
+     [](Quantizer& q, const TextWord& w) { q.sr_bits = std::uint8_t(integer(w, w.value, 8, 32, "8 to 32")); },
+     [](const Quantizer& q) { return q.is_stochastic() ? fmt::format("{}", int(q.sr_bits)) : ""; }},
+    {"alpha", false, [](Quantizer& q, const TextWord& w) { q.alpha = read_alpha(w); },
+     [](const Quantizer& q) { return fmt::format("{}", q.alpha); }},
+    {"offset", false, [](Quantizer& q, const TextWord& w) { q.has_offset = choose(w, offsets); },
+     [](const Quantizer& q) { return std::string(name_in<bool>(offsets, q.has_offset)); }},
+    {"4o6", true, [](Quantizer& q, const TextWord&) { q.four_over_six = true; },
+     [](const Quantizer& q) -> std::string { return q.four_over_six ? "4o6" : ""; }},
+    {"flush", true, [](Quantizer& q, const TextWord&) { q.flush_subnormals = true; },
+     [](const Quantizer& q) -> std::string { return q.flush_subnormals ? "flush" : ""; }},
+};
+
+}  // namespace
+
+std::span<const TextKey> text_keys() { return keys; }
+
+}  // namespace mxtape

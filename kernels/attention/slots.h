@@ -1,0 +1,56 @@
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "kernels/operand.h"
+
+namespace mxtape {
+
+/// An operand slot of attention: its name in recipes, the field with its quantizer, and the axis of the
+/// operand, as it is stored, along which its blocks run.
+struct AttentionSlot {
+  std::string_view name;
+  AttentionField field;
+  Axis axis;
+};
+/// The place of a slot here keys its random draws (call::Attention).
+inline constexpr std::array<AttentionSlot, 12> attention_slots{{
+    {"qk.q", &AttentionQuant::qk_q, Axis::row},
+    {"qk.k", &AttentionQuant::qk_k, Axis::row},
+    {"pv.p", &AttentionQuant::pv_p, Axis::row},
+    {"pv.v", &AttentionQuant::pv_v, Axis::column},
+    {"dv.p", &AttentionQuant::dv_p, Axis::column},
+    {"dv.do", &AttentionQuant::dv_do, Axis::column},
+    {"dp.do", &AttentionQuant::dp_do, Axis::row},
+    {"dp.v", &AttentionQuant::dp_v, Axis::row},
+    {"dq.ds", &AttentionQuant::dq_ds, Axis::row},
+    {"dq.k", &AttentionQuant::dq_k, Axis::column},
+    {"dk.ds", &AttentionQuant::dk_ds, Axis::column},
+    {"dk.q", &AttentionQuant::dk_q, Axis::column},
+}};
+
+/// The place of a field.
+constexpr std::uint32_t attention_place(AttentionField field) {
+  std::uint32_t place = 0;
+  while (attention_slots[place].field != field) ++place;
+  return place;
+}
+
+/// The draws of one head's operand with `elements` numbers: field number n has tensor id draws.tensor_id + n;
+/// elements are numbered in [B, H, T, D], P and dS in [B, H, T, T], of the global batch, in which
+/// draws.first_element counts tokens.
+constexpr DrawKey attention_draws(DrawKey draws, std::uint32_t place, const AttentionShape& s,
+                                  std::int64_t head, std::int64_t elements) {
+  const std::int64_t first_sequence = std::int64_t(draws.first_element) / s.time;
+  draws.tensor_id += place;
+  draws.first_element = std::uint64_t((first_sequence * s.heads + head) * elements);
+  return draws;
+}
+
+inline bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
+  for (const AttentionSlot& slot : attention_slots)
+    if (quant.*slot.field != q) return false;
+  return true;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,33 @@
+#include "kernels/choose/make_backend.h"
+
+#include "core/error.h"
+#include "kernels/around/bf16_activations.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/gemm.h"
+#ifdef MXTAPE_CUDA
+#include "kernels/cuda/make_cuda_backend.h"
+#endif
+
+namespace mxtape {
+
+std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& options) {
+  require(options.attention == AttentionKernels::own || device == "cuda", ExitCode::usage,
+          "compute.attention: cuDNN's kernels need CUDA, the device is '{}'; use --compute.attention=own",
+          device);
+  if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>());
+#ifdef MXTAPE_CUDA
+  if (device == "cuda") return make_cuda_backend(options);
+  constexpr const char* have = "cpu, cuda";
+#else
+  require(device != "cuda", ExitCode::usage,
+          "cuda: this build has no CUDA backend; configure with -DMXTAPE_CUDA=ON, or use the device cpu");
+  constexpr const char* have = "cpu";
+#endif
+  fail(ExitCode::usage, "no device '{}'; this build has: {}", device, have);
+}
+
+Bf16Products bf16_products(std::string_view device) {
+  return device == "cpu" && !cpu::gemm_takes_bf16() ? Bf16Products::widened : Bf16Products::native;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,53 @@
+#pragma once
+#include "core/error.h"
+#include "formats/codec/block_codec.h"
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+/// What call::Quantize wants of its arguments. Throws Error that names the quantizer.
+inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& x,
+                           const Tensor& column_sums) {
+  require(!column_sums || (column_sums.count() == x.cols() && column_sums.dtype() == DType::f32),
+          "quantize: column_sums is {} {}; want f32 [{}]", name_of(column_sums.dtype()),
+          column_sums.shape().text(), x.cols());
+  for (const QuantizedCopy& copy : copies) {
+    const Quantizer& q = copy.quantizer;
+    const std::string contradiction = q.contradiction();
+    require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+    require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
+            "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
+            name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
+    require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
+            q.has_multiplier() ? "needs" : "has no");
+  }
+}
+
+/// What call::Pack and Unpack want of a packed tensor and of the plain one at its other side.
+inline void check_packed(const char* method, const PackedTensor& packed, const Tensor& plain) {
+  const Quantizer& q = packed.quantizer;
+  const std::string contradiction = q.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+  require(plain.rows() == packed.rows && plain.cols() == packed.cols, "{}: {} for a packed [{}, {}]", method,
+          plain.shape().text(), packed.rows, packed.cols);
+  const PackedLayout want = packed_layout(q, packed.rows, packed.cols, packed.axis);
+  const auto check = [&](const char* name, const Tensor& part, std::int64_t bytes) {
+    const std::int64_t found = part ? part.count() : 0;
+    require(found == bytes && (!part || part.dtype() == DType::u8), "{}: {} {} of {}; want {} u8 for '{}'",
+            method, found, name_of(part.dtype()), name, bytes, to_text(q));
+  };
+  check("codes", packed.codes, want.codes);
+  check("scales", packed.scales, want.scales);
+  check("offsets", packed.offsets, want.offsets);
+}
+
+inline void check_pack(const PackedTensor& y, const Tensor& x) {
+  check_packed("pack", y, x);
+  const Quantizer& q = y.quantizer;
+  require(q.has_multiplier() == bool(y.multiplier), "pack: '{}' {} a multiplier", to_text(q),
+          q.has_multiplier() ? "needs" : "has no");
+  require(y.first_uncoded && y.first_uncoded.dtype() == DType::i32,
+          "pack: no first_uncoded; want i32 [1], as empty_packed() makes it");
+}
+
+}  // namespace mxtape

@@ -1,0 +1,93 @@
+#include "kernels/cpu/loops/attention_loops.h"
+
+#include "kernels/cpu/loops/simd_round.h"
+#include "kernels/cpu/loops/softmax_lanes.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+MXT_LANES void store_narrow(bf16* y, const f32x16& v) {
+  store_upper(reinterpret_cast<std::uint16_t*>(y), nearest_bf16(bits(v)));
+}
+
+/// body(i, Full, Masked or First) over the first `seen` numbers of a row with room for `stride`.
+template <class Body>
+MXT_LANES void for_seen(std::int64_t seen, std::int64_t stride, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + lanes <= seen; i += lanes) body(i, Full{});
+  if (i == seen) return;
+  if (i + lanes <= stride)
+    body(i, Masked{seen - i});
+  else
+    body(i, First{seen - i});
+}
+
+MXT_LANES void finish_row(float* row, bf16* narrow, std::int64_t seen, const AttentionTile& tile) {
+  for (std::int64_t i = seen; i < tile.keys; ++i) row[i] = 0;
+  if (narrow)
+    for (std::int64_t i = 0; i < tile.keys; i += lanes) store_narrow(narrow + i, load(row + i));
+}
+
+void softmax(float* s, bf16* narrow, float* lse, const AttentionTile& tile, float scale) {
+  for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
+    const std::int64_t seen = tile.first + r + 1;
+    f32x16 highest = all(s[0]);
+    for_seen(seen, tile.stride,
+             [&](std::int64_t i, auto l) { highest = max(highest, l.keep(l.load(s + i), highest)); });
+    const float top = largest(highest) * scale;
+    f32x16 sums{};
+    for_seen(seen, tile.stride, [&](std::int64_t i, auto l) {
+      const f32x16 e = l.keep(exp(l.load(s + i) * scale - top));
+      sums += e;
+      l.store(s + i, e);
+    });
+    const float total = sum(sums);
+    lse[r] = top + float(__builtin_log(double(total)));
+    const float factor = 1 / total;
+    for_seen(seen, tile.stride, [&](std::int64_t i, auto l) { l.store(s + i, l.load(s + i) * factor); });
+    finish_row(s, narrow, seen, tile);
+    if (narrow) narrow += tile.stride;
+  }
+}
+
+void softmax_again(float* s, bf16* narrow, const float* lse, const AttentionTile& tile, float scale) {
+  for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
+    const std::int64_t seen = tile.first + r + 1;
+    for_seen(seen, tile.stride,
+             [&](std::int64_t i, auto l) { l.store(s + i, exp(l.load(s + i) * scale - lse[r])); });
+    finish_row(s, narrow, seen, tile);
+    if (narrow) narrow += tile.stride;
+  }
+}
+
+void softmax_backward(float* dp, bf16* narrow, const float* p, const float* delta, const AttentionTile& tile,
+                      float scale) {
+  for (std::int64_t r = 0; r < tile.rows; ++r, dp += tile.stride, p += tile.stride) {
+    const std::int64_t seen = tile.first + r + 1;
+    for_seen(seen, tile.stride, [&](std::int64_t i, auto l) {
+      l.store(dp + i, l.load(p + i) * (l.load(dp + i) - delta[r]) * scale);
+    });
+    finish_row(dp, narrow, seen, tile);
+    if (narrow) narrow += tile.stride;
+  }
+}
+
+void row_dots(float* sums, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
+              std::int64_t rows, std::int64_t cols) {
+  for (std::int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride)
+    sums[r] = sum_lanes(cols, [&](std::int64_t i, auto l) { return l.load(a + i) * l.load(b + i); });
+}
+
+void narrow_rows(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
+  for (std::int64_t r = 0; r < rows; ++r, x += stride, y += cols) {
+    std::int64_t i = 0;
+    for (; i + lanes <= cols; i += lanes) store_narrow(y + i, load(x + i));
+    for (; i < cols; ++i) y[i] = to_bf16(x[i]);
+  }
+}
+
+}  // namespace
+
+extern const AttentionLoops attention_loops{softmax, softmax_again, softmax_backward, row_dots, narrow_rows};
+
+}  // namespace mxtape::cpu::MXT_TIER

@@ -1,0 +1,32 @@
+#pragma once
+#include "core/bf16.h"
+#include "kernels/cpu/loops/tier.h"
+
+namespace mxtape::cpu {
+
+/// A tile of a head's [T, T] matrices: rows are the queries `first` ... first + rows - 1, columns the keys
+/// below `keys`; query i sees keys 0 ... i. Rows are `stride` numbers apart.
+struct AttentionTile {
+  std::int64_t first, rows, keys, stride;
+};
+
+/// Everything works in place on f32 tiles and writes 0 to the masked keys. `narrow`, unless null, gets the
+/// results in bf16 too, in the same layout; it needs a stride that is a multiple of 16.
+struct AttentionLoops {
+  /// s = softmax(scale s) over the keys that a query sees; lse[i] = log of its sum of exponentials.
+  void (*softmax)(float* s, bf16* narrow, float* lse, const AttentionTile&, float scale);
+  /// s = e^(scale s - lse[i]): the same numbers up to rounding.
+  void (*softmax_again)(float* s, bf16* narrow, const float* lse, const AttentionTile&, float scale);
+  /// dp = scale p (dp - delta[i]): the gradient of the products Q K^T.
+  void (*softmax_backward)(float* dp, bf16* narrow, const float* p, const float* delta, const AttentionTile&,
+                           float scale);
+  /// sums[r] = the dot product of rows r of a and b.
+  void (*row_dots)(float* sums, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
+                   std::int64_t rows, std::int64_t cols);
+  /// Rows of x, `stride` apart, rounded to bf16 without gaps.
+  void (*narrow_rows)(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols);
+};
+
+MXT_TIER_TABLE(AttentionLoops, attention_loops)
+
+}  // namespace mxtape::cpu

@@ -1,0 +1,275 @@
+#include "kernels/cpu/loops/quantize_loops.h"
+
+#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/simd_philox.h"
+#include "kernels/cpu/loops/simd_round.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+// --- largest magnitudes
+
+typedef std::int32_t i32x4 __attribute__((vector_size(16)));
+
+MXT_LANES i32x16 magnitude_bits(const f32x16& v) { return as_signed(bits(v) & 0x7fffffffu); }
+
+MXT_LANES i32x4 larger(const i32x4& a, const i32x4& b) { return a > b ? a : b; }
+/// The largest of every fourth lane.
+MXT_LANES i32x4 quarter(const i32x16& v) {
+  i32x4 q[4];
+  store_as(q, v);
+  return larger(larger(q[0], q[2]), larger(q[1], q[3]));
+}
+/// Lane i is the largest lane of v[i].
+MXT_LANES i32x4 largest_of_each(const i32x4 (&v)[4]) {
+  const i32x4 ac = larger(__builtin_shufflevector(v[0], v[2], 0, 1, 4, 5),
+                          __builtin_shufflevector(v[0], v[2], 2, 3, 6, 7));
+  const i32x4 bd = larger(__builtin_shufflevector(v[1], v[3], 0, 1, 4, 5),
+                          __builtin_shufflevector(v[1], v[3], 2, 3, 6, 7));
+  return larger(__builtin_shufflevector(ac, bd, 0, 4, 2, 6), __builtin_shufflevector(ac, bd, 1, 5, 3, 7));
+}
+
+std::uint32_t amax_of_run(const float* x, std::int64_t count) {
+  i32x16 most{};
+  for_lanes(count, [&](std::int64_t i, auto part) { most = max(most, magnitude_bits(part.load(x + i))); });
+  const i32x4 q = quarter(most);
+  const i32x4 each[4] = {q, q, q, q};
+  return std::uint32_t(largest_of_each(each)[0]);
+}
+
+/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
+template <class Run>
+MXT_LANES void with_length(int along, const Run& run) {
+  if (along == 16) return run(std::integral_constant<int, 16>{});
+  if (along == 32) return run(std::integral_constant<int, 32>{});
+  run(std::integral_constant<int, 64>{});
+}
+
+template <int along>
+MXT_LANES i32x4 quarter_amax(const float* x) {
+  i32x16 most = magnitude_bits(load(x));
+  for (int i = lanes; i < along; i += lanes) most = max(most, magnitude_bits(load(x + i)));
+  return quarter(most);
+}
+
+template <int along>
+void amax_along_row_of(std::uint32_t* amax, const Tile& t) {
+  for (int r = 0; r < t.rows; ++r) {
+    const float* x = t.x + r * t.stride;
+    int left = t.cols;
+    for (; left >= 4 * along; left -= 4 * along, x += 4 * along, amax += 4) {
+      const i32x4 each[4] = {quarter_amax<along>(x), quarter_amax<along>(x + along),
+                             quarter_amax<along>(x + 2 * along), quarter_amax<along>(x + 3 * along)};
+      store_as(amax, largest_of_each(each));
+    }
+    for (; left > 0; left -= along, x += along) *amax++ = amax_of_run(x, left < along ? left : along);
+  }
+}
+
+void amax_along_row(std::uint32_t* amax, const Tile& t, int along) {
+  with_length(along, [&](auto length) { amax_along_row_of<length()>(amax, t); });
+}
+
+void amax_along_column(std::uint32_t* amax, const Tile& t, int along) {
+  for (int top = 0; top < t.rows; top += along, amax += t.cols) {
+    const int bottom = top + along < t.rows ? top + along : t.rows;
+    int c = 0;
+    for (; c + 4 * lanes <= t.cols; c += 4 * lanes) {
+      i32x16 most[4] = {};
+      for (int r = top; r < bottom; ++r)
+        for (int k = 0; k < 4; ++k)
+          most[k] = max(most[k], magnitude_bits(load(t.x + r * t.stride + c + k * lanes)));
+      for (int k = 0; k < 4; ++k) store_as(amax + c + k * lanes, most[k]);
+    }
+    for (; c < t.cols; c += lanes) {
+      const int n = t.cols - c < lanes ? t.cols - c : lanes;
+      i32x16 most{};
+      for (int r = top; r < bottom; ++r) {
+        const float* const x = t.x + r * t.stride + c;
+        most = max(most, magnitude_bits(n == lanes ? load(x) : load_first(x, n)));
+      }
+      std::uint32_t all_lanes[lanes];
+      store_as(all_lanes, most);
+      std::memcpy(amax + c, all_lanes, std::size_t(n) * sizeof *amax);
+    }
+  }
+}
+
+// --- scales
+
+/// Exponents that are handled in lanes; others go through the scalar definition. No scale in here is
+/// subnormal or out of a narrow scale's range, and every element times its scale is exact in bf16.
+constexpr int safe_exponent = 80;
+
+template <class Scalar>
+MXT_LANES void by_definition(TileScales out, const std::uint32_t* amax, int first, const Scalar& definition) {
+  for (int i = first; i < first + lanes; ++i) {
+    const BlockScale s = definition(float_of(amax[i]));
+    out.inverse[i] = s.inverse;
+    out.scale[i] = s.scale;
+  }
+}
+
+bool power_of_two_scales(TileScales out, std::uint32_t* amax, int count, const BlockRule& rule) {
+  const int limit = rule.exponent_limit < safe_exponent ? rule.exponent_limit : safe_exponent;
+  bool exact = true;
+  for (int i = count; i % lanes != 0; ++i) amax[i] = 0;
+  for (int i = 0; i < count; i += lanes) {
+    const u32x16 a = load_as<u32x16>(amax + i);
+    // E + 127 as the definition has it for normal amax; an all-zero block takes any scale.
+    const i32x16 picked = as_signed((a + rule.exponent.carry) >> 23) - rule.exponent.subtract;
+    const i32x16 field = select(as_signed(a) == 0, i32x16{} + 127, picked);
+    const i32x16 unsafe = ((as_signed(a) < 0x00800000) & (as_signed(a) != 0)) | (as_signed(a) >= 0x7f800000) |
+                          (field < 127 - limit) | (field > 127 + limit);
+    if (any(unsafe)) {
+      exact = false;
+      by_definition(out, amax, i, [&](float v) { return power_of_two_scale(rule, v); });
+      continue;
+    }
+    store(out.scale + i, floats(as_unsigned(field) << 23));
+    store(out.inverse + i, floats(as_unsigned(254 - field) << 23) * rule.alpha);
+  }
+  return exact;
+}
+
+bool floating_scales(TileScales out, std::uint32_t* amax, int count, const BlockRule& rule, float encode) {
+  bool exact = true;
+  for (int i = count; i % lanes != 0; ++i) amax[i] = 0;
+  for (int i = 0; i < count; i += lanes) {
+    const u32x16 a = load_as<u32x16>(amax + i);
+    if (!(encode > 0) || any(as_signed(a) >= 0x7f800000)) {
+      exact = false;
+      by_definition(out, amax, i, [&](float v) { return floating_scale(rule, v, rule.element_max, encode); });
+      continue;
+    }
+    const f32x16 scale = NearestEven{rule.scale_grid}(floats(a) / rule.element_max * encode, nullptr, 0);
+    const f32x16 positive = select(scale > 0.0f, scale, all(1));
+    store(out.scale + i, scale);
+    store(out.inverse + i, select(scale > 0.0f, encode / positive * rule.alpha, all(0)));
+  }
+  return exact;
+}
+
+// --- elements
+
+MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, Full) { store_upper(y, v); }
+MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, First first) {
+  std::uint16_t all_lanes[lanes];
+  store_upper(all_lanes, v);
+  std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
+}
+
+/// One vector of elements: y = round(x * inverse) * scale.
+template <bool exact, class Round, class Part>
+MXT_LANES void round_vector(std::uint16_t* y, const float* x, Part part, const f32x16& inverse,
+                            const f32x16& scale, const Round& round, const std::uint16_t* draws,
+                            std::int64_t first_draw) {
+  const u32x16 value = bits(round(part.load(x) * inverse, draws, first_draw) * scale);
+  if constexpr (exact)
+    store_values(y, value, part);
+  else
+    store_values(y, nearest_bf16(value), part);
+}
+
+struct Along {
+  TileValues out;
+  Tile t;
+  int along;
+  TileScales scales;
+  TileDraws draws;
+};
+
+template <bool exact, int along, class Round>
+void along_row(const Along a, const Round round) {
+  const float *inverse = a.scales.inverse, *scale = a.scales.scale;
+  const Tile t = a.t;
+  for (int r = 0; r < t.rows; ++r) {
+    const float* const x = t.x + r * t.stride;
+    std::uint16_t* const y = a.out.y + r * a.out.stride;
+    const std::int64_t draw = r * a.draws.stride;
+    int c = 0;
+    for (; c + along <= t.cols; c += along) {
+      const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
+      for (int i = c; i < c + along; i += lanes)
+        round_vector<exact>(y + i, x + i, Full{}, block_inverse, block_scale, round, a.draws.bits, draw + i);
+    }
+    if (c == t.cols) continue;
+    const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
+    for_lanes(t.cols - c, [&](std::int64_t i, auto part) {
+      round_vector<exact>(y + c + i, x + c + i, part, block_inverse, block_scale, round, a.draws.bits,
+                          draw + c + i);
+    });
+  }
+}
+
+template <bool exact, class Round>
+void along_column(const Along a, const Round round) {
+  const float *inverse = a.scales.inverse, *scale = a.scales.scale;
+  for (int top = 0; top < a.t.rows; top += a.along, inverse += a.t.cols, scale += a.t.cols)
+    for (int r = top; r < a.t.rows && r < top + a.along; ++r) {
+      const float* const x = a.t.x + r * a.t.stride;
+      std::uint16_t* const y = a.out.y + r * a.out.stride;
+      const std::int64_t draw = r * a.draws.stride;
+      for_lanes(a.t.cols, [&](std::int64_t c, auto part) {
+        round_vector<exact>(y + c, x + c, part, part.load(inverse + c), part.load(scale + c), round,
+                            a.draws.bits, draw + c);
+      });
+    }
+}
+
+/// Calls run(round) with the rounding of `rule`.
+template <class Run>
+MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
+  if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
+  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
+  run(Deterministic{rule.grid, rule.rounding});
+}
+
+void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
+                     bool exact, TileDraws draws) {
+  const Along a{out, t, along, scales, draws};
+  with_length(along, [&](auto length) {
+    with_rounding(rule, [&](const auto& round) {
+      exact ? along_row<true, length()>(a, round) : along_row<false, length()>(a, round);
+    });
+  });
+}
+
+void round_along_column(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
+                        bool exact, TileDraws draws) {
+  const Along a{out, t, along, scales, draws};
+  with_rounding(
+      rule, [&](const auto& round) { exact ? along_column<true>(a, round) : along_column<false>(a, round); });
+}
+
+void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int vectors) {
+  const DrawKey own = key;  // which no store to `bits` can change: the round keys stay where they are
+  for (int i = 0; i < vectors * lanes; i += groups_at_once)
+    philox_lanes(bits + 8 * i, own, group + std::uint64_t(i));
+}
+
+// --- plain conversion and sums
+
+void cast(std::uint16_t* y, const float* x, std::int64_t count) {
+  for_lanes(count, [&](std::int64_t i, auto part) {
+    store_values(y + i, nearest_bf16(bits(part.load(x + i))), part);
+  });
+}
+
+void sum_columns(float* sums, const Tile& t) {
+  for_lanes(t.cols, [&](std::int64_t c, auto part) {
+    f32x16 sum = part.load(t.x + c);
+    for (int r = 1; r < t.rows; ++r) sum += part.load(t.x + r * t.stride + c);
+    part.store(sums + c, sum);
+  });
+}
+
+}  // namespace
+
+extern const QuantizeLoops quantize_loops{amax_of_run,        amax_along_row,
+                                          amax_along_column,  power_of_two_scales,
+                                          floating_scales,    round_along_row,
+                                          round_along_column, draw,
+                                          sum_columns,        cast};
+
+}  // namespace mxtape::cpu::MXT_TIER

@@ -1,0 +1,104 @@
+#pragma once
+// For *_loops.cpp only: formats/round.h in sixteen lanes, bit for bit; formulas and reasons are there.
+#include "formats/round.h"
+#include "kernels/cpu/loops/simd.h"
+
+namespace mxtape::cpu::MXT_TIER {
+
+MXT_LANES f32x16 saturated(const Grid& g, const f32x16& x) {
+  return max(min(x, all(g.highest)), all(g.lowest));
+}
+
+/// Bits of 2^(q + add) * (1 + fraction / 2^23), q = quantum_exponent(g, x).
+MXT_LANES u32x16 quantum_bits(const Grid& g, const f32x16& x, int add, int fraction = 0) {
+  const i32x16 exponent = as_signed(bits(x) & 0x7f800000u);
+  const i32x16 held = max(exponent, i32x16{} + ((g.min_exponent + 127) << 23));
+  return as_unsigned(held + ((add - g.mantissa_bits) * (1 << 23) + fraction));
+}
+inline constexpr int half = 1 << 22;  // as a fraction
+
+MXT_LANES f32x16 with_sign_of(const f32x16& magnitude, const f32x16& x) {
+#if defined(__AVX512F__)  // one instruction, which g++ 12 does not see across integer and float operations
+  constexpr int a_or_b_and_c = 0xf8;
+  return (f32x16)_mm512_ternarylogic_epi32((__m512i)magnitude, (__m512i)x,
+                                           _mm512_set1_epi32(std::int32_t(0x80000000u)), a_or_b_and_c);
+#else
+  return floats(bits(magnitude) | (bits(x) & 0x80000000u));
+#endif
+}
+
+/// The largest magnitude that a value with x's sign can have.
+MXT_LANES f32x16 limit_of(const Grid& g, const f32x16& x) {
+  return select(as_signed(bits(x)) < 0, all(-g.lowest), all(g.highest));
+}
+
+/// round_even(). NaN becomes any number: its block's scale is NaN.
+struct NearestEven {
+  Grid g;
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
+    const f32x16 held = saturated(g, x);
+    const f32x16 shift = floats(quantum_bits(g, held, 23, half));  // 1.5 * 2^23 quanta
+    return with_sign_of((held + shift) - shift, x);
+  }
+};
+
+/// round_to() for every deterministic rounding.
+struct Deterministic {
+  Grid g;
+  Rounding rounding;
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
+    const f32x16 limit = limit_of(g, x);
+    const f32x16 held = min(magnitude(x), limit);
+    const u32x16 step_bits = quantum_bits(g, held, 0);
+    const f32x16 step = floats(step_bits);
+    const f32x16 shift = floats(step_bits + std::uint32_t((23 << 23) + half));
+    const f32x16 nearest = (held + shift) - shift;
+    const f32x16 excess = held - nearest;
+    f32x16 rounded = nearest;
+    switch (rounding) {
+      case Rounding::away:
+        rounded = select(excess == 0.5f * step, nearest + step, nearest);
+        break;
+      case Rounding::down:
+        rounded = select(excess == -0.5f * step, nearest - step, nearest);
+        break;
+      case Rounding::zero:
+        rounded = select(excess < 0.0f, nearest - step, nearest);
+        break;
+      case Rounding::even:
+        if (g.even_code) {
+          const i32x16 tie = ((excess == 0.5f * step) | (excess == -0.5f * step)) & (held >= step);
+          const u32x16 field = (step_bits >> 23) - std::uint32_t(127 + g.min_exponent - 1);
+          rounded = select(tie, select(as_signed(field & 1u) == 0, step, 2.0f * step), nearest);
+        }
+        break;
+      case Rounding::stochastic:
+        break;  // Stochastic
+    }
+    return with_sign_of(min(rounded, limit), x);
+  }
+};
+
+/// round_stochastic() from 16 bits an element, of which the highest `sr_bits` are used.
+struct Stochastic {
+  Grid g;
+  int sr_bits;
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t* draws,
+                                           std::int64_t first) const {
+    const f32x16 held = magnitude(saturated(g, x));
+    const f32x16 base = floats(quantum_bits(g, held, g.mantissa_bits + 1));
+    const int below = 22 - g.mantissa_bits;
+    const u32x16 draw = load_halves(draws + first) >> std::uint32_t(16 - sr_bits)
+                                                          << std::uint32_t(below - sr_bits);
+    // Never beyond the grid's ends, which are values of the grid.
+    return with_sign_of(floats((bits(held + base) + draw) & ~((1u << below) - 1)) - base, x);
+  }
+};
+
+/// to_bf16(), in the upper halves; what is left in the lower ones is not looked at.
+MXT_LANES u32x16 nearest_bf16(const u32x16& u) {
+  const u32x16 rounded = u + ((u >> 16 & 1u) + 0x7fffu);
+  return select(as_signed(u & 0x7fffffffu) > 0x7f800000, u | 0x400000u, rounded);
+}
+
+}  // namespace mxtape::cpu::MXT_TIER

@@ -1,0 +1,55 @@
+#include "kernels/cpu/loops/tier.h"
+
+#include <atomic>
+
+#include "core/error.h"
+
+namespace mxtape::cpu {
+namespace {
+
+Tier best_tier() {
+  if (has_tier(Tier::avx512)) return Tier::avx512;
+  return has_tier(Tier::avx2) ? Tier::avx2 : Tier::baseline;
+}
+
+std::atomic<Tier>& current() {
+  static std::atomic<Tier> chosen{best_tier()};
+  return chosen;
+}
+
+}  // namespace
+
+bool has_tier(Tier t) {
+  switch (t) {
+    case Tier::baseline:
+      return true;
+#if defined(__x86_64__)
+    case Tier::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi2");
+    case Tier::avx512:
+      return has_tier(Tier::avx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    case Tier::avx2:
+    case Tier::avx512:
+      return false;
+#endif
+  }
+  return false;
+}
+
+Tier tier() { return current().load(std::memory_order_relaxed); }
+
+void set_tier(Tier t) {
+  require(has_tier(t), ExitCode::usage, "cpu: this machine has no {}", name_of(t));
+  current().store(t, std::memory_order_relaxed);
+}
+
+std::string_view name_of(Tier t) {
+  constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
+  return names[static_cast<int>(t)];
+}
+
+}  // namespace mxtape::cpu

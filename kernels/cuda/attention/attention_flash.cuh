@@ -1,0 +1,125 @@
+#pragma once
+#include <cmath>
+
+#include "kernels/cuda/attention/attention_paths.h"
+#include "kernels/cuda/attention/attention_scores.cuh"
+#include "kernels/cuda/attention/attention_tiles.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+
+// What the kernels of attention on tensor cores share.
+namespace mxtape::cuda {
+
+inline constexpr float log2_e = 0x1.715476p+0f;
+
+/// One operand of all heads in bf16: matrices [T, D], strides in numbers.
+struct Heads {
+  const bf16* base;
+  std::int64_t batch, head, row;
+};
+/// Part `part` of x [B, T, parts, H, D].
+inline Heads heads_of(const Tensor& x, const AttentionShape& s, int part, int parts) {
+  const std::int64_t row = s.stride(parts);
+  return {x.data<bf16>() + s.offset(0, part, parts), s.time * row, s.width, row};
+}
+/// x [B, H, T, D].
+inline Heads heads_of(const Tensor& x, const AttentionShape& s) {
+  const std::int64_t head = s.time * s.width;
+  return {x.data<bf16>(), s.heads * head, head, s.width};
+}
+
+/// The head and the tile of it that a block works on. Blocks of one head follow each other, so that the
+/// tiles that several of them read stay in the second level cache.
+struct FlashPlace {
+  const AttentionShape& shape;
+  int tiles, tile;
+  std::int64_t head;  // b H + h
+
+  __device__ FlashPlace(const AttentionShape& s, int rows)
+      : shape(s),
+        tiles(int((s.time + rows - 1) / rows)),
+        tile(int(blockIdx.x % unsigned(tiles))),
+        head(blockIdx.x / unsigned(tiles)) {}
+
+  /// Where the head's part lies in a tensor [B, T, parts, H, D].
+  __device__ std::int64_t offset(int part, int parts) const { return shape.offset(head, part, parts); }
+  __device__ std::int64_t stride(int parts) const { return shape.stride(parts); }
+  __device__ HeadMatrix matrix(const Heads& x) const {
+    return {x.base + head / shape.heads * x.batch + head % shape.heads * x.head, x.row};
+  }
+};
+inline unsigned flash_blocks(const AttentionShape& s, int rows) {
+  return blocks_for(s.batch * s.heads * ((s.time + rows - 1) / rows), 1);
+}
+
+/// P = e^(scale s - lse); 0 where the query does not see the key.
+__device__ inline float probability(float s, float scale_log2, float lse, bool seen) {
+  const float exponent = fmaf(s, scale_log2, -lse * log2_e);
+  return exp2_fast(seen ? exponent : -INFINITY);
+}
+
+/// The softmax of a warp's 16 queries as far as their keys have come: [0] is row g, [1] row g + 8.
+struct Running {
+  float top[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};  // over this lane's columns
+};
+
+/// Masked scores become minus infinity: keys that a query does not see, and those from T on with them.
+template <int parts>
+__device__ void mask(Part (&s)[parts], int first_query, int first_key) {
+#pragma unroll
+  for (int n = 0; n < parts; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (first_key + 8 * n + column_in_part(i) > first_query + row_in_part(i)) s[n][i] = -INFINITY;
+}
+
+/// Scores become e^(scale (s - top)), and sums that were relative to the last top are made relative to this
+/// one by `corrections`. The first tile has key 0, which every query sees, so top is finite from there on.
+template <int parts>
+__device__ void online_softmax(Part (&s)[parts], Running& running, float (&corrections)[2],
+                               float scale_log2) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float top = running.top[half];
+#pragma unroll
+    for (int n = 0; n < parts; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) top = s[n][i] > top ? s[n][i] : top;
+    top = row_max(top);
+    corrections[half] = exp2_fast((running.top[half] - top) * scale_log2);
+    running.top[half] = top;
+    const float shift = -top * scale_log2;
+    float sum = running.sum[half] * corrections[half];
+#pragma unroll
+    for (int n = 0; n < parts; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        s[n][i] = exp2_fast(fmaf(s[n][i], scale_log2, shift));
+        sum += s[n][i];
+      }
+    running.sum[half] = sum;
+  }
+}
+
+/// What the kernels of the forward pass read: Q and K of the scores, V of the sums.
+struct ForwardInputs {
+  Heads q, k, v;
+  AttentionShape shape;
+  float scale;
+};
+
+/// Those of the backward pass. Sums have operands of their own, and P and dS roundings, only with blocks.
+struct BackwardInputs {
+  Heads q, k, v, d_o;                 // of S and dP
+  Heads q_sum{}, k_sum{}, d_o_sum{};  // of dK, dQ and dV
+  const float *lse = nullptr, *delta = nullptr;
+  AttentionShape shape{};
+  float scale = 1;
+  ScoreRounding dv_p{}, dq_ds{}, dk_ds{};
+};
+
+/// x itself, or a copy of it rounded to bf16.
+Tensor as_bf16(Backend&, const Tensor& x);
+
+}  // namespace mxtape::cuda

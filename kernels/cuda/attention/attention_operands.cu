@@ -1,0 +1,119 @@
+#include "kernels/cuda/attention/attention_operands.h"
+
+#include "kernels/cuda/attention/attention_flash.cuh"
+#include "kernels/cuda/attention/attention_scores.cuh"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace mxtape::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr int block_length = 32;
+
+// y [B, H, T, D] = part `part` of x [B, T, parts, H, D], eight numbers a thread.
+template <class T>
+__global__ void take_heads_kernel(T* y, const T* x, AttentionShape s, std::int64_t part, std::int64_t parts) {
+  const std::int64_t i = (std::int64_t(blockIdx.x) * threads + threadIdx.x) * 8;
+  if (i >= s.batch * s.heads * s.time * s.width) return;
+  const std::int64_t d = i % s.width, row = i / s.width, t = row % s.time, head = row / s.time;
+  store_eight(y + i, load_eight(x + s.offset(head, part, parts) + t * s.stride(parts) + d));
+}
+
+bool rounds_operand(const Quantizer& q) { return q == bf16_cast || (fits_tiles(q) && !q.has_multiplier()); }
+
+}  // namespace
+
+bool rounds_scores(const Quantizer& q) {
+  if (q == bf16_cast) return true;
+  return fits_tiles(q) && !q.has_multiplier() && q.scale == ScaleKind::power_of_two &&
+         q.block.along == block_length && q.block.across == 1 && has_fast_grid(block_rule(q));
+}
+
+ScoreRounding score_rounding(const Quantizer& q, const ClockedKey& draws) {
+  if (q == bf16_cast) return {};
+  const BlockRule rule = block_rule(q);
+  return {q.is_stochastic() ? ScoreRounding::Way::stochastic : ScoreRounding::Way::even,
+          rule,
+          fast_grid(rule),
+          draws,
+          round_keys(draws.key.seed),
+          q.is_stochastic() ? int(q.sr_bits) : 0};
+}
+
+bool blocks_take(const AttentionShape& s, const AttentionQuant& q) {
+  const bool whole = s.time % block_length == 0 && s.width % block_length == 0;
+  for (const Quantizer* scores : {&q.pv_p, &q.dv_p, &q.dq_ds, &q.dk_ds})
+    if (!rounds_scores(*scores)) return false;
+  for (const Quantizer* operand : {&q.qk_q, &q.qk_k, &q.pv_v, &q.dv_do, &q.dp_do, &q.dp_v, &q.dq_k, &q.dk_q})
+    if (!rounds_operand(*operand)) return false;
+  return whole && flash_takes(s);
+}
+
+Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t parts) const {
+  const Tensor y = backend.empty({shape.batch * shape.heads * shape.time, shape.width}, x.dtype());
+  with_type(x.dtype(), [&]<class T>(T*) {
+    launch("take_heads", stream, {blocks_for(y.count(), threads * 8), threads}, take_heads_kernel<T>,
+           y.data<T>(), x.data<T>(), shape, part, parts);
+  });
+  return y;
+}
+
+ClockedKey HeadOperands::stream_of(AttentionField field, std::int64_t elements_of_head) const {
+  ClockedKey key = draws;
+  key.key = attention_draws(draws.key, attention_place(field), shape, 0, elements_of_head);
+  return key;
+}
+
+TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t parts,
+                               AttentionField field) const {
+  const Quantizer& q = quant.*field;
+  TileTask task{};
+  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + shape.offset(0, part, parts); });
+  task.dtype = x.dtype();
+  task.rows = shape.batch * shape.heads * shape.time;
+  task.cols = shape.width;
+  const std::int64_t row = shape.stride(parts);
+  task.layout = {shape.time, shape.heads, row, shape.width, shape.time * row};
+  task.rounding = tile_rounding(q);
+  if (q.is_stochastic()) {
+    task.draws = stream_of(field, shape.time * shape.width);
+    task.round_keys = round_keys(draws.key.seed);
+    task.draw_bits = q.sr_bits;
+  }
+  return task;
+}
+
+std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
+                                          std::initializer_list<AttentionField> uses) const {
+  std::vector<Tensor> results;
+  std::vector<TileTask> tasks;
+  Tensor in_order;  // the heads' rows one below the other, for uses that cannot read them where they are
+  const auto taken_once = [&] {
+    if (!in_order) in_order = taken(x, part, parts);
+    return in_order;
+  };
+  for (const auto use : uses) {
+    const Quantizer& q = quant.*use;
+    if (q == bf16_cast) {
+      results.push_back(as_bf16(backend, taken_once()));
+      continue;
+    }
+    results.push_back(backend.empty({shape.batch * shape.heads * shape.time, shape.width}, DType::bf16));
+    // Each use has its own stream of draws; two without, one along each axis, are made in one pass.
+    const bool draws_on_its_own = q.is_stochastic();
+    const TileTask own = task_of(x, part, parts, use);
+    if (draws_on_its_own || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
+      tasks.push_back(own);
+    const Axis axis = attention_slots[attention_place(use)].axis;
+    TileCopy& copy = axis == Axis::row ? tasks.back().row_blocks : tasks.back().column_blocks;
+    copy = tile_copy(q, results.back().data<bf16>(), nullptr);
+  }
+  for (TileTask& task : tasks) {
+    if (!fits_pairs(task)) task.x = taken_once().raw(), task.layout = {};
+    quantize_tiles(stream, task);
+  }
+  return results;
+}
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,65 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/keys.h"
+
+namespace mxtape::cuda {
+
+/// The tensors of call::Attention and AttentionBackward; `backend` gives scratch, and quantizes and
+/// multiplies where heads are taken one by one.
+struct AttentionForward {
+  Backend& backend;
+  cudaStream_t stream;
+  AttentionShape shape;
+  Tensor o, lse, qkv;
+};
+struct AttentionBackward {
+  Backend& backend;
+  cudaStream_t stream;
+  AttentionShape shape;
+  Tensor dqkv, d_o, qkv, o, lse;
+};
+
+/// Widths that the tensor cores' tiles hold and whose rows start at multiples of 16 bytes.
+inline bool flash_takes(const AttentionShape& s) { return s.width % 8 == 0 && s.width <= 128; }
+
+// On tensor cores, scores in registers (Dao 2023, FlashAttention-2, arXiv:2307.08691): operands in bf16, sums
+// in f32. P, before it is divided by its row's sum, and in the backward pass P and dS are rounded to bf16, to
+// nearest even: each is off by at most 2^-8 of itself. f32 tensors are rounded to bf16 first.
+void attention_flash(const AttentionForward&);
+void attention_flash_backward(const AttentionBackward&);
+
+// For any width, in f32 arithmetic; `operands` bf16 rounds what is multiplied as the way above does.
+void attention_general(const AttentionForward&, DType operands);
+void attention_general_backward(const AttentionBackward&, DType operands);
+
+// Operands in blocks, on tensor cores as above: Q, K, V and dO are rounded beforehand, for each GEMM along
+// the axis that it sums over, P and dS in registers. P = e^(scale S - lse) is normalised before it is
+// rounded, in both passes. For what blocks_take() (attention_operands.h).
+void attention_blocks(const AttentionForward&, const AttentionQuant&, const ClockedKey&);
+void attention_blocks_backward(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
+
+// One head after the other, composed (kernels/attention/composed.h): for everything else.
+void attention_by_heads(const AttentionForward&, const call::Attention&);
+void attention_by_heads_backward(const AttentionBackward&, const call::AttentionBackward&);
+
+// Rows of one head's scores [T, T], in the arithmetic of the CPU's vector loops, so that what is quantized
+// next has the same bits.
+
+/// s = softmax(scale s) over the keys that a query sees, 0 for the others; lse [T] = log of its sums.
+void causal_softmax(cudaStream_t, const Tensor& s, float* lse, float scale);
+/// p = e^(scale p - lse), of the products Q K^T; dp = scale p (dp - delta).
+void causal_softmax_backward(cudaStream_t, const Tensor& p, const Tensor& dp, const float* lse,
+                             const float* delta, float scale);
+/// Part `part` of x [B, T, parts, H, D] for head b H + h, as f32 [T, D]; and back, rounded if y is bf16.
+Tensor take_head(Backend&, cudaStream_t, const Tensor& x, const AttentionShape&, std::int64_t head,
+                 std::int64_t part, std::int64_t parts);
+void put_head(cudaStream_t, const Tensor& y, const Tensor& x, const AttentionShape&, std::int64_t head,
+              std::int64_t part, std::int64_t parts);
+
+/// delta[b, h, t], f32 [B, H, T] = the dot product of rows (b, t, h) of a and b, both [B, T, H D]: dP . P of
+/// a query, which is dO . O. The CPU's order of additions.
+Tensor attention_delta(const AttentionBackward&);
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,165 @@
+#include "formats/codec/block_codec.h"
+#include "kernels/codec/check_quantize.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/quantize/quantize_by_definition.h"
+#include "kernels/cuda/quantize/tensor_scale.h"
+
+// Packing is for storage and transport, not for a step's inner loops: there is one way for every quantizer
+// and no kernel for tiles. An element of b bits in blocks of n with scales of s bits moves the source twice
+// (scales, then elements), b / 8 + s / (8 n) bytes out and 36 / n of scratch; to unpack it, these bytes in
+// and the value out.
+namespace mxtape {
+namespace cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+constexpr int of_thread = 8;         // codes of b bits are b bytes: no two threads write the same one
+constexpr std::uint32_t none = ~0u;  // as i32: -1
+
+/// The least of all threads' numbers, in thread 0.
+__device__ inline std::uint32_t least_of_block(std::uint32_t mine) {
+  __shared__ std::uint32_t of_warp[threads / warp_lanes];
+  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other = warp_xor(mine, mask);
+    mine = other < mine ? other : mine;
+  }
+  if (lane_id() == 0) of_warp[warp_id()] = mine;
+  block_sync();
+  for (const std::uint32_t other : of_warp) mine = other < mine ? other : mine;
+  return mine;
+}
+
+struct PackTask {
+  DefinitionTask of;
+  Quantizer quantizer;
+  std::uint8_t *codes, *scales, *offsets;
+  std::int32_t* first_uncoded;  // of each thread block
+};
+
+// A thread has one block.
+__global__ void pack_scales_kernel(PackTask task, std::int64_t blocks) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (i >= blocks) return;
+  const BlockScale s = task.of.scales[i];
+  store_scale(task.scales, i, task.quantizer, s.scale);
+  if (!task.offsets) return;
+  const std::uint16_t offset = encode_offset(s.offset);
+  task.offsets[2 * i] = std::uint8_t(offset);
+  task.offsets[2 * i + 1] = std::uint8_t(offset >> 8);
+}
+
+// A thread has eight neighbours.
+template <class X>
+__global__ void pack_codes_kernel(const X* x, PackTask task) {
+  const Quantizer& q = task.quantizer;
+  const int bits = q.element.bits();
+  const std::int64_t count = task.of.rows * task.of.cols;
+  const std::int64_t group = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  const DrawKey draws = now(task.of.draws);
+  CodeWriter writer{task.codes + group * bits, bits};
+  std::uint32_t first_uncoded = none;
+  for (std::int64_t i = group * of_thread; i < (group + 1) * of_thread && i < count; ++i) {
+    const BlockScale s = task.of.scales ? task.of.scales[block_of(task.of, i)] : BlockScale{q.alpha, 1};
+    const float value = value_at(x, i);
+    const std::uint32_t draw = task.of.stochastic ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
+    const float rounded = round_element(task.of.rule, (value - s.offset) * s.inverse, draw);
+    writer.put(code_of(q, s.scale, rounded, value));
+    if (first_uncoded == none && lacks_a_code(q, s.scale, rounded))
+      first_uncoded = i < 0x7fffffff ? std::uint32_t(i) : 0x7fffffffu;
+  }
+  writer.finish();
+  first_uncoded = least_of_block(first_uncoded);
+  if (threadIdx.x == 0) task.first_uncoded[blockIdx.x] = std::int32_t(first_uncoded);
+}
+
+// One block, one number.
+__global__ void first_uncoded_kernel(std::int32_t* first, const std::int32_t* parts, std::int64_t count) {
+  std::uint32_t least = none;
+  for (std::int64_t i = threadIdx.x; i < count; i += threads) {
+    const auto part = std::uint32_t(parts[i]);
+    least = part < least ? part : least;
+  }
+  least = least_of_block(least);
+  if (threadIdx.x == 0) *first = std::int32_t(least);
+}
+
+// A thread has eight neighbours.
+template <class Y>
+__global__ void unpack_kernel(Y* y, DefinitionTask task, Quantizer q, const std::uint8_t* codes,
+                              const std::uint8_t* scales, const std::uint8_t* offsets) {
+  const int bits = q.element.bits();
+  const std::int64_t group = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  CodeReader reader{codes + group * bits, bits};
+  for (std::int64_t i = group * of_thread; i < (group + 1) * of_thread && i < task.rows * task.cols; ++i) {
+    BlockScale s{0, 1};
+    if (scales) {
+      const std::int64_t block = block_of(task, i);
+      s.scale = load_scale(scales, block, q);
+      if (offsets) s.offset = decode_offset(std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
+    }
+    store_at(y, i, value_of(s, decode(q.element, reader.take())));
+  }
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaBackend::compute(const call::Pack& call) {
+  check_pack(call.y, call.x);
+  const Quantizer& q = call.y.quantizer;
+  cuda::PackTask task{cuda::definition_task(q, call.y.axis, call.y.rows, call.y.cols),
+                      q,
+                      call.y.codes.data<std::uint8_t>(),
+                      call.y.scales.data<std::uint8_t>(),
+                      call.y.offsets.data<std::uint8_t>(),
+                      nullptr};
+  task.of.draws = clocked(call.draws);
+
+  Tensor encode;
+  if (q.scale == ScaleKind::floating && call.x.count() > 0) {
+    const Tensor parts = empty({cuda::amax_parts(call.x.count())}, DType::i32);
+    cuda::largest_of_parts(stream_.get(), parts, call.x);
+    encode = empty({1});
+    cuda::tensor_scale(stream_.get(), encode, call.y.multiplier, parts, task.of.rule);
+    task.of.encode = encode.data();
+  } else if (call.y.multiplier) {
+    fill(call.y.multiplier, cuda::multiplier_of_zeros(q));
+  }
+
+  const std::int64_t blocks = packed_layout(q, call.y.rows, call.y.cols, call.y.axis).blocks;
+  constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
+  const Tensor scales = blocks > 0 ? empty({blocks * floats}) : Tensor{};
+  if (scales) {
+    task.of.scales = static_cast<BlockScale*>(scales.raw());
+    cuda::scale_blocks(stream_.get(), call.x, task.of);
+    cuda::launch("pack: scales", stream_.get(), {cuda::blocks_for(blocks, cuda::threads), cuda::threads},
+                 cuda::pack_scales_kernel, task, blocks);
+  }
+
+  const unsigned grid = cuda::blocks_for(call.x.count(), cuda::threads * cuda::of_thread);
+  const Tensor parts = empty({grid}, DType::i32);
+  task.first_uncoded = parts.data<std::int32_t>();
+  cuda::with_type(call.x.dtype(), [&]<class X>(X*) {
+    cuda::launch("pack: codes", stream_.get(), {grid, cuda::threads}, cuda::pack_codes_kernel<X>,
+                 call.x.data<X>(), task);
+  });
+  cuda::launch("pack: first without a code", stream_.get(), {1, cuda::threads}, cuda::first_uncoded_kernel,
+               call.y.first_uncoded.data<std::int32_t>(), parts.data<std::int32_t>(), std::int64_t{grid});
+}
+
+void CudaBackend::compute(const call::Unpack& call) {
+  check_packed("unpack", call.x, call.y);
+  const cuda::DefinitionTask task =
+      cuda::definition_task(call.x.quantizer, call.x.axis, call.x.rows, call.x.cols);
+  cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {
+    cuda::launch("unpack", stream_.get(),
+                 {cuda::blocks_for(call.y.count(), cuda::threads * cuda::of_thread), cuda::threads},
+                 cuda::unpack_kernel<Y>, call.y.data<Y>(), task, call.x.quantizer,
+                 call.x.codes.data<std::uint8_t>(), call.x.scales.data<std::uint8_t>(),
+                 call.x.offsets.data<std::uint8_t>());
+  });
+}
+
+}  // namespace mxtape

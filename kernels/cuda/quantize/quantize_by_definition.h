@@ -1,0 +1,34 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include "core/tensor.h"
+#include "formats/quantize_blocks.h"
+#include "kernels/cuda/keys.h"
+
+namespace mxtape::cuda {
+
+/// One copy y of x [rows, cols] by any quantizer: block scales first, then elements.
+struct DefinitionTask {
+  std::int64_t rows, cols;
+  ScaleKind scale;
+  bool has_offset, four_over_six, stochastic;
+  BlockRule rule;
+  BlockExtent extent;   ///< of a block
+  const float* encode;  ///< [1] of floating scales, else null
+  BlockScale* scales;   ///< one per block, in row-major order; null for plain casts
+  ClockedKey draws;
+};
+/// The block of element i in row-major order; in kernels.
+MXT_HD std::int64_t block_of(const DefinitionTask& t, std::int64_t i) {
+  const std::int64_t across = (t.cols + t.extent.cols - 1) / t.extent.cols;
+  return i / t.cols / t.extent.rows * across + i % t.cols / t.extent.cols;
+}
+DefinitionTask definition_task(const Quantizer& q, Axis axis, std::int64_t rows, std::int64_t cols);
+std::int64_t block_count(const DefinitionTask& task);
+
+/// The task's scales from x.
+void scale_blocks(cudaStream_t stream, const Tensor& x, const DefinitionTask& task);
+void quantize_by_definition(cudaStream_t stream, const Tensor& y, const Tensor& x,
+                            const DefinitionTask& task);
+
+}  // namespace mxtape::cuda

@@ -1,0 +1,80 @@
+#include "kernels/cuda/quantize/tensor_scale.h"
+
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+
+namespace mxtape::cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+
+/// The largest of all threads' numbers, in thread 0. Magnitudes order as integers.
+__device__ inline std::uint32_t largest_of_block(std::uint32_t mine) {
+  __shared__ std::uint32_t of_warp[threads / warp_lanes];
+  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
+    const std::uint32_t other = warp_xor(mine, mask);
+    mine = other > mine ? other : mine;
+  }
+  if (lane_id() == 0) of_warp[warp_id()] = mine;
+  block_sync();
+  for (const std::uint32_t other : of_warp) mine = other > mine ? other : mine;
+  return mine;
+}
+
+// A block has one part; a thread takes eight neighbours at a time.
+template <class X>
+__global__ void largest_kernel(std::int32_t* parts, const X* x, std::int64_t count, bool aligned) {
+  const std::int64_t begin = std::int64_t(blockIdx.x) * amax_part;
+  std::uint32_t most = 0;
+  for (std::int64_t i = begin + 8 * threadIdx.x; i < begin + amax_part && i < count; i += 8 * threads) {
+    Eight e{};
+    if (aligned && i + 8 <= count) {
+      e = load_eight(x + i);
+    } else {
+      for (int k = 0; k < 8; ++k) e.values[k] = i + k < count ? value_at(x, i + k) : 0.0f;
+    }
+    for (const float v : e.values) {
+      const std::uint32_t magnitude = bits_of(v) & 0x7fffffffu;
+      most = magnitude > most ? magnitude : most;
+    }
+  }
+  most = largest_of_block(most);
+  if (threadIdx.x == 0) parts[blockIdx.x] = std::int32_t(most);
+}
+
+// One block, one number.
+__global__ void tensor_scale_kernel(float* encode, float* multiplier, const std::int32_t* parts,
+                                    std::int64_t count, BlockRule rule) {
+  std::uint32_t most = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += threads) {
+    const auto part = std::uint32_t(parts[i]);
+    most = part > most ? part : most;
+  }
+  most = largest_of_block(most);
+  if (threadIdx.x != 0) return;
+  const float scale = tensor_encode_scale(rule, float_of(most));
+  *encode = scale;
+  *multiplier = 1 / scale / rule.alpha;
+}
+
+}  // namespace
+
+void largest_of_parts(cudaStream_t stream, const Tensor& parts, const Tensor& x) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
+  with_type(x.dtype(), [&]<class X>(X*) {
+    launch("quantize: amax", stream, {blocks_for(x.count(), amax_part), threads}, largest_kernel<X>,
+           parts.data<std::int32_t>(), x.data<X>(), x.count(), aligned);
+  });
+}
+
+void tensor_scale(cudaStream_t stream, const Tensor& encode, const Tensor& multiplier, const Tensor& parts,
+                  const BlockRule& rule) {
+  launch("quantize: tensor scale", stream, {1, threads}, tensor_scale_kernel, encode.data(),
+         multiplier.data(), parts.data<std::int32_t>(), parts.count(), rule);
+}
+
+float multiplier_of_zeros(const Quantizer& q) {
+  return 1 / (q.scale == ScaleKind::floating ? tensor_encode_scale(block_rule(q), 0) : 1) / q.alpha;
+}
+
+}  // namespace mxtape::cuda

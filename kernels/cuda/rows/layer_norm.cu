@@ -1,0 +1,221 @@
+#include <algorithm>
+
+#include "kernels/cuda/block_reduce.cuh"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows/row_parts.cuh"
+
+namespace mxtape {
+namespace cuda {
+namespace {
+
+// A block owns a few rows, one after the other, and keeps one in registers: a thread holds eight columns of
+// it, or 32 of rows too wide for that, which then spill. A thread's columns are the same in all rows, so gain
+// and bias are read once and the sums of their gradients need no other thread.
+constexpr int narrow_threads = 512, wide_threads = 1024, wide_rounds = 4;
+constexpr std::int64_t narrow = 8 * narrow_threads, widest = 8 * wide_rounds * wide_threads;
+constexpr int threads_for_rounds(int rounds) { return rounds == 1 ? narrow_threads : wide_threads; }
+
+constexpr std::int64_t forward_rows = 4;  // of a block
+
+// Blocks of the backward pass: what an H200's multiprocessors run at once, each 1024 threads in whole blocks.
+// One more would be alone with all its rows while the others are done. The blocks' sums depend on their
+// number, so it depends on the shape and not on the machine. Packed rows keep to the registers for this.
+constexpr std::int64_t multiprocessors = 132, threads_at_once = 1024;
+constexpr std::int64_t least_rows = 8;  // of a block: they pay for its partial sums
+
+template <bool packed, int rounds>
+struct NormRow {
+  Eight part[rounds];
+
+  NormRow() = default;
+  template <class T>
+  __device__ NormRow(const RowParts<packed>& parts, const T* row) {
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) part[round] = parts.load(row, round);
+  }
+};
+
+template <class T, bool packed, int rounds>
+__global__ void __launch_bounds__(threads_for_rounds(rounds))
+    layer_norm_kernel(T* y, float* mean, float* rstd, const T* x, const float* gain, const float* bias,
+                      std::int64_t rows, int C, float eps) {
+  const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
+  const NormRow<packed, rounds> gains(parts, gain);
+  NormRow<packed, rounds> biases{};
+  if (bias) biases = {parts, bias};
+  int turn = 0;
+  std::int64_t row = std::int64_t(blockIdx.x) * forward_rows;
+  const std::int64_t end = row + forward_rows < rows ? row + forward_rows : rows;
+  for (; row < end; ++row) {
+    NormRow<packed, rounds> values(parts, x + row * C);
+    float sum = 0;
+#pragma unroll
+    for (const Eight& e : values.part) sum += sum_of(e);
+    const float m = block_sum(sum, turn) / float(C);
+    // From the deviations, not from the mean of squares, which cancels when the mean is large.
+    float squares = 0;
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      Eight square;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        float& v = values.part[round].values[k];
+        v = parts.inside(round, k) ? v - m : 0.0f;
+        square.values[k] = v * v;
+      }
+      squares += sum_of(square);
+    }
+    const float s = 1 / sqrtf(block_sum(squares, turn) / float(C) + eps);
+    if (threadIdx.x == 0) mean[row] = m, rstd[row] = s;
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      Eight out;
+#pragma unroll
+      for (int k = 0; k < 8; ++k)
+        out.values[k] =
+            fmaf(gains.part[round].values[k], values.part[round].values[k] * s, biases.part[round].values[k]);
+      parts.store(y + row * C, round, out);
+    }
+  }
+}
+
+// With g = gain dy, n the normalised x and <> the mean over C:  dx = others + rstd (g - <g> - n <g n>),
+// others being 0 if null. Each block leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
+template <class T, bool packed, int rounds>
+__global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds == 1 ? 2 : 1)
+    layer_norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean,
+                               const float* rstd, const float* gain, const T* others, std::int64_t rows,
+                               std::int64_t rows_of_block, int C) {
+  const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
+  const NormRow<packed, rounds> gains(parts, gain);
+  NormRow<packed, rounds> dgain{}, dbias{};
+  using Bits = decltype(parts.load_bits(dy, 0));
+  int turn = 0;
+  std::int64_t row = std::int64_t(blockIdx.x) * rows_of_block;
+  const std::int64_t end = row + rows_of_block < rows ? row + rows_of_block : rows;
+  for (; row < end; ++row) {
+    // All of a row is asked for at once, and kept as it is in memory until it is needed.
+    Bits gradients[rounds], inputs[rounds], around{};
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      gradients[round] = parts.load_bits(dy + row * C, round);
+      inputs[round] = parts.load_bits(x + row * C, round);
+    }
+    if (rounds == 1 && others) around = parts.load_bits(others + row * C, 0);
+    const float m = mean[row], s = rstd[row];
+    float means[2] = {};  // <g>, <g n>
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
+      Eight g, gn;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const float d = d_row.values[k];  // 0 outside of the row
+        const float n = (x_row.values[k] - m) * s;
+        g.values[k] = gains.part[round].values[k] * d;
+        gn.values[k] = g.values[k] * n;
+        dgain.part[round].values[k] = fmaf(d, n, dgain.part[round].values[k]);
+        dbias.part[round].values[k] += d;
+      }
+      means[0] += sum_of(g);
+      means[1] += sum_of(gn);
+    }
+    block_sums(means, turn);
+    for (float& v : means) v /= float(C);
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) {
+      const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
+      if (rounds > 1 && others)
+        around = parts.load_bits(others + row * C, round);  // wide rows lack registers
+      Eight out = widened(around);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        const float n = (x_row.values[k] - m) * s;
+        out.values[k] += (gains.part[round].values[k] * d_row.values[k] - means[0] - n * means[1]) * s;
+      }
+      parts.store(dx + row * C, round, out);
+    }
+  }
+  float* const own = partial + std::int64_t(blockIdx.x) * 2 * C;
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    parts.store(own, round, dgain.part[round]);
+    parts.store(own + C, round, dbias.part[round]);
+  }
+}
+
+// Adds the partial sums [blocks, 2, C] of 32 columns: each warp every 32nd, then one after the other.
+constexpr int collect_threads = 1024;
+__global__ void __launch_bounds__(collect_threads)
+    collect_kernel(float* dgain, float* dbias, const float* partial, int blocks, int C, Write write) {
+  __shared__ float of_warp[collect_threads / warp_lanes][warp_lanes];
+  const int column = int(blockIdx.x) * warp_lanes + lane_id();
+  const float* const sums = partial + std::int64_t(blockIdx.y) * C + column;
+  float sum = 0;
+  if (column < C)
+#pragma unroll 8
+    for (int block = warp_id(); block < blocks; block += collect_threads / warp_lanes)
+      sum += sums[std::int64_t(block) * 2 * C];
+  of_warp[warp_id()][lane_id()] = sum;
+  block_sync();
+  if (warp_id() != 0 || column >= C) return;
+  float& total = (blockIdx.y == 0 ? dgain : dbias)[column];
+  float all = write == Write::accumulate ? total : 0.0f;
+  for (const auto& warp : of_warp) all += warp[lane_id()];
+  total = all;
+}
+
+/// Calls f(T*, packed, rounds) with the types of the kernels for x.
+template <class F>
+void with_kernel_types(const Tensor& x, const F& f) {
+  const std::int64_t C = x.cols();
+  require(C <= widest, "cuda: layer_norm: rows of {}; at most {} fit into a block's registers", C, widest);
+  with_type(x.dtype(), [&]<class T>(T* type) {
+    with_packed(C, [&](auto packed) {
+      if (C <= narrow)
+        f(type, packed, std::integral_constant<int, 1>{});
+      else
+        f(type, packed, std::integral_constant<int, wide_rounds>{});
+    });
+  });
+}
+
+unsigned threads_for(std::int64_t C) {
+  return C <= narrow ? warp_lanes * unsigned((C + 8 * warp_lanes - 1) / (8 * warp_lanes)) : wide_threads;
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaBackend::compute(const call::LayerNorm& call) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
+  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
+    cuda::launch("layer_norm", stream_.get(),
+                 {cuda::blocks_for(rows, cuda::forward_rows), cuda::threads_for(C)},
+                 cuda::layer_norm_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
+                 call.y.data<T>(), call.mean.data(), call.rstd.data(), call.x.data<T>(), call.gain.data(),
+                 call.bias.data(), rows, C, call.eps);
+  });
+}
+
+void CudaBackend::compute(const call::LayerNormBackward& call) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
+  const std::int64_t at_once = cuda::multiprocessors * (cuda::threads_at_once / cuda::threads_for(C));
+  const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
+  const unsigned blocks = cuda::blocks_for(rows, rows_of_block);
+  const Tensor partial = empty({blocks, 2, C});
+  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
+    cuda::launch("layer_norm_backward", stream_.get(), {blocks, cuda::threads_for(C)},
+                 cuda::layer_norm_backward_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
+                 call.dx.data<T>(), partial.data(), call.dy.data<T>(), call.x.data<T>(), call.mean.data(),
+                 call.rstd.data(), call.gain.data(), call.others ? call.others.data<T>() : nullptr, rows,
+                 rows_of_block, C);
+  });
+  cuda::launch("layer_norm_collect", stream_.get(),
+               {dim3(cuda::blocks_for(C, cuda::warp_lanes), call.dbias ? 2 : 1), cuda::collect_threads},
+               cuda::collect_kernel, call.dgain.data(), call.dbias.data(), partial.data(), blocks, C,
+               call.gain_bias);
+}
+
+}  // namespace mxtape

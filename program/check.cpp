@@ -1,0 +1,199 @@
+#include "program/check.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "core/text/program_name.h"
+#include "kernels/choose/make_backend.h"
+#include "program/header.h"
+#include "program/run_folder.h"
+#include "recipes/knobs.h"
+#include "recipes/text/precision_notes.h"
+#include "train/memory/memory_budget.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+namespace {
+
+/// The folder itself or, as it may not be there yet, the nearest one above it that is.
+fs::path nearest_existing(const fs::path& folder) {
+  fs::path path = fs::absolute(folder);
+  while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+class Check {
+ public:
+  Check(const Recipe& recipe, Resume resume) : recipe_(recipe), resume_(resume) {}
+
+  CheckReport run() {
+    attempt([&] { look_at_data(); });
+    attempt([&] { look_at_folder(); });
+    attempt([&] { look_for_checkpoints(); });
+    attempt([&] {
+      if (has_data_) recipe_ = with_vocabulary(recipe_, data_.tokenizer);
+    });
+    attempt([&] { look_at_device(); });
+    attempt([&] {
+      if (device_) budget_ = MemoryBudget::of(recipe_, *device_, data_);
+    });
+    look_at_model();
+    attempt([&] { look_at_disk(); });
+    look_for_notes();
+    return std::move(report_);
+  }
+
+ private:
+  void attempt(const std::function<void()>& look) {
+    try {
+      look();
+    } catch (const Error& e) {
+      report_.problems.push_back(e);
+    }
+  }
+  template <class... Args>
+  void fact(fmt::format_string<Args...> text, Args&&... args) {
+    report_.facts.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  CheckNumbers& numbers() { return report_.numbers; }
+
+  void look_at_data() {
+    require(!recipe_.data.file.empty(), ExitCode::usage,
+            "data.file is not set; make a token file with `{0} prepare` or `{0} corpus`", program_name());
+    data_ = TokenFile::read(recipe_.data.file);
+    const TokenFile& data = data_;
+    fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
+         data.validation.count(), data.tokenizer.size());
+    numbers().train_tokens = data.train.count();
+    numbers().validation_tokens = data.validation.count();
+    numbers().vocabulary = data.tokenizer.size();
+    const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
+    fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
+    numbers().epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
+    const auto too_short = short_splits(recipe_, data);
+    report_.problems.insert(report_.problems.end(), too_short.begin(), too_short.end());
+    if (too_short.empty()) {
+      fact("validation  {}", validation_text(recipe_, data));
+      const auto all = Windows(data.validation, recipe_.model.context).count();
+      const std::int64_t windows = validation_windows(recipe_.train, all);
+      numbers().validation_windows = windows;
+      numbers().validation_share = validation_share(recipe_.train, windows);
+    }
+    has_data_ = true;
+  }
+
+  fs::path folder() const { return fs::path(recipe_.train.out) / recipe_.name; }
+
+  void look_for_checkpoints() {
+    const auto files = list_checkpoints(folder());
+    if (!files.empty() && resume_ == Resume::no)
+      fail(ExitCode::usage,
+           "{} is there already; add --resume auto to go on, --resume no to start again (what is there is "
+           "kept), or --name=... to run elsewhere",
+           files.front().string());
+  }
+
+  void look_at_device() {
+    device_ = make_backend(recipe_.compute.device, recipe_.compute.options());
+    fact("device      {}", device_->description());
+    numbers().device = device_->description();
+  }
+
+  void look_at_model() {
+    const ModelConfig& m = recipe_.model;
+    if (m.vocabulary == 0) {
+      report_.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
+      return;
+    }
+    fact("model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters", m.layers,
+         m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+    numbers().parameters = parameter_count(m);
+    plan_ = memory_plan(recipe_);
+    if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
+    if (budget_) {
+      numbers().memory_needed = budget_->needed(*plan_);
+      numbers().memory_capacity = budget_->capacity;
+    }
+    const double flops = plan_->bf16_flops + plan_->f32_flops;
+    const bool large = flops >= 1e12;
+    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it in bf16 GEMMs",
+         flops * (large ? 1e-12 : 1e-9), large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops);
+    numbers().step_flops = flops;
+    numbers().bf16_flops = plan_->bf16_flops;
+    attempt([&] {
+      if (budget_) require_memory(recipe_, *plan_, *budget_);
+    });
+  }
+
+  void look_at_folder() {
+    const fs::path existing = nearest_existing(folder());
+    fact("folder      {}", folder().string());
+    require(fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0, ExitCode::resource,
+            "{}: {} is no folder that can be written; change train.out", folder().string(),
+            existing.string());
+  }
+
+  void look_at_disk() {
+    if (!plan_) return;
+    const fs::path existing = nearest_existing(folder());
+    // All that are kept, and one more while the newest is written beside them.
+    const bool many = recipe_.train.save_every > 0;
+    const double needed = double(plan_->checkpoint()) * double(many ? recipe_.train.keep + 1 : 1);
+    const double free_bytes = double(fs::space(existing).available);
+    fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
+         bytes_text(needed), bytes_text(free_bytes));
+    numbers().checkpoint_bytes = plan_->checkpoint();
+    numbers().disk_needed = needed;
+    numbers().disk_free = free_bytes;
+    require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
+            existing.string(), bytes_text(needed), bytes_text(free_bytes),
+            many ? "lower train.keep, or change train.out" : "make room, or change train.out");
+  }
+
+  /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
+  void look_for_notes() {
+    const auto idle = [&](const char* key, bool unused, const char* reason) {
+      const auto origin = recipe_.origins.find(key);
+      if (unused && origin != recipe_.origins.end())
+        report_.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
+    };
+    const auto kind = recipe_.schedule.kind;
+    idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
+    idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
+    idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
+    idle("train.keep", recipe_.train.save_every == 0, "train.save_every is 0: one checkpoint, at the end");
+    const auto precision = precision_notes(recipe_);
+    report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
+  }
+
+  Recipe recipe_;
+  const Resume resume_;
+  TokenFile data_;
+  bool has_data_ = false;
+  std::unique_ptr<Backend> device_;
+  std::optional<MemoryPlan> plan_;
+  std::optional<MemoryBudget> budget_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+std::vector<Error> short_splits(const Recipe& recipe, const TokenFile& data) {
+  std::vector<Error> problems;
+  for (const auto& [name, split] :
+       {std::pair{"train", &data.train}, std::pair{"validation", &data.validation}})
+    if (split->count() <= recipe.model.context)
+      problems.emplace_back(ExitCode::data,
+                            fmt::format("{}: its {} split has {} tokens; want more than model.context = {}",
+                                        recipe.data.file, name, split->count(), recipe.model.context));
+  return problems;
+}
+
+CheckReport check_run(const Recipe& recipe, Resume resume) { return Check(recipe, resume).run(); }
+
+}  // namespace mxtape

@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "data/hdf5/token_file.h"
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// The numbers of the facts, for programs; what was not found out is left open.
+struct CheckNumbers {
+  std::optional<std::int64_t> train_tokens, validation_tokens, vocabulary, parameters;
+  std::optional<double> epochs, validation_share;  ///< the share is of the run's work
+  std::optional<std::int64_t> validation_windows;
+  std::optional<std::int64_t> memory_needed, memory_capacity;  ///< [bytes]
+  std::optional<double> step_flops, bf16_flops;                ///< of linear layers, in one step
+  std::optional<std::int64_t> checkpoint_bytes;
+  std::optional<double> disk_needed, disk_free;  ///< [bytes]
+  std::string device;                            ///< its description
+};
+
+/// What a look at a recipe, its data, the disk and the machine found.
+struct CheckReport {
+  std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
+  CheckNumbers numbers;
+  std::vector<std::string> notes;  ///< keys without effect, precision that may surprise
+  std::vector<Error> problems;     ///< what would stop the run, in the order in which run_training() meets it
+};
+
+/// Whether the run would be started with --resume, to which checkpoints that are there already are no
+/// problem.
+enum class Resume { no, yes };
+
+/// Looks at everything that could fail after a recipe was read. Trains nothing and writes nothing.
+CheckReport check_run(const Recipe&, Resume = Resume::no);
+
+/// The splits that are too short for a window of the model's context and its targets: an Error(data) each.
+std::vector<Error> short_splits(const Recipe&, const TokenFile&);
+
+}  // namespace mxtape

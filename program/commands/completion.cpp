@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "formats/quantizer.h"
+#include "program/command.h"
+#include "recipes/knobs.h"
+#include "recipes/shipped.h"
+
+namespace mxtape {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// What does not depend on the tables. Words that are no option's value are operands: recipes where a command
+/// takes them, and files, which bash completes itself (complete -o default).
+constexpr std::string_view function_text = R"bash(
+_mxtape() {
+  local cur=${COMP_WORDS[COMP_CWORD]} option="" command="" i
+  # Bash splits --option=value into three words.
+  if [[ $cur == "=" ]]; then
+    option=${COMP_WORDS[COMP_CWORD-1]} cur=""
+  elif [[ ${COMP_WORDS[COMP_CWORD-1]} == "=" ]]; then
+    option=${COMP_WORDS[COMP_CWORD-2]}
+  elif [[ ${COMP_WORDS[COMP_CWORD-1]} == -* ]]; then
+    option=${COMP_WORDS[COMP_CWORD-1]}
+  fi
+  COMPREPLY=()
+  [[ $COMP_CWORD -gt 1 ]] && command=${COMP_WORDS[1]}
+  if [[ -z $command ]]; then
+    _mxtape_offer "$_mxtape_commands help $(_mxtape_options '')"
+    return
+  fi
+  if [[ $command == help ]]; then
+    _mxtape_offer "$_mxtape_commands"
+    return
+  fi
+  if [[ $option == --* ]]; then
+    _mxtape_values "$command" "$option" && return
+  fi
+  if [[ $cur == -* ]]; then
+    _mxtape_offer "$(_mxtape_options "$command")"
+    return
+  fi
+  case $command in
+    train|check) _mxtape_offer "$_mxtape_recipes"; _mxtape_files '*.toml' ;;
+    recipes) _mxtape_offer "$_mxtape_recipes" ;;
+    completion) _mxtape_offer bash ;;
+  esac
+}
+
+# Of these words those that begin with what is typed. The cursor stays behind a key's "=".
+_mxtape_offer() {
+  local word
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$1" -- "$cur")
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+  return 0
+}
+
+_mxtape_files() {
+  local word
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -d -- "$cur"; compgen -f -X "!$1" -- "$cur")
+  compopt -o filenames 2>/dev/null
+  return 0
+}
+
+complete -o default -F _mxtape mxtape
+)bash";
+
+/// The words of "{a,b}" in an option's type: what CLI11 writes for IsMember.
+Words choices(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.find('}');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+}
+
+Words format_names() {
+  Words names;
+  for (const Preset& preset : presets) names.emplace_back(preset.name);
+  for (const NamedFormat& row : element_formats) names.emplace_back(row.name);
+  return names;
+}
+
+/// What may follow an option; empty: a file or a number.
+Words values_of(const CLI::Option& option) {
+  const std::string name = option.get_name();
+  if (name == "--device") return {"cpu", "cuda"};
+  if (name == "--resume") return {"auto", "no"};
+  Words words = choices(option);
+  if (name == "--format" || name == "--precision") words = format_names();
+  if (name == "--precision") words.emplace_back("recipe");
+  return words;
+}
+
+Words values_of(const Knob& knob) {
+  if (const auto* choice = std::get_if<Choice>(&knob.field))
+    return {choice->names.begin(), choice->names.end()};
+  if (std::holds_alternative<bool*>(knob.field)) return {"true", "false"};
+  if (knob.name == "compute.device") return {"cpu", "cuda"};
+  return knob.name.starts_with("precision.") ? format_names() : Words{};
+}
+
+Words option_words(const CLI::App& command) {
+  Words words;
+  for (const auto* option : command.get_options()) {
+    for (const auto& name : option->get_snames()) words.push_back("-" + name);
+    for (const auto& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  return words;
+}
+
+/// The commands that take every key of a recipe as an option.
+bool takes_keys(const CLI::App& command) { return command.get_allow_extras(); }
+
+std::string variable(const char* name, const Words& words) {
+  return fmt::format("{}='{}'\n", name, fmt::join(words, " "));
+}
+
+std::string completion(const CLI::App& app) {
+  Recipe recipe;
+  Words commands, recipes, keys;
+  for (const auto* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  for (const auto& shipped : shipped_recipes()) recipes.emplace_back(shipped.name);
+  for (const Knob& knob : knobs(recipe)) keys.push_back(fmt::format("--{}=", knob.name));
+  std::string script =
+      "# Completion of mxtape's commands, options, recipe keys and shipped recipes for bash.\n";
+  script += variable("_mxtape_commands", commands) + variable("_mxtape_recipes", recipes) +
+            variable("_mxtape_keys", keys);
+
+  script += "\n_mxtape_options() {\n  case $1 in\n";
+  script += fmt::format("    '') echo '{}' ;;\n", fmt::join(option_words(app), " "));
+  for (const auto* command : app.get_subcommands(nullptr))
+    script +=
+        fmt::format("    {}) echo '{}'{} ;;\n", command->get_name(), fmt::join(option_words(*command), " "),
+                    takes_keys(*command) ? " \"$_mxtape_keys\"" : "");
+  script += "  esac\n}\n";
+
+  script +=
+      "\n# The values of an option or key; fails if it takes none that can be listed.\n"
+      "_mxtape_values() {\n  case \"$1 $2\" in\n";
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    for (const auto* option : command->get_options())
+      if (const Words words = values_of(*option); !words.empty())
+        script += fmt::format("    '{} {}') _mxtape_offer '{}' ;;\n", command->get_name(), option->get_name(),
+                              fmt::join(words, " "));
+    if (!takes_keys(*command)) continue;
+    for (const Knob& knob : knobs(recipe))
+      if (const Words words = values_of(knob); !words.empty())
+        script += fmt::format("    '{} --{}') _mxtape_offer '{}' ;;\n", command->get_name(), knob.name,
+                              fmt::join(words, " "));
+  }
+  script += "    *) return 1 ;;\n  esac\n}\n";
+  return script += function_text;
+}
+
+}  // namespace
+
+void add_completion_command(CLI::App& app) {
+  auto* command = app.add_subcommand("completion", "Print a script that completes mxtape's words in a shell");
+  auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "bash: the one there is a script for")
+      ->required()
+      ->check(CLI::IsMember({"bash"}));
+  command->footer("To use it now: source <(mxtape completion bash)");
+  command->callback([&app] { fmt::print("{}", completion(app)); });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,114 @@
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/corpus/corpus.h"
+#include "program/command.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::int64_t default_tales = 10'000;
+
+struct CorpusOptions {
+  std::int64_t tales = 0, characters = 0;
+  std::uint64_t seed = 1;
+  double validation = 0.1;
+  std::string out, text, score;
+};
+
+void score_file(const std::string& path) {
+  const auto bytes = read_whole(path);
+  try {
+    const auto result = tales::score({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    std::puts(fmt::format("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path,
+                          result.tales, result.characters, result.nats, result.per_character())
+                  .c_str());
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", path, error.what());
+  }
+}
+
+/// A line to stderr every two seconds: a gigabyte takes minutes.
+auto report_progress() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()](std::int64_t characters) mutable {
+    if (Clock::now() - last < std::chrono::seconds(2)) return;
+    last = Clock::now();
+    std::fputs(fmt::format("corpus: {} characters\n", characters).c_str(), stderr);
+  };
+}
+
+void corpus(CorpusOptions options) {
+  if (!options.score.empty()) return score_file(options.score);
+  const bool to_file = !options.out.empty() || !options.text.empty();
+  if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
+  if (!to_file) {
+    require(options.tales > 0, ExitCode::usage, "corpus: --characters needs --out or --text");
+    for (std::int64_t tale = 0; tale < options.tales; ++tale)
+      std::fputs(tales::write_tale(options.seed, std::uint32_t(tale)).text.c_str(), stdout);
+    return;
+  }
+  std::vector<std::string> outputs;
+  for (const auto& output : {options.text, options.out}) {
+    if (output.empty()) continue;
+    require_output(output, outputs);
+    outputs.push_back(output);
+  }
+  const auto made = tales::write_corpus(options.seed, {options.tales, options.characters}, options.validation,
+                                        report_progress());
+  const auto line = [](const char* what, const tales::Score& part) {
+    std::puts(fmt::format("{:<10} {} tales, {} characters, {:.4f} nats per character", what, part.tales,
+                          part.characters, part.per_character())
+                  .c_str());
+  };
+  line("all", made.all);
+  line("validation", made.validation);
+  std::puts(fmt::format("source     {:.4f} +- {:.4f} nats per character", made.entropy.value,
+                        made.entropy.standard_error)
+                .c_str());
+  if (!options.text.empty()) write_atomically(options.text, made.text);
+  if (options.out.empty()) return;
+  const auto source = fmt::format("mxtape corpus --seed {} --tales {}", options.seed, made.all.tales);
+  const auto hash = tales::to_token_file(made, source).write(options.out);
+  std::puts(fmt::format("wrote      {} (xxh3-128 {})", options.out, hash).c_str());
+}
+
+}  // namespace
+
+void add_corpus_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("corpus", "Write tales from a grammar of known entropy, or score a text under it");
+  auto options = std::make_shared<CorpusOptions>();
+  auto* tales =
+      command->add_option("--tales", options->tales, "number of tales; default: 10000 into a file, 1 printed")
+          ->check(whole(1, std::uint64_t{1} << 32));
+  auto* characters = command
+                         ->add_option("--characters", options->characters,
+                                      "stop after the tale that reaches this many characters")
+                         ->check(whole(1));
+  auto* seed =
+      command->add_option("--seed", options->seed, "which tales")->check(whole(0))->capture_default_str();
+  auto* validation = command
+                         ->add_option("--validation", options->validation,
+                                      "share of the tales, the last ones, kept for validation")
+                         ->check(between(0.0001, 0.9))
+                         ->capture_default_str();
+  auto* out = command->add_option("--out", options->out,
+                                  "token file to write; without it and --text the tales are printed");
+  auto* text = command->add_option("--text", options->text, "plain text file to write");
+  auto* score = command->add_option("--score", options->score,
+                                    "print the nats per character of this text under the grammar");
+  for (auto* writing : {tales, characters, seed, validation, out, text}) score->excludes(writing);
+  command->callback([=] {
+    require(validation->empty() || !out->empty() || !text->empty(), ExitCode::usage,
+            "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
+    corpus(*options);
+  });
+}
+
+}  // namespace mxtape

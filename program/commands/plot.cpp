@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/error.h"
+#include "program/command.h"
+#include "program/json/json_output.h"
+#include "program/plot/gnuplot.h"
+#include "program/plot/plot.h"
+#include "program/plot/plot_difference.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string base, output, title;
+  bool json = false;
+};
+
+Json json_of(const std::vector<RunLog::Point>& points, const char* name) {
+  Json json = Json::array();
+  for (const auto& point : points) json.push_back({{"step", point.step}, {name, point.loss}});
+  return json;
+}
+
+Json json_of(const RunLog& run) {
+  const bool validated = !run.validation.empty();
+  const auto loss = validated ? std::optional(run.validation.back().loss) : std::nullopt;
+  constexpr const char *no_validation = "no validation yet",
+                       *no_floor = "the data does not carry its entropy";
+  Json json{{"name", run.name}, {"steps", run.train.back().step}};
+  put_number(json, "validation_loss", loss, no_validation);
+  put_number(json, "perplexity", loss ? std::optional(std::exp(*loss)) : loss,
+             loss ? "above the largest double" : no_validation);
+  put_number(json, "floor", run.floor, no_floor);
+  put_number(json, "above_floor", loss && run.floor ? std::optional(*loss - *run.floor) : std::nullopt,
+             loss ? no_floor : no_validation);
+  json["ms_per_step"] = run.median_milliseconds;
+  json["tokens_per_second"] = run.median_tokens_per_second;
+  return json;
+}
+
+Json json_of(const RunDifference& run) {
+  const bool validated = !run.validation.empty();
+  Json json{{"name", run.name}, {"shared_steps", run.shared_steps}};
+  const auto put = [&](const char* name, double value) {
+    put_number(json, name, validated ? std::optional(value) : std::nullopt,
+               "no step at which both were validated");
+  };
+  put("validation_loss", run.validation_loss);
+  put("base_validation_loss", run.base_validation_loss);
+  put("validation_gap", run.validation_loss - run.base_validation_loss);
+  json["training_gap"] = run.training.back().loss;
+  json["validation"] = json_of(run.validation, "gap");
+  json["training"] = json_of(run.training, "gap");
+  return json;
+}
+
+/// The table first: it needs no gnuplot. The JSON, one document, names the pictures that were written.
+void put_out(const Arguments& a, const std::string& table, Json json, const gnuplot::Script& script) {
+  if (!a.json) fmt::print("{}\n", table);
+  std::fflush(stdout);
+  try {
+    gnuplot::write_pictures(a.output, script);
+  } catch (const Error&) {
+    json["pictures"] = Json::array();
+    if (a.json) print_json(json);
+    std::fflush(stdout);
+    throw;
+  }
+  json["pictures"] = {a.output + ".svg", a.output + ".png"};
+  if (a.json)
+    print_json(json);
+  else
+    fmt::print("wrote {0}.svg and {0}.png\n", a.output);
+}
+
+void plot_runs(const Arguments& a) {
+  std::vector<RunLog> runs;
+  for (const auto& path : a.runs) runs.push_back(read_run_log(path));
+  Json json{{"runs", Json::array()}};
+  for (const auto& run : runs) json["runs"].push_back(json_of(run));
+  put_out(a, summary_table(runs), std::move(json), [&](const std::string& terminal, const fs::path& output) {
+    return gnuplot_script(runs, terminal, output, a.title);
+  });
+}
+
+void plot_differences(const Arguments& a) {
+  const RunLog base = read_run_log(a.base);
+  std::vector<RunLog> logs;
+  std::error_code error;
+  for (const auto& path : a.runs)  // runs/* holds the base, too
+    if (!fs::equivalent(path, a.base, error)) logs.push_back(read_run_log(path));
+  require(!logs.empty(), ExitCode::usage, "plot: --difference {}: want another run to compare with it",
+          a.base);
+  constexpr std::int64_t windows =
+      50;  // wider than those of losses: a gap is small beside what steps jump about
+  const std::int64_t width = steps_per_point(logs, windows);
+  std::vector<RunDifference> runs;
+  for (const auto& log : logs) runs.push_back(difference(log, base, width));
+  Json json{{"base", json_of(base)}, {"window_steps", width}, {"differences", Json::array()}};
+  for (const auto& run : runs) json["differences"].push_back(json_of(run));
+  put_out(a, difference_table(runs, width), std::move(json),
+          [&](const std::string& terminal, const fs::path& output) {
+            return difference_script(runs, width, terminal, output, a.title);
+          });
+}
+
+void run(const Arguments& a) {
+  const fs::path output = a.output;
+  require(output.has_filename() && output.filename() != "." && output.filename() != ".." &&
+              !output.string().ends_with(".svg") && !output.string().ends_with(".png"),
+          ExitCode::usage, "--out '{}': want the name of the files without .svg and .png, such as loss",
+          a.output);
+  a.base.empty() ? plot_runs(a) : plot_differences(a);
+}
+
+}  // namespace
+
+void add_plot_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("plot", "Loss curves of runs as SVG and PNG, and a table of their results");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("runs", a->runs, "run folders, or their metrics.jsonl")->required();
+  auto* base = command->add_option("--difference", a->base,
+                                   "draw how far the losses of the runs lie above those of this run instead");
+  auto* out =
+      command->add_option("--out", a->output, "files without .svg and .png; default: loss, or difference");
+  command->add_option("--title", a->title, "printed above the curves");
+  add_json_option(*command, a->json);
+  command->callback([=] {
+    require(base->empty() || !a->base.empty(), ExitCode::usage, "--difference '': want a run");
+    if (out->empty()) a->output = base->empty() ? "loss" : "difference";
+    run(*a);
+  });
+}
+
+}  // namespace mxtape

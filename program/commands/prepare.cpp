@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/arrays/token_ids.h"
+#include "data/hdf5/token_file.h"
+#include "program/command.h"
+#include "program/resume.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+namespace {
+
+struct PrepareOptions {
+  std::vector<std::string> files;
+  std::string tokenizer = "char", tokenizer_of, tokens, validation_file, out;
+  std::int64_t vocabulary = 0;
+  double validation = 0.1;
+};
+
+/// One line at once: a step on a gigabyte takes seconds, and silence looks like a hang.
+template <class... Args>
+void say(fmt::format_string<Args...> text, Args&&... args) {
+  std::puts(fmt::format(text, std::forward<Args>(args)...).c_str());
+  std::fflush(stdout);
+}
+
+constexpr std::string_view standard_input = "-";
+
+/// As messages and the token file's source call it.
+std::string shown_name(const std::string& path) { return path == standard_input ? "standard input" : path; }
+
+std::string read_text(const std::string& path) {
+  if (path != standard_input) {
+    const auto bytes = read_whole(path);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  std::string text;
+  char piece[1 << 16];
+  while (const auto count = std::fread(piece, 1, sizeof piece, stdin)) text.append(piece, count);
+  require(!std::ferror(stdin), ExitCode::data, "standard input: cannot be read: {}", std::strerror(errno));
+  return text;
+}
+
+/// The texts, which must be UTF-8 where `remedy` says what to do if they are not.
+std::vector<std::string> read_texts(std::span<const std::string> files,
+                                    std::optional<std::string_view> remedy) {
+  std::vector<std::string> texts;
+  for (const auto& path : files) {
+    const std::string& text = texts.emplace_back(read_text(path));
+    require(!text.empty(), ExitCode::data, "{}: is empty, want text", shown_name(path));
+    say("read       {} ({} bytes)", shown_name(path), text.size());
+    try {
+      if (remedy) for_each_character(text, [](char32_t, std::size_t) {});
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}; {}", shown_name(path), error.what(), *remedy);
+    }
+  }
+  return texts;
+}
+
+/// The tokenizer that a run's model was trained with.
+Tokenizer tokenizer_of(const std::string& run) {
+  const auto file = find_checkpoint(run);
+  Tokenizer tokenizer = CheckpointFile(file).header().tokenizer;
+  require(tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
+          "--tokenizer-of {}: its tokens are ids of another program's tokenizer, which is not known here; "
+          "make ids with that one, then: --tokens u16|u32 --vocabulary {}",
+          run, tokenizer.size());
+  return tokenizer;
+}
+
+/// The tokens of all texts, one after the other.
+Split encode(const Tokenizer& tokenizer, std::span<const std::string> texts,
+             std::span<const std::string> files) {
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    try {
+      auto part = tokenizer.encode(texts[i]);
+      if (tokens.empty())
+        tokens = std::move(part);
+      else
+        tokens.insert(tokens.end(), part.begin(), part.end());
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}; remove or replace it", shown_name(files[i]), error.what());
+    }
+  }
+  return Split::from_tokens(tokens, tokenizer.size());
+}
+
+/// The splits; validation is empty where it shall be a share of the tokens in train.
+TokenFile from_texts(const PrepareOptions& options, std::span<const std::string> inputs) {
+  TokenFile file;
+  const bool given = !options.tokenizer_of.empty();
+  if (given) file.tokenizer = tokenizer_of(options.tokenizer_of);
+  const auto kind = given                         ? file.tokenizer.kind()
+                    : options.tokenizer == "byte" ? Tokenizer::Kind::bytes
+                                                  : Tokenizer::Kind::characters;
+  std::optional<std::string_view> remedy;
+  if (kind == Tokenizer::Kind::characters)
+    remedy =
+        given ? "convert the text" : "convert the text, or use --tokenizer byte, or --tokens for token ids";
+  const auto texts = read_texts(inputs, remedy);
+  if (!given)
+    file.tokenizer = Tokenizer::from_texts(kind, std::vector<std::string_view>(texts.begin(), texts.end()));
+  const auto all = std::span(texts);
+  const std::size_t count = options.files.size();
+  file.train = encode(file.tokenizer, all.first(count), inputs.first(count));
+  file.validation = encode(file.tokenizer, all.subspan(count), inputs.subspan(count));
+  say("vocabulary {}{}", file.tokenizer.text(),
+      given ? fmt::format(", those of {}", options.tokenizer_of) : "");
+  return file;
+}
+
+/// Standard input can be read once, holds text, and gives no name to the output.
+void require_standard_input_fits(const PrepareOptions& options, std::span<const std::string> inputs) {
+  const auto count = std::count(inputs.begin(), inputs.end(), standard_input);
+  require(count <= 1, ExitCode::usage, "'-': standard input can be read once; found it {} times", count);
+  require(count == 0 || options.tokens.empty(), ExitCode::usage,
+          "'-': standard input is for text; want files of token ids with --tokens");
+  require(count == 0 || !options.out.empty(), ExitCode::usage,
+          "'-': standard input has no name to make the output's from; want --out FILE");
+}
+
+TokenFile from_ids(const PrepareOptions& options, std::span<const std::string> validation_files) {
+  require(
+      options.vocabulary > 0, ExitCode::usage,
+      "--tokens wants --vocabulary N, the number of ids of the tokenizer that made them: 50257 for GPT-2's");
+  const IdFormat format{.bits = options.tokens == "u16" ? 16 : 32, .vocabulary = options.vocabulary};
+  std::int64_t largest = 0;
+  const auto on_file = [&](const IdFile& found) {
+    say("read       {} ({} {} ids, {})", found.path, found.count, options.tokens,
+        found.header ? "llm.c's header" : "no header");
+    largest = std::max(largest, found.largest);
+  };
+  TokenFile file;
+  file.tokenizer = Tokenizer::of_ids(options.vocabulary);
+  file.train = read_ids(options.files, format, on_file);
+  file.validation = read_ids(validation_files, format, on_file);
+  say("vocabulary {} ids; the largest found is {}", options.vocabulary, largest);
+  return file;
+}
+
+void prepare(const PrepareOptions& options) {
+  const bool whole = !options.validation_file.empty();
+  std::vector<std::string> inputs = options.files;
+  if (whole) inputs.push_back(options.validation_file);
+  require_standard_input_fits(options, inputs);
+  const auto out =
+      options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
+  std::vector<std::string> files = inputs;
+  std::erase(files, standard_input);
+  require_output(out, files);
+  TokenFile file =
+      options.tokens.empty()
+          ? from_texts(options, inputs)
+          : from_ids(options, std::span<const std::string>(inputs).subspan(options.files.size()));
+  if (!whole)
+    file.validation =
+        file.train.take_from(std::int64_t(double(file.train.count()) * (1 - options.validation)));
+  require(file.train.count() > 1 && file.validation.count() > 1, ExitCode::data,
+          "{}: {} tokens for training and {} for validation; want at least 2 of each",
+          shown_name(options.files[0]), file.train.count(), file.validation.count());
+  for (const auto& path : inputs)
+    file.source +=
+        (file.source.empty() ? "" : " ") + std::filesystem::path(shown_name(path)).filename().string();
+  say("train      {} tokens", file.train.count());
+  say("validation {} tokens ({})", file.validation.count(),
+      whole ? shown_name(options.validation_file) : "the end of what was read");
+  const auto hash = std::move(file).write(out);
+  say("wrote      {} (xxh3-128 {})", out, hash);
+}
+
+}  // namespace
+
+void add_prepare_command(CLI::App& app) {
+  auto* command = app.add_subcommand("prepare", "Turn text files, or files of token ids, into a token file");
+  auto options = std::make_shared<PrepareOptions>();
+  command
+      ->add_option("FILE", options->files,
+                   "texts (- is standard input), or with --tokens files of ids; joined in this order")
+      ->required();
+  auto* tokenizer = command
+                        ->add_option("--tokenizer", options->tokenizer,
+                                     "for texts: char, one token a UTF-8 character; byte, one a byte")
+                        ->check(CLI::IsMember({"char", "byte"}))
+                        ->capture_default_str();
+  auto* tokenizer_of =
+      command
+          ->add_option("--tokenizer-of", options->tokenizer_of,
+                       "the tokenizer of a run's folder or checkpoint, for a text that its model shall go on "
+                       "with")
+          ->excludes(tokenizer);
+  auto* tokens =
+      command
+          ->add_option("--tokens", options->tokens,
+                       "the files hold token ids of another tokenizer: little-endian u16 or u32, as "
+                       "nanoGPT and llm.c write them")
+          ->check(CLI::IsMember({"u16", "u32"}))
+          ->excludes(tokenizer)
+          ->excludes(tokenizer_of);
+  command
+      ->add_option("--vocabulary", options->vocabulary,
+                   "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's")
+      ->check(whole(1, std::numeric_limits<std::int32_t>::max()))
+      ->needs(tokens);
+  command->add_option("--out", options->out,
+                      "token file to write; default: <first FILE without its ending>.h5 here");
+  auto* share = command
+                    ->add_option("--validation", options->validation,
+                                 "share of the tokens, at their end, kept for validation")
+                    ->check(between(0.0001, 0.9))
+                    ->capture_default_str();
+  command
+      ->add_option("--validation-file", options->validation_file,
+                   "a file of the same kind that is the validation split as a whole")
+      ->excludes(share);
+  command->callback([options] { prepare(*options); });
+}
+
+}  // namespace mxtape

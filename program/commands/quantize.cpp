@@ -1,0 +1,138 @@
+#include <cstdio>
+
+#include "core/error.h"
+#include "data/hdf5/hdf5.h"
+#include "data/hdf5/seal.h"
+#include "formats/telemetry/statistics.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/codec/packed_tensor.h"
+#include "program/command.h"
+#include "program/tensor_source.h"
+
+namespace mxtape {
+namespace {
+
+// The file: datasets codes, scales and, if there are any, offsets; attributes on "/".
+constexpr const char* kind = "mxtape packed tensor";
+
+struct QuantizeOptions {
+  std::string in, out, format = "mxfp4", axis = "cols", device = "cpu";
+  std::uint64_t seed = 1;
+  bool seeded = false, back = false;
+};
+
+void write_packed(const std::string& path, const MxTensor& t, const std::vector<std::int64_t>& dims) {
+  Hdf5Writer writer(path);
+  writer.attribute("/", "kind", kind);
+  writer.attribute("/", "format", to_text(t.quantizer));
+  writer.attribute("/", "axis", t.axis == Axis::column ? "rows" : "cols");
+  writer.attribute("/", "rank", std::int64_t(dims.size()));
+  for (std::size_t i = 0; i < dims.size(); ++i) writer.attribute("/", fmt::format("dim{}", i), dims[i]);
+  writer.attribute("/", "multiplier", double(t.multiplier));
+  writer.dataset("codes", {std::int64_t(t.codes.size())}, DType::u8, t.codes.data());
+  if (!t.scales.empty())
+    writer.dataset("scales", {std::int64_t(t.scales.size())}, DType::u8, t.scales.data());
+  if (!t.offsets.empty()) writer.dataset_u16("offsets", t.offsets);
+  writer.commit(Seal::yes);
+}
+
+MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
+  verify_seal(path);
+  const Hdf5Reader reader(path);
+  const auto found = reader.find_text_attribute("/", "kind");
+  require(found == kind, ExitCode::data,
+          "{}: not a packed tensor (kind is '{}'); want a file that mxtape quantize made", path,
+          found.value_or(""));
+  MxTensor t;
+  t.quantizer = parse_quantizer(reader.text_attribute("/", "format"));
+  t.axis = reader.text_attribute("/", "axis") == "rows" ? Axis::column : Axis::row;
+  t.multiplier = float(reader.real_attribute("/", "multiplier"));
+  const std::int64_t rank = reader.int_attribute("/", "rank");
+  std::int64_t count = 1;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    dims.push_back(reader.int_attribute("/", fmt::format("dim{}", i)));
+    require(dims.back() > 0 && !__builtin_mul_overflow(count, dims.back(), &count), ExitCode::data,
+            "{}: dim{} is {}", path, i, dims.back());
+  }
+  t.cols = dims.empty() ? 1 : dims.back();
+  t.rows = count / t.cols;
+  t.codes = reader.read_u8("codes");
+  if (reader.has("scales")) t.scales = reader.read_u8("scales");
+  if (reader.has("offsets")) t.offsets = reader.read_u16("offsets");
+  return t;
+}
+
+void quantize(const QuantizeOptions& options) {
+  const Quantizer q = parse_quantizer(options.format);
+  require(!options.seeded || q.is_stochastic(), ExitCode::usage,
+          "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
+          to_text(q));
+  require(is_hdf5(options.out), ExitCode::usage, "{}: want FILE.h5 for the packed tensor", options.out);
+  require_output(options.out, {file_of(options.in)});
+  const auto backend = make_backend(options.device);
+  const HostTensor x = load_tensor(options.in);
+  const Axis axis = options.axis == "rows" ? Axis::column : Axis::row;
+  const DrawKey key{options.seed};
+  const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
+  write_packed(options.out, packed, x.dims);
+  const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
+  std::puts(fmt::format("{} -> {}: {}, {} bytes of codes and scales for {} of f32 ({:.2f}x), SQNR {}", x.name,
+                        options.out, to_text(q), packed.bytes(), x.values.size() * sizeof(float),
+                        double(x.values.size() * sizeof(float)) / double(packed.bytes()),
+                        s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-")
+                .c_str());
+  if (s.nonfinite > 0)
+    std::puts(fmt::format("      {} elements not finite, left out of the SQNR", s.nonfinite).c_str());
+}
+
+void unpack_file(const QuantizeOptions& options) {
+  require_output(file_of(options.out), {options.in});
+  require_target(options.out);
+  const auto backend = make_backend(options.device);
+  HostTensor y{options.out, {}, {}};
+  const MxTensor t = read_packed(options.in, y.dims);
+  // Each element takes at least a bit: a header that promises more than the file holds fails before memory is
+  // taken for it.
+  require(t.rows * t.cols <= std::int64_t(t.codes.size()) * 8, ExitCode::data,
+          "{}: {} bytes of codes for {} elements", options.in, t.codes.size(), t.rows * t.cols);
+  y.values.resize(std::size_t(t.rows * t.cols));
+  unpack(*backend, y.values.data(), t);
+  for (float& v : y.values) v *= t.multiplier;
+  save_tensor(options.out, y);
+  std::puts(fmt::format("{} -> {}: {} elements of {}", options.in, options.out, y.values.size(),
+                        to_text(t.quantizer))
+                .c_str());
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& app) {
+  auto* command = app.add_subcommand("quantize", "Pack a tensor into an MX format in an HDF5 file, and back");
+  auto options = std::make_shared<QuantizeOptions>();
+  command->add_option("IN", options->in, "FILE.npy or FILE.h5:/dataset; with --back a packed file")
+      ->required();
+  command->add_option("OUT", options->out, "The packed HDF5 file; with --back FILE.npy or FILE.h5:/dataset")
+      ->required();
+  auto* format =
+      command->add_option("--format", options->format, "A format, as in recipes")->capture_default_str();
+  auto* axis =
+      command->add_option("--axis", options->axis, "Blocks run along cols (inside a row) or down rows")
+          ->check(CLI::IsMember({"cols", "rows"}))
+          ->capture_default_str();
+  auto* seed = command->add_option("--seed", options->seed, "Of stochastic rounding")
+                   ->check(whole(0))
+                   ->capture_default_str();
+  command
+      ->add_option("--device", options->device, "cpu or cuda: who packs or unpacks; the bytes are the same")
+      ->capture_default_str();
+  command->add_flag("--back", options->back, "Unpack IN into plain f32 numbers")
+      ->excludes(format)
+      ->excludes(axis)
+      ->excludes(seed);
+  command->callback([=] {
+    options->seeded = !seed->empty();
+    options->back ? unpack_file(*options) : quantize(*options);
+  });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,38 @@
+#include "program/command.h"
+#include "program/resume.h"
+#include "program/run.h"
+
+namespace mxtape {
+
+void add_train_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("train", "Train a recipe: header, progress, validation, checkpoints, a sample");
+  auto recipe = std::make_shared<std::string>();
+  auto options = std::make_shared<RunOptions>();
+  command->add_option("recipe", *recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)")
+      ->required();
+  command->add_option(
+      "--resume", options->resume,
+      "auto: from the newest checkpoint that verifies; no: start again and keep what is there; or a "
+      "checkpoint's path");
+  repeatable(command->add_option(
+      "--allow-change", options->allow_change,
+      "a key or section that may differ from the checkpoint's recipe on resume; may be repeated"));
+  add_device_option(*command);
+  command->allow_extras();
+  command->footer(
+      "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
+  command->callback([=] {
+    require(options->allow_change.empty() || (!options->resume.empty() && options->resume != "no"),
+            ExitCode::usage,
+            "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
+            "checkpoint's path, with it");
+    require_known_changes(options->allow_change);
+    std::vector<std::string> words = words_of(*command, *recipe);
+    for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);
+    options->command = train_command(words);
+    run_training(read_recipe(*recipe, overrides_of(*command)), *options);
+  });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,62 @@
+#include "program/header.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+
+#include "recipes/text/precision_table.h"
+#include "train/memory/memory_plan.h"
+
+namespace mxtape {
+
+void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, const Backend& backend,
+                  const std::string& memory, const std::filesystem::path& folder) {
+  const ModelConfig& m = recipe.model;
+  const std::int64_t parameters = parameter_count(m);
+  fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
+  fmt::print(out, "device      {}\n", backend.description());
+  fmt::print(out, "model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
+             m.layers, m.heads, m.width, m.context, m.vocabulary, parameters);
+  fmt::print(out, "memory      {}\n", memory);
+  fmt::print(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
+             data.validation.count(), data.hash);
+  if (data.floor) fmt::print(out, "floor       {:.4f} nats per token\n", *data.floor);
+  fmt::print(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
+             recipe.train.accumulation, m.context);
+  fmt::print(out, "validation  {}\n", validation_text(recipe, data));
+  fmt::print(out, "{}", precision_table(recipe));
+  fmt::print(out, "folder      {}\n", folder.string());
+}
+
+std::string validation_text(const Recipe& recipe, const TokenFile& data) {
+  const TrainConfig& train = recipe.train;
+  const std::int64_t all = Windows(data.validation, recipe.model.context).count();
+  const std::int64_t windows = validation_windows(train, all);
+  const bool repeated = train.eval_every > 0 && train.eval_every < train.steps;
+  return fmt::format("{} of {} windows, {} tokens, {}, {:.2g}% of the run's work", windows, all,
+                     windows * recipe.model.context,
+                     repeated ? fmt::format("every {} steps", train.eval_every) : "at the end",
+                     100 * validation_share(train, windows));
+}
+
+void print_result(std::FILE* out, const Evaluation& validation, std::optional<double> floor,
+                  std::int64_t peak_bytes) {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  const bool whole = validation.windows == validation.of_windows;
+  fmt::print(
+      out, "\nvalidation loss {:.4f} nats per token, perplexity {:.3f}{}\n", validation.loss,
+      std::exp(validation.loss),
+      whole ? "" : fmt::format(", on the first {} of {} windows", validation.windows, validation.of_windows));
+  if (floor)
+    fmt::print(out, "floor           {:.4f} nats per token, gap {:.4f}\n", *floor, validation.loss - *floor);
+  fmt::print(out, "memory          tensors {} at their peak, process {}\n", bytes_text(double(peak_bytes)),
+             bytes_text(1024.0 * double(usage.ru_maxrss)));
+}
+
+void print_paths(std::FILE* out, const RunFolder& folder, std::int64_t step) {
+  fmt::print(out, "checkpoint  {}\nmetrics     {}\nTensorBoard {}\n", folder.checkpoint(step).string(),
+             folder.metrics().string(), folder.events().string());
+}
+
+}  // namespace mxtape

@@ -1,0 +1,86 @@
+#include "program/json/recipe_json.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "autograd/slots.h"
+#include "recipes/text/precision_table.h"
+
+namespace mxtape {
+namespace {
+
+Json rules_json(const std::vector<PrecisionRule>& rules) {
+  Json json = Json::array();
+  for (const PrecisionRule& rule : rules)
+    json.push_back(
+        {{"layers", rule.layers}, {"slots", rule.slots}, {"format", rule.format}, {"origin", rule.where}});
+  return json;
+}
+
+Json layer_json(const std::string& name, const LinearQuant& quant, Bf16Products products) {
+  Json json{{"layer", name}, {"kind", "linear"}};
+  for (const auto& slot : linear_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
+  for (const auto& slot : rotation_slots)
+    if (const Rotation& rotation = quant.*slot.field; rotation.size)
+      json["slots"][std::string(slot.name)] = to_text(rotation);
+  json["gemms"] = {{"fprop", gemm_path(quant.fprop_x, quant.fprop_w, products)},
+                   {"dgrad", gemm_path(quant.dgrad_dy, quant.dgrad_w, products)},
+                   {"wgrad", gemm_path(quant.wgrad_dy, quant.wgrad_x, products)}};
+  return json;
+}
+
+/// Without "gemms": they belong to attention's kernel, which may fuse them.
+Json layer_json(const std::string& name, const AttentionQuant& quant) {
+  Json json{{"layer", name}, {"kind", "attention"}};
+  for (const auto& slot : attention_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
+  return json;
+}
+
+}  // namespace
+
+Json json_value(const Knob& knob) {
+  struct Reader {
+    const Knob& knob;
+    Json operator()(const std::int64_t* x) const { return *x; }
+    Json operator()(const std::uint64_t* x) const { return *x; }
+    Json operator()(const float*) const { return std::strtod(value_text(knob).c_str(), nullptr); }
+    Json operator()(const bool* x) const { return *x; }
+    Json operator()(const std::string* x) const { return *x; }
+    Json operator()(const Choice& x) const { return x.names[*x.value]; }
+    Json operator()(const std::vector<std::string>* x) const { return *x; }
+    Json operator()(const NamedInteger& x) const {
+      for (const auto& [name, value] : x.names)
+        if (*x.value == value) return name;
+      return *x.value;
+    }
+  };
+  return std::visit(Reader{knob}, knob.field);
+}
+
+Json recipe_json(const Recipe& recipe) {
+  Recipe copy = recipe;
+  Json json;
+  for (const Knob& knob : knobs(copy))
+    json[std::string(knob.name)] = {{"value", json_value(knob)}, {"origin", recipe.origin(knob.name)}};
+  json["precision.rules"] = rules_json(recipe.precision.rules);
+  json["precision.phases"] = Json::array();
+  for (const PrecisionPhase& phase : recipe.precision.phases)
+    json["precision.phases"].push_back({{"start", phase.start}, {"rules", rules_json(phase.rules)}});
+  return json;
+}
+
+Json precision_json(const Recipe& recipe) {
+  Json json = Json::array();
+  const Bf16Products products = bf16_products(recipe.compute.device);
+  for (const std::int64_t step : plan_changes(recipe)) {
+    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
+    Json phase{{"from_step", step}, {"activations", name_of(plan.activations)}, {"layers", Json::array()}};
+    for (const auto& [name, quant] : plan.linear)
+      phase["layers"].push_back(layer_json(name, quant, products));
+    for (const auto& [name, quant] : plan.attention) phase["layers"].push_back(layer_json(name, quant));
+    json.push_back(std::move(phase));
+  }
+  return json;
+}
+
+}  // namespace mxtape

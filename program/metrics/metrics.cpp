@@ -1,0 +1,87 @@
+#include "program/metrics/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+/// Cuts `path` before the first line that is later than `steps_done`, or is no whole record.
+void cut_after(const std::filesystem::path& path, std::int64_t steps_done) {
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream in(path, std::ios::binary);
+  std::uintmax_t kept = 0;
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (!record.is_object() || record.value("step", steps_done + 1) > steps_done) break;
+    kept += line.size() + 1;
+  }
+  std::filesystem::resize_file(path, kept);
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,
+                 std::int64_t steps_done, const std::string& recipe)
+    : jsonl_path_(jsonl), events_(events, steps_done) {
+  cut_after(jsonl, steps_done);
+  jsonl_.open(jsonl, std::ios::binary | std::ios::app);
+  require(jsonl_.good(), ExitCode::resource, "{}: cannot be written: {}", jsonl.string(),
+          std::strerror(errno));
+  // In a fence, as TensorBoard reads texts as Markdown.
+  events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
+  events_.flush();
+}
+
+void Metrics::step(const StepRecord& r) {
+  line(fmt::format(
+      R"({{"step":{},"loss":{},"norm":{},"learning_rate":{},"ms":{:.3f},"tokens_per_second":{:.0f}}})",
+      r.step, r.loss, r.norm, r.learning_rate, r.milliseconds, r.tokens_per_second));
+  const double now = seconds_since_1970();
+  events_.scalar("loss/train", r.step, r.loss, now);
+  events_.scalar("gradient/norm", r.step, r.norm, now);
+  events_.scalar("learning_rate", r.step, r.learning_rate, now);
+  events_.scalar("speed/ms_per_step", r.step, r.milliseconds, now);
+  events_.scalar("speed/tokens_per_second", r.step, r.tokens_per_second, now);
+  events_.flush();
+}
+
+void Metrics::validation(std::int64_t step, double loss, std::optional<double> floor) {
+  std::string text =
+      fmt::format(R"({{"step":{},"validation_loss":{},"perplexity":{})", step, loss, std::exp(loss));
+  if (floor) text += fmt::format(R"(,"floor":{},"gap":{})", *floor, loss - *floor);
+  line(text + "}");
+  const double now = seconds_since_1970();
+  events_.scalar("loss/validation", step, loss, now);
+  if (floor) events_.scalar("loss/gap_to_floor", step, loss - *floor, now);
+  events_.flush();
+}
+
+void Metrics::line(const std::string& text) {
+  jsonl_ << text << '\n' << std::flush;
+  require(jsonl_.good(), ExitCode::resource, "{}: cannot be written: {}", jsonl_path_.string(),
+          std::strerror(errno));
+}
+
+void Metrics::sync() {
+  const int file = ::open(jsonl_path_.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && ::fsync(file) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  require(synced, ExitCode::resource, "{}: cannot be written to the disk: {}", jsonl_path_.string(),
+          std::strerror(error));
+}
+
+}  // namespace mxtape

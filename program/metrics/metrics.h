@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "program/metrics/event_file.h"
+
+namespace mxtape {
+
+/// What one optimizer step reports.
+struct StepRecord {
+  std::int64_t step = 0;  ///< steps done, this one included
+  double loss = 0;        ///< mean over the step's tokens, before the update [nats per token]
+  double norm = 0;        ///< of the global gradient, before clipping
+  double learning_rate = 0;
+  double milliseconds = 0;
+  double tokens_per_second = 0;
+};
+
+/// The numbers of a run, for programs: metrics.jsonl (one JSON object a line, on its way to the disk before
+/// the next step begins) and a TensorBoard event file. docs/training.md names the fields.
+class Metrics {
+ public:
+  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. `recipe` is the resolved
+  /// recipe's text, for TensorBoard: written at the start, and again where a resume changed it. Throws
+  /// Error(resource).
+  Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
+          const std::string& recipe);
+
+  void step(const StepRecord&);
+  /// `floor`: the exact entropy of the data, where it is known [nats per token].
+  void validation(std::int64_t step, double loss, std::optional<double> floor);
+  /// Puts the file on the disk itself: before a checkpoint, which must not be newer than its records.
+  void sync();
+
+ private:
+  void line(const std::string&);
+
+  std::filesystem::path jsonl_path_;
+  std::ofstream jsonl_;
+  EventFile events_;
+};
+
+}  // namespace mxtape

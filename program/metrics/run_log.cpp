@@ -1,0 +1,55 @@
+#include "program/metrics/run_log.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+RunLog read_run_log(const std::filesystem::path& run) {
+  const bool folder = std::filesystem::is_directory(run);
+  const std::filesystem::path file = folder ? run / "metrics.jsonl" : run;
+  std::ifstream in(file);
+  require(in.good(), ExitCode::data, "{}: cannot be read; want a run's folder or its metrics.jsonl",
+          file.string());
+
+  RunLog log;
+  log.name = std::filesystem::absolute(file).parent_path().filename().string();
+  std::vector<double> milliseconds, tokens_per_second;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    try {
+      const auto record = nlohmann::json::parse(line);
+      const auto step = record.at("step").get<std::int64_t>();
+      if (record.contains("validation_loss")) {
+        log.validation.push_back({step, record["validation_loss"].get<double>()});
+        if (record.contains("floor")) log.floor = record["floor"].get<double>();
+      } else {
+        log.train.push_back({step, record.at("loss").get<double>()});
+        milliseconds.push_back(record.at("ms").get<double>());
+        tokens_per_second.push_back(record.at("tokens_per_second").get<double>());
+      }
+    } catch (const nlohmann::json::exception& e) {
+      require(in.eof(), ExitCode::data, "{}:{}: not a record of a run: {}", file.string(), number, e.what());
+    }
+  }
+  require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
+  log.median_milliseconds = median(std::move(milliseconds));
+  log.median_tokens_per_second = median(std::move(tokens_per_second));
+  return log;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,128 @@
+#include "program/plot/gnuplot.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+
+namespace mxtape {
+namespace {
+
+/// Feeds `script` to gnuplot. Throws if there is none or it complains.
+void run_gnuplot(const std::string& script) {
+  std::FILE* gnuplot = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
+  require(gnuplot != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
+  // A gnuplot that ends early closes the pipe: an error of the write, not the end of this program.
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const bool fed = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
+  const int status = ::pclose(gnuplot);
+  std::signal(SIGPIPE, before);
+  require(!WIFEXITED(status) || WEXITSTATUS(status) != 127, ExitCode::resource,
+          "plot: gnuplot was not found; install it with\n  sudo apt-get install gnuplot-nox");
+  require(fed && WIFEXITED(status) && WEXITSTATUS(status) == 0, ExitCode::resource,
+          "plot: gnuplot failed; what it says is above");
+}
+
+/// A file in memory for gnuplot to write to: on a full disk gnuplot leaves an empty file and ends with
+/// success.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(::memfd_create("mxtape-plot", 0)) {
+    require(descriptor_ >= 0, ExitCode::resource, "plot: no memory for a picture");
+  }
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  /// Its name in a process that this one starts.
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  std::string content() const {
+    std::string bytes(std::size_t(::lseek(descriptor_, 0, SEEK_END)), '\0');
+    require(::pread(descriptor_, bytes.data(), bytes.size(), 0) == ssize_t(bytes.size()), ExitCode::resource,
+            "plot: the picture cannot be read back");
+    return bytes;
+  }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+namespace gnuplot {
+
+std::string_view colour_of(std::size_t curve) {
+  /// Okabe & Ito 2008: eight colours that people with colour blindness tell apart; black is left to the axes
+  /// and yellow, too pale for a line, is left out.
+  constexpr std::array<std::string_view, 6> colours{"0072B2", "D55E00", "009E73",
+                                                    "CC79A7", "56B4E9", "E69F00"};
+  return colours[curve % colours.size()];
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+void put_points(std::string& script, const std::string& name, const std::vector<RunLog::Point>& points) {
+  script += fmt::format("${} << EOD\n", name);
+  for (const auto& point : points) script += fmt::format("{} {}\n", point.step, point.loss);
+  script += "EOD\n";
+}
+
+std::string frame(const std::string& terminal, const std::filesystem::path& output, const std::string& title,
+                  const std::string& y_label, const std::array<double, 2>& y_range) {
+  return fmt::format(
+      "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\n"
+      "set output {}\n"
+      "set title {} font ',16' noenhanced\n"
+      "set border 3 linecolor rgb '#555555'\n"
+      "set tics nomirror out scale 0.6 textcolor rgb '#333333'\n"
+      "set grid linecolor rgb '#E6E6E6' linetype 1 linewidth 1\n"
+      "set xlabel 'optimizer steps'\n"
+      "set ylabel '{}'\n"
+      "set yrange [{}:{}]\n"
+      "set xrange [0:*]\n"
+      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n",
+      terminal, quoted(output.string()), quoted(title), y_label, y_range[0], y_range[1]);
+}
+
+std::string plot_command(const std::vector<std::string>& curves) {
+  std::string command = "plot ";
+  for (std::size_t i = 0; i < curves.size(); ++i) command += (i ? ", \\\n  " : "") + curves[i];
+  return command + "\n";
+}
+
+void write_pictures(const std::filesystem::path& stem, const Script& script) {
+  struct Kind {
+    const char *terminal, *suffix;
+    std::string_view end;  ///< of every whole picture: the closing tag, the chunk IEND
+  };
+  for (const Kind& kind : {Kind{"svg", ".svg", "</svg>"}, Kind{"pngcairo", ".png", "IEND\xae\x42\x60\x82"}}) {
+    const MemoryFile picture;
+    run_gnuplot(script(kind.terminal, picture.path()));
+    const std::string content = picture.content();
+    const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
+    require(text.ends_with(kind.end), ExitCode::resource,
+            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files "
+            "(ulimit -f)?",
+            stem.string(), kind.suffix, content.size());
+    write_atomically(stem.string() + kind.suffix, content);
+  }
+}
+
+}  // namespace gnuplot
+}  // namespace mxtape

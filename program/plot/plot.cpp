@@ -1,0 +1,113 @@
+#include "program/plot/plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "program/plot/gnuplot.h"
+
+namespace mxtape {
+namespace {
+
+using namespace gnuplot;
+
+/// Means over `width` steps each, at the middle of their steps.
+std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std::int64_t width) {
+  std::vector<RunLog::Point> means;
+  for (std::size_t first = 0; first < points.size(); first += std::size_t(width)) {
+    const std::size_t last = std::min(points.size(), first + std::size_t(width));
+    double sum = 0;
+    for (std::size_t i = first; i < last; ++i) sum += points[i].loss;
+    means.push_back({points[(first + last - 1) / 2].step, sum / double(last - first)});
+  }
+  return means;
+}
+
+/// The losses shown: all but the fall of the first few points, which would flatten the rest.
+std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t width) {
+  double low = INFINITY, high = -INFINITY;
+  for (const auto& run : runs) {
+    const auto train = thinned(run.train, width);
+    for (const auto& p : train) low = std::min(low, p.loss);
+    for (const auto& p : run.validation) low = std::min(low, p.loss), high = std::max(high, p.loss);
+    if (run.floor) low = std::min(low, *run.floor);
+    high = std::max(high, train[std::min<std::size_t>(2, train.size() - 1)].loss);
+  }
+  const double margin = std::max(0.04 * (high - low), 1e-3);
+  return {low - margin, high + margin};
+}
+
+}  // namespace
+
+std::int64_t steps_per_point(std::span<const RunLog> runs, std::int64_t points) {
+  std::int64_t most = 1;
+  for (const auto& run : runs) most = std::max(most, run.train.back().step);
+  return std::max<std::int64_t>(1, most / points);
+}
+
+std::string gnuplot_script(std::span<const RunLog> runs, const std::string& terminal,
+                           const std::filesystem::path& output, const std::string& title) {
+  std::string script;
+  const std::int64_t width = steps_per_point(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    put_points(script, fmt::format("train{}", i), thinned(runs[i].train, width));
+    put_points(script, fmt::format("validation{}", i), runs[i].validation);
+  }
+  script += frame(terminal, output, title, "loss [nats per token]", loss_range(runs, width));
+  script += "set key title 'bold: validation, with its last value'\n";
+
+  std::vector<std::string> curves;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
+                                 i, colour_of(i)));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto& validation = runs[i].validation;
+    const std::string name =
+        validation.empty() ? runs[i].name : fmt::format("{}  {:.4f}", runs[i].name, validation.back().loss);
+    // A run without a validation yet still wants its colour in the key.
+    curves.push_back(
+        validation.empty()
+            ? fmt::format("NaN with lines linewidth 1 linecolor rgb '#{}' title {}", colour_of(i),
+                          quoted(name))
+            : fmt::format("$validation{} using 1:2 with linespoints linewidth 2.5 pointtype 7 pointsize 0.6 "
+                          "linecolor rgb '#{}' title {}",
+                          i, colour_of(i), quoted(name)));
+  }
+  curves.push_back(
+      fmt::format("NaN with lines linewidth 1.2 linecolor rgb '#A0555555' title '{}'",
+                  width == 1 ? "faint: training" : fmt::format("faint: training, means of {} steps", width)));
+  std::vector<double> floors;
+  for (const auto& run : runs)
+    if (run.floor && std::find(floors.begin(), floors.end(), *run.floor) == floors.end())
+      floors.push_back(*run.floor);
+  for (double floor : floors)
+    curves.push_back(fmt::format(
+        "{} with lines dashtype 2 linewidth 1.5 linecolor rgb '#333333' title 'floor of the data  {:.4f}'",
+        floor, floor));
+  return script + plot_command(curves);
+}
+
+std::string summary_table(std::span<const RunLog> runs) {
+  std::size_t width = std::string_view("run").size();
+  for (const auto& run : runs) width = std::max(width, run.name.size());
+  std::string out = fmt::format("{:<{}}  {:>7}  {:>10}  {:>10}  {:>7}  {:>7}  {:>8}  {:>8}\n", "run", width,
+                                "steps", "validation", "perplexity", "floor", "gap", "ms/step", "tok/s");
+  for (const auto& run : runs) {
+    const bool validated = !run.validation.empty();
+    const double loss = validated ? run.validation.back().loss : NAN;
+    const auto number = [](bool known, double value) {
+      return known ? fmt::format("{:.4f}", value) : std::string("-");
+    };
+    out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>10}  {:>7}  {:>7}  {:>8.1f}  {:>8.0f}\n", run.name, width,
+                       run.train.back().step, number(validated, loss), number(validated, std::exp(loss)),
+                       number(run.floor.has_value(), run.floor.value_or(0)),
+                       number(validated && run.floor, loss - run.floor.value_or(0)), run.median_milliseconds,
+                       run.median_tokens_per_second);
+  }
+  return out;
+}
+
+}  // namespace mxtape

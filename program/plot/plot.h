@@ -1,0 +1,22 @@
+#pragma once
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "program/metrics/run_log.h"
+
+namespace mxtape {
+
+/// Steps that share a point of a training curve of about `points` points: single steps jump about by more
+/// than two runs differ.
+std::int64_t steps_per_point(std::span<const RunLog>, std::int64_t points = 160);
+
+/// Loss curves as a gnuplot script: training faint, validation bold with its last value in the key, floors
+/// dashed. `terminal` is gnuplot's, "svg" or "pngcairo"; `title` may be empty.
+std::string gnuplot_script(std::span<const RunLog>, const std::string& terminal,
+                           const std::filesystem::path& output, const std::string& title);
+
+/// One line a run: last validation loss, perplexity, floor and gap where known, speed.
+std::string summary_table(std::span<const RunLog>);
+
+}  // namespace mxtape

@@ -1,0 +1,134 @@
+#include "program/plot/plot_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/error.h"
+#include "program/plot/gnuplot.h"
+
+namespace mxtape {
+namespace {
+
+using namespace gnuplot;
+
+std::map<std::int64_t, double> by_step(const std::vector<RunLog::Point>& points) {
+  std::map<std::int64_t, double> losses;
+  for (const auto& point : points) losses.emplace(point.step, point.loss);
+  return losses;
+}
+
+std::string steps_text(const RunLog& run) {
+  return fmt::format("{} has steps {} to {}", run.name, run.train.front().step, run.train.back().step);
+}
+
+/// Gaps that are shown: zero, every validation, and training after its first eighth, whose gaps would
+/// flatten the rest.
+std::array<double, 2> gap_range(std::span<const RunDifference> runs) {
+  double low = 0, high = 0;
+  const auto show = [&](double gap) { low = std::min(low, gap), high = std::max(high, gap); };
+  for (const auto& run : runs) {
+    for (std::size_t i = run.training.size() / 8; i < run.training.size(); ++i) show(run.training[i].loss);
+    for (const auto& point : run.validation) show(point.loss);
+  }
+  const double margin = std::max(0.08 * (high - low), 1e-6);
+  return {low - margin, high + margin};
+}
+
+std::string gap_text(const RunDifference& run) {
+  return run.validation.empty() ? "-" : fmt::format("{:+.4f}", run.validation.back().loss);
+}
+
+}  // namespace
+
+RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width) {
+  RunDifference result{.name = run.name, .base = base.name, .training = {}, .validation = {}};
+  struct Window {
+    double sum = 0;
+    std::vector<std::int64_t> steps{};
+  };
+  std::map<std::int64_t, Window> windows;
+  const auto base_training = by_step(base.train), base_validation = by_step(base.validation);
+  for (const auto& point : run.train) {
+    const auto other = base_training.find(point.step);
+    if (other == base_training.end()) continue;
+    Window& window = windows[(point.step - 1) / width];
+    window.sum += point.loss - other->second;
+    window.steps.push_back(point.step);
+  }
+  for (const auto& [index, window] : windows) {
+    const std::size_t count = window.steps.size();
+    result.shared_steps += std::int64_t(count);
+    result.last_step = window.steps.back();
+    result.training.push_back({window.steps[(count - 1) / 2], window.sum / double(count)});
+  }
+  require(result.shared_steps > 0, ExitCode::data, "plot: {} and the base {} share no step: {}, {}", run.name,
+          base.name, steps_text(run), steps_text(base));
+  for (const auto& point : run.validation) {
+    const auto other = base_validation.find(point.step);
+    if (other == base_validation.end()) continue;
+    result.validation.push_back({point.step, point.loss - other->second});
+    result.validation_loss = point.loss;
+    result.base_validation_loss = other->second;
+  }
+  return result;
+}
+
+std::string difference_script(std::span<const RunDifference> runs, std::int64_t width,
+                              const std::string& terminal, const std::filesystem::path& output,
+                              const std::string& title) {
+  std::string script;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    put_points(script, fmt::format("train{}", i), runs[i].training);
+    put_points(script, fmt::format("validation{}", i), runs[i].validation);
+  }
+  const std::string& base = runs.front().base;
+  script += frame(terminal, output, title, "loss above the base [nats per token]", gap_range(runs));
+  // Below: gaps have two signs, and no corner stays free.
+  script +=
+      "set key below left vertical maxrows 3 width 2 title 'bold: validation, with its last gap' left\n";
+  std::vector<std::string> curves;
+  // One colour further than among the losses of `mxtape plot BASE RUN...`, where the base has the first.
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
+                                 i, colour_of(i + 1)));
+  curves.push_back(fmt::format("0 with lines linewidth 1.5 linecolor rgb '#333333' title {}",
+                               quoted("0: " + base + ", the base")));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const bool validated = !runs[i].validation.empty();
+    const std::string curve = validated
+                                  ? fmt::format(
+                                        "$validation{} using 1:2 with linespoints linewidth 2.5 pointtype 7 "
+                                        "pointsize 0.6",
+                                        i)
+                                  : "NaN with lines linewidth 1";
+    curves.push_back(fmt::format("{} linecolor rgb '#{}' title {}", curve, colour_of(i + 1),
+                                 quoted(validated ? runs[i].name + "  " + gap_text(runs[i]) : runs[i].name)));
+  }
+  curves.push_back(
+      fmt::format("NaN with lines linewidth 1.2 linecolor rgb '#A0555555' title '{}'",
+                  width == 1 ? "faint: training" : fmt::format("faint: training, means of {} steps", width)));
+  return script + plot_command(curves);
+}
+
+std::string difference_table(std::span<const RunDifference> runs, std::int64_t width) {
+  std::size_t name_width = std::string_view("run").size();
+  for (const auto& run : runs) name_width = std::max(name_width, run.name.size());
+  std::string out = fmt::format("losses above those of {}\n", runs.front().base);
+  out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>8}  {:>8}  {:>12}\n", "run", name_width, "at step",
+                     "validation", "base", "gap", "training gap");
+  for (const auto& run : runs) {
+    const bool validated = !run.validation.empty();
+    const auto number = [&](double value) { return validated ? fmt::format("{:.4f}", value) : "-"; };
+    out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>8}  {:>8}  {:>+12.4f}\n", run.name, name_width,
+                       validated ? run.validation.back().step : run.last_step, number(run.validation_loss),
+                       number(run.base_validation_loss), gap_text(run), run.training.back().loss);
+  }
+  out += width == 1 ? "training gap: of the last step that both have\n"
+                    : fmt::format("training gap: mean of the last window of {} steps\n", width);
+  return out;
+}
+
+}  // namespace mxtape

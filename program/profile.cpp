@@ -1,0 +1,158 @@
+#include "program/profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+
+#include "core/parallel.h"
+#include "core/random.h"
+#include "kernels/choose/make_backend.h"
+#include "train/memory/memory_budget.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace {
+
+using Place = ProfilingBackend::Place;
+using Work = ProfilingBackend::Work;
+
+double seconds_of(const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median_seconds(std::int64_t times, const std::function<void()>& work) {
+  std::vector<double> seconds;
+  for (std::int64_t i = 0; i < times; ++i) seconds.push_back(seconds_of(work));
+  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
+  return seconds[std::size_t(times / 2)];
+}
+
+double gemm_rate(Backend& backend, DType dtype) {
+  constexpr std::int64_t n = 1024;
+  const Tensor a = backend.empty({n, n}, dtype), b = backend.empty({n, n}, dtype), c = backend.empty({n, n});
+  backend.fill(a, 1), backend.fill(b, 1);
+  const auto multiply = [&] { backend.run(call::Gemm{c, {a}, {b, Trans::yes}}), backend.wait(); };
+  multiply();  // sets things up
+  return 2.0 * double(n) * double(n) * double(n) / median_seconds(5, multiply);
+}
+
+/// Two splits of random tokens, long enough for a batch.
+TokenFile random_tokens(const Recipe& recipe) {
+  require(recipe.model.vocabulary > 0, ExitCode::usage,
+          "profile: data.file '{}' is not there, and model.vocabulary is 0; set one of the two",
+          recipe.data.file);
+  TokenFile data;
+  data.tokenizer = Tokenizer::of_ids(recipe.model.vocabulary);
+  std::vector<std::int32_t> tokens;
+  const DrawKey key{.seed = recipe.seed, .purpose = Purpose::sampling};
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(1 << 16, 2 * recipe.model.context); ++i)
+    tokens.push_back(std::int32_t(double(key.uniform(std::uint64_t(i))) * double(recipe.model.vocabulary)));
+  data.train = data.validation = Split::from_tokens(tokens, recipe.model.vocabulary);
+  return data;
+}
+
+std::string call_name(const Place& place) {
+  const char* const pass = place.layer.empty() ? "" : place.backward ? ", backward" : "";
+  return place.kernel + (place.slot.empty() ? "" : " " + place.slot) + pass;
+}
+std::string layer_name(const Place& place) { return place.layer.empty() ? "outside of layers" : place.layer; }
+
+}  // namespace
+
+DevicePeaks measure_peaks(Backend& backend) {
+  const Tensor x = backend.empty({1 << 24}), y = backend.empty({1 << 24});
+  backend.fill(x, 1);
+  const auto copy = [&] { backend.copy(y, x), backend.wait(); };
+  copy();
+  return {.bf16_flops = gemm_rate(backend, DType::bf16),
+          .f32_flops = gemm_rate(backend, DType::f32),
+          .bytes = 2 * double(x.bytes()) / median_seconds(5, copy)};
+}
+
+std::vector<ProfileRow> Profile::rows(ProfileBy by) const {
+  std::map<std::string, Work> sums;
+  for (const auto& [place, of_place] : work) {
+    const std::string call = call_name(place), layer = layer_name(place);
+    sums[by == ProfileBy::kernel ? call : by == ProfileBy::layer ? layer : layer + "  " + call] += of_place;
+  }
+  std::vector<ProfileRow> all;
+  for (const auto& [name, of_name] : sums) all.push_back({name, of_name});
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.work.seconds > b.work.seconds; });
+  return all;
+}
+
+double Profile::limit_share(const Work& w) const {
+  const double computing = w.bf16_flops / peaks.bf16_flops + w.f32_flops / peaks.f32_flops;
+  return std::max(computing, w.bytes / peaks.bytes) / w.seconds;
+}
+
+Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
+  const bool has_data = !recipe.data.file.empty() && std::filesystem::exists(recipe.data.file);
+  const TokenFile data = has_data ? TokenFile::read(recipe.data.file) : random_tokens(recipe);
+  if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
+  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
+  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  require_memory(resolved, memory_plan(resolved), MemoryBudget::of(resolved, *device, data));
+  Profile profile{.recipe = resolved,
+                  .device = device->description(),
+                  .data = has_data ? recipe.data.file : "random tokens",
+                  .peaks = measure_peaks(*device),
+                  .steps = steps};
+  device->trim();
+  {
+    Trainer trainer(*device, profile.recipe, data);
+    trainer.step();
+    profile.step_seconds = median_seconds(steps, [&] { trainer.step(), device->wait(); });
+  }
+  ProfilingBackend watched(*device);
+  Trainer trainer(watched, profile.recipe, data);
+  trainer.step();
+  watched.clear();
+  profile.watched_seconds = seconds_of([&] {
+                              for (std::int64_t i = 0; i < steps; ++i) trainer.step();
+                            }) /
+                            double(steps);
+  profile.work = watched.work();
+  return profile;
+}
+
+std::string profile_table(const Profile& profile, ProfileBy by) {
+  const auto rows = profile.rows(by);
+  std::size_t width = std::string_view("between calls").size();
+  for (const auto& row : rows) width = std::max(width, row.name.size());
+  const double steps = double(profile.steps);
+  std::string out =
+      fmt::format("{:<{}} {:>7} {:>10} {:>6} {:>9} {:>8} {:>8}\n", by == ProfileBy::layer ? "layer" : "call",
+                  width, "calls", "ms a step", "%", "GFLOP/s", "GB/s", "% limit");
+  double inside = 0;
+  for (const auto& [name, work] : rows) {
+    inside += work.seconds / steps;
+    const double flops = work.bf16_flops + work.f32_flops;
+    out += fmt::format("{:<{}} {:>7.6g} {:>10.3f} {:>6.1f} {:>9} {:>8.1f} {:>8.0f}\n", name, width,
+                       double(work.calls) / steps, 1e3 * work.seconds / steps,
+                       100 * work.seconds / steps / profile.watched_seconds,
+                       flops > 0 ? fmt::format("{:.1f}", 1e-9 * flops / work.seconds) : "",
+                       1e-9 * work.bytes / work.seconds, 100 * profile.limit_share(work));
+  }
+  return out + fmt::format("{:<{}} {:>7} {:>10.3f} {:>6.1f}\n", "between calls", width, "",
+                           1e3 * (profile.watched_seconds - inside),
+                           100 * (1 - inside / profile.watched_seconds));
+}
+
+std::string folded_stacks(const Profile& profile) {
+  std::string out;
+  for (const auto& [place, work] : profile.work) {
+    const char* const pass = place.layer.empty() ? "update" : place.backward ? "backward" : "forward";
+    out += fmt::format("{};{};{}{} {:.0f}\n", pass, layer_name(place), place.kernel,
+                       place.slot.empty() ? "" : " " + place.slot,
+                       std::max(1.0, 1e6 * work.seconds / double(profile.steps)));
+  }
+  return out;
+}
+
+}  // namespace mxtape

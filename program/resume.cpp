@@ -1,0 +1,222 @@
+#include "program/resume.h"
+
+#include <algorithm>
+
+#include "core/files/atomic_file.h"
+#include "core/text/nearest_name.h"
+#include "core/text/program_name.h"
+#include "data/hdf5/seal.h"
+#include "program/metrics/run_log.h"
+#include "recipes/knobs.h"
+
+namespace mxtape {
+namespace {
+
+/// Rules, and the content of the data, are no knobs; they do.
+bool changes_numbers(std::string_view key) {
+  Recipe recipe;
+  const auto all = knobs(recipe);
+  const auto knob = std::find_if(all.begin(), all.end(), [&](const Knob& k) { return k.name == key; });
+  return knob == all.end() || knob->effect == Effect::numbers;
+}
+
+/// The reason why a checkpoint cannot be used, or "".
+std::string fault_of(const std::filesystem::path& file) {
+  try {
+    verify_seal(file);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+}
+
+/// Whether a recipe file sets every key as `recipe` does. One that cannot be read does not.
+bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
+  try {
+    const auto bytes = read_whole(file);
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return differences(recipe_from_toml(text, file.string()), recipe).empty();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// From step 0. The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
+Start from_the_beginning(const RunFolder& folder) {
+  Start start;
+  try {
+    start.notes.push_back(fmt::format("an earlier attempt of {} steps left no checkpoint; starting at step 0",
+                                      read_run_log(folder.path()).train.back().step));
+  } catch (const Error&) {  // no records, or none that could be missed
+  }
+  return start;
+}
+
+}  // namespace
+
+Start choose_start(const RunFolder& folder, const std::string& resume) {
+  const auto files = folder.checkpoints();
+  if (resume.empty()) {
+    if (files.empty()) return from_the_beginning(folder);
+    fail(ExitCode::usage,
+         "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
+         "(what is "
+         "there is kept), or --name=... to run elsewhere",
+         folder.path().string(), files.size(), files.size() == 1 ? "" : "s",
+         files.front().filename().string());
+  }
+  if (resume == "no") {
+    Start start;
+    start.archive = !files.empty() || std::filesystem::exists(folder.metrics());
+    return start;
+  }
+  if (resume != "auto") {
+    const std::filesystem::path chosen = resume;
+    require(std::filesystem::exists(chosen), ExitCode::data,
+            "--resume: '{}' is no file; want auto, no or a checkpoint's path", resume);
+    const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
+                          std::error_code error;
+                          return std::filesystem::equivalent(file, chosen, error);
+                        }) != files.end();
+    require(files.empty() || (inside && std::filesystem::equivalent(files.front(), chosen)), ExitCode::usage,
+            "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
+            "own --name",
+            resume, files.empty() ? "" : files.front().string());
+    Start start;
+    start.checkpoint = chosen;
+    return start;
+  }
+  if (files.empty()) {
+    Start start = from_the_beginning(folder);
+    if (start.notes.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
+    return start;
+  }
+  Start start;
+  for (const auto& file : files) {
+    const std::string fault = fault_of(file);
+    if (fault.empty()) {
+      start.checkpoint = file;
+      break;
+    }
+    start.notes.push_back("rejected " + fault);
+    start.rejected.push_back(file);
+  }
+  require(start.checkpoint.has_value(), ExitCode::data,
+          "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
+          folder.path().string(), files.size(), fault_of(files.front()));
+  return start;
+}
+
+std::vector<std::string> make_way(const RunFolder& folder, const Start& start) {
+  for (const auto& file : start.rejected) folder.set_aside(file);
+  if (!start.archive) return {};
+  return {fmt::format("the earlier run was moved to {}", folder.archive().string())};
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) {
+  if (!std::filesystem::is_directory(file_or_run)) return file_or_run;
+  std::string faults;
+  for (const auto& file : list_checkpoints(file_or_run)) {
+    const std::string fault = fault_of(file);
+    if (fault.empty()) return file;
+    faults += "\n  " + fault;
+  }
+  fail(ExitCode::data, "{}: no checkpoint that can be used{}", file_or_run.string(),
+       faults.empty() ? "; want a checkpoint file or a run's folder" : ":" + faults);
+}
+
+void require_known_changes(const std::vector<std::string>& allowed) {
+  Recipe recipe;
+  std::vector<std::string_view> known{"data", "precision.rules"};
+  const auto all = knobs(recipe);
+  for (const Knob& knob : all) {
+    if (!knob.section().empty() && std::find(known.begin(), known.end(), knob.section()) == known.end())
+      known.push_back(knob.section());
+    known.push_back(knob.name);
+  }
+  for (const auto& word : allowed) {
+    require(std::find(known.begin(), known.end(), word) != known.end(), ExitCode::usage,
+            "--allow-change: '{}' is no key or section of a recipe, nor data{}", word,
+            suggestion(word, known));
+    require(changes_numbers(word), ExitCode::usage,
+            "--allow-change: {} may always differ, as it changes no number; leave it out{}", word,
+            word == "data.file" ? ", or name data, the content of the file" : "");
+  }
+}
+
+void require_same_tokenizer(const CheckpointHeader& header, const std::filesystem::path& checkpoint,
+                            const TokenFile& data, const std::string& data_file) {
+  const Tokenizer& here = data.tokenizer;
+  const Tokenizer& there = header.tokenizer;
+  if (here == there) return;
+  const std::string difference = here.first_difference(there);
+  const std::string remedy =
+      there.kind() == Tokenizer::Kind::ids
+          ? "want ids of the same tokenizer"
+          : fmt::format("prepare the text with that one, `{} prepare TEXT --tokenizer-of {} --out FILE`",
+                        program_name(), shell_quoted(checkpoint.string()));
+  fail(ExitCode::data, "{}: its tokenizer ({}) is not the one that {} was trained with ({}){}; {}", data_file,
+       here.text(), checkpoint.string(), there.text(), difference.empty() ? "" : ": " + difference, remedy);
+}
+
+std::vector<std::string> check_changes(const CheckpointHeader& header, const Recipe& recipe,
+                                       const std::string& data_hash,
+                                       const std::vector<std::string>& allowed) {
+  require(header.step <= recipe.train.steps, ExitCode::usage,
+          "resume: the checkpoint is at step {}, train.steps = {}; want at least as many steps", header.step,
+          recipe.train.steps);
+  auto changes = differences(header.recipe, without_whereabouts(recipe));
+  if (header.data_hash != data_hash)
+    changes.push_back(fmt::format("data: {} -> {}", header.data_hash, data_hash));
+  std::vector<std::string> notes;
+  std::string refused, idle;
+  for (const auto& change : changes) {
+    // "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ..."
+    const std::string key = change.substr(0, change.find_first_of(": "));
+    notes.push_back("changed " + change);
+    if (!changes_numbers(key)) continue;
+    idle += "\n  " + change;
+    if (!is_allowed(key, allowed))
+      refused += fmt::format("\n  {}; allow it with --allow-change {}", change, key);
+  }
+  require(idle.empty() || header.step < recipe.train.steps, ExitCode::usage,
+          "resume: all {} steps are done, so what differs from the checkpoint's recipe has no effect:{}\n"
+          "to go on, add a larger --train.steps and --allow-change train.steps; --resume no starts again",
+          header.step, idle);
+  require(refused.empty(), ExitCode::usage,
+          "resume: the recipe differs from the checkpoint's where numbers change:{}", refused);
+  return notes;
+}
+
+void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step, const Recipe& recipe) {
+  const std::string text = to_toml(recipe);
+  std::error_code error;
+  const bool goes_on = start.checkpoint &&
+                       std::filesystem::equivalent(std::filesystem::absolute(*start.checkpoint).parent_path(),
+                                                   folder.checkpoint(step).parent_path(), error);
+  if (goes_on) {
+    std::filesystem::path then =
+        folder.recipe();  // what the last steps before the checkpoint were trained with
+    for (const auto& [until, file] : folder.earlier_recipes()) {  // the last one first
+      if (until < step) break;
+      if (then != folder.recipe()) std::filesystem::remove(then);
+      then = file;
+    }
+    if (std::filesystem::exists(then)) {
+      if (!says_the_same(then, recipe))
+        std::filesystem::rename(then, folder.recipe_until(step));
+      else if (then != folder.recipe())
+        std::filesystem::remove(then);
+    }
+  }
+  if (!start.checkpoint)  // its steps come again from the first one on
+    for (const auto& [until, file] : folder.earlier_recipes()) std::filesystem::remove(file);
+  write_atomically(folder.recipe(), text);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,56 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/hdf5/token_file.h"
+#include "program/run_folder.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+
+/// How a run begins.
+struct Start {
+  std::optional<std::filesystem::path> checkpoint;  ///< none: from step 0
+  std::vector<std::string> notes;                   ///< for the user: what was rejected, and why
+  bool archive = false;                             ///< an earlier run is in the way
+  std::vector<std::filesystem::path> rejected;      ///< newer than `checkpoint`; their steps come again
+};
+
+/// `resume`: "auto" takes the newest checkpoint that verifies and rejects newer ones that do not; "no" starts
+/// again; a path takes that file; "" starts a new run. The notes say if an attempt without a checkpoint is
+/// begun again. Changes nothing: make_way() does, as late as it can. Throws Error(usage) rather than start
+/// from step 0 beside checkpoints that nobody mentioned, Error(data) if there are checkpoints and none
+/// verifies.
+Start choose_start(const RunFolder&, const std::string& resume);
+
+/// Moves an earlier run into a folder before-<n> and sets rejected checkpoints aside, as a checkpoint is
+/// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.
+std::vector<std::string> make_way(const RunFolder&, const Start&);
+
+/// The checkpoint meant by a file's name, or by a run's folder: then its newest one that verifies. Throws
+/// Error(data) if there is none.
+std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
+
+/// Throws Error(usage) for a word of --allow-change that is no key, no section and not "data", or a key that
+/// may always differ.
+void require_known_changes(const std::vector<std::string>& allowed);
+
+/// Throws Error(data) if the data's tokens are not those that the checkpoint was trained with: its weights
+/// know them by number, so no --allow-change could make up for it.
+void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path& checkpoint,
+                            const TokenFile&, const std::string& data_file);
+
+/// Lists the changed keys as notes. Throws Error(usage) if one that changes numbers is not in `allowed`,
+/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file.
+/// Refused, allowed or not: a run that would end before the checkpoint's step, and such a change where no
+/// step is left.
+std::vector<std::string> check_changes(const CheckpointHeader&, const Recipe&, const std::string& data_hash,
+                                       const std::vector<std::string>& allowed);
+
+/// Writes the run's recipe.toml. If the steps up to the checkpoint's, `step`, were trained with another
+/// recipe, that one stays as recipe.until_step_<8 digits>.toml; one whose steps come again goes.
+void write_recipe(const RunFolder&, const Start&, std::int64_t step, const Recipe&);
+
+}  // namespace mxtape

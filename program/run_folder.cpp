@@ -1,0 +1,149 @@
+#include "program/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "core/error.h"
+#include "data/hdf5/seal.h"
+#include "train/memory/memory_plan.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view lock_name = ".lock";
+
+/// The step in <prefix><digits><ending> and nothing else: not in the name of a temporary or rejected file.
+std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefix, std::string_view ending) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(ending) || name.size() <= prefix.size() + ending.size())
+    return {};
+  std::int64_t step = 0;
+  const char* const last = name.data() + name.size() - ending.size();
+  const auto [end, error] = std::from_chars(name.data() + prefix.size(), last, step);
+  return error == std::errc{} && end == last && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+void remove_orphans(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path());
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+  const fs::path inner = path_ / "checkpoints";
+  for (fs::path folder = inner; !folder.empty() && !fs::exists(folder); folder = folder.parent_path())
+    made_.push_back(folder);
+  struct stat status {};
+  do {
+    if (lock_ >= 0) ::close(lock_);
+    std::error_code error;
+    fs::create_directories(inner, error);
+    require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
+            error.message());
+    lock();
+  } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
+  // The lock is ours: whoever began these files is gone.
+  remove_orphans(path_);
+  remove_orphans(inner);
+}
+
+void RunFolder::lock() {
+  const fs::path lock = path_ / lock_name;
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int reason = errno;
+  ::close(lock_);
+  fail(ExitCode::resource, "{}: {}", path_.string(),
+       reason == EWOULDBLOCK
+           ? "another mxtape process is training in this folder; choose another name or train.out"
+           : std::strerror(reason));
+}
+
+RunFolder::~RunFolder() {
+  std::error_code stays;  // what is not empty, or cannot be removed
+  if (!made_.empty() && fs::is_empty(made_.front(), stays) && fs::remove(made_.front(), stays)) {
+    fs::remove(path_ / lock_name, stays);
+    for (std::size_t i = 1; i < made_.size(); ++i) fs::remove(made_[i], stays);
+  }
+  ::close(lock_);
+}
+
+fs::path RunFolder::checkpoint(std::int64_t step) const {
+  return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);
+}
+
+fs::path RunFolder::recipe_until(std::int64_t step) const {
+  return path_ / fmt::format("recipe.until_step_{:08}.toml", step);
+}
+
+std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() const {
+  std::map<std::int64_t, fs::path, std::greater<>> files;
+  for (const auto& entry : fs::directory_iterator(path_))
+    if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
+  return files;
+}
+
+void RunFolder::require_room(std::int64_t bytes) const {
+  std::error_code error;
+  const auto space = fs::space(path_, error);
+  require(error || space.available > std::uintmax_t(bytes), ExitCode::resource,
+          "{}: a checkpoint needs {}, {} are free; make room, or change train.out", path_.string(),
+          bytes_text(double(bytes)), bytes_text(double(space.available)));
+}
+
+std::vector<fs::path> RunFolder::checkpoints() const { return list_checkpoints(path_); }
+
+void RunFolder::retain(std::int64_t keep) const {
+  const auto files = checkpoints();
+  const auto kept = std::size_t(std::max<std::int64_t>(keep, 1));
+  if (files.size() <= kept) return;
+  verify_seal(files.front());
+  for (std::size_t i = kept; i < files.size(); ++i) fs::remove(files[i]);
+}
+
+void RunFolder::set_aside(const fs::path& file) const {
+  fs::path target = file;
+  target += ".rejected";
+  for (int n = 2; fs::exists(target); ++n) target = fmt::format("{}.rejected.{}", file.string(), n);
+  fs::rename(file, target);
+}
+
+fs::path RunFolder::archive() const {
+  fs::path target;
+  for (int n = 1; target.empty() || fs::exists(target); ++n) target = path_ / fmt::format("before-{}", n);
+  fs::create_directory(target);
+  for (const auto& [step, file] : earlier_recipes()) fs::rename(file, target / file.filename());
+  // The checkpoints last: while they are here, no run starts over by accident.
+  for (const auto& name :
+       {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
+    if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
+  fs::create_directory(path_ / "checkpoints");
+  return target;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& run) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
+    if (step_in(entry.path(), "step_", ".h5")) files.push_back(entry.path());
+  // Zero-padded steps sort as text; a step of more digits is later.
+  std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
+    const std::string left = a.filename().string(), right = b.filename().string();
+    return left.size() != right.size() ? left.size() > right.size() : left > right;
+  });
+  return files;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,105 @@
+#include "program/stop_signals.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+
+namespace mxtape {
+namespace {
+
+struct CaughtSignal {
+  int number;
+  const char* name;
+  struct sigaction before;
+};
+
+volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0, asked_to_save = 0;
+std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
+                                            {SIGTERM, "SIGTERM", {}},
+                                            {SIGHUP, "SIGHUP", {}},
+                                            {SIGUSR1, "SIGUSR1", {}},
+                                            {SIGUSR2, "SIGUSR2", {}}}};
+struct sigaction pipe_before;
+
+// Code that oneDNN makes at run time may have the stack pointer in a buffer of the heap (seen with 2.6.3, in
+// f32 products): a handler that ran on that stack would write over whatever lies below the buffer.
+alignas(16) std::array<std::byte, 64 << 10> handlers_stack;
+
+void use_handlers_stack() {
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
+    return;  // a sanitizer's serves as well
+  const stack_t ours{.ss_sp = handlers_stack.data(), .ss_flags = 0, .ss_size = handlers_stack.size()};
+  sigaltstack(&ours, nullptr);
+}
+
+/// Whether a second one is a user who does not want to wait. A lost connection sends several SIGHUP, from the
+/// kernel and from the shell; a batch system's SIGUSR1 warns of the SIGTERM that comes later.
+bool is_impatience(int signal) { return signal == SIGINT || signal == SIGTERM; }
+
+// Only what signal-safety(7) allows: signal, write and _exit.
+void on_signal(int signal) {
+  if (signal == SIGUSR2) {
+    asked_to_save = 1;
+    return;
+  }
+  const int kept = errno;
+  if (is_impatience(signal)) {
+    if (asked_to_stop) ::_exit(128 + signal);
+    asked_to_stop = 1;
+  }
+  if (!first_signal) first_signal = signal;
+  // Whoever reads our output may have ended by the same signal, as in `mxtape train ... | tee log`.
+  std::signal(SIGPIPE, SIG_IGN);
+  const char* const text = is_impatience(signal)
+                               ? "\nmxtape: finishing the step, then saving; once more stops at once\n"
+                               : "\nmxtape: finishing the step, then saving\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  errno = kept;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  first_signal = 0;
+  asked_to_stop = 0;
+  asked_to_save = 0;
+  sigaction(SIGPIPE, nullptr, &pipe_before);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // file operations in progress go on
+  use_handlers_stack();
+  for (auto& [number, name, before] : caught_signals) {
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  // After a stop the program still has to say so and to end with its code: a reader that is gone, and the
+  // rest of what came with the first signal, must not end it before.
+  for (const auto& [number, name, before] : caught_signals)
+    if (is_impatience(number) || (number != SIGUSR1 && number != SIGUSR2 && !first_signal))
+      sigaction(number, &before, nullptr);
+  if (!first_signal) sigaction(SIGPIPE, &pipe_before, nullptr);
+}
+
+int StopSignals::received() { return first_signal; }
+
+bool StopSignals::take_save_request() {
+  const bool asked = asked_to_save != 0;
+  asked_to_save = 0;
+  return asked;
+}
+
+const char* StopSignals::name_of(int signal) {
+  for (const auto& [number, name, before] : caught_signals)
+    if (number == signal) return name;
+  return "no signal";
+}
+
+}  // namespace mxtape

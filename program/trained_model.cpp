@@ -1,0 +1,26 @@
+#include "program/trained_model.h"
+
+#include "kernels/choose/make_backend.h"
+#include "program/resume.h"
+
+namespace mxtape {
+
+PassKey TrainedModel::next_pass() const {
+  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
+}
+
+TrainedModel load_trained_model(const std::filesystem::path& file_or_run, const std::string& device) {
+  TrainedModel loaded;
+  loaded.file = find_checkpoint(file_or_run);
+  const CheckpointFile checkpoint(loaded.file);
+  loaded.header = checkpoint.header();
+  if (!device.empty()) loaded.header.recipe.compute.device = device;
+  const Recipe& recipe = loaded.header.recipe;
+  loaded.backend = make_backend(recipe.compute.device);  // own attention: it takes every precision
+  loaded.model =
+      make_model(*loaded.backend, recipe.model, precision_plan(recipe, loaded.header.step), recipe.seed);
+  checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());
+  return loaded;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,113 @@
+#include "recipes/text/precision_notes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "autograd/slots.h"
+
+namespace mxtape {
+namespace {
+
+using SlotName = std::pair<std::string, std::string_view>;  // layer, slot
+
+/// How each gradient operand of each layer is rounded.
+std::map<SlotName, Quantizer> gradient_roundings(const PrecisionPlan& plan) {
+  std::map<SlotName, Quantizer> roundings;
+  const auto add = [&](const std::string& layer, const auto& slots, const auto& quant) {
+    for (const auto& slot : slots)
+      if (slot.name.ends_with(".dy") || slot.name.ends_with(".do") || slot.name.ends_with(".ds"))
+        roundings[{layer, slot.name}] = quant.*slot.field;
+  };
+  for (const auto& [layer, quant] : plan.linear) add(layer, linear_slots, quant);
+  for (const auto& [layer, quant] : plan.attention) add(layer, attention_slots, quant);
+  return roundings;
+}
+
+/// A bias of nearest rounding that is of no account: bf16 and wider is what unquantized training uses.
+bool is_nearest_and_narrow(const Quantizer& q) {
+  return !q.is_stochastic() && q.element.significant_bits() < bf16_format.significant_bits();
+}
+
+/// What a rule took stochastic rounding from, and what is still so once all rules are applied.
+struct Replacement {
+  PrecisionRule rule;
+  Quantizer before, after;
+  std::set<std::string_view> slots;
+};
+
+std::vector<Replacement> replacements_at(const Recipe& recipe, std::int64_t step) {
+  const std::vector<PrecisionRule> rules = rules_at(recipe.precision, step);
+  Recipe partial = recipe;
+  partial.precision.phases.clear();
+  partial.precision.rules.clear();
+  auto before = gradient_roundings(precision_plan(partial, 0));
+  std::map<SlotName, std::pair<std::size_t, Quantizer>> lost;  // by which rule, and what was there
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    partial.precision.rules.push_back(rules[i]);
+    auto after = gradient_roundings(precision_plan(partial, 0));
+    for (const auto& [slot, q] : after) {
+      const Quantizer& was = before.at(slot);
+      if (!is_nearest_and_narrow(q))
+        lost.erase(slot);
+      else if (was.is_stochastic())
+        lost[slot] = {i, was};
+      else if (lost.contains(slot) && q != was)
+        lost[slot].first = i;
+    }
+    before = std::move(after);
+  }
+  std::map<std::size_t, Replacement> by_rule;
+  for (const auto& [slot, by] : lost) {
+    Replacement& entry = by_rule[by.first];
+    entry.rule = rules[by.first];
+    entry.before = by.second;
+    entry.after = before.at(slot);
+    entry.slots.insert(slot.second);
+  }
+  std::vector<Replacement> replacements;
+  for (auto& [i, entry] : by_rule) replacements.push_back(std::move(entry));
+  return replacements;
+}
+
+void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) {
+  const PrecisionConfig& p = recipe.precision;
+  std::vector<std::string_view> keys;
+  for (const auto& [key, text] : {std::pair{"weights", &p.weights}, std::pair{"activations", &p.activations},
+                                  std::pair{"gradients", &p.gradients}})
+    if (!parse_quantizer(*text).is_identity()) keys.push_back(key);
+  const PrecisionPlan plan = precision_plan(recipe, 0);
+  const auto found = plan.linear.find("head");
+  if (found == plan.linear.end()) return;  // a kind of model without one
+  const LinearQuant& head = found->second;
+  const bool untouched = std::all_of(linear_slots.begin(), linear_slots.end(), [&](const LinearSlot& slot) {
+    return (head.*slot.field).is_identity();
+  });
+  if (keys.empty() || !untouched || recipe.origins.contains("precision.head")) return;
+  notes.push_back(fmt::format(
+      "precision.{} {} only the linear layers in blocks: the head stays f32; precision.head sets it",
+      fmt::join(keys, ", "), keys.size() == 1 ? "reaches" : "reach"));
+}
+
+}  // namespace
+
+std::vector<std::string> precision_notes(const Recipe& recipe) {
+  std::vector<std::string> notes;
+  note_unreached_head(recipe, notes);
+  for (const std::int64_t step : plan_changes(recipe))
+    for (const Replacement& found : replacements_at(recipe, step)) {
+      const std::string note = fmt::format(
+          "{}: this rule rounds {} of '{}' to nearest ({}), which {} rounded stochastically before ({}); add "
+          "round=stochastic to its format to keep that",
+          found.rule.where, fmt::join(found.slots, " and "), found.rule.layers, to_text(found.after),
+          found.slots.size() == 1 ? "was" : "were", to_text(found.before));
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    }
+  return notes;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,191 @@
+#include "recipes/text/precision_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "autograd/slots.h"
+
+namespace mxtape {
+namespace {
+
+/// One GEMM: its name, and each operand's name and rounding.
+struct GemmLine {
+  std::string_view gemm;
+  std::string_view a_name;
+  const Quantizer& a;
+  std::string_view b_name;
+  const Quantizer& b;
+  Rotation rotation{};
+};
+
+std::array<GemmLine, 3> gemm_lines(const LinearQuant& q) {
+  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, q.fprop_rotation},
+           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, q.dgrad_rotation},
+           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation}}};
+}
+std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
+  return {{{"qk", "q", q.qk_q, "k", q.qk_k},
+           {"pv", "p", q.pv_p, "v", q.pv_v},
+           {"dv", "p", q.dv_p, "do", q.dv_do},
+           {"dp", "do", q.dp_do, "v", q.dp_v},
+           {"dq", "ds", q.dq_ds, "k", q.dq_k},
+           {"dk", "ds", q.dk_ds, "q", q.dk_q}}};
+}
+
+/// Attention's GEMMs belong to its kernel, which may fuse them: only its operands' types are said.
+std::string_view attention_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
+  const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
+  if (a_narrow && b_narrow)
+    return products == Bf16Products::native ? "bf16 operands" : "bf16 operands, widened to f32";
+  return a_narrow || b_narrow ? "a bf16 and an f32 operand" : "f32 operands";
+}
+
+/// What shall multiply two operands.
+struct Path {
+  std::string_view (*name)(const Quantizer&, const Quantizer&, Bf16Products);
+  Bf16Products products;
+  std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, products); }
+};
+
+void write_line(std::string& out, const GemmLine& line, Path path) {
+  fmt::format_to(std::back_inserter(out), "  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name,
+                 to_text(line.a), line.b_name, to_text(line.b), path(line.a, line.b));
+  if (line.rotation.size) out += "; " + to_text(line.rotation);
+  out += '\n';
+}
+
+/// Layer names by block, ranges of equal blocks joined: "blocks.0-3.attn.qkv,attn.out head". A block whose
+/// `parts_of_a_block` layers are all there is written "blocks.0-3.*".
+std::string joined_names(const std::vector<std::string>& names, std::size_t parts_of_a_block) {
+  constexpr std::string_view prefix = "blocks.";
+  std::map<std::int64_t, std::vector<std::string>> blocks;
+  std::vector<std::string> pieces;
+  std::string others;
+  for (const auto& name : names) {
+    if (!name.starts_with(prefix)) {
+      others += " " + name;
+      continue;
+    }
+    const auto dot = name.find('.', prefix.size());
+    blocks[std::stoll(name.substr(prefix.size(), dot))].push_back(name.substr(dot + 1));
+  }
+  for (auto it = blocks.begin(); it != blocks.end();) {
+    auto last = it, next = std::next(it);
+    while (next != blocks.end() && next->first == last->first + 1 && next->second == it->second)
+      last = next++;
+    const auto range =
+        last == it ? fmt::format("{}", it->first) : fmt::format("{}-{}", it->first, last->first);
+    const bool all = parts_of_a_block > 1 && it->second.size() == parts_of_a_block;
+    pieces.push_back(
+        fmt::format("{}{}.{}", prefix, range, all ? "*" : fmt::format("{}", fmt::join(it->second, ","))));
+    it = next;
+  }
+  const std::string text = fmt::format("{}{}", fmt::join(pieces, " "), others);
+  return text.substr(text.find_first_not_of(' '));
+}
+
+/// One line for all GEMMs where every operand is rounded alike.
+void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
+  const Quantizer& q = lines.front().a;
+  const bool alike = std::all_of(lines.begin(), lines.end(), [&](const GemmLine& line) {
+    return line.a == q && line.b == q && line.rotation == Rotation{};
+  });
+  if (alike)
+    fmt::format_to(std::back_inserter(out), "  all operands {:<65} {}\n", to_text(q), path(q, q));
+  else
+    for (const GemmLine& line : lines) write_line(out, line, path);
+}
+
+/// Writes the groups of `layers` that are treated alike, each under the names of its layers.
+template <class Quant>
+void write_groups(std::string& out, const std::map<std::string, Quant>& layers, std::size_t parts_of_a_block,
+                  Path path) {
+  std::vector<std::pair<Quant, std::vector<std::string>>> groups;
+  for (const auto& [name, quant] : layers) {
+    auto group = groups.begin();
+    while (group != groups.end() && !(group->first == quant)) ++group;
+    if (group == groups.end()) group = groups.insert(groups.end(), {quant, {}});
+    group->second.push_back(name);
+  }
+  for (const auto& [quant, names] : groups) {
+    out += joined_names(names, parts_of_a_block);
+    out += names.size() > 1 ? fmt::format("  ({} layers)\n", names.size()) : "\n";
+    write_gemms(out, gemm_lines(quant), path);
+  }
+}
+
+/// The layers of `after` that differ from `before`.
+PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
+  PrecisionPlan plan = after;
+  std::erase_if(plan.linear,
+                [&](const auto& layer) { return before.linear.at(layer.first) == layer.second; });
+  std::erase_if(plan.attention,
+                [&](const auto& layer) { return before.attention.at(layer.first) == layer.second; });
+  return plan;
+}
+
+}  // namespace
+
+PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
+  if (plan.activations != DType::bf16) return plan;
+  const auto narrow = [](Quantizer& q) {
+    if (q.is_identity()) q = bf16_cast;
+  };
+  for (auto& [name, q] : plan.linear)
+    for (Quantizer* slot : {&q.fprop_x, &q.wgrad_x, &q.dgrad_dy, &q.wgrad_dy}) narrow(*slot);
+  for (auto& [name, q] : plan.attention) {
+    const bool unquantized = q == AttentionQuant{};
+    for (const auto& slot : attention_slots) {
+      const bool inside = slot.name.ends_with(".p") || slot.name.ends_with(".ds");
+      if (!inside || (unquantized && device == "cuda")) narrow(q.*slot.field);
+    }
+  }
+  return plan;
+}
+
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
+  const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
+  if (a_narrow && b_narrow)
+    return products == Bf16Products::native ? "bf16 GEMM, exact products"
+                                            : "f32 GEMM, both sides widened from bf16, exact products";
+  return a_narrow || b_narrow ? "f32 GEMM, one side widened from bf16" : "f32 GEMM";
+}
+
+std::string precision_table(const PrecisionPlan& plan, Bf16Products products) {
+  std::string out;
+  write_groups(out, plan.linear, 4, {gemm_path, products});
+  write_groups(out, plan.attention, 1, {attention_path, products});
+  return out;
+}
+
+std::string precision_table(const Recipe& recipe) {
+  return precision_table(recipe, bf16_products(recipe.compute.device));
+}
+
+std::string precision_table(const Recipe& recipe, Bf16Products products) {
+  std::string out;
+  std::int64_t before = 0;
+  for (const std::int64_t step : plan_changes(recipe)) {
+    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
+    if (step == 0) {
+      out += fmt::format("activations {}\n", name_of(plan.activations));
+      out += precision_table(plan, products);
+    } else {
+      const PrecisionPlan changes =
+          changed(realised(precision_plan(recipe, before), recipe.compute.device), plan);
+      out += fmt::format("from step {}\n", step);
+      out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
+                                                                 : precision_table(changes, products);
+    }
+    before = step;
+  }
+  return out;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "core/text/nearest_name.h"
+#include "core/text/program_name.h"
+#include "recipes/shipped.h"
+#include "recipes/text/table_reader.h"
+
+namespace mxtape {
+namespace {
+
+struct Document {
+  std::string text;
+  std::string label;             ///< in messages
+  std::string stem;              ///< the name of a recipe that does not say it
+  std::string identity;          ///< equal for the same document, however it was named
+  std::filesystem::path folder;  ///< that its `extends` starts from
+};
+
+Document open_document(const std::string& reference, const std::filesystem::path& folder,
+                       const std::string& asked_by) {
+  std::vector<std::string_view> names;
+  for (const auto& shipped : shipped_recipes()) {
+    if (shipped.name == reference) {
+      const std::string name(shipped.name);
+      const std::string stem = std::filesystem::path(name).filename().string();
+      return {std::string(shipped.text), "recipes/" + name + ".toml", stem, "shipped " + name, {}};
+    }
+    names.push_back(shipped.name);
+  }
+  const std::filesystem::path path = folder / reference;
+  std::error_code error;
+  const auto canonical = std::filesystem::canonical(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !std::filesystem::is_regular_file(canonical, error) || !file) {
+    const std::string stem = std::filesystem::path(reference).stem().string();
+    // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
+    std::string hint = fmt::format("; `{} recipes` lists them", program_name());
+    for (const auto& word : {stem, reference})
+      if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
+    fail(ExitCode::usage, "{}no recipe file '{}' that can be read, and no shipped recipe of that name{}",
+         asked_by, path.string(), hint);
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return {text.str(), path.string(), path.stem().string(), canonical.string(), path.parent_path()};
+}
+
+/// The documents that one extends, in order: a text or a list of texts.
+std::vector<std::string> extended_names(const toml::node& node, const std::string& place) {
+  const auto* items = node.as_array();
+  std::vector<std::string> names;
+  if (node.is_string()) names.push_back(*node.value<std::string>());
+  if (items)
+    for (const auto& item : *items)
+      if (item.is_string()) names.push_back(*item.value<std::string>());
+  require(!names.empty() && (!items || names.size() == items->size()), ExitCode::usage,
+          "{}: extends = {}; want the name of a file or of a shipped recipe, or a list of them", place,
+          found_text(node));
+  return names;
+}
+
+/// Reads what the document extends, then the document. `chain` holds the documents that led here.
+void read_document(Recipe& recipe, const Document& document, std::vector<std::string>& chain) {
+  const Source source{document.label};
+  const toml::table table = parse_toml(document.text, source);
+  chain.push_back(document.identity);
+  if (const toml::node* extended = table.get("extends")) {
+    const std::string place = source.place(extended->source());
+    for (const auto& name : extended_names(*extended, place)) {
+      const Document base = open_document(name, document.folder, place + ": extends: ");
+      require(std::find(chain.begin(), chain.end(), base.identity) == chain.end(), ExitCode::usage,
+              "{}: extends '{}': the files extend each other in a circle", place, name);
+      read_document(recipe, base, chain);
+    }
+  }
+  chain.pop_back();
+  // These say what a file is, not what it extends.
+  recipe.name = document.stem;
+  recipe.description.clear();
+  recipe.origins.erase("name");
+  recipe.origins.erase("description");
+  TableReader(recipe, source).read_file(table);
+}
+
+void apply_override(Recipe& recipe, const std::string& text) {
+  const auto equals = text.find('=');
+  require(equals != std::string::npos && equals > 0, ExitCode::usage,
+          "command line: '{}'; want section.key=value", text);
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  TableReader reader(recipe, Source{"command line", false});
+  const Knob* knob = reader.find(name);
+  const bool is_text = knob && (std::holds_alternative<std::string*>(knob->field) ||
+                                std::holds_alternative<Choice>(knob->field));
+  toml::table table;
+  if (!is_text) {
+    try {
+      table = toml::parse("value = " + value);
+    } catch (const toml::parse_error&) {
+      table.clear();
+    }
+  }
+  // A text, or what is no TOML value, stands for itself; the latter is refused by its knob in its own words,
+  // but for numbers such as .5, to which TOML wants a digit in front.
+  if (table.size() != 1 || !table.contains("value")) {
+    table.clear();
+    double number = 0;
+    const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool wants_it = knob && std::holds_alternative<float*>(knob->field);
+    if (wants_it && bad == std::errc{} && end == value.data() + value.size())
+      table.insert("value", number);
+    else
+      table.insert("value", value);
+  }
+  reader.read_key(name, {}, *table.get("value"));
+}
+
+}  // namespace
+
+Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  Recipe recipe;
+  std::vector<std::string> chain;
+  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  std::map<std::string, std::string> given;
+  for (const auto& text : overrides) {
+    apply_override(recipe, text);
+    const auto [earlier, first] = given.emplace(text.substr(0, text.find('=')), text);
+    require(first, ExitCode::usage, "command line: --{} and --{}; want the key once", earlier->second, text);
+  }
+  validate(recipe);
+  return recipe;
+}
+
+Recipe recipe_from_toml(const std::string& text, const std::string& where) {
+  Recipe recipe;
+  std::vector<std::string> chain;
+  read_document(recipe, {text, where, where, where, {}}, chain);
+  validate(recipe);
+  return recipe;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "formats/quantizer.h"
+#include "formats/rotation/rotation.h"
+#include "recipes/knobs.h"
+
+namespace mxtape {
+namespace {
+
+void write_rules(std::string& out, std::span<const PrecisionRule> rules, std::string_view name) {
+  for (PrecisionRule rule : rules) {
+    fmt::format_to(std::back_inserter(out), "\n[[{}]]  # {}\n", name, rule.where);
+    for (const Knob& knob : knobs(rule))
+      fmt::format_to(std::back_inserter(out), "{} = {}\n", knob.key(), value_text(knob));
+  }
+}
+
+/// Rules and phases as lines that are equal for equal precision.
+std::vector<std::string> rule_lines(const PrecisionConfig& precision) {
+  std::vector<std::string> lines;
+  const auto add = [&](const PrecisionRule& rule, std::int64_t start) {
+    PrecisionRule copy = rule;
+    std::string line = start ? fmt::format("from step {}:", start) : std::string("rule:");
+    for (const Knob& knob : knobs(copy)) line += fmt::format(" {} = {}", knob.key(), value_text(knob));
+    lines.push_back(line);
+  };
+  for (const auto& rule : precision.rules) add(rule, 0);
+  for (const auto& phase : precision.phases)
+    for (const auto& rule : phase.rules) add(rule, phase.start);
+  return lines;
+}
+
+/// With every number format in the one text that equal formats share: an alias or another order of the words
+/// is no difference.
+Recipe with_plain_formats(Recipe recipe) {
+  PrecisionConfig& precision = recipe.precision;
+  for (auto* text : {&precision.weights, &precision.activations, &precision.gradients, &precision.attention,
+                     &precision.head})
+    *text = to_text(parse_quantizer(*text));
+  const auto rewrite = [](std::vector<PrecisionRule>& rules) {
+    for (PrecisionRule& rule : rules)
+      rule.format = is_rotation_text(rule.format) ? to_text(parse_rotation(rule.format))
+                                                  : to_text(parse_quantizer(rule.format));
+  };
+  rewrite(precision.rules);
+  for (PrecisionPhase& phase : precision.phases) rewrite(phase.rules);
+  return recipe;
+}
+
+}  // namespace
+
+std::string to_toml(const Recipe& recipe) {
+  Recipe r = recipe;
+  std::string out;
+  std::string_view section;
+  const auto finish_section = [&] {
+    if (section != "precision") return;
+    write_rules(out, r.precision.rules, "precision.rules");
+    for (PrecisionPhase& phase : r.precision.phases) {
+      fmt::format_to(std::back_inserter(out), "\n[[precision.phases]]\n");
+      for (const Knob& knob : knobs(phase))
+        fmt::format_to(std::back_inserter(out), "{} = {}\n", knob.key(), value_text(knob));
+      write_rules(out, phase.rules, "precision.phases.rules");
+    }
+  };
+  for (const Knob& knob : knobs(r)) {
+    if (knob.section() != section) {
+      finish_section();
+      section = knob.section();
+      fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
+    }
+    fmt::format_to(std::back_inserter(out), "{:<36}  # {}\n",
+                   fmt::format("{} = {}", knob.key(), value_text(knob)), r.origin(knob.name));
+  }
+  finish_section();
+  return out;
+}
+
+std::vector<std::string> differences(const Recipe& before, const Recipe& after) {
+  Recipe a = with_plain_formats(before), b = with_plain_formats(after);
+  const auto old_knobs = knobs(a), new_knobs = knobs(b);
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < old_knobs.size(); ++i) {
+    const std::string was = value_text(old_knobs[i]), is = value_text(new_knobs[i]);
+    if (was != is) lines.push_back(fmt::format("{}: {} -> {}", old_knobs[i].name, was, is));
+  }
+  const auto old_rules = rule_lines(a.precision), new_rules = rule_lines(b.precision);
+  for (std::size_t i = 0; i < std::max(old_rules.size(), new_rules.size()); ++i) {
+    const std::string was = i < old_rules.size() ? old_rules[i] : "nothing";
+    const std::string is = i < new_rules.size() ? new_rules[i] : "nothing";
+    if (was != is) lines.push_back(fmt::format("precision.rules {}: {} -> {}", i + 1, was, is));
+  }
+  return lines;
+}
+
+}  // namespace mxtape

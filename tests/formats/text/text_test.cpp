@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "formats/text/peer_names.h"
+#include "tests/formats/random_quantizer.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+std::string error_of(std::string_view text) {
+  try {
+    (void)parse_quantizer(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Text, RandomQuantizersAreWrittenAndReadBackAsTheyWere) {
+  for_all("parse(to_text(q)) == q", 5000, random_quantizer, [](const Quantizer& q) {
+    const Quantizer back = parse_quantizer(to_text(q));
+    if (!(back == q)) ADD_FAILURE() << to_text(q) << " -> " << to_text(back);
+    return back == q;
+  });
+}
+
+TEST(Text, PresetsAndElementsAreTheirOwnShortestText) {
+  for (const Preset& preset : presets) {
+    EXPECT_EQ(parse_quantizer(preset.name), preset.quantizer) << preset.name;
+    EXPECT_LE(to_text(preset.quantizer).size(), preset.name.size());
+  }
+  for (const NamedFormat& row : element_formats) EXPECT_EQ(to_text(plain_cast(row.format)), row.name);
+  EXPECT_EQ(to_text(mx(e2m1, 32, ScaleRule::even)), "mxfp4 rule=even");
+}
+
+TEST(Text, WordsMayStandInAnotherOrderAndBlocksHaveNames) {
+  EXPECT_EQ(parse_quantizer("e2m1 rule=even block=32 scale=e8m0 round=stochastic"),
+            parse_quantizer("mxfp4 round=stochastic rule=even"));
+  EXPECT_EQ(parse_quantizer("mxfp4 block=32x1"), mxfp4);
+  EXPECT_EQ(parse_quantizer("mxfp4 block=axis").block, (BlockShape{0, 1}));
+  EXPECT_EQ(parse_quantizer("mxfp4 block=tensor").block, (BlockShape{0, 0}));
+  EXPECT_EQ(parse_quantizer("e4m3 emax=auto specials=ieee").element.emax, 7);
+}
+
+TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
+  EXPECT_EQ(
+      error_of("mxpf4"),
+      "quantizer 'mxpf4': no format 'mxpf4'; did you mean 'mxfp4'? (also any e<x>m<y> with x from 1 to 8 and "
+      "y to 22, int<n> with n from 2 to 24)");
+  EXPECT_NE(error_of("MXFP4").find("did you mean 'mxfp4'?"), std::string::npos);
+  EXPECT_EQ(error_of("mxfp4 blok=3"), "quantizer 'mxfp4 blok=3': unknown word 'blok'; did you mean 'block'?");
+  EXPECT_EQ(error_of("mxfp4 rule=up"),
+            "quantizer 'mxfp4 rule=up': rule=up is not known; known: floor ceil even rceil rfloor");
+  EXPECT_EQ(error_of("mxfp4 rule=even rule=ceil"),
+            "quantizer 'mxfp4 rule=even rule=ceil': 'rule' is given twice");
+  EXPECT_EQ(error_of("mxfp4 block"), "quantizer 'mxfp4 block': 'block' needs a value");
+  EXPECT_EQ(error_of("bf16 block=32"),
+            "quantizer 'bf16 block=32': 'block' has no effect here; is scale=e8m0 missing?");
+  EXPECT_EQ(
+      error_of("mxfp4 alpha=2"),
+      "quantizer 'mxfp4 alpha=2': alpha=2; want a number in (0, 1] whose reciprocal is an f32, so above "
+      "2^-128");
+  EXPECT_NO_THROW((void)parse_quantizer("mxfp4 alpha=3e-39"));  // 1.02 x 2^-128
+  EXPECT_EQ(error_of("mxfp4 sr.bits=33 round=stochastic"),
+            "quantizer 'mxfp4 sr.bits=33 round=stochastic': sr.bits=33; want 8 to 32");
+  EXPECT_EQ(error_of(""), "quantizer: empty; want a format such as mxfp4 or e2m1 block=32 scale=e8m0");
+  for (const char* text :
+       {"e9m1", "e0m3", "e04m3", "int1", "int25", "e8m0", "mxfp4 scale=e9m0", "mxfp4 scale=int8",
+        "f32 round=stochastic", "mxfp4 alpha=2.9387358770557188e-39", "mxfp4 block=0", "mxfp4 block=-3",
+        "mxfp4 block=3x", "mxfp4 4o6", "nvfp4 offset=fp16", "bf16 specials=none", "e2m1 range=full",
+        "mxfp4 sr.bits=8", "nvfp4 rule=even"})
+    EXPECT_NE(error_of(text), "no error") << text;
+}
+
+TEST(Text, NamesOfPeersThatMeanTheSameAreReadAndOursAreWritten) {
+  for (const auto& [theirs, ours] : {std::pair("mxfp4_e2m1", "mxfp4"),
+                                     {"mxfp8e4m3", "mxfp8"},
+                                     {"fp16", "f16"},
+                                     {"bfloat16", "bf16"},
+                                     {"e4m3fn", "e4m3"}}) {
+    EXPECT_EQ(parse_quantizer(theirs), parse_quantizer(ours));
+    EXPECT_EQ(to_text(parse_quantizer(theirs)), ours);
+  }
+  EXPECT_EQ(parse_quantizer("mxfp4_e2m1 rule=even"), parse_quantizer("mxfp4 rule=even"));
+  EXPECT_EQ(parse_quantizer("e4m3fn scale=e8m0"), mxfp8_e4m3);
+}
+
+TEST(Text, NamesOfPeersThatLeaveTheScaleOpenAreAnsweredWithBothOfOurs) {
+  EXPECT_EQ(
+      error_of("fp4_e2m1 rule=even"),
+      "quantizer 'fp4_e2m1 rule=even': 'fp4_e2m1' leaves open whether blocks have a scale; write 'mxfp4' "
+      "for blocks of 32 with one, 'e2m1' for a plain cast");
+  EXPECT_NE(error_of("float8_e4m3fn").find("'mxfp8_e4m3' for blocks of 32 with one, 'e4m3'"),
+            std::string::npos);
+  EXPECT_NE(error_of("float4_e2m1fn_x2").find("'mxfp4'"), std::string::npos);
+  EXPECT_NE(error_of("float8_e8m0fnu").find("scale=e8m0"), std::string::npos);
+  EXPECT_NE(error_of("float8_e4m3fnuz").find("no such element here"), std::string::npos);
+}
+
+TEST(Text, EveryNameInTheTableOfPeersIsOfOneKindAndPointsToFormatsThatThereAre) {
+  for (const PeerName& row : peer_names) {
+    EXPECT_EQ(int(row.is_exact()) + int(!row.element.empty()) + int(!row.remark.empty()), 1) << row.name;
+    EXPECT_EQ(row.element.empty(), row.blocks.empty()) << row.name;
+    for (const std::string_view ours : {row.ours, row.element, row.blocks})
+      if (!ours.empty()) {
+        EXPECT_NO_THROW((void)parse_quantizer(ours)) << row.name;
+      }
+    if (!row.element.empty()) {
+      EXPECT_EQ(parse_quantizer(row.element).element, parse_quantizer(row.blocks).element) << row.name;
+    }
+    EXPECT_FALSE(parse_element(row.name)) << row.name << " is a name of ours";
+    for (const Preset& preset : presets) EXPECT_NE(row.name, preset.name);
+  }
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,187 @@
+#include "program/check.h"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/program/program.h"
+#include "tests/train/tiny_run.h"
+
+namespace mxtape::test {
+namespace {
+
+/// A recipe whose data and folder are in a temporary place.
+struct Place {
+  TemporaryFolder folder;
+  Recipe recipe = tiny_recipe(20);
+
+  Place() {
+    recipe.data.file = (folder / "tiny.h5").string();
+    recipe.train.out = (folder / "runs").string();
+    tiny_data().write(recipe.data.file);
+  }
+  std::vector<Error> problems() const { return check_run(recipe).problems; }
+  std::string notes() const {
+    std::string text;
+    for (const auto& note : check_run(recipe).notes) text += note + "\n";
+    return text;
+  }
+};
+
+/// That check finds one problem, with this code and these words.
+void expect_one_problem(const Place& place, ExitCode code, const std::string& words) {
+  const auto problems = place.problems();
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].code(), code);
+  EXPECT_NE(std::string(problems[0].what()).find(words), std::string::npos) << problems[0].what();
+}
+
+TEST(Check, ARunThatCanRunHasNoProblemAndLeavesNothingBehind) {
+  const Place place;
+  EXPECT_TRUE(place.problems().empty());
+  EXPECT_EQ(place.notes(), "");
+  EXPECT_EQ(place.folder.names(), std::vector<std::string>{"tiny.h5"});
+}
+
+TEST(Check, MissingAndAlteredDataAreFound) {
+  Place place;
+  std::fstream file(place.recipe.data.file, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096);
+  file.put('x');
+  file.close();
+  expect_one_problem(place, ExitCode::data, "tiny.h5");
+  place.recipe.data.file = (place.folder / "gone.h5").string();
+  expect_one_problem(place, ExitCode::data, "gone.h5");
+  place.recipe.data.file = "";
+  expect_one_problem(place, ExitCode::usage, "data.file is not set");
+}
+
+TEST(Check, AVocabularyThatDoesNotFitIsFound) {
+  Place place;
+  place.recipe.model.vocabulary = 3;
+  expect_one_problem(place, ExitCode::data, "model.vocabulary is 3");
+}
+
+TEST(Check, AContextLongerThanASplitIsFoundForEachSplit) {
+  Place place;
+  place.recipe.model.context = 1 << 20;
+  place.recipe.train.batch_size = 1;
+  place.recipe.model.width = 2;
+  const auto problems = place.problems();
+  ASSERT_GE(problems.size(), 2u);
+  EXPECT_NE(std::string(problems[0].what()).find("its train split"), std::string::npos);
+  EXPECT_NE(std::string(problems[1].what()).find("its validation split"), std::string::npos);
+}
+
+TEST(Check, AnUnknownDeviceAndTooMuchMemoryAreFound) {
+  Place place;
+  place.recipe.compute.device = "abacus";
+  expect_one_problem(place, ExitCode::usage, "abacus");
+  place.recipe.compute.device = "cpu";
+  place.recipe.train.batch_size = 1 << 20;
+  place.recipe.model.layers = 1000;
+  expect_one_problem(place, ExitCode::resource, "the device has");
+}
+
+TEST(Check, AFolderThatCannotBeWrittenIsFound) {
+  Place place;
+  place.recipe.train.out = place.recipe.data.file;  // a file is no folder
+  expect_one_problem(place, ExitCode::resource, "no folder that can be written");
+}
+
+TEST(Check, SeveralProblemsAreAllReported) {
+  Place place;
+  place.recipe.compute.device = "abacus";
+  place.recipe.train.out = place.recipe.data.file;
+  place.recipe.data.file = "gone.h5";
+  EXPECT_EQ(place.problems().size(), 3u);
+}
+
+TEST(Check, KeysWithoutEffectAreNoted) {
+  Place place;
+  place.recipe.origins["schedule.decay_fraction"] = "mine.toml:3";
+  EXPECT_NE(place.notes().find("mine.toml:3: schedule.decay_fraction has no effect"), std::string::npos);
+}
+
+TEST(Check, PrecisionThatMaySurpriseIsNoted) {
+  Place place;
+  place.recipe.precision.weights = "mxfp4";
+  place.recipe.precision.gradients = "mxfp4 round=stochastic";
+  place.recipe.precision.rules = {{"blocks.0.*", {"wgrad.*"}, "mxfp6", "mine.toml:9"}};
+  EXPECT_NE(place.notes().find("the head stays f32"), std::string::npos) << place.notes();
+  EXPECT_NE(place.notes().find("mine.toml:9: this rule rounds wgrad.dy"), std::string::npos) << place.notes();
+}
+
+TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
+  Place place;
+  place.recipe.train.eval_windows = auto_windows;
+  const auto facts = check_run(place.recipe).facts;
+  // 20 steps of 4 sequences, 3 times the work each: 240, of which a fifth is 48.
+  const auto all = Windows(tiny_data().validation, 16).count();
+  const auto want =
+      fmt::format("validation  48 of {} windows, 768 tokens, at the end, 17% of the run's work", all);
+  EXPECT_NE(std::find(facts.begin(), facts.end(), want), facts.end())
+      << fmt::format("{}", fmt::join(facts, "\n"));
+}
+
+TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
+  const Place place;
+  std::filesystem::create_directories(place.folder / "runs/tiny/checkpoints");
+  std::ofstream(place.folder / "runs/tiny/checkpoints/step_00000020.h5") << "x";
+  expect_one_problem(place, ExitCode::usage, "add --resume auto to go on");
+  EXPECT_TRUE(check_run(place.recipe, Resume::yes).problems.empty());
+}
+
+TEST(Check, TheProgramExitsWithTheCodeOfTheFirstProblem) {
+  const Place place;
+  std::ofstream(place.folder / "mine.toml")
+      << "extends = \"shakespeare-mxfp4\"\ndata.file = \"tiny.h5\"\nmodel.context = 16\n";
+  Program good(place.folder.path(), {"check", "mine.toml", "--optim.beta2=0.95", "--train.steps", "300"});
+  EXPECT_EQ(good.wait(), 0);
+  const std::string text = good.output();
+  EXPECT_NE(text.find("beta2 = 0.95                          # command line"), std::string::npos) << text;
+  EXPECT_NE(text.find("# mine.toml:3"), std::string::npos) << text;
+  EXPECT_NE(text.find("fprop  x  mxfp4 rule=even"), std::string::npos) << text;
+  EXPECT_NE(text.find("ready: mxtape train mine.toml --optim.beta2=0.95 --train.steps 300\n"),
+            std::string::npos)
+      << text;
+
+  EXPECT_EQ(Program(place.folder.path(), {"check", "mine.toml", "--data.file=gone.h5"}).wait(), 3);
+  Program misspelt(place.folder.path(), {"check", "mine.toml", "--optim.betta2=0.95"});
+  EXPECT_EQ(misspelt.wait(), 2);
+  EXPECT_NE(misspelt.output().find("did you mean 'optim.beta2'?"), std::string::npos) << misspelt.output();
+}
+
+// An unwritable folder (6) goes before a checkpoint that does not fit (3) and a device that is not there (2).
+TEST(Check, OfSeveralProblemsItEndsWithTheCodeWithWhichTrainEnds) {
+  const Place place;
+  std::ofstream(place.folder / "mine.toml")
+      << "extends = \"shakespeare\"\ndata.file = \"tiny.h5\"\nmodel.context = 16\n";
+  const std::string no_folder = "--train.out=tiny.h5", no_device = "--device=abacus",
+                    small = "--model.vocabulary=3";
+  for (const auto& [code, problems] :
+       {std::pair{6, std::vector{no_folder, no_device, small}}, {3, {no_device, small}}, {2, {no_device}}})
+    for (const char* command : {"check", "train"}) {
+      std::vector<std::string> words{command, "mine.toml"};
+      words.insert(words.end(), problems.begin(), problems.end());
+      EXPECT_EQ(Program(place.folder.path(), words).wait(), code) << command;
+    }
+}
+
+TEST(Recipes, TheProgramListsShowsAndDescribes) {
+  const TemporaryFolder folder;
+  Program list(folder.path(), {"recipes"});
+  EXPECT_EQ(list.wait(), 0);
+  EXPECT_NE(list.output().find("shakespeare-mxfp4"), std::string::npos);
+  Program show(folder.path(), {"recipes", "precision/tseng2025"});
+  EXPECT_EQ(show.wait(), 0);
+  EXPECT_NE(show.output().find("alpha=0.75"), std::string::npos);
+  EXPECT_EQ(Program(folder.path(), {"recipes", "shakspeare"}).wait(), 2);
+  Program reference(folder.path(), {"recipes", "--reference"});
+  EXPECT_EQ(reference.wait(), 0);
+  EXPECT_NE(reference.output().find("| `beta2` | `0.99` | a number in [0, 1) |"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mxtape::test

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/files/atomic_file.h"
+#include "program/conformance/sha256.h"
+#include "tests/program/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace mxtape {
+namespace {
+
+using test::contains, test::Result, test::run_program;
+
+const std::filesystem::path golden = std::filesystem::path(MXTAPE_SOURCE) / "tests/golden";
+/// A larger set than the repository's, where there is one.
+const std::filesystem::path more_golden = std::filesystem::path(MXTAPE_SHARED) / "golden";
+
+/// Runs a set and holds what is printed to what its manifest has.
+void expect_that_every_case_passes_or_does_not_apply(const std::filesystem::path& set) {
+  const auto manifest = nlohmann::json::parse(std::ifstream(set / "manifest.json"));
+  const TemporaryFolder folder;
+  const Result r = run_program(folder.path(), {"conformance", set.string()});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_FALSE(contains(r.output, "FAILED")) << r.output;
+  EXPECT_TRUE(contains(r.output, fmt::format("{} cases of set ", manifest["cases"].size()))) << r.output;
+  std::istringstream total(r.output.substr(r.output.find("\ntotal ") + 7));
+  std::size_t passed = 0, failed = 0, not_applicable = 0;
+  total >> passed >> failed >> not_applicable;
+  EXPECT_EQ(failed, 0u);
+  EXPECT_GT(passed, 2 * not_applicable);
+  EXPECT_EQ(passed + not_applicable, manifest["cases"].size()) << r.output;
+  for (const auto& c : manifest["cases"]) {
+    const std::string name = c["name"];
+    EXPECT_TRUE(contains(r.output, fmt::format("\n{} ", name.substr(0, name.find('/'))))) << name;
+  }
+}
+
+TEST(Conformance, EveryCaseOfTheGoldenSetPassesOrSaysWhyItDoesNotApply) {
+  expect_that_every_case_passes_or_does_not_apply(golden);
+}
+
+TEST(Conformance, EveryCaseOfALargerGoldenSetPassesOrSaysWhyItDoesNotApply) {
+  if (!std::filesystem::exists(more_golden / "manifest.json"))
+    GTEST_SKIP() << "no golden set at " << more_golden;
+  expect_that_every_case_passes_or_does_not_apply(more_golden);
+}
+
+TEST(Conformance, OneWrongBitInAnExpectedTensorIsFoundAndExitsWithOne) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  auto blob = read_whole(golden / "data.bin");
+  // One case each of blocks, casts and products keep the test fast.
+  auto kept = nlohmann::json::array();
+  for (const std::string kind : {"block_quant", "elem_cast", "linear"})
+    for (const auto& c : manifest["cases"])
+      if (c["kind"] == kind) {
+        kept.push_back(c);
+        break;
+      }
+  manifest["cases"] = kept;
+  write_atomically(folder / "manifest.json", manifest.dump());
+  write_atomically(folder / "data.bin", blob);
+  ASSERT_EQ(run_program(folder.path(), {"conformance", "."}).code, 0);
+  for (const auto& [index, field] : {std::pair(0, "dq"), {0, "scales"}, {1, "codes"}, {2, "dx"}}) {
+    auto altered = blob;
+    altered[kept[std::size_t(index)][field][1].get<std::size_t>()] ^= std::byte{1};
+    write_atomically(folder / "data.bin", altered);
+    const auto* bytes = reinterpret_cast<const char*>(altered.data());
+    manifest["blob_sha256"] = conformance::sha256({bytes, altered.size()});
+    write_atomically(folder / "manifest.json", manifest.dump());
+    const Result r = run_program(folder.path(), {"conformance", "."});
+    EXPECT_EQ(r.code, 1) << field << "\n" << r.output;
+    EXPECT_TRUE(contains(r.output, "FAILED " + kept[std::size_t(index)]["name"].get<std::string>()))
+        << r.output;
+  }
+}
+
+TEST(Conformance, ABlobThatTheManifestDoesNotDescribeIsADataErrorEvenIfNoCaseReadsTheByte) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(golden / "manifest.json", folder / "manifest.json");
+  auto blob = read_whole(golden / "data.bin");
+  blob.back() ^= std::byte{1};
+  write_atomically(folder / "data.bin", blob);
+  const Result r = run_program(folder.path(), {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "data.bin has sha256 ")) << r.output;
+}
+
+TEST(Conformance, ATruncatedBlobOrAMissingFolderIsADataError) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(golden / "manifest.json", folder / "manifest.json");
+  auto blob = read_whole(golden / "data.bin");
+  blob.pop_back();
+  write_atomically(folder / "data.bin", blob);
+  EXPECT_EQ(run_program(folder.path(), {"conformance", "."}).code, 3);
+  EXPECT_EQ(run_program(folder.path(), {"conformance", "absent"}).code, 3);
+}
+
+TEST(Conformance, AManifestWithoutCasesIsADataErrorNotAPass) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  manifest["cases"] = nlohmann::json::array();
+  write_atomically(folder / "manifest.json", manifest.dump());
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  const Result r = run_program(folder.path(), {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "manifest.json has no cases")) << r.output;
+}
+
+TEST(Conformance, ASetOfWhichNoCaseAppliesIsADataErrorNotAPass) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  auto kept = nlohmann::json::array();
+  for (const auto& c : manifest["cases"])
+    if (c["name"].get<std::string>().starts_with("quirk/") && c["peer"] == "microxcaling-py")
+      kept.push_back(c);
+  ASSERT_FALSE(kept.empty());
+  manifest["cases"] = kept;
+  write_atomically(folder / "manifest.json", manifest.dump());
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  const Result r = run_program(folder.path(), {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "nothing was compared")) << r.output;
+}
+
+TEST(Conformance, WithoutASetTheMessageSaysWhereSetsComeFrom) {
+  const TemporaryFolder folder;
+  for (const auto& [arguments, code] : {std::pair(std::vector<std::string>{"conformance"}, 2),
+                                        {{"conformance", "."}, 3},
+                                        {{"conformance", "absent"}, 3}}) {
+    const Result r = run_program(folder.path(), arguments);
+    EXPECT_EQ(r.code, code);
+    EXPECT_TRUE(contains(r.output, "tests/golden")) << r.output;
+    EXPECT_TRUE(contains(r.output, "docs/conformance.md")) << r.output;
+  }
+}
+
+TEST(Conformance, AnArrayOfAnotherLengthThanItsCaseNeedsIsADataErrorThatNamesBoth) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  const auto cases = manifest["cases"];
+  int altered = 0;
+  for (const auto& [kind, field] : {std::pair("block_quant", "codes"),
+                                    {"block_quant", "scales"},
+                                    {"block_quant", "dq"},
+                                    {"elem_cast", "codes"},
+                                    {"decode_table", "dq"},
+                                    {"deepml_mxfp4", "scale_exp"},
+                                    {"linear", "b"},
+                                    {"linear", "dx"},
+                                    {"bmm", "out"}})
+    for (auto c : cases)
+      if (c["kind"] == kind && c.contains(field) && !c.contains("tags")) {
+        c[field][2] = c[field][2].get<int>() - 1;
+        manifest["cases"] = {c};
+        write_atomically(folder / "manifest.json", manifest.dump());
+        const Result r = run_program(folder.path(), {"conformance", "."});
+        EXPECT_EQ(r.code, 3) << r.output;
+        EXPECT_TRUE(contains(r.output, fmt::format("{}: {} has ", c["name"].get<std::string>(), field)))
+            << r.output;
+        ++altered;
+        break;
+      }
+  EXPECT_EQ(altered, 9);
+}
+
+TEST(Conformance, AnArrayOutsideTheBlobIsADataErrorEvenIfItsEndOverflows) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  auto c = manifest["cases"][0];
+  for (const std::int64_t count : {std::int64_t{1} << 24, std::int64_t{1} << 62, std::int64_t{-1}}) {
+    c["dq"][2] = count;
+    manifest["cases"] = {c};
+    write_atomically(folder / "manifest.json", manifest.dump());
+    const Result r = run_program(folder.path(), {"conformance", "."});
+    EXPECT_EQ(r.code, 3) << count;
+    EXPECT_TRUE(contains(r.output, "dq lies outside the blob")) << r.output;
+  }
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,193 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/files/atomic_file.h"
+#include "core/math/normal.h"
+#include "data/arrays/npy.h"
+#include "formats/codec/mx_tensor.h"
+#include "tests/program/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace mxtape {
+namespace {
+
+using test::contains, test::Result, test::run_program;
+
+/// A sample tensor [20, 50] in folder/x.npy.
+std::vector<float> write_sample(const TemporaryFolder& folder) {
+  std::vector<float> x;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const NormalPair pair = normal_pair({1, Purpose::sampling, 0, 0, 0}, i);
+    x.insert(x.end(), {pair.first, pair.second});
+  }
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  return x;
+}
+
+TEST(FormatsCommand, NamesEveryElementAndPresetAndTellsRangesAndBits) {
+  const TemporaryFolder folder;
+  const Result r = run_program(folder.path(), {"formats"});
+  EXPECT_EQ(r.code, 0);
+  for (const NamedFormat& row : element_formats)
+    EXPECT_TRUE(contains(r.output, "\n  " + std::string(row.name) + " "));
+  for (const Preset& preset : presets)
+    EXPECT_TRUE(contains(r.output, "\n  " + std::string(preset.name) + " "));
+  for (const char* text :
+       {"57344", "448", " 8.25        264         74.2%    48.4%", " 4.25        136         86.7%    73.4%"})
+    EXPECT_TRUE(contains(r.output, text)) << text;
+}
+
+TEST(CompareCommand, MarksTheBestOfTheFormatsThatShareAWidth) {
+  const TemporaryFolder folder;
+  const Result r = run_program(folder.path(), {"compare", "--normal", "64x64", "--format", "mxfp4",
+                                               "--format", "nvfp4", "--format", "mxint8", "--scales"});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n* nvfp4")) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n* mxint8")) << r.output;
+  EXPECT_TRUE(contains(r.output, "\n  mxfp4")) << r.output;
+  EXPECT_TRUE(contains(r.output, "scales  2^-")) << r.output;
+}
+
+TEST(CompareCommand, RefusesWhatItCannotRead) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  EXPECT_EQ(run_program(folder.path(), {"compare"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy", "--normal", "2x2"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "--normal", "0x7"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "absent.npy"}).code, 3);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy:/data"}).code, 3);
+  const Result r = run_program(folder.path(), {"compare", "x.npy", "--format", "mxpf4"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_TRUE(contains(r.output, "did you mean 'mxfp4'?")) << r.output;
+}
+
+TEST(QuantizeCommand, PacksATensorAndGivesBackItsRoundedValues) {
+  const TemporaryFolder folder;
+  const auto x = write_sample(folder);
+  for (const std::string format : {"mxfp4 rule=even", "nvfp4 round=stochastic", "mxfp6 block=axis",
+                                   "mxint8 offset=fp16", "mxfp8_e5m2 scale=f32", "bf16"}) {
+    for (const std::string axis : {"cols", "rows"}) {
+      std::vector<std::string> pack{"quantize", "x.npy", "p.h5", "--format", format, "--axis", axis};
+      if (parse_quantizer(format).is_stochastic()) pack.insert(pack.end(), {"--seed", "5"});
+      ASSERT_EQ(run_program(folder.path(), pack).code, 0);
+      ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back"}).code, 0) << format;
+      std::vector<float> want(x.size());
+      const float multiplier =
+          quantize_reference(want.data(), x.data(), 20, 50, axis == "rows" ? Axis::column : Axis::row,
+                             parse_quantizer(format), {5});
+      for (float& v : want) v *= multiplier;
+      const NpyArray got = read_npy(folder / "y.npy");
+      EXPECT_EQ(got.dims, (std::vector<std::int64_t>{20, 50}));
+      EXPECT_EQ(got.values, want) << format << " " << axis;
+    }
+  }
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "z.h5:/group/values", "--back"}).code, 0);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "z.h5:/group/values", "--format", "mxfp4"}).code, 0);
+}
+
+TEST(QuantizeCommand, RefusesAlteredFilesAndOtherKindsAndLeavesNoOutput) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "z.h5", "--back"}).code, 0);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "z.h5", "y.npy", "--back"}).code, 3);
+  auto altered = read_whole(folder / "p.h5");
+  altered[altered.size() / 2] ^= std::byte{4};
+  write_atomically(folder / "p.h5", std::span<const std::byte>(altered));
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back"}).code, 3);
+  EXPECT_FALSE(std::filesystem::exists(folder / "y.npy"));
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "x.npy", "q.h5", "--format", "mxfp4 4o6"}).code, 2);
+  EXPECT_EQ(run_program(folder.path(), {"quantize", "x.npy", "x.npy/q.h5"}).code, 6);
+}
+
+TEST(QuantizeCommand, WritesOverNothingThatItReadsOrThatHoldsOtherTensors) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "x.npy", "p.h5"}).code, 0);
+  ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "two.h5:/a", "--back"}).code, 0);
+  const auto packed = read_whole(folder / "p.h5"), two = read_whole(folder / "two.h5");
+  for (const auto& [arguments, message] :
+       {std::pair(std::vector<std::string>{"p.h5", "two.h5:/b", "--back"}, "two.h5: is there already"),
+        {{"p.h5", "./p.h5", "--back"}, "./p.h5: this command reads or writes that file already"},
+        {{"p.h5", "p.h5:/b", "--back"}, "p.h5: this command reads or writes that file already"},
+        {{"two.h5:/a", "two.h5"}, "two.h5: this command reads or writes that file already"},
+        {{"x.npy", "y.npy"}, "y.npy: want FILE.h5"},
+        {{"p.h5", "y.txt", "--back"}, "y.txt: want FILE.npy"}}) {
+    auto command = arguments;
+    command.insert(command.begin(), "quantize");
+    const Result r = run_program(folder.path(), command);
+    EXPECT_EQ(r.code, 2) << r.output;
+    EXPECT_TRUE(contains(r.output, message)) << r.output;
+  }
+  EXPECT_EQ(read_whole(folder / "p.h5"), packed);
+  EXPECT_EQ(read_whole(folder / "two.h5"), two);
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"output.txt", "p.h5", "two.h5", "x.npy"}));
+}
+
+TEST(QuantizeCommand, NamesTheElementThatAFormatWithoutNaNCannotHold) {
+  const TemporaryFolder folder;
+  auto x = write_sample(folder);
+  x[123] = NAN;
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  const Result r = run_program(folder.path(), {"quantize", "x.npy", "p.h5", "--format", "e2m1"});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "element 123 is NaN")) << r.output;
+  EXPECT_FALSE(std::filesystem::exists(folder / "p.h5"));
+}
+
+TEST(FormatCommands, AnUnknownDeviceIsAnErrorBeforeAnyWork) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"quantize", "x.npy", "p.h5"},
+                                                  {"quantize", "p.h5", "y.npy", "--back"},
+                                                  {"conformance", "."}}) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {"--device", "tpu"});
+    const Result r = run_program(folder.path(), arguments);
+    EXPECT_EQ(r.code, 2);
+    EXPECT_TRUE(contains(r.output, "no device 'tpu'; this build has: cpu")) << r.output;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "p.h5"));
+}
+
+TEST(FormatCommands, AnOptionWithoutEffectIsRefused) {
+  const TemporaryFolder folder;
+  write_sample(folder);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"quantize", "x.npy", "p.h5", "--seed", "5"},
+        {"compare", "x.npy", "--format", "mxfp4", "--seed", "5"},
+        {"corpus", "--tales", "1", "--validation", "0.2"},
+        {"corpus", "--score", "x.txt", "--seed", "2"},
+        {"corpus", "--score", "x.txt", "--validation", "0.2"},
+        {"recipes", "precision/mxfp4", "--reference"}})
+    EXPECT_EQ(run_program(folder.path(), command).code, 2) << command[0] << " " << command.back();
+  EXPECT_EQ(
+      run_program(folder.path(), {"compare", "x.npy", "--format", "mxfp4 round=stochastic", "--seed", "5"})
+          .code,
+      0);
+  EXPECT_EQ(run_program(folder.path(), {"compare", "x.npy", "--seed", "5"}).code, 0);
+}
+
+TEST(FormatCommands, WhatWasNotMeasuredOnEveryElementIsNotCalledTheBest) {
+  const TemporaryFolder folder;
+  auto x = write_sample(folder);
+  for (float& v : x) v *= 1e6f;
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  Result r = run_program(folder.path(), {"compare", "x.npy", "--format", "f16", "--format", "bf16"});
+  EXPECT_TRUE(contains(r.output, "\n  f16 ")) << r.output;
+  EXPECT_TRUE(contains(r.output, "elements not finite, left out\n* bf16 ")) << r.output;
+
+  std::fill(x.begin(), x.end(), 1e6f);
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{20, 50}, x);
+  r = run_program(folder.path(), {"compare", "x.npy", "--format", "f16"});
+  EXPECT_TRUE(contains(r.output, " -          -         -        -          -  100.00%")) << r.output;
+  EXPECT_FALSE(contains(r.output, "* f16")) << r.output;
+  r = run_program(folder.path(), {"quantize", "x.npy", "p.h5", "--format", "f16"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_TRUE(contains(r.output, "SQNR -\n      1000 elements not finite, left out of the SQNR")) << r.output;
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,155 @@
+#include "program/plot/plot.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "program/metrics/metrics.h"
+#include "program/plot/gnuplot.h"
+#include "tests/support/temporary_folder.h"
+
+namespace mxtape {
+namespace {
+
+class PlotTest : public testing::Test {
+ protected:
+  std::filesystem::path write_run(const std::string& name, double offset, std::optional<double> floor) {
+    const auto run = folder_ / name;
+    std::filesystem::create_directories(run);
+    Metrics metrics(run / "metrics.jsonl", run / "events", 0, "");
+    for (std::int64_t step = 1; step <= 320; ++step) {
+      metrics.step({.step = step,
+                    .loss = offset + 2.0 / double(step),
+                    .norm = 1,
+                    .learning_rate = 1e-3,
+                    .milliseconds = double(step),
+                    .tokens_per_second = 1e5 / double(step)});
+      if (step % 80 == 0) metrics.validation(step, offset + 2.5 / double(step), floor);
+    }
+    return run;
+  }
+
+  static void draw(const std::vector<RunLog>& runs, const std::filesystem::path& stem,
+                   const std::string& title) {
+    gnuplot::write_pictures(stem, [&](const std::string& terminal, const std::filesystem::path& output) {
+      return gnuplot_script(runs, terminal, output, title);
+    });
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(PlotTest, ReadsARunBackAsItWasWritten) {
+  const RunLog log = read_run_log(write_run("a", 1, 0.75));
+  EXPECT_EQ(log.name, "a");
+  ASSERT_EQ(log.train.size(), 320u);
+  EXPECT_EQ(log.train[1].loss, 2.0);
+  ASSERT_EQ(log.validation.size(), 4u);
+  EXPECT_EQ(log.validation.back().step, 320);
+  EXPECT_EQ(log.floor, 0.75);
+  EXPECT_EQ(log.median_milliseconds, 161);
+}
+
+TEST_F(PlotTest, ReadsARunThatCrashedInTheMiddleOfALineButNoAlteredOne) {
+  const auto file = write_run("a", 1, {}) / "metrics.jsonl";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
+  EXPECT_EQ(read_run_log(file).validation.size(), 3u);
+  auto bytes = read_whole(file);
+  bytes[0] = std::byte{'!'};
+  write_atomically(file, bytes);
+  try {
+    read_run_log(file);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::data);
+    EXPECT_NE(std::string(e.what()).find("metrics.jsonl:1:"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(PlotTest, TheTableGivesLossFloorAndGapOfEachRun) {
+  const std::vector runs{read_run_log(write_run("bf16", 1, 0.75)), read_run_log(write_run("mxfp4", 1.5, {}))};
+  const std::string table = summary_table(runs);
+  EXPECT_NE(table.find("bf16       320      1.0078      2.7396   0.7500   0.2578     161.0       625"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("mxfp4      320      1.5078      4.5168        -        -"), std::string::npos)
+      << table;
+}
+
+TEST_F(PlotTest, TheScriptDrawsTrainingValidationAndEachFloorOnce) {
+  const std::vector runs{read_run_log(write_run("a \"b\" c", 1, 0.75)),
+                         read_run_log(write_run("d", 1.5, 0.75))};
+  const std::string script = gnuplot_script(runs, "svg", "out.svg", "two runs");
+  EXPECT_NE(script.find("title \"a \\\"b\\\" c  1.0078\""), std::string::npos)
+      << "names cannot leave their quotes";
+  EXPECT_NE(script.find("means of 2 steps"), std::string::npos);
+  const auto first = script.find("floor of the data  0.7500");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(script.find("floor of the data", first + 1), std::string::npos);
+  EXPECT_NE(script.find("loss [nats per token]"), std::string::npos);
+}
+
+TEST_F(PlotTest, DrawsSvgAndPng) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::vector runs{read_run_log(write_run("a", 1, 0.75)), read_run_log(write_run("b", 1.5, {}))};
+  draw(runs, folder_ / "loss", "two runs");
+  const auto begins_with = [&](const char* name, std::string_view text) {
+    const auto bytes = read_whole(folder_ / name);
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(text);
+  };
+  EXPECT_TRUE(begins_with("loss.svg", "<?xml"));
+  EXPECT_TRUE(begins_with("loss.png", "\x89PNG"));
+}
+
+TEST_F(PlotTest, APictureThatCannotBeWrittenIsAnErrorAndLeavesNothing) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::vector runs{read_run_log(write_run("a", 1, 0.75))};
+  std::filesystem::create_directories(folder_ / "pictures/loss.svg");
+  EXPECT_THROW(draw(runs, folder_ / "pictures/loss", ""), Error);
+  const std::filesystem::directory_iterator names(folder_ / "pictures"), end;
+  EXPECT_EQ(std::distance(names, end), 1);
+}
+
+TEST_F(PlotTest, APictureThatGnuplotCouldNotFinishIsAnErrorAndGetsNoName) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::vector runs{read_run_log(write_run("a", 1, 0.75))};
+  const rlimit small{.rlim_cur = 4000, .rlim_max = RLIM_INFINITY};
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const auto before =
+      std::signal(SIGXFSZ, SIG_IGN);  // as in main(): gnuplot inherits it and ends with success
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string text;
+  try {
+    draw(runs, folder_ / "loss", "");
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, before);
+  EXPECT_NE(text.find("gnuplot's picture ends after 4000 bytes"), std::string::npos) << text;
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"a"});
+}
+
+TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_.path().c_str(), 1);
+  const std::vector runs{read_run_log(write_run("a", 1, {}))};
+  std::string text;
+  try {
+    draw(runs, folder_ / "loss", "");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    text = e.what();
+  }
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_NE(text.find("sudo apt-get install gnuplot-nox"), std::string::npos) << text;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "loss.svg"));
+}
+
+}  // namespace
+}  // namespace mxtape

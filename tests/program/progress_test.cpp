@@ -1,0 +1,71 @@
+#include "program/progress.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/pseudo_terminal.h"
+
+namespace mxtape::test {
+namespace {
+
+/// What `report` leaves in a file: a log, not a screen.
+template <class Report>
+std::string logged(std::int64_t steps, const Report& report) {
+  std::FILE* out = std::tmpfile();
+  Progress progress(out, steps, 0);
+  report(progress);
+  std::string text(std::size_t(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+  std::fclose(out);
+  return text;
+}
+
+StepRecord step_of(std::int64_t step, double milliseconds) {
+  return {.step = step, .milliseconds = milliseconds, .tokens_per_second = 1000 / milliseconds};
+}
+
+TEST(Progress, TheFirstStepIsNotPartOfTheMeanTime) {
+  const std::string log = logged(12, [](Progress& progress) {
+    progress.step(step_of(1, 500));
+    for (std::int64_t step = 2; step <= 12; ++step) progress.step(step_of(step, 2));
+  });
+  EXPECT_NE(log.find("500.0 ms | 2 tok/s"), std::string::npos) << "as long as there is no other\n" << log;
+  EXPECT_NE(log.find("2.0 ms | 500 tok/s"), std::string::npos) << log;
+}
+
+TEST(Progress, TheMeanTimeFollowsTheLastTenStepsOrSo) {
+  const std::string log = logged(60, [](Progress& progress) {
+    for (std::int64_t step = 1; step <= 3; ++step) progress.step(step_of(step, double(step)));
+    for (std::int64_t step = 4; step <= 60; ++step) progress.step(step_of(step, 8));
+  });
+  EXPECT_NE(log.find("step  2/60 | loss 0.0000 | norm 0.000 | lr 0.00e+00 | 2.0 ms"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find("step 60/60 | loss 0.0000 | norm 0.000 | lr 0.00e+00 | 8.0 ms"), std::string::npos)
+      << log;
+}
+
+TEST(Progress, ATerminalIsAScreenUnlessItIsDumb) {
+  const PseudoTerminal pseudo;
+  if (!pseudo) GTEST_SKIP() << "this system gives no pseudo-terminal";
+  std::FILE* terminal = ::fdopen(::open(pseudo.name().c_str(), O_WRONLY | O_NOCTTY), "w");
+  ASSERT_NE(terminal, nullptr);
+  const char* before = std::getenv("TERM");
+  const std::string kept = before ? before : "";
+  ::setenv("TERM", "xterm", 1);
+  EXPECT_TRUE(is_screen(terminal));
+  std::FILE* file = std::tmpfile();
+  EXPECT_FALSE(is_screen(file));
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(is_screen(terminal));
+  ::unsetenv("TERM");
+  EXPECT_FALSE(is_screen(terminal));
+  if (before) ::setenv("TERM", kept.c_str(), 1);
+  std::fclose(file);
+  std::fclose(terminal);
+}
+
+}  // namespace
+}  // namespace mxtape::test

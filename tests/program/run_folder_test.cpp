@@ -1,0 +1,100 @@
+#include "program/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/hdf5/seal.h"
+#include "tests/support/temporary_folder.h"
+
+namespace mxtape {
+namespace {
+
+/// Any bytes with a seal: what retention looks at.
+void put_sealed(const std::filesystem::path& path) {
+  std::vector<std::byte> bytes(100);
+  const auto seal = make_seal(bytes);
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
+  write_atomically(path, bytes);
+}
+
+TEST(RunFolder, ListsCheckpointsNewestFirstAndNothingElse) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "a run");
+  for (std::int64_t step : {9, 123'456'789, 10, 99'999'999}) put_sealed(run.checkpoint(step));
+  for (const char* other : {"step_00000011.h5.tmp.1", "step_00000012.h5.rejected", "step_.h5", "notes.h5"})
+    write_atomically(run.path() / "checkpoints" / other, std::string_view("x"));
+  const std::vector<std::filesystem::path> want{run.checkpoint(123'456'789), run.checkpoint(99'999'999),
+                                                run.checkpoint(10), run.checkpoint(9)};
+  EXPECT_EQ(run.checkpoints(), want);
+}
+
+TEST(RunFolder, RetentionKeepsTheNewestAndAsManyAsAskedFor) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path());
+  for (std::int64_t step = 1; step <= 5; ++step) put_sealed(run.checkpoint(step));
+  run.retain(9);
+  EXPECT_EQ(run.checkpoints().size(), 5u);
+  run.retain(2);
+  EXPECT_EQ(run.checkpoints(), (std::vector{run.checkpoint(5), run.checkpoint(4)}));
+  run.retain(1);
+  EXPECT_EQ(run.checkpoints(), std::vector{run.checkpoint(5)});
+}
+
+TEST(RunFolder, RetentionDeletesNothingWhenTheNewestDoesNotVerify) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path());
+  put_sealed(run.checkpoint(1));
+  write_atomically(run.checkpoint(2), std::string_view("longer than a seal, but without one at its end"));
+  EXPECT_THROW(run.retain(1), Error);
+  EXPECT_EQ(run.checkpoints().size(), 2u);
+}
+
+TEST(RunFolder, ASecondRunInTheSameFolderIsRefused) {
+  const TemporaryFolder folder;
+  const RunFolder first(folder.path() / "run");
+  try {
+    const RunFolder second(folder.path() / "run");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_NE(std::string(e.what()).find("another mxtape process"), std::string::npos) << e.what();
+  }
+}
+
+TEST(RunFolder, ClearsWhatACrashedRunLeftUnderTemporaryNames) {
+  const TemporaryFolder folder;
+  { const RunFolder run(folder.path()); }
+  const auto orphan = folder.path() / "checkpoints" / "step_00000003.h5.tmp.4242";
+  write_atomically(orphan, std::string_view("half a checkpoint"));
+  const RunFolder run(folder.path());
+  EXPECT_FALSE(std::filesystem::exists(orphan));
+}
+
+TEST(RunFolder, WithoutRoomForACheckpointIsAnErrorBeforeTheRun) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder / "run");
+  run.require_room(1);
+  try {
+    run.require_room(std::numeric_limits<std::int64_t>::max());
+    FAIL() << "no disk holds 8 EiB";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+  }
+}
+
+TEST(RunFolder, ThatCannotBeMadeIsAnErrorOfResources) {
+  const TemporaryFolder folder;
+  write_atomically(folder.path() / "file", std::string_view("not a folder"));
+  try {
+    const RunFolder run(folder.path() / "file" / "run");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+  }
+}
+
+}  // namespace
+}  // namespace mxtape

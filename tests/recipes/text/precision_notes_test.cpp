@@ -1,0 +1,64 @@
+#include "recipes/text/precision_notes.h"
+
+#include "recipes/shipped.h"
+#include "tests/recipes/recipe_files.h"
+
+namespace mxtape {
+namespace {
+
+std::vector<std::string> notes_of(const std::string& text) {
+  return precision_notes(
+      recipe_from_toml("model.layers = 2\ntrain.steps = 100\nschedule.warmup_steps = 0\n" + text, "r.toml"));
+}
+const std::string stochastic =
+    "[precision]\ngradients = \"mxfp4 rule=even round=stochastic\"\nhead = \"bf16\"\n";
+std::string rule(const std::string& slots, const std::string& format, const char* kind = "precision.rules") {
+  return fmt::format("[[{}]]\nlayers = \"blocks.0.*\"\nslots = [{}]\nformat = \"{}\"\n", kind, slots, format);
+}
+
+TEST(PrecisionNotes, AHeadThatTheBroadKeysLeaveInF32IsNoted) {
+  const auto notes = notes_of("[precision]\nweights = \"mxfp4\"\ngradients = \"mxfp4\"\n");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(contains(notes[0],
+                       "precision.weights, gradients reach only the linear layers in blocks: the head "
+                       "stays f32; precision.head sets it"))
+      << notes[0];
+  EXPECT_TRUE(notes_of("").empty()) << "all f32";
+  EXPECT_TRUE(notes_of("[precision]\nweights = \"mxfp4\"\nhead = \"f32\"\n").empty()) << "it was said";
+  EXPECT_TRUE(notes_of("[precision]\nweights = \"mxfp4\"\n[[precision.rules]]\nlayers = \"head\"\nformat = "
+                       "\"mxfp4\"\n")
+                  .empty())
+      << "a rule reaches it";
+}
+
+TEST(PrecisionNotes, ARuleThatRoundsAStochasticGradientToNearestIsNoted) {
+  const auto notes = notes_of(stochastic + rule("\"wgrad.*\"", "mxfp6"));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(notes[0].starts_with("r.toml:7: this rule rounds wgrad.dy of 'blocks.0.*' to nearest (mxfp6"))
+      << notes[0];
+  EXPECT_TRUE(contains(notes[0],
+                       "rounded stochastically before (mxfp4 rule=even round=stochastic); add "
+                       "round=stochastic to its format"))
+      << notes[0];
+  const std::string phase =
+      "[[precision.phases]]\nstart = 50\n" + rule("\"*.dy\"", "mxfp4", "precision.phases.rules");
+  ASSERT_EQ(notes_of(stochastic + phase).size(), 1u);
+  EXPECT_TRUE(contains(notes_of(stochastic + phase)[0], "dgrad.dy and wgrad.dy"));
+}
+
+TEST(PrecisionNotes, NothingIsSaidWhereNoStochasticGradientIsLostToANarrowFormat) {
+  for (const auto& text : {rule("\"wgrad.*\"", "mxfp6 round=stochastic"), rule("\"wgrad.*\"", "bf16"),
+                           rule("\"*.x\", \"*.w\"", "mxfp4"),
+                           rule("\"wgrad.dy\"", "mxfp6") + rule("\"wgrad.dy\"", "mxfp6 round=stochastic"),
+                           rule("\"wgrad.hadamard\"", "hadamard=16")})
+    EXPECT_TRUE(notes_of(stochastic + text).empty()) << text << notes_of(stochastic + text)[0];
+}
+
+TEST(PrecisionNotes, TheShippedRecipesNeedNone) {
+  for (const auto& shipped : shipped_recipes())
+    for (const auto& note : precision_notes(read_recipe(std::string(shipped.name))))
+      ADD_FAILURE() << shipped.name << ": " << note;
+}
+
+}  // namespace
+}  // namespace mxtape

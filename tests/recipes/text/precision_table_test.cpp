@@ -1,0 +1,78 @@
+#include "recipes/text/precision_table.h"
+
+#include "tests/recipes/recipe_files.h"
+
+namespace mxtape {
+namespace {
+
+TEST(PrecisionTable, LayersTreatedAlikeShareTheirLines) {
+  const std::string table = precision_table(read_recipe("shakespeare-mxfp4"), Bf16Products::native);
+  EXPECT_EQ(
+      table,
+      "activations f32\n"
+      "blocks.0-3.*  (16 layers)\n"
+      "  fprop  x  mxfp4 rule=even                   w  mxfp4 rule=even                   bf16 GEMM, exact "
+      "products\n"
+      "  dgrad  dy mxfp4 rule=even round=stochastic  w  mxfp4 rule=even                   bf16 GEMM, exact "
+      "products\n"
+      "  wgrad  dy mxfp4 rule=even round=stochastic  x  mxfp4 rule=even                   bf16 GEMM, exact "
+      "products\n"
+      "head\n"
+      "  all operands bf16                                                              bf16 GEMM, exact "
+      "products\n"
+      "blocks.0-3.attn  (4 layers)\n"
+      "  all operands bf16                                                              bf16 operands\n");
+}
+
+TEST(PrecisionTable, OperandsThatNothingRoundsAreShownAsWhatPassesBetweenLayers) {
+  const std::string table = precision_table(read_recipe("shakespeare", {"compute.activations=bf16"}));
+  EXPECT_TRUE(contains(table, "activations bf16\n")) << table;
+  EXPECT_TRUE(contains(table, "  fprop  x  bf16                              w  f32")) << table;
+  EXPECT_TRUE(contains(table, "  pv     p  f32                               v  bf16"))
+      << table;  // on the CPU
+}
+
+TEST(PrecisionTable, LayersThatDifferAreNamed) {
+  const std::string table = precision_table(read_recipe(
+      "shakespeare", {"precision.rules=[{layers=\"blocks.1.mlp.*|blocks.2.mlp.*\", slots=[\"fprop.x\"], "
+                      "format=\"bf16\"}]"}));
+  EXPECT_TRUE(contains(table, "blocks.1-2.mlp.down,mlp.up  (4 layers)\n  fprop  x  bf16")) << table;
+  EXPECT_TRUE(contains(table, "f32 GEMM, one side widened from bf16")) << table;
+  EXPECT_TRUE(contains(table, "blocks.0.* blocks.1-2.attn.out,attn.qkv blocks.3.* head  (13 layers)"))
+      << table;
+}
+
+TEST(PrecisionTable, OperandsThatAreNotExactInBf16SayThatTheyTakeTheF32Gemm) {
+  const Quantizer offset = parse_quantizer("int4 block=32 scale=e8m0 offset=fp16");
+  EXPECT_EQ(gemm_path(offset, offset, Bf16Products::native), "f32 GEMM");
+  EXPECT_EQ(gemm_path(mxfp4, offset, Bf16Products::native), "f32 GEMM, one side widened from bf16");
+  EXPECT_EQ(gemm_path(mxfp4, nvfp4, Bf16Products::native), "bf16 GEMM, exact products");
+}
+
+TEST(PrecisionTable, WhereTheDeviceWidensBf16NoLineSpeaksOfABf16Gemm) {
+  const std::string table = precision_table(
+      read_recipe("shakespeare-mxfp4", {"precision.phases=[{start=100, rules=[{layers=\"head\", "
+                                        "format=\"mxint8\"}]}]"}),
+      Bf16Products::widened);
+  EXPECT_FALSE(contains(table, "bf16 GEMM")) << table;
+  EXPECT_TRUE(
+      contains(table, "rule=even                   f32 GEMM, both sides widened from bf16, exact products\n"))
+      << table;
+  EXPECT_TRUE(contains(table, "bf16 operands, widened to f32\n")) << table;
+}
+
+TEST(PrecisionTable, APhaseShowsWhatItChangesAndNothingElse) {
+  const std::string table = precision_table(read_recipe(
+      "shakespeare-mxfp4", {"precision.phases=[{start=100, rules=[{layers=\"head\", format=\"mxint8\"}]}]"}));
+  const std::string phase = table.substr(table.find("from step 100\n"));
+  EXPECT_TRUE(contains(phase, "from step 100\nhead\n  all operands mxint8")) << table;
+  EXPECT_FALSE(contains(phase, "blocks")) << table;
+}
+
+TEST(PrecisionTable, ARotationIsShownWithItsGemm) {
+  const std::string table = precision_table(read_recipe("shakespeare-tseng2025"), Bf16Products::native);
+  EXPECT_TRUE(contains(table, "exact products; hadamard=64 signs=call")) << table;
+}
+
+}  // namespace
+}  // namespace mxtape

@@ -1,0 +1,117 @@
+#include "train/memory/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/around/dry_backend.h"
+#include "recipes/shipped.h"
+#include "recipes/text/precision_table.h"
+#include "tests/train/tiny_run.h"
+
+namespace mxtape::test {
+namespace {
+
+/// Large enough that a step's tensors outweigh the 256-byte granules of the pool.
+Recipe small_recipe(const std::string& precision) {
+  const std::string text =
+      "extends = \"precision/" + precision +
+      "\"\nname = \"small\"\nmodel = {layers = 2, heads = 2, width = 64, context = 64}\n" +
+      "train = {steps = 10, batch_size = 4, accumulation = 2, eval_windows = 8}\nschedule.warmup_steps = 2\n";
+  return recipe_from_toml(text, "small");
+}
+
+TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsScratch) {
+  for (const char* precision : {"bf16", "mxfp8", "mxfp4", "nvfp4"}) {
+    TinyRun run(small_recipe(precision));
+    const MemoryPlan plan = memory_plan(run.trainer.recipe());
+    run.run(3);
+    run.trainer.validate();
+    const std::int64_t peak = run.backend->peak_bytes();
+    EXPECT_GE(peak, plan.peak) << precision;
+    EXPECT_LE(double(peak), 1.25 * double(plan.peak)) << precision;
+  }
+}
+
+TEST(MemoryPlan, StateIsCountedByParameters) {
+  Recipe r = small_recipe("bf16");
+  r.model.vocabulary = 100;
+  const MemoryPlan plan = memory_plan(r);
+  const std::int64_t bytes = 4 * parameter_count(r.model);
+  EXPECT_EQ(plan.weights, bytes);
+  EXPECT_EQ(plan.gradients, bytes);
+  EXPECT_EQ(plan.moments, 2 * bytes);
+  EXPECT_EQ(plan.checkpoint(), 3 * bytes);
+  // One bf16 copy serves both axes: 12 C^2 in each block and the head's V C.
+  EXPECT_EQ(plan.weight_copies, 2 * (2 * 12 * 64 * 64 + 100 * 64));
+}
+
+TEST(MemoryPlan, MicroBatchesAddWorkButNoMemory) {
+  Recipe r = small_recipe("mxfp4");
+  r.model.vocabulary = 100;
+  const MemoryPlan two = memory_plan(r);
+  r.train.accumulation = 6;
+  const MemoryPlan six = memory_plan(r);
+  EXPECT_EQ(two.peak, six.peak);
+  EXPECT_DOUBLE_EQ(3 * two.bf16_flops, six.bf16_flops);
+  // 6 flops for each weight of a linear layer and each token (three GEMMs of 2).
+  const double weights = 2 * 12 * 64 * 64 + 100 * 64;
+  EXPECT_DOUBLE_EQ(two.bf16_flops, 6 * weights * 2 * 4 * 64);
+}
+
+TEST(MemoryPlan, ValidationTakesTheWindowsThatAutoGivesTheWholeStep) {
+  Recipe r = test::tiny_recipe(1);
+  r.model.vocabulary = 20;
+  r.schedule.warmup_steps = 0;
+  r.train.batch_size = 1;
+  r.train.accumulation = 400;
+  const auto peak = [&](std::int64_t windows) {
+    r.train.eval_windows = windows;
+    return memory_plan(r).peak;
+  };
+  EXPECT_EQ(peak(auto_windows), peak(400 * 3 / 5));
+  EXPECT_GT(peak(auto_windows), peak(2 * 3 / 5)) << "more than the two micro-batches that are planned give";
+}
+
+TEST(MemoryPlan, APhaseThatNeedsMoreIsSeen) {
+  Recipe r = small_recipe("mxfp4");
+  r.model.vocabulary = 100;
+  const MemoryPlan quantized = memory_plan(r);
+  r.precision.phases.push_back({5, {{"*", {"*.x"}, "f32", "here"}}});
+  EXPECT_GT(memory_plan(r).step_peak,
+            quantized.step_peak);  // f32 operands: activations are kept in twice the bytes
+}
+
+TEST(MemoryPlan, TheScratchOfCudnnsAttentionIsCounted) {
+  Recipe r = small_recipe("bf16");
+  r.model.vocabulary = 100;
+  r.model.context = 1024;
+  r.compute.device = "cuda";
+  r.compute.activations = ActivationType::bf16;
+  const MemoryPlan own = memory_plan(r);
+  r.compute.attention = AttentionKernels::cudnn;
+  const MemoryPlan cudnn = memory_plan(r);
+  // Four sequences of two heads; the most that can be used otherwise while attention runs is the step's peak.
+  const std::int64_t scratch = 2 * 4 * 2 * 1024 * 1024;
+  EXPECT_GT(cudnn.step_peak, scratch + own.state());
+  EXPECT_GT(cudnn.step_peak, own.step_peak);
+  EXPECT_LE(cudnn.step_peak, own.step_peak + scratch + 256);
+}
+
+TEST(MemoryPlan, EveryShippedRecipeRunsTheGemmsThatItsPrecisionTableStates) {
+  for (const auto& shipped : shipped_recipes()) {
+    Recipe r = read_recipe(std::string(shipped.name), {"train.accumulation=1", "model.vocabulary=300"});
+    DryBackend device;
+    TokenFile data = tiny_data();
+    data.train.narrow.resize(std::size_t(r.model.context) + 1);
+    Trainer(device, r, data).step();
+    std::int64_t bf16 = 0, f32 = 0;
+    for (const auto& [name, q] : precision_plan(r, 0).linear)
+      for (const auto& [a, b] :
+           {std::pair{q.fprop_x, q.fprop_w}, {q.dgrad_dy, q.dgrad_w}, {q.wgrad_dy, q.wgrad_x}})
+        ++(gemm_path(a, b, Bf16Products::native) == "bf16 GEMM, exact products" ? bf16 : f32);
+    EXPECT_EQ(device.bf16_gemms().calls, bf16) << shipped.name;
+    EXPECT_EQ(device.f32_gemms().calls, f32) << shipped.name;
+  }
+}
+
+}  // namespace
+}  // namespace mxtape::test

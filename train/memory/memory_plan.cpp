@@ -1,0 +1,91 @@
+#include "train/memory/memory_plan.h"
+
+#include <algorithm>
+
+#include "autograd/weight_copies.h"
+#include "kernels/around/dry_backend.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace {
+
+/// Two splits of one token, long enough for a batch and for the largest validation pass.
+TokenFile blank_tokens(const Recipe& recipe) {
+  TokenFile data;
+  data.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "a");
+  data.train.narrow.resize(std::size_t(recipe.model.context) + 1);
+  const auto windows = validation_windows_at_a_time(recipe.model, recipe.train.batch_size);
+  data.validation.narrow.resize(std::size_t(windows * recipe.model.context) + 1);
+  return data;
+}
+
+/// The recipe as it is from step `start` on.
+Recipe from_phase(Recipe recipe, std::int64_t start) {
+  for (const auto& phase : recipe.precision.phases)
+    if (phase.start <= start)
+      recipe.precision.rules.insert(recipe.precision.rules.end(), phase.rules.begin(), phase.rules.end());
+  recipe.precision.phases.clear();
+  return recipe;
+}
+
+DryBackend::Memory memory_of(const ComputeConfig& compute) {
+  if (compute.device == "cpu") return DryBackend::Memory::pool;
+  return compute.graph ? DryBackend::Memory::recorded : DryBackend::Memory::planned;
+}
+
+/// The CPU's attention takes no more than a head's matrices for each thread.
+std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
+  if (compute.device == "cpu") return {};
+  return compute.attention;
+}
+
+MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
+  // One pass of validation: later ones are like it.
+  recipe.train.eval_windows =
+      validation_windows(recipe.train, validation_windows_at_a_time(recipe.model, recipe.train.batch_size));
+  // Later micro-batches are like the second one.
+  const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
+  const double repeats = double(recipe.train.accumulation) / double(seen);
+  recipe.train.accumulation = seen;
+  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute));
+  Trainer trainer(device, recipe, data);
+  trainer.step();
+  trainer.step();  // the first to follow a plan, on devices that plan
+
+  MemoryPlan plan;
+  plan.step_peak = device.peak_bytes();
+  constexpr double steps = 2;
+  plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
+  plan.f32_flops = device.f32_gemms().flops * repeats / steps;
+  for (const Parameter* p : trainer.model().parameters()) {
+    plan.weights += p->value.bytes();
+    plan.gradients += p->value.bytes();
+    plan.moments += 2 * p->value.bytes();
+    plan.weight_copies += own_bytes_of_copies(*p);
+  }
+  trainer.validate();
+  plan.peak = device.peak_bytes();
+  return plan;
+}
+
+}  // namespace
+
+MemoryPlan memory_plan(const Recipe& recipe) {
+  const TokenFile data = blank_tokens(recipe);
+  MemoryPlan plan;
+  for (const std::int64_t start : plan_changes(recipe)) {
+    const MemoryPlan phase = plan_of_phase(from_phase(recipe, start), data);
+    const std::int64_t peak = std::max(plan.peak, phase.peak);
+    if (phase.step_peak > plan.step_peak) plan = phase;
+    plan.peak = peak;
+  }
+  return plan;
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 0x1p30) return fmt::format("{:.2f} GiB", bytes / 0x1p30);
+  if (bytes >= 0x1p20) return fmt::format("{:.1f} MiB", bytes / 0x1p20);
+  return fmt::format("{:.1f} KiB", bytes / 0x1p10);
+}
+
+}  // namespace mxtape
