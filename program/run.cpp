@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -20,6 +22,8 @@
 #include "program/progress.h"
 #include "program/resume.h"
 #include "program/stop_signals.h"
+#include "program/trace.h"
+#include "recipes/text/precision_table.h"
 #include "train/memory/memory_budget.h"
 #include "train/sampling/sample.h"
 #include "train/trainer.h"
@@ -40,7 +44,7 @@ bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
 /// One run: what its parts share.
 class Run {
  public:
-  Run(Backend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer)
+  Run(TracingBackend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer)
       : backend_(backend),
         folder_(folder),
         data_(data),
@@ -87,8 +91,11 @@ class Run {
   }
 
   void step() {
+    const bool traced = !traced_ || starts_a_phase();
+    if (traced) backend_.start();
     const auto begin = Clock::now();
     const auto result = trainer_.step();
+    if (traced) record_precision(backend_.stop());
     const double seconds = seconds_since(begin);
     const StepRecord record{.step = trainer_.steps_done(),
                             .loss = result.loss,
@@ -98,6 +105,26 @@ class Run {
                             .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
     metrics_.step(record);
     progress_.step(record);
+  }
+
+  bool starts_a_phase() const {
+    const auto starts = plan_changes(trainer_.recipe());
+    return std::binary_search(starts.begin(), starts.end(), trainer_.steps_done());
+  }
+
+  /// What ran must be what was asked for; then it is on record.
+  void record_precision(const TracingBackend::Trace& trace) {
+    traced_ = true;
+    const Recipe& recipe = trainer_.recipe();
+    const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
+    const auto lines = differences(plan, trace, recipe.compute.device);
+    require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
+            fmt::join(lines, "\n  "));
+    std::ofstream out(folder_.precision(), std::ios::app);
+    out << fmt::format(
+        "seen in step {}\n{}", trainer_.steps_done(),
+        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
+    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
   }
 
   void validate() {
@@ -135,7 +162,7 @@ class Run {
                data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
   }
 
-  Backend& backend_;
+  TracingBackend& backend_;
   const RunFolder& folder_;
   const TokenFile& data_;
   Trainer& trainer_;
@@ -143,6 +170,7 @@ class Run {
   Metrics metrics_;
   Progress progress_;
   Evaluation last_validation_;
+  bool traced_ = false;
 };
 
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.
@@ -186,7 +214,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");
-  Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
+  TracingBackend backend(check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device);
   const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);

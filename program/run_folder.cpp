@@ -126,8 +126,8 @@ fs::path RunFolder::archive() const {
   fs::create_directory(target);
   for (const auto& [step, file] : earlier_recipes()) fs::rename(file, target / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
-  for (const auto& name :
-       {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
+  for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "metrics.jsonl",
+                           "events.out.tfevents.mxtape", "checkpoints"})
     if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
   fs::create_directory(path_ / "checkpoints");
   return target;

@@ -9,8 +9,8 @@
 namespace mxtape {
 
 /// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
-/// metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
-/// lives, so that no second process writes there.
+/// precision.txt, metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while
+/// an object lives, so that no second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
@@ -27,6 +27,8 @@ class RunFolder {
   /// Those that are there, by their step, the last one first.
   std::map<std::int64_t, std::filesystem::path, std::greater<>> earlier_recipes() const;
   std::filesystem::path device() const { return path_ / "device.txt"; }
+  /// The precision that each phase was seen to run in.
+  std::filesystem::path precision() const { return path_ / "precision.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
