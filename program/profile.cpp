@@ -94,7 +94,8 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
   const TokenFile data = has_data ? TokenFile::read(recipe.data.file) : random_tokens(recipe);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  resolved.schedule.start = resolved.optim.start = 0;
   require_memory(resolved, memory_plan(resolved), MemoryBudget::of(resolved, *device, data));
   Profile profile{.recipe = resolved,
                   .device = device->description(),

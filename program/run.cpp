@@ -44,14 +44,17 @@ bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
 /// One run: what its parts share.
 class Run {
  public:
-  Run(TracingBackend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer)
+  Run(TracingBackend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer,
+      const std::optional<Turn>& turn)
       : backend_(backend),
         folder_(folder),
         data_(data),
         trainer_(trainer),
         config_(trainer.recipe().train),
         metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
-        progress_(stdout, config_.steps, trainer.steps_done()) {}
+        progress_(stdout, config_.steps, trainer.steps_done()) {
+    if (turn) metrics_.turn(turn->to_json());
+  }
 
   void train(const std::string& command) {
     train_to_the_end(command);
@@ -195,7 +198,9 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const TokenFile data = TokenFile::read(recipe.data.file);
   if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
-  const Start start = choose_start(folder, options.resume);
+  Start start = choose_start(folder, options.resume);
+  const bool branches = options.branch && !start.checkpoint;
+  if (branches) start.checkpoint = options.branch->checkpoint;
   std::optional<CheckpointFile> checkpoint;
   if (start.checkpoint) {
     checkpoint.emplace(*start.checkpoint);
@@ -203,9 +208,17 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   }
   const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   std::vector<std::string> notes = start.notes;
-  if (checkpoint) {
-    for (auto& note : check_changes(checkpoint->header(), resolved, data.hash, options.allow_change))
-      notes.push_back(std::move(note));
+  std::optional<Turn> turn;
+  if (branches) {
+    options.branch->check_data(data);
+    turn = options.branch->turn;
+    notes.insert(notes.end(), options.branch->lines.begin(), options.branch->lines.end());
+  } else if (checkpoint) {
+    auto changes = check_changes(checkpoint->header(), resolved, data.hash, options.allow_change);
+    for (const auto& change : changes) notes.push_back("changed " + change);
+    std::erase_if(changes,
+                  [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
+    if (!changes.empty()) turn = Turn{checkpoint->header().step, {}, {}, {}, std::move(changes)};
     if (checkpoint->header().step == resolved.train.steps)
       return print_finished(notes, resolved.train.steps, *start.checkpoint);
   }
@@ -224,13 +237,16 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   for (const auto& note : notes) fmt::print("{}\n", note);
   if (checkpoint) {
     trainer.load(*checkpoint);
+    if (turn) trainer.set_lineage(with_turn(checkpoint->header().lineage, *turn));
     checkpoint.reset();
-    fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+    if (!branches)
+      fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
   for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
   write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
+  if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);
-  Run(backend, folder, data, trainer).train(options.command);
+  Run(backend, folder, data, trainer, turn).train(options.command);
 }
 
 }  // namespace mxtape

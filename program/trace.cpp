@@ -91,8 +91,9 @@ TraceReport trace_recipe(const Recipe& recipe) {
   TraceReport report;
   for (const std::int64_t step : plan_changes(recipe)) {
     Recipe phase = recipe;
-    phase.precision.rules = rules_at(recipe.precision, step);
+    phase.precision.rules = rules_at(recipe, step);
     phase.precision.phases.clear();
+    phase.schedule.start = phase.optim.start = 0;
     phase.train.batch_size = phase.train.accumulation = 1;
     const TokenFile tokens = random_tokens(phase);
     Trainer trainer(traced, phase, tokens);

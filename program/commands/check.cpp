@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <cstdio>
 
+#include "program/branch.h"
 #include "program/check.h"
 #include "program/command.h"
 #include "program/exit_code_names.h"
 #include "program/json/recipe_json.h"
+#include "program/resume.h"
 #include "program/trace.h"
 #include "recipes/text/precision_table.h"
 
@@ -32,16 +35,31 @@ std::optional<TraceReport> trace_if(bool wanted, const Recipe& recipe, CheckRepo
 
 struct CheckOptions {
   Resume resume = Resume::no;
+  std::optional<Branch> branch{};
   bool trace = false;
   std::string command;
 };
+
+CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
+  CheckReport report = check_run(recipe, options.resume);
+  if (!options.branch || recipe.data.file.empty()) return report;
+  try {
+    options.branch->check_data(TokenFile::read(recipe.data.file));
+  } catch (const Error& e) {
+    const auto same = [&](const Error& problem) { return std::string_view(problem.what()) == e.what(); };
+    if (std::none_of(report.problems.begin(), report.problems.end(), same)) report.problems.push_back(e);
+  }
+  return report;
+}
 
 void print_check(const std::string& name, const Recipe& recipe, const CheckOptions& options) {
   fmt::print("# {}, with everything that it extends and overrides\n{}\n", name, to_toml(recipe));
   fmt::print("precision: what was asked for, and what is planned to multiply it here\n{}\n",
              precision_table(recipe));
-  CheckReport report = check_run(recipe, options.resume);
+  CheckReport report = report_on(recipe, options);
   for (const auto& fact : report.facts) fmt::print("{}\n", fact);
+  if (options.branch)
+    for (const auto& line : options.branch->lines) fmt::print("{}\n", line);
   if (const auto trace = trace_if(options.trace, recipe, report); trace && trace->differences.empty())
     fmt::print("traced      {} ran as the table says\n", trace->text());
   for (const auto& note : report.notes) fmt::print("note: {}\n", note);
@@ -79,7 +97,7 @@ Json json_of(const CheckNumbers& n) {
 }
 
 void print_check_json(const std::string& name, const Recipe& recipe, const CheckOptions& options) {
-  CheckReport report = check_run(recipe, options.resume);
+  CheckReport report = report_on(recipe, options);
   const auto trace = trace_if(options.trace, recipe, report);
   Json json{{"recipe", name}, {"keys", recipe_json(recipe)}, {"precision", precision_json(recipe)}};
   json["numbers"] = json_of(report.numbers);
@@ -90,6 +108,7 @@ void print_check_json(const std::string& name, const Recipe& recipe, const Check
         {{"code", int(problem.code())}, {"kind", name_of(problem.code())}, {"message", problem.what()}});
   json["ready"] = report.problems.empty();
   json["command"] = options.command;
+  if (options.branch) json["branch"] = Json::parse(options.branch->turn.to_json());
   if (trace)
     json["traced"] = {{"phases", trace->phases},
                       {"gemms", trace->gemms},
@@ -121,13 +140,26 @@ void add_check_command(CLI::App& app) {
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
+  auto from = std::make_shared<BranchOptions>();
+  add_branch_options(*command, *from);
+  repeatable(command->add_option("--allow-change", from->allow_change,
+                                 "with --from: a key or section that may differ from the parent's recipe"));
   command->callback([=] {
     std::vector<std::string> words = words_of(*command, *recipe);
     if (!resume->empty()) words.insert(words.end(), {"--resume", *resume});
     const auto print = *json ? print_check_json : print_check;
     options->resume = resume->empty() ? Resume::no : Resume::yes;
     options->command = train_command(words);
-    print(*recipe, read_recipe(*recipe, overrides_of(*command)), *options);
+    require(from->allow_change.empty() || !from->from.empty(), ExitCode::usage,
+            "--allow-change: a recipe differs from a parent's; want --from RUN with it");
+    require_known_changes(from->allow_change);
+    if (from->from.empty()) return print(*recipe, read_recipe(*recipe, overrides_of(*command)), *options);
+    words.insert(words.end(), {"--from", from->from});
+    for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
+    for (const auto& key : from->allow_change) words.push_back("--allow-change=" + key);
+    options->command = train_command(words);
+    options->branch = plan_branch(*from, *recipe, overrides_of(*command));
+    print(*recipe, options->branch->recipe, *options);
   });
 }
 
