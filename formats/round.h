@@ -145,3 +145,9 @@ static_assert(round_to(grid_of(e3m0), Rounding::even, 3.0f) == 4 &&
               round_to(grid_of(int8), Rounding::zero, 1.999f) == 127.0f / 64);
 
 }  // namespace mxtape
+
+// What is above relies on IEEE additions. mxtape's own build never asks for others (cmake/flags.cmake); a
+// program that is linked with it might.
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__)
+#error "mxtape: this file is compiled with -ffast-math, -Ofast or the like, which changes roundings"
+#endif

@@ -50,7 +50,7 @@ struct PrecisionRule {
   std::string layers = "*";        ///< glob over layer names: "blocks.*.mlp.*", "head"; several with '|'
   std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
   std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
-  std::string where;               ///< file:line, for messages
+  std::string where{};             ///< file:line, for messages
 };
 /// Rules that hold from a step on, after all rules of earlier phases. One of the four says from which.
 struct PrecisionPhase {

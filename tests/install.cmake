@@ -1,0 +1,92 @@
+cmake_minimum_required(VERSION 3.24)
+# Installs the build, moves what was installed, builds examples/ with it as a user does, runs the three programs and looks at
+# what they print. Nothing is looked up outside this machine.
+# Run as: cmake -DBUILD=<build dir> -DROOT=<source dir> -DFOLDER=<scratch> -DOPTIONS=<CMake options|...>
+#   -DPREFIXES=<folders of libraries:...> -P tests/install.cmake
+function(run result)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(code)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "install: ${command}: ended with ${code}\n${out}")
+  endif()
+  set(${result} "${out}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${FOLDER}")
+run(ignored ${CMAKE_COMMAND} --install "${BUILD}" --prefix "${FOLDER}/first")
+file(RENAME "${FOLDER}/first" "${FOLDER}/moved")
+set(prefix "${FOLDER}/moved")
+
+file(GLOB_RECURSE package "${prefix}/*.cmake")
+list(LENGTH package found)
+if(found LESS 4)
+  message(FATAL_ERROR "install: ${found} CMake files in ${prefix}; want the package's")
+endif()
+foreach(file IN LISTS package)
+  file(READ "${file}" text)
+  foreach(path IN ITEMS "${ROOT}/" "${BUILD}" "${FOLDER}")
+    string(FIND "${text}" "${path}" place)
+    if(NOT place EQUAL -1)
+      message(FATAL_ERROR "install: ${file} names ${path}; want no folder of the machine that built it")
+    endif()
+  endforeach()
+endforeach()
+
+# That each header compiles alone is tested where it lies. Here: that those which it includes are installed too.
+file(GLOB_RECURSE headers RELATIVE "${prefix}/include/mxtape" "${prefix}/include/mxtape/*.h")
+foreach(header IN LISTS headers)
+  file(STRINGS "${prefix}/include/mxtape/${header}" lines REGEX "^#include \"")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+    if(NOT EXISTS "${prefix}/include/mxtape/${included}")
+      message(FATAL_ERROR "install: ${header} includes ${included}, which is not installed")
+    endif()
+  endforeach()
+endforeach()
+
+foreach(file IN ITEMS share/doc/mxtape/LICENSE share/doc/mxtape/NOTICE share/man/man1/mxtape.1
+        share/bash-completion/completions/mxtape)
+  if(NOT EXISTS "${prefix}/${file}")
+    message(FATAL_ERROR "install: no ${file}")
+  endif()
+endforeach()
+run(version "${prefix}/bin/mxtape" --version)
+
+string(REPLACE "|" ";" options "${OPTIONS}")
+set(ENV{CMAKE_PREFIX_PATH} "${PREFIXES}:$ENV{CMAKE_PREFIX_PATH}")
+run(ignored ${CMAKE_COMMAND} -S "${ROOT}/examples" -B "${FOLDER}/build" ${options} -DCMAKE_BUILD_TYPE=Release
+  -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror" "-Dmxtape_ROOT=${prefix}")
+run(ignored ${CMAKE_COMMAND} --build "${FOLDER}/build")
+file(STRINGS "${FOLDER}/build/compile_commands.json" commands REGEX "\"command\"")
+foreach(command IN LISTS commands)
+  if(NOT command MATCHES "-ffp-contract=off")
+    message(FATAL_ERROR "install: compiled without -ffp-contract=off: ${command}")
+  endif()
+  string(FIND "${command}" "-I${ROOT}" place)
+  if(NOT place EQUAL -1)
+    message(FATAL_ERROR "install: compiled with headers that are not the installed ones: ${command}")
+  endif()
+endforeach()
+
+function(expect what text)
+  foreach(pattern IN LISTS ARGN)
+    if(NOT text MATCHES "${pattern}")
+      message(FATAL_ERROR "install: ${what} printed no '${pattern}':\n${text}")
+    endif()
+  endforeach()
+endfunction()
+# By hand: 1.3 is in [1, 2) and E2M2 ends in [4, 8), so S = 1/4. 0.81 / S = 3.24 lies between 3 and 3.5, -0.11 / S = -0.44
+# between -0.5 and -0.25. A sign, 2 + 2 bits, 8 / 16 of a scale.
+run(quantized "${FOLDER}/build/quantize")
+expect(quantize "${quantized}" " 0\\.81 -> +0\\.7500\n" " -0\\.11 -> +-0\\.1250\n" " -1\\.30 -> +-1\\.2500\n"
+  "e2m2 scale=e8m0 block=16 rule=even +0\\.05[0-9]+ +5\\.500\n" "mxfp4 +0\\.1[0-9]+ +4\\.250\n")
+run(trained "${FOLDER}/build/train")
+expect(train "${trained}" "step +1 +loss [0-9.]+\n" "step +200 +loss [0-9.]+\n" "validation loss [0-9.]+ nats")
+string(REGEX REPLACE ".*step +1 +loss ([0-9.]+)\n.*" "\\1" first "${trained}")
+string(REGEX REPLACE ".*step +200 +loss ([0-9.]+)\n.*" "\\1" last "${trained}")
+if(first LESS 3 OR last GREATER 2)  # log of 35 characters is 3.56
+  message(FATAL_ERROR "install: train: the loss went from ${first} to ${last}; want from above 3 to below 2:\n${trained}")
+endif()
+run(checked "${FOLDER}/build/own_op")
+expect(own_op "${checked}" "gradient -?[0-9.]+, difference quotient -?[0-9.]+: they agree\n")
+message(STATUS "${trained}${checked}")
