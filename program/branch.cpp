@@ -100,7 +100,11 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
 
   const std::string label = "the parent";
   Recipe base = parent;
-  for (auto& [key, origin] : base.origins) origin = label;
+  // The checkpoint names every key; those with their default have no author.
+  base.origins.clear();
+  for (const auto& change : differences(Recipe{}, parent))
+    base.origins[change.substr(0, change.find_first_of(": "))] = label;
+  base.origins["data.file"] = label;
   if (has_fresh(options, "precision")) {
     base.precision = {};
     std::erase_if(base.origins, [](const auto& o) { return o.first.starts_with("precision."); });

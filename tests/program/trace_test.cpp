@@ -113,7 +113,7 @@ TEST_F(TraceCommand, ARunRecordsThePrecisionThatEachPhaseWasSeenToRunIn) {
             0)
       << output_;
   std::stringstream text;
-  text << std::ifstream("runs/phases/precision.txt").rdbuf();
+  text << std::ifstream(folder_ / "runs/phases/precision.txt").rdbuf();
   const std::string record = text.str();
   const auto second = record.find("seen in step 3\n");
   ASSERT_TRUE(record.starts_with("seen in step 1\n") && second != std::string::npos) << record;
