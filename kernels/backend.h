@@ -30,10 +30,13 @@ class Backend {
   /// For devices, and for what stands around one: a visitor over all calls, so that none can be forgotten.
   virtual void dispatch(AnyCall) = 0;
 
-  /// For those who watch: the calls that come next are a layer's, in its backward pass or not; "": no layer's.
+  /// For those who watch: the calls that come next are a layer's, in its backward pass or not; "": no
+  /// layer's.
   virtual void enter([[maybe_unused]] std::string_view layer, [[maybe_unused]] bool backward) {}
   /// Returns when all that was asked for is done.
   virtual void wait() {}
+  /// How the last Gemm was multiplied: what was decided where it ran.
+  virtual GemmPath last_gemm() const = 0;
 
   // --- memory
   virtual Tensor empty(Shape, DType = DType::f32) = 0;         ///< uninitialised

@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "core/host_device.h"
 #include "core/random.h"
@@ -12,6 +14,16 @@ namespace mxtape {
 enum class Trans : bool { no, yes };
 enum class Write : bool { overwrite, accumulate };
 enum class Gelu : std::uint8_t { tanh, erf };
+
+/// How the two sides of a GEMM are multiplied. Products of bf16 numbers are exact in all of them.
+enum class GemmPath : std::uint8_t { f32, one_widened, both_widened, bf16 };
+inline constexpr std::array<std::string_view, 4> gemm_path_names{
+    "f32 GEMM", "f32 GEMM, one side widened from bf16",
+    "f32 GEMM, both sides widened from bf16, exact products", "bf16 GEMM, exact products"};
+constexpr GemmPath gemm_path(DType a, DType b, bool bf16_products = true) {
+  if (a != DType::bf16 || b != DType::bf16) return a == b ? GemmPath::f32 : GemmPath::one_widened;
+  return bf16_products ? GemmPath::bf16 : GemmPath::both_widened;
+}
 
 /// One side of a GEMM: f32 or bf16 values, and the number [1] that the product is multiplied by, if any.
 struct Operand {

@@ -22,7 +22,7 @@ AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWCo
 }
 
 void AdamW::prepare(float factor) {
-  const double t = double(steps_ + 1);
+  const double t = double(steps_ + 1 - config_.start);
   const float rates[] = {config_.learning_rate * factor, float(1 - std::pow(double(config_.beta1), t)),
                          float(1 - std::pow(double(config_.beta2), t))};
   backend_.upload(rates_, rates);

@@ -13,6 +13,7 @@ struct AdamWConfig {
   float eps = 1e-8f;
   float weight_decay = 0.1f;  ///< on matrices only (Parameter::decay)
   float clip_norm = 1;        ///< of the global gradient; 0: no clipping
+  std::int64_t start = 0;     ///< of a branch: the step at which the moments were zero
   bool operator==(const AdamWConfig&) const = default;
 };
 

@@ -8,9 +8,18 @@
 
 namespace mxtape {
 
+std::int64_t first_decaying_step(const ScheduleConfig& c, std::int64_t total_steps) {
+  if (c.kind == ScheduleKind::constant) return total_steps;
+  const double plateau =
+      c.kind == ScheduleKind::wsd ? double(total_steps - c.start) * (1 - double(c.decay_fraction)) : 0;
+  return c.start + std::max(c.warmup_steps, std::int64_t(std::ceil(plateau)));
+}
+
 float learning_rate_factor(const ScheduleConfig& c, std::int64_t step, std::int64_t total_steps) {
-  require(step >= 0 && total_steps > 0, "schedule: step {} of {}, want 0 <= step and at least one step", step,
-          total_steps);
+  require(step >= c.start && total_steps > c.start,
+          "schedule: step {} of {}, counted from {}; want a step from there on, and at least one", step,
+          total_steps, c.start);
+  step -= c.start, total_steps -= c.start;
   if (step < c.warmup_steps) return float(double(step + 1) / double(c.warmup_steps + 1));
   const double floor = c.final_fraction;
   const double last = double(total_steps);

@@ -16,11 +16,16 @@ struct ScheduleConfig {
   std::int64_t warmup_steps = 100;  ///< linear up to the peak, which this step is the first to have
   float final_fraction = 0.1f;
   float decay_fraction = 0.2f;  ///< wsd only
+  std::int64_t start = 0;       ///< of a branch: the step that counts as step 0
   bool operator==(const ScheduleConfig&) const = default;
 };
 
-/// Factor in [0, 1] for step 0 .. total_steps - 1. With W = warmup_steps, N = total_steps, f =
-/// final_fraction:
+/// The step, counted as the run counts, from which the rate goes down: the end of the warm-up, or of wsd's
+/// plateau; total_steps for `constant`.
+std::int64_t first_decaying_step(const ScheduleConfig&, std::int64_t total_steps);
+
+/// Factor in [0, 1] for step 0 .. total_steps - 1, both counted from `start` on. With W = warmup_steps, N =
+/// total_steps, f = final_fraction:
 ///   step < W   (step + 1) / (W + 1): no step is lost at 0, the peak is reached at step W, as in nanoGPT
 ///   constant   1
 ///   linear     1 - (1 - f) u(W)

@@ -121,8 +121,10 @@ class Check {
     }
     const double flops = plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;
-    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it in bf16 GEMMs",
-         flops * (large ? 1e-12 : 1e-9), large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops);
+    const bool widened = bf16_products(recipe_.compute.device) == Bf16Products::widened;
+    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
+         large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops,
+         widened ? "of bf16 operands, which are widened to f32" : "in bf16 GEMMs");
     numbers().step_flops = flops;
     numbers().bf16_flops = plan_->bf16_flops;
     attempt([&] {

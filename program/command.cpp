@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/program_name.h"
+#include "program/branch.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -89,6 +90,18 @@ std::string train_command(const std::vector<std::string>& words) {
 
 void add_device_option(CLI::App& command) {
   command.add_option("--device", "short for --compute.device: cpu or cuda");
+}
+
+void add_branch_options(CLI::App& command, BranchOptions& options) {
+  auto* from = command.add_option("--from", options.from,
+                                  "branch: begin at this checkpoint, or run's newest, or RUN@STEP, with its "
+                                  "recipe and what this one says on top");
+  repeatable(command
+                 .add_option("--fresh", options.fresh,
+                             "of a branch: begin anew with the optimizer's moments, the schedule, or with no "
+                             "precision but this recipe's; may be repeated")
+                 ->check(CLI::IsMember({"optimizer", "schedule", "precision"}))
+                 ->needs(from));
 }
 
 std::vector<std::string> overrides_of(const CLI::App& command) {

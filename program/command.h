@@ -7,6 +7,8 @@
 
 namespace mxtape {
 
+struct BranchOptions;
+
 /// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
 /// the largest double, 309 digits, as the range's other end.)
 CLI::Validator at_least(double low);
@@ -34,6 +36,8 @@ std::string train_command(const std::vector<std::string>& words);
 
 /// --device, short for --compute.device, for the commands that take every key of a recipe.
 void add_device_option(CLI::App& command);
+/// --from and --fresh, for the commands that may begin at another run's checkpoint.
+void add_branch_options(CLI::App& command, BranchOptions&);
 /// The words of such a command that CLI11 left over, and its --device, as overrides for read_recipe; the
 /// command's own options are what a misspelt one may have meant. Throws Error(usage) where --device and
 /// --compute.device name two devices.

@@ -40,11 +40,17 @@ double gemm_rate(Backend& backend, DType dtype) {
   return 2.0 * double(n) * double(n) * double(n) / median_seconds(5, multiply);
 }
 
-/// Two splits of random tokens, long enough for a batch.
+std::string call_name(const Place& place) {
+  const char* const pass = place.layer.empty() ? "" : place.backward ? ", backward" : "";
+  return place.kernel + (place.slot.empty() ? "" : " " + place.slot) + pass;
+}
+std::string layer_name(const Place& place) { return place.layer.empty() ? "outside of layers" : place.layer; }
+
+}  // namespace
+
 TokenFile random_tokens(const Recipe& recipe) {
   require(recipe.model.vocabulary > 0, ExitCode::usage,
-          "profile: data.file '{}' is not there, and model.vocabulary is 0; set one of the two",
-          recipe.data.file);
+          "data.file '{}' is not there, and model.vocabulary is 0; set one of the two", recipe.data.file);
   TokenFile data;
   data.tokenizer = Tokenizer::of_ids(recipe.model.vocabulary);
   std::vector<std::int32_t> tokens;
@@ -54,14 +60,6 @@ TokenFile random_tokens(const Recipe& recipe) {
   data.train = data.validation = Split::from_tokens(tokens, recipe.model.vocabulary);
   return data;
 }
-
-std::string call_name(const Place& place) {
-  const char* const pass = place.layer.empty() ? "" : place.backward ? ", backward" : "";
-  return place.kernel + (place.slot.empty() ? "" : " " + place.slot) + pass;
-}
-std::string layer_name(const Place& place) { return place.layer.empty() ? "outside of layers" : place.layer; }
-
-}  // namespace
 
 DevicePeaks measure_peaks(Backend& backend) {
   const Tensor x = backend.empty({1 << 24}), y = backend.empty({1 << 24});
@@ -96,7 +94,8 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
   const TokenFile data = has_data ? TokenFile::read(recipe.data.file) : random_tokens(recipe);
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  resolved.schedule.start = resolved.optim.start = 0;
   require_memory(resolved, memory_plan(resolved), MemoryBudget::of(resolved, *device, data));
   Profile profile{.recipe = resolved,
                   .device = device->description(),

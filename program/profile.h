@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "data/hdf5/token_file.h"
 #include "kernels/around/profiling_backend.h"
 #include "recipes/recipe.h"
 
@@ -38,6 +39,10 @@ struct Profile {
   /// takes longer.
   double limit_share(const ProfilingBackend::Work&) const;
 };
+
+/// Two splits of random tokens of model.vocabulary, long enough for a batch. Throws Error(usage) if that is
+/// 0.
+TokenFile random_tokens(const Recipe&);
 
 /// Runs `steps` optimizer steps of the recipe as they are, and as many in which every call is timed, after
 /// one that sets things up. The data are the recipe's; where its file is not there, random tokens of

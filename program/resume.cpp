@@ -12,14 +12,6 @@
 namespace mxtape {
 namespace {
 
-/// Rules, and the content of the data, are no knobs; they do.
-bool changes_numbers(std::string_view key) {
-  Recipe recipe;
-  const auto all = knobs(recipe);
-  const auto knob = std::find_if(all.begin(), all.end(), [&](const Knob& k) { return k.name == key; });
-  return knob == all.end() || knob->effect == Effect::numbers;
-}
-
 /// The reason why a checkpoint cannot be used, or "".
 std::string fault_of(const std::filesystem::path& file) {
   try {
@@ -59,6 +51,14 @@ Start from_the_beginning(const RunFolder& folder) {
 
 }  // namespace
 
+// Rules, and the content of the data, are no knobs; they do.
+bool changes_numbers(std::string_view key) {
+  Recipe recipe;
+  const auto all = knobs(recipe);
+  const auto knob = std::find_if(all.begin(), all.end(), [&](const Knob& k) { return k.name == key; });
+  return knob == all.end() || knob->effect == Effect::numbers;
+}
+
 Start choose_start(const RunFolder& folder, const std::string& resume) {
   const auto files = folder.checkpoints();
   if (resume.empty()) {
@@ -78,7 +78,10 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
   if (resume != "auto") {
     const std::filesystem::path chosen = resume;
     require(std::filesystem::exists(chosen), ExitCode::data,
-            "--resume: '{}' is no file; want auto, no or a checkpoint's path", resume);
+            "--resume: '{}' is no file; want auto, no or a checkpoint's path; a run in other formats "
+            "branches with "
+            "--from RUN",
+            resume);
     const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
                           std::error_code error;
                           return std::filesystem::equivalent(file, chosen, error);
@@ -178,7 +181,7 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
   for (const auto& change : changes) {
     // "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ..."
     const std::string key = change.substr(0, change.find_first_of(": "));
-    notes.push_back("changed " + change);
+    notes.push_back(change);
     if (!changes_numbers(key)) continue;
     idle += "\n  " + change;
     if (!is_allowed(key, allowed))

@@ -33,6 +33,9 @@ std::vector<std::string> make_way(const RunFolder&, const Start&);
 /// Error(data) if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 
+/// Whether another value of this key (or rule, or content of the data) changes the numbers of a step.
+bool changes_numbers(std::string_view key);
+
 /// Throws Error(usage) for a word of --allow-change that is no key, no section and not "data", or a key that
 /// may always differ.
 void require_known_changes(const std::vector<std::string>& allowed);
@@ -42,10 +45,10 @@ void require_known_changes(const std::vector<std::string>& allowed);
 void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path& checkpoint,
                             const TokenFile&, const std::string& data_file);
 
-/// Lists the changed keys as notes. Throws Error(usage) if one that changes numbers is not in `allowed`,
-/// which holds keys or whole sections ("precision"); "data" stands for the content of the token file.
-/// Refused, allowed or not: a run that would end before the checkpoint's step, and such a change where no
-/// step is left.
+/// Lists the changed keys, "optim.beta2: 0.99 -> 0.95". Throws Error(usage) if one that changes numbers is
+/// not in `allowed`, which holds keys or whole sections ("precision"); "data" stands for the content of the
+/// token file. Refused, allowed or not: a run that would end before the checkpoint's step, and such a change
+/// where no step is left.
 std::vector<std::string> check_changes(const CheckpointHeader&, const Recipe&, const std::string& data_hash,
                                        const std::vector<std::string>& allowed);
 

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -20,6 +22,8 @@
 #include "program/progress.h"
 #include "program/resume.h"
 #include "program/stop_signals.h"
+#include "program/trace.h"
+#include "recipes/text/precision_table.h"
 #include "train/memory/memory_budget.h"
 #include "train/sampling/sample.h"
 #include "train/trainer.h"
@@ -40,14 +44,17 @@ bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
 /// One run: what its parts share.
 class Run {
  public:
-  Run(Backend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer)
+  Run(TracingBackend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer,
+      const std::optional<Turn>& turn)
       : backend_(backend),
         folder_(folder),
         data_(data),
         trainer_(trainer),
         config_(trainer.recipe().train),
         metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
-        progress_(stdout, config_.steps, trainer.steps_done()) {}
+        progress_(stdout, config_.steps, trainer.steps_done()) {
+    if (turn) metrics_.turn(turn->to_json());
+  }
 
   void train(const std::string& command) {
     train_to_the_end(command);
@@ -87,8 +94,11 @@ class Run {
   }
 
   void step() {
+    const bool traced = !traced_ || starts_a_phase();
+    if (traced) backend_.start();
     const auto begin = Clock::now();
     const auto result = trainer_.step();
+    if (traced) record_precision(backend_.stop());
     const double seconds = seconds_since(begin);
     const StepRecord record{.step = trainer_.steps_done(),
                             .loss = result.loss,
@@ -98,6 +108,26 @@ class Run {
                             .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
     metrics_.step(record);
     progress_.step(record);
+  }
+
+  bool starts_a_phase() const {
+    const auto starts = plan_changes(trainer_.recipe());
+    return std::binary_search(starts.begin(), starts.end(), trainer_.steps_done());
+  }
+
+  /// What ran must be what was asked for; then it is on record.
+  void record_precision(const TracingBackend::Trace& trace) {
+    traced_ = true;
+    const Recipe& recipe = trainer_.recipe();
+    const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
+    const auto lines = differences(plan, trace, recipe.compute.device);
+    require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
+            fmt::join(lines, "\n  "));
+    std::ofstream out(folder_.precision(), std::ios::app);
+    out << fmt::format(
+        "seen in step {}\n{}", trainer_.steps_done(),
+        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
+    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
   }
 
   void validate() {
@@ -135,7 +165,7 @@ class Run {
                data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
   }
 
-  Backend& backend_;
+  TracingBackend& backend_;
   const RunFolder& folder_;
   const TokenFile& data_;
   Trainer& trainer_;
@@ -143,6 +173,7 @@ class Run {
   Metrics metrics_;
   Progress progress_;
   Evaluation last_validation_;
+  bool traced_ = false;
 };
 
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.
@@ -167,7 +198,9 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const TokenFile data = TokenFile::read(recipe.data.file);
   if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
-  const Start start = choose_start(folder, options.resume);
+  Start start = choose_start(folder, options.resume);
+  const bool branches = options.branch && !start.checkpoint;
+  if (branches) start.checkpoint = options.branch->checkpoint;
   std::optional<CheckpointFile> checkpoint;
   if (start.checkpoint) {
     checkpoint.emplace(*start.checkpoint);
@@ -175,9 +208,17 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   }
   const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   std::vector<std::string> notes = start.notes;
-  if (checkpoint) {
-    for (auto& note : check_changes(checkpoint->header(), resolved, data.hash, options.allow_change))
-      notes.push_back(std::move(note));
+  std::optional<Turn> turn;
+  if (branches) {
+    options.branch->check_data(data);
+    turn = options.branch->turn;
+    notes.insert(notes.end(), options.branch->lines.begin(), options.branch->lines.end());
+  } else if (checkpoint) {
+    auto changes = check_changes(checkpoint->header(), resolved, data.hash, options.allow_change);
+    for (const auto& change : changes) notes.push_back("changed " + change);
+    std::erase_if(changes,
+                  [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
+    if (!changes.empty()) turn = Turn{checkpoint->header().step, {}, {}, {}, std::move(changes)};
     if (checkpoint->header().step == resolved.train.steps)
       return print_finished(notes, resolved.train.steps, *start.checkpoint);
   }
@@ -186,7 +227,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");
-  Backend& backend = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
+  TracingBackend backend(check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device);
   const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
@@ -196,13 +237,16 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   for (const auto& note : notes) fmt::print("{}\n", note);
   if (checkpoint) {
     trainer.load(*checkpoint);
+    if (turn) trainer.set_lineage(with_turn(checkpoint->header().lineage, *turn));
     checkpoint.reset();
-    fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+    if (!branches)
+      fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
   for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
   write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
+  if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);
-  Run(backend, folder, data, trainer).train(options.command);
+  Run(backend, folder, data, trainer, turn).train(options.command);
 }
 
 }  // namespace mxtape

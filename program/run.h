@@ -1,14 +1,16 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "recipes/recipe.h"
+#include "program/branch.h"
 
 namespace mxtape {
 
 struct RunOptions {
   std::string resume;                     ///< "", "auto", "no" or a checkpoint: program/resume.h
   std::vector<std::string> allow_change;  ///< keys or sections that may differ from the checkpoint's recipe
+  std::optional<Branch> branch;           ///< where the run comes from, until it has a checkpoint of its own
   std::string command;                    ///< how this run was started, for the advice on going on
 };
 

@@ -126,18 +126,20 @@ fs::path RunFolder::archive() const {
   fs::create_directory(target);
   for (const auto& [step, file] : earlier_recipes()) fs::rename(file, target / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
-  for (const auto& name :
-       {"recipe.toml", "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
+  for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
+                           "events.out.tfevents.mxtape", "checkpoints"})
     if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
   fs::create_directory(path_ / "checkpoints");
   return target;
 }
 
+std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) { return step_in(file, "step_", ".h5"); }
+
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
-    if (step_in(entry.path(), "step_", ".h5")) files.push_back(entry.path());
+    if (step_of_checkpoint(entry.path())) files.push_back(entry.path());
   // Zero-padded steps sort as text; a step of more digits is later.
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
     const std::string left = a.filename().string(), right = b.filename().string();

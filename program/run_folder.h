@@ -3,14 +3,15 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mxtape {
 
 /// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
-/// metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
-/// lives, so that no second process writes there.
+/// precision.txt, parent.json, metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5.
+/// Locked while an object lives, so that no second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
@@ -27,6 +28,10 @@ class RunFolder {
   /// Those that are there, by their step, the last one first.
   std::map<std::int64_t, std::filesystem::path, std::greater<>> earlier_recipes() const;
   std::filesystem::path device() const { return path_ / "device.txt"; }
+  /// Of a branch: where it came from.
+  std::filesystem::path parent() const { return path_ / "parent.json"; }
+  /// The precision that each phase was seen to run in.
+  std::filesystem::path precision() const { return path_ / "precision.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
@@ -51,6 +56,9 @@ class RunFolder {
   int lock_ = -1;
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
+
+/// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
+std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 
 /// The checkpoints of a run's folder without locking it; newest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);

@@ -189,6 +189,8 @@ std::vector<Knob> knobs(Recipe& r) {
       {"optim.weight_decay", &r.optim.weight_decay, "decoupled, on matrices only", at_least(0)},
       {"optim.clip_norm", &r.optim.clip_norm, "largest norm of the whole gradient; 0: no clipping",
        at_least(0)},
+      {"optim.start", &r.optim.start,
+       "of a branch: the step at which the moments were zero (--fresh optimizer)", between(0, 0x1p31)},
 
       {"schedule.kind", choice(r.schedule.kind, schedule_names),
        "course of the learning rate after the warm-up; wsd: stay, then straight down"},
@@ -197,6 +199,8 @@ std::vector<Knob> knobs(Recipe& r) {
        "learning rate of the end, as a share of the peak", between(0, 1)},
       {"schedule.decay_fraction", &r.schedule.decay_fraction, "wsd: share of the steps that go down",
        between(0, 1)},
+      {"schedule.start", &r.schedule.start,
+       "of a branch: the step that the schedule counts as its first (--fresh schedule)", between(0, 0x1p31)},
 
       {"precision.weights", &r.precision.weights, "slots fprop.w dgrad.w of the linear layers in blocks",
        number_format},
@@ -240,8 +244,17 @@ std::vector<Knob> knobs(PrecisionRule& rule) {
 }
 
 std::vector<Knob> knobs(PrecisionPhase& phase) {
-  return {{"precision.phases.start", &phase.start,
-           "optimizer step from which the phase's rules hold; required", between(1, 0x1p31)}};
+  return {
+      {"precision.phases.start", &phase.start, "optimizer step from which the phase's rules hold",
+       between(0, 0x1p31)},
+      {"precision.phases.start_tokens", &phase.start_tokens,
+       "instead of start: from the first step before which that many tokens were trained on",
+       between(0, 0x1p62)},
+      {"precision.phases.start_fraction", &phase.start_fraction,
+       "instead of start: from that share of train.steps on, rounded up to a step", fraction_below_one},
+      {"precision.phases.start_of_decay", &phase.start_of_decay,
+       "instead of start: from the step from which the learning rate goes down"},
+  };
 }
 
 std::string wanted_text(const Knob& knob) {

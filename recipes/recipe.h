@@ -52,8 +52,12 @@ struct PrecisionRule {
   std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
   std::string where{};             ///< file:line, for messages
 };
+/// Rules that hold from a step on, after all rules of earlier phases. One of the four says from which.
 struct PrecisionPhase {
-  std::int64_t start = 0;  ///< optimizer step from which `rules` hold, after all rules of earlier phases
+  std::int64_t start = 0;         ///< optimizer step
+  std::int64_t start_tokens = 0;  ///< the first step before which that many tokens were trained on
+  float start_fraction = 0;       ///< of train.steps, rounded up
+  bool start_of_decay = false;    ///< first_decaying_step()
   std::vector<PrecisionRule> rules;
 };
 /// The order in which precision is decided, later wins: the five broad keys, the rules, the phases that have
@@ -94,6 +98,10 @@ struct Recipe {
 /// result. Rules and phases of a file are added after those of the recipe it extends. Throws Error(usage)
 /// with file:line:column, the key, what was found, what is wanted, and the nearest known name.
 Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides = {});
+/// The same on top of another recipe instead of the defaults. Rules and phases that the file repeats are not
+/// added twice.
+Recipe read_recipe_onto(Recipe base, const std::string& path_or_name,
+                        const std::vector<std::string>& overrides);
 /// Command-line words "--optim.beta2=0.95" or "--optim.beta2" "0.95" as overrides for read_recipe. Throws
 /// Error(usage) for anything else; a word that may be a misspelt one of the command's own `options` (without
 /// their dashes) is called that.
@@ -116,7 +124,9 @@ void validate(const Recipe&);
 /// The plan that holds at optimizer step `step`. Throws Error(usage) if a pattern matches nothing.
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
 /// The rules that hold at optimizer step `step`, in the order in which they are applied.
-std::vector<PrecisionRule> rules_at(const PrecisionConfig&, std::int64_t step);
+std::vector<PrecisionRule> rules_at(const Recipe&, std::int64_t step);
+/// The optimizer step from which a phase of the recipe holds.
+std::int64_t phase_start(const Recipe&, const PrecisionPhase&);
 /// Steps at which the plan changes, ascending, 0 first.
 std::vector<std::int64_t> plan_changes(const Recipe&);
 

@@ -54,6 +54,7 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   file.attribute("/", "recipe", to_toml(without_whereabouts(header.recipe)));
   file.attribute("/", "tokenizer", header.tokenizer.to_json());
   file.attribute("/", "data_hash", header.data_hash);
+  if (!header.lineage.empty()) file.attribute("/", "lineage", header.lineage);
 
   std::vector<float> host;
   const auto write = [&](const std::string& name, const Tensor& tensor) {
@@ -80,6 +81,7 @@ CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verifi
   header_.recipe = recipe_from_toml(file_.text_attribute("/", "recipe"), name);
   header_.tokenizer = Tokenizer::from_json(file_.text_attribute("/", "tokenizer"));
   header_.data_hash = file_.text_attribute("/", "data_hash");
+  header_.lineage = file_.find_text_attribute("/", "lineage").value_or("");
 }
 
 void CheckpointFile::read_tensor(Backend& backend, const std::string& name, const Tensor& tensor) const {
@@ -107,7 +109,6 @@ void CheckpointFile::read_optimizer(Backend& backend, std::span<Parameter* const
     read_tensor(backend, "optimizer/m/" + parameters[i]->name, optimizer.m(i));
     read_tensor(backend, "optimizer/v/" + parameters[i]->name, optimizer.v(i));
   }
-  optimizer.set_steps_done(header_.step);
 }
 
 }  // namespace mxtape

@@ -16,6 +16,8 @@ struct CheckpointHeader {
   Recipe recipe;  ///< resolved, the vocabulary filled in, without what changes no number (threads, folder)
   Tokenizer tokenizer;
   std::string data_hash;  ///< of the token file
+  /// Where the run came from, and what was changed on the way: a JSON array (program/lineage.h), or empty.
+  std::string lineage = "";
 };
 
 /// The recipe as checkpoints hold it: equal runs in other folders or on other thread counts give equal bytes.

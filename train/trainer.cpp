@@ -125,15 +125,17 @@ Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> pro
 
 void Trainer::save(const std::filesystem::path& path) {
   backend_.trim();  // the image in memory takes the place of the step's activations
-  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash}, backend_, model_->parameters(),
-                   optimizer_);
+  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash, lineage_}, backend_,
+                   model_->parameters(), optimizer_);
 }
 
 void Trainer::load(const CheckpointFile& file) {
   require(steps_done_ == 0, "Trainer::load: {} steps are done; want a new Trainer", steps_done_);
   file.read_parameters(backend_, model_->parameters());
-  file.read_optimizer(backend_, model_->parameters(), optimizer_);
   steps_done_ = file.header().step;
+  if (steps_done_ > recipe_.optim.start) file.read_optimizer(backend_, model_->parameters(), optimizer_);
+  optimizer_.set_steps_done(steps_done_);
+  lineage_ = file.header().lineage;
 }
 
 void Trainer::stop_diverged(const std::string& what) {

@@ -41,8 +41,11 @@ class Trainer {
   Evaluation validate(std::function<void(std::int64_t, std::int64_t)> progress = {});
 
   void save(const std::filesystem::path&);
-  /// Goes on where the checkpoint was written. Only for a new Trainer.
+  /// Goes on where the checkpoint was written; moments stay zero up to step optim.start. Only for a new
+  /// Trainer.
   void load(const CheckpointFile&);
+  /// What later checkpoints say of the run's past: CheckpointHeader::lineage.
+  void set_lineage(std::string lineage) { lineage_ = std::move(lineage); }
 
   const Recipe& recipe() const { return recipe_; }
   Model& model() { return *model_; }
@@ -73,6 +76,7 @@ class Trainer {
   };
   std::vector<Tokens> batches_;  // by micro-batch; the same storage in every step
   std::int64_t steps_done_ = 0;
+  std::string lineage_;
 };
 
 /// The recipe with its vocabulary filled in from the data. Throws Error(data) if a given one is too small.

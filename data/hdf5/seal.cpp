@@ -33,6 +33,14 @@ Bytes seal_of(std::uint64_t length, XXH128_hash_t hash) {
   return seal;
 }
 
+std::string digits_of(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  std::string digits;
+  for (const unsigned byte : canonical.digest) digits += fmt::format("{:02x}", byte);
+  return digits;
+}
+
 /// Reads exactly out.size() bytes, or throws.
 void read_all(int file, std::span<std::byte> out, const std::string& path) {
   while (!out.empty()) {
@@ -47,18 +55,14 @@ void read_all(int file, std::span<std::byte> out, const std::string& path) {
 }  // namespace
 
 std::string content_hash(std::span<const std::byte> bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  std::string digits;
-  for (const unsigned byte : canonical.digest) digits += fmt::format("{:02x}", byte);
-  return digits;
+  return digits_of(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
   return seal_of(image.size(), XXH3_128bits(image.data(), image.size()));
 }
 
-void verify_seal(const std::filesystem::path& file) {
+std::string verify_seal(const std::filesystem::path& file) {
   const std::string path = file.string();
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(descriptor >= 0, errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
@@ -96,9 +100,11 @@ void verify_seal(const std::filesystem::path& file) {
   require(sealed, ExitCode::data,
           "{}: no seal at the end ({} bytes read); the file was cut, appended to, or not written by mxtape",
           path, status.st_size);
-  require(found == seal_of(length, XXH3_128bits_digest(state.get())), ExitCode::data,
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  require(found == seal_of(length, hash), ExitCode::data,
           "{}: the content hash differs from the one in its seal; the file was altered after it was written",
           path);
+  return digits_of(hash);
 }
 
 }  // namespace mxtape

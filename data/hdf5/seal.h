@@ -18,8 +18,8 @@ std::string content_hash(std::span<const std::byte> bytes);
 
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image);
 
-/// Reads the whole file once. Throws Error(data) with what was found and wanted if it is missing, has no
-/// seal, or a length or a bit differs from what was written.
-void verify_seal(const std::filesystem::path&);
+/// Reads the whole file once and returns its content hash. Throws Error(data) with what was found and wanted
+/// if it is missing, has no seal, or a length or a bit differs from what was written.
+std::string verify_seal(const std::filesystem::path&);
 
 }  // namespace mxtape

@@ -39,7 +39,8 @@ void DryBackend::dispatch(AnyCall any) {
 void DryBackend::count(const call::Gemm& call) {
   const Tensor &a = call.a.values, &b = call.b.values;
   const std::int64_t k = call.a.trans == Trans::yes ? a.rows() : a.cols();
-  Gemms& gemms = a.dtype() == DType::bf16 && b.dtype() == DType::bf16 ? bf16_ : f32_;
+  last_gemm_ = gemm_path(a.dtype(), b.dtype());
+  Gemms& gemms = last_gemm_ == GemmPath::bf16 ? bf16_ : f32_;
   ++gemms.calls;
   gemms.flops += 2.0 * double(call.c.count()) * double(k);
 }

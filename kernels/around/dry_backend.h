@@ -36,6 +36,7 @@ class DryBackend final : public Backend {
 
   std::string description() const override { return "dry run"; }
   void dispatch(AnyCall) override;
+  GemmPath last_gemm() const override { return last_gemm_; }
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor&, const void*) override {}
   void download(void* host, const Tensor& x) override;
@@ -60,6 +61,7 @@ class DryBackend final : public Backend {
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   Gemms bf16_, f32_;
+  GemmPath last_gemm_{};
 };
 
 }  // namespace mxtape

@@ -15,6 +15,7 @@ class CpuBackend final : public Backend {
   std::string description() const override;
   /// Throws Error(internal) for activations that are not f32: Bf16Activations takes those.
   void dispatch(AnyCall) override;
+  GemmPath last_gemm() const override { return last_gemm_; }
 
   // memory: cpu_backend.cpp
   Tensor empty(Shape, DType = DType::f32) override;
@@ -70,6 +71,7 @@ class CpuBackend final : public Backend {
   Tensor rotated(const Tensor& x, const QuantizedCopy&);
 
   std::shared_ptr<Pool> pool_;
+  GemmPath last_gemm_{};
 };
 
 }  // namespace mxtape

@@ -68,8 +68,8 @@ void CpuBackend::compute(const call::Gemm& call) {
   require(!call.bias || call.bias.count() == N, "gemm: bias is {}; want [{}]", call.bias.shape().text(), N);
 
   Operand sides[2] = {call.a, call.b};
-  const bool narrow =
-      call.a.values.dtype() == DType::bf16 && call.b.values.dtype() == DType::bf16 && cpu::gemm_takes_bf16();
+  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype(), cpu::gemm_takes_bf16());
+  const bool narrow = last_gemm_ == GemmPath::bf16;
   for (Operand& side : sides)
     if (!narrow && side.values.dtype() == DType::bf16) side.values = widened(side.values);
   const MatrixView av = view(sides[0]), bv = view(sides[1]);

@@ -25,6 +25,7 @@ class CudaBackend final : public Backend {
   std::string description() const override;
   void dispatch(AnyCall) override;
   void wait() override;
+  GemmPath last_gemm() const override { return last_gemm_; }
   std::vector<std::string> choices() const override;
 
   // memory: cuda_backend.cpp, fill.cu
@@ -96,6 +97,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   cuda::GemmLibrary gemms_;
+  GemmPath last_gemm_{};
   std::unique_ptr<cuda::CudnnAttention> cudnn_attention_;  // if the options ask for it
   Tensor clocks_;                                          // i32 [2]: pass, update
   std::array<std::uint32_t, 2> clock_values_{};            // the same, on the host

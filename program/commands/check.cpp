@@ -1,9 +1,13 @@
+#include <algorithm>
 #include <cstdio>
 
+#include "program/branch.h"
 #include "program/check.h"
 #include "program/command.h"
 #include "program/exit_code_names.h"
 #include "program/json/recipe_json.h"
+#include "program/resume.h"
+#include "program/trace.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {
@@ -18,14 +22,48 @@ void end(const CheckReport& report) {
   throw report.problems.front();
 }
 
-void print_check(const std::string& name, const Recipe& recipe, Resume resume, const std::string& command) {
+/// What a step of each phase really multiplied, if that was asked for and the model is known.
+std::optional<TraceReport> trace_if(bool wanted, const Recipe& recipe, CheckReport& report) {
+  if (!wanted || !report.problems.empty()) return {};
+  Recipe known = recipe;
+  known.model.vocabulary = report.numbers.vocabulary.value_or(recipe.model.vocabulary);
+  TraceReport trace = trace_recipe(known);
+  for (const auto& line : trace.differences)
+    report.problems.emplace_back(ExitCode::internal, "what ran is not what was asked for: " + line);
+  return trace;
+}
+
+struct CheckOptions {
+  Resume resume = Resume::no;
+  std::optional<Branch> branch{};
+  bool trace = false;
+  std::string command;
+};
+
+CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
+  CheckReport report = check_run(recipe, options.resume);
+  if (!options.branch || recipe.data.file.empty()) return report;
+  try {
+    options.branch->check_data(TokenFile::read(recipe.data.file));
+  } catch (const Error& e) {
+    const auto same = [&](const Error& problem) { return std::string_view(problem.what()) == e.what(); };
+    if (std::none_of(report.problems.begin(), report.problems.end(), same)) report.problems.push_back(e);
+  }
+  return report;
+}
+
+void print_check(const std::string& name, const Recipe& recipe, const CheckOptions& options) {
   fmt::print("# {}, with everything that it extends and overrides\n{}\n", name, to_toml(recipe));
   fmt::print("precision: what was asked for, and what is planned to multiply it here\n{}\n",
              precision_table(recipe));
-  const CheckReport report = check_run(recipe, resume);
+  CheckReport report = report_on(recipe, options);
   for (const auto& fact : report.facts) fmt::print("{}\n", fact);
+  if (options.branch)
+    for (const auto& line : options.branch->lines) fmt::print("{}\n", line);
+  if (const auto trace = trace_if(options.trace, recipe, report); trace && trace->differences.empty())
+    fmt::print("traced      {} ran as the table says\n", trace->text());
   for (const auto& note : report.notes) fmt::print("note: {}\n", note);
-  if (report.problems.empty()) fmt::print("ready: {}\n", command);
+  if (report.problems.empty()) fmt::print("ready: {}\n", options.command);
   end(report);
 }
 
@@ -58,9 +96,9 @@ Json json_of(const CheckNumbers& n) {
   return json;
 }
 
-void print_check_json(const std::string& name, const Recipe& recipe, Resume resume,
-                      const std::string& command) {
-  const CheckReport report = check_run(recipe, resume);
+void print_check_json(const std::string& name, const Recipe& recipe, const CheckOptions& options) {
+  CheckReport report = report_on(recipe, options);
+  const auto trace = trace_if(options.trace, recipe, report);
   Json json{{"recipe", name}, {"keys", recipe_json(recipe)}, {"precision", precision_json(recipe)}};
   json["numbers"] = json_of(report.numbers);
   json["notes"] = report.notes;
@@ -69,7 +107,13 @@ void print_check_json(const std::string& name, const Recipe& recipe, Resume resu
     json["problems"].push_back(
         {{"code", int(problem.code())}, {"kind", name_of(problem.code())}, {"message", problem.what()}});
   json["ready"] = report.problems.empty();
-  json["command"] = command;
+  json["command"] = options.command;
+  if (options.branch) json["branch"] = Json::parse(options.branch->turn.to_json());
+  if (trace)
+    json["traced"] = {{"phases", trace->phases},
+                      {"gemms", trace->gemms},
+                      {"attentions", trace->attentions},
+                      {"differences", trace->differences}};
   print_json(json);
   end(report);
 }
@@ -87,17 +131,35 @@ void add_check_command(CLI::App& app) {
       ->add_option("--resume", *resume, "as for mxtape train: checkpoints that are there are then no problem")
       ->check(CLI::IsMember({"auto", "no"}));
   add_device_option(*command);
+  auto options = std::make_shared<CheckOptions>();
+  command->add_flag("--trace", options->trace,
+                    "train one step of each phase on random tokens, and compare what was multiplied with the "
+                    "precision table");
   auto json = std::make_shared<bool>(false);
   add_json_option(*command, *json);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
+  auto from = std::make_shared<BranchOptions>();
+  add_branch_options(*command, *from);
+  repeatable(command->add_option("--allow-change", from->allow_change,
+                                 "with --from: a key or section that may differ from the parent's recipe"));
   command->callback([=] {
     std::vector<std::string> words = words_of(*command, *recipe);
     if (!resume->empty()) words.insert(words.end(), {"--resume", *resume});
     const auto print = *json ? print_check_json : print_check;
-    print(*recipe, read_recipe(*recipe, overrides_of(*command)), resume->empty() ? Resume::no : Resume::yes,
-          train_command(words));
+    options->resume = resume->empty() ? Resume::no : Resume::yes;
+    options->command = train_command(words);
+    require(from->allow_change.empty() || !from->from.empty(), ExitCode::usage,
+            "--allow-change: a recipe differs from a parent's; want --from RUN with it");
+    require_known_changes(from->allow_change);
+    if (from->from.empty()) return print(*recipe, read_recipe(*recipe, overrides_of(*command)), *options);
+    words.insert(words.end(), {"--from", from->from});
+    for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
+    for (const auto& key : from->allow_change) words.push_back("--allow-change=" + key);
+    options->command = train_command(words);
+    options->branch = plan_branch(*from, *recipe, overrides_of(*command));
+    print(*recipe, options->branch->recipe, *options);
   });
 }
 

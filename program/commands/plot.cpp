@@ -82,7 +82,7 @@ void put_out(const Arguments& a, const std::string& table, Json json, const gnup
 
 void plot_runs(const Arguments& a) {
   std::vector<RunLog> runs;
-  for (const auto& path : a.runs) runs.push_back(read_run_log(path));
+  for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path));
   Json json{{"runs", Json::array()}};
   for (const auto& run : runs) json["runs"].push_back(json_of(run));
   put_out(a, summary_table(runs), std::move(json), [&](const std::string& terminal, const fs::path& output) {

@@ -18,20 +18,31 @@ void add_train_command(CLI::App& app) {
   repeatable(command->add_option(
       "--allow-change", options->allow_change,
       "a key or section that may differ from the checkpoint's recipe on resume; may be repeated"));
+  auto from = std::make_shared<BranchOptions>();
+  add_branch_options(*command, *from);
   add_device_option(*command);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
-    require(options->allow_change.empty() || (!options->resume.empty() && options->resume != "no"),
+    require(options->allow_change.empty() || !from->from.empty() ||
+                (!options->resume.empty() && options->resume != "no"),
             ExitCode::usage,
             "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
-            "checkpoint's path, with it");
+            "checkpoint's path, or --from RUN, with it");
     require_known_changes(options->allow_change);
     std::vector<std::string> words = words_of(*command, *recipe);
     for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);
+    if (from->from.empty()) {
+      options->command = train_command(words);
+      return run_training(read_recipe(*recipe, overrides_of(*command)), *options);
+    }
+    words.insert(words.end(), {"--from", from->from});
+    for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
     options->command = train_command(words);
-    run_training(read_recipe(*recipe, overrides_of(*command)), *options);
+    from->allow_change = options->allow_change;
+    options->branch = plan_branch(*from, *recipe, overrides_of(*command));
+    run_training(options->branch->recipe, *options);
   });
 }
 

@@ -65,7 +65,8 @@ Json recipe_json(const Recipe& recipe) {
   json["precision.rules"] = rules_json(recipe.precision.rules);
   json["precision.phases"] = Json::array();
   for (const PrecisionPhase& phase : recipe.precision.phases)
-    json["precision.phases"].push_back({{"start", phase.start}, {"rules", rules_json(phase.rules)}});
+    json["precision.phases"].push_back(
+        {{"start", phase_start(recipe, phase)}, {"rules", rules_json(phase.rules)}});
   return json;
 }
 

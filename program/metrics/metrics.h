@@ -30,6 +30,8 @@ class Metrics {
           const std::string& recipe);
 
   void step(const StepRecord&);
+  /// A turn in the run's past, as a whole record (program/lineage.h).
+  void turn(const std::string& json) { line(json); }
   /// `floor`: the exact entropy of the data, where it is known [nats per token].
   void validation(std::int64_t step, double loss, std::optional<double> floor);
   /// Puts the file on the disk itself: before a checkpoint, which must not be newer than its records.

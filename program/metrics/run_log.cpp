@@ -34,7 +34,9 @@ RunLog read_run_log(const std::filesystem::path& run) {
     try {
       const auto record = nlohmann::json::parse(line);
       const auto step = record.at("step").get<std::int64_t>();
-      if (record.contains("validation_loss")) {
+      if (record.contains("event")) {
+        log.turns.push_back({step, record.at("event").get<std::string>()});
+      } else if (record.contains("validation_loss")) {
         log.validation.push_back({step, record["validation_loss"].get<double>()});
         if (record.contains("floor")) log.floor = record["floor"].get<double>();
       } else {
@@ -49,6 +51,27 @@ RunLog read_run_log(const std::filesystem::path& run) {
   require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
   log.median_milliseconds = median(std::move(milliseconds));
   log.median_tokens_per_second = median(std::move(tokens_per_second));
+  return log;
+}
+
+RunLog read_run_log_with_parent(const std::filesystem::path& run) {
+  RunLog log = read_run_log(run);
+  if (log.turns.empty() || log.turns.front().event != "branch") return log;
+  std::ifstream in(run / "parent.json");
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  if (!json.is_object()) return log;
+  try {
+    const RunLog parent = read_run_log(json.at("run").get<std::string>());
+    const std::int64_t step = log.turns.front().step;
+    const auto join = [&](std::vector<RunLog::Point>& points, const std::vector<RunLog::Point>& of_parent) {
+      const auto after =
+          std::find_if(of_parent.begin(), of_parent.end(), [&](auto& p) { return p.step > step; });
+      if (after != of_parent.begin()) points.insert(points.begin(), *std::prev(after));
+    };
+    join(log.train, parent.train);
+    join(log.validation, parent.validation);
+  } catch (const std::exception&) {  // moved or deleted: the branch can do without
+  }
   return log;
 }
 

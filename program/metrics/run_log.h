@@ -15,6 +15,11 @@ struct RunLog {
   };
   std::string name;  ///< the run folder's name
   std::vector<Point> train, validation;
+  struct Turn {
+    std::int64_t step;
+    std::string event;  ///< "branch" from another run, "change" of the recipe
+  };
+  std::vector<Turn> turns{};
   std::optional<double> floor;     ///< of the validation split, where it is known
   double median_milliseconds = 0;  ///< of a step
   double median_tokens_per_second = 0;
@@ -23,5 +28,9 @@ struct RunLog {
 /// `run` is a run's folder or a metrics file. A torn last line, as a crash leaves it, is left out. Throws
 /// Error(data) with file and line for anything else that is no record, or if there is none.
 RunLog read_run_log(const std::filesystem::path& run);
+
+/// The same of a branch, which begins with its parent's last points, so that its curve starts on the
+/// parent's. Where the parent is gone, the branch alone.
+RunLog read_run_log_with_parent(const std::filesystem::path& run);
 
 }  // namespace mxtape

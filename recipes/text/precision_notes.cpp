@@ -41,7 +41,7 @@ struct Replacement {
 };
 
 std::vector<Replacement> replacements_at(const Recipe& recipe, std::int64_t step) {
-  const std::vector<PrecisionRule> rules = rules_at(recipe.precision, step);
+  const std::vector<PrecisionRule> rules = rules_at(recipe, step);
   Recipe partial = recipe;
   partial.precision.phases.clear();
   partial.precision.rules.clear();

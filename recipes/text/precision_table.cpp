@@ -150,11 +150,8 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
 }
 
 std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
-  const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
-  if (a_narrow && b_narrow)
-    return products == Bf16Products::native ? "bf16 GEMM, exact products"
-                                            : "f32 GEMM, both sides widened from bf16, exact products";
-  return a_narrow || b_narrow ? "f32 GEMM, one side widened from bf16" : "f32 GEMM";
+  return gemm_path_names[std::size_t(
+      gemm_path(a.operand_dtype(), b.operand_dtype(), products == Bf16Products::native))];
 }
 
 std::string precision_table(const PrecisionPlan& plan, Bf16Products products) {

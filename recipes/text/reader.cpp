@@ -119,10 +119,28 @@ void apply_override(Recipe& recipe, const std::string& text) {
   reader.read_key(name, {}, *table.get("value"));
 }
 
+bool same_rule(const PrecisionRule& a, const PrecisionRule& b) {
+  return a.layers == b.layers && a.slots == b.slots && a.format == b.format;
+}
+
+/// If what follows the first `count` begins with the same again, the first ones go.
+template <class T>
+void drop_repeated(std::vector<T>& all, std::size_t count, const auto& same) {
+  const auto middle = all.begin() + std::ptrdiff_t(count);
+  if (all.size() >= 2 * count &&
+      std::equal(all.begin(), middle, middle, middle + std::ptrdiff_t(count), same))
+    all.erase(all.begin(), middle);
+}
+
 }  // namespace
 
 Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides) {
-  Recipe recipe;
+  return read_recipe_onto({}, path_or_name, overrides);
+}
+
+Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
+                        const std::vector<std::string>& overrides) {
+  const PrecisionConfig base = recipe.precision;
   std::vector<std::string> chain;
   read_document(recipe, open_document(path_or_name, {}, ""), chain);
   std::map<std::string, std::string> given;
@@ -131,6 +149,11 @@ Recipe read_recipe(const std::string& path_or_name, const std::vector<std::strin
     const auto [earlier, first] = given.emplace(text.substr(0, text.find('=')), text);
     require(first, ExitCode::usage, "command line: --{} and --{}; want the key once", earlier->second, text);
   }
+  drop_repeated(recipe.precision.rules, base.rules.size(), same_rule);
+  drop_repeated(recipe.precision.phases, base.phases.size(), [](const auto& a, const auto& b) {
+    return a.start == b.start && a.start_tokens == b.start_tokens && a.start_fraction == b.start_fraction &&
+           a.start_of_decay == b.start_of_decay && std::ranges::equal(a.rules, b.rules, same_rule);
+  });
   validate(recipe);
   return recipe;
 }

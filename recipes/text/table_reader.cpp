@@ -222,7 +222,12 @@ void TableReader::read_phases(const toml::source_region& at, const toml::node& n
       read_rules(phase.rules, "precision.phases.rules", key.source(), value);
       return true;
     });
-    require(phase.start > 0, ExitCode::usage, "{}: this phase has no 'start'", source_.place(item.source()));
+    const int given =
+        (phase.start > 0) + (phase.start_tokens > 0) + (phase.start_fraction > 0) + phase.start_of_decay;
+    require(
+        given == 1, ExitCode::usage,
+        "{}: this phase has {} of start, start_tokens, start_fraction and start_of_decay; want one, above 0",
+        source_.place(item.source()), given);
     require(!phase.rules.empty(), ExitCode::usage, "{}: this phase has no rules: [[precision.phases.rules]]",
             source_.place(item.source()));
     recipe_.precision.phases.push_back(std::move(phase));

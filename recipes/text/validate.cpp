@@ -41,7 +41,10 @@ void validate(const Recipe& r) {
   ModelConfig model = r.model;
   if (model.vocabulary == 0) model.vocabulary = 1;  // the data will say; whether it fits is seen there
   validate(model);
-  require(r.schedule.warmup_steps <= r.train.steps, ExitCode::usage,
+  require(r.schedule.start < r.train.steps && r.optim.start < r.train.steps, ExitCode::usage,
+          "recipe {}: schedule.start = {}, optim.start = {}; want less than train.steps = {}", r.name,
+          r.schedule.start, r.optim.start, r.train.steps);
+  require(r.schedule.warmup_steps <= r.train.steps - r.schedule.start, ExitCode::usage,
           "recipe {}: schedule.warmup_steps = {} ({}); want at most train.steps = {} ({}); for a short trial "
           "add --schedule.warmup_steps={}",
           r.name, r.schedule.warmup_steps, r.origin("schedule.warmup_steps"), r.train.steps,
@@ -51,10 +54,11 @@ void validate(const Recipe& r) {
           "recipe {}: train.steps x train.accumulation = {} x {}; want less than 2^32", r.name, r.train.steps,
           r.train.accumulation);
   for (const auto& phase : r.precision.phases)
-    require(
-        phase.start < r.train.steps, ExitCode::usage,
-        "recipe {}: precision.phases.start = {}; want less than train.steps = {}, or the phase never starts",
-        r.name, phase.start, r.train.steps);
+    if (const std::int64_t start = phase_start(r, phase); start >= r.train.steps)
+      fail(ExitCode::usage,
+           "recipe {}: a precision phase starts at step {}; want less than train.steps = {}, or it never "
+           "starts",
+           r.name, start, r.train.steps);
   for (const std::int64_t step : plan_changes(r)) (void)precision_plan(r, step);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
 }

@@ -19,7 +19,8 @@ void write_rules(std::string& out, std::span<const PrecisionRule> rules, std::st
 }
 
 /// Rules and phases as lines that are equal for equal precision.
-std::vector<std::string> rule_lines(const PrecisionConfig& precision) {
+std::vector<std::string> rule_lines(const Recipe& recipe) {
+  const PrecisionConfig& precision = recipe.precision;
   std::vector<std::string> lines;
   const auto add = [&](const PrecisionRule& rule, std::int64_t start) {
     PrecisionRule copy = rule;
@@ -29,7 +30,7 @@ std::vector<std::string> rule_lines(const PrecisionConfig& precision) {
   };
   for (const auto& rule : precision.rules) add(rule, 0);
   for (const auto& phase : precision.phases)
-    for (const auto& rule : phase.rules) add(rule, phase.start);
+    for (const auto& rule : phase.rules) add(rule, phase_start(recipe, phase));
   return lines;
 }
 
@@ -61,8 +62,11 @@ std::string to_toml(const Recipe& recipe) {
     write_rules(out, r.precision.rules, "precision.rules");
     for (PrecisionPhase& phase : r.precision.phases) {
       fmt::format_to(std::back_inserter(out), "\n[[precision.phases]]\n");
-      for (const Knob& knob : knobs(phase))
-        fmt::format_to(std::back_inserter(out), "{} = {}\n", knob.key(), value_text(knob));
+      PrecisionPhase unset;
+      const auto own = knobs(phase), initial = knobs(unset);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (value_text(own[i]) != value_text(initial[i]))
+          fmt::format_to(std::back_inserter(out), "{} = {}\n", own[i].key(), value_text(own[i]));
       write_rules(out, phase.rules, "precision.phases.rules");
     }
   };
@@ -87,7 +91,7 @@ std::vector<std::string> differences(const Recipe& before, const Recipe& after) 
     const std::string was = value_text(old_knobs[i]), is = value_text(new_knobs[i]);
     if (was != is) lines.push_back(fmt::format("{}: {} -> {}", old_knobs[i].name, was, is));
   }
-  const auto old_rules = rule_lines(a.precision), new_rules = rule_lines(b.precision);
+  const auto old_rules = rule_lines(a), new_rules = rule_lines(b);
   for (std::size_t i = 0; i < std::max(old_rules.size(), new_rules.size()); ++i) {
     const std::string was = i < old_rules.size() ? old_rules[i] : "nothing";
     const std::string is = i < new_rules.size() ? new_rules[i] : "nothing";

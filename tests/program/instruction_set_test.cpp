@@ -16,6 +16,7 @@ TEST_F(InstructionSet, WhereOneDnnIsKeptToASetWithoutBf16TableAndDeviceLineSayTh
     EXPECT_FALSE(says("bf16 GEMM, exact products")) << output_;
     EXPECT_TRUE(says("f32 GEMM, both sides widened from bf16, exact products")) << output_;
     EXPECT_TRUE(says("(no bf16: operands are widened to f32)")) << output_;
+    EXPECT_FALSE(says("in bf16 GEMMs")) << output_;
   }
 }
 

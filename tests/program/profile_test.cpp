@@ -87,7 +87,7 @@ TEST(Profile, WantsDataOrAVocabulary) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_STREQ(e.what(),
-                 "profile: data.file '' is not there, and model.vocabulary is 0; set one of the two");
+                 "data.file '' is not there, and model.vocabulary is 0; set one of the two");
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(ProfileCommand, PrintsATableOrJsonAndWritesAFlameFile) {
   EXPECT_EQ(json["data"], "data.h5");
   EXPECT_GT(json["peaks"]["bf16_flops"], 0);
   EXPECT_EQ(run({"profile", "tiny.toml", "--data.file=gone.h5"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("profile: data.file 'gone.h5' is not there, and model.vocabulary is 0"));
+  EXPECT_TRUE(says("data.file 'gone.h5' is not there, and model.vocabulary is 0"));
 }
 
 TEST(ProfilingBackend, CountsAttentionByItsOperands) {

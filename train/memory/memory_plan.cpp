@@ -21,10 +21,9 @@ TokenFile blank_tokens(const Recipe& recipe) {
 
 /// The recipe as it is from step `start` on.
 Recipe from_phase(Recipe recipe, std::int64_t start) {
-  for (const auto& phase : recipe.precision.phases)
-    if (phase.start <= start)
-      recipe.precision.rules.insert(recipe.precision.rules.end(), phase.rules.begin(), phase.rules.end());
+  recipe.precision.rules = rules_at(recipe, start);
   recipe.precision.phases.clear();
+  recipe.schedule.start = recipe.optim.start = 0;  // the plan's steps are counted from 0
   return recipe;
 }
 

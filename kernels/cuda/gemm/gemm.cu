@@ -58,7 +58,8 @@ void CudaBackend::compute(const call::Gemm& call) {
                    cuda::empty_sum_kernel<T>, call.c.data<T>(), wide.data(), call.c.count(), N, accumulate);
     });
 
-  const bool narrow = call.a.values.dtype() == DType::bf16 && call.b.values.dtype() == DType::bf16;
+  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype());
+  const bool narrow = last_gemm_ == GemmPath::bf16;
   const DType operands = narrow ? DType::bf16 : DType::f32;
   const DType result = narrow ? call.c.dtype() : DType::f32;  // f32 operands have f32 results
   addend = as(result, addend);

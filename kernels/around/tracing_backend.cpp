@@ -1,0 +1,78 @@
+#include "kernels/around/tracing_backend.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+namespace mxtape {
+namespace {
+
+template <class T>
+void add_new(std::vector<T>& all, const T& one) {
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+}
+
+bool is_written(Role role, std::string_view name) {
+  switch (role) {
+    case Role::result:
+    case Role::output:
+    case Role::sum:
+    case Role::state:
+    case Role::rounded:
+    case Role::found:
+      return true;
+    case Role::any:
+      return name == "y";
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void TracingBackend::start() {
+  made_.clear();
+  trace_ = {};
+  on_ = true;
+}
+
+TracingBackend::Trace TracingBackend::stop() {
+  on_ = false;
+  return std::move(trace_);
+}
+
+void TracingBackend::enter(std::string_view layer, bool backward) {
+  layer_ = layer;
+  inner_.enter(layer, backward);
+}
+
+void TracingBackend::dispatch(AnyCall any) {
+  inner_.dispatch(any);
+  if (on_) std::visit([&](const auto* call) { note(*call); }, any);
+}
+
+void TracingBackend::note(const auto& call) {
+  using Call = std::decay_t<decltype(call)>;
+  if constexpr (std::is_same_v<Call, call::Gemm>) note_product(call);
+  if constexpr (std::is_same_v<Call, call::Attention> || std::is_same_v<Call, call::AttentionBackward>)
+    add_new(trace_.attention[layer_], call.quant);
+  call.each(call, [&](Role role, std::string_view name, const Tensor& x) {
+    if (x && is_written(role, name)) made_.erase(x.raw());
+  });
+  if constexpr (requires { call.copies; })
+    for (const QuantizedCopy& copy : call.copies) made_[copy.values.raw()] = {copy.quantizer, copy.rotation};
+}
+
+void TracingBackend::note_product(const call::Gemm& call) {
+  if (layer_.empty() || call.slot.empty()) return;
+  add_new(trace_.gemms[layer_][std::string(call.slot)],
+          {side_of(call.a.values), side_of(call.b.values), inner_.last_gemm()});
+}
+
+TracingBackend::Side TracingBackend::side_of(const Tensor& x) const {
+  const auto made = made_.find(x.raw());
+  if (made != made_.end()) return made->second;
+  return {x.dtype() == DType::bf16 ? bf16_cast : f32_passthrough, {}};
+}
+
+}  // namespace mxtape

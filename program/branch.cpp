@@ -1,0 +1,178 @@
+#include "program/branch.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/hdf5/seal.h"
+#include "program/resume.h"
+#include "program/run_name.h"
+#include "recipes/knobs.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "file:12" without its line.
+std::string file_of(const std::string& origin) {
+  const auto colon = origin.rfind(':');
+  return colon == std::string::npos ? origin : origin.substr(0, colon);
+}
+
+/// Who wrote what differs from the parent.
+class Authors {
+ public:
+  Authors(const Recipe& recipe, const std::string& given, const std::string& parent)
+      : recipe_(recipe), given_(given), parent_(parent) {
+    for (const auto& [key, origin] : recipe.origins)
+      if (!key.starts_with("precision.") && key != "name" && key != "description")
+        more_than_precision_.insert(file_of(origin));
+  }
+
+  /// True for the file that the user named, the command line, and a file of precision keys alone: naming it
+  /// is writing them.
+  bool wrote(const std::string& origin) const {
+    const std::string file = file_of(origin);
+    if (origin == "default" || file == parent_) return false;
+    return origin == "command line" || file == given_ || file == "recipes/" + given_ + ".toml" ||
+           !more_than_precision_.contains(file);
+  }
+  std::string origin(const std::string& key) const {
+    if (key != "precision.rules") return recipe_.origin(key);
+    for (const auto* rule : rules())
+      if (!wrote(rule->where) && rule->where != "recipe") return rule->where;
+    return "command line";
+  }
+
+ private:
+  std::vector<const PrecisionRule*> rules() const {
+    std::vector<const PrecisionRule*> all;
+    for (const auto& rule : recipe_.precision.rules) all.push_back(&rule);
+    for (const auto& phase : recipe_.precision.phases)
+      for (const auto& rule : phase.rules) all.push_back(&rule);
+    return all;
+  }
+
+  const Recipe& recipe_;
+  std::string given_, parent_;
+  std::set<std::string> more_than_precision_;
+};
+
+/// What of a model may change without its being another one.
+bool keeps_the_model(const std::string& key) { return !key.starts_with("model.") || key == "model.dropout"; }
+
+float rate_at(const Recipe& recipe, std::int64_t step) {
+  return recipe.optim.learning_rate * learning_rate_factor(recipe.schedule, step, recipe.train.steps);
+}
+
+std::string learning_rate_line(const Recipe& parent, const Recipe& branch, std::int64_t step) {
+  const float here = rate_at(branch, step);
+  if (step >= parent.train.steps)
+    return fmt::format("learning rate {:.3g}; the parent ended with {:.3g}", here, rate_at(parent, step - 1));
+  const float there = rate_at(parent, step);
+  return here == there ? fmt::format("learning rate {:.3g}, as in the parent's next step", here)
+                       : fmt::format("learning rate {:.3g}; {:.3g} in the parent's next step", here, there);
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+}
+
+bool has_fresh(const BranchOptions& options, const char* word) {
+  return std::find(options.fresh.begin(), options.fresh.end(), word) != options.fresh.end();
+}
+
+}  // namespace
+
+Branch plan_branch(const BranchOptions& options, const std::string& given,
+                   const std::vector<std::string>& overrides) {
+  Branch branch;
+  branch.checkpoint = checkpoint_of(options.from);
+  branch.allowed = options.allow_change;
+  branch.header = CheckpointFile(branch.checkpoint).header();
+  const Recipe& parent = branch.header.recipe;
+  const std::int64_t step = branch.header.step;
+  branch.parent_run = fs::absolute(branch.checkpoint).parent_path().parent_path();
+
+  const std::string label = "the parent";
+  Recipe base = parent;
+  // The checkpoint names every key; those with their default have no author.
+  base.origins.clear();
+  for (const auto& change : differences(Recipe{}, parent))
+    base.origins[change.substr(0, change.find_first_of(": "))] = label;
+  base.origins["data.file"] = label;
+  if (has_fresh(options, "precision")) {
+    base.precision = {};
+    std::erase_if(base.origins, [](const auto& o) { return o.first.starts_with("precision."); });
+  }
+  if (has_fresh(options, "schedule")) base.schedule.start = step, base.origins["schedule.start"] = "--fresh";
+  if (has_fresh(options, "optimizer")) base.optim.start = step, base.origins["optim.start"] = "--fresh";
+  branch.recipe = read_recipe_onto(std::move(base), given, overrides);
+  const Recipe& recipe = branch.recipe;
+
+  require(step < recipe.train.steps, ExitCode::usage,
+          "{}: its {} steps are done; say how many the branch shall have in all: --train.steps={}",
+          branch.checkpoint.string(), step, 2 * step);
+  std::error_code error;
+  require(!fs::equivalent(fs::path(recipe.train.out) / recipe.name, branch.parent_run, error),
+          ExitCode::usage,
+          "--from {}: the branch would go to the parent's own folder, {}; give it a --name of its own",
+          options.from, branch.parent_run.string());
+
+  branch.turn = {.step = step,
+                 .parent = parent.name,
+                 .hash = verify_seal(branch.checkpoint),
+                 .fresh = options.fresh,
+                 .changed = {}};
+  const Authors authors(recipe, given, label);
+  std::string refused, other_model;
+  for (const auto& change : differences(parent, without_whereabouts(recipe))) {
+    const std::string key = change.substr(0, change.find_first_of(": "));
+    if (!changes_numbers(key)) continue;
+    branch.turn.changed.push_back(change);
+    const std::string origin = authors.origin(key);
+    const bool fresh = key == "schedule.start" || key == "optim.start" ||
+                       (key.starts_with("precision.") && has_fresh(options, "precision"));
+    if (!keeps_the_model(key))
+      other_model += fmt::format("\n  {}  ({})", change, origin);
+    else if (!fresh && !authors.wrote(origin) && !is_allowed(key, options.allow_change))
+      refused += fmt::format("\n  {}  ({}); write it in {}, or --{}=..., or --allow-change {}", change,
+                             origin, given, key, key);
+  }
+  require(other_model.empty(), ExitCode::usage,
+          "--from {}: the weights there are another model's:{}\nwant the parent's, so leave these keys out",
+          options.from, other_model);
+  require(refused.empty(), ExitCode::usage,
+          "--from {}: the recipe differs from the parent's where nobody wrote it for this branch:{}",
+          options.from, refused);
+
+  branch.lines.push_back(fmt::format("branch      from {} at step {}, {} steps to go",
+                                     branch.checkpoint.string(), step, recipe.train.steps - step));
+  for (const auto& change : branch.turn.changed) branch.lines.push_back("  " + change);
+  if (branch.turn.changed.empty()) branch.lines.push_back("  nothing differs that changes numbers");
+  for (const auto& word : options.fresh) branch.lines.push_back("  fresh " + word);
+  branch.lines.push_back("  " + learning_rate_line(parent, recipe, step));
+  return branch;
+}
+
+void Branch::check_data(const TokenFile& data) const {
+  require_same_tokenizer(header, checkpoint, data, recipe.data.file);
+  const bool written = recipe.origin("data.file") != "the parent";
+  require(
+      data.hash == header.data_hash || written || is_allowed("data", allowed), ExitCode::usage,
+      "{}: its content is not what {} was trained with (hash {}, then {}); allow it with --allow-change data",
+      recipe.data.file, checkpoint.string(), data.hash, header.data_hash);
+}
+
+void write_parent(const RunFolder& folder, const Branch& branch) {
+  nlohmann::ordered_json json{{"run", branch.parent_run.string()},
+                              {"checkpoint", fs::absolute(branch.checkpoint).string()}};
+  json.update(nlohmann::ordered_json::parse(branch.turn.to_json()));
+  write_atomically(folder.parent(), json.dump(2) + "\n");
+}
+
+}  // namespace mxtape

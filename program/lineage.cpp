@@ -1,0 +1,26 @@
+#include "program/lineage.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mxtape {
+namespace {
+
+nlohmann::ordered_json json_of(const Turn& turn) {
+  nlohmann::ordered_json json{{"step", turn.step}, {"event", turn.parent.empty() ? "change" : "branch"}};
+  if (!turn.parent.empty()) json["parent"] = turn.parent, json["hash"] = turn.hash;
+  if (!turn.fresh.empty()) json["fresh"] = turn.fresh;
+  json["changed"] = turn.changed;
+  return json;
+}
+
+}  // namespace
+
+std::string Turn::to_json() const { return json_of(*this).dump(); }
+
+std::string with_turn(const std::string& lineage, const Turn& turn) {
+  auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
+  all.push_back(json_of(turn));
+  return all.dump();
+}
+
+}  // namespace mxtape

@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mxtape {
+
+/// One turn in a run's past: it branched from another run, or went on with another recipe. Lineage is in the
+/// run's folder (parent.json, with the parent's path), in its checkpoints and in metrics.jsonl.
+struct Turn {
+  std::int64_t step = 0;             ///< steps done before it
+  std::string parent;                ///< the run it branched from; empty: it is the same run
+  std::string hash;                  ///< content hash of the parent's checkpoint
+  std::vector<std::string> fresh;    ///< "optimizer", "schedule", "precision"
+  std::vector<std::string> changed;  ///< "optim.beta2: 0.99 -> 0.95"
+
+  /// {"event":"branch"|"change","step":400,...}: a line of metrics.jsonl.
+  std::string to_json() const;
+};
+
+/// A checkpoint's lineage with one turn more. `lineage` is a JSON array or empty.
+std::string with_turn(const std::string& lineage, const Turn&);
+
+}  // namespace mxtape

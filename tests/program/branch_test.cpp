@@ -1,0 +1,209 @@
+// train --from: a run that begins at another one's checkpoint, in other formats.
+#include "program/branch.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "data/hdf5/seal.h"
+#include "program/metrics/run_log.h"
+#include "tests/program/program_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+std::string text_of(const std::filesystem::path& file) {
+  std::stringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class BranchTest : public ProgramTest {
+ protected:
+  /// A run of 6 steps with checkpoints after 3 and 6.
+  void train_parent(const std::string& more = "--train.accumulation=1") {
+    ASSERT_EQ(run({"train", "tiny.toml", "--name=parent", "--train.save_every=3", more}), 0) << output_;
+  }
+  void write_new(const std::string& text) { write_atomically(folder_ / "new.toml", text); }
+  std::filesystem::path in(const std::string& file) const { return folder_ / "runs" / file; }
+  std::vector<float> weights(const std::string& run, std::int64_t step) const {
+    const Hdf5Reader file(in(fmt::format("{}/checkpoints/step_{:08}.h5", run, step)));
+    std::vector<float> all;
+    for (const auto& dataset : file.datasets())
+      for (const float x : file.read_f32(dataset.name)) all.push_back(x);
+    return all;
+  }
+};
+
+TEST_F(BranchTest, FiveLinesBranchARunInOtherFormatsAndTheHeaderSaysWhatDiffers) {
+  train_parent();
+  write_new(
+      "[precision]\nweights = 'mxfp6'\nactivations = 'mxfp6_e3m2'\ngradients = 'mxfp4 round=stochastic'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  EXPECT_TRUE(says("branch      from runs/parent/checkpoints/step_00000003.h5 at step 3, 3 steps to go"));
+  EXPECT_TRUE(says("  precision.weights: \"mxfp4 round=stochastic\" -> \"mxfp6\""));
+  EXPECT_FALSE(says("precision.gradients:"));
+  EXPECT_TRUE(says(", as in the parent's next step"));
+  const RunLog log = read_run_log(in("new"));
+  EXPECT_EQ(log.train.front().step, 4);
+  EXPECT_EQ(log.train.back().step, 6);
+}
+
+TEST_F(BranchTest, WithNothingNewItIsTheParentBitForBit) {
+  train_parent();
+  write_new("description = 'the same'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  EXPECT_TRUE(says("nothing differs that changes numbers"));
+  EXPECT_EQ(weights("new", 6), weights("parent", 6));
+}
+
+TEST_F(BranchTest, APhaseIsTheSameBitsAsABranchAtItsStep) {
+  train_parent("--train.accumulation=3");
+  write_new("[[precision.rules]]\nformat = 'mxfp6_e2m3 round=stochastic'\nlayers = 'blocks.*.mlp.*'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  for (const std::string start : {"start=3", "start_fraction=0.5", "start_tokens=576"}) {
+    ASSERT_EQ(run({"train", "tiny.toml", "--name=" + start.substr(0, 9) + start.substr(start.find('=')),
+                   "--precision.phases=[{" + start +
+                       ", rules=[{format=\"mxfp6_e2m3 round=stochastic\", layers=\"blocks.*.mlp.*\"}]}]"}),
+              0)
+        << output_;
+    EXPECT_EQ(weights(start.substr(0, 9) + start.substr(start.find('=')), 6), weights("new", 6)) << start;
+  }
+  EXPECT_NE(weights("new", 6), weights("parent", 6));
+}
+
+TEST_F(BranchTest, ABranchThatWasInterruptedGoesOnAsIfItHadNotBeen) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n[train]\nsave_every = 1\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--name=whole"}), 0) << output_;
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--train.keep=9"}), 0) << output_;
+  std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
+  std::filesystem::remove(in("new/checkpoints/step_00000005.h5"));
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--resume", "auto", "--train.keep=9"}), 0)
+      << output_;
+  EXPECT_TRUE(says("resumed from runs/new/checkpoints/step_00000004.h5 at step 4")) << output_;
+  EXPECT_EQ(weights("new", 6), weights("whole", 6));
+}
+
+TEST_F(BranchTest, LineageIsInTheFolderTheCheckpointAndTheMetrics) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--name=child"}), 0) << output_;
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/child", "--name=grandchild", "--train.steps=9",
+                 "--precision.weights=bf16"}),
+            0)
+      << output_;
+  const auto hash = verify_seal(in("parent/checkpoints/step_00000003.h5"));
+  const auto parent = nlohmann::json::parse(text_of(in("child/parent.json")));
+  EXPECT_EQ(parent["hash"], hash);
+  EXPECT_EQ(parent["run"], in("parent").string());
+  const auto first = nlohmann::json::parse(
+      text_of(in("child/metrics.jsonl")).substr(0, text_of(in("child/metrics.jsonl")).find('\n')));
+  EXPECT_EQ(first["event"], "branch");
+  EXPECT_EQ(first["hash"], hash);
+  const CheckpointFile checkpoint(in("grandchild/checkpoints/step_00000009.h5"));
+  const auto lineage = nlohmann::json::parse(checkpoint.header().lineage);
+  ASSERT_EQ(lineage.size(), 2u) << lineage.dump();
+  EXPECT_EQ(lineage[0]["parent"], "parent");
+  EXPECT_EQ(lineage[1]["parent"], "child");
+  EXPECT_EQ(lineage[1]["changed"][0], "train.steps: 6 -> 9");
+}
+
+TEST_F(BranchTest, AChangeInPlaceIsMarkedInTheRecordsAndTheCheckpoint) {
+  train_parent();
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=parent", "--train.accumulation=1", "--train.steps=9",
+                 "--resume", "auto", "--allow-change", "train.steps", "--precision.weights=mxfp8",
+                 "--allow-change", "precision"}),
+            0)
+      << output_;
+  const RunLog log = read_run_log(in("parent"));
+  ASSERT_EQ(log.turns.size(), 1u);
+  EXPECT_EQ(log.turns[0].event, "change");
+  EXPECT_EQ(log.turns[0].step, 6);
+  EXPECT_NE(CheckpointFile(in("parent/checkpoints/step_00000009.h5")).header().lineage.find("mxfp8"),
+            std::string::npos);
+}
+
+TEST_F(BranchTest, FreshMomentsBeginAtZeroAndStayExactOverAResume) {
+  train_parent();
+  write_new("[train]\nsave_every = 1\nkeep = 9\n");
+  const std::vector<std::string> words{"train",   "new.toml",  "--from",  "runs/parent@3",
+                                       "--fresh", "optimizer", "--fresh", "schedule"};
+  auto resumed = words;
+  resumed.insert(resumed.end(), {"--resume", "auto"});
+  ASSERT_EQ(run(words), 0) << output_;
+  EXPECT_TRUE(says("optim.start: 0 -> 3") && says("schedule.start: 0 -> 3")) << output_;
+  const auto whole = weights("new", 6);
+  EXPECT_NE(whole, weights("parent", 6));
+  std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
+  ASSERT_EQ(run(resumed), 0) << output_;
+  EXPECT_TRUE(says("at step 5")) << output_;
+  EXPECT_EQ(weights("new", 6), whole);
+}
+
+TEST_F(BranchTest, WhatMerelyDiffersIsRefusedByNameAndOrigin) {
+  train_parent();
+  write_atomically(folder_ / "base.toml", "[optim]\nbeta2 = 0.5\n[precision]\nweights = 'mxfp8'\n");
+  write_new("extends = 'base.toml'\n");
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 2);
+  EXPECT_TRUE(
+      says("optim.beta2: 0.99 -> 0.5  (base.toml:2); write it in new.toml, or --optim.beta2=..., or "
+           "--allow-change optim.beta2"));
+  EXPECT_FALSE(std::filesystem::exists(in("new")));
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--allow-change", "optim", "--allow-change",
+                 "precision"}),
+            0)
+      << output_;
+}
+
+TEST_F(BranchTest, AFileOfPrecisionAloneThatIsExtendedCountsAsWritten) {
+  train_parent();
+  write_new("extends = 'precision/mxfp8'\n");
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  EXPECT_EQ(run({"train", "precision/mxfp6", "--from", "runs/parent@3"}), 0) << output_;
+}
+
+TEST_F(BranchTest, AnotherModelAnotherTokenizerAndTheParentsFolderAreRefused) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n");
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--model.heads=4"}), 2);
+  EXPECT_TRUE(says("another model's:\n  model.heads: 2 -> 4  (command line)"));
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--name=parent"}), 2);
+  EXPECT_TRUE(says("the parent's own folder"));
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent"}), 2);
+  EXPECT_TRUE(says("its 6 steps are done; say how many the branch shall have in all: --train.steps=12"));
+  TokenFile other = tiny_data();
+  other.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "абвгдеёжзийклмнопрстуф");
+  other.train = Split::from_tokens(std::vector<std::int32_t>(2000, 1), 18);
+  other.validation = other.train;
+  other.write(folder_ / "other.h5");
+  EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--data.file=other.h5"}), 3);
+  EXPECT_TRUE(says("its tokenizer")) << output_;
+}
+
+TEST_F(BranchTest, CheckSaysTheSameBeforehandAndWritesNothing) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n[optim]\nlearning_rate = 1e-3\n");
+  ASSERT_EQ(run({"check", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  EXPECT_TRUE(says("optim.learning_rate: 0.01 -> 0.001"));
+  EXPECT_TRUE(says(" in the parent's next step"));
+  EXPECT_FALSE(std::filesystem::exists(in("new")));
+  ASSERT_EQ(run({"check", "new.toml", "--from", "runs/parent@3", "--json"}), 0) << output_;
+  const auto json = nlohmann::json::parse(output_);
+  EXPECT_EQ(json["branch"]["step"], 3);
+  EXPECT_EQ(json["branch"]["changed"].size(), 2u);
+}
+
+TEST_F(BranchTest, ItsCurveBeginsOnTheParents) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  const RunLog parent = read_run_log(in("parent")), joined = read_run_log_with_parent(in("new"));
+  EXPECT_EQ(joined.train.front().step, 3);
+  EXPECT_EQ(joined.train.front().loss, parent.train[2].loss);
+  std::filesystem::rename(in("parent"), in("gone"));
+  EXPECT_EQ(read_run_log_with_parent(in("new")).train.front().step, 4);
+}
+
+}  // namespace
+}  // namespace mxtape::test

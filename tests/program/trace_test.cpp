@@ -1,0 +1,126 @@
+// What is multiplied is what was asked for, observed: check --trace, and the record of a run.
+#include "program/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program/profile.h"
+#include "recipes/shipped.h"
+#include "tests/program/program_fixture.h"
+
+namespace mxtape {
+namespace {
+
+Recipe small(Recipe r) {
+  r.model.vocabulary = 20;
+  r.model.layers = 2, r.model.heads = 2, r.model.width = 32, r.model.context = 16;
+  r.schedule.warmup_steps = 0;
+  return r;
+}
+
+TracingBackend::Trace trace_of(const Recipe& recipe) {
+  const auto device = make_backend("cpu");
+  TracingBackend traced(*device);
+  const TokenFile tokens = random_tokens(recipe);
+  Trainer trainer(traced, recipe, tokens);
+  traced.start();
+  trainer.step();
+  return traced.stop();
+}
+
+TEST(Trace, EveryShippedPrecisionRunsAsItsTableSays) {
+  int traced = 0;
+  for (const auto& shipped : shipped_recipes()) {
+    const std::string name(shipped.name);
+    if (!name.starts_with("shakespeare-") || name.find("6x384") != std::string::npos) continue;
+    for (const auto activations : {ActivationType::f32, ActivationType::bf16}) {
+      Recipe recipe = small(read_recipe(name));
+      recipe.compute.activations = activations;
+      const TraceReport report = trace_recipe(recipe);
+      EXPECT_TRUE(report.differences.empty()) << name << ": " << report.differences.front();
+      EXPECT_EQ(report.gemms, 3 * (2 * 4 + 1) * report.phases) << name;
+      EXPECT_EQ(report.attentions, 2 * report.phases) << name;
+      ++traced;
+    }
+  }
+  EXPECT_GT(traced, 20);
+}
+
+TEST(Trace, ASlotThatRanInAnotherFormatThanAskedIsNamed) {
+  const Recipe recipe = small(test::tiny_mxfp4_recipe(3));
+  const auto trace = trace_of(recipe);
+  PrecisionPlan plan = precision_plan(recipe, 0);
+  EXPECT_TRUE(differences(plan, trace, "cpu").empty());
+  plan.linear.at("blocks.1.mlp.up").wgrad_dy = mxfp8_e5m2;
+  plan.linear.at("blocks.0.attn.out").fprop_rotation = {.size = 16};
+  plan.attention.at("blocks.0.attn").pv_p = mxfp4;
+  const std::vector<std::string> want{
+      "blocks.0.attn.out fprop x: asked for mxfp4, hadamard=16 signs=run, ran mxfp4",
+      "blocks.0.attn.out fprop w: asked for mxfp4 round=stochastic, hadamard=16 signs=run, ran mxfp4 "
+      "round=stochastic",
+      "blocks.1.mlp.up wgrad dy: asked for mxfp8_e5m2, ran mxfp4 round=stochastic",
+      "blocks.0.attn pv.p: asked for mxfp4, ran f32"};
+  EXPECT_EQ(differences(plan, trace, "cpu"), want);
+}
+
+TEST(Trace, AGemmThatDidNotRunOrThatNobodyAskedForIsNamed) {
+  const Recipe recipe = small(test::tiny_recipe(3));
+  auto trace = trace_of(recipe);
+  trace.gemms["blocks.7.mlp.up"] = trace.gemms.at("head");
+  trace.gemms.at("head").erase("wgrad");
+  const std::vector<std::string> want{"head wgrad: did not run", "blocks.7.mlp.up: ran, and is in no plan"};
+  EXPECT_EQ(differences(precision_plan(recipe, 0), trace, "cpu"), want);
+}
+
+TEST(Trace, MemoryThatWasWrittenAgainIsNoOperandAnyMore) {
+  const auto device = make_backend("cpu");
+  TracingBackend traced(*device);
+  const Tensor x = traced.empty({4, 32}), y = traced.empty({4, 32}, DType::bf16), c = traced.empty({4, 4});
+  traced.fill(x, 1), traced.start(), traced.enter("layer", false);
+  const QuantizedCopy copy{.quantizer = mxfp4, .values = y};
+  traced.run(call::Quantize{std::span(&copy, 1), x});
+  traced.run(call::Gemm{.c = c, .a = {y}, .b = {y, Trans::yes}, .slot = "rounded"});
+  traced.copy(y, x);
+  traced.run(call::Gemm{.c = c, .a = {y}, .b = {y, Trans::yes}, .slot = "copied"});
+  const auto trace = traced.stop();
+  EXPECT_EQ(trace.gemms.at("layer").at("rounded").at(0).a.quantizer, mxfp4);
+  EXPECT_EQ(trace.gemms.at("layer").at("copied").at(0).a.quantizer, bf16_cast);
+}
+
+}  // namespace
+
+namespace test {
+namespace {
+
+class TraceCommand : public ProgramTest {};
+
+TEST_F(TraceCommand, CheckTraceSaysThatWhatRanIsWhatTheTableSays) {
+  ASSERT_EQ(run({"check", "tiny.toml", "--trace"}), 0) << output_;
+  EXPECT_TRUE(says("traced      27 GEMMs of linear layers and 2 attentions in 1 phase ran as the table says"))
+      << output_;
+  ASSERT_EQ(run({"check", "tiny.toml", "--trace", "--json"}), 0) << output_;
+  const auto json = nlohmann::json::parse(output_);
+  EXPECT_EQ(json["traced"]["gemms"], 27);
+  EXPECT_TRUE(json["traced"]["differences"].empty());
+}
+
+TEST_F(TraceCommand, ARunRecordsThePrecisionThatEachPhaseWasSeenToRunIn) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=phases",
+                 "--precision.phases=[{start=2, rules=[{format=\"mxfp8\", layers=\"head\"}]}]"}),
+            0)
+      << output_;
+  std::stringstream text;
+  text << std::ifstream(folder_ / "runs/phases/precision.txt").rdbuf();
+  const std::string record = text.str();
+  const auto second = record.find("seen in step 3\n");
+  ASSERT_TRUE(record.starts_with("seen in step 1\n") && second != std::string::npos) << record;
+  EXPECT_EQ(record.substr(0, second).find("mxfp8"), std::string::npos) << record;
+  EXPECT_NE(record.substr(second).find("mxfp8"), std::string::npos) << record;
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace mxtape
