@@ -38,7 +38,7 @@ struct LayerNormNode final : Node {
                                         .mean = mean,
                                         .rstd = rstd,
                                         .gain = gain,
-                                        .gain_bias = write,
+                                        .write = write,
                                         .others = others});
     tape.add(x_grad, std::move(dx));
   }

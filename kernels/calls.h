@@ -182,7 +182,7 @@ struct LayerNormBackward {
   Tensor dx, dgain;
   Tensor dbias{};
   Tensor dy, x, mean, rstd, gain;
-  Write gain_bias = Write::overwrite;
+  Write write = Write::overwrite;  ///< dgain's and dbias's
   Tensor others{};
   static void each(auto& c, const auto& f) {
     f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(sum, "dbias", c.dbias);

@@ -38,7 +38,7 @@ void CpuBackend::compute(const call::LayerNormBackward& call) {
                    call.others ? call.others.data() + begin * C : nullptr, end - begin, C);
   });
   auto collect = [&](const Tensor& total, std::int64_t offset) {
-    if (call.gain_bias == Write::overwrite) std::fill_n(total.data(), C, 0.0f);
+    if (call.write == Write::overwrite) std::fill_n(total.data(), C, 0.0f);
     for (std::int64_t range = 0; range < ranges; ++range) {
       const float* const partial = sums.data() + range * 2 * C + offset;
       for (std::int64_t c = 0; c < C; ++c) total.data()[c] += partial[c];

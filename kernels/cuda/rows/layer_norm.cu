@@ -215,7 +215,7 @@ void CudaBackend::compute(const call::LayerNormBackward& call) {
   cuda::launch("layer_norm_collect", stream_.get(),
                {dim3(cuda::blocks_for(C, cuda::warp_lanes), call.dbias ? 2 : 1), cuda::collect_threads},
                cuda::collect_kernel, call.dgain.data(), call.dbias.data(), partial.data(), blocks, C,
-               call.gain_bias);
+               call.write);
 }
 
 }  // namespace mxtape
