@@ -40,6 +40,10 @@ Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* position
 /// Saves x and 8 bytes a row. Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3-4.
 Var layer_norm(Tape&, const Var& x, Parameter& gain, Parameter* bias, float eps = 1e-5f);
 
+/// y = gain * x / sqrt(mean of x^2 + eps) per row; gain [C]. Saves x and 4 bytes a row. Zhang & Sennrich
+/// 2019, arXiv:1910.07467, eq. 4, with eps under the root as in Llama.
+Var rms_norm(Tape&, const Var& x, Parameter& gain, float eps = 1e-5f);
+
 /// y = x Phi(x), erf form, or its tanh approximation as in GPT-2. Saves x. Hendrycks & Gimpel,
 /// arXiv:1606.08415, section 2.
 Var gelu(Tape&, const Var& x, Gelu form);

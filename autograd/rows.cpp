@@ -5,18 +5,26 @@
 namespace mxtape {
 namespace {
 
-struct LayerNormNode final : Node {
+/// layer_norm, or rms_norm, which has no mean and no bias.
+struct NormNode final : Node {
   GradIndex x_grad, gain_grad, bias_grad;
   Tensor x;     // [rows, C] shared with the residual stream
   Tensor mean;  // [rows]
-  Tensor rstd;  // [rows] 1 / sqrt(var + eps)
+  Tensor rstd;  // [rows] 1 / sqrt(var + eps), or of the mean square
   Tensor gain;  // [C] shared with the parameter, costs nothing
   Tensor bias;  // the same
   float eps;
   bool recomputed;
 
-  const char* name() const override { return "layer_norm"; }
+  const char* name() const override { return mean ? "layer_norm" : "rms_norm"; }
   std::int64_t saved_bytes() const override { return x.bytes() + mean.bytes() + rstd.bytes(); }
+
+  void forward(Backend& backend, const Tensor& y) const {
+    if (mean)
+      backend.run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});
+    else
+      backend.run(call::RmsNorm{y, rstd, x, gain, eps});
+  }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
@@ -30,24 +38,26 @@ struct LayerNormNode final : Node {
     }
     const Tensor others = tape.take(x_grad);  // of a residual stream: what goes around the norm
     Tensor dx = dy.unique() ? dy : others && others.unique() ? others : backend.empty(dy.shape(), dy.dtype());
-    backend.run(call::LayerNormBackward{.dx = dx,
-                                        .dgain = dgain.grad,
-                                        .dbias = dbias.grad,
-                                        .dy = dy,
-                                        .x = x,
-                                        .mean = mean,
-                                        .rstd = rstd,
-                                        .gain = gain,
-                                        .gain_bias = write,
-                                        .others = others});
+    if (mean)
+      backend.run(call::LayerNormBackward{.dx = dx,
+                                          .dgain = dgain.grad,
+                                          .dbias = dbias.grad,
+                                          .dy = dy,
+                                          .x = x,
+                                          .mean = mean,
+                                          .rstd = rstd,
+                                          .gain = gain,
+                                          .write = write,
+                                          .others = others});
+    else
+      backend.run(call::RmsNormBackward{dx, dgain.grad, dy, x, rstd, gain, write, others});
     tape.add(x_grad, std::move(dx));
   }
 
   bool recomputes() const override { return recomputed; }
   Tensor recompute(Tape& tape) const override {
-    Backend& backend = tape.backend();
-    Tensor y = backend.empty(x.shape(), x.dtype());
-    backend.run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});  // writes the statistics' own bits again
+    Tensor y = tape.backend().empty(x.shape(), x.dtype());
+    forward(tape.backend(), y);  // writes the statistics' own bits again
     return y;
   }
 };
@@ -81,33 +91,39 @@ struct EmbeddingNode final : Node {
   }
 };
 
-}  // namespace
-
-Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps) {
+Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, bool centred) {
   const Shape shape = x.value.shape(), per_column{shape.cols()};
-  require(gain.value.shape() == per_column, "layer_norm: x is {} but '{}' is {}, want {}", shape.text(),
-          gain.name, gain.value.shape().text(), per_column.text());
-  require(!bias || bias->value.shape() == per_column, "layer_norm: x is {} but '{}' is {}, want {}",
-          shape.text(), bias ? bias->name : "", bias ? bias->value.shape().text() : "", per_column.text());
+  for (const Parameter* p : {&gain, bias})
+    require(!p || p->value.shape() == per_column, "{}: x is {} but '{}' is {}, want {}",
+            centred ? "layer_norm" : "rms_norm", shape.text(), p ? p->name : "",
+            p ? p->value.shape().text() : "", per_column.text());
   Backend& backend = tape.backend();
-  Tensor y = backend.empty(shape, x.value.dtype()), mean = backend.empty({shape.rows()}),
-         rstd = backend.empty({shape.rows()});
-  backend.run(call::LayerNorm{y, mean, rstd, x.value, gain.value, bias ? bias->value : Tensor{}, eps});
+  Tensor y = backend.empty(shape, x.value.dtype());
+  auto node = std::make_unique<NormNode>();
+  node->x = x.value;
+  if (centred) node->mean = backend.empty({shape.rows()});
+  node->rstd = backend.empty({shape.rows()});
+  node->gain = gain.value;
+  if (bias) node->bias = bias->value;
+  node->eps = eps;
+  node->recomputed = tape.recomputes(Recompute::norm);
+  node->forward(backend, y);
 
   const GradIndex gain_grad = tape.watch(gain), bias_grad = bias ? tape.watch(*bias) : no_grad;
-  if (!tape.wants({x.grad, gain_grad, bias_grad})) return {std::move(y)};
-  auto node = std::make_unique<LayerNormNode>();
   node->x_grad = x.grad;
   node->gain_grad = gain_grad;
   node->bias_grad = bias_grad;
-  node->x = x.value;
-  node->mean = std::move(mean);
-  node->rstd = std::move(rstd);
-  node->gain = gain.value;
-  node->bias = bias ? bias->value : Tensor{};
-  node->eps = eps;
-  node->recomputed = tape.recomputes(Recompute::norm);
   return tape.record(std::move(y), {x.grad, gain_grad, bias_grad}, std::move(node));
+}
+
+}  // namespace
+
+Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps) {
+  return norm(tape, x, gain, bias, eps, true);
+}
+
+Var ops::rms_norm(Tape& tape, const Var& x, Parameter& gain, float eps) {
+  return norm(tape, x, gain, nullptr, eps, false);
 }
 
 Var ops::softmax(Tape& tape, const Var& x) {

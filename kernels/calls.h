@@ -182,11 +182,33 @@ struct LayerNormBackward {
   Tensor dx, dgain;
   Tensor dbias{};
   Tensor dy, x, mean, rstd, gain;
-  Write gain_bias = Write::overwrite;
+  Write write = Write::overwrite;  ///< dgain's and dbias's
   Tensor others{};
   static void each(auto& c, const auto& f) {
     f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(sum, "dbias", c.dbias);
     f(activation, "dy", c.dy), f(activation, "x", c.x), f(input, "mean", c.mean);
+    f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
+  }
+};
+
+/// y = gain * x * rstd per row of x [rows, C]. rstd [rows] = 1 / sqrt(<x^2> + eps) is an output.
+struct RmsNorm {
+  static constexpr std::string_view name = "rms_norm";
+  Tensor y, rstd, x, gain;
+  float eps = 1e-5f;
+  static void each(auto& c, const auto& f) {
+    f(output, "rstd", c.rstd), f(result, "y", c.y), f(activation, "x", c.x), f(input, "gain", c.gain);
+  }
+};
+
+/// dgain [C] is summed over rows; dx and `others` as in LayerNormBackward.
+struct RmsNormBackward {
+  static constexpr std::string_view name = "rms_norm_backward";
+  Tensor dx, dgain, dy, x, rstd, gain;
+  Write write = Write::overwrite;
+  Tensor others{};
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(activation, "dy", c.dy), f(activation, "x", c.x);
     f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
   }
 };
@@ -300,13 +322,14 @@ struct AdamW {
 }  // namespace call
 
 /// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
-using AnyCall = std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
-                             const call::Quantize*, const call::Pack*, const call::Unpack*, const call::Add*,
-                             const call::Gelu*, const call::GeluBackward*, const call::Dropout*,
-                             const call::LayerNorm*, const call::LayerNormBackward*, const call::Softmax*,
-                             const call::SoftmaxBackward*, const call::CrossEntropy*, const call::Embedding*,
-                             const call::EmbeddingBackward*, const call::Attention*,
-                             const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
+using AnyCall =
+    std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
+                 const call::Quantize*, const call::Pack*, const call::Unpack*, const call::Add*,
+                 const call::Gelu*, const call::GeluBackward*, const call::Dropout*, const call::LayerNorm*,
+                 const call::LayerNormBackward*, const call::RmsNorm*, const call::RmsNormBackward*,
+                 const call::Softmax*, const call::SoftmaxBackward*, const call::CrossEntropy*,
+                 const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
+                 const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
 
 /// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
 void check_types(AnyCall);

@@ -16,11 +16,13 @@ std::optional<Role> if_added(Write write, Role role) {
 }
 std::optional<Role> added_to(const call::Gemm& call) { return if_added(call.write, Role::result); }
 std::optional<Role> added_to(const call::Quantize& call) { return if_added(call.sums, Role::sum); }
-std::optional<Role> added_to(const call::LayerNormBackward& call) {
-  return if_added(call.gain_bias, Role::sum);
-}
 std::optional<Role> added_to(const call::EmbeddingBackward& call) { return if_added(call.table, Role::sum); }
-std::optional<Role> added_to(const auto&) { return {}; }
+std::optional<Role> added_to(const auto& call) {
+  if constexpr (requires { call.write; })
+    return if_added(call.write, Role::sum);
+  else
+    return {};
+}
 
 double bytes_of(const auto& call) {
   double bytes = 0;

@@ -52,6 +52,8 @@ class CpuBackend final : public Backend {
   // rows.cpp
   void compute(const call::LayerNorm&);
   void compute(const call::LayerNormBackward&);
+  void compute(const call::RmsNorm&);
+  void compute(const call::RmsNormBackward&);
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);

@@ -64,6 +64,8 @@ class CudaBackend final : public Backend {
   // layer_norm.cu
   void compute(const call::LayerNorm&);
   void compute(const call::LayerNormBackward&);
+  void compute(const call::RmsNorm&);
+  void compute(const call::RmsNormBackward&);
   // softmax.cu
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);

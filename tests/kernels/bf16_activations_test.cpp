@@ -57,6 +57,13 @@ void expect_roundings_of_f32(std::int64_t rows, std::int64_t C) {
                                 wide(d, b)});
   expect("layer_norm_backward, others");
 
+  d.run(call::RmsNorm{y, rstd, a, gain}), d.run(call::RmsNorm{f, rstd, wide(d, a), gain}), expect("rms_norm");
+  d.run(call::RmsNormBackward{y, dgain, b, a, rstd, gain, Write::overwrite, b});
+  const auto narrow_gain = download(d, dgain);
+  d.run(call::RmsNormBackward{f, dgain, wide(d, b), wide(d, a), rstd, gain, Write::overwrite, wide(d, b)});
+  expect("rms_norm_backward, others");
+  EXPECT_EQ(download(d, dgain), narrow_gain);
+
   const Tensor tokens = upload(d, {1, rows}, random_tokens(rows, 7, 5));
   const Tensor table = upload(d, {7, C}, normals(7 * C, 6)), dtable = d.empty({7, C});
   d.run(call::Embedding{y, table, {}, tokens}), d.run(call::Embedding{f, table, {}, tokens}),

@@ -57,6 +57,19 @@ Values<T> layer_norm(const Values<T>& x, const Values<T>& gain, const Values<T>&
 }
 
 template <class T>
+Values<T> rms_norm(const Values<T>& x, const Values<T>& gain, double eps) {
+  const std::size_t C = gain.size();
+  Values<T> y;
+  for (std::size_t r = 0; r < x.size() / C; ++r) {
+    T squares = 0;
+    for (std::size_t c = 0; c < C; ++c) squares += x[r * C + c] * x[r * C + c];
+    for (std::size_t c = 0; c < C; ++c)
+      y.push_back(x[r * C + c] / std::sqrt(squares / double(C) + eps) * gain[c]);
+  }
+  return y;
+}
+
+template <class T>
 Values<T> gelu(const Values<T>& x, Gelu form) {
   Values<T> y;
   for (const T& v : x)

@@ -87,6 +87,59 @@ inline LayerNormGradients layer_norm_backward(const Floats& dy, const Floats& x,
   return r;
 }
 
+/// y, and 1 / sqrt(<x^2> + eps) of each row.
+struct RmsNormReference {
+  Reference y, rstd;
+};
+inline RmsNormReference rms_norm(const Floats& x, const Floats& gain, double eps) {
+  const std::size_t C = gain.size();
+  RmsNormReference r;
+  for (std::size_t row = 0; row < x.size(); row += C) {
+    double squares = 0;
+    for (std::size_t c = 0; c < C; ++c) squares += double(x[row + c]) * x[row + c] / double(C);
+    const double rstd = 1 / std::sqrt(squares + eps);
+    // The square, its additions and the division by C, all halved by the root, which is also of the sum with
+    // eps; the root and its reciprocal. 3 for 2.5: half a rounding covers the terms of second order.
+    const double relative = 0.5 * gamma(depth(C) + 2) * squares * rstd * rstd + 3 * u;
+    r.rstd.push(rstd, relative * rstd);
+    for (std::size_t c = 0; c < C; ++c) {
+      const double y = gain[c] * (x[row + c] * rstd);
+      r.y.push(y, (relative + gamma(2)) * std::abs(y));
+    }
+  }
+  return r;
+}
+
+/// `left` is in dgain before, if anything is; n = x rstd.
+struct RmsNormGradients {
+  Reference dx, dgain;
+};
+inline RmsNormGradients rms_norm_backward(const Floats& dy, const Floats& x, const Floats& rstd,
+                                          const Floats& gain, const Floats& left = {}) {
+  const std::size_t C = gain.size(), rows = rstd.size();
+  RmsNormGradients r;
+  std::vector<double> dgain(C), size(C);
+  for (std::size_t c = 0; c < C && !left.empty(); ++c) dgain[c] = left[c], size[c] = std::abs(left[c]);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto n = [&](std::size_t c) { return double(x[row * C + c]) * rstd[row]; };
+    const auto g = [&](std::size_t c) { return double(gain[c]) * dy[row * C + c]; };
+    double gn_mean = 0, gn_size = 0;
+    for (std::size_t c = 0; c < C; ++c) {
+      gn_mean += g(c) * n(c) / double(C), gn_size += std::abs(g(c) * n(c)) / double(C);
+      dgain[c] += dy[row * C + c] * n(c), size[c] += std::abs(dy[row * C + c] * n(c));
+    }
+    for (std::size_t c = 0; c < C; ++c) {
+      // Each term has its own roundings, the difference and the product with rstd: g has one; n <g n> has n,
+      // the product, and in the mean g, n, g n, the additions and the division by C.
+      r.dx.push(rstd[row] * (g(c) - n(c) * gn_mean),
+                rstd[row] * (gamma(3) * std::abs(g(c)) + gamma(depth(C) + 8) * std::abs(n(c)) * gn_size));
+    }
+  }
+  // n and its product with dy; the rows and what was there are added.
+  for (std::size_t c = 0; c < C; ++c) r.dgain.push(dgain[c], gamma(double(rows) + 2) * size[c]);
+  return r;
+}
+
 /// One row's e^(x - top) / sum and its relative errors: each exponential has the device's and the rounding of
 /// x - top, the sum the mean of these and its own additions; then the reciprocal and the product.
 struct SoftmaxRow {

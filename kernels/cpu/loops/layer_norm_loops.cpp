@@ -8,14 +8,15 @@ namespace {
 void forward(float* y, float* mean, float* rstd, const float* x, const float* gain, const float* bias,
              std::int64_t rows, std::int64_t C, float eps) {
   for (std::int64_t r = 0; r < rows; ++r, x += C, y += C) {
-    const float m = sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(x + i); }) / float(C);
+    float m = 0;
+    if (mean) m = sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(x + i); }) / float(C);
     // From the deviations, not from the mean of squares, which cancels when the mean is large.
     const float squares = sum_lanes(C, [&](std::int64_t i, auto l) {
       const f32x16 deviation = l.keep(l.load(x + i) - m);
       return deviation * deviation;
     });
     const float s = 1 / __builtin_sqrtf(squares / float(C) + eps);
-    mean[r] = m;
+    if (mean) mean[r] = m;
     rstd[r] = s;
     for_lanes(C, [&](std::int64_t i, auto l) {
       const f32x16 scaled = l.load(gain + i) * ((l.load(x + i) - m) * s);
@@ -25,12 +26,15 @@ void forward(float* y, float* mean, float* rstd, const float* x, const float* ga
 }
 
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = rstd (g - <g> - n <g n>).
+// An RMSNorm's dx has no <g>.
 void backward(float* dx, float* dgain, float* dbias, const float* dy, const float* x, const float* mean,
               const float* rstd, const float* gain, const float* others, std::int64_t rows, std::int64_t C) {
   for (std::int64_t r = 0; r < rows; ++r, x += C, dy += C, dx += C) {
-    const float m = mean[r], s = rstd[r];
-    const float g_mean =
-        sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(gain + i) * l.load(dy + i); }) / float(C);
+    const float m = mean ? mean[r] : 0.0f, s = rstd[r];
+    float g_mean = 0;
+    if (mean)
+      g_mean =
+          sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(gain + i) * l.load(dy + i); }) / float(C);
     const float gn_mean = sum_lanes(C,
                                     [&](std::int64_t i, auto l) {
                                       const f32x16 n = (l.load(x + i) - m) * s;

@@ -5,7 +5,7 @@
 
 namespace mxtape::cpu {
 
-/// Loops over rows of C numbers.
+/// Loops over rows of C numbers: of layer norms, and of RMSNorms, whose mean is null and taken as 0.
 struct LayerNormLoops {
   /// bias may be null.
   void (*forward)(float* y, float* mean, float* rstd, const float* x, const float* gain, const float* bias,

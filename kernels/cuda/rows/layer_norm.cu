@@ -9,6 +9,8 @@ namespace mxtape {
 namespace cuda {
 namespace {
 
+// Layer norms, and RMSNorms, whose x is not `centred`: they have no mean, and no bias.
+//
 // A block owns a few rows, one after the other, and keeps one in registers: a thread holds eight columns of
 // it, or 32 of rows too wide for that, which then spill. A thread's columns are the same in all rows, so gain
 // and bias are read once and the sums of their gradients need no other thread.
@@ -36,23 +38,25 @@ struct NormRow {
   }
 };
 
-template <class T, bool packed, int rounds>
+template <bool centred, class T, bool packed, int rounds>
 __global__ void __launch_bounds__(threads_for_rounds(rounds))
-    layer_norm_kernel(T* y, float* mean, float* rstd, const T* x, const float* gain, const float* bias,
-                      std::int64_t rows, int C, float eps) {
+    norm_kernel(T* y, float* mean, float* rstd, const T* x, const float* gain, const float* bias,
+                std::int64_t rows, int C, float eps) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
   const NormRow<packed, rounds> gains(parts, gain);
   NormRow<packed, rounds> biases{};
-  if (bias) biases = {parts, bias};
+  if (centred && bias) biases = {parts, bias};
   int turn = 0;
   std::int64_t row = std::int64_t(blockIdx.x) * forward_rows;
   const std::int64_t end = row + forward_rows < rows ? row + forward_rows : rows;
   for (; row < end; ++row) {
     NormRow<packed, rounds> values(parts, x + row * C);
-    float sum = 0;
+    float m = 0;
+    if constexpr (centred) {
 #pragma unroll
-    for (const Eight& e : values.part) sum += sum_of(e);
-    const float m = block_sum(sum, turn) / float(C);
+      for (const Eight& e : values.part) m += sum_of(e);
+      m = block_sum(m, turn) / float(C);
+    }
     // From the deviations, not from the mean of squares, which cancels when the mean is large.
     float squares = 0;
 #pragma unroll
@@ -67,7 +71,8 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
       squares += sum_of(square);
     }
     const float s = 1 / sqrtf(block_sum(squares, turn) / float(C) + eps);
-    if (threadIdx.x == 0) mean[row] = m, rstd[row] = s;
+    if (threadIdx.x == 0) rstd[row] = s;
+    if (centred && threadIdx.x == 0) mean[row] = m;
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
       Eight out;
@@ -81,12 +86,13 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds))
 }
 
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = others + rstd (g - <g> - n <g n>),
-// others being 0 if null. Each block leaves its rows' sums of dgain and dbias in partial [blocks, 2, C].
-template <class T, bool packed, int rounds>
+// others being 0 if null; an RMSNorm's has no <g>. Each block leaves its rows' sums of dgain and dbias in
+// partial [blocks, 2, C].
+template <bool centred, class T, bool packed, int rounds>
 __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds == 1 ? 2 : 1)
-    layer_norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean,
-                               const float* rstd, const float* gain, const T* others, std::int64_t rows,
-                               std::int64_t rows_of_block, int C) {
+    norm_backward_kernel(T* dx, float* partial, const T* dy, const T* x, const float* mean, const float* rstd,
+                         const float* gain, const T* others, std::int64_t rows, std::int64_t rows_of_block,
+                         int C) {
   const RowParts<packed> parts{C, int(blockDim.x), int(threadIdx.x)};
   const NormRow<packed, rounds> gains(parts, gain);
   NormRow<packed, rounds> dgain{}, dbias{};
@@ -103,8 +109,8 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds ==
       inputs[round] = parts.load_bits(x + row * C, round);
     }
     if (rounds == 1 && others) around = parts.load_bits(others + row * C, 0);
-    const float m = mean[row], s = rstd[row];
-    float means[2] = {};  // <g>, <g n>
+    const float m = centred ? mean[row] : 0.0f, s = rstd[row];
+    float means[centred ? 2 : 1] = {};  // <g n>, <g>
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
       const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
@@ -116,13 +122,15 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds ==
         g.values[k] = gains.part[round].values[k] * d;
         gn.values[k] = g.values[k] * n;
         dgain.part[round].values[k] = fmaf(d, n, dgain.part[round].values[k]);
-        dbias.part[round].values[k] += d;
+        if (centred) dbias.part[round].values[k] += d;
       }
-      means[0] += sum_of(g);
-      means[1] += sum_of(gn);
+      means[0] += sum_of(gn);
+      if constexpr (centred) means[1] += sum_of(g);
     }
     block_sums(means, turn);
     for (float& v : means) v /= float(C);
+    float g_mean = 0;
+    if constexpr (centred) g_mean = means[1];
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
       const Eight d_row = widened(gradients[round]), x_row = widened(inputs[round]);
@@ -132,7 +140,7 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds ==
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const float n = (x_row.values[k] - m) * s;
-        out.values[k] += (gains.part[round].values[k] * d_row.values[k] - means[0] - n * means[1]) * s;
+        out.values[k] += (gains.part[round].values[k] * d_row.values[k] - g_mean - n * means[0]) * s;
       }
       parts.store(dx + row * C, round, out);
     }
@@ -141,7 +149,7 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds ==
 #pragma unroll
   for (int round = 0; round < rounds; ++round) {
     parts.store(own, round, dgain.part[round]);
-    parts.store(own + C, round, dbias.part[round]);
+    if (centred) parts.store(own + C, round, dbias.part[round]);
   }
 }
 
@@ -166,12 +174,11 @@ __global__ void __launch_bounds__(collect_threads)
   total = all;
 }
 
-/// Calls f(T*, packed, rounds) with the types of the kernels for x.
-template <class F>
-void with_kernel_types(const Tensor& x, const F& f) {
-  const std::int64_t C = x.cols();
-  require(C <= widest, "cuda: layer_norm: rows of {}; at most {} fit into a block's registers", C, widest);
-  with_type(x.dtype(), [&]<class T>(T* type) {
+/// Calls f(T*, packed, rounds) with the types of the kernels for call.x.
+void with_kernel_types(const auto& call, const auto& f) {
+  const std::int64_t C = call.x.cols();
+  require(C <= widest, "cuda: {}: rows of {}; at most {} fit into a block's registers", call.name, C, widest);
+  with_type(call.x.dtype(), [&]<class T>(T* type) {
     with_packed(C, [&](auto packed) {
       if (C <= narrow)
         f(type, packed, std::integral_constant<int, 1>{});
@@ -185,37 +192,48 @@ unsigned threads_for(std::int64_t C) {
   return C <= narrow ? warp_lanes * unsigned((C + 8 * warp_lanes - 1) / (8 * warp_lanes)) : wide_threads;
 }
 
+template <bool centred>
+void norm(cudaStream_t stream, const auto& call, const Tensor& mean, const Tensor& bias) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
+  with_kernel_types(call, [&]<class T>(T*, auto packed, auto rounds) {
+    launch(call.name.data(), stream, {blocks_for(rows, forward_rows), threads_for(C)},
+           norm_kernel<centred, T, decltype(packed)::value, decltype(rounds)::value>,
+           call.y.template data<T>(), mean.data(), call.rstd.data(), call.x.template data<T>(),
+           call.gain.data(), bias.data(), rows, C, call.eps);
+  });
+}
+
+template <bool centred>
+void norm_backward(Backend& backend, cudaStream_t stream, const auto& call, const Tensor& mean,
+                   const Tensor& dbias) {
+  const std::int64_t C = call.x.cols(), rows = call.x.rows();
+  const std::int64_t at_once = multiprocessors * (threads_at_once / threads_for(C));
+  const std::int64_t rows_of_block = std::max(least_rows, (rows + at_once - 1) / at_once);
+  const unsigned blocks = blocks_for(rows, rows_of_block);
+  const Tensor partial = backend.empty({blocks, 2, C});
+  with_kernel_types(call, [&]<class T>(T*, auto packed, auto rounds) {
+    launch(call.name.data(), stream, {blocks, threads_for(C)},
+           norm_backward_kernel<centred, T, decltype(packed)::value, decltype(rounds)::value>,
+           call.dx.template data<T>(), partial.data(), call.dy.template data<T>(), call.x.template data<T>(),
+           mean.data(), call.rstd.data(), call.gain.data(), call.others.template data<T>(), rows,
+           rows_of_block, C);
+  });
+  launch("norm_collect", stream, {dim3(blocks_for(C, warp_lanes), dbias ? 2 : 1), collect_threads},
+         collect_kernel, call.dgain.data(), dbias.data(), partial.data(), blocks, C, call.write);
+}
+
 }  // namespace
 }  // namespace cuda
 
 void CudaBackend::compute(const call::LayerNorm& call) {
-  const std::int64_t C = call.x.cols(), rows = call.x.rows();
-  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
-    cuda::launch("layer_norm", stream_.get(),
-                 {cuda::blocks_for(rows, cuda::forward_rows), cuda::threads_for(C)},
-                 cuda::layer_norm_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
-                 call.y.data<T>(), call.mean.data(), call.rstd.data(), call.x.data<T>(), call.gain.data(),
-                 call.bias.data(), rows, C, call.eps);
-  });
+  cuda::norm<true>(stream_.get(), call, call.mean, call.bias);
 }
-
 void CudaBackend::compute(const call::LayerNormBackward& call) {
-  const std::int64_t C = call.x.cols(), rows = call.x.rows();
-  const std::int64_t at_once = cuda::multiprocessors * (cuda::threads_at_once / cuda::threads_for(C));
-  const std::int64_t rows_of_block = std::max(cuda::least_rows, (rows + at_once - 1) / at_once);
-  const unsigned blocks = cuda::blocks_for(rows, rows_of_block);
-  const Tensor partial = empty({blocks, 2, C});
-  cuda::with_kernel_types(call.x, [&]<class T>(T*, auto packed, auto rounds) {
-    cuda::launch("layer_norm_backward", stream_.get(), {blocks, cuda::threads_for(C)},
-                 cuda::layer_norm_backward_kernel<T, decltype(packed)::value, decltype(rounds)::value>,
-                 call.dx.data<T>(), partial.data(), call.dy.data<T>(), call.x.data<T>(), call.mean.data(),
-                 call.rstd.data(), call.gain.data(), call.others ? call.others.data<T>() : nullptr, rows,
-                 rows_of_block, C);
-  });
-  cuda::launch("layer_norm_collect", stream_.get(),
-               {dim3(cuda::blocks_for(C, cuda::warp_lanes), call.dbias ? 2 : 1), cuda::collect_threads},
-               cuda::collect_kernel, call.dgain.data(), call.dbias.data(), partial.data(), blocks, C,
-               call.gain_bias);
+  cuda::norm_backward<true>(*this, stream_.get(), call, call.mean, call.dbias);
+}
+void CudaBackend::compute(const call::RmsNorm& call) { cuda::norm<false>(stream_.get(), call, {}, {}); }
+void CudaBackend::compute(const call::RmsNormBackward& call) {
+  cuda::norm_backward<false>(*this, stream_.get(), call, {}, {});
 }
 
 }  // namespace mxtape
