@@ -15,7 +15,8 @@ struct CheckpointHeader {
   std::int64_t step = 0;  ///< optimizer steps done
   Recipe recipe;  ///< resolved, the vocabulary filled in, without what changes no number (threads, folder)
   Tokenizer tokenizer;
-  std::string data_hash;  ///< of the token file
+  std::string data_hash;        ///< of the token file
+  std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read, empty in older files
 };
 
 /// The recipe as checkpoints hold it: equal runs in other folders or on other thread counts give equal bytes.
@@ -30,10 +31,11 @@ void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Bac
 /// A checkpoint that has passed its content hash.
 class CheckpointFile {
  public:
-  /// Throws Error(data): missing, altered, not a checkpoint, of another version.
+  /// Throws Error(data): missing, altered, not a checkpoint, of another version, renamed to another step.
   explicit CheckpointFile(const std::filesystem::path&);
 
   const CheckpointHeader& header() const { return header_; }
+  const Hdf5Reader& file() const { return file_; }
   /// Every parameter must be there in its shape, and nothing else. Throws Error(data) naming the first
   /// misfit.
   void read_parameters(Backend&, std::span<Parameter* const>) const;
