@@ -14,6 +14,7 @@ enum class ExitCode : int {
   usage = 2,         ///< command line or recipe
   data = 3,          ///< a data file or checkpoint is missing, altered or does not fit
   diverged = 4,      ///< a number that is not finite, in the loss or a gradient
+  differs = 5,       ///< two files that were compared are not equal
   resource = 6,      ///< disk, memory, permissions, device
   interrupted = 75,  ///< stopped on request, checkpoint written (EX_TEMPFAIL: run again to go on)
 };

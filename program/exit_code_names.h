@@ -18,6 +18,7 @@ inline constexpr std::array exit_code_names{
     ExitCodeName{ExitCode::usage, "usage", "the command line or the recipe"},
     ExitCodeName{ExitCode::data, "data", "a data file or checkpoint"},
     ExitCodeName{ExitCode::diverged, "diverged", "a number that is not finite"},
+    ExitCodeName{ExitCode::differs, "differs", "two files that were compared are not equal"},
     ExitCodeName{ExitCode::resource, "resource", "disk, memory, permissions, device"},
     ExitCodeName{ExitCode::interrupted, "interrupted", "stopped on request, checkpoint written"}};
 

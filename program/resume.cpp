@@ -5,7 +5,6 @@
 #include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
-#include "data/hdf5/seal.h"
 #include "program/metrics/run_log.h"
 #include "recipes/knobs.h"
 
@@ -15,7 +14,7 @@ namespace {
 /// The reason why a checkpoint cannot be used, or "".
 std::string fault_of(const std::filesystem::path& file) {
   try {
-    verify_seal(file);
+    const CheckpointFile whole(file);  // of the step in its name, too
     return "";
   } catch (const Error& e) {
     return e.what();

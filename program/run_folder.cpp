@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <string_view>
 
 #include "core/error.h"
@@ -89,10 +88,7 @@ fs::path RunFolder::recipe_until(std::int64_t step) const {
 }
 
 std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() const {
-  std::map<std::int64_t, fs::path, std::greater<>> files;
-  for (const auto& entry : fs::directory_iterator(path_))
-    if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
-  return files;
+  return list_earlier_recipes(path_);
 }
 
 void RunFolder::require_room(std::int64_t bytes) const {
@@ -133,7 +129,16 @@ fs::path RunFolder::archive() const {
   return target;
 }
 
-std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) { return step_in(file, "step_", ".h5"); }
+std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::path& run) {
+  std::map<std::int64_t, fs::path, std::greater<>> files;
+  for (const auto& entry : fs::directory_iterator(run))
+    if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
+  return files;
+}
+
+std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) {
+  return step_in(file, "step_", ".h5");
+}
 
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> files;

@@ -57,6 +57,10 @@ class RunFolder {
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
+/// Its files recipe.until_step_<8 digits>.toml by their step, the last one first.
+std::map<std::int64_t, std::filesystem::path, std::greater<>> list_earlier_recipes(
+    const std::filesystem::path& run);
+
 /// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
 std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 

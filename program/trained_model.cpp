@@ -1,7 +1,7 @@
 #include "program/trained_model.h"
 
 #include "kernels/choose/make_backend.h"
-#include "program/resume.h"
+#include "program/run_name.h"
 
 namespace mxtape {
 
@@ -9,9 +9,9 @@ PassKey TrainedModel::next_pass() const {
   return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
 }
 
-TrainedModel load_trained_model(const std::filesystem::path& file_or_run, const std::string& device) {
+TrainedModel load_trained_model(const std::string& run, const std::string& device) {
   TrainedModel loaded;
-  loaded.file = find_checkpoint(file_or_run);
+  loaded.file = checkpoint_of(run);
   const CheckpointFile checkpoint(loaded.file);
   loaded.header = checkpoint.header();
   if (!device.empty()) loaded.header.recipe.compute.device = device;

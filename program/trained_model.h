@@ -19,8 +19,8 @@ struct TrainedModel {
   PassKey next_pass() const;
 };
 
-/// From a checkpoint or a run's folder (then the newest that verifies), on `device`, or the recipe's if that
+/// From what checkpoint_of() (program/run_name.h) takes, on `device`, or the recipe's if that
 /// is empty. Throws Error(data).
-TrainedModel load_trained_model(const std::filesystem::path& file_or_run, const std::string& device = {});
+TrainedModel load_trained_model(const std::string& run, const std::string& device = {});
 
 }  // namespace mxtape

@@ -55,6 +55,7 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   file.attribute("/", "tokenizer", header.tokenizer.to_json());
   file.attribute("/", "data_hash", header.data_hash);
   if (!header.lineage.empty()) file.attribute("/", "lineage", header.lineage);
+  file.attribute("/", "written_by", std::string("mxtape " MXTAPE_VERSION));
 
   std::vector<float> host;
   const auto write = [&](const std::string& name, const Tensor& tensor) {
@@ -82,6 +83,15 @@ CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verifi
   header_.tokenizer = Tokenizer::from_json(file_.text_attribute("/", "tokenizer"));
   header_.data_hash = file_.text_attribute("/", "data_hash");
   header_.lineage = file_.find_text_attribute("/", "lineage").value_or("");
+  header_.written_by = file_.find_text_attribute("/", "written_by").value_or("");
+  // Resume and retention take the newest by its name: under another step's, steps would come twice or be
+  // lost.
+  const std::string own = fmt::format("step_{:08}.h5", header_.step), called = path.filename().string();
+  const bool says_a_step = called.size() > 8 && called.starts_with("step_") && called.ends_with(".h5") &&
+                           called.find_first_not_of("0123456789", 5) == called.size() - 3;
+  require(!says_a_step || called == own, ExitCode::data,
+          "{}: it holds step {}, its name says another; it was renamed: give it back the name {}", name,
+          header_.step, own);
 }
 
 void CheckpointFile::read_tensor(Backend& backend, const std::string& name, const Tensor& tensor) const {

@@ -18,6 +18,7 @@ struct CheckpointHeader {
   std::string data_hash;  ///< of the token file
   /// Where the run came from, and what was changed on the way: a JSON array (program/lineage.h), or empty.
   std::string lineage = "";
+  std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read, empty in older files
 };
 
 /// The recipe as checkpoints hold it: equal runs in other folders or on other thread counts give equal bytes.
@@ -32,10 +33,11 @@ void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Bac
 /// A checkpoint that has passed its content hash.
 class CheckpointFile {
  public:
-  /// Throws Error(data): missing, altered, not a checkpoint, of another version.
+  /// Throws Error(data): missing, altered, not a checkpoint, of another version, renamed to another step.
   explicit CheckpointFile(const std::filesystem::path&);
 
   const CheckpointHeader& header() const { return header_; }
+  const Hdf5Reader& file() const { return file_; }
   /// Every parameter must be there in its shape, and nothing else. Throws Error(data) naming the first
   /// misfit.
   void read_parameters(Backend&, std::span<Parameter* const>) const;

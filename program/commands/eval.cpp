@@ -6,6 +6,7 @@
 #include "program/json/json_output.h"
 #include "program/progress.h"
 #include "program/resume.h"
+#include "program/run_name.h"
 #include "program/trained_model.h"
 #include "train/evaluate.h"
 
@@ -141,8 +142,7 @@ void add_eval_command(CLI::App& app) {
   auto* command =
       app.add_subcommand("eval", "Loss and perplexity of a trained model, cast into number formats");
   auto a = std::make_shared<Arguments>();
-  command->add_option("checkpoint", a->checkpoint, "a checkpoint, or a run's folder for its newest")
-      ->required();
+  command->add_option("checkpoint", a->checkpoint, run_name_help)->required();
   command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
   repeatable(command->add_option(
                  "--precision", a->precisions,

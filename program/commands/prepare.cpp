@@ -17,7 +17,7 @@
 #include "data/arrays/token_ids.h"
 #include "data/hdf5/token_file.h"
 #include "program/command.h"
-#include "program/resume.h"
+#include "program/run_name.h"
 #include "train/checkpoint.h"
 
 namespace mxtape {
@@ -73,7 +73,7 @@ std::vector<std::string> read_texts(std::span<const std::string> files,
 
 /// The tokenizer that a run's model was trained with.
 Tokenizer tokenizer_of(const std::string& run) {
-  const auto file = find_checkpoint(run);
+  const auto file = checkpoint_of(run);
   Tokenizer tokenizer = CheckpointFile(file).header().tokenizer;
   require(tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
           "--tokenizer-of {}: its tokens are ids of another program's tokenizer, which is not known here; "
@@ -199,9 +199,10 @@ void add_prepare_command(CLI::App& app) {
                         ->capture_default_str();
   auto* tokenizer_of =
       command
-          ->add_option("--tokenizer-of", options->tokenizer_of,
-                       "the tokenizer of a run's folder or checkpoint, for a text that its model shall go on "
-                       "with")
+          ->add_option(
+              "--tokenizer-of", options->tokenizer_of,
+              "the tokenizer of a run (its folder, RUN@STEP or a checkpoint), for a text that its model "
+              "shall go on with")
           ->excludes(tokenizer);
   auto* tokens =
       command

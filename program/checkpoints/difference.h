@@ -1,0 +1,30 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "program/checkpoints/tensor_numbers.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+
+/// What differs between two checkpoints; nothing, if everything is empty.
+struct CheckpointDifference {
+  struct Field {
+    std::string name, a, b;
+  };
+  struct Tensor {
+    std::string name;
+    std::vector<std::int64_t> dims;
+    std::string misfit;  ///< "only in A", or other shapes or types: then nothing was compared
+    TensorDifference values;
+  };
+  std::vector<Field> header;        ///< step, tokenizer, data_hash, written_by
+  std::vector<std::string> recipe;  ///< "optim.beta2: 0.99 -> 0.95"; how a format is written does not count
+  std::vector<Tensor> tensors;      ///< those that differ, by name, parameters first
+  std::int64_t all_tensors = 0;     ///< of either
+
+  bool none() const { return header.empty() && recipe.empty() && tensors.empty(); }
+};
+CheckpointDifference difference_of(const CheckpointFile& a, const CheckpointFile& b);
+
+}  // namespace mxtape

@@ -1,0 +1,124 @@
+#include "program/checkpoints/verify.h"
+
+#include <functional>
+
+#include "core/files/atomic_file.h"
+#include "data/hdf5/hdf5.h"
+#include "data/hdf5/seal.h"
+#include "data/hdf5/token_file.h"
+#include "kernels/around/dry_backend.h"
+#include "program/checkpoints/tensor_numbers.h"
+#include "program/metrics/run_log.h"
+#include "program/run_folder.h"
+#include "program/run_name.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A parameter or moment: there, of the model's shape, finite.
+void require_sound(const Hdf5Reader& file, const std::string& name, const Shape& shape) {
+  const std::string path = file.path().string();
+  const auto info = file.info(name);
+  const std::vector<std::int64_t> wanted(shape.dims.begin(), shape.dims.begin() + shape.rank);
+  require(info.dims == wanted && info.type == "f32", ExitCode::data,
+          "{}: '{}' is {} {}, its recipe's model wants f32 {}", path, name, info.type,
+          indices_text(info.dims), indices_text(wanted));
+  const TensorNumbers numbers = numbers_of(file.read_f32(name));
+  require(numbers.not_finite == 0, ExitCode::data,
+          "{}: '{}' holds {} numbers that are not finite, the first at {}; no run can go on from it", path,
+          name, numbers.not_finite, indices_text(indices_of(numbers.first_not_finite, info.dims)));
+}
+
+std::string look_at_checkpoint(const fs::path& path) {
+  const CheckpointFile checkpoint(path);
+  const CheckpointHeader& header = checkpoint.header();
+  const Recipe& recipe = header.recipe;
+  require(recipe.model.vocabulary >= header.tokenizer.size(), ExitCode::data,
+          "{}: its tokenizer has {} tokens, its model knows {}", path.string(), header.tokenizer.size(),
+          recipe.model.vocabulary);
+  require(header.step >= 0 && header.step <= recipe.train.steps, ExitCode::data,
+          "{}: it says that {} of {} steps are done", path.string(), header.step, recipe.train.steps);
+  DryBackend nowhere;  // names and shapes are all that is asked
+  const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, header.step), recipe.seed);
+  std::size_t count = 0;
+  for (const Parameter* parameter : model->parameters())
+    for (const char* group : {"parameters/", "optimizer/m/", "optimizer/v/"}) {
+      require_sound(checkpoint.file(), group + parameter->name, parameter->value.shape());
+      ++count;
+    }
+  const std::size_t found = checkpoint.file().datasets().size();
+  require(found == count, ExitCode::data, "{}: {} tensors, its recipe's model has {} with its moments",
+          path.string(), found, count);
+  return fmt::format("checkpoint of step {}, {} tensors", header.step, count);
+}
+
+std::string look_at_file(const fs::path& path) {
+  verify_seal(path);
+  const Hdf5Reader file(path);
+  if (file.has_attribute("/", "content")) return look_at_checkpoint(path);
+  if (file.has_attribute("/", "format")) {
+    const TokenFile tokens = TokenFile::read(path);
+    return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
+  }
+  require(file.has_attribute("/", "kind"), ExitCode::data,
+          "{}: its content hash holds, but it is no checkpoint, token file or packed tensor", path.string());
+  return fmt::format("{}, {}", file.text_attribute("/", "kind"), file.text_attribute("/", "format"));
+}
+
+std::string look_at_recipe(const fs::path& path) {
+  const auto bytes = read_whole(path);
+  (void)recipe_from_toml({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+  return "recipe";
+}
+
+std::string look_at_metrics(const fs::path& path) {
+  const RunLog log = read_run_log(path);
+  return fmt::format("metrics, {} steps", log.train.size());
+}
+
+Finding finding(const fs::path& file, std::string (*look)(const fs::path&)) {
+  try {
+    return {file, look(file), {}};
+  } catch (const Error& e) {
+    // Whoever asks whether a file is sound has typed nothing wrong: what its recipe says is the file's.
+    return {file, "", Error(e.code() == ExitCode::resource ? e.code() : ExitCode::data, e.what())};
+  }
+}
+
+std::vector<Finding> look_at_run(const fs::path& run) {
+  std::vector<Finding> findings;
+  const auto look = [&](const fs::path& file, std::string (*at)(const fs::path&)) {
+    Finding found = finding(file, at);
+    // A run that goes on deletes its oldest checkpoint when it has a newer one.
+    if (!found.problem || fs::exists(file)) findings.push_back(std::move(found));
+  };
+  const auto checkpoints = list_checkpoints(run);
+  const fs::path recipe = run / "recipe.toml", metrics = run / "metrics.jsonl";
+  if (checkpoints.empty())
+    findings.push_back({run, "",
+                        Error(ExitCode::data, fmt::format("{}: holds no checkpoint{}", run.string(),
+                                                          fs::exists(recipe) || fs::exists(metrics)
+                                                              ? " yet"
+                                                              : "; want a run's folder, or a file"))});
+  for (const auto& file : checkpoints) look(file, look_at_checkpoint);
+  for (const auto& [step, file] : list_earlier_recipes(run)) look(file, look_at_recipe);
+  if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
+  if (!checkpoints.empty() || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));
+  return findings;
+}
+
+}  // namespace
+
+std::vector<Finding> verify(const std::string& word) {
+  if (fs::is_directory(word)) return look_at_run(word);
+  try {
+    return {finding(checkpoint_of(word), look_at_file)};
+  } catch (const Error& e) {
+    return {{word, "", e}};
+  }
+}
+
+}  // namespace mxtape

@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "program/checkpoints/difference.h"
+#include "program/command.h"
+#include "program/json/json_output.h"
+#include "program/run_name.h"
+
+namespace mxtape {
+namespace {
+
+using Tensor = CheckpointDifference::Tensor;
+
+struct Pair {
+  std::filesystem::path a, b;
+};
+
+/// Tokenizers are named, not listed: their JSON may have a megabyte.
+void print_header_field(const CheckpointDifference::Field& field, const CheckpointFile& a,
+                        const CheckpointFile& b) {
+  if (field.name != "tokenizer") return fmt::print("{:<11} {} -> {}\n", field.name, field.a, field.b);
+  const Tokenizer &of_a = a.header().tokenizer, &of_b = b.header().tokenizer;
+  const std::string first = of_b.first_difference(of_a);
+  fmt::print("{:<11} {} -> {}{}\n", field.name, of_a.text(), of_b.text(), first.empty() ? "" : ": " + first);
+}
+
+void print_tensors(const std::vector<Tensor>& tensors) {
+  if (tensors.empty()) return;
+  std::size_t width = 6;
+  for (const Tensor& tensor : tensors) width = std::max(width, tensor.name.size());
+  fmt::print("{:<{}}  {:>10}  {:>14}  {:>15}  {:>15}  {:>10}\n", "tensor", width, "differ", "first at", "A",
+             "B", "largest");
+  for (const Tensor& tensor : tensors) {
+    const TensorDifference& d = tensor.values;
+    if (!tensor.misfit.empty())
+      fmt::print("{:<{}}  {}\n", tensor.name, width, tensor.misfit);
+    else
+      fmt::print("{:<{}}  {:>10}  {:>14}  {:>15}  {:>15}  {:>10.4g}\n", tensor.name, width, d.count,
+                 indices_text(indices_of(d.first, tensor.dims)), d.a, d.b, d.largest);
+  }
+}
+
+void print_difference(const Pair& files, const CheckpointFile& a, const CheckpointFile& b,
+                      const CheckpointDifference& difference) {
+  fmt::print("A           {}\nB           {}\n", files.a.string(), files.b.string());
+  for (const auto& field : difference.header) print_header_field(field, a, b);
+  for (const auto& change : difference.recipe) fmt::print("recipe      {}\n", change);
+  print_tensors(difference.tensors);
+  if (difference.none())
+    fmt::print("the same: step {}, {} tensors\n", a.header().step, difference.all_tensors);
+  else
+    fmt::print("{} of {} tensors differ\n", difference.tensors.size(), difference.all_tensors);
+}
+
+Json json_of(const Tensor& tensor) {
+  const TensorDifference& d = tensor.values;
+  Json json{{"name", tensor.name}, {"misfit", tensor.misfit}, {"differ", d.count}};
+  json["first"] = d.count ? Json(indices_of(d.first, tensor.dims)) : Json::array();
+  const auto value = [&](const char* name, double x) {
+    put_number(json, name, tensor.misfit.empty() ? std::optional(x) : std::nullopt,
+               tensor.misfit.empty() ? fmt::format("{}", x) : "nothing was compared");
+  };
+  value("a", double(d.a));
+  value("b", double(d.b));
+  value("largest", d.largest);
+  return json;
+}
+
+void print_difference_json(const Pair& files, const CheckpointDifference& difference) {
+  Json json{{"a", files.a.string()}, {"b", files.b.string()}, {"same", difference.none()}};
+  json["header"] = Json::array();
+  for (const auto& field : difference.header)
+    json["header"].push_back({{"field", field.name}, {"a", field.a}, {"b", field.b}});
+  json["recipe"] = Json::array();
+  for (const auto& change : difference.recipe) {
+    const auto colon = change.find(": ");  // no key holds one
+    json["recipe"].push_back({{"key", change.substr(0, colon)}, {"change", change.substr(colon + 2)}});
+  }
+  json["all_tensors"] = difference.all_tensors;
+  json["tensors"] = Json::array();
+  for (const Tensor& tensor : difference.tensors) json["tensors"].push_back(json_of(tensor));
+  print_json(json);
+}
+
+void run(const Pair& files, bool json) {
+  const CheckpointFile a(files.a), b(files.b);
+  const CheckpointDifference difference = difference_of(a, b);
+  if (json)
+    print_difference_json(files, difference);
+  else
+    print_difference(files, a, b, difference);
+  if (difference.none()) return;
+  std::fflush(stdout);
+  fail(ExitCode::differs, "{} and {} differ: {} of {} tensors, {} keys of the recipe, {} other fields",
+       files.a.string(), files.b.string(), difference.tensors.size(), difference.all_tensors,
+       difference.recipe.size(), difference.header.size());
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app) {
+  auto* command = app.add_subcommand("diff", "Compare two checkpoints bit by bit; exit 5 if they differ");
+  auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("A", *a, run_name_help)->required();
+  command->add_option("B", *b, "another one, or a later step of the same: RUN@STEP")->required();
+  add_json_option(*command, *json);
+  command->callback([=] { run({checkpoint_of(*a), checkpoint_of(*b)}, *json); });
+}
+
+}  // namespace mxtape
