@@ -42,7 +42,7 @@ std::string written_at(const std::filesystem::path& path) {
 
 /// The recipe with the precision that holds at `step`, and no other.
 Recipe recipe_at(Recipe recipe, std::int64_t step) {
-  recipe.precision.rules = rules_at(recipe.precision, step);
+  recipe.precision.rules = rules_at(recipe, step);
   recipe.precision.phases.clear();
   return recipe;
 }
