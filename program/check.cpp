@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,6 +26,18 @@ fs::path nearest_existing(const fs::path& folder) {
   fs::path path = fs::absolute(folder);
   while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
   return path;
+}
+
+bool saves_meanwhile(const TrainConfig& t) {
+  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best;
+}
+
+/// All checkpoints that are kept, and one more while the newest is written beside them.
+double disk_needed(const MemoryPlan& plan, const TrainConfig& t) {
+  double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
+  if (t.keep_every > 0) count += double(t.steps / t.keep_every);
+  if (t.keep_best) ++count;
+  return double(plan.checkpoint()) * count;
 }
 
 class Check {
@@ -143,9 +156,7 @@ class Check {
   void look_at_disk() {
     if (!plan_) return;
     const fs::path existing = nearest_existing(folder());
-    // All that are kept, and one more while the newest is written beside them.
-    const bool many = recipe_.train.save_every > 0;
-    const double needed = double(plan_->checkpoint()) * double(many ? recipe_.train.keep + 1 : 1);
+    const double needed = disk_needed(*plan_, recipe_.train);
     const double free_bytes = double(fs::space(existing).available);
     fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
          bytes_text(needed), bytes_text(free_bytes));
@@ -154,7 +165,7 @@ class Check {
     numbers().disk_free = free_bytes;
     require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
             existing.string(), bytes_text(needed), bytes_text(free_bytes),
-            many ? "lower train.keep, or change train.out" : "make room, or change train.out");
+            "lower train.keep, or change train.out");
   }
 
   /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
@@ -168,7 +179,9 @@ class Check {
     idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
     idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
     idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
-    idle("train.keep", recipe_.train.save_every == 0, "train.save_every is 0: one checkpoint, at the end");
+    idle("train.skip_most", recipe_.train.on_divergence != OnDivergence::skip,
+         "train.on_divergence is not skip");
+    idle("train.keep", !saves_meanwhile(recipe_.train), "one checkpoint is written, at the end");
     const auto precision = precision_notes(recipe_);
     report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }

@@ -1,180 +1,48 @@
 #include "program/run.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <string_view>
 
-#include "core/files/atomic_file.h"
 #include "core/parallel.h"
 #include "core/text/program_name.h"
 #include "kernels/around/checked_backend.h"
 #include "kernels/choose/make_backend.h"
 #include "program/check.h"
 #include "program/header.h"
-#include "program/metrics/metrics.h"
-#include "program/progress.h"
+#include "program/metrics/run_log.h"
 #include "program/resume.h"
-#include "program/stop_signals.h"
-#include "program/trace.h"
-#include "recipes/text/precision_table.h"
+#include "program/training_loop.h"
 #include "train/memory/memory_budget.h"
 #include "train/sampling/sample.h"
-#include "train/trainer.h"
 
 namespace mxtape {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+/// Whether the last validation of a run that has done all its steps is still to come.
+bool lacks_validation(const RunFolder& folder, std::int64_t step) {
+  try {
+    const RunLog log = read_run_log(folder.path());
+    return log.train.back().step == step && (log.validation.empty() || log.validation.back().step != step);
+  } catch (const Error&) {
+    return false;  // nothing is on record: nobody waits for one
+  }
 }
 
-/// True at steps n, 2 n, ... and at the last one; n = 0: only at the last one.
-bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
-  return step == last || (every > 0 && step % every == 0);
+void print_sample(Backend& backend, Trainer& trainer, const TokenFile& data) {
+  const std::int64_t tokens = trainer.recipe().train.sample_tokens;
+  if (tokens == 0) return;
+  const SampleOptions options{.tokens = tokens,
+                              .temperature = 0.8f,  // a little below 1: fewer of the rare slips
+                              .tokens_known = data.tokenizer.size(),
+                              .seed = trainer.recipe().seed,
+                              .pass = trainer.next_pass()};
+  const std::int32_t first = data.validation[0];
+  const auto text = sample(backend, trainer.model(), std::span(&first, 1), options);
+  fmt::print("\nsample, {} tokens at temperature {}:\n{}{}\n\n", tokens, options.temperature,
+             data.tokenizer.decode(std::span(&first, 1)), data.tokenizer.decode(text));
 }
-
-/// One run: what its parts share.
-class Run {
- public:
-  Run(TracingBackend& backend, const RunFolder& folder, const TokenFile& data, Trainer& trainer,
-      const std::optional<Turn>& turn)
-      : backend_(backend),
-        folder_(folder),
-        data_(data),
-        trainer_(trainer),
-        config_(trainer.recipe().train),
-        metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
-        progress_(stdout, config_.steps, trainer.steps_done()) {
-    if (turn) metrics_.turn(turn->to_json());
-  }
-
-  void train(const std::string& command) {
-    train_to_the_end(command);
-    finish();
-  }
-
- private:
-  void train_to_the_end(const std::string& command) {
-    const StopSignals signals;
-    while (!trainer_.finished()) {
-      try {
-        step();
-        if (due(trainer_.steps_done(), config_.eval_every, config_.steps)) validate();
-      } catch (const Error& e) {
-        if (e.code() != ExitCode::diverged) throw;
-        fail(e.code(), "{}\n  {}", e.what(), way_back(command));
-      }
-      const std::int64_t done = trainer_.steps_done();
-      const bool stop = StopSignals::received() != 0, asked = StopSignals::take_save_request();
-      if (stop || asked || due(done, config_.save_every, config_.steps)) save();
-      if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
-      require(!stop || trainer_.finished(), ExitCode::interrupted,
-              "stopped by {} after step {}; {} is written\nto go on: {} --resume auto",
-              StopSignals::name_of(StopSignals::received()), done, folder_.checkpoint(done).string(),
-              command);
-    }
-  }
-
-  /// What a run that diverged can do.
-  std::string way_back(const std::string& command) const {
-    const auto files = folder_.checkpoints();
-    if (files.empty()) return fmt::format("no checkpoint yet: train.save_every is {}", config_.save_every);
-    return fmt::format(
-        "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
-        "--allow-change optim",
-        files.front().string(), command);
-  }
-
-  void step() {
-    const bool traced = !traced_ || starts_a_phase();
-    if (traced) backend_.start();
-    const auto begin = Clock::now();
-    const auto result = trainer_.step();
-    if (traced) record_precision(backend_.stop());
-    const double seconds = seconds_since(begin);
-    const StepRecord record{.step = trainer_.steps_done(),
-                            .loss = result.loss,
-                            .norm = result.norm,
-                            .learning_rate = result.learning_rate,
-                            .milliseconds = 1e3 * seconds,
-                            .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
-    metrics_.step(record);
-    progress_.step(record);
-  }
-
-  bool starts_a_phase() const {
-    const auto starts = plan_changes(trainer_.recipe());
-    return std::binary_search(starts.begin(), starts.end(), trainer_.steps_done());
-  }
-
-  /// What ran must be what was asked for; then it is on record.
-  void record_precision(const TracingBackend::Trace& trace) {
-    traced_ = true;
-    const Recipe& recipe = trainer_.recipe();
-    const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
-    const auto lines = differences(plan, trace, recipe.compute.device);
-    require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
-            fmt::join(lines, "\n  "));
-    std::ofstream out(folder_.precision(), std::ios::app);
-    out << fmt::format(
-        "seen in step {}\n{}", trainer_.steps_done(),
-        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
-    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
-  }
-
-  void validate() {
-    const auto begin = Clock::now();
-    last_validation_ = trainer_.validate([&](auto done, auto total) { progress_.validating(done, total); });
-    metrics_.validation(trainer_.steps_done(), last_validation_.loss, data_.floor);
-    progress_.validation(trainer_.steps_done(), last_validation_.loss, data_.floor, seconds_since(begin));
-  }
-
-  void save() {
-    metrics_.sync();
-    trainer_.save(folder_.checkpoint(trainer_.steps_done()));
-    auto device = backend_.choices();
-    device.insert(device.begin(), backend_.description());
-    write_atomically(folder_.device(), fmt::format("{}\n", fmt::join(device, "\n")));
-    folder_.retain(config_.keep);
-  }
-
-  void finish() {
-    print_result(stdout, last_validation_, data_.floor, backend_.peak_bytes());
-    sample_text();
-    print_paths(stdout, folder_, trainer_.steps_done());
-  }
-
-  void sample_text() {
-    if (config_.sample_tokens == 0) return;
-    SampleOptions options{.tokens = config_.sample_tokens,
-                          .temperature = 0.8f,  // a little below 1: fewer of the rare slips
-                          .tokens_known = data_.tokenizer.size(),
-                          .seed = trainer_.recipe().seed,
-                          .pass = trainer_.next_pass()};
-    const std::int32_t first = data_.validation[0];
-    const auto text = sample(backend_, trainer_.model(), std::span(&first, 1), options);
-    fmt::print("\nsample, {} tokens at temperature {}:\n{}{}\n\n", config_.sample_tokens, options.temperature,
-               data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
-  }
-
-  TracingBackend& backend_;
-  const RunFolder& folder_;
-  const TokenFile& data_;
-  Trainer& trainer_;
-  const TrainConfig config_;
-  Metrics metrics_;
-  Progress progress_;
-  Evaluation last_validation_;
-  bool traced_ = false;
-};
 
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.
 void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
@@ -197,7 +65,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
           recipe.name, program_name());
   const TokenFile data = TokenFile::read(recipe.data.file);
   if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
-  const RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
+  RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   Start start = choose_start(folder, options.resume);
   const bool branches = options.branch && !start.checkpoint;
   if (branches) start.checkpoint = options.branch->checkpoint;
@@ -219,7 +87,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     std::erase_if(changes,
                   [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
     if (!changes.empty()) turn = Turn{checkpoint->header().step, {}, {}, {}, std::move(changes)};
-    if (checkpoint->header().step == resolved.train.steps)
+    if (checkpoint->header().step == resolved.train.steps && !lacks_validation(folder, resolved.train.steps))
       return print_finished(notes, resolved.train.steps, *start.checkpoint);
   }
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
@@ -231,7 +99,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
-  folder.require_room(plan.checkpoint());
+  folder.reserve(checkpoint_room(plan, resolved));
   Trainer trainer(backend, resolved, data);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
   for (const auto& note : notes) fmt::print("{}\n", note);
@@ -246,7 +114,11 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
   if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);
-  Run(backend, folder, data, trainer, turn).train(options.command);
+  TrainingLoop loop(backend, folder, data, trainer, turn);
+  loop.train(options.command);
+  print_result(stdout, loop.last_validation(), data.floor, backend.peak_bytes());
+  print_sample(backend, trainer, data);
+  print_paths(stdout, folder, trainer.steps_done());
 }
 
 }  // namespace mxtape

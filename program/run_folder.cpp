@@ -19,7 +19,7 @@ namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view lock_name = ".lock";
+constexpr std::string_view lock_name = ".lock", reserved_name = "reserved";
 
 /// The step in <prefix><digits><ending> and nothing else: not in the name of a temporary or rejected file.
 std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefix, std::string_view ending) {
@@ -53,6 +53,7 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
     lock();
   } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
   // The lock is ours: whoever began these files is gone.
+  release();
   remove_orphans(path_);
   remove_orphans(inner);
 }
@@ -71,6 +72,7 @@ void RunFolder::lock() {
 }
 
 RunFolder::~RunFolder() {
+  release();
   std::error_code stays;  // what is not empty, or cannot be removed
   if (!made_.empty() && fs::is_empty(made_.front(), stays) && fs::remove(made_.front(), stays)) {
     fs::remove(path_ / lock_name, stays);
@@ -91,22 +93,58 @@ std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() co
   return list_earlier_recipes(path_);
 }
 
-void RunFolder::require_room(std::int64_t bytes) const {
+void RunFolder::reserve(std::int64_t bytes) {
+  reserved_bytes_ = bytes;
+  const fs::path file = path_ / reserved_name;
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require(descriptor >= 0, ExitCode::resource, "{}: cannot be written: {}", file.string(),
+          std::strerror(errno));
+  const int reason = ::posix_fallocate(descriptor, 0, bytes);
+  ::close(descriptor);
+  if (reason == 0 || reason == EOPNOTSUPP || reason == EINVAL) return;
+  release();
   std::error_code error;
   const auto space = fs::space(path_, error);
-  require(error || space.available > std::uintmax_t(bytes), ExitCode::resource,
-          "{}: a checkpoint needs {}, {} are free; make room, or change train.out", path_.string(),
-          bytes_text(double(bytes)), bytes_text(double(space.available)));
+  fail(ExitCode::resource, "{}: a checkpoint needs {}, {}; make room, or change train.out", path_.string(),
+       bytes_text(double(bytes)),
+       reason == ENOSPC && !error ? bytes_text(double(space.available)) + " are free"
+       : reason == EFBIG          ? std::string("which is above the limit of a file's size (ulimit -f)")
+                                  : std::string(std::strerror(reason)));
+}
+
+void RunFolder::release() const { ::unlink((path_ / reserved_name).c_str()); }
+
+bool RunFolder::reserve_again() {
+  try {
+    reserve(reserved_bytes_);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void RunFolder::follow() {
+  struct stat ours {
+  }, there{};
+  const bool same = ::fstat(lock_, &ours) == 0 && ::stat((path_ / lock_name).c_str(), &there) == 0 &&
+                    ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+  std::error_code error;
+  if (!same && ours.st_nlink > 0) {  // it is called something else now
+    const fs::path moved = fs::read_symlink(fmt::format("/proc/self/fd/{}", lock_), error);
+    if (!error && fs::exists(moved, error)) path_ = moved.parent_path();
+  }
+  fs::create_directories(path_ / "checkpoints", error);
 }
 
 std::vector<fs::path> RunFolder::checkpoints() const { return list_checkpoints(path_); }
 
-void RunFolder::retain(std::int64_t keep) const {
+void RunFolder::retain(std::int64_t keep, const std::function<bool(std::int64_t)>& stays) const {
   const auto files = checkpoints();
   const auto kept = std::size_t(std::max<std::int64_t>(keep, 1));
   if (files.size() <= kept) return;
   verify_seal(files.front());
-  for (std::size_t i = kept; i < files.size(); ++i) fs::remove(files[i]);
+  for (std::size_t i = kept; i < files.size(); ++i)
+    if (!stays || !stays(*step_of_checkpoint(files[i]))) fs::remove(files[i]);
 }
 
 void RunFolder::set_aside(const fs::path& file) const {
@@ -136,9 +174,7 @@ std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::
   return files;
 }
 
-std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) {
-  return step_in(file, "step_", ".h5");
-}
+std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) { return step_in(file, "step_", ".h5"); }
 
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> files;

@@ -36,14 +36,22 @@ class RunFolder {
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
 
-  /// Throws Error(resource) if a file of `bytes` would not fit now: better before a run than at its end.
-  void require_room(std::int64_t bytes) const;
+  /// Takes room on the disk for the next checkpoint, in a file `reserved`. Throws Error(resource) if it is
+  /// not there: better before a run than at its end.
+  void reserve(std::int64_t bytes);
+  /// Gives the room back: just before the checkpoint takes it.
+  void release() const;
+  /// The same room for the one after it; false if it is not there.
+  bool reserve_again();
+  /// Finds the folder again if it was moved, and makes it again if it was deleted: a model is never lost to
+  /// that.
+  void follow();
 
   /// Newest first.
   std::vector<std::filesystem::path> checkpoints() const;
-  /// Deletes all checkpoints but the newest `keep` (at least 1), after the newest has passed its content
-  /// hash.
-  void retain(std::int64_t keep) const;
+  /// Deletes all checkpoints but the newest `keep` (at least 1) and those whose step `stays`, after the
+  /// newest has passed its content hash.
+  void retain(std::int64_t keep, const std::function<bool(std::int64_t)>& stays = {}) const;
   /// Renames a checkpoint that does not verify to <name>.rejected, so that its step can be written again.
   void set_aside(const std::filesystem::path& checkpoint) const;
   /// Renames everything of an earlier run into <path>/before-<n> and returns that folder.
@@ -54,6 +62,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   int lock_ = -1;
+  std::int64_t reserved_bytes_ = 0;
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 

@@ -15,6 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
+constexpr std::array<std::string_view, 2> divergence_names{"stop", "skip"};
 constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
@@ -142,7 +143,16 @@ std::vector<Knob> knobs(Recipe& r) {
                 at_least(0)}),
       recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end",
                 at_least(0)}),
+      recorded({"train.save_minutes", &r.train.save_minutes,
+                "minutes after which a checkpoint is written in any case; 0: never", between(0, 1 << 20)}),
       recorded({"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)}),
+      recorded({"train.keep_every", &r.train.keep_every,
+                "a checkpoint at each multiple of this step, which stays; 0: none", at_least(0)}),
+      recorded({"train.keep_best", &r.train.keep_best,
+                "a checkpoint at each validation that is the best so far; the best one stays"}),
+      {"train.on_divergence", choice(r.train.on_divergence, divergence_names),
+       "a loss or gradient that is not finite; skip: the step changes no weight"},
+      {"train.skip_most", &r.train.skip_most, "steps in a row that may be skipped", at_least(1)},
       untraced({"train.out", &r.train.out, "folder that holds the runs' folders",
                 TextCheck{"a folder", check_not_empty}}),
       recorded({"train.sample_tokens", &r.train.sample_tokens,

@@ -18,6 +18,12 @@ struct DataConfig {
 /// TrainConfig::eval_windows: as many as validation_windows() (train/evaluate.h) finds fit.
 inline constexpr std::int64_t auto_windows = -1;
 
+/// What follows a step whose loss or gradient is not finite.
+enum class OnDivergence : std::uint8_t {
+  stop,
+  skip,  ///< the step counts and changes no weight; at most skip_most in a row
+};
+
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t batch_size = 12;              ///< sequences of one micro-batch
@@ -25,9 +31,14 @@ struct TrainConfig {
   std::int64_t eval_every = 250;             ///< 0: only at the end
   std::int64_t eval_windows = auto_windows;  ///< of each validation; 0: the whole split
   std::int64_t save_every = 0;               ///< 0: only at the end
+  std::int64_t save_minutes = 10;            ///< and after so many minutes without one; 0: not
   std::int64_t keep = 2;                     ///< newest checkpoints kept
-  std::string out = "runs";                  ///< folder of the run's folder `<out>/<name>`
-  std::int64_t sample_tokens = 200;          ///< length of the text printed at the end; 0: none
+  std::int64_t keep_every = 0;               ///< checkpoints at its multiples are made and kept; 0: none
+  bool keep_best = false;                    ///< the one with the lowest validation loss too
+  OnDivergence on_divergence = OnDivergence::stop;
+  std::int64_t skip_most = 3;        ///< steps in a row
+  std::string out = "runs";          ///< folder of the run's folder `<out>/<name>`
+  std::int64_t sample_tokens = 200;  ///< length of the text printed at the end; 0: none
 };
 
 /// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are

@@ -1,5 +1,7 @@
 #include "train/checkpoint.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "data/hdf5/seal.h"
@@ -61,6 +63,10 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   const auto write = [&](const std::string& name, const Tensor& tensor) {
     host.resize(std::size_t(tensor.count()));
     backend.download(host.data(), tensor);
+    const auto bad = std::find_if(host.begin(), host.end(), [](float x) { return !std::isfinite(x); });
+    require(bad == host.end(), ExitCode::diverged,
+            "step {}: {} holds {} at [{}] and is not saved; the checkpoints before it stay", header.step,
+            name, *bad, bad - host.begin());
     file.dataset(name, tensor.shape(), DType::f32, host.data());
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {

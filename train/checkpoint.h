@@ -26,7 +26,7 @@ Recipe without_whereabouts(Recipe);
 
 /// Writes parameters, both moments and the header as HDF5 with a seal (data/hdf5/seal.h):
 /// docs/checkpoints.md. The file appears under its name whole or not at all. Throws Error(resource) if the
-/// name is taken or the disk is full.
+/// name is taken or the disk is full, Error(diverged) if a number is not finite: nothing is written then.
 void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Backend&,
                       std::span<Parameter* const>, const AdamW&);
 

@@ -61,6 +61,8 @@ Trainer::StepResult Trainer::step() {
   return {loss, norm, recipe_.optim.learning_rate * factor};
 }
 
+void Trainer::skip_step() { optimizer_.set_steps_done(++steps_done_); }
+
 void Trainer::upload_batches() {
   batches_.resize(std::size_t(recipe_.train.accumulation));
   for (std::size_t micro = 0; micro < batches_.size(); ++micro) {

@@ -31,6 +31,8 @@ class Trainer {
   /// One optimizer step: batch_size * accumulation sequences. Throws Error(diverged) if the loss or the norm
   /// is not finite; then neither weights nor moments have changed.
   StepResult step();
+  /// Instead of step(), after one that diverged: the step counts, and no weight or moment changes.
+  void skip_step();
   std::int64_t steps_done() const { return steps_done_; }
   std::int64_t tokens_per_step() const {
     return recipe_.train.batch_size * recipe_.train.accumulation * recipe_.model.context;

@@ -4,7 +4,6 @@
 #include <malloc.h>
 #endif
 
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/loops/tier.h"
+#include "kernels/cpu/memory_limit.h"
 
 namespace mxtape {
 namespace {
@@ -155,9 +155,7 @@ void CpuBackend::compute(const call::Normal& call) {
 std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
 std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
 // What other processes hold now may be gone or paged out later: the machine's memory is the limit.
-std::int64_t CpuBackend::capacity_bytes() const {
-  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-}
+std::int64_t CpuBackend::capacity_bytes() const { return cpu::memory_limit(); }
 
 void CpuBackend::trim() {
   pool_->trim();

@@ -195,9 +195,14 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
       view = {thread.widen(view, rows, cols, side), DType::f32, cols, view.trans};
     }
   }
-  thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.trans, b.trans,
-              narrow ? DType::bf16 : DType::f32, bias != nullptr, write},
-             c, sides[0].data, sides[1].data, bias);
+  try {
+    thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.trans, b.trans,
+                narrow ? DType::bf16 : DType::f32, bias != nullptr, write},
+               c, sides[0].data, sides[1].data, bias);
+  } catch (const dnnl::error& e) {
+    fail(e.status == dnnl_out_of_memory ? ExitCode::resource : ExitCode::internal,
+         "cpu: oneDNN, a product of {} x {} x {}: {}", M, N, K, e.what());
+  }
 }
 
 std::string describe_gemm_library() {

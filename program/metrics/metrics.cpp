@@ -38,12 +38,15 @@ Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path
     : jsonl_path_(jsonl), events_(events, steps_done) {
   cut_after(jsonl, steps_done);
   jsonl_.open(jsonl, std::ios::binary | std::ios::app);
-  require(jsonl_.good(), ExitCode::resource, "{}: cannot be written: {}", jsonl.string(),
+  file_ = ::open(jsonl.c_str(), O_WRONLY | O_CLOEXEC);  // to sync it under whatever name it has then
+  require(jsonl_.good() && file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(),
           std::strerror(errno));
   // In a fence, as TensorBoard reads texts as Markdown.
   events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
   events_.flush();
 }
+
+Metrics::~Metrics() { ::close(file_); }
 
 void Metrics::step(const StepRecord& r) {
   line(fmt::format(
@@ -76,12 +79,9 @@ void Metrics::line(const std::string& text) {
 }
 
 void Metrics::sync() {
-  const int file = ::open(jsonl_path_.c_str(), O_WRONLY | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
-  const int error = errno;
-  if (file >= 0) ::close(file);
+  const bool synced = ::fsync(file_) == 0;
   require(synced, ExitCode::resource, "{}: cannot be written to the disk: {}", jsonl_path_.string(),
-          std::strerror(error));
+          std::strerror(errno));
 }
 
 }  // namespace mxtape

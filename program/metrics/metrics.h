@@ -28,6 +28,9 @@ class Metrics {
   /// Error(resource).
   Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
           const std::string& recipe);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
 
   void step(const StepRecord&);
   /// A turn in the run's past, as a whole record (program/lineage.h).
@@ -42,6 +45,7 @@ class Metrics {
 
   std::filesystem::path jsonl_path_;
   std::ofstream jsonl_;
+  int file_ = -1;
   EventFile events_;
 };
 

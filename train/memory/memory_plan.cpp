@@ -87,4 +87,10 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} KiB", bytes / 0x1p10);
 }
 
+std::int64_t checkpoint_room(const MemoryPlan& plan, const Recipe& recipe) {
+  constexpr std::int64_t tensors_of_a_block = 16;  // weights, biases and norms
+  const std::int64_t tensors = 3 * (tensors_of_a_block * recipe.model.layers + 8);
+  return plan.checkpoint() + (tensors << 10) + (64 << 10) + 512 * recipe.train.steps;
+}
+
 }  // namespace mxtape

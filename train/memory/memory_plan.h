@@ -33,4 +33,9 @@ MemoryPlan memory_plan(const Recipe&);
 /// "3.1 MiB".
 std::string bytes_text(double bytes);
 
+/// Room on the disk for a checkpoint's file and the records of the run: the tensors, at most 1 KiB for what
+/// HDF5 notes of each, 64 KiB for recipe and tokenizer, 512 bytes a step in metrics.jsonl and TensorBoard's
+/// file.
+std::int64_t checkpoint_room(const MemoryPlan&, const Recipe&);
+
 }  // namespace mxtape

@@ -1,0 +1,231 @@
+#include "program/training_loop.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/files/atomic_file.h"
+#include "program/lineage.h"
+#include "program/metrics/run_log.h"
+#include "program/run_folder.h"
+#include "program/stop_signals.h"
+#include "recipes/text/precision_table.h"
+
+namespace mxtape {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+/// True at steps n, 2 n, ... and at the last one; n = 0: only at the last one.
+bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
+  return step == last || (every > 0 && step % every == 0);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const TokenFile& data,
+                           Trainer& trainer, const std::optional<Turn>& turn)
+    : backend_(backend),
+      folder_(folder),
+      data_(data),
+      trainer_(trainer),
+      config_(trainer.recipe().train),
+      metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
+      progress_(stdout, config_.steps, trainer.steps_done()) {
+  if (turn) metrics_.turn(turn->to_json());
+  saved_ = trainer.steps_done();
+  try {
+    restore(read_run_log(folder.path()));
+  } catch (const Error&) {  // no step is on record
+  }
+}
+
+/// What the steps before this one leave behind in the loop, from their records.
+void TrainingLoop::restore(const RunLog& log) {
+  for (const auto& point : log.train) (void)spike_.look_at(point.loss);
+  recorded_ = log.train.back().step;
+  for (const auto& point : log.validation) {
+    validated_ = point.step;
+    if (best_ && *best_ <= point.loss) continue;
+    best_ = point.loss;
+    best_step_ = point.step;
+  }
+}
+
+void TrainingLoop::train(const std::string& command) {
+  command_ = command;
+  const StopSignals signals;
+  // A run that was stopped before the validation of its last step.
+  const std::int64_t begin = trainer_.steps_done();
+  if (recorded_ == begin && validated_ != begin && due(begin, config_.eval_every, config_.steps)) validate();
+  while (!trainer_.finished()) one_step();
+  if (validated_ != trainer_.steps_done()) validate();
+}
+
+void TrainingLoop::one_step() {
+  step_or_skip();
+  const std::int64_t done = trainer_.steps_done();
+  const bool asked = StopSignals::take_save_request();
+  if (asked || log_error_ || StopSignals::received() || wants_checkpoint()) save();
+  if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
+  if (log_error_)
+    fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
+         done, folder_.checkpoint(done).string(), command_);
+  if (StopSignals::received() && !trainer_.finished()) stop(fmt::format("after step {}", done));
+  if (due(done, config_.eval_every, config_.steps)) validate();
+}
+
+bool TrainingLoop::wants_checkpoint() const {
+  const std::int64_t done = trainer_.steps_done();
+  const bool late = config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * double(config_.save_minutes);
+  return late || due(done, config_.save_every, config_.steps) ||
+         (config_.keep_every > 0 && done % config_.keep_every == 0);
+}
+
+void TrainingLoop::stop(const std::string& where) {
+  fail(ExitCode::interrupted, "stopped by {} {}; {} is written\nto go on: {} --resume auto",
+       StopSignals::name_of(StopSignals::received()), where, folder_.checkpoint(saved_).string(), command_);
+}
+
+void TrainingLoop::step_or_skip() {
+  const bool traced = !traced_ || starts_a_phase();
+  if (traced) backend_.start();
+  const auto begin = SteadyClock::now();
+  Trainer::StepResult result{};
+  try {
+    result = trainer_.step();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
+    if (!skips) fail(e.code(), "{}\n  {}", e.what(), way_back());
+    ++skipped_;
+    trainer_.skip_step();
+    progress_.note(fmt::format("{}: the step is skipped, {} of at most {} in a row", first_line(e.what()),
+                               skipped_, config_.skip_most));
+    const nlohmann::ordered_json event{
+        {"step", trainer_.steps_done()}, {"event", "skip"}, {"reason", e.what()}};
+    return record([&] { metrics_.turn(event.dump()); });
+  }
+  skipped_ = 0;
+  if (traced) record_precision(backend_.stop());
+  const double seconds = seconds_since(begin);
+  const StepRecord step{.step = trainer_.steps_done(),
+                        .loss = result.loss,
+                        .norm = result.norm,
+                        .learning_rate = result.learning_rate,
+                        .milliseconds = 1e3 * seconds,
+                        .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
+  record([&] { metrics_.step(step); });
+  progress_.step(step);
+  notice_spike(step);
+}
+
+void TrainingLoop::notice_spike(const StepRecord& step) {
+  const auto z = spike_.look_at(step.loss);
+  if (!z) return;
+  progress_.note(fmt::format("step {}: the loss {:.4f} is {:.1f} standard deviations above the last {}",
+                             step.step, step.loss, *z, LossSpike::window));
+  const nlohmann::ordered_json event{{"step", step.step}, {"event", "spike"}, {"z", *z}};
+  record([&] { metrics_.turn(event.dump()); });
+}
+
+/// What a run that diverged can do.
+std::string TrainingLoop::way_back() const {
+  const auto files = folder_.checkpoints();
+  if (files.empty()) return "no checkpoint yet: train.save_every says how often one is written";
+  return fmt::format(
+      "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
+      "--allow-change "
+      "optim",
+      files.front().string(), command_);
+}
+
+bool TrainingLoop::starts_a_phase() const {
+  const auto starts = plan_changes(trainer_.recipe());
+  return std::binary_search(starts.begin(), starts.end(), trainer_.steps_done());
+}
+
+/// What ran must be what was asked for; then it is on record.
+void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
+  traced_ = true;
+  const Recipe& recipe = trainer_.recipe();
+  const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
+  const auto lines = differences(plan, trace, recipe.compute.device);
+  require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
+          fmt::join(lines, "\n  "));
+  record([&] {
+    std::ofstream out(folder_.precision(), std::ios::app);
+    out << fmt::format(
+        "seen in step {}\n{}", trainer_.steps_done(),
+        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
+    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
+  });
+}
+
+/// Logs never decide about a checkpoint: the first one that cannot be written ends the run once it is saved.
+void TrainingLoop::record(const std::function<void()>& write) {
+  if (log_error_) return;
+  try {
+    write();
+  } catch (const Error& e) {
+    log_error_ = e;
+  }
+}
+
+void TrainingLoop::validate() {
+  struct Stopped {};
+  const auto begin = SteadyClock::now();
+  const std::int64_t done = trainer_.steps_done();
+  try {
+    last_validation_ = trainer_.validate([&](auto windows, auto total) {
+      if (StopSignals::received()) throw Stopped{};
+      progress_.validating(windows, total);
+    });
+  } catch (const Stopped&) {
+    if (saved_ != done) save();
+    stop(fmt::format("in the validation after step {}, which comes again", done));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    fail(e.code(), "{}\n  {}", e.what(), way_back());
+  }
+  validated_ = done;
+  const double loss = last_validation_.loss;
+  record([&] { metrics_.validation(done, loss, data_.floor); });
+  progress_.validation(done, loss, data_.floor, seconds_since(begin));
+  const bool better = !best_ || loss < *best_;
+  if (better) best_ = loss, best_step_ = done;
+  if (better && config_.keep_best && saved_ != done) save();
+}
+
+void TrainingLoop::save() {
+  const std::int64_t done = trainer_.steps_done();
+  if (saved_ == done) return;
+  folder_.follow();
+  record([&] { metrics_.sync(); });
+  folder_.release();
+  trainer_.save(folder_.checkpoint(done));
+  saved_ = done;
+  saved_at_ = SteadyClock::now();
+  record([&] {
+    auto device = backend_.choices();
+    device.insert(device.begin(), backend_.description());
+    write_atomically(folder_.device(), fmt::format("{}\n", fmt::join(device, "\n")));
+  });
+  folder_.retain(config_.keep, [&](std::int64_t step) {
+    return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
+           (config_.keep_best && step == best_step_);
+  });
+  if (!trainer_.finished() && !folder_.reserve_again())
+    progress_.note(
+        fmt::format("{}: there is no room left for the next checkpoint; make some", folder_.path().string()));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,66 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "program/metrics/metrics.h"
+#include "program/progress.h"
+#include "program/trace.h"
+#include "train/divergence/loss_spike.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+
+class RunFolder;
+struct RunLog;
+struct Turn;
+
+/// A run from the step it is at to its end: steps, validations, checkpoints, records, and what happens when a
+/// signal comes, a loss is not finite, or a log cannot be written. A checkpoint is written before the
+/// validation of its step, so that nothing waits for one.
+class TrainingLoop {
+ public:
+  /// `turn`: what lies between the checkpoint that this run begins with and its first step.
+  TrainingLoop(TracingBackend&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn);
+
+  /// Trains to the last step. `command`: how the run was started, for messages. Throws Error(interrupted)
+  /// after a signal, with a checkpoint written.
+  void train(const std::string& command);
+  const Evaluation& last_validation() const { return last_validation_; }
+
+ private:
+  void one_step();
+  void step_or_skip();
+  void validate();
+  void save();
+  void record(const std::function<void()>& write);
+  void record_precision(const TracingBackend::Trace&);
+  void notice_spike(const StepRecord&);
+  bool starts_a_phase() const;
+  bool wants_checkpoint() const;
+  [[noreturn]] void stop(const std::string& where);
+  std::string way_back() const;
+  void restore(const RunLog&);
+
+  TracingBackend& backend_;
+  RunFolder& folder_;
+  const TokenFile& data_;
+  Trainer& trainer_;
+  const TrainConfig config_;
+  Metrics metrics_;
+  Progress progress_;
+  std::string command_;
+  Evaluation last_validation_;
+  LossSpike spike_;
+  std::optional<double> best_;             // validation loss so far
+  std::optional<std::int64_t> best_step_;  // where it was, if a checkpoint of it is kept
+  std::int64_t saved_ = -1;                // the step of the last checkpoint
+  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
+  std::int64_t skipped_ = 0;                     // steps in a row
+  std::int64_t validated_ = -1, recorded_ = -1;  // the last steps of which that is on record
+  std::optional<Error> log_error_;
+  bool traced_ = false;
+};
+
+}  // namespace mxtape
