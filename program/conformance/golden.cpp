@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "program/conformance/sha256.h"
 
 namespace mxtape::conformance {
@@ -15,9 +14,13 @@ namespace {
 using nlohmann::json;
 
 std::vector<char> read_all(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), ExitCode::data, "conformance: cannot read {}", path.string());
-  return {std::istreambuf_iterator<char>(in), {}};
+  try {
+    const auto bytes = read_whole(path);
+    const auto* const begin = reinterpret_cast<const char*>(bytes.data());
+    return {begin, begin + bytes.size()};
+  } catch (const Error& e) {
+    fail(e.code(), "conformance: {}", e.what());
+  }
 }
 
 bool is_reference(const json& value) {
