@@ -69,6 +69,8 @@ Case::Bytes Case::bytes(const std::string& field, std::string_view type, std::si
   const auto found = std::size_t(r.count);
   require(!count || found == *count, ExitCode::data, "conformance: case {}: {} has {} values, want {}", name,
           field, found, count.value_or(0));
+  require(found > 0, ExitCode::data, "conformance: case {}: {} has no values; want at least one to compare",
+          name, field);
   return {blob_->data() + r.offset, found};
 }
 
@@ -149,6 +151,10 @@ GoldenSet::GoldenSet(const std::filesystem::path& folder) {
     }
     require(!cases_.empty(), ExitCode::data, "conformance: {} has no cases; want at least one",
             manifest_path.string());
+    const std::int64_t promised = manifest.value("case_count", std::int64_t(cases_.size()));
+    require(std::int64_t(cases_.size()) == promised, ExitCode::data,
+            "conformance: {} has {} cases, its case_count says {}; the set was cut or added to",
+            manifest_path.string(), cases_.size(), promised);
   } catch (const json::exception& e) {
     fail(ExitCode::data, "conformance: {}: {}", manifest_path.string(), e.what());
   }
