@@ -143,7 +143,7 @@ class Check {
     const fs::path existing = nearest_existing(folder());
     // All that are kept, and one more while the newest is written beside them.
     const bool many = recipe_.train.save_every > 0;
-    const double needed = double(plan_->checkpoint()) * double(many ? recipe_.train.keep + 1 : 1);
+    const double needed = double(plan_->checkpoint()) * (many ? double(recipe_.train.keep) + 1 : 1.0);
     const double free_bytes = double(fs::space(existing).available);
     fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
          bytes_text(needed), bytes_text(free_bytes));
