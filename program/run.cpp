@@ -17,6 +17,7 @@
 #include "program/check.h"
 #include "program/header.h"
 #include "program/metrics/metrics.h"
+#include "program/output.h"
 #include "program/progress.h"
 #include "program/resume.h"
 #include "program/stop_signals.h"
@@ -131,8 +132,8 @@ class Run {
                           .pass = trainer_.next_pass()};
     const std::int32_t first = data_.validation[0];
     const auto text = sample(backend_, trainer_.model(), std::span(&first, 1), options);
-    fmt::print("\nsample, {} tokens at temperature {}:\n{}{}\n\n", config_.sample_tokens, options.temperature,
-               data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
+    say(stdout, "\nsample, {} tokens at temperature {}:\n{}{}\n\n", config_.sample_tokens,
+        options.temperature, data_.tokenizer.decode(std::span(&first, 1)), data_.tokenizer.decode(text));
   }
 
   Backend& backend_;
@@ -148,9 +149,9 @@ class Run {
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.
 void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
                     const std::filesystem::path& checkpoint) {
-  for (const auto& note : notes) fmt::print("{}\n", note);
+  for (const auto& note : notes) say(stdout, "{}\n", note);
   const std::string file = shell_quoted(checkpoint.string());
-  fmt::print(
+  say(stdout,
       "all {0} steps of {1} are done: nothing was trained\n"
       "to go on, add a larger --train.steps and --allow-change train.steps\n"
       "to use the model: {2} sample {3}, or {2} eval {3}\n",
@@ -160,6 +161,7 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
 }  // namespace
 
 void run_training(const Recipe& recipe, const RunOptions& options) {
+  outlive_readers();
   require(recipe.train.keep >= 1, ExitCode::usage, "train.keep = {}; want at least 1", recipe.train.keep);
   require(!recipe.data.file.empty(), ExitCode::usage,
           "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
@@ -193,13 +195,13 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   folder.require_room(plan.checkpoint());
   Trainer trainer(backend, resolved, data);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
-  for (const auto& note : notes) fmt::print("{}\n", note);
+  for (const auto& note : notes) say(stdout, "{}\n", note);
   if (checkpoint) {
     trainer.load(*checkpoint);
     checkpoint.reset();
-    fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+    say(stdout, "resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
-  for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
+  for (const auto& note : make_way(folder, start)) say(stdout, "{}\n", note);
   write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
   std::fflush(stdout);
   Run(backend, folder, data, trainer).train(options.command);
