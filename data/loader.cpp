@@ -7,14 +7,16 @@ namespace {
 
 /// Appends `time` inputs from `start` and the tokens one later as targets.
 void append_window(Batch& batch, const Split& split, std::int64_t start) {
+  if (split.unread) return;
   for (std::int64_t t = start; t < start + batch.time; ++t) {
     batch.inputs.push_back(split[t]);
     batch.targets.push_back(split[t + 1]);
   }
 }
 
-Batch empty_batch(std::int64_t rows, std::int64_t time) {
+Batch empty_batch(const Split& split, std::int64_t rows, std::int64_t time) {
   Batch batch{{}, {}, rows, time};
+  if (split.unread) return batch;
   batch.inputs.reserve(std::size_t(rows * time));
   batch.targets.reserve(std::size_t(rows * time));
   return batch;
@@ -40,7 +42,7 @@ Batch Loader::at(std::uint32_t step) const {
   // Keyed by the row since the start, so that 3 passes of 4 rows see what 1 pass of 12 sees.
   const DrawKey key{.seed = seed_, .purpose = Purpose::data_order};
   const auto starts = std::uint64_t(split_->count() - time_);
-  Batch batch = empty_batch(batch_, time_);
+  Batch batch = empty_batch(*split_, batch_, time_);
   for (std::int64_t row = 0; row < batch_; ++row) {
     const auto bits = key.group(std::uint64_t(step) * std::uint64_t(batch_) + std::uint64_t(row));
     const auto draw = std::uint64_t(bits[0]) << 32 | bits[1];
@@ -59,7 +61,7 @@ std::int64_t Windows::count() const { return (split_->count() - 1) / time_; }
 
 Batch Windows::at(std::int64_t first, std::int64_t n) const {
   require(first >= 0 && n >= 0 && first + n <= count(), "windows: [{}, {}) of {}", first, first + n, count());
-  Batch batch = empty_batch(n, time_);
+  Batch batch = empty_batch(*split_, n, time_);
   for (std::int64_t i = first; i < first + n; ++i) append_window(batch, *split_, i * time_);
   return batch;
 }

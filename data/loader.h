@@ -7,7 +7,8 @@
 
 namespace mxtape {
 
-/// Inputs and next-token targets of a batch, i32 [B, T] each, in host memory.
+/// Inputs and next-token targets of a batch, i32 [B, T] each, in host memory; empty where the split is
+/// unread.
 struct Batch {
   std::vector<std::int32_t> inputs, targets;
   std::int64_t batch = 0, time = 0;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "program/output.h"
 #include "recipes/text/precision_table.h"
 #include "train/memory/memory_plan.h"
 
@@ -13,19 +14,19 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
                   const std::string& memory, const std::filesystem::path& folder) {
   const ModelConfig& m = recipe.model;
   const std::int64_t parameters = parameter_count(m);
-  fmt::print(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
-  fmt::print(out, "device      {}\n", backend.description());
-  fmt::print(out, "model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
-             m.layers, m.heads, m.width, m.context, m.vocabulary, parameters);
-  fmt::print(out, "memory      {}\n", memory);
-  fmt::print(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
-             data.validation.count(), data.hash);
-  if (data.floor) fmt::print(out, "floor       {:.4f} nats per token\n", *data.floor);
-  fmt::print(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
-             recipe.train.accumulation, m.context);
-  fmt::print(out, "validation  {}\n", validation_text(recipe, data));
-  fmt::print(out, "{}", precision_table(recipe));
-  fmt::print(out, "folder      {}\n", folder.string());
+  say(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
+  say(out, "device      {}\n", backend.description());
+  say(out, "model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n", m.layers,
+      m.heads, m.width, m.context, m.vocabulary, parameters);
+  say(out, "memory      {}\n", memory);
+  say(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
+      data.validation.count(), data.hash);
+  if (data.floor) say(out, "floor       {:.4f} nats per token\n", *data.floor);
+  say(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
+      recipe.train.accumulation, m.context);
+  say(out, "validation  {}\n", validation_text(recipe, data));
+  say(out, "{}", precision_table(recipe));
+  say(out, "folder      {}\n", folder.string());
 }
 
 std::string validation_text(const Recipe& recipe, const TokenFile& data) {
@@ -44,19 +45,18 @@ void print_result(std::FILE* out, const Evaluation& validation, std::optional<do
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
   const bool whole = validation.windows == validation.of_windows;
-  fmt::print(
-      out, "\nvalidation loss {:.4f} nats per token, perplexity {:.3f}{}\n", validation.loss,
+  say(out, "\nvalidation loss {:.4f} nats per token, perplexity {:.3f}{}\n", validation.loss,
       std::exp(validation.loss),
       whole ? "" : fmt::format(", on the first {} of {} windows", validation.windows, validation.of_windows));
   if (floor)
-    fmt::print(out, "floor           {:.4f} nats per token, gap {:.4f}\n", *floor, validation.loss - *floor);
-  fmt::print(out, "memory          tensors {} at their peak, process {}\n", bytes_text(double(peak_bytes)),
-             bytes_text(1024.0 * double(usage.ru_maxrss)));
+    say(out, "floor           {:.4f} nats per token, gap {:.4f}\n", *floor, validation.loss - *floor);
+  say(out, "memory          tensors {} at their peak, process {}\n", bytes_text(double(peak_bytes)),
+      bytes_text(1024.0 * double(usage.ru_maxrss)));
 }
 
 void print_paths(std::FILE* out, const RunFolder& folder, std::int64_t step) {
-  fmt::print(out, "checkpoint  {}\nmetrics     {}\nTensorBoard {}\n", folder.checkpoint(step).string(),
-             folder.metrics().string(), folder.events().string());
+  say(out, "checkpoint  {}\nmetrics     {}\nTensorBoard {}\n", folder.checkpoint(step).string(),
+      folder.metrics().string(), folder.events().string());
 }
 
 }  // namespace mxtape

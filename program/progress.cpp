@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "program/output.h"
 
 namespace mxtape {
 namespace {
@@ -112,15 +113,13 @@ std::string Progress::eta(std::int64_t step) const {
 }
 
 void Progress::overwrite(const std::string& line) {
-  fmt::print(out_, "{}{}", line_start, line);
-  std::fflush(out_);
+  say(out_, "{}{}", line_start, line);
   line_open_ = true;
 }
 
 void Progress::keep(const std::string& line) {
   // On a screen the running line makes room and is drawn again by the next step.
-  fmt::print(out_, "{}{}\n", line_open_ ? line_start : "", line);
-  std::fflush(out_);
+  say(out_, "{}{}\n", line_open_ ? line_start : "", line);
   line_open_ = false;
 }
 

@@ -12,6 +12,7 @@
 #include "program/check.h"
 #include "program/header.h"
 #include "program/metrics/run_log.h"
+#include "program/output.h"
 #include "program/resume.h"
 #include "program/training_loop.h"
 #include "train/memory/memory_budget.h"
@@ -40,16 +41,16 @@ void print_sample(Backend& backend, Trainer& trainer, const TokenFile& data) {
                               .pass = trainer.next_pass()};
   const std::int32_t first = data.validation[0];
   const auto text = sample(backend, trainer.model(), std::span(&first, 1), options);
-  fmt::print("\nsample, {} tokens at temperature {}:\n{}{}\n\n", tokens, options.temperature,
-             data.tokenizer.decode(std::span(&first, 1)), data.tokenizer.decode(text));
+  say(stdout, "\nsample, {} tokens at temperature {}:\n{}{}\n\n", tokens, options.temperature,
+      data.tokenizer.decode(std::span(&first, 1)), data.tokenizer.decode(text));
 }
 
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.
 void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
                     const std::filesystem::path& checkpoint) {
-  for (const auto& note : notes) fmt::print("{}\n", note);
+  for (const auto& note : notes) say(stdout, "{}\n", note);
   const std::string file = shell_quoted(checkpoint.string());
-  fmt::print(
+  say(stdout,
       "all {0} steps of {1} are done: nothing was trained\n"
       "to go on, add a larger --train.steps and --allow-change train.steps\n"
       "to use the model: {2} sample {3}, or {2} eval {3}\n",
@@ -59,6 +60,7 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
 }  // namespace
 
 void run_training(const Recipe& recipe, const RunOptions& options) {
+  outlive_readers();
   require(recipe.train.keep >= 1, ExitCode::usage, "train.keep = {}; want at least 1", recipe.train.keep);
   require(!recipe.data.file.empty(), ExitCode::usage,
           "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
@@ -102,15 +104,15 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   folder.reserve(checkpoint_room(plan, resolved));
   Trainer trainer(backend, resolved, data);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
-  for (const auto& note : notes) fmt::print("{}\n", note);
+  for (const auto& note : notes) say(stdout, "{}\n", note);
   if (checkpoint) {
     trainer.load(*checkpoint);
     if (turn) trainer.set_lineage(with_turn(checkpoint->header().lineage, *turn));
     checkpoint.reset();
     if (!branches)
-      fmt::print("resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+      say(stdout, "resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
   }
-  for (const auto& note : make_way(folder, start)) fmt::print("{}\n", note);
+  for (const auto& note : make_way(folder, start)) say(stdout, "{}\n", note);
   write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
   if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);

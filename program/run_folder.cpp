@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view lock_name = ".lock", reserved_name = "reserved";
+constexpr std::string_view moving_name = "before.moving";  ///< an archive that is not whole yet
 
 /// The step in <prefix><digits><ending> and nothing else: not in the name of a temporary or rejected file.
 std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefix, std::string_view ending) {
@@ -55,6 +56,7 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   // The lock is ours: whoever began these files is gone.
   release();
   remove_orphans(path_);
+  finish_archive();
   remove_orphans(inner);
 }
 
@@ -155,16 +157,30 @@ void RunFolder::set_aside(const fs::path& file) const {
 }
 
 fs::path RunFolder::archive() const {
-  fs::path target;
-  for (int n = 1; target.empty() || fs::exists(target); ++n) target = path_ / fmt::format("before-{}", n);
-  fs::create_directory(target);
-  for (const auto& [step, file] : earlier_recipes()) fs::rename(file, target / file.filename());
+  const fs::path target = free_archive(), moving = path_ / moving_name;
+  fs::create_directory(moving);
+  for (const auto& [step, file] : earlier_recipes()) fs::rename(file, moving / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
                            "events.out.tfevents.mxtape", "checkpoints"})
-    if (fs::exists(path_ / name)) fs::rename(path_ / name, target / name);
+    if (fs::exists(path_ / name)) fs::rename(path_ / name, moving / name);
+  fs::rename(moving, target);
   fs::create_directory(path_ / "checkpoints");
   return target;
+}
+
+fs::path RunFolder::free_archive() const {
+  for (int n = 1;; ++n)
+    if (const fs::path folder = path_ / fmt::format("before-{}", n); !fs::exists(folder)) return folder;
+}
+
+void RunFolder::finish_archive() const {
+  const fs::path moving = path_ / moving_name;
+  if (!fs::exists(moving)) return;
+  if (fs::exists(moving / "checkpoints")) return fs::rename(moving, free_archive());
+  for (const auto& entry : fs::directory_iterator(moving))
+    fs::rename(entry.path(), path_ / entry.path().filename());
+  fs::remove(moving);
 }
 
 std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::path& run) {
@@ -178,9 +194,15 @@ std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) { return st
 
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> files;
+  const fs::path folder = run / "checkpoints";
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
-    if (step_of_checkpoint(entry.path())) files.push_back(entry.path());
+  // A folder that cannot be listed is not an empty one: the run would begin again at step 0.
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    if (step_of_checkpoint(entry->path())) files.push_back(entry->path());
+  const bool absent = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  require(!error || absent, ExitCode::resource, "{}: the checkpoints cannot be listed: {}", folder.string(),
+          error.message());
   // Zero-padded steps sort as text; a step of more digits is later.
   std::sort(files.begin(), files.end(), [](const fs::path& a, const fs::path& b) {
     const std::string left = a.filename().string(), right = b.filename().string();

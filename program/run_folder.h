@@ -59,6 +59,11 @@ class RunFolder {
 
  private:
   void lock();
+  /// The first before-<n> that is not there.
+  std::filesystem::path free_archive() const;
+  /// What archive() had begun when its process was killed: finished if the checkpoints had gone, else undone,
+  /// so that the records stay with them.
+  void finish_archive() const;
 
   std::filesystem::path path_;
   int lock_ = -1;
@@ -66,14 +71,15 @@ class RunFolder {
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
+/// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
+std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
+
 /// Its files recipe.until_step_<8 digits>.toml by their step, the last one first.
 std::map<std::int64_t, std::filesystem::path, std::greater<>> list_earlier_recipes(
     const std::filesystem::path& run);
 
-/// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
-std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
-
-/// The checkpoints of a run's folder without locking it; newest first.
+/// The checkpoints of a run's folder without locking it; newest first. Throws Error(resource) if they cannot
+/// be listed.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
 
 }  // namespace mxtape

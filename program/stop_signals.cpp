@@ -23,7 +23,6 @@ std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
                                             {SIGHUP, "SIGHUP", {}},
                                             {SIGUSR1, "SIGUSR1", {}},
                                             {SIGUSR2, "SIGUSR2", {}}}};
-struct sigaction pipe_before;
 
 // Code that oneDNN makes at run time may have the stack pointer in a buffer of the heap (seen with 2.6.3, in
 // f32 products): a handler that ran on that stack would write over whatever lies below the buffer.
@@ -53,8 +52,6 @@ void on_signal(int signal) {
     asked_to_stop = 1;
   }
   if (!first_signal) first_signal = signal;
-  // Whoever reads our output may have ended by the same signal, as in `mxtape train ... | tee log`.
-  std::signal(SIGPIPE, SIG_IGN);
   const char* const text = is_impatience(signal)
                                ? "\nmxtape: finishing the step, then saving; once more stops at once\n"
                                : "\nmxtape: finishing the step, then saving\n";
@@ -68,7 +65,6 @@ StopSignals::StopSignals() {
   first_signal = 0;
   asked_to_stop = 0;
   asked_to_save = 0;
-  sigaction(SIGPIPE, nullptr, &pipe_before);
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;  // file operations in progress go on
@@ -80,12 +76,11 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  // After a stop the program still has to say so and to end with its code: a reader that is gone, and the
-  // rest of what came with the first signal, must not end it before.
+  // After a stop the program still has to say so and to end with its code: the rest of what came with the
+  // first signal must not end it before.
   for (const auto& [number, name, before] : caught_signals)
     if (is_impatience(number) || (number != SIGUSR1 && number != SIGUSR2 && !first_signal))
       sigaction(number, &before, nullptr);
-  if (!first_signal) sigaction(SIGPIPE, &pipe_before, nullptr);
 }
 
 int StopSignals::received() { return first_signal; }

@@ -6,8 +6,8 @@ namespace mxtape {
 /// finished and saved; SIGUSR2 asks for a checkpoint without a stop. A second SIGINT or SIGTERM ends the
 /// program at once with 128 + its number. Files that are being written then stay under their temporary names.
 /// A signal that is ignored when the object is made stays so: SIGHUP under nohup, SIGINT in a background job
-/// of a script. Once a stop was asked for, SIGHUP and SIGPIPE end the program no more, also after the
-/// object's life. SIGUSR1 and SIGUSR2 never do: then there is nothing left to save.
+/// of a script. Once a stop was asked for, SIGHUP ends the program no more, also after the object's life.
+/// SIGUSR1 and SIGUSR2 never do: then there is nothing left to save.
 class StopSignals {
  public:
   StopSignals();

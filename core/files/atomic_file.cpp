@@ -172,7 +172,8 @@ void write_atomically(const fs::path& path, std::string_view content) {
 }
 
 std::vector<std::byte> read_whole(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY);
+  // A pipe would hold the call up until somebody writes into it.
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
   if (!file.ok()) {
     const int error = errno;
     fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}: cannot open: {}",
@@ -182,17 +183,28 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   require(::fstat(file.number(), &status) == 0, ExitCode::resource, "{}: cannot stat: {}", path.string(),
           reason(errno));
   require_regular(path, status.st_mode, ExitCode::data);
-  std::vector<std::byte> content(std::size_t(status.st_size));
+  // The kernel's own files, below /proc, say that they are empty.
+  const bool sized = status.st_size > 0;
+  constexpr std::size_t piece = 4096;
+  std::vector<std::byte> content(sized ? std::size_t(status.st_size) : piece);
   std::size_t have = 0;
   while (have < content.size()) {
     const auto got =
         retried([&] { return ::read(file.number(), content.data() + have, content.size() - have); });
     require(got >= 0, ExitCode::resource, "{}: cannot read byte {}: {}", path.string(), have, reason(errno));
-    require(got > 0, ExitCode::data, "{}: ended at byte {} of {} while it was read", path.string(), have,
-            content.size());
+    if (got == 0) break;
     have += std::size_t(got);
+    if (!sized && have == content.size()) content.resize(2 * have);
   }
+  require(!sized || have == content.size(), ExitCode::data, "{}: ended at byte {} of {} while it was read",
+          path.string(), have, content.size());
+  content.resize(have);
   return content;
+}
+
+std::string read_whole_text(const fs::path& path) {
+  const auto bytes = read_whole(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace mxtape

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +19,9 @@ void write_atomically(const std::filesystem::path&, std::string_view content);
 /// that is a folder, device or pipe, whose name a rename would take away.
 std::filesystem::path file_to_write(const std::filesystem::path&);
 
-/// The bytes of a regular file. Throws Error(data) if it is missing, a folder, or changes while it is read;
-/// Error(resource) if it may not be read.
+/// The bytes of a regular file. Throws Error(data) if it is missing, a folder, a pipe, or becomes shorter
+/// while it is read; Error(resource) if it cannot be read.
 std::vector<std::byte> read_whole(const std::filesystem::path&);
+std::string read_whole_text(const std::filesystem::path&);
 
 }  // namespace mxtape

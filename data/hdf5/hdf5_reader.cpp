@@ -24,7 +24,8 @@ struct Hdf5Reader::State {
     std::error_code error;
     const auto status = fs::status(path, error);
     require(fs::exists(status), ExitCode::data, "{}: {}", path.string(), error.message());
-    require(!fs::is_directory(status), ExitCode::data, "{}: is a folder, want an HDF5 file", path.string());
+    require(fs::is_regular_file(status), ExitCode::data, "{}: is a {}, want an HDF5 file", path.string(),
+            fs::is_directory(status) ? "folder" : "device or pipe");
     Handle access = check.open(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make access properties");
     check(H5Pset_file_locking(access, false, true), "switch off file locking");
     file = check.open(H5Fopen(path.string().c_str(), H5F_ACC_RDONLY, access), H5Fclose, "open the file");

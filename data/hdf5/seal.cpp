@@ -64,14 +64,15 @@ std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
 
 std::string verify_seal(const std::filesystem::path& file) {
   const std::string path = file.string();
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   require(descriptor >= 0, errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
           "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto close = [](const int* d) { ::close(*d); };
   const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
   struct stat status {};
-  require(::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), ExitCode::data, "{}: not a file",
-          path);
+  require(::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), ExitCode::data,
+          "{}: is a folder, device or pipe, want a file", path);
   require(std::size_t(status.st_size) > seal_bytes, ExitCode::data,
           "{}: {} bytes; too short to hold a sealed HDF5 file", path, status.st_size);
 

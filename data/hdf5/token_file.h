@@ -17,11 +17,12 @@ struct Split {
   static constexpr std::int64_t narrow_vocabulary = 65536;
   std::vector<std::uint16_t> narrow;  ///< vocabularies up to narrow_vocabulary
   std::vector<std::uint32_t> wide;
+  std::int64_t unread = 0;  ///< tokens that are counted and never looked at: what a dry run reads
 
   static Split from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary);
   /// Takes the tokens from `position` on out of this split.
   Split take_from(std::int64_t position);
-  std::int64_t count() const { return std::int64_t(narrow.empty() ? wide.size() : narrow.size()); }
+  std::int64_t count() const { return unread + std::int64_t(narrow.empty() ? wide.size() : narrow.size()); }
   std::int32_t operator[](std::int64_t i) const {
     return std::int32_t(narrow.empty() ? wide[std::size_t(i)] : narrow[std::size_t(i)]);
   }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "program/conformance/sha256.h"
 
 namespace mxtape::conformance {
@@ -15,9 +14,13 @@ namespace {
 using nlohmann::json;
 
 std::vector<char> read_all(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  require(in.good(), ExitCode::data, "conformance: cannot read {}", path.string());
-  return {std::istreambuf_iterator<char>(in), {}};
+  try {
+    const auto bytes = read_whole(path);
+    const auto* const begin = reinterpret_cast<const char*>(bytes.data());
+    return {begin, begin + bytes.size()};
+  } catch (const Error& e) {
+    fail(e.code(), "conformance: {}", e.what());
+  }
 }
 
 bool is_reference(const json& value) {
@@ -66,6 +69,8 @@ Case::Bytes Case::bytes(const std::string& field, std::string_view type, std::si
   const auto found = std::size_t(r.count);
   require(!count || found == *count, ExitCode::data, "conformance: case {}: {} has {} values, want {}", name,
           field, found, count.value_or(0));
+  require(found > 0, ExitCode::data, "conformance: case {}: {} has no values; want at least one to compare",
+          name, field);
   return {blob_->data() + r.offset, found};
 }
 
@@ -146,6 +151,10 @@ GoldenSet::GoldenSet(const std::filesystem::path& folder) {
     }
     require(!cases_.empty(), ExitCode::data, "conformance: {} has no cases; want at least one",
             manifest_path.string());
+    const std::int64_t promised = manifest.value("case_count", std::int64_t(cases_.size()));
+    require(std::int64_t(cases_.size()) == promised, ExitCode::data,
+            "conformance: {} has {} cases, its case_count says {}; the set was cut or added to",
+            manifest_path.string(), cases_.size(), promised);
   } catch (const json::exception& e) {
     fail(ExitCode::data, "conformance: {}: {}", manifest_path.string(), e.what());
   }

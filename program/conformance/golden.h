@@ -58,7 +58,8 @@ class Case {
 };
 
 /// A folder with manifest.json and its blob, format mxgold-1 (docs/conformance.md). Throws Error(data) for a
-/// missing or malformed file, no cases, or a blob of another size or sha256 than the manifest says.
+/// missing or malformed file, no cases or another number of them than the manifest says, or a blob of another
+/// size or sha256 than the manifest says.
 class GoldenSet {
  public:
   explicit GoldenSet(const std::filesystem::path& folder);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <iterator>
 #include <vector>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "core/files/crc32c.h"
 
 // Message layouts: tensorflow/core/util/event.proto (Event: 1 wall_time double, 2 step int64, 3 file_version
@@ -168,11 +168,11 @@ void EventFile::text(std::string_view tag, std::int64_t step, std::string_view m
 }
 
 void EventFile::cut_after(std::int64_t last_step) {
-  std::ifstream in(path_, std::ios::binary);
-  const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
+  const std::vector<std::byte> content = read_whole(path_);
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
   std::size_t kept = 0;
   for (;;) {
-    const TfRecord record = first_record(std::span(bytes).subspan(kept));
+    const TfRecord record = first_record(bytes.subspan(kept));
     if (record.size == 0 || step_of_event(record.data) > last_step) break;
     if (const auto summary = summary_of_event(record.data); is_text(summary))
       last_text_.assign(summary.begin(), summary.end());

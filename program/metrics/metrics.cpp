@@ -8,16 +8,19 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 
 namespace mxtape {
 namespace {
 
-/// Cuts `path` before the first line that is later than `steps_done`, or is no whole record.
+/// Cuts `path` before the first line that is later than `steps_done`, or is no whole record. A file that
+/// cannot be read throws, and stays as it is.
 void cut_after(const std::filesystem::path& path, std::int64_t steps_done) {
   if (!std::filesystem::exists(path)) return;
-  std::ifstream in(path, std::ios::binary);
+  std::istringstream in(read_whole_text(path));
   std::uintmax_t kept = 0;
   for (std::string line; std::getline(in, line) && !in.eof();) {
     const auto record = nlohmann::json::parse(line, nullptr, false);

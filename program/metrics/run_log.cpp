@@ -1,10 +1,11 @@
 #include "program/metrics/run_log.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 
 namespace mxtape {
 namespace {
@@ -21,9 +22,9 @@ double median(std::vector<double> values) {
 RunLog read_run_log(const std::filesystem::path& run) {
   const bool folder = std::filesystem::is_directory(run);
   const std::filesystem::path file = folder ? run / "metrics.jsonl" : run;
-  std::ifstream in(file);
-  require(in.good(), ExitCode::data, "{}: cannot be read; want a run's folder or its metrics.jsonl",
-          file.string());
+  require(std::filesystem::exists(file), ExitCode::data,
+          "{}: is not there; want a run's folder or its metrics.jsonl", file.string());
+  std::istringstream in(read_whole_text(file));
 
   RunLog log;
   log.name = std::filesystem::absolute(file).parent_path().filename().string();

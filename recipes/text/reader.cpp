@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 
+#include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
+#include "recipes/text/nesting.h"
 #include "recipes/text/table_reader.h"
 
 namespace mxtape {
@@ -35,19 +35,24 @@ Document open_document(const std::string& reference, const std::filesystem::path
   const std::filesystem::path path = folder / reference;
   std::error_code error;
   const auto canonical = std::filesystem::canonical(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !std::filesystem::is_regular_file(canonical, error) || !file) {
+  if (error || !std::filesystem::is_regular_file(canonical, error)) {
     const std::string stem = std::filesystem::path(reference).stem().string();
     // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
     std::string hint = fmt::format("; `{} recipes` lists them", program_name());
     for (const auto& word : {stem, reference})
       if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
-    fail(ExitCode::usage, "{}no recipe file '{}' that can be read, and no shipped recipe of that name{}",
-         asked_by, path.string(), hint);
+    const std::string file = fmt::format("'{}'", path.string());
+    const std::string found = !std::filesystem::exists(path, error)        ? "no recipe file " + file
+                              : std::filesystem::is_directory(path, error) ? file + " is a folder"
+                                                                           : file + " is a device or pipe";
+    fail(ExitCode::usage, "{}{}, and no shipped recipe has that name{}", asked_by, found, hint);
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return {text.str(), path.string(), path.stem().string(), canonical.string(), path.parent_path()};
+  try {
+    return {read_whole_text(path), path.string(), path.stem().string(), canonical.string(),
+            path.parent_path()};
+  } catch (const Error& e) {  // half a recipe is another recipe
+    fail(ExitCode::resource, "{}{}; want a recipe file that can be read", asked_by, e.what());
+  }
 }
 
 /// The documents that one extends, in order: a text or a list of texts.
@@ -97,7 +102,7 @@ void apply_override(Recipe& recipe, const std::string& text) {
   const bool is_text = knob && (std::holds_alternative<std::string*>(knob->field) ||
                                 std::holds_alternative<Choice>(knob->field));
   toml::table table;
-  if (!is_text) {
+  if (!is_text && !too_deep("value = " + value)) {
     try {
       table = toml::parse("value = " + value);
     } catch (const toml::parse_error&) {

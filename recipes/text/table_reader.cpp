@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/text/nearest_name.h"
+#include "recipes/text/nesting.h"
 
 namespace mxtape {
 namespace {
@@ -97,6 +98,10 @@ class Setter {
 }  // namespace
 
 toml::table parse_toml(const std::string& text, const Source& source) {
+  if (const auto deep = too_deep(text))
+    fail(ExitCode::usage, "{}: {}",
+         source.has_lines ? fmt::format("{}:{}:{}", source.label, deep->line, deep->column) : source.label,
+         deep->what);
   try {
     return toml::parse(text, source.label);
   } catch (const toml::parse_error& e) {

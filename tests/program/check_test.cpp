@@ -2,8 +2,11 @@
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
 
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
@@ -167,6 +170,25 @@ TEST(Check, OfSeveralProblemsItEndsWithTheCodeWithWhichTrainEnds) {
       words.insert(words.end(), problems.begin(), problems.end());
       EXPECT_EQ(Program(place.folder.path(), words).wait(), code) << command;
     }
+}
+
+TEST(Check, TheMostCheckpointsThatMayBeKeptNeedMoreThanADiskHas) {
+  Place place;
+  place.recipe.train.save_every = 1;
+  place.recipe.train.keep = std::numeric_limits<std::int64_t>::max();
+  expect_one_problem(place, ExitCode::resource, "lower train.keep");
+}
+
+TEST(Check, OfAMillionSequencesAtATimeTakesNoMemoryForThem) {
+  const Place place;
+  std::ofstream(place.folder / "mine.toml")
+      << "extends = \"shakespeare\"\ndata.file = \"tiny.h5\"\nmodel.context = 1024\n";
+  Program check(place.folder.path(), {"check", "mine.toml", "--train.batch_size=1048576"});
+  EXPECT_EQ(check.wait(), int(ExitCode::resource)) << check.output();
+  EXPECT_NE(check.output().find("memory: the run needs about "), std::string::npos) << check.output();
+  struct rusage usage {};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  EXPECT_LT(usage.ru_maxrss, 1 << 20) << "KiB: the largest of the programs that this one has started";
 }
 
 TEST(Recipes, TheProgramListsShowsAndDescribes) {

@@ -19,6 +19,11 @@ const std::filesystem::path golden = std::filesystem::path(MXTAPE_SOURCE) / "tes
 /// A larger set than the repository's, where there is one.
 const std::filesystem::path more_golden = std::filesystem::path(MXTAPE_SHARED) / "golden";
 
+void set_cases(nlohmann::json& manifest, nlohmann::json cases) {
+  manifest["case_count"] = cases.size();
+  manifest["cases"] = std::move(cases);
+}
+
 /// Runs a set and holds what is printed to what its manifest has.
 void expect_that_every_case_passes_or_does_not_apply(const std::filesystem::path& set) {
   const auto manifest = nlohmann::json::parse(std::ifstream(set / "manifest.json"));
@@ -61,7 +66,7 @@ TEST(Conformance, OneWrongBitInAnExpectedTensorIsFoundAndExitsWithOne) {
         kept.push_back(c);
         break;
       }
-  manifest["cases"] = kept;
+  set_cases(manifest, kept);
   write_atomically(folder / "manifest.json", manifest.dump());
   write_atomically(folder / "data.bin", blob);
   ASSERT_EQ(run_program(folder.path(), {"conformance", "."}).code, 0);
@@ -103,12 +108,40 @@ TEST(Conformance, ATruncatedBlobOrAMissingFolderIsADataError) {
 TEST(Conformance, AManifestWithoutCasesIsADataErrorNotAPass) {
   const TemporaryFolder folder;
   auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
-  manifest["cases"] = nlohmann::json::array();
+  set_cases(manifest, nlohmann::json::array());
   write_atomically(folder / "manifest.json", manifest.dump());
   std::filesystem::copy(golden / "data.bin", folder / "data.bin");
   const Result r = run_program(folder.path(), {"conformance", "."});
   EXPECT_EQ(r.code, 3);
   EXPECT_TRUE(contains(r.output, "manifest.json has no cases")) << r.output;
+}
+
+TEST(Conformance, ASetThatWasCutIsADataErrorNotAPass) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  manifest["cases"].erase(manifest["cases"].size() - 1);
+  write_atomically(folder / "manifest.json", manifest.dump());
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  const Result r = run_program(folder.path(), {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "manifest.json has 637 cases, its case_count says 638")) << r.output;
+}
+
+TEST(Conformance, CasesWithoutNumbersAreADataErrorNotAPass) {
+  const TemporaryFolder folder;
+  auto manifest = nlohmann::json::parse(std::ifstream(golden / "manifest.json"));
+  for (auto& c : manifest["cases"])
+    for (auto& [key, value] : c.items()) {
+      if (value.is_array() && value.size() == 3 && value[0].is_string()) value[2] = 0;
+      if (key == "shape") value = {0};
+    }
+  write_atomically(folder / "manifest.json", manifest.dump());
+  std::filesystem::copy(golden / "data.bin", folder / "data.bin");
+  const Result r = run_program(folder.path(), {"conformance", "."});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_TRUE(contains(r.output, "has no values; want at least one to compare") ||
+              contains(r.output, " has 0 values, want "))
+      << r.output;
 }
 
 TEST(Conformance, ASetOfWhichNoCaseAppliesIsADataErrorNotAPass) {
@@ -119,7 +152,7 @@ TEST(Conformance, ASetOfWhichNoCaseAppliesIsADataErrorNotAPass) {
     if (c["name"].get<std::string>().starts_with("quirk/") && c["peer"] == "microxcaling-py")
       kept.push_back(c);
   ASSERT_FALSE(kept.empty());
-  manifest["cases"] = kept;
+  set_cases(manifest, kept);
   write_atomically(folder / "manifest.json", manifest.dump());
   std::filesystem::copy(golden / "data.bin", folder / "data.bin");
   const Result r = run_program(folder.path(), {"conformance", "."});
@@ -157,7 +190,7 @@ TEST(Conformance, AnArrayOfAnotherLengthThanItsCaseNeedsIsADataErrorThatNamesBot
     for (auto c : cases)
       if (c["kind"] == kind && c.contains(field) && !c.contains("tags")) {
         c[field][2] = c[field][2].get<int>() - 1;
-        manifest["cases"] = {c};
+        set_cases(manifest, {c});
         write_atomically(folder / "manifest.json", manifest.dump());
         const Result r = run_program(folder.path(), {"conformance", "."});
         EXPECT_EQ(r.code, 3) << r.output;
@@ -176,7 +209,7 @@ TEST(Conformance, AnArrayOutsideTheBlobIsADataErrorEvenIfItsEndOverflows) {
   auto c = manifest["cases"][0];
   for (const std::int64_t count : {std::int64_t{1} << 24, std::int64_t{1} << 62, std::int64_t{-1}}) {
     c["dq"][2] = count;
-    manifest["cases"] = {c};
+    set_cases(manifest, {c});
     write_atomically(folder / "manifest.json", manifest.dump());
     const Result r = run_program(folder.path(), {"conformance", "."});
     EXPECT_EQ(r.code, 3) << count;

@@ -31,7 +31,7 @@ class Faults : public testing::Test {
   }
 
   /// Trains in runs/; the call with number `fault` is the one that fails, none if that is 0.
-  int train(int fault, const char* how, const std::string& log = {}) {
+  int train(int fault, const char* how, const std::string& log = {}, const char* resume = "auto") {
     // The sanitizers' runtime wants to be loaded before any other library; it works after this one too.
     const char* asan = std::getenv("ASAN_OPTIONS");
     const std::string options = std::string(asan ? asan : "") + ":verify_asan_link_order=0";
@@ -40,7 +40,7 @@ class Faults : public testing::Test {
                                   {"MXT_FAULT_HOW", how},
                                   {fault ? "MXT_FAULT_AT" : "MXT_FAULT_NONE", std::to_string(fault)},
                                   {log.empty() ? "MXT_FAULT_NO_LOG" : "MXT_FAULT_LOG", log}};
-    return program({"train", "tiny.toml", "--resume=auto"});
+    return program({"train", "tiny.toml", std::string("--resume=") + resume});
   }
   int resume() { return program({"train", "tiny.toml", "--resume=auto"}); }
 
@@ -50,10 +50,13 @@ class Faults : public testing::Test {
     EXPECT_EQ(train(0, "error", log), 0) << output_;
     whole_ = read_whole(run_ / "checkpoints/step_00000003.h5");
     fs::remove_all(folder_ / "runs");
-    std::vector<std::string> calls;
-    std::ifstream in(log);
-    for (std::string line; std::getline(in, line);) calls.push_back(line);
-    return calls;
+    return lines_of(log);
+  }
+  static std::vector<std::string> lines_of(const std::string& file) {
+    std::vector<std::string> lines;
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
   }
 
   /// What must hold whatever happened: nothing under a final name is damaged, and the run goes on to its
@@ -145,6 +148,31 @@ TEST_F(Faults, KilledInAnyCallTheRunGoesOnToTheSameBits) {
     EXPECT_EQ(train(int(n), "kill"), 128 + SIGKILL) << what << "\n" << output_;
     expect_whole_and_resumable(what);
     fs::remove_all(folder_ / "runs");
+  }
+}
+
+TEST_F(Faults, KilledWhileAnEarlierRunIsMovedItsRecordsStayWithItsCheckpoints) {
+  ASSERT_EQ(train(0, "error"), 0) << output_;
+  fs::rename(folder_ / "runs", folder_ / "first");
+  const auto begin_again = [&](int fault, const std::string& log = {}) {
+    fs::remove_all(folder_ / "runs");
+    fs::copy(folder_ / "first", folder_ / "runs", fs::copy_options::recursive);
+    return train(fault, "kill", log, "no");
+  };
+  const auto log = (folder_ / "again.txt").string();
+  ASSERT_EQ(begin_again(0, log), 0) << output_;
+  const auto calls = lines_of(log);
+  ASSERT_GT(calls.size(), 30u) << "the shim is not at work";
+  for (std::size_t n = 1; n <= calls.size(); ++n) {
+    const std::string what = fmt::format("call {} of {}, {}", n, calls.size(), calls[n - 1]);
+    ASSERT_EQ(begin_again(int(n)), 128 + SIGKILL) << what;
+    { const RunFolder next(run_); }  // what the next start sees
+    const fs::path moved = run_ / "before-1", there = fs::exists(moved) ? moved : run_;
+    for (const char* file : {"checkpoints/step_00000003.h5", "metrics.jsonl", "recipe.toml", "device.txt"})
+      EXPECT_TRUE(fs::exists(there / file)) << what << ": " << there / file;
+    if (moved != there) continue;
+    EXPECT_EQ(fs::file_size(moved / "metrics.jsonl"), fs::file_size(folder_ / "first/tiny/metrics.jsonl"))
+        << what;
   }
 }
 

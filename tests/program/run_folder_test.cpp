@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "data/hdf5/seal.h"
+#include "tests/support/few_handles.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {
@@ -29,6 +30,46 @@ TEST(RunFolder, ListsCheckpointsNewestFirstAndNothingElse) {
   const std::vector<std::filesystem::path> want{run.checkpoint(123'456'789), run.checkpoint(99'999'999),
                                                 run.checkpoint(10), run.checkpoint(9)};
   EXPECT_EQ(run.checkpoints(), want);
+}
+
+TEST(RunFolder, CheckpointsThatCannotBeListedAreNotNone) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "run");
+  put_sealed(run.checkpoint(7));
+  try {
+    const test::FewHandles none(0);
+    (void)run.checkpoints();
+    FAIL() << "the run would begin again at step 0";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_NE(std::string(e.what()).find("the checkpoints cannot be listed"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(run.checkpoints().size(), 1u);
+  EXPECT_TRUE(list_checkpoints(folder.path() / "no run").empty()) << "where nothing is, nothing can be";
+}
+
+// archive() was killed: before the checkpoints had gone, or between them and its last rename.
+TEST(RunFolder, AnArchiveThatWasBegunIsUndoneOrFinished) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "run", moving = path / "before.moving";
+  {
+    const RunFolder run(path);
+    put_sealed(run.checkpoint(3));
+    write_atomically(moving / "metrics.jsonl", std::string_view("x"));
+  }
+  {
+    const RunFolder run(path);
+    EXPECT_TRUE(std::filesystem::exists(run.metrics()));
+    EXPECT_EQ(run.checkpoints().size(), 1u);
+    EXPECT_FALSE(std::filesystem::exists(moving));
+    write_atomically(moving / "metrics.jsonl", std::string_view("x"));
+    std::filesystem::rename(path / "checkpoints", moving / "checkpoints");
+  }
+  const RunFolder run(path);
+  EXPECT_TRUE(run.checkpoints().empty());
+  EXPECT_EQ(list_checkpoints(path / "before-1").size(), 1u);
+  EXPECT_TRUE(std::filesystem::exists(path / "before-1/metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(moving));
 }
 
 TEST(RunFolder, RetentionKeepsTheNewestAndAsManyAsAskedFor) {

@@ -19,8 +19,8 @@ namespace {
 /// so: the first is not over when the second signal comes.
 struct LongRun {
   const TemporaryFolder folder;
-  const std::vector<std::string> command{"train", "tiny.toml", "--train.steps=1000000",
-                                         "--train.batch_size=256", "--train.accumulation=8"};
+  std::vector<std::string> command{"train", "tiny.toml", "--train.steps=1000000", "--train.batch_size=256",
+                                   "--train.accumulation=8"};
 
   LongRun() {
     tiny_data().write(folder / "data.h5");
@@ -131,6 +131,50 @@ TEST(StopSignals, AReaderThatTheSameSignalEndsDoesNotEndTheRun) {
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), int(ExitCode::interrupted));
+  EXPECT_EQ(run.checkpoints(), 1u);
+}
+
+// `mxtape train ... | head`: nobody asked the run to stop.
+TEST(StopSignals, AReaderThatGoesAwayCostsTheRunNothing) {
+  for (const bool at_once : {true, false}) {
+    LongRun run;
+    run.command = {"train", "tiny.toml", "--train.steps=300", "--train.sample_tokens=20"};
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    if (at_once) ::close(ends[0]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      if (!at_once) ::close(ends[0]);
+      ::close(ends[1]);
+      run.become();
+    }
+    ::close(ends[1]);
+    while (!at_once && !run.has_begun()) ::usleep(1000);
+    if (!at_once) ::close(ends[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    ASSERT_EQ(run.checkpoints(), 1u);
+    EXPECT_EQ(list_checkpoints(run.folder / "runs/tiny")[0].filename(), "step_00000300.h5");
+  }
+}
+
+// As a full disk under redirected output: the model is saved, and then the failure is said.
+TEST(StopSignals, OutputThatCannotBeWrittenIsAnErrorAfterTheModelIsSaved) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  LongRun run;
+  run.command = {"train", "tiny.toml", "--train.steps=300"};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
+    run.become();
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), int(ExitCode::resource));
   EXPECT_EQ(run.checkpoints(), 1u);
 }
 

@@ -9,13 +9,14 @@
 namespace mxtape {
 namespace {
 
-/// Two splits of one token, long enough for a batch and for the largest validation pass.
+/// Two splits long enough for a batch and for the largest validation pass. No token of them is there: a batch
+/// of a million sequences would take gigabytes, and no one reads it.
 TokenFile blank_tokens(const Recipe& recipe) {
   TokenFile data;
   data.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "a");
-  data.train.narrow.resize(std::size_t(recipe.model.context) + 1);
+  data.train.unread = recipe.model.context + 1;
   const auto windows = validation_windows_at_a_time(recipe.model, recipe.train.batch_size);
-  data.validation.narrow.resize(std::size_t(windows * recipe.model.context) + 1);
+  data.validation.unread = windows * recipe.model.context + 1;
   return data;
 }
 

@@ -89,6 +89,16 @@ TEST(AtomicFile, MissingFilesAndWrongKindsAreNamed) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"taken"});
 }
 
+TEST(AtomicFile, AFileWithoutASizeIsReadToItsEndAndAReadErrorIsNoEnd) {
+  EXPECT_NE(read_whole_text("/proc/self/status").find("\nPid:"), std::string::npos);
+  try {
+    read_whole("/proc/self/mem");  // nothing is mapped at 0
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::resource);
+  }
+}
+
 TEST(AtomicFile, ALinkStaysALinkAndWhatItLeadsToIsReplaced) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "disk");

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/crc32c.h"
+#include "tests/support/few_handles.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {
@@ -198,6 +199,23 @@ TEST_F(MetricsTest, AnAlteredEventIsSeen) {
     }
     EXPECT_FALSE(rest.empty()) << "byte " << at;
     text[at] ^= 4;
+  }
+}
+
+// What is read as empty would be cut to nothing.
+TEST_F(MetricsTest, ThatCannotBeReadStayAsTheyAre) {
+  write(1, 4);
+  const std::string lines = read_text(jsonl_), events = read_text(events_);
+  for (const int handles : {0, 1}) {  // too few for the events; enough for them, too few for the lines
+    try {
+      const test::FewHandles few(handles);
+      Metrics metrics(jsonl_, events_, 4, recipe_);
+      ADD_FAILURE() << handles;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource) << e.what();
+    }
+    EXPECT_EQ(read_text(jsonl_), lines) << handles;
+    EXPECT_EQ(read_text(events_), events) << handles;
   }
 }
 

@@ -23,6 +23,44 @@ TEST(Reader, NumbersMayHaveExponentsAndUnderscoresAndNoPoint) {
   EXPECT_EQ(recipe_from_toml("train.steps = 18_865", "r").train.steps, 18865);
 }
 
+// toml++ calls itself for each of these: without a limit they end the program.
+TEST(Reader, WhatIsNestedTooDeepIsOneErrorAndNoCrash) {
+  const auto times = [](int count, const std::string& piece) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += piece;
+    return text;
+  };
+  const int many = 50'000;
+  EXPECT_EQ(refused_text("\n" + times(many, "a.") + "a = 1"),
+            "r.toml:2:64: a key of more than 32 parts; want section.key");
+  EXPECT_TRUE(contains(refused_text("[" + times(many, "a.") + "a]"), "a key of more than 32 parts"));
+  EXPECT_TRUE(contains(refused_text(times(many, "'a' . ") + "a = 1"), "a key of more than 32 parts"));
+  for (const std::string& piece : {std::string("["), std::string("{ a = "), std::string("[ # ]\n"),
+                                   std::string("[ ']', \"]\\\"]\", \"\"\"]\"]\"\"\"\", ")})
+    EXPECT_TRUE(contains(refused_text("a = " + times(many, piece)), "more than 32 brackets in one another"))
+        << piece;
+  EXPECT_NO_THROW(recipe_from_toml("description = '" + times(many, "[.") + "' # " + times(many, "[."), "r"));
+  EXPECT_NO_THROW(recipe_from_toml("description = \"\"\"" + times(many, "[.\n") + "\"\"\"", "r"));
+  const RecipeFiles files;
+  const std::string file = files.write("fine.toml", "");
+  EXPECT_TRUE(
+      contains(refusal([&] { read_recipe(file, {"model.layers=" + times(many, "[")}); }), "model.layers = "));
+}
+
+TEST(Reader, AFileThatCannotBeReadIsNoEmptyRecipe) {
+  try {
+    read_recipe("/proc/self/mem");  // opens, and then is an I/O error, for root as well
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::resource);
+    EXPECT_TRUE(contains(e.what(), "/proc/self/mem: cannot read byte 0")) << e.what();
+  }
+  EXPECT_TRUE(contains(refusal([] { read_recipe("/proc/self"); }), "'/proc/self' is a folder"));
+  const RecipeFiles files;
+  const std::string file = files.write("mine.toml", "extends = '/proc/self'");
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(file); }), "extends: '/proc/self' is a folder"));
+}
+
 TEST(Reader, AnUnknownKeyNamesItsPlaceAndTheNearestKey) {
   EXPECT_EQ(refused_text("[optim]\n  betta1 = 0.9\n"),
             "r.toml:2:3: unknown key 'optim.betta1'; did you mean 'optim.beta1'?");

@@ -1,0 +1,23 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace mxtape {
+
+/// From now on a reader that goes away, as in `mxtape train ... | head`, ends the program no more: what is
+/// written to it fails with EPIPE. For commands that have more to do than to print.
+void outlive_readers();
+
+/// Writes and flushes. Once the reader is gone, what is written to `out` goes nowhere. Another failure, such
+/// as a full disk, stays in ferror(out), which main() reports at the end.
+void write_out(std::FILE* out, std::string_view text);
+
+template <class... Args>
+void say(std::FILE* out, fmt::format_string<Args...> text, Args&&... args) {
+  write_out(out, fmt::format(text, std::forward<Args>(args)...));
+}
+
+}  // namespace mxtape
