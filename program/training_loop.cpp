@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "program/lineage.h"
 #include "program/metrics/run_log.h"
 #include "program/run_folder.h"
 #include "program/stop_signals.h"
@@ -68,6 +67,7 @@ void TrainingLoop::train(const std::string& command) {
   if (recorded_ == begin && validated_ != begin && due(begin, config_.eval_every, config_.steps)) validate();
   while (!trainer_.finished()) one_step();
   if (validated_ != trainer_.steps_done()) validate();
+  if (log_error_) end_without_log();
 }
 
 void TrainingLoop::one_step() {
@@ -76,11 +76,17 @@ void TrainingLoop::one_step() {
   const bool asked = StopSignals::take_save_request();
   if (asked || log_error_ || StopSignals::received() || wants_checkpoint()) save();
   if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
-  if (log_error_)
-    fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
-         done, folder_.checkpoint(done).string(), command_);
+  if (log_error_) end_without_log();
   if (StopSignals::received() && !trainer_.finished()) stop(fmt::format("after step {}", done));
   if (due(done, config_.eval_every, config_.steps)) validate();
+}
+
+/// The records of the step that could not be written get a last chance, as the checkpoint has one.
+void TrainingLoop::end_without_log() {
+  const std::int64_t done = trainer_.steps_done();
+  record([&] { metrics_.flush(); });
+  fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
+       done, folder_.checkpoint(done).string(), command_);
 }
 
 bool TrainingLoop::wants_checkpoint() const {
@@ -140,7 +146,9 @@ void TrainingLoop::notice_spike(const StepRecord& step) {
 /// What a run that diverged can do.
 std::string TrainingLoop::way_back() const {
   const auto files = folder_.checkpoints();
-  if (files.empty()) return "no checkpoint yet: train.save_every says how often one is written";
+  if (files.empty())
+    return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
+                       config_.save_minutes);
   return fmt::format(
       "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
       "--allow-change "
@@ -172,11 +180,10 @@ void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
 
 /// Logs never decide about a checkpoint: the first one that cannot be written ends the run once it is saved.
 void TrainingLoop::record(const std::function<void()>& write) {
-  if (log_error_) return;
   try {
     write();
   } catch (const Error& e) {
-    log_error_ = e;
+    if (!log_error_) log_error_ = e;
   }
 }
 

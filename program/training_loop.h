@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "program/lineage.h"
 #include "program/metrics/metrics.h"
 #include "program/progress.h"
 #include "program/trace.h"
@@ -14,7 +15,6 @@ namespace mxtape {
 
 class RunFolder;
 struct RunLog;
-struct Turn;
 
 /// A run from the step it is at to its end: steps, validations, checkpoints, records, and what happens when a
 /// signal comes, a loss is not finite, or a log cannot be written. A checkpoint is written before the
@@ -35,6 +35,7 @@ class TrainingLoop {
   void validate();
   void save();
   void record(const std::function<void()>& write);
+  [[noreturn]] void end_without_log();
   void record_precision(const TracingBackend::Trace&);
   void notice_spike(const StepRecord&);
   bool starts_a_phase() const;

@@ -17,17 +17,20 @@ namespace mxtape {
 namespace {
 
 /// Cuts `path` before the first line that is later than `steps_done`, or is no whole record. A file that
-/// cannot be read throws, and stays as it is.
-void cut_after(const std::filesystem::path& path, std::int64_t steps_done) {
-  if (!std::filesystem::exists(path)) return;
+/// cannot be read throws, and stays as it is. Returns the last line that stays.
+std::string cut_after(const std::filesystem::path& path, std::int64_t steps_done) {
+  if (!std::filesystem::exists(path)) return "";
   std::istringstream in(read_whole_text(path));
   std::uintmax_t kept = 0;
+  std::string last;
   for (std::string line; std::getline(in, line) && !in.eof();) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (!record.is_object() || record.value("step", steps_done + 1) > steps_done) break;
     kept += line.size() + 1;
+    last = line;
   }
   std::filesystem::resize_file(path, kept);
+  return last;
 }
 
 double seconds_since_1970() {
@@ -39,11 +42,10 @@ double seconds_since_1970() {
 Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,
                  std::int64_t steps_done, const std::string& recipe)
     : jsonl_path_(jsonl), events_(events, steps_done) {
-  cut_after(jsonl, steps_done);
-  jsonl_.open(jsonl, std::ios::binary | std::ios::app);
-  file_ = ::open(jsonl.c_str(), O_WRONLY | O_CLOEXEC);  // to sync it under whatever name it has then
-  require(jsonl_.good() && file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(),
-          std::strerror(errno));
+  last_line_ = cut_after(jsonl, steps_done);
+  file_ = ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(), std::strerror(errno));
+  written_ = ::lseek(file_, 0, SEEK_END);
   // In a fence, as TensorBoard reads texts as Markdown.
   events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
   events_.flush();
@@ -76,9 +78,27 @@ void Metrics::validation(std::int64_t step, double loss, std::optional<double> f
 }
 
 void Metrics::line(const std::string& text) {
-  jsonl_ << text << '\n' << std::flush;
-  require(jsonl_.good(), ExitCode::resource, "{}: cannot be written: {}", jsonl_path_.string(),
-          std::strerror(errno));
+  if (text == last_line_) return;  // a run that begins again where it had begun
+  last_line_ = text;
+  pending_ += text + '\n';
+  flush();
+}
+
+void Metrics::flush() {
+  std::size_t done = 0;
+  while (done < pending_.size()) {
+    const ssize_t n = ::write(file_, pending_.data() + done, pending_.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      const int error = errno;
+      // No half of a record stays; all of it comes with the next try.
+      [[maybe_unused]] const int cut = ::ftruncate(file_, written_);
+      fail(ExitCode::resource, "{}: cannot be written: {}", jsonl_path_.string(), std::strerror(error));
+    }
+    done += std::size_t(n);
+  }
+  written_ += off_t(pending_.size());
+  pending_.clear();
 }
 
 void Metrics::sync() {

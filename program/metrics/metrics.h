@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
@@ -37,6 +36,8 @@ class Metrics {
   void turn(const std::string& json) { line(json); }
   /// `floor`: the exact entropy of the data, where it is known [nats per token].
   void validation(std::int64_t step, double loss, std::optional<double> floor);
+  /// Tries again what could not be written.
+  void flush();
   /// Puts the file on the disk itself: before a checkpoint, which must not be newer than its records.
   void sync();
 
@@ -44,8 +45,10 @@ class Metrics {
   void line(const std::string&);
 
   std::filesystem::path jsonl_path_;
-  std::ofstream jsonl_;
   int file_ = -1;
+  std::int64_t written_ = 0;  // bytes of whole records in the file
+  std::string pending_;       // records that could not be written yet
+  std::string last_line_;
   EventFile events_;
 };
 

@@ -1,6 +1,7 @@
 #include "program/metrics/run_log.h"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -172,10 +172,12 @@ TEST(Check, OfSeveralProblemsItEndsWithTheCodeWithWhichTrainEnds) {
     }
 }
 
-TEST(Check, TheMostCheckpointsThatMayBeKeptNeedMoreThanADiskHas) {
+TEST(Check, NoMoreCheckpointsAreKeptThanThereAreSteps) {
   Place place;
   place.recipe.train.save_every = 1;
   place.recipe.train.keep = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(place.problems().empty());
+  place.recipe.train.steps = std::int64_t{1} << 31;
   expect_one_problem(place, ExitCode::resource, "lower train.keep");
 }
 

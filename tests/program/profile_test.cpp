@@ -86,8 +86,7 @@ TEST(Profile, WantsDataOrAVocabulary) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_STREQ(e.what(),
-                 "data.file '' is not there, and model.vocabulary is 0; set one of the two");
+    EXPECT_STREQ(e.what(), "data.file '' is not there, and model.vocabulary is 0; set one of the two");
   }
 }
 

@@ -90,7 +90,7 @@ TEST_F(ProgramTest, ARunThatDivergesBeforeItsFirstCheckpointSaysSo) {
   EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0",
                  "--schedule.warmup_steps=0"}),
             int(ExitCode::diverged));
-  EXPECT_TRUE(says("no checkpoint yet: train.save_every is 0"));
+  EXPECT_TRUE(says("no checkpoint yet: train.save_every is 0, train.save_minutes 10"));
 }
 
 }  // namespace

@@ -116,14 +116,35 @@ TEST(RunFolder, ClearsWhatACrashedRunLeftUnderTemporaryNames) {
 
 TEST(RunFolder, WithoutRoomForACheckpointIsAnErrorBeforeTheRun) {
   const TemporaryFolder folder;
-  const RunFolder run(folder / "run");
-  run.require_room(1);
+  RunFolder run(folder / "run");
+  run.reserve(4096);
+  EXPECT_EQ(std::filesystem::file_size(folder / "run/reserved"), 4096u);
   try {
-    run.require_room(std::numeric_limits<std::int64_t>::max());
+    run.reserve(std::numeric_limits<std::int64_t>::max());
     FAIL() << "no disk holds 8 EiB";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
   }
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/reserved"));
+}
+
+TEST(RunFolder, IsFoundAgainWhereItWasMovedAndMadeAgainWhereItWasDeleted) {
+  const TemporaryFolder folder;
+  RunFolder run(folder / "run");
+  std::filesystem::rename(folder / "run", folder / "elsewhere");
+  run.follow();
+  EXPECT_EQ(run.path(), folder / "elsewhere");
+  std::filesystem::remove_all(folder / "elsewhere");
+  run.follow();
+  EXPECT_TRUE(std::filesystem::is_directory(run.path() / "checkpoints"));
+}
+
+TEST(RunFolder, RetentionLeavesWhatIsToStay) {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path());
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) put_sealed(run.checkpoint(step));
+  run.retain(1, [](std::int64_t step) { return step == 2; });
+  EXPECT_EQ(run.checkpoints(), (std::vector{run.checkpoint(5), run.checkpoint(2)}));
 }
 
 TEST(RunFolder, ThatCannotBeMadeIsAnErrorOfResources) {

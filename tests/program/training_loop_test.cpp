@@ -1,0 +1,189 @@
+// What a run does when something happens to it. A backend around the CPU's makes it happen at a given call.
+#include "program/training_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+
+#include "core/files/atomic_file.h"
+#include "program/metrics/run_log.h"
+#include "program/run_folder.h"
+#include "tests/train/tiny_run.h"
+
+namespace mxtape::test {
+namespace {
+
+/// Does something once, before the first call of a kernel that follows the update of a step.
+class Disturbed final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::int64_t after_step = -1;
+  std::function<void()> disturb;
+  std::int64_t bad_norm_in_step = -1;  ///< the gradient's norm of this step is not a number
+
+  void dispatch(AnyCall any) override {
+    if (steps_ == after_step && disturb && std::holds_alternative<const call::Embedding*>(any))
+      std::exchange(disturb, {})();
+    inner_.dispatch(any);
+    if (const auto* clip = std::get_if<const call::ClipFactor*>(&any)) {
+      ++steps_;
+      if (steps_ == bad_norm_in_step) inner_.fill((*clip)->norm, NAN), inner_.fill((*clip)->factor, NAN);
+    }
+  }
+
+ private:
+  std::int64_t steps_ = 0;
+};
+
+struct LoopRun {
+  TemporaryFolder folder;
+  Recipe recipe;
+  TokenFile data = tiny_data();
+  std::unique_ptr<Backend> device = make_backend("cpu");
+  Disturbed disturbed{*device};
+  TracingBackend backend{disturbed};
+
+  explicit LoopRun(Recipe r) : recipe(std::move(r)) {}
+
+  /// Trains in `folder`/run, from `checkpoint` on if there is one; returns the error's text, or "".
+  std::string train(const std::filesystem::path& checkpoint = {}) {
+    RunFolder run(folder / "run");
+    Trainer trainer(backend, recipe, data);
+    if (!checkpoint.empty()) trainer.load(CheckpointFile(checkpoint));
+    TrainingLoop loop(backend, run, data, trainer, {});
+    try {
+      loop.train("mxtape train tiny.toml");
+      return "";
+    } catch (const Error& e) {
+      code = e.code();
+      return e.what();
+    }
+  }
+  std::filesystem::path checkpoint(std::int64_t step, const char* run = "run") const {
+    return folder / fmt::format("{}/checkpoints/step_{:08}.h5", run, step);
+  }
+  ExitCode code{};
+};
+
+Recipe recipe_of(std::int64_t steps) {
+  Recipe r = tiny_recipe(steps);
+  r.train.eval_every = 4;
+  return r;
+}
+
+TEST(TrainingLoop, ASignalInsideAValidationSavesAtOnceAndTheValidationComesAgain) {
+  LoopRun run(recipe_of(8)), whole(recipe_of(8));
+  run.disturbed.after_step = 4;
+  run.disturbed.disturb = [] { std::raise(SIGTERM); };
+  const std::string error = run.train();
+  EXPECT_EQ(run.code, ExitCode::interrupted);
+  EXPECT_NE(error.find("stopped by SIGTERM in the validation after step 4, which comes again"),
+            std::string::npos)
+      << error;
+  ASSERT_TRUE(std::filesystem::exists(run.checkpoint(4)));
+  EXPECT_TRUE(read_run_log(run.folder / "run").validation.empty());
+  EXPECT_EQ(run.train(run.checkpoint(4)), "");
+  EXPECT_EQ(whole.train(), "");
+  const RunLog resumed = read_run_log(run.folder / "run"), unbroken = read_run_log(whole.folder / "run");
+  ASSERT_EQ(resumed.validation.size(), unbroken.validation.size());
+  for (std::size_t i = 0; i < unbroken.validation.size(); ++i) {
+    EXPECT_EQ(resumed.validation[i].step, unbroken.validation[i].step);
+    EXPECT_EQ(resumed.validation[i].loss, unbroken.validation[i].loss);
+  }
+}
+
+TEST(TrainingLoop, ASignalInTheLastValidationLeavesTheModelAndTheValidationComesAgain) {
+  LoopRun run(recipe_of(6));
+  run.disturbed.after_step = 6;
+  run.disturbed.disturb = [] { std::raise(SIGTERM); };
+  (void)run.train();
+  EXPECT_EQ(run.code, ExitCode::interrupted);
+  ASSERT_TRUE(std::filesystem::exists(run.checkpoint(6)));
+  EXPECT_EQ(run.train(run.checkpoint(6)), "");
+  EXPECT_EQ(read_run_log(run.folder / "run").validation.back().step, 6);
+}
+
+TEST(TrainingLoop, AFolderThatIsMovedWhileTheRunWritesThereGetsTheModel) {
+  LoopRun run(recipe_of(6));
+  run.disturbed.after_step = 3;
+  run.disturbed.disturb = [&] { std::filesystem::rename(run.folder / "run", run.folder / "moved"); };
+  EXPECT_EQ(run.train(), "");
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(6, "moved")));
+  EXPECT_EQ(read_run_log(run.folder / "moved").train.back().step, 6);
+}
+
+TEST(TrainingLoop, RecordsThatAreRemovedCostNoModel) {
+  LoopRun run(recipe_of(6));
+  run.disturbed.after_step = 3;
+  run.disturbed.disturb = [&] { std::filesystem::remove(run.folder / "run/metrics.jsonl"); };
+  (void)run.train();
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(6)));
+}
+
+TEST(TrainingLoop, AStepThatDivergesIsSkippedIfTheRecipeSaysSoAndAResumeAgrees) {
+  Recipe recipe = recipe_of(8);
+  recipe.train.on_divergence = OnDivergence::skip;
+  recipe.train.save_every = 5;
+  LoopRun run(recipe);
+  run.disturbed.bad_norm_in_step = 3;
+  ASSERT_EQ(run.train(), "");
+  const RunLog log = read_run_log(run.folder / "run");
+  EXPECT_EQ(log.train.size(), 7u);
+  ASSERT_EQ(log.turns.size(), 1u);
+  EXPECT_EQ(log.turns[0].event, "skip");
+  EXPECT_EQ(log.turns[0].step, 3);
+  LoopRun resumed(recipe);
+  ASSERT_EQ(resumed.train(run.checkpoint(5)), "");
+  EXPECT_EQ(read_whole(resumed.checkpoint(8)), read_whole(run.checkpoint(8)));
+}
+
+TEST(TrainingLoop, AStepThatDivergesEndsTheRunUnlessItMayBeSkipped) {
+  LoopRun run(recipe_of(8));
+  run.disturbed.bad_norm_in_step = 3;
+  EXPECT_NE(run.train().find("step 3: the gradient's norm is nan"), std::string::npos);
+  EXPECT_EQ(run.code, ExitCode::diverged);
+}
+
+TEST(TrainingLoop, WeightsThatAreNotFiniteAreNotSaved) {
+  LoopRun run(recipe_of(2));
+  Trainer trainer(run.backend, run.recipe, run.data);
+  const Tensor& weight = trainer.model().parameters().at(3)->value;
+  run.backend.fill(weight, INFINITY);
+  try {
+    trainer.save(run.checkpoint(1));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::diverged);
+    EXPECT_NE(std::string(e.what()).find("holds inf at [0] and is not saved"), std::string::npos) << e.what();
+  }
+  EXPECT_FALSE(std::filesystem::exists(run.checkpoint(1)));
+}
+
+TEST(TrainingLoop, KeepsEveryMultipleTheBestAndTheNewest) {
+  Recipe recipe = recipe_of(10);
+  recipe.train.keep = 1;
+  recipe.train.keep_every = 4;
+  recipe.train.keep_best = true;
+  recipe.train.eval_every = 3;
+  LoopRun run(recipe);
+  ASSERT_EQ(run.train(), "");
+  const RunLog log = read_run_log(run.folder / "run");
+  const auto best = std::min_element(log.validation.begin(), log.validation.end(),
+                                     [](auto& a, auto& b) { return a.loss < b.loss; });
+  for (const std::int64_t step : {std::int64_t(4), std::int64_t(8), std::int64_t(10), best->step})
+    EXPECT_TRUE(std::filesystem::exists(run.checkpoint(step))) << step;
+  EXPECT_LE(list_checkpoints(run.folder / "run").size(), 4u);
+}
+
+TEST(LossSpike, IsALossFarAboveTheOnesBeforeIt) {
+  LossSpike spike;
+  for (std::size_t i = 0; i < LossSpike::window; ++i) EXPECT_FALSE(spike.look_at(3 + (i % 2 ? 0.01 : -0.01)));
+  EXPECT_FALSE(spike.look_at(3.05));  // five standard deviations
+  const auto z = spike.look_at(3.2);
+  ASSERT_TRUE(z.has_value());
+  EXPECT_GT(*z, 6);
+}
+
+}  // namespace
+}  // namespace mxtape::test
