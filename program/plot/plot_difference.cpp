@@ -86,9 +86,13 @@ std::string difference_script(std::span<const RunDifference> runs, std::int64_t 
   }
   const std::string& base = runs.front().base;
   script += frame(terminal, output, title, "loss above the base [nats per token]", gap_range(runs));
-  // Below: gaps have two signs, and no corner stays free.
-  script +=
-      "set key below left vertical maxrows 3 width 2 title 'bold: validation, with its last gap' left\n";
+  // Below: gaps have two signs, and no corner stays free. Two columns of short names fit, one of long ones.
+  std::size_t longest = base.size();
+  for (const auto& run : runs) longest = std::max(longest, run.name.size());
+  const std::size_t rows = longest > 24 ? runs.size() + 2 : 3;
+  script += fmt::format(
+      "set key below left vertical maxrows {} width 2 title 'bold: validation, with its last gap' left\n",
+      rows);
   std::vector<std::string> curves;
   // One colour further than among the losses of `mxtape plot BASE RUN...`, where the base has the first.
   for (std::size_t i = 0; i < runs.size(); ++i)
