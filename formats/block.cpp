@@ -21,6 +21,9 @@ BlockRule block_rule(const Quantizer& q) {
   r.exponent = exponent_rule(q.element, q.rule);
   r.exponent_limit = (1 << (q.scale_bits - 1)) - 1;
   r.exponent_nan = q.overflow == ScaleOverflow::nan;
+  r.scale = q.scale;
+  r.has_offset = q.has_offset;
+  r.four_over_six = q.four_over_six;
   r.flush_below = q.flush_subnormals ? 0x1p-126f : 0;
   r.alpha = q.alpha;
   r.scale_grid = grid_of(q.scale_format);
