@@ -6,6 +6,7 @@ BlockRule block_rule(const Quantizer& q) {
   BlockRule r{};
   r.grid = grid_of(q.element);
   r.rounding = q.rounding;
+  r.correction = correction_of(q.rounding);
   r.sr_bits = q.sr_bits;
   r.sr_exact = q.sr_bits > 16 || q.sr_bits > 22 - q.element.mantissa_bits;
   r.wide = q.element.exponent_bits == 8;

@@ -23,6 +23,7 @@ MXT_HD constexpr float value_of(const BlockScale& s, float rounded) {
 struct BlockRule {
   Grid grid;
   Rounding rounding;
+  Correction correction;
   int sr_bits;
   bool sr_exact;   ///< more random bits than the fast way has room for
   bool wide;       ///< the element has f32's exponents: bits are rounded, not sums
@@ -122,14 +123,15 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
 
 /// One scaled element. `draw` holds r.sr_bits random bits in its low end; ignored unless stochastic.
 MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t draw) {
+  const bool stochastic = r.rounding == Rounding::stochastic;
   float rounded = 0;
   if (r.wide) {
-    rounded = round_significand(r.grid.mantissa_bits, r.rounding, x, draw, r.sr_bits);
-  } else if (r.rounding == Rounding::stochastic) {
+    rounded = round_significand(r.grid.mantissa_bits, stochastic, r.correction, x, draw, r.sr_bits);
+  } else if (stochastic) {
     rounded = r.sr_exact ? round_stochastic_exact(r.grid, x, draw, r.sr_bits)
                          : round_stochastic(r.grid, x, draw, r.sr_bits);
   } else {
-    rounded = round_to(r.grid, r.rounding, x);
+    rounded = round_to(r.grid, r.correction, x);
   }
   if (r.saturates) return r.wide ? saturate(r.grid, rounded) : rounded;
   const float magnitude = float_of(bits_of(rounded) & 0x7fffffffu);
