@@ -6,6 +6,7 @@ BlockRule block_rule(const Quantizer& q) {
   BlockRule r{};
   r.grid = grid_of(q.element);
   r.rounding = q.rounding;
+  r.correction = correction_of(q.rounding);
   r.sr_bits = q.sr_bits;
   r.sr_exact = q.sr_bits > 16 || q.sr_bits > 22 - q.element.mantissa_bits;
   r.wide = q.element.exponent_bits == 8;
@@ -21,6 +22,9 @@ BlockRule block_rule(const Quantizer& q) {
   r.exponent = exponent_rule(q.element, q.rule);
   r.exponent_limit = (1 << (q.scale_bits - 1)) - 1;
   r.exponent_nan = q.overflow == ScaleOverflow::nan;
+  r.scale = q.scale;
+  r.has_offset = q.has_offset;
+  r.four_over_six = q.four_over_six;
   r.flush_below = q.flush_subnormals ? 0x1p-126f : 0;
   r.alpha = q.alpha;
   r.scale_grid = grid_of(q.scale_format);

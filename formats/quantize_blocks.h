@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <functional>
 
 #include "formats/block.h"
 #include "formats/quantize.h"
@@ -36,22 +37,32 @@ void for_each_element(const BlockRange& b, std::int64_t cols, Visit&& visit) {
     for (std::int64_t c = b.col; c < b.col_end; ++c) visit(r * cols + c);
 }
 
-/// The scale of one block of x: the scalar definition of every ScaleKind but none. `encode` is the tensor's.
-BlockScale scale_of_block(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t cols,
-                          const BlockRange& block, float encode);
-/// tensor_encode_scale of x for floating scales, else 1.
-float encode_of_tensor(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count);
+/// A block of x, as scale_of_block() takes it.
+struct BlockOfMatrix {
+  const float* x;
+  std::int64_t cols;
+  BlockRange range;
+  float first() const { return x[range.row * cols + range.col]; }
+  template <class T, class Of, class Combine>
+  T fold(T all, const Of& of, const Combine& combine) const {
+    for_each_element(range, cols, [&](std::int64_t i) { all = combine(all, of(x[i])); });
+    return all;
+  }
+  template <class Of>
+  float sum(const Of& of) const {
+    return fold(0.0f, of, std::plus());
+  }
+};
 
 /// Rounds one block of x: calls sink.block(block, scale), then sink.element(i, rounded, scale) for each
 /// element, whose value is value_of(scale, rounded). draw(i) gives the random bits of element i.
 template <class Draw, class Sink>
-void quantize_block(const float* x, std::int64_t cols, const Quantizer& q, const BlockRule& rule,
-                    const BlockRange& block, float encode, const Draw& draw, Sink& sink) {
-  const BlockScale s =
-      q.scale != ScaleKind::none ? scale_of_block(q, rule, x, cols, block, encode) : BlockScale{q.alpha, 1};
+void quantize_block(const float* x, std::int64_t cols, const BlockRule& rule, const BlockRange& block,
+                    float encode, const Draw& draw, Sink& sink) {
+  const BlockScale s = scale_of_block(rule, encode, BlockOfMatrix{x, cols, block});
   sink.block(block, s);
   for_each_element(block, cols, [&](std::int64_t i) {
-    const std::uint32_t bits = q.is_stochastic() ? draw(i) : 0;
+    const std::uint32_t bits = rule.rounding == Rounding::stochastic ? draw(i) : 0;
     sink.element(i, round_element(rule, (x[i] - s.offset) * s.inverse, bits), s);
   });
 }
@@ -64,11 +75,12 @@ float quantize_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis
   const std::string contradiction = q.contradiction();
   require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
   const BlockRule rule = block_rule(q);
-  const float encode = encode_of_tensor(q, rule, x, rows * cols);
+  const BlockOfMatrix all{x, cols, {0, rows, 0, cols}};
+  const float encode =
+      q.scale == ScaleKind::floating ? tensor_encode_scale(rule, largest_magnitude(all, 0)) : 1;
   const BlockShape shape = q.scale != ScaleKind::none ? q.block : BlockShape{0, 0};
-  for_each_block(rows, cols, block_extent(shape, rows, cols, axis), [&](const BlockRange& block) {
-    quantize_block(x, cols, q, rule, block, encode, draw, sink);
-  });
+  for_each_block(rows, cols, block_extent(shape, rows, cols, axis),
+                 [&](const BlockRange& block) { quantize_block(x, cols, rule, block, encode, draw, sink); });
   return 1 / encode / q.alpha;
 }
 

@@ -3,15 +3,31 @@
 
 namespace mxtape {
 
-/// How a value between two neighbours of a grid is rounded. All but `stochastic` are functions of the value
-/// alone.
-enum class Rounding : std::uint8_t {
-  even,        ///< to nearest, ties to even: the only one that OCP MX requires
-  away,        ///< to nearest, ties away from zero: microxcaling's "nearest"
-  down,        ///< to nearest, ties to the smaller magnitude
-  zero,        ///< truncate: microxcaling's "floor"
-  stochastic,  ///< up with probability (x - below) / (above - below)
+/// How a value between two neighbours of a grid is rounded; all but `stochastic` look at the value alone.
+enum class Rounding : std::uint8_t { even, away, down, zero, stochastic };
+
+/// What a rounding makes of x's nearest even: a step more if x is more than `up` steps above it, a step less
+/// if x is below it by more than -`down`.
+struct Correction {
+  float up = 1, down = -1;  // never: nearest even is half a step off at most
 };
+inline constexpr float almost_half = 0x1.fffffep-2f;  // steps: what is more is a tie
+
+/// In the order of the enumerators, with their words and what docs/numerics.md says of them. Parser, kernels
+/// and tests read this list: a rounding that corrects nearest even is an enumerator and a row.
+struct NamedRounding {
+  std::string_view name;
+  Rounding value;
+  std::string_view meaning;
+  Correction correction{};
+};
+inline constexpr std::array roundings{
+    NamedRounding{"even", Rounding::even, "the nearest integer, ties to even"},
+    NamedRounding{"away", Rounding::away, "the nearest integer, ties up", {almost_half, -1}},
+    NamedRounding{"down", Rounding::down, "the nearest integer, ties down", {1, -almost_half}},
+    NamedRounding{"zero", Rounding::zero, "floor(t)", {1, 0}},
+    NamedRounding{"stochastic", Rounding::stochastic, "floor(t + u), u in [0, 1)"}};
+constexpr Correction correction_of(Rounding r) { return roundings[std::size_t(r)].correction; }
 
 /// The numbers that a rounding loop needs; small enough for a kernel argument.
 struct Grid {
@@ -58,26 +74,21 @@ MXT_HD constexpr float round_even(Grid g, float x) {
 
 /// Every deterministic rounding. The nearest-even result is corrected where the rule differs: x - nearest is
 /// exact (Sterbenz), so ties and direction are seen without error.
-MXT_HD constexpr float round_to(Grid g, Rounding rounding, float x) {
+MXT_HD constexpr float round_to(Grid g, Correction c, float x) {
   const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
   const float limit = (bits_of(x) & 0x80000000u) != 0 ? -g.lowest : g.highest;
   const float held = magnitude > limit ? limit : magnitude;
   const int step_exponent = quantum_exponent(g, held);
   const float step = power_of_two(step_exponent);
   const float shift = power_of_two(step_exponent + 23) * 1.5f;
-  const float nearest = (held + shift) - shift;
+  float nearest = (held + shift) - shift;
+  // A tie without mantissa bits is between step and 2 step: the one whose exponent field is even wins.
+  if (g.even_code && held == 1.5f * step)
+    nearest = (step_exponent - g.min_exponent + 1) % 2 == 0 ? step : 2 * step;
   const float excess = held - nearest;
   float rounded = nearest;
-  if (rounding == Rounding::away && excess == 0.5f * step) rounded = nearest + step;
-  if (rounding == Rounding::down && excess == -0.5f * step) rounded = nearest - step;
-  if (rounding == Rounding::zero && excess < 0) rounded = nearest - step;
-  // Without mantissa bits the neighbours of a tie are step and 2 step: the one whose exponent field is even
-  // wins.
-  if (rounding == Rounding::even && g.even_code && (excess == 0.5f * step || excess == -0.5f * step) &&
-      held >= step) {
-    const int field = step_exponent - g.min_exponent + 1;
-    rounded = (field & 1) == 0 ? step : 2 * step;
-  }
+  if (excess > c.up * step) rounded = nearest + step;
+  if (excess < c.down * step) rounded = nearest - step;
   rounded = rounded > limit ? limit : rounded;
   return float_of(bits_of(rounded) | (bits_of(x) & 0x80000000u));
 }
@@ -124,25 +135,26 @@ MXT_HD constexpr float round_stochastic_exact(Grid g, float x, std::uint32_t dra
 
 /// Rounds to a format with f32's exponents (bf16 and other e8m<y>) by cutting significands to
 /// `mantissa_bits`: the adders above would overflow there. Overflow goes to infinity; NaN stays.
-MXT_HD constexpr float round_significand(int mantissa_bits, Rounding rounding, float x, std::uint32_t draw,
-                                         int bits) {
+MXT_HD constexpr float round_significand(int mantissa_bits, bool stochastic, Correction c, float x,
+                                         std::uint32_t draw, int bits) {
   const std::uint32_t u = bits_of(x);
   const int cut = 23 - mantissa_bits;
   if ((u & 0x7fffffffu) >= 0x7f800000u || cut == 0) return x;
-  const std::uint32_t half = 1u << (cut - 1);
-  std::uint32_t add = 0;
-  if (rounding == Rounding::even) add = half - 1 + (u >> cut & 1u);
-  if (rounding == Rounding::away) add = half;
-  if (rounding == Rounding::down) add = half - 1;
-  if (rounding == Rounding::stochastic) add = bits <= cut ? draw << (cut - bits) : draw >> (bits - cut);
-  return float_of((u + add) & ~((1u << cut) - 1));
+  const std::uint32_t step = 1u << cut;
+  std::uint32_t add = step / 2 - 1 + (u >> cut & 1u);
+  if (stochastic) add = bits <= cut ? draw << (cut - bits) : draw >> (bits - cut);
+  std::uint32_t rounded = (u + add) & ~(step - 1);
+  const float excess = float(std::int32_t(u - rounded));
+  if (excess > c.up * float(step)) rounded += step;
+  if (excess < c.down * float(step)) rounded -= step;
+  return float_of(rounded);
 }
 
 static_assert(round_even(grid_of(e2m1), 2.5f) == 2 && round_even(grid_of(e2m1), -1e9f) == -6);
-static_assert(round_to(grid_of(e2m1), Rounding::away, 2.5f) == 3 &&
-              round_to(grid_of(e2m1), Rounding::down, 3.5f) == 3);
-static_assert(round_to(grid_of(e3m0), Rounding::even, 3.0f) == 4 &&
-              round_to(grid_of(int8), Rounding::zero, 1.999f) == 127.0f / 64);
+static_assert(round_to(grid_of(e2m1), correction_of(Rounding::away), 2.5f) == 3 &&
+              round_to(grid_of(e2m1), correction_of(Rounding::down), 3.5f) == 3);
+static_assert(round_to(grid_of(e3m0), {}, 3.0f) == 4 &&
+              round_to(grid_of(int8), correction_of(Rounding::zero), 1.999f) == 127.0f / 64);
 
 }  // namespace mxtape
 

@@ -4,15 +4,20 @@
 namespace mxtape {
 
 /// How a block's power-of-two scale 2^E is picked from its largest magnitude A = mu * 2^e, 1 <= mu < 2.
-/// E = clamp(e - emax + delta); max_finite = nu * 2^floor(log2 max_finite). docs/numerics.md has the ranges
-/// of A / 2^E.
-enum class ScaleRule : std::uint8_t {
-  floor,   ///< delta = 0. OCP MX v1.0 section 6.3; may saturate the largest element
-  ceil,    ///< delta = 1 if mu > 1
-  even,    ///< delta = 1 if mu >= 2 - 2^-(m+1): A rounded to the element's m mantissa bits first
-  rceil,   ///< the smallest E with A <= max_finite * 2^E (NVIDIA, cuBLAS)
-  rfloor,  ///< the largest E with A >= max_finite * 2^E: always saturates unless equal
+/// E = clamp(e - emax + delta); max_finite = nu * 2^top. docs/numerics.md has sources and ranges of A / 2^E.
+enum class ScaleRule : std::uint8_t { floor, ceil, even, rceil, rfloor };
+
+/// With their words and the delta that docs/numerics.md gives them. Parser and tests read this list.
+struct NamedRule {
+  std::string_view name;
+  ScaleRule value;
+  std::string_view delta;
 };
+inline constexpr std::array scale_rules{
+    NamedRule{"floor", ScaleRule::floor, "0"}, NamedRule{"ceil", ScaleRule::ceil, "1 if mu > 1"},
+    NamedRule{"even", ScaleRule::even, "1 if mu >= 2 - 2^-(m+1)"},
+    NamedRule{"rceil", ScaleRule::rceil, "relative to top: 1 if mu > nu"},
+    NamedRule{"rfloor", ScaleRule::rfloor, "relative to top: -1 if mu < nu"}};
 
 /// What a block's scale is stored in.
 enum class ScaleKind : std::uint8_t {
@@ -35,22 +40,15 @@ struct ExponentRule {
   int subtract;         ///< emax, or the exponent of max_finite
 };
 constexpr ExponentRule exponent_rule(const ElementFormat& f, ScaleRule rule) {
-  const std::uint32_t top = bits_of(f.max_finite());
-  const std::uint32_t nu = top & 0x7fffffu;
-  const int top_exponent = int(top >> 23) - 127;  // differs from emax when that was given
-  switch (rule) {
-    case ScaleRule::floor:
-      return {0, f.emax};
-    case ScaleRule::ceil:
-      return {0x7fffffu, f.emax};
-    case ScaleRule::even:
-      return {f.mantissa_bits < 23 ? 1u << (22 - f.mantissa_bits) : 0, f.emax};
-    case ScaleRule::rceil:
-      return {0x7fffffu - nu, top_exponent};
-    case ScaleRule::rfloor:
-      return {0x800000u - nu, top_exponent + 1};
-  }
-  return {0, f.emax};
+  const std::uint32_t nu = bits_of(f.max_finite()) & 0x7fffffu;
+  const int top = int(bits_of(f.max_finite()) >> 23) - 127;  // differs from emax when that was given
+  const ExponentRule of[] = {{0, f.emax},                    // floor
+                             {0x7fffffu, f.emax},            // ceil
+                             {f.mantissa_bits < 23 ? 1u << (22 - f.mantissa_bits) : 0, f.emax},  // even
+                             {0x7fffffu - nu, top},                                              // rceil
+                             {0x800000u - nu, top + 1}};                                         // rfloor
+  static_assert(std::size(of) == scale_rules.size());
+  return of[std::size_t(rule)];
 }
 
 /// The block's exponent E before any clamp, from the bits of a finite A > 0: never from a floating logarithm,

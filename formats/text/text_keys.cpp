@@ -15,16 +15,6 @@ struct Choice {
   std::string_view name;
   T value;
 };
-constexpr Choice<ScaleRule> rules[] = {{"floor", ScaleRule::floor},
-                                       {"ceil", ScaleRule::ceil},
-                                       {"even", ScaleRule::even},
-                                       {"rceil", ScaleRule::rceil},
-                                       {"rfloor", ScaleRule::rfloor}};
-constexpr Choice<Rounding> roundings[] = {{"even", Rounding::even},
-                                          {"away", Rounding::away},
-                                          {"down", Rounding::down},
-                                          {"zero", Rounding::zero},
-                                          {"stochastic", Rounding::stochastic}};
 constexpr Choice<ScaleOverflow> overflows[] = {{"saturate", ScaleOverflow::saturate},
                                                {"nan", ScaleOverflow::nan}};
 constexpr Choice<Specials> specials[] = {
@@ -33,10 +23,9 @@ constexpr Choice<TieRule> ties[] = {{"significand", TieRule::significand}, {"cod
 constexpr Choice<bool> ranges[] = {{"symmetric", false}, {"full", true}};
 constexpr Choice<bool> offsets[] = {{"none", false}, {"fp16", true}};
 
-template <class T>
-std::string_view name_in(std::span<const Choice<T>> choices, T value) {
+std::string name_in(const auto& choices, auto value) {
   for (const auto& c : choices)
-    if (c.value == value) return c.name;
+    if (c.value == value) return std::string(c.name);
   return {};
 }
 
@@ -44,8 +33,7 @@ std::string_view name_in(std::span<const Choice<T>> choices, T value) {
   fail(ExitCode::usage, "quantizer '{}': {}={}; want {}", w.text, w.key, w.value, want);
 }
 
-template <class T, std::size_t n>
-T choose(const TextWord& w, const Choice<T> (&choices)[n]) {
+auto choose(const TextWord& w, const auto& choices) {
   std::vector<std::string_view> known;
   for (const auto& c : choices) {
     if (c.name == w.value) return c.value;
@@ -163,37 +151,31 @@ std::string write_scale(const Quantizer& q) {
 const TextKey keys[] = {
     {"specials", false, [](Quantizer& q, const TextWord& w) { set_specials(q.element, choose(w, specials)); },
      [](const Quantizer& q) -> std::string {
-       return q.element.is_integer() ? "" : std::string(name_in<Specials>(specials, q.element.specials));
+       return q.element.is_integer() ? "" : name_in(specials, q.element.specials);
      }},
     {"emax", false, read_emax, write_emax},
     {"range", false, [](Quantizer& q, const TextWord& w) { q.element.full_range = choose(w, ranges); },
-     [](const Quantizer& q) { return std::string(name_in<bool>(ranges, q.element.full_range)); }},
+     [](const Quantizer& q) { return name_in(ranges, q.element.full_range); }},
     {"tie", false, [](Quantizer& q, const TextWord& w) { q.element.tie = choose(w, ties); },
      [](const Quantizer& q) {
        const bool ambiguous = q.element.mantissa_bits == 0 && !q.element.is_integer();
-       return ambiguous ? std::string(name_in<TieRule>(ties, q.element.tie)) : "";
+       return ambiguous ? name_in(ties, q.element.tie) : "";
      }},
     {"scale", false, read_scale, write_scale},
     {"block", false, [](Quantizer& q, const TextWord& w) { q.block = read_block(w); }, write_block},
-    {"rule", false, [](Quantizer& q, const TextWord& w) { q.rule = choose(w, rules); },
-     [](const Quantizer& q) {
-       return has_exponent(q) ? std::string(name_in<ScaleRule>(rules, q.rule)) : "";
-     }},
+    {"rule", false, [](Quantizer& q, const TextWord& w) { q.rule = choose(w, scale_rules); },
+     [](const Quantizer& q) { return has_exponent(q) ? name_in(scale_rules, q.rule) : ""; }},
     {"overflow", false, [](Quantizer& q, const TextWord& w) { q.overflow = choose(w, overflows); },
-     [](const Quantizer& q) {
-       return has_exponent(q) ? std::string(name_in<ScaleOverflow>(overflows, q.overflow)) : "";
-     }},
+     [](const Quantizer& q) { return has_exponent(q) ? name_in(overflows, q.overflow) : ""; }},
     {"round", false, [](Quantizer& q, const TextWord& w) { q.rounding = choose(w, roundings); },
-     [](const Quantizer& q) {
-       return q.is_identity() ? "" : std::string(name_in<Rounding>(roundings, q.rounding));
-     }},
+     [](const Quantizer& q) { return q.is_identity() ? "" : name_in(roundings, q.rounding); }},
     {"sr.bits", false,
      [](Quantizer& q, const TextWord& w) { q.sr_bits = std::uint8_t(integer(w, w.value, 8, 32, "8 to 32")); },
      [](const Quantizer& q) { return q.is_stochastic() ? fmt::format("{}", int(q.sr_bits)) : ""; }},
     {"alpha", false, [](Quantizer& q, const TextWord& w) { q.alpha = read_alpha(w); },
      [](const Quantizer& q) { return fmt::format("{}", q.alpha); }},
     {"offset", false, [](Quantizer& q, const TextWord& w) { q.has_offset = choose(w, offsets); },
-     [](const Quantizer& q) { return std::string(name_in<bool>(offsets, q.has_offset)); }},
+     [](const Quantizer& q) { return name_in(offsets, q.has_offset); }},
     {"4o6", true, [](Quantizer& q, const TextWord&) { q.four_over_six = true; },
      [](const Quantizer& q) -> std::string { return q.four_over_six ? "4o6" : ""; }},
     {"flush", true, [](Quantizer& q, const TextWord&) { q.flush_subnormals = true; },

@@ -19,7 +19,7 @@ constexpr int strip_rows = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The tensor's scale for floating scales, else 1, as encode_of_tensor().
+/// The tensor's scale for floating scales, else 1, as quantize_blocks().
 float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
   if (q.scale != ScaleKind::floating) return 1;
   constexpr std::int64_t grain = 1 << 15;
@@ -58,7 +58,7 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
         const auto draw = [&](std::int64_t i) { return draw_bits(draws, std::uint64_t(i), q.sr_bits); };
         for (std::int64_t b = begin; b < end; ++b) {
           const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
-          quantize_block(x, cols, q, rule,
+          quantize_block(x, cols, rule,
                          {r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)}, encode,
                          draw, sink);
         }

@@ -32,13 +32,13 @@ inline Quantizer random_quantizer(Random& random) {
   q.element = random_element(random);
   q.scale = ScaleKind(integer_in(random, 0, 3));
   if (q.is_identity()) return q;
-  q.rounding = Rounding(integer_in(random, 0, 4));
+  q.rounding = roundings[std::size_t(integer_in(random, 0, roundings.size() - 1))].value;
   if (q.is_stochastic()) q.sr_bits = std::uint8_t(integer_in(random, 8, 32));
   if (q.scale == ScaleKind::none) return q;
   q.block = {one_of({0, 1, 16, 32, 5}), one_of({1, 1, 0, 16, 3})};
   if (q.scale == ScaleKind::power_of_two) {
     q.scale_bits = std::uint8_t(one_of({8, 8, 5, 2}));
-    q.rule = ScaleRule(integer_in(random, 0, 4));
+    q.rule = scale_rules[std::size_t(integer_in(random, 0, scale_rules.size() - 1))].value;
     q.overflow = ScaleOverflow(integer_in(random, 0, 1));
   }
   if (q.scale == ScaleKind::floating) q.scale_format = random() % 3 ? e4m3 : e5m2;

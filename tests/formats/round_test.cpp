@@ -11,8 +11,6 @@ namespace {
 
 using namespace test;
 
-constexpr Rounding nearest_and_zero[] = {Rounding::even, Rounding::away, Rounding::down, Rounding::zero};
-
 /// Every number of the format, every midpoint of neighbours, beyond the largest, each with its two float
 /// neighbours, both signs.
 std::vector<float> telling_points(const ElementFormat& f) {
@@ -34,20 +32,37 @@ std::vector<float> telling_points(const ElementFormat& f) {
 
 TEST(Round, EveryNumberMidpointAndNeighbourGoesWhereTheDefinitionSays) {
   for (const ElementFormat& f : small_formats())
-    for (const Rounding rounding : nearest_and_zero)
+    for (const NamedRounding& row : roundings)
       for (const float x : telling_points(f)) {
-        const float got = round_to(grid_of(f), rounding, x);
-        ASSERT_EQ(got, round_by_hand(f, rounding, x))
-            << f.name() << " rounding " << int(rounding) << " of " << x;
+        if (row.value == Rounding::stochastic) continue;
+        const float got = round_to(grid_of(f), row.correction, x);
+        ASSERT_EQ(got, round_by_hand(f, row.value, x)) << f.name() << " round=" << row.name << " of " << x;
         ASSERT_EQ(std::signbit(got), std::signbit(x)) << f.name() << " of " << x;
       }
+}
+
+TEST(Round, FormatsWithTheExponentsOfF32GoWhereTheDefinitionSaysToo) {
+  for (const int mantissa_bits : {1, 2})
+    for (const NamedRounding& row : roundings) {
+      if (row.value == Rounding::stochastic) continue;
+      Quantizer q = mx(float_format(8, mantissa_bits, Specials::ieee));
+      q.rounding = row.value;
+      for (const float x : telling_points(q.element))
+        ASSERT_EQ(round_element(block_rule(q), x, 0), round_by_hand(q.element, row.value, x))
+            << q.element.name() << " round=" << row.name << " of " << x;
+    }
+}
+
+TEST(Round, RowsOfTheTableAreInTheOrderOfTheEnumerators) {
+  for (std::size_t i = 0; i < roundings.size(); ++i) EXPECT_EQ(roundings[i].value, Rounding(i));
+  for (std::size_t i = 0; i < scale_rules.size(); ++i) EXPECT_EQ(scale_rules[i].value, ScaleRule(i));
 }
 
 TEST(Round, TheFastNearestEvenIsTheGeneralOne) {
   for (const ElementFormat& f : small_formats()) {
     if (f.tie == TieRule::code) continue;  // round_even knows significands only
     for (const float x : telling_points(f))
-      ASSERT_EQ(bits_of(round_even(grid_of(f), x)), bits_of(round_to(grid_of(f), Rounding::even, x)))
+      ASSERT_EQ(bits_of(round_even(grid_of(f), x)), bits_of(round_to(grid_of(f), {}, x)))
           << f.name() << " of " << x;
   }
 }

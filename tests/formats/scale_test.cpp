@@ -34,14 +34,11 @@ int exponent_by_hand(const ElementFormat& f, ScaleRule rule, float amax) {
   return 0;
 }
 
-constexpr ScaleRule rules[] = {ScaleRule::floor, ScaleRule::ceil, ScaleRule::even, ScaleRule::rceil,
-                               ScaleRule::rfloor};
-
 TEST(Scale, EveryRulePicksTheExponentOfItsDefinition) {
   for (const NamedFormat& row : element_formats)
-    for (const ScaleRule rule : rules)
+    for (const auto& [name, rule, delta] : scale_rules)
       for_all(
-          "exponent of " + std::string(row.name), 2000,
+          fmt::format("exponent of {} rule={}", row.name, name), 2000,
           [](Random& random) { return float_of(std::uint32_t(random() % 0x7f800000u)); },
           [&](float amax) {
             if (amax == 0) return true;
@@ -52,7 +49,7 @@ TEST(Scale, EveryRulePicksTheExponentOfItsDefinition) {
 
 TEST(Scale, EveryRuleIsExactAtItsThresholdsInEveryBinade) {
   for (const ElementFormat& f : {e4m3, e5m2, e3m2, e2m3, e2m1, e3m0, int8, int4, int2})
-    for (const ScaleRule rule : rules)
+    for (const auto& [name, rule, delta] : scale_rules)
       for (int e = -149; e <= 127; ++e)
         for (const double mu : {1.0, 2 - std::ldexp(1, -(f.mantissa_bits + 1)),
                                 double(f.max_finite()) / std::exp2(std::floor(std::log2(f.max_finite())))}) {
@@ -60,7 +57,7 @@ TEST(Scale, EveryRuleIsExactAtItsThresholdsInEveryBinade) {
           for (const float amax : {std::nextafter(x, 0.0f), x, std::nextafter(x, 1e38f)}) {
             if (!(amax > 0 && std::isfinite(amax))) continue;
             ASSERT_EQ(shared_exponent(exponent_rule(f, rule), amax), exponent_by_hand(f, rule, amax))
-                << f.name() << " rule " << int(rule) << " of " << amax;
+                << f.name() << " rule=" << name << " of " << amax;
           }
         }
 }

@@ -117,11 +117,11 @@ TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
 
 TEST(Pack, KeepsTheSignOfANaN) {
   const std::vector<float> x{NAN, -NAN, float_of(0x7fffffffu), float_of(0xffffffffu)};
-  for (const Rounding rounding : {Rounding::even, Rounding::away, Rounding::stochastic}) {
+  for (const NamedRounding& row : roundings) {
     Quantizer q = plain_cast(e4m3);
-    q.rounding = rounding;
+    q.rounding = row.value;
     const MxTensor t = pack(device(), x.data(), 1, 4, Axis::row, q, {.seed = 3});
-    EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x7f, 0xff, 0x7f, 0xff})) << int(rounding);
+    EXPECT_EQ(t.codes, (std::vector<std::uint8_t>{0x7f, 0xff, 0x7f, 0xff})) << row.name;
   }
 }
 

@@ -30,11 +30,11 @@ std::vector<bf16> blocks_of_every_number(float amax) {
 TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
   std::uint64_t seed = 1;
   for (const Quantizer& format : {mxfp4, mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxint8})
-    for (const Rounding rounding : {Rounding::even, Rounding::stochastic})
+    for (const NamedRounding& rounding : roundings)
       for (const float amax : {1.0f, 0x1.fep3f, 0x1p-97f, 0x1p-98f, 0x1.8p-112f, 0x1.8p-113f, 0x1p-124f,
                                0x1p-125f, 0x1p-127f, 0x1p100f, 0x1.02p100f, 0x1p127f, 0x1.fep127f}) {
         Quantizer q = format;
-        q.rounding = rounding;
+        q.rounding = rounding.value;
         const std::vector<bf16> narrow = blocks_of_every_number(amax);
         std::vector<float> x;
         for (const bf16 v : narrow) x.push_back(to_f32(v));

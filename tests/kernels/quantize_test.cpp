@@ -9,9 +9,10 @@ TEST_F(Quantize, EqualsTheDefinitionForEveryPresetRuleAndRoundingOnEveryTier) {
   std::vector<std::string> quantizers{"mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3",
                                       "mxfp4",      "mxint8",     "nvfp4"};
   for (const char* element : {"e2m1", "e4m3", "int4"})
-    for (const char* rule : {"floor", "ceil", "even", "rceil", "rfloor"})
-      for (const char* round : {"even", "away", "down", "zero", "stochastic"})
-        quantizers.push_back(std::string(element) + " block=32 scale=e8m0 rule=" + rule + " round=" + round);
+    for (const NamedRule& rule : scale_rules)
+      for (const NamedRounding& rounding : roundings)
+        quantizers.push_back(
+            fmt::format("{} block=32 scale=e8m0 rule={} round={}", element, rule.name, rounding.name));
   std::uint64_t seed = 1;
   on_every_tier([&] {
     for (const std::string& q : quantizers)

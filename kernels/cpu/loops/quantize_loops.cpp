@@ -222,7 +222,7 @@ template <class Run>
 MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
   if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
   if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
-  run(Deterministic{rule.grid, rule.rounding});
+  run(Deterministic{rule.grid, rule.correction});
 }
 
 void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,

@@ -45,36 +45,22 @@ struct NearestEven {
 /// round_to() for every deterministic rounding.
 struct Deterministic {
   Grid g;
-  Rounding rounding;
+  Correction c;
   [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
     const f32x16 limit = limit_of(g, x);
     const f32x16 held = min(magnitude(x), limit);
     const u32x16 step_bits = quantum_bits(g, held, 0);
     const f32x16 step = floats(step_bits);
     const f32x16 shift = floats(step_bits + std::uint32_t((23 << 23) + half));
-    const f32x16 nearest = (held + shift) - shift;
-    const f32x16 excess = held - nearest;
-    f32x16 rounded = nearest;
-    switch (rounding) {
-      case Rounding::away:
-        rounded = select(excess == 0.5f * step, nearest + step, nearest);
-        break;
-      case Rounding::down:
-        rounded = select(excess == -0.5f * step, nearest - step, nearest);
-        break;
-      case Rounding::zero:
-        rounded = select(excess < 0.0f, nearest - step, nearest);
-        break;
-      case Rounding::even:
-        if (g.even_code) {
-          const i32x16 tie = ((excess == 0.5f * step) | (excess == -0.5f * step)) & (held >= step);
-          const u32x16 field = (step_bits >> 23) - std::uint32_t(127 + g.min_exponent - 1);
-          rounded = select(tie, select(as_signed(field & 1u) == 0, step, 2.0f * step), nearest);
-        }
-        break;
-      case Rounding::stochastic:
-        break;  // Stochastic
+    f32x16 nearest = (held + shift) - shift;
+    if (g.even_code) {
+      const u32x16 field = (step_bits >> 23) - std::uint32_t(127 + g.min_exponent - 1);
+      const f32x16 even = select(as_signed(field & 1u) == 0, step, 2.0f * step);
+      nearest = select(held == 1.5f * step, even, nearest);
     }
+    const f32x16 excess = held - nearest;
+    const f32x16 raised = select(excess > c.up * step, nearest + step, nearest);
+    const f32x16 rounded = select(excess < c.down * step, nearest - step, raised);
     return with_sign_of(min(rounded, limit), x);
   }
 };

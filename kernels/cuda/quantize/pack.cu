@@ -63,7 +63,7 @@ __global__ void pack_codes_kernel(const X* x, PackTask task) {
   for (std::int64_t i = group * of_thread; i < (group + 1) * of_thread && i < count; ++i) {
     const BlockScale s = task.of.scales ? task.of.scales[block_of(task.of, i)] : BlockScale{q.alpha, 1};
     const float value = value_at(x, i);
-    const std::uint32_t draw = task.of.stochastic ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
+    const std::uint32_t draw = q.is_stochastic() ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
     const float rounded = round_element(task.of.rule, (value - s.offset) * s.inverse, draw);
     writer.put(code_of(q, s.scale, rounded, value));
     if (first_uncoded == none && lacks_a_code(q, s.scale, rounded))

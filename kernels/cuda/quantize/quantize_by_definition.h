@@ -10,8 +10,6 @@ namespace mxtape::cuda {
 /// One copy y of x [rows, cols] by any quantizer: block scales first, then elements.
 struct DefinitionTask {
   std::int64_t rows, cols;
-  ScaleKind scale;
-  bool has_offset, four_over_six, stochastic;
   BlockRule rule;
   BlockExtent extent;   ///< of a block
   const float* encode;  ///< [1] of floating scales, else null

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "core/error.h"
 #include "formats/text/peer_names.h"
 #include "tests/formats/random_quantizer.h"
@@ -34,6 +37,29 @@ TEST(Text, PresetsAndElementsAreTheirOwnShortestText) {
   }
   for (const NamedFormat& row : element_formats) EXPECT_EQ(to_text(plain_cast(row.format)), row.name);
   EXPECT_EQ(to_text(mx(e2m1, 32, ScaleRule::even)), "mxfp4 rule=even");
+}
+
+TEST(Text, EveryRoundingAndScaleRuleIsReadAndStandsInTheDocsWithItsMeaning) {
+  const auto page = [](const char* name) {
+    std::ifstream file(std::string(MXTAPE_SOURCE "/docs/") + name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string formats = page("formats.md"), numerics = page("numerics.md");
+  std::string rules, words;
+  for (const NamedRule& row : scale_rules) {
+    EXPECT_EQ(parse_quantizer(fmt::format("mxfp4 rule={}", row.name)).rule, row.value);
+    EXPECT_NE(numerics.find(fmt::format("| `{}` | {} |", row.name, row.delta)), std::string::npos)
+        << row.name;
+    rules += fmt::format(" `{}`", row.name);
+  }
+  for (const NamedRounding& row : roundings) {
+    EXPECT_EQ(parse_quantizer(fmt::format("mxfp4 round={}", row.name)).rounding, row.value);
+    EXPECT_NE(numerics.find(fmt::format("| `{}` | {} |", row.name, row.meaning)), std::string::npos)
+        << row.name;
+    words += fmt::format(" `{}`", row.name);
+  }
+  EXPECT_NE(formats.find("| `rule=` |" + rules + " |"), std::string::npos) << rules;
+  EXPECT_NE(formats.find("| `round=` |" + words + " |"), std::string::npos) << words;
 }
 
 TEST(Text, WordsMayStandInAnotherOrderAndBlocksHaveNames) {
