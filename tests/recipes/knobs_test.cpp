@@ -133,7 +133,8 @@ class RandomRecipe {
     r.schedule.warmup_steps = below(1000);
     r.model.layers = 1 + below(6);
     for (auto n = below(3); n > 0; --n) r.precision.rules.push_back(rule());
-    for (auto n = below(3); n > 0; --n) r.precision.phases.push_back({1 + below(900), {rule(), rule()}});
+    for (auto n = below(3); n > 0; --n)
+      r.precision.phases.push_back({.start = 1 + below(900), .rules = {rule(), rule()}});
     return r;
   }
 

@@ -21,7 +21,7 @@ Recipe lively_recipe(std::int64_t steps) {
   r.train.eval_windows = 2;
   r.precision.rules.push_back({"*", {"dgrad.hadamard"}, "hadamard=8 signs=step", "here"});
   r.precision.rules.push_back({"*", {"wgrad.hadamard"}, "hadamard=8 signs=call", "here"});
-  r.precision.phases.push_back({5, {{"*", {"dgrad.dy"}, "bf16", "here"}}});
+  r.precision.phases.push_back({.start = 5, .rules = {{"*", {"dgrad.dy"}, "bf16", "here"}}});
   return r;
 }
 

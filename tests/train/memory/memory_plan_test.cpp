@@ -75,7 +75,7 @@ TEST(MemoryPlan, APhaseThatNeedsMoreIsSeen) {
   Recipe r = small_recipe("mxfp4");
   r.model.vocabulary = 100;
   const MemoryPlan quantized = memory_plan(r);
-  r.precision.phases.push_back({5, {{"*", {"*.x"}, "f32", "here"}}});
+  r.precision.phases.push_back({.start = 5, .rules = {{"*", {"*.x"}, "f32", "here"}}});
   EXPECT_GT(memory_plan(r).step_peak,
             quantized.step_peak);  // f32 operands: activations are kept in twice the bytes
 }
