@@ -141,7 +141,7 @@ std::vector<Knob> knobs(Recipe& r) {
                 "auto: what "
                 "takes at most a fifth of the work of the steps between two validations",
                 at_least(0)}),
-      recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: only at the end",
+      recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: not by step",
                 at_least(0)}),
       recorded({"train.save_minutes", &r.train.save_minutes,
                 "minutes after which a checkpoint is written in any case; 0: never", between(0, 1 << 20)}),

@@ -81,6 +81,15 @@ void print_info(const std::filesystem::path& path, const CheckpointFile& checkpo
              m.kind, m.layers, m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
   fmt::print("tokenizer   {}\n", header.tokenizer.text());
   fmt::print("data        {}, hash {}\n", recipe.data.file, header.data_hash);
+  if (!header.lineage.empty()) {
+    for (const auto& turn : Json::parse(header.lineage)) {
+      const std::string parent = turn.value("parent", "");
+      fmt::print(
+          "{:<10}  at step {}{}\n", turn.value("event", ""), turn.value("step", 0),
+          parent.empty() ? "" : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
+      for (const auto& change : turn["changed"]) fmt::print("  {}\n", change.get<std::string>());
+    }
+  }
   fmt::print("precision in force\n{}\n", precision_table(recipe_at(recipe, header.step)));
   print_tensors(rows_of(checkpoint.file()));
 }
@@ -99,6 +108,7 @@ void print_info_json(const std::filesystem::path& path, const CheckpointFile& ch
   json["tokenizer"] = header.tokenizer.text();
   json["data"] = recipe.data.file;
   json["data_hash"] = header.data_hash;
+  json["lineage"] = header.lineage.empty() ? Json::array() : Json::parse(header.lineage);
   json["keys"] = recipe_json(recipe);
   json["precision"] = precision_json(recipe_at(recipe, header.step)).front();
   json["tensors"] = Json::array();
