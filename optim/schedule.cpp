@@ -10,8 +10,10 @@ namespace mxtape {
 
 std::int64_t first_decaying_step(const ScheduleConfig& c, std::int64_t total_steps) {
   if (c.kind == ScheduleKind::constant) return total_steps;
-  const double plateau =
-      c.kind == ScheduleKind::wsd ? double(total_steps - c.start) * (1 - double(c.decay_fraction)) : 0;
+  const double plateau = c.kind == ScheduleKind::wsd
+                             // 0.9f is a hair below 0.9: a plateau that ends a hair after a step ends there.
+                             ? double(total_steps - c.start) * (1 - double(c.decay_fraction) - 0x1p-24)
+                             : 0;
   return c.start + std::max(c.warmup_steps, std::int64_t(std::ceil(plateau)));
 }
 

@@ -10,6 +10,7 @@
 #include "program/resume.h"
 #include "program/run_name.h"
 #include "recipes/knobs.h"
+#include "recipes/text/run_folder_of.h"
 
 namespace mxtape {
 namespace {
@@ -43,7 +44,7 @@ class Authors {
   std::string origin(const std::string& key) const {
     if (key != "precision.rules") return recipe_.origin(key);
     for (const auto* rule : rules())
-      if (!wrote(rule->where) && rule->where != "recipe") return rule->where;
+      if (!wrote(rule->where)) return rule->where;
     return "command line";
   }
 
@@ -135,7 +136,8 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
     if (!changes_numbers(key)) continue;
     branch.turn.changed.push_back(change);
     const std::string origin = authors.origin(key);
-    const bool fresh = key == "schedule.start" || key == "optim.start" ||
+    const bool fresh = (key == "schedule.start" && has_fresh(options, "schedule")) ||
+                       (key == "optim.start" && has_fresh(options, "optimizer")) ||
                        (key.starts_with("precision.") && has_fresh(options, "precision"));
     if (!keeps_the_model(key))
       other_model += fmt::format("\n  {}  ({})", change, origin);
@@ -166,6 +168,28 @@ void Branch::check_data(const TokenFile& data) const {
       data.hash == header.data_hash || written || is_allowed("data", allowed), ExitCode::usage,
       "{}: its content is not what {} was trained with (hash {}, then {}); allow it with --allow-change data",
       recipe.data.file, checkpoint.string(), data.hash, header.data_hash);
+}
+
+std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const std::string& given,
+                                               const std::vector<std::string>& overrides) {
+  const fs::path folder = run_folder_of(given, overrides);
+  std::error_code error;
+  if (!fs::exists(folder / "parent.json", error) || list_checkpoints(folder).empty()) return {};
+  const auto parent = nlohmann::json::parse(read_whole_text(folder / "parent.json"), nullptr, false);
+  require(parent.is_object() && parent.contains("run") && parent.contains("step"), ExitCode::data,
+          "{}: is not what a branch writes there", (folder / "parent.json").string());
+  const auto at = from.rfind('@');
+  const bool has_step = !fs::exists(from, error) && at != std::string::npos;
+  const fs::path named = fs::weakly_canonical(fs::absolute(has_step ? from.substr(0, at) : from), error);
+  const fs::path run = fs::weakly_canonical(parent["run"].get<std::string>(), error);
+  const std::string step = std::to_string(parent["step"].get<std::int64_t>());
+  const bool same = (named == run && (!has_step || from.substr(at + 1) == step)) ||
+                    named == fs::weakly_canonical(parent.value("checkpoint", ""), error);
+  require(same, ExitCode::usage, "--from {}: {} branched from {}@{}; want that, or another --name", from,
+          folder.string(), run.string(), step);
+  Recipe base = CheckpointFile(find_checkpoint(folder)).header().recipe;
+  base.origins.clear();
+  return read_recipe_onto(std::move(base), given, overrides);
 }
 
 void write_parent(const RunFolder& folder, const Branch& branch) {

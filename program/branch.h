@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct Branch {
   CheckpointHeader header;
   std::vector<std::string> allowed;
 };
+
+/// The recipe of a branch that goes on from a checkpoint of its own: that one's, with what the new recipe
+/// says on top. The parent is not needed. None if the branch has no checkpoint yet. Throws Error(usage) if
+/// `from` is another parent than the one it branched from.
+std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const std::string& recipe,
+                                               const std::vector<std::string>& overrides);
 
 /// Writes parent.json into the branch's folder: the parent's folder, checkpoint, its hash and step, and what
 /// changed.

@@ -209,6 +209,13 @@ std::vector<Error> short_splits(const Recipe& recipe, const TokenFile& data) {
   return problems;
 }
 
+void require_reached_starts(const Recipe& recipe, std::int64_t step) {
+  require(recipe.schedule.start <= step && recipe.optim.start <= step, ExitCode::usage,
+          "recipe {}: schedule.start = {}, optim.start = {}; the run begins at step {}; want none above it: "
+          "--fresh sets them, for a branch",
+          recipe.name, recipe.schedule.start, recipe.optim.start, step);
+}
+
 CheckReport check_run(const Recipe& recipe, Resume resume) { return Check(recipe, resume).run(); }
 
 }  // namespace mxtape

@@ -36,6 +36,10 @@ struct CheckReport {
 enum class Resume { no, yes };
 
 /// Looks at everything that could fail after a recipe was read. Trains nothing and writes nothing.
+/// Throws Error(usage) if schedule.start or optim.start is a step that a run which begins at `step` has not
+/// reached.
+void require_reached_starts(const Recipe&, std::int64_t step);
+
 CheckReport check_run(const Recipe&, Resume = Resume::no);
 
 /// The splits that are too short for a window of the model's context and its targets: an Error(data) each.

@@ -25,7 +25,7 @@ namespace {
 bool lacks_validation(const RunFolder& folder, std::int64_t step) {
   try {
     const RunLog log = read_run_log(folder.path());
-    return log.train.back().step == step && (log.validation.empty() || log.validation.back().step != step);
+    return log.last_step() == step && (log.validation.empty() || log.validation.back().step != step);
   } catch (const Error&) {
     return false;  // nothing is on record: nobody waits for one
   }
@@ -61,7 +61,6 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
 
 void run_training(const Recipe& recipe, const RunOptions& options) {
   outlive_readers();
-  require(recipe.train.keep >= 1, ExitCode::usage, "train.keep = {}; want at least 1", recipe.train.keep);
   require(!recipe.data.file.empty(), ExitCode::usage,
           "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
           recipe.name, program_name());
@@ -76,6 +75,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     checkpoint.emplace(*start.checkpoint);
     require_same_tokenizer(checkpoint->header(), *start.checkpoint, data, recipe.data.file);
   }
+  require_reached_starts(recipe, checkpoint ? checkpoint->header().step : 0);
   const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   std::vector<std::string> notes = start.notes;
   std::optional<Turn> turn;

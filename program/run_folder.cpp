@@ -101,7 +101,9 @@ void RunFolder::reserve(std::int64_t bytes) {
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(descriptor >= 0, ExitCode::resource, "{}: cannot be written: {}", file.string(),
           std::strerror(errno));
-  const int reason = ::posix_fallocate(descriptor, 0, bytes);
+  int reason = 0;
+  do reason = ::posix_fallocate(descriptor, 0, bytes);
+  while (reason == EINTR);
   ::close(descriptor);
   if (reason == 0 || reason == EOPNOTSUPP || reason == EINVAL) return;
   release();

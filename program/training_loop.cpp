@@ -40,6 +40,9 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
       progress_(stdout, config_.steps, trainer.steps_done()) {
   if (turn) metrics_.turn(turn->to_json());
+  // Of an earlier attempt.
+  if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
+    std::filesystem::remove(folder.precision());
   saved_ = trainer.steps_done();
   try {
     restore(read_run_log(folder.path()));
@@ -50,7 +53,9 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
 /// What the steps before this one leave behind in the loop, from their records.
 void TrainingLoop::restore(const RunLog& log) {
   for (const auto& point : log.train) (void)spike_.look_at(point.loss);
-  recorded_ = log.train.back().step;
+  recorded_ = log.last_step();
+  for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
+    if (turn->step == recorded_ - skipped_) ++skipped_;
   for (const auto& point : log.validation) {
     validated_ = point.step;
     if (best_ && *best_ <= point.loss) continue;
@@ -73,11 +78,11 @@ void TrainingLoop::train(const std::string& command) {
 void TrainingLoop::one_step() {
   step_or_skip();
   const std::int64_t done = trainer_.steps_done();
-  const bool asked = StopSignals::take_save_request();
-  if (asked || log_error_ || StopSignals::received() || wants_checkpoint()) save();
+  const bool asked = StopSignals::take_save_request(), stopped = StopSignals::received() != 0;
+  if (asked || log_error_ || stopped || wants_checkpoint()) save();
   if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
   if (log_error_) end_without_log();
-  if (StopSignals::received() && !trainer_.finished()) stop(fmt::format("after step {}", done));
+  if (stopped && !trainer_.finished()) stop(fmt::format("after step {}", done));
   if (due(done, config_.eval_every, config_.steps)) validate();
 }
 
@@ -103,7 +108,11 @@ void TrainingLoop::stop(const std::string& where) {
 
 void TrainingLoop::step_or_skip() {
   const bool traced = !traced_ || starts_a_phase();
-  if (traced) backend_.start();
+  if (traced) {
+    // A validation may have made copies of weights before: they are made again, to the same bits, and seen.
+    for (auto* parameter : trainer_.model().parameters()) parameter->written(parameter->version);
+    backend_.start();
+  }
   const auto begin = SteadyClock::now();
   Trainer::StepResult result{};
   try {
@@ -112,6 +121,7 @@ void TrainingLoop::step_or_skip() {
     if (e.code() != ExitCode::diverged) throw;
     const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
     if (!skips) fail(e.code(), "{}\n  {}", e.what(), way_back());
+    if (traced) backend_.stop(), traced_ = false;  // the next step is looked at instead
     ++skipped_;
     trainer_.skip_step();
     progress_.note(fmt::format("{}: the step is skipped, {} of at most {} in a row", first_line(e.what()),

@@ -42,6 +42,14 @@ struct CheckOptions {
 
 CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
   CheckReport report = check_run(recipe, options.resume);
+  if (!options.branch) {
+    try {
+      const auto files = list_checkpoints(std::filesystem::path(recipe.train.out) / recipe.name);
+      require_reached_starts(recipe, files.empty() ? 0 : step_of_checkpoint(files.front()).value_or(0));
+    } catch (const Error& e) {
+      report.problems.push_back(e);
+    }
+  }
   if (!options.branch || recipe.data.file.empty()) return report;
   try {
     options.branch->check_data(TokenFile::read(recipe.data.file));

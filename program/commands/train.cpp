@@ -41,6 +41,9 @@ void add_train_command(CLI::App& app) {
     for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
     options->command = train_command(words);
     from->allow_change = options->allow_change;
+    if (options->resume == "auto")
+      if (const auto own = recipe_of_own_checkpoint(from->from, *recipe, overrides_of(*command)))
+        return run_training(*own, *options);
     options->branch = plan_branch(*from, *recipe, overrides_of(*command));
     run_training(options->branch->recipe, *options);
   });

@@ -67,8 +67,8 @@ void Metrics::step(const StepRecord& r) {
 }
 
 void Metrics::validation(std::int64_t step, double loss, std::optional<double> floor) {
-  std::string text =
-      fmt::format(R"({{"step":{},"validation_loss":{},"perplexity":{})", step, loss, std::exp(loss));
+  std::string text = fmt::format(R"({{"step":{},"validation_loss":{},"perplexity":{})", step, loss,
+                                 std::isfinite(std::exp(loss)) ? fmt::format("{}", std::exp(loss)) : "null");
   if (floor) text += fmt::format(R"(,"floor":{},"gap":{})", *floor, loss - *floor);
   line(text + "}");
   const double now = seconds_since_1970();

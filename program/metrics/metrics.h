@@ -32,7 +32,7 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   void step(const StepRecord&);
-  /// A turn in the run's past, as a whole record (program/lineage.h).
+  /// An event, as a whole record: a turn in the run's past (program/lineage.h), a spike, a skipped step.
   void turn(const std::string& json) { line(json); }
   /// `floor`: the exact entropy of the data, where it is known [nats per token].
   void validation(std::int64_t step, double loss, std::optional<double> floor);

@@ -20,6 +20,13 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+std::int64_t RunLog::last_step() const {
+  std::int64_t last = train.back().step;
+  for (const Turn& turn : turns)
+    if (turn.event == "skip") last = std::max(last, turn.step);
+  return last;
+}
+
 RunLog read_run_log(const std::filesystem::path& run) {
   const bool folder = std::filesystem::is_directory(run);
   const std::filesystem::path file = folder ? run / "metrics.jsonl" : run;

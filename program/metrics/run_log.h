@@ -17,9 +17,11 @@ struct RunLog {
   std::vector<Point> train, validation;
   struct Turn {
     std::int64_t step;
-    std::string event;  ///< "branch" from another run, "change" of the recipe
+    std::string event;  ///< "branch" from another run, "change" of the recipe, "spike", "skip" of a step
   };
   std::vector<Turn> turns{};
+  /// The last step that was trained or skipped.
+  std::int64_t last_step() const;
   std::optional<double> floor;     ///< of the validation split, where it is known
   double median_milliseconds = 0;  ///< of a step
   double median_tokens_per_second = 0;

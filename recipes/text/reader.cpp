@@ -8,6 +8,7 @@
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
 #include "recipes/text/nesting.h"
+#include "recipes/text/run_folder_of.h"
 #include "recipes/text/table_reader.h"
 
 namespace mxtape {
@@ -161,6 +162,14 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
   });
   validate(recipe);
   return recipe;
+}
+
+std::string run_folder_of(const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  Recipe recipe;
+  std::vector<std::string> chain;
+  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  for (const auto& text : overrides) apply_override(recipe, text);
+  return recipe.train.out + "/" + recipe.name;
 }
 
 Recipe recipe_from_toml(const std::string& text, const std::string& where) {

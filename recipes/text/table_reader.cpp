@@ -231,8 +231,8 @@ void TableReader::read_phases(const toml::source_region& at, const toml::node& n
         (phase.start > 0) + (phase.start_tokens > 0) + (phase.start_fraction > 0) + phase.start_of_decay;
     require(
         given == 1, ExitCode::usage,
-        "{}: this phase has {} of start, start_tokens, start_fraction and start_of_decay; want one, above 0",
-        source_.place(item.source()), given);
+        "{}: this phase has {}; want one of start, start_tokens, start_fraction and start_of_decay, above 0",
+        source_.place(item.source()), given == 0 ? "no 'start'" : "more than one start");
     require(!phase.rules.empty(), ExitCode::usage, "{}: this phase has no rules: [[precision.phases.rules]]",
             source_.place(item.source()));
     recipe_.precision.phases.push_back(std::move(phase));

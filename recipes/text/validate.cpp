@@ -1,8 +1,9 @@
+#include <algorithm>
 #include <limits>
 
 #include "autograd/slots.h"
 #include "core/error.h"
-#include "recipes/recipe.h"
+#include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {
@@ -35,20 +36,46 @@ void validate_cudnn_attention(const Recipe& r) {
     }
 }
 
+/// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t length = lead < 0x80       ? 1
+                               : lead >> 5 == 6  ? 2
+                               : lead >> 4 == 14 ? 3
+                               : lead >> 3 == 30 ? 4
+                                                 : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    for (std::size_t k = 1; k < length; ++k)
+      if (static_cast<unsigned char>(text[i + k]) >> 6 != 2) return false;
+    i += length;
+  }
+  return true;
+}
+
 }  // namespace
 
 void validate(const Recipe& r) {
+  Recipe copy = r;
+  for (const Knob& knob : knobs(copy))
+    if (const auto* text = std::get_if<std::string*>(&knob.field))
+      require(is_utf8(**text), ExitCode::usage,
+              "recipe: {} ({}) is not UTF-8; want a name that TOML can hold", knob.name, r.origin(knob.name));
   ModelConfig model = r.model;
   if (model.vocabulary == 0) model.vocabulary = 1;  // the data will say; whether it fits is seen there
   validate(model);
-  require(r.schedule.start < r.train.steps && r.optim.start < r.train.steps, ExitCode::usage,
-          "recipe {}: schedule.start = {}, optim.start = {}; want less than train.steps = {}", r.name,
-          r.schedule.start, r.optim.start, r.train.steps);
-  require(r.schedule.warmup_steps <= r.train.steps - r.schedule.start, ExitCode::usage,
-          "recipe {}: schedule.warmup_steps = {} ({}); want at most train.steps = {} ({}); for a short trial "
-          "add --schedule.warmup_steps={}",
-          r.name, r.schedule.warmup_steps, r.origin("schedule.warmup_steps"), r.train.steps,
-          r.origin("train.steps"), r.train.steps / 10);
+  require(
+      r.schedule.start < r.train.steps && r.optim.start < r.train.steps, ExitCode::usage,
+      "recipe {}: schedule.start = {}, optim.start = {}; want less than train.steps = {}; a branch of a run "
+      "whose steps are all done needs more: --train.steps={}",
+      r.name, r.schedule.start, r.optim.start, r.train.steps, 2 * std::max(r.schedule.start, r.optim.start));
+  const std::int64_t scheduled = r.train.steps - r.schedule.start;
+  require(r.schedule.warmup_steps <= scheduled, ExitCode::usage,
+          "recipe {}: schedule.warmup_steps = {} ({}); want at most {} = {} ({}); for a short trial add "
+          "--schedule.warmup_steps={}",
+          r.name, r.schedule.warmup_steps, r.origin("schedule.warmup_steps"),
+          r.schedule.start ? "train.steps - schedule.start" : "train.steps", scheduled,
+          r.origin("train.steps"), scheduled / 10);
   // Random draws are keyed by the number of the forward pass, 32 bits (core/random.h).
   require(r.train.steps * r.train.accumulation <= std::numeric_limits<std::uint32_t>::max(), ExitCode::usage,
           "recipe {}: train.steps x train.accumulation = {} x {}; want less than 2^32", r.name, r.train.steps,

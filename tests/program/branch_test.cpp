@@ -194,6 +194,37 @@ TEST_F(BranchTest, CheckSaysTheSameBeforehandAndWritesNothing) {
   EXPECT_EQ(json["branch"]["changed"].size(), 2u);
 }
 
+TEST_F(BranchTest, GoesOnWithoutItsParentAndOnlyAsThisParentsBranch) {
+  train_parent();
+  write_new("[train]\nsave_every = 1\nkeep = 9\n");
+  const std::vector<std::string> words{"train",   "new.toml", "--from",   "runs/parent@3",
+                                       "--fresh", "schedule", "--resume", "auto"};
+  ASSERT_EQ(run(words), 0) << output_;
+  const auto whole = weights("new", 6);
+  std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
+  auto other = words;
+  other[3] = "runs/parent@6";
+  EXPECT_EQ(run(other), 2);
+  EXPECT_TRUE(says("branched from") && says("@3; want that, or another --name")) << output_;
+  std::filesystem::remove_all(in("parent"));
+  ASSERT_EQ(run(words), 0) << output_;
+  EXPECT_TRUE(says("resumed from runs/new/checkpoints/step_00000005.h5")) << output_;
+  EXPECT_EQ(weights("new", 6), whole);
+}
+
+TEST_F(BranchTest, AStartThatTheRunHasNotReachedIsRefused) {
+  for (const std::string key : {"--optim.start=4", "--schedule.start=3"})
+    for (const char* command : {"train", "check"}) {
+      EXPECT_EQ(run({command, "tiny.toml", key}), 2) << command << key;
+      EXPECT_TRUE(says("the run begins at step 0; want none above it")) << output_;
+    }
+}
+
+TEST_F(BranchTest, ANameThatIsNotUtf8IsRefusedBeforeItIsInACheckpoint) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--name=caf\xe9"}), 2);
+  EXPECT_TRUE(says("name (command line) is not UTF-8")) << output_;
+}
+
 TEST_F(BranchTest, ItsCurveBeginsOnTheParents) {
   train_parent();
   write_new("[precision]\nweights = 'mxfp8'\n");

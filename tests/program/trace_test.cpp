@@ -121,6 +121,13 @@ TEST_F(TraceCommand, ARunRecordsThePrecisionThatEachPhaseWasSeenToRunIn) {
   EXPECT_NE(record.substr(second).find("mxfp8"), std::string::npos) << record;
 }
 
+TEST_F(TraceCommand, APhaseThatStartsRightAfterAValidationIsSeenWhole) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=phases", "--train.eval_every=2",
+                 "--precision.phases=[{start=2, rules=[{format=\"mxfp8\", layers=\"blocks.*.mlp.*\"}]}]"}),
+            0)
+      << output_;
+}
+
 }  // namespace
 }  // namespace test
 }  // namespace mxtape

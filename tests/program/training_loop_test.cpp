@@ -73,7 +73,9 @@ Recipe recipe_of(std::int64_t steps) {
 }
 
 TEST(TrainingLoop, ASignalInsideAValidationSavesAtOnceAndTheValidationComesAgain) {
-  LoopRun run(recipe_of(8)), whole(recipe_of(8));
+  Recipe recipe = tiny_mxfp4_recipe(8);
+  recipe.train.eval_every = 4;
+  LoopRun run(recipe), whole(recipe);
   run.disturbed.after_step = 4;
   run.disturbed.disturb = [] { std::raise(SIGTERM); };
   const std::string error = run.train();
@@ -85,6 +87,7 @@ TEST(TrainingLoop, ASignalInsideAValidationSavesAtOnceAndTheValidationComesAgain
   EXPECT_TRUE(read_run_log(run.folder / "run").validation.empty());
   EXPECT_EQ(run.train(run.checkpoint(4)), "");
   EXPECT_EQ(whole.train(), "");
+  EXPECT_EQ(read_whole(run.checkpoint(8)), read_whole(whole.checkpoint(8)));
   const RunLog resumed = read_run_log(run.folder / "run"), unbroken = read_run_log(whole.folder / "run");
   ASSERT_EQ(resumed.validation.size(), unbroken.validation.size());
   for (std::size_t i = 0; i < unbroken.validation.size(); ++i) {
@@ -174,6 +177,18 @@ TEST(TrainingLoop, KeepsEveryMultipleTheBestAndTheNewest) {
   for (const std::int64_t step : {std::int64_t(4), std::int64_t(8), std::int64_t(10), best->step})
     EXPECT_TRUE(std::filesystem::exists(run.checkpoint(step))) << step;
   EXPECT_LE(list_checkpoints(run.folder / "run").size(), 4u);
+}
+
+TEST(TrainingLoop, AStepIsSkippedAtTheStartOfAPhaseAndTheNextOneIsLookedAt) {
+  Recipe recipe = tiny_mxfp4_recipe(6);
+  recipe.train.on_divergence = OnDivergence::skip;
+  recipe.precision.phases = {{.start = 2, .rules = {{"blocks.*.mlp.*", {}, "mxfp8", "here"}}}};
+  LoopRun run(recipe);
+  run.disturbed.bad_norm_in_step = 3;
+  ASSERT_EQ(run.train(), "");
+  const std::string record = read_whole_text(run.folder / "run/precision.txt");
+  EXPECT_EQ(record.find("seen in step 3\n"), std::string::npos) << record;
+  EXPECT_NE(record.find("seen in step 4\n"), std::string::npos) << record;
 }
 
 TEST(LossSpike, IsALossFarAboveTheOnesBeforeIt) {

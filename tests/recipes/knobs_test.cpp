@@ -131,6 +131,7 @@ class RandomRecipe {
     r.train.steps = 1000 + below(1000);
     r.train.accumulation = 1 + below(1000);
     r.schedule.warmup_steps = below(1000);
+    r.schedule.start = r.optim.start = 0;
     r.model.layers = 1 + below(6);
     for (auto n = below(3); n > 0; --n) r.precision.rules.push_back(rule());
     for (auto n = below(3); n > 0; --n)
