@@ -141,6 +141,23 @@ TEST_F(BranchTest, FreshMomentsBeginAtZeroAndStayExactOverAResume) {
   EXPECT_EQ(weights("new", 6), whole);
 }
 
+TEST_F(BranchTest, FreshMomentsAreZeroAndTheWeightsTheParents) {
+  TinyRun parent(tiny_recipe(6));
+  parent.run(3);
+  parent.trainer.save(folder_ / "parent.h5");
+  Recipe recipe = tiny_recipe(6);
+  recipe.optim.start = 3;
+  TinyRun branch(recipe);
+  branch.trainer.load(CheckpointFile(folder_ / "parent.h5"));
+  branch.trainer.save(folder_ / "branch.h5");
+  const Hdf5Reader before(folder_ / "parent.h5"), after(folder_ / "branch.h5");
+  for (const auto& dataset : before.datasets()) {
+    auto want = before.read_f32(dataset.name);
+    if (dataset.name.starts_with("optimizer/")) std::fill(want.begin(), want.end(), 0.0f);
+    EXPECT_EQ(after.read_f32(dataset.name), want) << dataset.name;
+  }
+}
+
 TEST_F(BranchTest, WhatMerelyDiffersIsRefusedByNameAndOrigin) {
   train_parent();
   write_atomically(folder_ / "base.toml", "[optim]\nbeta2 = 0.5\n[precision]\nweights = 'mxfp8'\n");
