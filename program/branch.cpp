@@ -78,9 +78,13 @@ std::string learning_rate_line(const Recipe& parent, const Recipe& branch, std::
                        : fmt::format("learning rate {:.3g}; {:.3g} in the parent's next step", here, there);
 }
 
-bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+/// The content hash of the checkpoint that `run` means; empty if there is none.
+std::string hash_of(const std::string& run) {
+  try {
+    return verify_seal(checkpoint_of(run));
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 bool has_fresh(const BranchOptions& options, const char* word) {
@@ -184,7 +188,8 @@ std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const st
   const fs::path run = fs::weakly_canonical(parent["run"].get<std::string>(), error);
   const std::string step = std::to_string(parent["step"].get<std::int64_t>());
   const bool same = (named == run && (!has_step || from.substr(at + 1) == step)) ||
-                    named == fs::weakly_canonical(parent.value("checkpoint", ""), error);
+                    named == fs::weakly_canonical(parent.value("checkpoint", ""), error) ||
+                    hash_of(from) == parent.value("hash", "");
   require(same, ExitCode::usage, "--from {}: {} branched from {}@{}; want that, or another --name", from,
           folder.string(), run.string(), step);
   Recipe base = CheckpointFile(find_checkpoint(folder)).header().recipe;

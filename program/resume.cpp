@@ -21,11 +21,6 @@ std::string fault_of(const std::filesystem::path& file) {
   }
 }
 
-bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
-}
-
 /// Whether a recipe file sets every key as `recipe` does. One that cannot be read does not.
 bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
   try {
@@ -56,6 +51,11 @@ bool changes_numbers(std::string_view key) {
   const auto all = knobs(recipe);
   const auto knob = std::find_if(all.begin(), all.end(), [&](const Knob& k) { return k.name == key; });
   return knob == all.end() || knob->effect == Effect::numbers;
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
 }
 
 Start choose_start(const RunFolder& folder, const std::string& resume) {

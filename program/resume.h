@@ -36,6 +36,9 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 /// Whether another value of this key (or rule, or content of the data) changes the numbers of a step.
 bool changes_numbers(std::string_view key);
 
+/// Whether the words of --allow-change name this key or its section.
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed);
+
 /// Throws Error(usage) for a word of --allow-change that is no key, no section and not "data", or a key that
 /// may always differ.
 void require_known_changes(const std::vector<std::string>& allowed);

@@ -37,6 +37,7 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       data_(data),
       trainer_(trainer),
       config_(trainer.recipe().train),
+      phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
       progress_(stdout, config_.steps, trainer.steps_done()) {
   if (turn) metrics_.turn(turn->to_json());
@@ -167,8 +168,7 @@ std::string TrainingLoop::way_back() const {
 }
 
 bool TrainingLoop::starts_a_phase() const {
-  const auto starts = plan_changes(trainer_.recipe());
-  return std::binary_search(starts.begin(), starts.end(), trainer_.steps_done());
+  return std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
 }
 
 /// What ran must be what was asked for; then it is on record.

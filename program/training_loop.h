@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "program/lineage.h"
 #include "program/metrics/metrics.h"
@@ -49,6 +50,7 @@ class TrainingLoop {
   const TokenFile& data_;
   Trainer& trainer_;
   const TrainConfig config_;
+  const std::vector<std::int64_t> phase_starts_;
   Metrics metrics_;
   Progress progress_;
   std::string command_;

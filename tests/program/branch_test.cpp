@@ -223,7 +223,11 @@ TEST_F(BranchTest, GoesOnWithoutItsParentAndOnlyAsThisParentsBranch) {
   other[3] = "runs/parent@6";
   EXPECT_EQ(run(other), 2);
   EXPECT_TRUE(says("branched from") && says("@3; want that, or another --name")) << output_;
-  std::filesystem::remove_all(in("parent"));
+  std::filesystem::rename(in("parent"), in("moved"));
+  other[3] = "runs/moved@3";
+  EXPECT_EQ(run(other), 0) << output_;
+  std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
+  std::filesystem::remove_all(in("moved"));
   ASSERT_EQ(run(words), 0) << output_;
   EXPECT_TRUE(says("resumed from runs/new/checkpoints/step_00000005.h5")) << output_;
   EXPECT_EQ(weights("new", 6), whole);
