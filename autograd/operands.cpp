@@ -21,7 +21,7 @@ bool share(const QuantizedCopy& a, const QuantizedCopy& b) {
 
 bool serves_both_axes(const Quantizer& q) {
   // An offset, or flushing by the block's largest magnitude, ties elements together even without a scale.
-  const bool elementwise = q.scale == ScaleKind::none && !q.has_offset && !q.flush_subnormals;
+  const bool elementwise = q.scale == ScaleKind::none && q.offset == Offset::none && !q.flush_subnormals;
   return elementwise || q.block.along == q.block.across;
 }
 

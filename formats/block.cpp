@@ -23,14 +23,24 @@ BlockRule block_rule(const Quantizer& q) {
   r.exponent_limit = (1 << (q.scale_bits - 1)) - 1;
   r.exponent_nan = q.overflow == ScaleOverflow::nan;
   r.scale = q.scale;
-  r.has_offset = q.has_offset;
+  r.offset = q.offset;
+  r.statistic = q.statistic;
+  r.clip = q.clip;
   r.four_over_six = q.four_over_six;
+  r.search = q.search;
+  r.absolute_error = q.absolute_error;
+  r.eden = q.eden;
+  r.group_scale = q.has_group_scale();
+  r.adds_up = q.four_over_six || q.search || q.eden || q.statistic == Statistic::rms;
   r.flush_below = q.flush_subnormals ? 0x1p-126f : 0;
   r.alpha = q.alpha;
   r.scale_grid = grid_of(q.scale_format);
-  // Four-over-six needs 3/2 of the largest scale to be a scale too (arXiv:2512.02010).
-  r.scale_target =
-      q.four_over_six ? power_of_two(q.scale_format.max_exponent()) : q.scale_format.max_finite();
+  r.wide_scale = q.scale_format.exponent_bits == 8;
+  r.scale_rounding = q.scale_rounding;
+  // Four-over-six needs 3/2 of the largest scale to be a scale too (arXiv:2512.02010); a scale that EDEN's
+  // factor makes larger must not saturate either (arXiv:2601.22813 has 255.99).
+  const bool needs_room = q.four_over_six || q.eden;
+  r.scale_target = needs_room ? power_of_two(q.scale_format.max_exponent()) : q.scale_format.max_finite();
   return r;
 }
 

@@ -11,6 +11,8 @@ struct BlockScale {
   float inverse;
   float scale;
   float offset = 0;
+  float zero =
+      0;  ///< integers with a zero point: q lies in the grid moved up by this; its code is of q - zero
 };
 
 /// What a rounded element of the block is worth.
@@ -33,15 +35,26 @@ struct BlockRule {
   int exponent_limit;  ///< E is held in [-limit, limit]
   bool exponent_nan;   ///< above the limit the block is NaN instead
   ScaleKind scale;
-  bool has_offset, four_over_six;
+  Offset offset;
+  Statistic statistic;
+  float clip;
+  bool four_over_six, search, absolute_error, eden, group_scale;
+  bool adds_up;       ///< its scale takes sums over the elements, whose order counts
   float flush_below;  ///< blocks with amax below this become zero
   float alpha;
-  float element_max;   ///< largest element
-  Grid scale_grid;     ///< floating scales
+  float element_max;  ///< largest element
+  Grid scale_grid;    ///< floating scales
+  bool wide_scale;    ///< they have f32's exponents
+  ScaleRounding scale_rounding;
   float scale_target;  ///< what the tensor scale maps the tensor's amax / element_max to
 };
 BlockRule block_rule(const Quantizer& q);
 
+MXT_HD constexpr BlockScale nan_block() { return {0, __builtin_nanf("")}; }
+
+MXT_HD constexpr BlockScale power_of_two_block(const BlockRule& r, int e) {
+  return {scale_of_exponent(-e) * r.alpha, scale_of_exponent(e)};
+}
 /// The scale of a block from its largest magnitude, which is NaN or infinite if one of its elements is.
 MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
   const int limit = r.exponent_limit;
@@ -59,17 +72,19 @@ MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
   return r.element_max * r.scale_target / guarded;
 }
 
-/// The scale of a block below a tensor scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
+MXT_HD constexpr BlockScale floating_block(const BlockRule& r, float scale, float encode) {
+  return {scale > 0 ? encode / scale * r.alpha : 0, scale};
+}
+/// The scale of a block below an outer scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
 /// (or 4 when four-over-six tries that). A scale that rounds to zero makes the block zero.
 MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float element_max, float encode) {
-  if (!(amax <= 0x1.fffffep127f && encode > 0)) return {0, __builtin_nanf("")};
-  const float scale = round_even(r.scale_grid, amax / element_max * encode);
-  return {scale > 0 ? encode / scale * r.alpha : 0, scale};
+  if (!(amax <= 0x1.fffffep127f && encode > 0)) return nan_block();
+  return floating_block(r, round_even(r.scale_grid, amax / element_max * encode), encode);
 }
 
 /// amax / element_max. Scales below the smallest normal f32 make the block zero.
 MXT_HD constexpr BlockScale f32_scale(const BlockRule& r, float amax, float element_max) {
-  if (!(amax <= 0x1.fffffep127f)) return {0, __builtin_nanf("")};
+  if (!(amax <= 0x1.fffffep127f)) return nan_block();
   const float scale = amax / element_max;
   if (amax < r.flush_below || scale < 0x1p-126f) return {0, 0};
   return {1 / scale * r.alpha, scale};
@@ -81,44 +96,6 @@ MXT_HD constexpr float largest_magnitude(const Block& block, float origin) {
   return float_of(block.fold(
       0u, [&](float v) { return bits_of(v - origin) & 0x7fffffffu; },
       [](std::uint32_t a, std::uint32_t b) { return b > a ? b : a; }));
-}
-
-/// The scale of a block. `block` goes over its elements: fold(start, of, combine) combines of(element) in any
-/// order, sum(of) adds in row-major order, first() is the first in that order.
-template <class Block>
-MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, const Block& block) {
-  if (r.scale == ScaleKind::none) return {r.alpha, 1};
-  float amax = largest_magnitude(block, 0), offset = 0;
-  if (r.has_offset && amax <= 0x1.fffffep127f) {
-    const auto itself = [](float v) { return v; };
-    const float lowest = block.fold(__builtin_inff(), itself, [](float a, float b) { return b < a ? b : a; });
-    const float highest =
-        block.fold(-__builtin_inff(), itself, [](float a, float b) { return b > a ? b : a; });
-    // Of zeros of both signs the first one counts. Held within FP16 (Yang et al. 2025).
-    constexpr Grid half_grid = grid_of(f16);
-    offset = round_even(half_grid, lowest == highest ? block.first() : (highest + lowest) * 0.5f);
-    amax = largest_magnitude(block, offset);
-  }
-  const auto with_largest_at = [&](float element_max) {
-    return r.scale == ScaleKind::power_of_two ? power_of_two_scale(r, amax)
-           : r.scale == ScaleKind::floating   ? floating_scale(r, amax, element_max, encode)
-                                              : f32_scale(r, amax, element_max);
-  };
-  // By nearest even always: a choice that saw random draws would favour one of their outcomes.
-  const auto squared_error = [&](const BlockScale& s) {
-    return block.sum([&](float v) {
-      const float scaled = v * s.inverse;
-      const float error = (round_even(r.grid, scaled) - scaled) * s.scale;
-      return error * error;
-    });
-  };
-  BlockScale s = with_largest_at(r.element_max);
-  if (r.four_over_six) {
-    const BlockScale four = with_largest_at(4);
-    if (squared_error(four) < squared_error(s)) s = four;
-  }
-  s.offset = offset;
-  return s;
 }
 
 /// One scaled element. `draw` holds r.sr_bits random bits in its low end; ignored unless stochastic.
@@ -137,6 +114,18 @@ MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t 
   const float magnitude = float_of(bits_of(rounded) & 0x7fffffffu);
   if (magnitude <= r.element_max || magnitude != magnitude) return rounded;
   return float_of((bits_of(x) & 0x80000000u) | bits_of(r.overflow));
+}
+
+/// Element v of a block, which is worth value_of(s, the result). With a zero point the grid moves: it reaches
+/// twice as far with the same step.
+MXT_HD constexpr float round_in_block(const BlockRule& r, const BlockScale& s, float v, std::uint32_t draw) {
+  const float scaled = (v - s.offset) * s.inverse;
+  if (s.zero == 0) return round_element(r, scaled, draw);
+  BlockRule moved = r;
+  moved.grid = {r.grid.min_exponent + 1, r.grid.mantissa_bits + 1, r.grid.highest + s.zero,
+                r.grid.lowest + s.zero, false};
+  moved.sr_exact = true;
+  return round_element(moved, scaled, draw);
 }
 
 /// The random bits of element i: 16 or 32 by key, of which the highest `bits` are used.

@@ -27,29 +27,52 @@ struct Quantizer {
   ScaleKind scale = ScaleKind::none;
   std::uint8_t scale_bits = 8;        ///< power_of_two: width of the exponent
   ElementFormat scale_format = e4m3;  ///< floating: the block scale's format
+  bool scale_sign = true;             ///< floating: its code has a sign bit (e4m3), or none (ue5m3)
+  ScaleRounding scale_rounding = ScaleRounding::even;  ///< floating
+  OuterScale outer = OuterScale::tensor;               ///< floating
+  std::int32_t outer_along = 0;  ///< group: elements along the summed axis, 0 for all; whole blocks
   ScaleOverflow overflow = ScaleOverflow::saturate;
   ScaleRule rule = ScaleRule::floor;
   Rounding rounding = Rounding::even;
-  std::uint8_t sr_bits = 16;   ///< random bits per stochastic rounding, 8 to 32
-  float alpha = 1;             ///< elements are rounded from alpha * x / S; undone by the GEMM's multiplier
-  bool has_offset = false;     ///< subtract a per-block FP16 midpoint first (Yang et al. 2025)
-  bool four_over_six = false;  ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
+  std::uint8_t sr_bits = 16;  ///< random bits per stochastic rounding, 8 to 32
+  float alpha = 1;            ///< elements are rounded from alpha * x / S; undone by the GEMM's multiplier
+  Statistic statistic = Statistic::amax;
+  float clip = 2.92247856f;  ///< rms: the default errs least for normal numbers in e2m1 (arXiv:2505.14669)
+  Offset offset = Offset::none;
+  bool four_over_six = false;   ///< per block, scale to 4 or to 6, whichever errs less (arXiv:2512.02010)
+  bool search = false;          ///< power_of_two: E, E - 1 or E + 1, whichever errs least
+  bool absolute_error = false;  ///< these two add up errors instead of their squares
+  bool eden = false;            ///< floating: the scale times <x, x> / <x, Q(x)> (MS-EDEN, arXiv:2601.22813)
   bool flush_subnormals = false;  ///< blocks whose largest magnitude is below 2^-126 become zero
 
   constexpr bool is_identity() const { return element.mantissa_bits == 23 && scale == ScaleKind::none; }
-  constexpr bool is_stochastic() const { return rounding == Rounding::stochastic; }
+  constexpr bool is_stochastic() const {
+    return rounding == Rounding::stochastic || scale_rounding == ScaleRounding::stochastic;
+  }
+  constexpr bool has_tensor_scale() const {
+    return scale == ScaleKind::floating && outer == OuterScale::tensor;
+  }
+  constexpr bool has_group_scale() const {
+    return scale == ScaleKind::floating && outer == OuterScale::group;
+  }
+  /// True if a block's scale follows from its amax alone, by formula: what vector loops take.
+  constexpr bool scale_is_of_amax() const {
+    return statistic == Statistic::amax && offset == Offset::none && !four_over_six && !search && !eden &&
+           scale_rounding == ScaleRounding::even && (scale != ScaleKind::floating || has_tensor_scale());
+  }
   /// What its values need to be exact: bf16 for everything whose significant bits fit in 8, f32 otherwise
-  /// (offsets, f32 scales, wide elements). Operands are kept in this type and pick the GEMM. Values below
-  /// 2^-126 of e4m3 and e5m2 may need more bits; there the operand is the bf16 number nearest to code *
-  /// scale.
+  /// (midpoints, f32 and group scales, wide elements). Operands are kept in this type and pick the GEMM.
+  /// Values below 2^-126 of e4m3 and e5m2 may need more bits; there the operand is the bf16 number nearest to
+  /// code * scale.
   constexpr DType operand_dtype() const {
-    const int scale_digits = scale == ScaleKind::floating ? scale_format.significant_bits() : 0;
+    const int digits = element.significant_bits() + (offset == Offset::zero_point ? 1 : 0) +
+                       (scale == ScaleKind::floating ? scale_format.significant_bits() : 0);
     const bool exact =
-        scale != ScaleKind::f32 && !has_offset && element.significant_bits() + scale_digits <= 8;
+        scale != ScaleKind::f32 && offset != Offset::midpoint && !has_group_scale() && digits <= 8;
     return exact ? DType::bf16 : DType::f32;
   }
   /// True if a GEMM with this operand must be multiplied afterwards: tensor scale or alpha.
-  constexpr bool has_multiplier() const { return scale == ScaleKind::floating || alpha != 1; }
+  constexpr bool has_multiplier() const { return has_tensor_scale() || alpha != 1; }
   /// Storage cost, scales and offsets included; blocks taken as full, and what is stored once per tensor or
   /// whole axis as free.
   double bits_per_element() const;

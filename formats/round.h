@@ -118,7 +118,8 @@ MXT_HD constexpr float round_stochastic_exact(Grid g, float x, std::uint32_t dra
   const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
   const float limit = sign != 0 ? -g.lowest : g.highest;
   const float held = magnitude > limit ? limit : magnitude;
-  if (!(held > 0)) return x;  // zeros and NaN
+  if (held != held) return x;
+  if (held == 0) return float_of(sign);  // of a grid on one side of zero, too
   const int quantum = quantum_exponent(g, held);
   const int field = int(bits_of(held) >> 23);
   const std::uint64_t significand = (bits_of(held) & 0x7fffffu) | (field != 0 ? 0x800000u : 0u);

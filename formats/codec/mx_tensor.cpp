@@ -15,18 +15,19 @@ struct CodeSink {
 
   void block(const BlockRange&, const BlockScale& s) {
     store_scale(t.scales.data(), block_index++, t.quantizer, s.scale);
-    if (t.quantizer.has_offset) t.offsets.push_back(encode_offset(s.offset));
+    if (t.quantizer.offset != Offset::none) t.offsets.push_back(encode_offset(t.quantizer, s));
   }
   void element(std::int64_t i, float rounded, const BlockScale& s) {
     if (lacks_a_code(t.quantizer, s.scale, rounded) && (first_uncoded < 0 || i < first_uncoded))
       first_uncoded = i;
-    codes[std::size_t(i)] = code_of(t.quantizer, s.scale, rounded, x[i]);
+    codes[std::size_t(i)] = code_of(t.quantizer, s, rounded, x[i]);
   }
 };
 
 template <class Draw>
 MxTensor pack_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
                      const Draw& draw, std::int64_t& first_uncoded) {
+  require_packable(q);
   MxTensor t{q, axis, rows, cols, {}, {}, {}, 1};
   t.scales.resize(std::size_t(packed_layout(q, rows, cols, axis).scales));
   CodeSink sink{t, x, std::vector<std::uint32_t>(std::size_t(rows * cols))};
@@ -54,6 +55,12 @@ void MxTensor::check() const {
           "packed tensor: {} bytes of scales, want {}", scales.size(), want.scales);
   require(std::int64_t(offsets.size()) * 2 == want.offsets, ExitCode::data,
           "packed tensor: {} offsets for {} blocks", offsets.size(), want.blocks);
+}
+
+void require_packable(const Quantizer& q) {
+  require(!q.has_group_scale(), ExitCode::usage,
+          "pack: '{}' has no packed form: a file has one outer scale per tensor; want outer=tensor or none",
+          to_text(q));
 }
 
 void require_codes(std::int64_t first_uncoded, const Quantizer& q) {
@@ -95,10 +102,10 @@ void unpack(float* y, const MxTensor& t) {
   const BlockShape shape = q.scale == ScaleKind::none ? BlockShape{0, 0} : q.block;
   std::int64_t block = 0;
   for_each_block(t.rows, t.cols, block_extent(shape, t.rows, t.cols, t.axis), [&](const BlockRange& range) {
-    const float offset = q.has_offset ? decode_offset(t.offsets[std::size_t(block)]) : 0;
-    const BlockScale s{0, load_scale(t.scales.data(), block, q), offset};
+    BlockScale s{0, load_scale(t.scales.data(), block, q)};
+    if (q.offset != Offset::none) decode_offset(s, q, t.offsets[std::size_t(block)]);
     for_each_element(range, t.cols,
-                     [&](std::int64_t i) { y[i] = value_of(s, decode(q.element, codes[std::size_t(i)])); });
+                     [&](std::int64_t i) { y[i] = value_of_code(q, s, codes[std::size_t(i)]); });
     ++block;
   });
 }

@@ -14,7 +14,7 @@ struct MxTensor {
   std::int64_t rows = 0, cols = 0;
   std::vector<std::uint8_t> codes;     ///< pack_bits of element codes
   std::vector<std::uint8_t> scales;    ///< a byte per block: E8M0 or the float format's code; f32: 4 bytes
-  std::vector<std::uint16_t> offsets;  ///< FP16 bits per block, if quantizer.has_offset
+  std::vector<std::uint16_t> offsets;  ///< per block, if there are: FP16 bits, or steps as signed integers
   float multiplier = 1;                ///< true value = element * scale * multiplier + offset
 
   std::int64_t blocks() const;  ///< number of blocks of a [rows, cols] tensor
@@ -35,6 +35,8 @@ MxTensor pack(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, c
 /// The same with given random bits, as quantize_with_draws.
 MxTensor pack_with_draws(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
                          std::span<const std::uint32_t> draws);
+/// Throws Error(usage) if q cannot be stored: with outer=axis or N.
+void require_packable(const Quantizer& q);
 /// Throws Error(data) that names the element, if it is not -1.
 void require_codes(std::int64_t first_uncoded, const Quantizer& q);
 

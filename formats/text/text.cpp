@@ -61,6 +61,7 @@ void forget_unused(Quantizer& q) {
     q.rule = defaults.rule;
     q.overflow = defaults.overflow;
   }
+  if (q.statistic != Statistic::rms) q.clip = defaults.clip;
   if (!q.is_stochastic()) q.sr_bits = defaults.sr_bits;
 }
 

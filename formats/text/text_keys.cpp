@@ -21,7 +21,14 @@ constexpr Choice<Specials> specials[] = {
     {"none", Specials::none}, {"nan", Specials::nan_only}, {"ieee", Specials::ieee}};
 constexpr Choice<TieRule> ties[] = {{"significand", TieRule::significand}, {"code", TieRule::code}};
 constexpr Choice<bool> ranges[] = {{"symmetric", false}, {"full", true}};
-constexpr Choice<bool> offsets[] = {{"none", false}, {"fp16", true}};
+constexpr Choice<Offset> offsets[] = {
+    {"none", Offset::none}, {"fp16", Offset::midpoint}, {"int", Offset::zero_point}};
+constexpr Choice<Statistic> statistics[] = {{"amax", Statistic::amax}, {"rms", Statistic::rms}};
+constexpr Choice<ScaleRounding> scale_roundings[] = {{"even", ScaleRounding::even},
+                                                     {"up", ScaleRounding::up},
+                                                     {"down", ScaleRounding::down},
+                                                     {"stochastic", ScaleRounding::stochastic}};
+constexpr Choice<bool> errors[] = {{"mse", false}, {"mae", true}};
 
 std::string name_in(const auto& choices, auto value) {
   for (const auto& c : choices)
@@ -70,9 +77,21 @@ int exponent_only_bits(std::string_view name) {
   return shaped && name[1] >= '2' && name[1] <= '8' ? name[1] - '0' : 0;
 }
 
+/// A float that stores scales: e<x>m<y>, or ue<x>m<y> without a sign, whose top code is NaN.
+std::optional<ElementFormat> parse_scale(std::string_view name) {
+  const bool sign = !name.starts_with('u');
+  auto format = parse_element(name.substr(sign ? 0 : 1));
+  if (!format || format->is_integer() || format->bits() > 16 || (!sign && format->bits() > 9)) return {};
+  if (!sign && format->exponent_bits < 8)
+    format = float_format(format->exponent_bits, format->mantissa_bits, Specials::nan_only);
+  return format;
+}
+
 void read_scale(Quantizer& q, const TextWord& w) {
   q.scale_bits = Quantizer{}.scale_bits;
   q.scale_format = Quantizer{}.scale_format;
+  q.scale_sign = true;
+  q.outer = OuterScale::tensor;
   if (w.value == "none") {
     q.scale = ScaleKind::none;
   } else if (w.value == "f32") {
@@ -80,21 +99,51 @@ void read_scale(Quantizer& q, const TextWord& w) {
   } else if (const int bits = exponent_only_bits(w.value); bits != 0) {
     q.scale = ScaleKind::power_of_two;
     q.scale_bits = std::uint8_t(bits);
-  } else if (const auto format = parse_element(w.value);
-             format && !format->is_integer() && format->bits() <= 8) {
+  } else if (const auto format = parse_scale(w.value)) {
     q.scale = ScaleKind::floating;
     q.scale_format = *format;
+    q.scale_sign = !w.value.starts_with('u');
+    if (format->exponent_bits == 8) q.outer = OuterScale::none;
   } else {
-    refuse(w, "e8m0 (or e2m0 to e7m0), a float format such as e4m3, f32 or none");
+    refuse(w,
+           "e8m0 (or e2m0 to e7m0), a float format of at most 16 bits such as e4m3 or bf16, ue5m3 and others "
+           "without "
+           "a sign, f32 or none");
   }
+}
+
+void read_outer(Quantizer& q, const TextWord& w) {
+  q.outer_along = 0;
+  if (w.value == "none") {
+    q.outer = OuterScale::none;
+  } else if (w.value == "tensor") {
+    q.outer = OuterScale::tensor;
+  } else {
+    q.outer = OuterScale::group;
+    if (w.value != "axis")
+      q.outer_along = integer(w, w.value, 1, 1 << 30, "none, tensor, axis or a number of elements");
+  }
+}
+std::string write_outer(const Quantizer& q) {
+  if (q.scale != ScaleKind::floating) return {};
+  if (q.outer != OuterScale::group) return q.outer == OuterScale::none ? "none" : "tensor";
+  return q.outer_along == 0 ? "axis" : fmt::format("{}", q.outer_along);
+}
+
+float read_clip(const TextWord& w) {
+  float number = 0;
+  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
+  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1e6f))
+    refuse(w, "how many root mean squares the largest element stands for, above 0 and at most 1e6");
+  return number;
 }
 
 float read_alpha(const TextWord& w) {
   float number = 0;
   const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
-  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1) ||
+  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 2) ||
       !std::isfinite(1 / number))
-    refuse(w, "a number in (0, 1] whose reciprocal is an f32, so above 2^-128");
+    refuse(w, "a number in (0, 2] whose reciprocal is an f32, so above 2^-128");
   return number;
 }
 
@@ -139,7 +188,7 @@ std::string write_scale(const Quantizer& q) {
     case ScaleKind::power_of_two:
       return fmt::format("e{}m0", int(q.scale_bits));
     case ScaleKind::floating:
-      return q.scale_format.name();
+      return (q.scale_sign ? "" : "u") + q.scale_format.name();
     case ScaleKind::f32:
       return "f32";
   }
@@ -167,6 +216,16 @@ const TextKey keys[] = {
      [](const Quantizer& q) { return has_exponent(q) ? name_in(scale_rules, q.rule) : ""; }},
     {"overflow", false, [](Quantizer& q, const TextWord& w) { q.overflow = choose(w, overflows); },
      [](const Quantizer& q) { return has_exponent(q) ? name_in(overflows, q.overflow) : ""; }},
+    {"scale.round", false,
+     [](Quantizer& q, const TextWord& w) { q.scale_rounding = choose(w, scale_roundings); },
+     [](const Quantizer& q) {
+       return q.scale == ScaleKind::floating ? name_in(scale_roundings, q.scale_rounding) : "";
+     }},
+    {"outer", false, read_outer, write_outer},
+    {"statistic", false, [](Quantizer& q, const TextWord& w) { q.statistic = choose(w, statistics); },
+     [](const Quantizer& q) { return q.scale != ScaleKind::none ? name_in(statistics, q.statistic) : ""; }},
+    {"clip", false, [](Quantizer& q, const TextWord& w) { q.clip = read_clip(w); },
+     [](const Quantizer& q) { return q.statistic == Statistic::rms ? fmt::format("{}", q.clip) : ""; }},
     {"round", false, [](Quantizer& q, const TextWord& w) { q.rounding = choose(w, roundings); },
      [](const Quantizer& q) { return q.is_identity() ? "" : name_in(roundings, q.rounding); }},
     {"sr.bits", false,
@@ -174,10 +233,16 @@ const TextKey keys[] = {
      [](const Quantizer& q) { return q.is_stochastic() ? fmt::format("{}", int(q.sr_bits)) : ""; }},
     {"alpha", false, [](Quantizer& q, const TextWord& w) { q.alpha = read_alpha(w); },
      [](const Quantizer& q) { return fmt::format("{}", q.alpha); }},
-    {"offset", false, [](Quantizer& q, const TextWord& w) { q.has_offset = choose(w, offsets); },
-     [](const Quantizer& q) { return name_in(offsets, q.has_offset); }},
+    {"offset", false, [](Quantizer& q, const TextWord& w) { q.offset = choose(w, offsets); },
+     [](const Quantizer& q) { return name_in(offsets, q.offset); }},
     {"4o6", true, [](Quantizer& q, const TextWord&) { q.four_over_six = true; },
      [](const Quantizer& q) -> std::string { return q.four_over_six ? "4o6" : ""; }},
+    {"search", true, [](Quantizer& q, const TextWord&) { q.search = true; },
+     [](const Quantizer& q) -> std::string { return q.search ? "search" : ""; }},
+    {"error", false, [](Quantizer& q, const TextWord& w) { q.absolute_error = choose(w, errors); },
+     [](const Quantizer& q) { return q.four_over_six || q.search ? name_in(errors, q.absolute_error) : ""; }},
+    {"eden", true, [](Quantizer& q, const TextWord&) { q.eden = true; },
+     [](const Quantizer& q) -> std::string { return q.eden ? "eden" : ""; }},
     {"flush", true, [](Quantizer& q, const TextWord&) { q.flush_subnormals = true; },
      [](const Quantizer& q) -> std::string { return q.flush_subnormals ? "flush" : ""; }},
 };

@@ -1,6 +1,7 @@
 #pragma once
 #include "core/error.h"
 #include "formats/codec/block_codec.h"
+#include "formats/codec/mx_tensor.h"
 #include "kernels/backend.h"
 
 namespace mxtape {
@@ -28,6 +29,7 @@ inline void check_packed(const char* method, const PackedTensor& packed, const T
   const Quantizer& q = packed.quantizer;
   const std::string contradiction = q.contradiction();
   require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+  require_packable(q);
   require(plain.rows() == packed.rows && plain.cols() == packed.cols, "{}: {} for a packed [{}, {}]", method,
           plain.shape().text(), packed.rows, packed.cols);
   const PackedLayout want = packed_layout(q, packed.rows, packed.cols, packed.axis);

@@ -21,7 +21,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 /// The tensor's scale for floating scales, else 1, as quantize_blocks().
 float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
-  if (q.scale != ScaleKind::floating) return 1;
+  if (!q.has_tensor_scale()) return 1;
   constexpr std::int64_t grain = 1 << 15;
   std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
   parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -49,6 +49,7 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
   constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
   const BlockExtent extent =
       q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, copy.axis);
+  const BlockExtent group = group_extent(q, rows, cols, copy.axis);
   const std::int64_t across = ceil_div(cols, extent.cols);
   const bool narrow = copy.values.dtype() == DType::bf16;
   parallel_for(
@@ -58,9 +59,9 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
         const auto draw = [&](std::int64_t i) { return draw_bits(draws, std::uint64_t(i), q.sr_bits); };
         for (std::int64_t b = begin; b < end; ++b) {
           const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
-          quantize_block(x, cols, rule,
-                         {r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)}, encode,
-                         draw, sink);
+          const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
+          const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
+          quantize_block(x, cols, rule, block, own, draw, sink);
         }
       });
 }

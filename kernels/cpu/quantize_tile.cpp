@@ -53,12 +53,10 @@ void quantize_window(TileValues y, const Tile& t, Axis axis, const Quantizer& q,
 }  // namespace
 
 bool fits_tiles(const Quantizer& q) {
-  const bool scaled =
-      q.scale == ScaleKind::power_of_two ||
-      (q.scale == ScaleKind::floating && !q.four_over_six && q.scale_format.exponent_bits < 8);
+  const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::floating;
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
   const bool rounded = q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return scaled && rounded && !q.has_offset && q.operand_dtype() == DType::bf16 &&
+  return scaled && rounded && q.scale_is_of_amax() && q.operand_dtype() == DType::bf16 &&
          is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
 }
 

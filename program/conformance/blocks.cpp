@@ -52,7 +52,7 @@ Quantizer quantizer_of(const Case& c) {
     q.overflow = pychop ? ScaleOverflow::saturate : ScaleOverflow::nan;
   }
   q.flush_subnormals = c.has_tag("flush_fp32_subnorms");
-  q.has_offset = c.has_tag("asymmetric_fp16_midpoint");
+  if (c.has_tag("asymmetric_fp16_midpoint")) q.offset = Offset::midpoint;
   if (q.is_stochastic()) q.sr_bits = 32;
   return q;
 }

@@ -39,7 +39,7 @@ Quantizer unbiased_fp4() {
 }
 Quantizer offset_int4() {
   Quantizer q = mx(int4);
-  q.has_offset = true;
+  q.offset = Offset::midpoint;
   return q;
 }
 INSTANTIATE_TEST_SUITE_P(Formats, NineFormats,

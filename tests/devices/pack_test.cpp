@@ -74,7 +74,7 @@ TEST(DevicePack, RandomQuantizersGiveTheCpusBytesOnRandomTensorsOfOddShapes) {
         x.dtype = random() % 2 ? DType::f32 : DType::bf16;
         x.offset = integer_in(random, 0, 8);
         const DrawKey draws{.seed = random(), .first_element = random() % 100};
-        return std::tuple(x, random_quantizer(random), random() % 2 ? Axis::row : Axis::column, draws);
+        return std::tuple(x, random_packable(random), random() % 2 ? Axis::row : Axis::column, draws);
       },
       [](const auto& input) {
         const auto& [x, q, axis, draws] = input;

@@ -16,7 +16,8 @@ using namespace test;
 
 BlockScale scale_of(const std::vector<float>& x, const Quantizer& q, float encode = 1) {
   const auto count = std::int64_t(x.size());
-  return scale_of_block(block_rule(q), encode, BlockOfMatrix{x.data(), count, {0, 1, 0, count}});
+  return scale_of_block(block_rule(q), encode, BlockOfMatrix{x.data(), count, {0, 1, 0, count}},
+                        [] { return 0u; });
 }
 
 TEST(Block, TheOffsetIsTheNearestFp16ToTheMidpointAndTheScaleThatOfWhatIsLeft) {

@@ -30,6 +30,8 @@ int exponent_by_hand(const ElementFormat& f, ScaleRule rule, float amax) {
       return e - top + (mu > nu ? 1 : 0);
     case ScaleRule::rfloor:
       return e - top - (mu < nu ? 1 : 0);
+    case ScaleRule::rnearest:
+      return int(std::lround(e - top + std::log2(mu / nu)));
   }
   return 0;
 }

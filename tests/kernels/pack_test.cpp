@@ -30,7 +30,7 @@ TEST(Pack, UnpacksToTheValuesOfQuantize) {
   for_all(
       "unpack(pack(x)) == quantize(x)", 200,
       [](Random& random) {
-        const Quantizer q = random_quantizer(random);
+        const Quantizer q = random_packable(random);
         const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 40);
         const Axis axis = random() % 2 ? Axis::row : Axis::column;
         return std::tuple(q, rows, cols, axis, random_values(random, rows * cols), random() % 2 == 0);

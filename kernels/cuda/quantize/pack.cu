@@ -45,7 +45,7 @@ __global__ void pack_scales_kernel(PackTask task, std::int64_t blocks) {
   const BlockScale s = task.of.scales[i];
   store_scale(task.scales, i, task.quantizer, s.scale);
   if (!task.offsets) return;
-  const std::uint16_t offset = encode_offset(s.offset);
+  const std::uint16_t offset = encode_offset(task.quantizer, s);
   task.offsets[2 * i] = std::uint8_t(offset);
   task.offsets[2 * i + 1] = std::uint8_t(offset >> 8);
 }
@@ -64,8 +64,8 @@ __global__ void pack_codes_kernel(const X* x, PackTask task) {
     const BlockScale s = task.of.scales ? task.of.scales[block_of(task.of, i)] : BlockScale{q.alpha, 1};
     const float value = value_at(x, i);
     const std::uint32_t draw = q.is_stochastic() ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
-    const float rounded = round_element(task.of.rule, (value - s.offset) * s.inverse, draw);
-    writer.put(code_of(q, s.scale, rounded, value));
+    const float rounded = round_in_block(task.of.rule, s, value, draw);
+    writer.put(code_of(q, s, rounded, value));
     if (first_uncoded == none && lacks_a_code(q, s.scale, rounded))
       first_uncoded = i < 0x7fffffff ? std::uint32_t(i) : 0x7fffffffu;
   }
@@ -97,9 +97,9 @@ __global__ void unpack_kernel(Y* y, DefinitionTask task, Quantizer q, const std:
     if (scales) {
       const std::int64_t block = block_of(task, i);
       s.scale = load_scale(scales, block, q);
-      if (offsets) s.offset = decode_offset(std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
+      if (offsets) decode_offset(s, q, std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
     }
-    store_at(y, i, value_of(s, decode(q.element, reader.take())));
+    store_at(y, i, value_of_code(q, s, reader.take()));
   }
 }
 
@@ -118,7 +118,7 @@ void CudaBackend::compute(const call::Pack& call) {
   task.of.draws = clocked(call.draws);
 
   Tensor encode;
-  if (q.scale == ScaleKind::floating && call.x.count() > 0) {
+  if (q.has_tensor_scale() && call.x.count() > 0) {
     const Tensor parts = empty({cuda::amax_parts(call.x.count())}, DType::i32);
     cuda::largest_of_parts(stream_.get(), parts, call.x);
     encode = empty({1});

@@ -49,7 +49,7 @@ void CudaBackend::compute(const call::Quantize& call) {
   Tensor parts_of_x;  // amax, found once for both copies
   const auto encode_of = [&](const QuantizedCopy& copy, const Tensor& source) -> Tensor {
     const Quantizer& q = copy.quantizer;
-    if (q.scale != ScaleKind::floating) {
+    if (!q.has_tensor_scale()) {
       if (copy.multiplier) fill(copy.multiplier, 1 / q.alpha);
       return {};
     }

@@ -40,25 +40,25 @@ template <class X, bool whole_block>
 struct BlockOfTeam {
   using T = Team<whole_block>;
   const X* x;  // its first element
-  std::int64_t stride, count;
+  std::int64_t stride, elements;
   std::int64_t width;
 
   __device__ float at(std::int64_t i) const { return value_at(x, i / width * stride + i % width); }
   template <class Number, class Of, class Combine>
   __device__ Number fold_here(Number mine, const Of& of, const Combine& combine) const {
-    for (std::int64_t i = T::member(); i < count; i += T::members) mine = combine(mine, of(at(i)));
+    for (std::int64_t i = T::member(); i < elements; i += T::members) mine = combine(mine, of(at(i)));
     return T::reduce(mine, combine);
   }
   /// A warp works out the terms, every lane adds them in order.
   template <class Of>
   __device__ float sum_here(const Of& of) const {
     float sum = 0;
-    for (std::int64_t first = 0; first < count; first += warp_lanes) {
+    for (std::int64_t first = 0; first < elements; first += warp_lanes) {
       const std::int64_t i = first + lane_id();
-      const float mine = i < count ? of(at(i)) : 0.0f;
+      const float mine = i < elements ? of(at(i)) : 0.0f;
       for (int lane = 0; lane < warp_lanes; ++lane) {
         const float term = warp_from(mine, lane);
-        if (first + lane < count) sum += term;
+        if (first + lane < elements) sum += term;
       }
     }
     return sum;
@@ -67,6 +67,7 @@ struct BlockOfTeam {
   // For the host in name only: scale_of_block() is for both, and nvcc wants all that it calls to be.
 #pragma nv_exec_check_disable
   MXT_HD float first() const { return at(0); }
+  MXT_HD std::int64_t count() const { return elements; }
 #pragma nv_exec_check_disable
   template <class Number, class Of, class Combine>
   MXT_HD Number fold(Number start, const Of& of, const Combine& combine) const {
@@ -87,10 +88,20 @@ __global__ void scale_kernel(const X* x, DefinitionTask task) {
   const std::int64_t index = T::index();
   if (index >= across * down) return;  // the whole team
   const std::int64_t row = index / across * task.extent.rows, col = index % across * task.extent.cols;
-  const std::int64_t height = task.rows - row < task.extent.rows ? task.rows - row : task.extent.rows;
-  const std::int64_t width = task.cols - col < task.extent.cols ? task.cols - col : task.extent.cols;
-  const BlockOfTeam<X, whole_block> block{x + row * task.cols + col, task.cols, height * width, width};
-  const BlockScale s = scale_of_block(task.rule, task.encode ? *task.encode : 1, block);
+  // Of extents `size`, the block that holds (row, col).
+  const auto around = [&](BlockExtent size) -> BlockOfTeam<X, whole_block> {
+    const std::int64_t top = row / size.rows * size.rows, left = col / size.cols * size.cols;
+    const std::int64_t height = task.rows - top < size.rows ? task.rows - top : size.rows;
+    const std::int64_t width = task.cols - left < size.cols ? task.cols - left : size.cols;
+    return {x + top * task.cols + left, task.cols, height * width, width};
+  };
+  float encode = task.encode ? *task.encode : 1;
+  if (task.rule.group_scale)
+    encode = tensor_encode_scale(task.rule, largest_magnitude(around(task.group), 0));
+  const auto draw = [&] {
+    return draw_bits(now(task.draws), std::uint64_t(row * task.cols + col), task.rule.sr_bits);
+  };
+  const BlockScale s = scale_of_block(task.rule, encode, around(task.extent), draw);
   if (T::member() == 0) task.scales[index] = s;
 }
 
@@ -104,13 +115,20 @@ __global__ void element_kernel(Y* y, const X* x, DefinitionTask task) {
   const std::uint32_t draw = task.rule.rounding == Rounding::stochastic
                                  ? draw_bits(now(task.draws), std::uint64_t(i), task.rule.sr_bits)
                                  : 0;
-  store_at(y, i, value_of(s, round_any(task.rule, (value_at(x, i) - s.offset) * s.inverse, draw)));
+  store_at(y, i, value_of(s, round_in_block(task.rule, s, value_at(x, i), draw)));
 }
 
 }  // namespace
 
 DefinitionTask definition_task(const Quantizer& q, Axis axis, std::int64_t rows, std::int64_t cols) {
-  return {rows, cols, block_rule(q), block_extent(q.block, rows, cols, axis), nullptr, nullptr, {}};
+  return {rows,
+          cols,
+          block_rule(q),
+          block_extent(q.block, rows, cols, axis),
+          group_extent(q, rows, cols, axis),
+          nullptr,
+          nullptr,
+          {}};
 }
 
 std::int64_t block_count(const DefinitionTask& t) {
@@ -119,7 +137,7 @@ std::int64_t block_count(const DefinitionTask& t) {
 
 void scale_blocks(cudaStream_t stream, const Tensor& x, const DefinitionTask& task) {
   with_type(x.dtype(), [&]<class X>(X*) {
-    const bool large = task.extent.rows * task.extent.cols > of_a_warp && !task.rule.four_over_six;
+    const bool large = task.extent.rows * task.extent.cols > of_a_warp && !task.rule.adds_up;
     if (large)
       launch("quantize: scales of large blocks", stream, {blocks_for(block_count(task), 1), threads},
              scale_kernel<X, true>, x.data<X>(), task);

@@ -12,7 +12,8 @@ struct DefinitionTask {
   std::int64_t rows, cols;
   BlockRule rule;
   BlockExtent extent;   ///< of a block
-  const float* encode;  ///< [1] of floating scales, else null
+  BlockExtent group;    ///< of blocks with a common outer scale
+  const float* encode;  ///< [1] of tensor scales, else null
   BlockScale* scales;   ///< one per block, in row-major order; null for plain casts
   ClockedKey draws;
 };

@@ -69,12 +69,11 @@ bool has_finite_inverse(const Quantizer& q) {
 }  // namespace
 
 bool fits_tiles(const Quantizer& q) {
-  const bool scaled =
-      q.scale == ScaleKind::power_of_two || (q.scale == ScaleKind::floating && !q.four_over_six);
+  const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::floating;
   const bool shaped =
       is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
-  return scaled && shaped && !q.has_offset && q.operand_dtype() == DType::bf16 && has_finite_inverse(q) &&
-         !(q.is_stochastic() && block_rule(q).sr_exact);
+  return scaled && shaped && q.scale_is_of_amax() && q.operand_dtype() == DType::bf16 &&
+         has_finite_inverse(q) && !(q.is_stochastic() && block_rule(q).sr_exact);
 }
 
 TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode) {

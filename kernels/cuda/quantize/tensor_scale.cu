@@ -74,7 +74,7 @@ void tensor_scale(cudaStream_t stream, const Tensor& encode, const Tensor& multi
 }
 
 float multiplier_of_zeros(const Quantizer& q) {
-  return 1 / (q.scale == ScaleKind::floating ? tensor_encode_scale(block_rule(q), 0) : 1) / q.alpha;
+  return 1 / (q.has_tensor_scale() ? tensor_encode_scale(block_rule(q), 0) : 1) / q.alpha;
 }
 
 }  // namespace mxtape::cuda

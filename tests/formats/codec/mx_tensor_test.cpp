@@ -16,7 +16,7 @@ TEST(MxTensor, UnpackingGivesTheValuesOfTheDefinition) {
   for_all(
       "unpack(pack(x)) == Q(x)", 2000,
       [](Random& random) {
-        const Quantizer q = random_quantizer(random);
+        const Quantizer q = random_packable(random);
         const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 40);
         const Axis axis = random() % 2 ? Axis::row : Axis::column;
         return std::tuple(q, rows, cols, axis, random_values(random, rows * cols));

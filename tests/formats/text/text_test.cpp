@@ -79,15 +79,15 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
   EXPECT_NE(error_of("MXFP4").find("did you mean 'mxfp4'?"), std::string::npos);
   EXPECT_EQ(error_of("mxfp4 blok=3"), "quantizer 'mxfp4 blok=3': unknown word 'blok'; did you mean 'block'?");
   EXPECT_EQ(error_of("mxfp4 rule=up"),
-            "quantizer 'mxfp4 rule=up': rule=up is not known; known: floor ceil even rceil rfloor");
+            "quantizer 'mxfp4 rule=up': rule=up is not known; known: floor ceil even rceil rfloor rnearest");
   EXPECT_EQ(error_of("mxfp4 rule=even rule=ceil"),
             "quantizer 'mxfp4 rule=even rule=ceil': 'rule' is given twice");
   EXPECT_EQ(error_of("mxfp4 block"), "quantizer 'mxfp4 block': 'block' needs a value");
   EXPECT_EQ(error_of("bf16 block=32"),
             "quantizer 'bf16 block=32': 'block' has no effect here; is scale=e8m0 missing?");
   EXPECT_EQ(
-      error_of("mxfp4 alpha=2"),
-      "quantizer 'mxfp4 alpha=2': alpha=2; want a number in (0, 1] whose reciprocal is an f32, so above "
+      error_of("mxfp4 alpha=3"),
+      "quantizer 'mxfp4 alpha=3': alpha=3; want a number in (0, 2] whose reciprocal is an f32, so above "
       "2^-128");
   EXPECT_NO_THROW((void)parse_quantizer("mxfp4 alpha=3e-39"));  // 1.02 x 2^-128
   EXPECT_EQ(error_of("mxfp4 sr.bits=33 round=stochastic"),
