@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/token_file.h"
