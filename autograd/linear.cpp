@@ -57,7 +57,7 @@ struct LinearNode final : Node {
 
 Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const LinearQuant& quant,
                 std::uint32_t tensor_id) {
-  const Shape in = x.value.shape(), weight = w.value.shape();
+  const Shape in = x.value.shape(), weight = w.packed ? w.packed.shape() : w.value.shape();
   require(weight.rank == 2 && in.cols() == weight[1],
           "linear: x is {} but '{}' is {}; their last axes must agree", in.text(), w.name, weight.text());
   require(!bias || bias->value.shape() == Shape{weight[0]}, "linear: bias '{}' is {}, want [{}]",
@@ -66,7 +66,9 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const LinearKeys keys{tape.pass(), tensor_id, w.version};
   const GradIndex w_grad = tape.watch(w), bias_grad = bias ? tape.watch(*bias) : no_grad;
   const bool recording = tape.wants({x.grad, w_grad, bias_grad});
-  make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.grad != no_grad);
+  require(!w.packed || !recording, "linear: '{}' is packed, which can be evaluated alone", w.name);
+  if (!w.packed)
+    make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.grad != no_grad);
 
   std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row, quant.fprop_rotation),
                     keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::column, quant.wgrad_rotation)};
@@ -78,11 +80,13 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   Shape out = in;
   out.dims[std::size_t(out.rank - 1)] = weight[0];
   Tensor y = backend.empty(out, x.value.dtype());
-  backend.run(call::Gemm{.c = as_matrix(y),
-                         .a = operand(copies[0]),
-                         .b = operand(w.copies.fprop, Trans::yes),
-                         .bias = bias ? bias->value : Tensor{},
-                         .slot = "fprop"});
+  const auto fprop_w = keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row, quant.fprop_rotation);
+  backend.run(
+      call::Gemm{.c = as_matrix(y),
+                 .a = operand(copies[0]),
+                 .b = operand(w.packed ? unpacked(backend, w.packed, fprop_w) : w.copies.fprop, Trans::yes),
+                 .bias = bias ? bias->value : Tensor{},
+                 .slot = "fprop"});
   if (!recording) return {std::move(y)};
 
   auto node = std::make_unique<LinearNode>();

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/backend.h"
+#include "autograd/packed/packed_weight.h"
 
 namespace mxtape {
 
@@ -27,6 +27,7 @@ struct Parameter {
   /// that they do not depend on micro-batches or on evaluations in between.
   std::uint64_t version = 1;
   WeightCopies copies{};
+  PackedWeight packed{};  ///< instead of copies; `value` is empty then, unless it is read elsewhere too
 
   /// For whoever wrote `value`: copies of what was there before go.
   void written(std::uint64_t new_version) { version = new_version, copies = {}; }

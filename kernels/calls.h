@@ -124,7 +124,7 @@ struct Unpack {
   static constexpr std::string_view name = "unpack";
   Tensor y;
   PackedTensor x;
-  static void each(auto& c, const auto& f) { f(result, "y", c.y), Pack::each_part(c.x, f); }
+  static void each(auto& c, const auto& f) { f(rounded, "y", c.y), Pack::each_part(c.x, f); }
 };
 
 /// y = a + b; y may be a or b.

@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "autograd/weight_copies.h"
 #include "nn/layers.h"
 
 namespace mxtape {
@@ -51,11 +50,12 @@ Var Gpt::forward(Tape& tape, const Tensor& tokens) {
   return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
 }
 
-bool Gpt::make_weight_copies(Backend& backend, const PassKey& pass) {
+std::vector<LinearWeight> Gpt::linear_weights() {
   Layers& l = *layers_;
-  bool made = mxtape::make_weight_copies(backend, l.head_weight(), l.head_quant, pass, l.head_id(), true);
-  for (Linear* linear : l.linears()) made |= linear->make_copies(backend, pass);
-  return made;
+  std::vector<LinearWeight> all;
+  for (Linear* linear : l.linears()) all.push_back(linear->weight());
+  all.push_back({"head", l.head_weight(), l.head_quant, l.head_id(), !l.head});
+  return all;
 }
 
 std::vector<Parameter*> Gpt::parameters() {

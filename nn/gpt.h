@@ -14,7 +14,7 @@ class Gpt final : public Model {
 
   const ModelConfig& config() const override;
   Var forward(Tape&, const Tensor& tokens) override;
-  bool make_weight_copies(Backend&, const PassKey& pass) override;
+  std::vector<LinearWeight> linear_weights() override;
   /// Names "tokens.weight", "positions.weight", "blocks.0.norm1.gain", "blocks.0.attn.qkv.weight" ...
   /// "norm.gain", "norm.bias".
   std::vector<Parameter*> parameters() override;

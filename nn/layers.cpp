@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "autograd/weight_copies.h"
-
 namespace mxtape {
 
 Parameter Initialiser::normal(std::string name, Shape shape, float deviation, std::uint32_t tensor_id) const {
@@ -29,10 +27,6 @@ Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in
 Var Linear::operator()(Tape& tape, const Var& x) {
   const Tape::Layer layer(tape, name_);
   return ops::linear(tape, x, weight_, bias_ ? &*bias_ : nullptr, quant_, tensor_id_);
-}
-
-bool Linear::make_copies(Backend& backend, const PassKey& pass) {
-  return make_weight_copies(backend, weight_, quant_, pass, tensor_id_, true);
 }
 
 void Linear::collect(std::vector<Parameter*>& all) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/config.h"
+#include "nn/model.h"
 
 // The layers that models are made of: each owns its parameters, its roundings and its place in the random
 // streams.
@@ -46,8 +46,7 @@ class Linear {
          float deviation, std::uint32_t tensor_id);
 
   Var operator()(Tape&, const Var& x);
-  /// make_weight_copies() of its weight, for training.
-  bool make_copies(Backend&, const PassKey&);
+  LinearWeight weight() { return {name_, weight_, quant_, tensor_id_}; }
   void collect(std::vector<Parameter*>&);
   const std::string& name() const { return name_; }
   void set_precision(const LinearQuant&);

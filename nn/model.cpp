@@ -1,9 +1,17 @@
 #include "nn/model.h"
 
+#include "autograd/weight_copies.h"
 #include "core/text/nearest_name.h"
 #include "nn/gpt.h"
 
 namespace mxtape {
+
+bool Model::make_weight_copies(Backend& backend, const PassKey& pass) {
+  bool made = false;
+  for (const LinearWeight& w : linear_weights())
+    made |= mxtape::make_weight_copies(backend, w.parameter, w.quant, pass, w.tensor_id, true);
+  return made;
+}
 
 std::vector<ModelKind>& model_kinds() {
   static std::vector<ModelKind> kinds{gpt2_kind};

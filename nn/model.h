@@ -1,11 +1,21 @@
 #pragma once
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "nn/config.h"
 
 namespace mxtape {
+
+/// The arguments of a layer's ops::linear() that last: they live as long as the model.
+struct LinearWeight {
+  std::string layer;
+  Parameter& parameter;
+  const LinearQuant& quant;
+  std::uint32_t tensor_id;
+  bool tied = false;  ///< read as another layer's parameter too: an embedding
+};
 
 /// What training, evaluation, sampling and checkpoints know of a model.
 class Model {
@@ -14,9 +24,11 @@ class Model {
   virtual const ModelConfig& config() const = 0;
   /// logits [B, T, V] of tokens i32 [B, T], T <= context.
   virtual Var forward(Tape&, const Tensor& tokens) = 0;
+  /// What its linear layers multiply by, each layer of the plan once.
+  virtual std::vector<LinearWeight> linear_weights() = 0;
   /// Makes all copies of weights that a training step uses and that are not at hand (make_weight_copies()).
   /// True if one was made. `pass` of the step; forward() makes what is missing as well.
-  virtual bool make_weight_copies(Backend&, const PassKey& pass) = 0;
+  bool make_weight_copies(Backend&, const PassKey& pass);
   /// In the order of computation, tied ones once.
   virtual std::vector<Parameter*> parameters() = 0;
   /// For a recipe's phases: weight copies go. The plan must name every layer and nothing else.

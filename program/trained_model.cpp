@@ -1,9 +1,20 @@
 #include "program/trained_model.h"
 
+#include <utility>
+
 #include "kernels/choose/make_backend.h"
 #include "program/run_name.h"
+#include "train/saved/packed_model.h"
 
 namespace mxtape {
+namespace {
+
+std::unique_ptr<Backend> backend_for(CheckpointHeader& header, const std::string& device) {
+  if (!device.empty()) header.recipe.compute.device = device;
+  return make_backend(header.recipe.compute.device);  // own attention: it takes every precision
+}
+
+}  // namespace
 
 PassKey TrainedModel::next_pass() const {
   return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
@@ -12,15 +23,29 @@ PassKey TrainedModel::next_pass() const {
 TrainedModel load_trained_model(const std::string& run, const std::string& device) {
   TrainedModel loaded;
   loaded.file = checkpoint_of(run);
-  const CheckpointFile checkpoint(loaded.file);
+  const auto file = open_sealed(loaded.file);
+  if (content_of(*file) == packed_content) {
+    const PackedModelFile packed(file);
+    loaded.header = packed.header().model;
+    loaded.packed_as = packed.header().precision;
+    loaded.backend = backend_for(loaded.header, device);
+    loaded.model = packed.load(*loaded.backend);
+    return loaded;
+  }
+  const CheckpointFile checkpoint(file);
   loaded.header = checkpoint.header();
-  if (!device.empty()) loaded.header.recipe.compute.device = device;
+  loaded.backend = backend_for(loaded.header, device);
   const Recipe& recipe = loaded.header.recipe;
-  loaded.backend = make_backend(recipe.compute.device);  // own attention: it takes every precision
   loaded.model =
       make_model(*loaded.backend, recipe.model, precision_plan(recipe, loaded.header.step), recipe.seed);
   checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());
   return loaded;
+}
+
+CheckpointHeader header_of_model(const std::filesystem::path& path) {
+  const auto file = open_sealed(path);
+  return content_of(*file) == packed_content ? PackedModelFile(file).header().model
+                                             : CheckpointFile(file).header();
 }
 
 }  // namespace mxtape

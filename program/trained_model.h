@@ -8,19 +8,24 @@
 
 namespace mxtape {
 
-/// A model as a checkpoint left it, with its recipe's precision at that step, ready for evaluation.
+/// A model as a checkpoint left it, or as it was packed, with its recipe's precision at that step, ready for
+/// evaluation.
 struct TrainedModel {
   std::filesystem::path file;
   CheckpointHeader header;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
+  std::string packed_as;  ///< precision of a packed model, which takes no other; empty: a checkpoint
 
   /// Key of the pass that would come next in training.
   PassKey next_pass() const;
 };
 
-/// From what checkpoint_of() (program/run_name.h) takes, on `device`, or the recipe's if that
-/// is empty. Throws Error(data).
+/// From what checkpoint_of() (program/run_name.h) takes, or a packed model, on `device`, or the recipe's if
+/// that is empty. Throws Error(data).
 TrainedModel load_trained_model(const std::string& run, const std::string& device = {});
+
+/// What the file says besides its tensors.
+CheckpointHeader header_of_model(const std::filesystem::path&);
 
 }  // namespace mxtape

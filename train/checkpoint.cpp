@@ -2,62 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
-
-#include "data/hdf5/seal.h"
-#include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {
 
-constexpr std::string_view content = "mxtape checkpoint";
 constexpr std::int64_t layout_version = 1;
 
-/// The path once its seal has been checked: HDF5 must not see a byte before.
-std::filesystem::path verified(const std::filesystem::path& path) {
-  verify_seal(path);
-  return path;
-}
-
-Shape shape_of(const std::vector<std::int64_t>& dims) {
-  Shape shape;
-  for (auto extent : dims) {
-    if (shape.rank == int(shape.dims.size())) break;
-    shape.dims[std::size_t(shape.rank++)] = extent;
-  }
-  return shape;
-}
-
 }  // namespace
-
-Recipe without_whereabouts(Recipe recipe) {
-  Recipe defaults;
-  const auto own = knobs(recipe), initial = knobs(defaults);
-  for (std::size_t i = 0; i < own.size(); ++i)
-    if (own[i].effect == Effect::nothing) {
-      copy_value(own[i], initial[i]);
-      recipe.origins.erase(std::string(own[i].name));
-    }
-  for (auto& [key, origin] : recipe.origins) origin = "recipe";
-  for (auto& rule : recipe.precision.rules) rule.where = "recipe";
-  for (auto& phase : recipe.precision.phases)
-    for (auto& rule : phase.rules) rule.where = "recipe";
-  return recipe;
-}
 
 void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader& header, Backend& backend,
                       std::span<Parameter* const> parameters, const AdamW& optimizer) {
   require(!std::filesystem::exists(path), ExitCode::resource,
           "{}: exists already; a checkpoint is never overwritten", path.string());
   Hdf5Writer file(path);
-  file.attribute("/", "content", std::string(content));
-  file.attribute("/", "layout_version", layout_version);
-  file.attribute("/", "step", header.step);
-  file.attribute("/", "recipe", to_toml(without_whereabouts(header.recipe)));
-  file.attribute("/", "tokenizer", header.tokenizer.to_json());
-  file.attribute("/", "data_hash", header.data_hash);
-  if (!header.lineage.empty()) file.attribute("/", "lineage", header.lineage);
-  file.attribute("/", "written_by", std::string("mxtape " MXTAPE_VERSION));
+  write_header(file, checkpoint_content, layout_version, header);
 
   std::vector<float> host;
   const auto write = [&](const std::string& name, const Tensor& tensor) {
@@ -77,19 +37,16 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   file.commit(Seal::yes);
 }
 
-CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verified(path)) {
-  const std::string name = path.string();
-  require(file_.find_text_attribute("/", "content") == content, ExitCode::data,
+CheckpointFile::CheckpointFile(std::shared_ptr<const Hdf5Reader> file) : file_(std::move(file)) {
+  const std::filesystem::path& path = file_->path();
+  const std::string name = path.string(), content = content_of(*file_);
+  require(content != packed_content, ExitCode::data,
+          "{}: a packed model: it holds no f32 weights and no moments, so nothing can train from it or pack "
+          "it again; take the checkpoint that it was exported from",
+          name);
+  require(content == checkpoint_content, ExitCode::data,
           "{}: not an mxtape checkpoint; want a run's folder, or a file of its checkpoints/", name);
-  const std::int64_t version = file_.int_attribute("/", "layout_version");
-  require(version == layout_version, ExitCode::data, "{}: layout version {}; this program reads version {}",
-          name, version, layout_version);
-  header_.step = file_.int_attribute("/", "step");
-  header_.recipe = recipe_from_toml(file_.text_attribute("/", "recipe"), name);
-  header_.tokenizer = Tokenizer::from_json(file_.text_attribute("/", "tokenizer"));
-  header_.data_hash = file_.text_attribute("/", "data_hash");
-  header_.lineage = file_.find_text_attribute("/", "lineage").value_or("");
-  header_.written_by = file_.find_text_attribute("/", "written_by").value_or("");
+  header_ = read_header(*file_, layout_version);
   // Resume and retention take the newest by its name: under another step's, steps would come twice or be
   // lost.
   const std::string own = fmt::format("step_{:08}.h5", header_.step), called = path.filename().string();
@@ -101,22 +58,22 @@ CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verifi
 }
 
 void CheckpointFile::read_tensor(Backend& backend, const std::string& name, const Tensor& tensor) const {
-  const Shape found = shape_of(file_.info(name).dims);
+  const Shape found = shape_of(file_->info(name).dims);
   require(found == tensor.shape(), ExitCode::data, "{}: '{}' is {}, the model wants {}",
-          file_.path().string(), name, found.text(), tensor.shape().text());
-  backend.upload(tensor, file_.read_f32(name).data());
+          file_->path().string(), name, found.text(), tensor.shape().text());
+  backend.upload(tensor, file_->read_f32(name).data());
 }
 
 void CheckpointFile::read_parameters(Backend& backend, std::span<Parameter* const> parameters) const {
   std::size_t count = 0;
-  for (const auto& dataset : file_.datasets()) count += dataset.name.starts_with("parameters/");
+  for (const auto& dataset : file_->datasets()) count += dataset.name.starts_with("parameters/");
   for (auto* parameter : parameters) {
     read_tensor(backend, "parameters/" + parameter->name, parameter->value);
     // As AdamW counts: the draws for a weight's copies are keyed by its version.
     parameter->written(std::uint64_t(header_.step) + 1);
   }
   require(count == parameters.size(), ExitCode::data, "{}: {} parameters, the model has {}",
-          file_.path().string(), count, parameters.size());
+          file_->path().string(), count, parameters.size());
 }
 
 void CheckpointFile::read_optimizer(Backend& backend, std::span<Parameter* const> parameters,

@@ -43,6 +43,7 @@ class CpuBackend final : public Backend {
   void compute(const call::Quantize&);
   // pack.cpp
   void compute(const call::Pack&);
+  // unpack.cpp
   void compute(const call::Unpack&);
   // pointwise.cpp
   void compute(const call::Add&);

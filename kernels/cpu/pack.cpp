@@ -23,14 +23,4 @@ void CpuBackend::compute(const call::Pack& call) {
       std::int32_t(std::min<std::int64_t>(first_uncoded, std::numeric_limits<std::int32_t>::max()));
 }
 
-void CpuBackend::compute(const call::Unpack& call) {
-  check_packed("unpack", call.x, call.y);
-  const auto bytes = [](const Tensor& part) {
-    const auto* const first = part.data<std::uint8_t>();
-    return std::vector<std::uint8_t>(first, first + (part ? part.count() : 0));
-  };
-  mxtape::unpack(call.y.data(), {call.x.quantizer, call.x.axis, call.x.rows, call.x.cols, bytes(call.x.codes),
-                                 bytes(call.x.scales), words_of(bytes(call.x.offsets))});
-}
-
 }  // namespace mxtape

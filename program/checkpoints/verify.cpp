@@ -4,14 +4,16 @@
 
 #include "core/files/atomic_file.h"
 #include "data/hdf5/hdf5.h"
-#include "data/hdf5/seal.h"
 #include "data/hdf5/token_file.h"
 #include "kernels/around/dry_backend.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/codec/packed_tensor.h"
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/metrics/run_log.h"
 #include "program/run_folder.h"
 #include "program/run_name.h"
 #include "train/checkpoint.h"
+#include "train/saved/packed_model.h"
 
 namespace mxtape {
 namespace {
@@ -32,15 +34,27 @@ void require_sound(const Hdf5Reader& file, const std::string& name, const Shape&
           name, numbers.not_finite, indices_text(indices_of(numbers.first_not_finite, info.dims)));
 }
 
-std::string look_at_checkpoint(const fs::path& path) {
-  const CheckpointFile checkpoint(path);
-  const CheckpointHeader& header = checkpoint.header();
+void require_sound_header(const CheckpointHeader& header, const fs::path& path) {
   const Recipe& recipe = header.recipe;
   require(recipe.model.vocabulary >= header.tokenizer.size(), ExitCode::data,
           "{}: its tokenizer has {} tokens, its model knows {}", path.string(), header.tokenizer.size(),
           recipe.model.vocabulary);
   require(header.step >= 0 && header.step <= recipe.train.steps, ExitCode::data,
           "{}: it says that {} of {} steps are done", path.string(), header.step, recipe.train.steps);
+}
+
+std::vector<float> values_of(Backend& backend, const MxTensor& t) {
+  std::vector<float> values(std::size_t(t.rows * t.cols));
+  unpack(backend, values.data(), t);
+  for (float& value : values) value *= t.multiplier;
+  return values;
+}
+
+std::string look_at_checkpoint(const fs::path& path) {
+  const CheckpointFile checkpoint(path);
+  const CheckpointHeader& header = checkpoint.header();
+  const Recipe& recipe = header.recipe;
+  require_sound_header(header, path);
   DryBackend nowhere;  // names and shapes are all that is asked
   const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, header.step), recipe.seed);
   std::size_t count = 0;
@@ -55,16 +69,40 @@ std::string look_at_checkpoint(const fs::path& path) {
   return fmt::format("checkpoint of step {}, {} tensors", header.step, count);
 }
 
+std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened) {
+  const PackedModelFile packed(opened);
+  const CheckpointHeader& header = packed.header().model;
+  require_sound_header(header, opened->path());
+  DryBackend nowhere;
+  (void)packed.load(nowhere);  // sizes and formats
+  const auto cpu = make_backend("cpu");
+  const auto rows = packed.rows();
+  for (const PackedModelFile::Row& row : rows) {
+    const std::vector<float> values =
+        row.packed ? values_of(*cpu, packed.codes_of(row.name)) : opened->read_f32("tensors/" + row.name);
+    const TensorNumbers numbers = numbers_of(values);
+    require(numbers.not_finite == 0, ExitCode::data,
+            "{}: '{}' holds {} numbers that are not finite, the "
+            "first at {}",
+            opened->path().string(), row.name, numbers.not_finite,
+            indices_text(indices_of(numbers.first_not_finite, row.dims)));
+  }
+  return fmt::format("packed model of step {}, {} tensors in precision {}", header.step, rows.size(),
+                     packed.header().precision);
+}
+
 std::string look_at_file(const fs::path& path) {
-  verify_seal(path);
-  const Hdf5Reader file(path);
+  const auto opened = open_sealed(path);
+  const Hdf5Reader& file = *opened;
+  if (content_of(file) == packed_content) return look_at_packed_model(opened);
   if (file.has_attribute("/", "content")) return look_at_checkpoint(path);
   if (file.has_attribute("/", "format")) {
     const TokenFile tokens = TokenFile::read(path);
     return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
   }
   require(file.has_attribute("/", "kind"), ExitCode::data,
-          "{}: its content hash holds, but it is no checkpoint, token file or packed tensor", path.string());
+          "{}: its content hash holds, but it is no checkpoint, token file, packed model or packed tensor",
+          path.string());
   return fmt::format("{}, {}", file.text_attribute("/", "kind"), file.text_attribute("/", "format"));
 }
 

@@ -16,10 +16,9 @@ struct Pair {
 };
 
 /// Tokenizers are named, not listed: their JSON may have a megabyte.
-void print_header_field(const CheckpointDifference::Field& field, const CheckpointFile& a,
-                        const CheckpointFile& b) {
+void print_header_field(const CheckpointDifference::Field& field, const SavedModel& a, const SavedModel& b) {
   if (field.name != "tokenizer") return fmt::print("{:<11} {} -> {}\n", field.name, field.a, field.b);
-  const Tokenizer &of_a = a.header().tokenizer, &of_b = b.header().tokenizer;
+  const Tokenizer &of_a = a.header.tokenizer, &of_b = b.header.tokenizer;
   const std::string first = of_b.first_difference(of_a);
   fmt::print("{:<11} {} -> {}{}\n", field.name, of_a.text(), of_b.text(), first.empty() ? "" : ": " + first);
 }
@@ -40,14 +39,14 @@ void print_tensors(const std::vector<Tensor>& tensors) {
   }
 }
 
-void print_difference(const Pair& files, const CheckpointFile& a, const CheckpointFile& b,
+void print_difference(const Pair& files, const SavedModel& a, const SavedModel& b,
                       const CheckpointDifference& difference) {
   fmt::print("A           {}\nB           {}\n", files.a.string(), files.b.string());
   for (const auto& field : difference.header) print_header_field(field, a, b);
   for (const auto& change : difference.recipe) fmt::print("recipe      {}\n", change);
   print_tensors(difference.tensors);
   if (difference.none())
-    fmt::print("the same: step {}, {} tensors\n", a.header().step, difference.all_tensors);
+    fmt::print("the same: step {}, {} tensors\n", a.header.step, difference.all_tensors);
   else
     fmt::print("{} of {} tensors differ\n", difference.tensors.size(), difference.all_tensors);
 }
@@ -83,7 +82,7 @@ void print_difference_json(const Pair& files, const CheckpointDifference& differ
 }
 
 void run(const Pair& files, bool json) {
-  const CheckpointFile a(files.a), b(files.b);
+  const SavedModel a = open_saved_model(files.a), b = open_saved_model(files.b);
   const CheckpointDifference difference = difference_of(a, b);
   if (json)
     print_difference_json(files, difference);
@@ -99,10 +98,11 @@ void run(const Pair& files, bool json) {
 }  // namespace
 
 void add_diff_command(CLI::App& app) {
-  auto* command = app.add_subcommand("diff", "Compare two checkpoints bit by bit; exit 5 if they differ");
+  auto* command = app.add_subcommand(
+      "diff", "Compare two checkpoints, or packed models, bit by bit; exit 5 if they differ");
   auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("A", *a, run_name_help)->required();
+  command->add_option("A", *a, model_name_help)->required();
   command->add_option("B", *b, "another one, or a later step of the same: RUN@STEP")->required();
   add_json_option(*command, *json);
   command->callback([=] { run({checkpoint_of(*a), checkpoint_of(*b)}, *json); });

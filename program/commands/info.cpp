@@ -7,6 +7,7 @@
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
 #include "program/json/recipe_json.h"
+#include "program/packed/packed_table.h"
 #include "program/run_name.h"
 #include "recipes/text/precision_table.h"
 #include "train/checkpoint.h"
@@ -126,16 +127,21 @@ void print_info_json(const std::filesystem::path& path, const CheckpointFile& ch
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "info", "What a checkpoint holds: step, recipe, model, precision, and every tensor with its size");
+  auto* command = app.add_subcommand("info",
+                                     "What a checkpoint or packed model holds: step, recipe, model, "
+                                     "precision, and every tensor with its size");
   auto run = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  command->add_option("RUN", *run, run_name_help)->required();
+  command->add_option("RUN", *run, model_name_help)->required();
   add_json_option(*command, *json);
   command->callback([=] {
     const auto path = checkpoint_of(*run);
+    const auto file = open_sealed(path);
+    if (content_of(*file) == packed_content)
+      return *json ? print_json(packed_info_json(PackedModelFile(file)))
+                   : print_packed_info(PackedModelFile(file));
     const auto print = *json ? print_info_json : print_info;
-    print(path, CheckpointFile(path));
+    print(path, CheckpointFile(file));
   });
 }
 

@@ -18,7 +18,7 @@
 #include "data/hdf5/token_file.h"
 #include "program/command.h"
 #include "program/run_name.h"
-#include "train/checkpoint.h"
+#include "program/trained_model.h"
 
 namespace mxtape {
 namespace {
@@ -74,7 +74,7 @@ std::vector<std::string> read_texts(std::span<const std::string> files,
 /// The tokenizer that a run's model was trained with.
 Tokenizer tokenizer_of(const std::string& run) {
   const auto file = checkpoint_of(run);
-  Tokenizer tokenizer = CheckpointFile(file).header().tokenizer;
+  Tokenizer tokenizer = header_of_model(file).tokenizer;
   require(tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
           "--tokenizer-of {}: its tokens are ids of another program's tokenizer, which is not known here; "
           "make ids with that one, then: --tokens u16|u32 --vocabulary {}",

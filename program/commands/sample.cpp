@@ -45,7 +45,7 @@ void run(const Arguments& arguments) {
 void add_sample_command(CLI::App& app) {
   auto* command = app.add_subcommand("sample", "Let a trained model continue a text");
   auto a = std::make_shared<Arguments>();
-  command->add_option("checkpoint", a->checkpoint, run_name_help)->required();
+  command->add_option("checkpoint", a->checkpoint, model_name_help)->required();
   command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
   command->add_option(
       "--prompt", a->prompt,

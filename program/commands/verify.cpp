@@ -57,9 +57,10 @@ void add_verify_command(CLI::App& app) {
       "verify", "Read checkpoints, runs and token files whole, and say of each if anything is wrong");
   auto a = std::make_shared<Arguments>();
   command
-      ->add_option("FILE", a->words,
-                   "a checkpoint, RUN@STEP, a token file, a packed tensor; or a run's folder, for all its "
-                   "checkpoints, its recipes and its metrics")
+      ->add_option(
+          "FILE", a->words,
+          "a checkpoint, RUN@STEP, a token file, a packed model or tensor; or a run's folder, for all its "
+          "checkpoints, its recipes and its metrics")
       ->required();
   add_json_option(*command, a->json);
   command->callback([a] { run(*a); });

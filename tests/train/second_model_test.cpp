@@ -26,9 +26,7 @@ class Bigram final : public Model {
   Var forward(Tape& tape, const Tensor& tokens) override {
     return head_(tape, embedding_(tape, tokens, DType::f32));
   }
-  bool make_weight_copies(Backend& backend, const PassKey& pass) override {
-    return head_.make_copies(backend, pass);
-  }
+  std::vector<LinearWeight> linear_weights() override { return {head_.weight()}; }
   std::vector<Parameter*> parameters() override {
     std::vector<Parameter*> all;
     embedding_.collect(all);

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "core/parallel.h"
+#include "formats/codec/block_codec.h"
+#include "kernels/codec/check_quantize.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/loops/unpack_loops.h"
+
+// A packed model (train/saved/packed_model.h) unpacks every weight anew in every pass: so no copy of the
+// codes, and all threads.
+namespace mxtape {
+namespace {
+
+constexpr int widest_listed = 8;  ///< bits of a code or scale; wider codes are decoded one by one
+constexpr std::int64_t vector_size = 16;
+
+void store(float* y, float value) { *y = value; }
+void store(bf16* y, float value) { *y = to_bf16(value); }
+
+class Unpacker {
+ public:
+  explicit Unpacker(const PackedTensor& x)
+      : x_(x),
+        q_(x.quantizer),
+        bits_(q_.element.bits()),
+        codes_(x.codes.data<std::uint8_t>()),
+        extent_(
+            block_extent(q_.scale == ScaleKind::none ? BlockShape{0, 0} : q_.block, x.rows, x.cols, x.axis)),
+        across_((x.cols + extent_.cols - 1) / extent_.cols) {
+    if (bits_ <= widest_listed)
+      for (std::uint32_t code = 0; code < 1u << bits_; ++code) values_[code] = decode(q_.element, code);
+    if (scale_bytes(q_) == 1)
+      for (unsigned code = 0; code < scales_.size(); ++code) {
+        const auto byte = std::uint8_t(code);
+        scales_[code] = load_scale(&byte, 0, q_);
+      }
+  }
+
+  /// Row `row` of y. `scales` is memory for the scales and offsets of its vectors.
+  template <class Y>
+  void unpack_row(Y* y, std::int64_t row, std::vector<float>& scales) const {
+    const std::int64_t done = unpack_vectors(y, row, scales);
+    for (std::int64_t c = done; c < x_.cols;) {
+      const std::int64_t end = std::min((c / extent_.cols + 1) * extent_.cols, x_.cols);
+      unpack_run(y + c, row * x_.cols + c, end - c, scale_at(row, c));
+      c = end;
+    }
+  }
+
+ private:
+  BlockScale scale_at(std::int64_t row, std::int64_t col) const {
+    const std::int64_t block = row / extent_.rows * across_ + col / extent_.cols;
+    const auto *const scales = x_.scales.data<std::uint8_t>(), *const offsets =
+                                                                   x_.offsets.data<std::uint8_t>();
+    BlockScale s{0, scale_bytes(q_) == 1 ? scales_[scales[block]] : load_scale(scales, block, q_)};
+    if (offsets) s.offset = decode_offset(std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
+    return s;
+  }
+
+  /// As many whole vectors of a row as the loops can take, from its start on; returns their elements.
+  template <class Y>
+  std::int64_t unpack_vectors(Y* y, std::int64_t row, std::vector<float>& scales) const {
+    const std::int64_t first_bit = row * x_.cols * bits_;
+    const bool one_block_each = extent_.cols % vector_size == 0 || extent_.cols >= x_.cols;
+    if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each) return 0;
+    // The loops read eight bytes for the last eight codes, which fill bits_.
+    const std::int64_t room = x_.codes.bytes() - first_bit / 8 - 8 + bits_;
+    const std::int64_t vectors = std::min(x_.cols, room > 0 ? room * 8 / bits_ : 0) / vector_size;
+    scales.resize(std::size_t(2 * vectors));
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const BlockScale s = scale_at(row, v * vector_size);
+      scales[std::size_t(v)] = s.scale;
+      scales[std::size_t(vectors + v)] = s.offset;
+    }
+    const cpu::CodedRow coded{codes_ + first_bit / 8, bits_, values_.data(), scales.data(),
+                              q_.has_offset ? scales.data() + vectors : nullptr};
+    if constexpr (std::is_same_v<Y, bf16>)
+      cpu::unpack_loops().to_bf16(&y->bits, coded, vectors * vector_size);
+    else
+      cpu::unpack_loops().to_f32(y, coded, vectors * vector_size);
+    return vectors * vector_size;
+  }
+
+  /// y[0 .. count) = the elements from number `first` on, all of one block.
+  template <class Y>
+  void unpack_run(Y* y, std::int64_t first, std::int64_t count, const BlockScale& s) const {
+    CodeReader reader{codes_ + first * bits_ / 8, bits_};
+    if (const int inside = int(first * bits_ % 8)) {
+      reader.held = *reader.from++ >> inside;
+      reader.waiting = 8 - inside;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t code = reader.take();
+      store(y + i, value_of(s, bits_ <= widest_listed ? values_[code] : decode(q_.element, code)));
+    }
+  }
+
+  const PackedTensor& x_;
+  const Quantizer& q_;
+  int bits_;
+  const std::uint8_t* codes_;
+  BlockExtent extent_;
+  std::int64_t across_;  ///< blocks side by side
+  std::array<float, 1 << widest_listed> values_{}, scales_{};
+};
+
+template <class Y>
+void unpack_rows(Y* y, const Unpacker& unpacker, std::int64_t cols, std::int64_t begin, std::int64_t end) {
+  std::vector<float> scales;
+  for (std::int64_t row = begin; row < end; ++row) unpacker.unpack_row(y + row * cols, row, scales);
+}
+
+}  // namespace
+
+void CpuBackend::compute(const call::Unpack& call) {
+  check_packed("unpack", call.x, call.y);
+  const Unpacker unpacker(call.x);
+  const std::int64_t cols = call.x.cols;
+  constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
+  parallel_for(call.x.rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 if (call.y.dtype() == DType::bf16)
+                   unpack_rows(call.y.data<bf16>(), unpacker, cols, begin, end);
+                 else
+                   unpack_rows(call.y.data(), unpacker, cols, begin, end);
+               });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,83 @@
+// call::Unpack on CPUs: vectors and threads give the definition's bits.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "formats/codec/codec.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/codec/packed_tensor.h"
+#include "tests/formats/random_quantizer.h"
+#include "tests/support/every_tier.h"
+#include "tests/support/for_all.h"
+#include "tests/support/tensors.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+template <class Work>
+void on_every_tier(const Work& work) {
+  const cpu::Tier best = cpu::tier();
+  for (const cpu::Tier tier : tiers_of_this_machine()) {
+    SCOPED_TRACE(cpu::name_of(tier));
+    cpu::set_tier(tier);
+    work();
+  }
+  cpu::set_tier(best);
+}
+
+bool same_bits(const void* a, const void* b, std::size_t bytes) { return std::memcmp(a, b, bytes) == 0; }
+
+/// Both types of results, against formats/codec/mx_tensor.h's unpack().
+bool unpacks_as_defined(Backend& backend, const MxTensor& t) {
+  const auto count = std::size_t(t.rows * t.cols);
+  std::vector<float> want(count), got(count);
+  unpack(want.data(), t);
+  const PackedTensor packed = upload(backend, t);
+  const Tensor wide = backend.empty({t.rows, t.cols});
+  const Tensor narrow = backend.empty({t.rows, t.cols}, DType::bf16);
+  backend.run(call::Unpack{wide, packed});
+  backend.run(call::Unpack{narrow, packed});
+  std::vector<bf16> want_narrow(count);
+  for (std::size_t i = 0; i < count; ++i) want_narrow[i] = to_bf16(want[i]);
+  return same_bits(wide.raw(), want.data(), count * sizeof(float)) &&
+         same_bits(narrow.raw(), want_narrow.data(), count * sizeof(bf16));
+}
+
+TEST(CpuUnpack, GivesTheDefinitionsBitsOnEveryTier) {
+  const auto backend = make_backend("cpu");
+  on_every_tier([&] {
+    for_all(
+        "unpack == the definition", 300,
+        [](Random& random) {
+          const Quantizer q = random_quantizer(random);
+          const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 300);
+          const Axis axis = random() % 2 ? Axis::row : Axis::column;
+          std::int64_t first_uncoded = -1;
+          return pack(random_values(random, rows * cols).data(), rows, cols, axis, q, {}, first_uncoded);
+        },
+        [&](const MxTensor& t) { return unpacks_as_defined(*backend, t); });
+  });
+}
+
+TEST(CpuUnpack, DecodesEveryCodeOfEveryFormat) {
+  const auto backend = make_backend("cpu");
+  on_every_tier([&] {
+    for (const NamedFormat& row : element_formats) {
+      const int width = row.format.bits();
+      if (width > 16) continue;
+      // All codes twice, in blocks of 32: the second time below another scale.
+      const std::int64_t cols = std::max<std::int64_t>(std::int64_t{2} << width, 64);
+      MxTensor t{mx(row.format), Axis::row, 1, cols, {}, {}, {}, 1};
+      std::vector<std::uint32_t> codes;
+      for (std::int64_t i = 0; i < cols; ++i) codes.push_back(std::uint32_t(i) & low_bits(width));
+      t.codes = pack_bits(codes, width);
+      for (std::int64_t i = 0; i < cols / 32; ++i) t.scales.push_back(i < cols / 64 ? 127 : 120);
+      EXPECT_TRUE(unpacks_as_defined(*backend, t)) << row.name;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace mxtape
