@@ -75,10 +75,12 @@ MXT_HD constexpr std::uint32_t code_of(const Quantizer& q, const BlockScale& s, 
   const bool nan = rounded != rounded;
   return encode(q.element, nan ? float_of((bits_of(x) & 0x80000000u) | 0x7fc00000u) : rounded - s.zero);
 }
-/// What an element of a block is worth by its code.
+/// What an element of a block is worth by its code, or by what the code stands for.
+MXT_HD constexpr float value_of_coded(const BlockScale& s, float coded) {
+  return value_of(s, s.zero != 0 ? coded + s.zero : coded);  // x + 0 would lose the sign of a zero
+}
 MXT_HD constexpr float value_of_code(const Quantizer& q, const BlockScale& s, std::uint32_t code) {
-  const float rounded = decode(q.element, code);
-  return value_of(s, s.zero != 0 ? rounded + s.zero : rounded);  // x + 0 would lose the sign of a zero
+  return value_of_coded(s, decode(q.element, code));
 }
 /// True if the element is worth NaN and neither it nor its scale has a code for that.
 MXT_HD constexpr bool lacks_a_code(const Quantizer& q, float scale, float rounded) {

@@ -56,7 +56,7 @@ class Unpacker {
     const auto *const scales = x_.scales.data<std::uint8_t>(), *const offsets =
                                                                    x_.offsets.data<std::uint8_t>();
     BlockScale s{0, scale_bytes(q_) == 1 ? scales_[scales[block]] : load_scale(scales, block, q_)};
-    if (offsets) s.offset = decode_offset(std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
+    if (offsets) decode_offset(s, q_, std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
     return s;
   }
 
@@ -65,7 +65,8 @@ class Unpacker {
   std::int64_t unpack_vectors(Y* y, std::int64_t row, std::vector<float>& scales) const {
     const std::int64_t first_bit = row * x_.cols * bits_;
     const bool one_block_each = extent_.cols % vector_size == 0 || extent_.cols >= x_.cols;
-    if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each) return 0;
+    const bool moves = q_.offset == Offset::zero_point;
+    if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each || moves) return 0;
     // The loops read eight bytes for the last eight codes, which fill bits_.
     const std::int64_t room = x_.codes.bytes() - first_bit / 8 - 8 + bits_;
     const std::int64_t vectors = std::min(x_.cols, room > 0 ? room * 8 / bits_ : 0) / vector_size;
@@ -76,7 +77,7 @@ class Unpacker {
       scales[std::size_t(vectors + v)] = s.offset;
     }
     const cpu::CodedRow coded{codes_ + first_bit / 8, bits_, values_.data(), scales.data(),
-                              q_.has_offset ? scales.data() + vectors : nullptr};
+                              q_.offset == Offset::midpoint ? scales.data() + vectors : nullptr};
     if constexpr (std::is_same_v<Y, bf16>)
       cpu::unpack_loops().to_bf16(&y->bits, coded, vectors * vector_size);
     else
@@ -94,7 +95,7 @@ class Unpacker {
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint32_t code = reader.take();
-      store(y + i, value_of(s, bits_ <= widest_listed ? values_[code] : decode(q_.element, code)));
+      store(y + i, value_of_coded(s, bits_ <= widest_listed ? values_[code] : decode(q_.element, code)));
     }
   }
 
