@@ -2,7 +2,8 @@
 # Debian's names. CMake says which of the libraries are missing (cmake/dependencies.cmake); this list serves machines that
 # have no CMake yet.
 tools=(build-essential cmake ninja-build)
-libraries=(libdnnl-dev libhdf5-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev)
+libraries=(libdnnl-dev libhdf5-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev
+  libeigen3-dev)
 test_libraries=(libgtest-dev libbenchmark-dev)
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }

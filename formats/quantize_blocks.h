@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "formats/quantize.h"
 #include "formats/scales/scale_of_block.h"
@@ -84,15 +85,17 @@ void quantize_block(const float* x, std::int64_t cols, const BlockRule& rule, co
 }
 
 /// Rounds x [rows, cols] by q, block after block. A plain cast is one block with scale 1. Returns the
-/// multiplier of a GEMM with this operand.
+/// multiplier of a GEMM with this operand. `tensor_amax`: where x is a part of the tensor whose scale counts.
 template <class Draw, class Sink>
 float quantize_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
-                      const Draw& draw, Sink& sink) {
+                      const Draw& draw, Sink& sink, std::optional<float> tensor_amax = {}) {
   const std::string contradiction = q.contradiction();
   require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
   const BlockRule rule = block_rule(q);
   const BlockOfMatrix all{x, cols, {0, rows, 0, cols}};
-  const float encode = q.has_tensor_scale() ? tensor_encode_scale(rule, largest_magnitude(all, 0)) : 1;
+  const float encode = q.has_tensor_scale()
+                           ? tensor_encode_scale(rule, tensor_amax ? *tensor_amax : largest_magnitude(all, 0))
+                           : 1;
   const BlockShape shape = q.scale != ScaleKind::none ? q.block : BlockShape{0, 0};
   const BlockExtent group = group_extent(q, rows, cols, axis);
   for_each_block(rows, cols, block_extent(shape, rows, cols, axis), [&](const BlockRange& block) {

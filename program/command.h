@@ -54,6 +54,7 @@ void add_sample_command(CLI::App&);
 void add_eval_command(CLI::App&);
 void add_plot_command(CLI::App&);
 void add_info_command(CLI::App&);
+void add_inspect_command(CLI::App&);
 void add_verify_command(CLI::App&);
 void add_diff_command(CLI::App&);
 void add_export_command(CLI::App&);

@@ -7,7 +7,7 @@ set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(realpath -m "${1:-$source/build-aarch64}")
 packages=libc6-dev,libdnnl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
-packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev
+packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev,libeigen3-dev
 
 skip() {
   echo "aarch64: skipped: $*" >&2

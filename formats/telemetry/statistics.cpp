@@ -34,7 +34,7 @@ struct StatisticsSink {
   }
   void element(std::int64_t i, float rounded, const BlockScale& s) {
     values[std::size_t(i)] = rounded * s.scale + s.offset;
-    if (std::fabs((x[i] - s.offset) * s.inverse) > element_max) ++clipped;
+    if (std::fabs((x[i] - s.offset) * s.inverse - s.zero) > element_max) ++clipped;
   }
 };
 
@@ -52,15 +52,15 @@ std::optional<double> bits_per_block(const Quantizer& q) {
 double memory_saved(const Quantizer& q, double bits) { return 1 - q.bits_per_element() / bits; }
 
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
-                                 const Quantizer& q, const DrawKey& key) {
+                                 const Quantizer& q, const DrawKey& key, std::optional<float> tensor_amax) {
   StatisticsSink sink{x, cols, q.element.max_finite()};
   sink.values.resize(std::size_t(rows * cols));
   const double multiplier = quantize_blocks(
       x, rows, cols, axis, q, [&](std::int64_t i) { return draw_bits(key, std::uint64_t(i), q.sr_bits); },
-      sink);
+      sink, tensor_amax);
   ErrorStatistics& r = sink.result;
   r.count = rows * cols;
-  double squares = 0, errors = 0, magnitudes = 0, largest = 0;
+  double squares = 0, rounded = 0, product = 0, errors = 0, magnitudes = 0, largest = 0;
   std::int64_t flushed = 0;
   for (std::int64_t i = 0; i < r.count; ++i) {
     const double v = x[i], y = sink.values[std::size_t(i)] * multiplier;
@@ -69,6 +69,8 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
       continue;
     }
     squares += v * v;
+    rounded += y * y;
+    product += v * y;
     errors += (y - v) * (y - v);
     magnitudes += std::fabs(y - v);
     largest = std::max(largest, std::fabs(v));
@@ -83,6 +85,8 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   r.mse = errors / finite;
   r.mae = magnitudes / finite;
   r.crest_factor = squares > 0 ? largest / std::sqrt(r.mean_square) : 0;
+  r.cosine = squares > 0 && rounded > 0 ? product / std::sqrt(squares * rounded) : 0;
+  r.bias = squares > 0 ? product / squares - 1 : 0;
   r.clipped = share(sink.clipped, r.count);
   r.flushed = share(flushed, r.count);
   for (std::size_t k = 0; k < spread_limits.size(); ++k)

@@ -20,6 +20,8 @@ struct ErrorStatistics {
   double clipped = 0;       ///< share of elements with |v| / S above the format's largest number
   double flushed = 0;       ///< share of elements that are not zero and become zero
   double crest_factor = 0;  ///< max |x| / rms(x)
+  double cosine = 0;        ///< <x, y> / (|x| |y|)
+  double bias = 0;          ///< <x, y> / <x, x> - 1: what is lost of x along itself, negative
   /// Share of blocks whose largest magnitude exceeds the smallest that is not zero 2, 10, 100 times.
   std::array<double, 3> spread_over{};
   std::map<int, std::int64_t> scales;  ///< blocks by floor(log2 scale)
@@ -38,7 +40,9 @@ std::optional<double> bits_per_block(const Quantizer&);
 /// is needed.
 double memory_saved(const Quantizer&, double bits);
 
+/// `tensor_amax`: of the tensor that x is a part of, for scales of a whole tensor; else x's own.
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
-                                 const Quantizer& q, const DrawKey& key);
+                                 const Quantizer& q, const DrawKey& key,
+                                 std::optional<float> tensor_amax = {});
 
 }  // namespace mxtape

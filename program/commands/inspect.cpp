@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+#include "program/command.h"
+#include "program/json/json_output.h"
+#include "program/run_name.h"
+#include "program/telemetry/inspect.h"
+#include "program/telemetry/measurements_json.h"
+
+namespace mxtape {
+namespace {
+
+struct Arguments {
+  std::string run, by = "slot";
+  std::vector<std::string> formats{"mxfp8", "mxfp6_e2m3", "mxfp4", "mxfp4 block=16", "nvfp4"};
+  InspectOptions options;
+  bool json = false;
+};
+
+/// One line of the table: the operands that it sums up, and the worst of them.
+struct Row {
+  std::vector<const Measurements::Operand*> operands;
+
+  template <class Of>
+  double median(const Of& of) const {
+    std::vector<double> all;
+    for (const auto* operand : operands) all.push_back(of(operand->errors));
+    const auto middle = all.begin() + std::ptrdiff_t(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  }
+  const Measurements::Operand& worst() const {
+    return **std::max_element(operands.begin(), operands.end(), [](const auto* a, const auto* b) {
+      return a->errors.relative_rmse() < b->errors.relative_rmse();
+    });
+  }
+};
+
+using Rows = std::vector<std::pair<std::pair<std::string, std::string>, Row>>;  // by place and format
+
+/// In the order of the computation.
+Rows rows_of(const Inspection& inspection, bool by_layer) {
+  Rows rows;
+  for (const auto& operand : inspection.found.operands) {
+    const std::pair key(by_layer ? operand.layer + " " + operand.slot : operand.slot,
+                        to_text(operand.quantizer) + (operand.in_use ? " *" : ""));
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == key; });
+    if (row == rows.end()) row = rows.insert(rows.end(), {key, {}});
+    row->second.operands.push_back(&operand);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    const auto first = [&](const auto& key) {
+      return std::find_if(rows.begin(), rows.end(),
+                          [&](const auto& r) { return r.first.first == key.first.first; });
+    };
+    return first(a) < first(b);
+  });
+  return rows;
+}
+
+void print_table(const Inspection& inspection, bool by_layer) {
+  const Rows rows = rows_of(inspection, by_layer);
+  std::size_t place_width = 4, format_width = 6;
+  for (const auto& [key, row] : rows) {
+    place_width = std::max(place_width, key.first.size());
+    format_width = std::max(format_width, key.second.size());
+  }
+  fmt::print("\n{:<{}}  {:<{}}  {:>8}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {}\n", "slot", place_width,
+             "format", format_width, "rel RMSE", "SQNR dB", "clipped", "flushed", ">10x", ">100x",
+             by_layer ? "crest" : "crest   worst layer");
+  std::string last;
+  for (const auto& [key, row] : rows) {
+    const auto percent = [&](auto of) { return fmt::format("{:.2f}%", 100 * row.median(of)); };
+    fmt::print("{:<{}}  {:<{}}  {:>8.4f}  {:>7.2f}  {:>7}  {:>7}  {:>6}  {:>6}  {:>5.1f}",
+               key.first == last ? "" : key.first, place_width, key.second, format_width,
+               row.median([](auto& e) { return e.relative_rmse(); }),
+               row.median([](auto& e) { return e.sqnr_db(); }), percent([](auto& e) { return e.clipped; }),
+               percent([](auto& e) { return e.flushed; }),
+               fmt::format("{:.0f}%", 100 * row.median([](auto& e) { return e.spread_over[1]; })),
+               fmt::format("{:.0f}%", 100 * row.median([](auto& e) { return e.spread_over[2]; })),
+               row.median([](auto& e) { return e.crest_factor; }));
+    if (!by_layer) fmt::print("   {} ({:.4f})", row.worst().layer, row.worst().errors.relative_rmse());
+    fmt::print("\n");
+    last = key.first;
+  }
+  fmt::print(
+      "* in use; {}>10x, >100x: blocks whose largest magnitude is so many times the smallest that is not 0\n",
+      by_layer ? "" : "medians over layers; ");
+}
+
+void print_gradients(const std::vector<Measurements::Gradient>& gradients) {
+  if (gradients.empty()) return;
+  std::size_t width = 5;
+  for (const auto& g : gradients) width = std::max(width, g.layer.size());
+  fmt::print("\n{:<{}}  {:<8}  {:>8}  {:>8}   beside the gradient of unrounded operands\n", "layer", width,
+             "gradient", "cosine", "bias");
+  for (const auto& g : gradients)
+    fmt::print("{:<{}}  {:<8}  {:>8.5f}  {:>+8.5f}\n", g.layer, width, g.slot, g.cosine, g.bias);
+}
+
+void print_spectra(const Inspection& inspection) {
+  if (inspection.spectra.empty()) return;
+  std::size_t width = 5;
+  for (const auto& [place, s] : inspection.spectra) width = std::max(width, place.first.size());
+  fmt::print("\n{:<{}}  {:<6}  {:>5}  {:>14}  {:>13}  {:>9}  {:>9}\n", "layer", width, "matrix", "sides",
+             "effective rank", "largest share", "largest", "smallest");
+  for (const auto& [place, s] : inspection.spectra)
+    fmt::print("{:<{}}  {:<6}  {:>5}  {:>14.1f}  {:>12.1f}%  {:>9.3g}  {:>9.3g}\n", place.first, width,
+               place.second, s.values.size(), s.effective_rank, 100 * s.largest_share, s.values.front(),
+               s.values.back());
+  fmt::print(
+      "effective rank: exp(entropy of the singular values); largest share: of the sum of their squares\n");
+}
+
+Json json_of(const Inspection& i) {
+  Json json{{"checkpoint", i.checkpoint}, {"step", i.step}, {"data", i.data}};
+  json.update(json_of(i.found));
+  json["spectra"] = Json::array();
+  for (const auto& [place, s] : i.spectra)
+    json["spectra"].push_back({{"layer", place.first},
+                               {"tensor", place.second},
+                               {"effective_rank", s.effective_rank},
+                               {"largest_share", s.largest_share},
+                               {"values", s.values}});
+  return json;
+}
+
+void run(Arguments& a) {
+  for (const auto& text : a.formats) a.options.formats.push_back(parse_quantizer(text));
+  const Inspection inspection = inspect(a.run, a.options);
+  if (a.json) return print_json(json_of(inspection));
+  fmt::print("checkpoint  {}, step {}\ndata        {}\n", inspection.checkpoint, inspection.step,
+             inspection.data);
+  print_table(inspection, a.by == "layer");
+  print_gradients(inspection.found.gradients);
+  print_spectra(inspection);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "inspect",
+      "What rounding costs a trained model's weights, activations and gradients, format by format");
+  auto a = std::make_shared<Arguments>();
+  command->add_option("run", a->run, run_name_help)->required();
+  command->add_option("--data", a->options.data, "another token file than the recipe's");
+  command->add_option("--device", a->options.device,
+                      "cpu or cuda; default: the device of the checkpoint's recipe");
+  repeatable(command->add_option(
+                 "--format", a->formats,
+                 "a format that is tried on every operand besides its own (mxtape formats lists them); "
+                 "may be repeated"))
+      ->capture_default_str();
+  command->add_option("--by", a->by, "rows: slot (medians over layers) or layer")
+      ->check(CLI::IsMember({"slot", "layer"}))
+      ->capture_default_str();
+  command->add_flag("--spectra", a->options.spectra, "singular values of every operand's matrix, too");
+  add_json_option(*command, a->json);
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace mxtape
