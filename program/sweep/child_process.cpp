@@ -50,8 +50,8 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const std::fil
 
 ChildProcess::~ChildProcess() {
   if (process_ <= 0) return;
-  ::kill(process_, SIGKILL);
-  ::waitpid(process_, nullptr, 0);
+  stop();
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 std::optional<ChildProcess::End> ChildProcess::poll() {

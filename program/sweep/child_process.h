@@ -17,7 +17,7 @@ class ChildProcess {
   /// `words`: the program's arguments, beginning with the command. Output and messages are added to `log`,
   /// whose folder is made. Throws Error(resource) if no process can be started.
   ChildProcess(const std::vector<std::string>& words, const std::filesystem::path& log);
-  /// Ends it with SIGKILL if it still runs.
+  /// If it still runs, stops it and waits until it has saved.
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

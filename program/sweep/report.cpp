@@ -27,12 +27,19 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 10
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th { color: var(--dim); font-weight: 500; } .text { text-align: left; } code { font-size: .92em; }
 .scroll { overflow-x: auto; } .dim { color: var(--dim); } .bad { font-weight: 600; }
-svg { width: 100%; height: auto; display: block; margin: 1rem 0; }
+.chart { width: 100%; height: auto; display: block; margin: 1rem 0; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; } svg .mark { fill: var(--dim); }
 svg .title { font-size: 14px; } .grid { stroke: var(--rule); } .zero { stroke: var(--dim); }
 .tolerance { fill: var(--stripe); } .line { fill: none; stroke-width: 2; } .faint { fill: none; stroke-opacity: .45; }
 .band { fill-opacity: .16; stroke: none; } .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
 )css";
+
+constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
+<p>Gaps are differences of the last validation loss between two runs of the same seed; the interval is that of
+Student&#8217;s t for their mean. <em>within</em>: two one-sided tests at 5 % show that the gap lies inside the tolerance.
+<em>worse</em>, <em>better</em>: the interval does not hold 0. <em>not resolved</em>: neither; more seeds may tell. One arm
+in twenty without a real gap still looks worse or better: repeat what surprises you on new seeds.</p>
+)html";
 
 std::string colour_rules() {
   std::string out;
@@ -62,9 +69,6 @@ std::string table(const SweepPlan& plan, const SweepResults& results) {
       "interval</th><th>p</th><th>ms a step</th><th>MiB</th><th class=\"text\">verdict</th></tr>\n";
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
     const ArmResult& arm = results.arms[i];
-    double ms = 0, mib = 0;
-    for (const RunResult& run : arm.runs)
-      ms = std::max(ms, run.ms.value_or(0)), mib = std::max(mib, run.peak_mib.value_or(0));
     const bool spread = arm.gap && arm.gap->pairs > 1;
     out += fmt::format(
         "<tr><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td "
@@ -76,7 +80,8 @@ std::string table(const SweepPlan& plan, const SweepResults& results) {
                              number(arm.gap->interval95[1], fmt::format("{:+.4f}", arm.gap->interval95[1])))
                : "-",
         spread ? number(arm.gap->p, fmt::format("{:.2g}", arm.gap->p)) : "-",
-        ms > 0 ? fmt::format("{:.1f}", ms) : "-", mib > 0 ? fmt::format("{:.0f}", mib) : "-",
+        arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
+        arm.peak_mib ? fmt::format("{:.0f}", *arm.peak_mib) : "-",
         arm.name == plan.sweep.baseline ? "baseline" : escaped(verdict_text(arm)));
   }
   return out + "</table></div>\n";
@@ -118,7 +123,8 @@ std::string gap_chart(const SweepPlan& plan, const SweepResults& results) {
     for (const BandPoint& p : chart.curves.back().points)
       low = std::min(low, p.mean), high = std::max(high, p.mean);
     chart.curves.push_back({arm.name, i % colours, arm.validation_gap, true});
-    for (const BandPoint& p : arm.validation_gap) low = std::min(low, p.mean), high = std::max(high, p.mean);
+    for (const BandPoint& p : arm.validation_gap)
+      if (8 * p.step > plan.steps()) low = std::min(low, p.mean), high = std::max(high, p.mean);
   }
   if (chart.curves.empty()) return "";
   chart.range = with_margin(low, high);
@@ -133,7 +139,8 @@ std::string loss_chart(const SweepResults& results) {
     const ArmResult& arm = results.arms[i];
     if (arm.validation.empty()) continue;
     chart.curves.push_back({arm.name, i % colours, arm.validation, true});
-    for (const BandPoint& p : arm.validation) low = std::min(low, p.low), high = std::max(high, p.high);
+    for (const BandPoint& p : arm.validation)
+      if (8 * p.step > arm.validation.back().step) low = std::min(low, p.low), high = std::max(high, p.high);
   }
   if (chart.curves.empty()) return "";
   chart.range = with_margin(low, high);
@@ -208,21 +215,10 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results) {
                        *results.data_floor);
   out += intervals(plan, results) + gap_chart(plan, results) + loss_chart(results);
   out += runs_table(plan, results) + switches(results) + arms_text(plan, results);
-  out += fmt::format(
-      "<h2>How to read this</h2>\n<p>Gaps are differences of the last validation loss between two runs of "
-      "the same "
-      "seed; the interval is that of Student&#8217;s t for their mean. <em>within</em>: two one-sided tests "
-      "at 5 % "
-      "show that the gap lies inside the tolerance. <em>worse</em>, <em>better</em>: the interval does not "
-      "hold 0. "
-      "<em>not resolved</em>: neither; more seeds may tell. Of {} arms compared at 95 %, about one in twenty "
-      "seems "
-      "worse or better by chance alone.</p>\n<p class=\"dim\">{}; data hash {}; {} runs at a time, {} "
-      "thread{} "
-      "each.</p>\n</body>\n</html>\n",
-      sweep.arms.size() - 1, escaped(plan.arithmetics.front()), plan.data_hash, plan.jobs, plan.threads,
-      plan.threads == 1 ? "" : "s");
-  return out;
+  out += fmt::format("{}<p class=\"dim\">{}; data hash {}; {} runs at a time, {} thread{} each.</p>\n",
+                     reading_help, escaped(plan.arithmetics.front()), plan.data_hash, plan.jobs, plan.threads,
+                     plan.threads == 1 ? "" : "s");
+  return out + "</body>\n</html>\n";
 }
 
 }  // namespace mxtape

@@ -13,15 +13,12 @@ constexpr double width = 900, left = 78, right = 14, top = 34, bottom = 44;
 /// A stretch of numbers on a stretch of the picture.
 struct Axis {
   double low, high, from, to;
-  double at(double value) const {
-    const double clipped = std::clamp(value, low, high);
-    return from + (clipped - low) / (high - low) * (to - from);
-  }
+  double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
 std::string open_picture(const std::string& title, double height) {
   return fmt::format(
-      "<svg viewBox=\"0 0 {0:g} {1:g}\" role=\"img\" aria-label=\"{2}\">\n"
+      "<svg class=\"chart\" viewBox=\"0 0 {0:g} {1:g}\" role=\"img\" aria-label=\"{2}\">\n"
       "<text class=\"title\" x=\"{3:g}\" y=\"20\">{2}</text>\n",
       width, height, escaped(title), left);
 }
@@ -114,11 +111,15 @@ std::string line_chart(const Chart& chart) {
         "<rect class=\"tolerance\" x=\"{:.1f}\" width=\"{:.1f}\" y=\"{:.1f}\" height=\"{:.1f}\"/>\n", left,
         width - left - right, y.at(*chart.band), y.at(-*chart.band) - y.at(*chart.band));
   out += y_marks(y) + x_marks(x, top, height - bottom);
+  // A picture in the picture: what lies outside of the axes is cut off at them.
+  out += fmt::format(
+      "<svg x=\"{0:g}\" y=\"{1:g}\" width=\"{2:g}\" height=\"{3:g}\" viewBox=\"{0:g} {1:g} {2:g} {3:g}\">\n",
+      left, top, width - left - right, height - bottom - top);
   for (const Curve& c : chart.curves) out += curve(c, x, y);
   return out + fmt::format(
-                   "<text class=\"mark\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">optimizer "
-                   "steps</text>\n<text class=\"mark\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n</svg>\n",
-                   width - right, height - 6, left + 6, top + 14, escaped(chart.y_label));
+                   "</svg>\n<text class=\"mark\" x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"end\">optimizer "
+                   "steps</text>\n<text class=\"mark\" x=\"{2:.1f}\" y=\"{1:.1f}\">{3}</text>\n</svg>\n",
+                   width - right, height - 6, left, escaped(chart.y_label));
 }
 
 std::string interval_chart(const std::vector<Interval>& rows, double tolerance) {

@@ -42,9 +42,16 @@ std::string script_of(const std::vector<Shown>& shown, const std::string& settin
   return script + plot_command(behind);
 }
 
+/// Shows the means after the first eighth of the steps, and the last band: what comes before would flatten
+/// the rest.
 std::array<double, 2> range_of(const std::vector<Shown>& shown, double low, double high) {
-  for (const Shown& s : shown)
-    for (const BandPoint& p : s.curve) low = std::min(low, p.low), high = std::max(high, p.high);
+  const auto show = [&](double value) { low = std::min(low, value), high = std::max(high, value); };
+  for (const Shown& s : shown) {
+    for (const BandPoint& p : s.curve)
+      if (8 * p.step > s.curve.back().step) show(p.mean);
+    show(s.curve.back().low);
+    show(s.curve.back().high);
+  }
   const double margin = std::max(0.06 * (high - low), 1e-6);
   return {low - margin, high + margin};
 }

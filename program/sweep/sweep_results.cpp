@@ -34,6 +34,17 @@ RunResult result_of(const SweepRun& run, Logs& logs) {
   return result;
 }
 
+/// Speed and memory of an arm, from its finished runs.
+void sum_up(ArmResult& arm) {
+  std::vector<double> ms;
+  for (const RunResult& run : arm.runs) {
+    if (run.ms) ms.push_back(*run.ms);
+    if (run.peak_mib) arm.peak_mib = std::max(arm.peak_mib.value_or(0), *run.peak_mib);
+  }
+  std::sort(ms.begin(), ms.end());
+  if (!ms.empty()) arm.ms = ms[ms.size() / 2];
+}
+
 std::vector<std::string> differences_of(const SweepArm& arm, const SweepArm& baseline) {
   auto lines = differences(baseline.recipe, arm.recipe);
   std::erase_if(lines, [](const std::string& line) {
@@ -105,6 +116,7 @@ SweepResults collect_results(const SweepPlan& plan) {
     arm.differences = differences_of(sweep.arms[i], sweep.baseline_arm());
     for (const SweepRun& run : plan.runs)
       if (run.arm == i) arm.runs.push_back(result_of(run, logs[i]));
+    sum_up(arm);
     std::vector<RunLog> finished;
     double sum = 0;
     for (const auto& [seed, log] : logs[i]) {

@@ -31,8 +31,9 @@ struct ArmResult {
   std::vector<std::string> differences;  ///< of its recipe from the baseline's: "optim.beta2: 0.99 -> 0.95"
   std::vector<RunResult> runs;
   std::optional<double> mean_loss;
-  std::optional<PairedGap> gap;  ///< none: the baseline, or no pair of finished runs
-  std::string reason;            ///< why there is no gap, or no verdict
+  std::optional<double> ms, peak_mib;  ///< median over the runs; most of them
+  std::optional<PairedGap> gap;        ///< none: the baseline, or no pair of finished runs
+  std::string reason;                  ///< why there is no gap, or no verdict
   std::vector<SwitchCost> switches;
   BandCurve validation, validation_gap, training_gap;
 };

@@ -109,10 +109,13 @@ class Runner {
                      .threads = plan_.threads};
     run.record = record;
     if (!saved) run.state = end.code == 0 ? RunState::finished : RunState::failed;
-    // Of one that could not even make its folder there is nothing to note.
-    std::error_code error;
-    if (std::filesystem::exists(run.folder, error)) write_record(run.folder, record);
     progress_.ended(run, end.seconds);
+    try {
+      // Of one that could not even make its folder there is nothing to note.
+      if (std::filesystem::is_directory(run.folder)) write_record(run.folder, record);
+    } catch (const std::exception& e) {  // the run itself is whole, and known by its own files
+      progress_.note(fmt::format("{}: {}", plan_.name_of(run), e.what()));
+    }
   }
 
   SweepPlan& plan_;

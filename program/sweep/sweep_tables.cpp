@@ -115,17 +115,13 @@ std::string results_table(const SweepPlan& plan, const SweepResults& results) {
                                 "gap", "95 % interval", "p", "ms", "verdict");
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
     const ArmResult& arm = results.arms[i];
-    std::vector<double> ms;
-    for (const RunResult& run : arm.runs)
-      if (run.ms) ms.push_back(*run.ms);
-    std::sort(ms.begin(), ms.end());
     const bool spread = arm.gap && arm.gap->pairs > 1;
     out += fmt::format(
         "{:<{}}  {:>8}  {:>8}  {:>18}  {:>7}  {:>7}  {}\n", arm.name, width,
         arm.mean_loss ? fmt::format("{:.4f}", *arm.mean_loss) : "-",
         arm.gap ? fmt::format("{:+.4f}", arm.gap->mean) : "-",
         spread ? fmt::format("{:+.4f} {:+.4f}", arm.gap->interval95[0], arm.gap->interval95[1]) : "-",
-        spread ? p_text(arm.gap->p) : "-", ms.empty() ? "-" : fmt::format("{:.1f}", ms[ms.size() / 2]),
+        spread ? p_text(arm.gap->p) : "-", arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
         arm.name == plan.sweep.baseline ? "baseline" : verdict_text(arm));
   }
   out += fmt::format("tolerance {}; ", plan.sweep.tolerance);

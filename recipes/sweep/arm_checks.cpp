@@ -63,20 +63,17 @@ void require_pairs(const SweepArm& arm, const SweepArm& baseline) {
   }
 }
 
+bool changes_numbers(const std::string& key) {
+  Recipe recipe;
+  for (const Knob& knob : knobs(recipe))
+    if (knob.name == key) return knob.effect == Effect::numbers;
+  return true;  // rules and phases
+}
+
 /// Whether the key, as the file sets it, changes what this arm would be without it.
-enum class Influence : std::uint8_t { none, same_value, some };
-Influence influence(const Recipe& with, const Omission& omission) {
-  if (!omission.whole) return Influence::some;
-  const auto changes = differences(omission.recipe, with);
-  if (changes.empty() && !omission.key.starts_with("precision.rules")) return Influence::same_value;
-  const auto known = [](std::string_view key) {
-    Recipe recipe;
-    for (const Knob& knob : knobs(recipe))
-      if (knob.name == key) return knob.effect;
-    return Effect::numbers;
-  };
-  if (known(omission.key) != Effect::numbers) return Influence::some;
-  return trains_alike(with, omission.recipe) ? Influence::none : Influence::some;
+bool has_effect(const Recipe& with, const Omission& omission) {
+  if (!idle_reason(with, omission.key).empty()) return false;
+  return !omission.judged || !changes_numbers(omission.key) || !trains_alike(with, omission.recipe);
 }
 
 std::string reason_of(const Recipe& recipe, std::string_view key) {
@@ -87,17 +84,15 @@ std::string reason_of(const Recipe& recipe, std::string_view key) {
 void require_effects(std::span<const BuiltArm> arms) {
   for (const BuiltArm& built : arms)
     for (const Omission& omission : built.own)
-      require(idle_reason(built.arm.recipe, omission.key).empty() &&
-                  influence(built.arm.recipe, omission) != Influence::none,
-              ExitCode::usage, "{}: {} has no effect in arm '{}': {}; leave it out", omission.where,
-              omission.key, built.arm.name, reason_of(built.arm.recipe, omission.key));
+      require(has_effect(built.arm.recipe, omission), ExitCode::usage,
+              "{}: {} has no effect in arm '{}': {}; leave it out", omission.where, omission.key,
+              built.arm.name, reason_of(built.arm.recipe, omission.key));
   for (std::size_t i = 0; i < arms.front().shared.size(); ++i) {
-    const bool idle = std::all_of(arms.begin(), arms.end(), [&](const BuiltArm& built) {
-      return !idle_reason(built.arm.recipe, built.shared[i].key).empty() ||
-             influence(built.arm.recipe, built.shared[i]) == Influence::none;
+    const bool serves = std::any_of(arms.begin(), arms.end(), [&](const BuiltArm& built) {
+      return has_effect(built.arm.recipe, built.shared[i]);
     });
     const Omission& omission = arms.front().shared[i];
-    require(!idle, ExitCode::usage, "{}: {} has no effect in any arm: {}; leave it out", omission.where,
+    require(serves, ExitCode::usage, "{}: {} has no effect in any arm: {}; leave it out", omission.where,
             omission.key, reason_of(arms.front().arm.recipe, omission.key));
   }
 }

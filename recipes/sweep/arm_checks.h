@@ -11,7 +11,7 @@ namespace mxtape {
 struct Omission {
   std::string key, where;  ///< file:line:column
   Recipe recipe;
-  bool whole;  ///< false: the recipe does not stand without the key
+  bool judged;  ///< false: the recipe does not stand without the key, or the key says what held before
 };
 struct BuiltArm {
   SweepArm arm;

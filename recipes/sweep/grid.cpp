@@ -33,7 +33,9 @@ std::string last_part(const std::string& key) {
 }
 
 std::string value_text(const toml::node& value) {
-  std::string text = value.is_string() ? *value.value<std::string>() : found_text(value);
+  std::string text = found_text(value);
+  if (value.is_string()) text = *value.value<std::string>();
+  if (value.is_floating_point()) text = fmt::format("{}", *value.value<double>());  // 0.95, not 0.949999999
   std::replace(text.begin(), text.end(), ' ', '_');
   std::replace(text.begin(), text.end(), '/', '-');
   return text;

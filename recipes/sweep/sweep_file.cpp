@@ -27,8 +27,10 @@ class ArmBuilder {
     } catch (const Error& e) {
       fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
     }
-    for (const Setting& setting : text_.shared) add_omissions(built.shared, arm, setting);
-    for (const Setting& setting : arm.settings) add_omissions(built.own, arm, setting);
+    // What [set] says is compared with the base: an arm's recipe may have overruled it since.
+    const ArmText bare{.name = arm.name, .where = arm.where, .fragments = {}, .settings = {}};
+    for (const Setting& setting : text_.shared) add_omissions(built.shared, arm, bare, setting);
+    for (const Setting& setting : arm.settings) add_omissions(built.own, arm, arm, setting);
     return built;
   }
 
@@ -57,24 +59,28 @@ class ArmBuilder {
     return recipe;
   }
 
-  /// The recipe without the key; of rules, without each of them.
-  void add_omissions(std::vector<Omission>& omissions, const ArmText& arm, const Setting& setting) const {
-    const auto add = [&](const std::string& key, const toml::source_region& at, Recipe recipe) {
-      bool whole = true;
+  /// The recipe without the key; of rules, without each of them. `said`: the arm in which the key is compared
+  /// with what holds without it.
+  void add_omissions(std::vector<Omission>& omissions, const ArmText& arm, const ArmText& said,
+                     const Setting& setting) const {
+    const auto add = [&](const std::string& key, const toml::source_region& at, Recipe recipe, bool judged) {
       try {
         validate(recipe);
       } catch (const Error&) {
-        whole = false;
+        judged = false;
       }
-      omissions.push_back({key, text_.source.place(at), std::move(recipe), whole});
+      omissions.push_back({key, text_.source.place(at), std::move(recipe), judged});
     };
-    if (setting.key != "precision.rules") return add(setting.key, setting.at, recipe_of(arm, &setting));
+    if (setting.key != "precision.rules") {
+      const bool news = !differences(recipe_of(said, &setting), recipe_of(said, nullptr)).empty();
+      return add(setting.key, setting.at, recipe_of(arm, &setting), news);
+    }
     int number = 0;
     for (const auto& rule : *setting.value->as_array()) {
       Recipe recipe = recipe_of(arm, nullptr);
       const std::string where = text_.source.line(rule.source());
       std::erase_if(recipe.precision.rules, [&](const PrecisionRule& r) { return r.where == where; });
-      add(fmt::format("precision.rules {}", ++number), rule.source(), std::move(recipe));
+      add(fmt::format("precision.rules {}", ++number), rule.source(), std::move(recipe), true);
     }
   }
 
