@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "recipes/sweep/arm_checks.h"
@@ -187,6 +189,17 @@ TEST_F(SweepFile, RefusesArmsThatCannotBePaired) {
   for (const std::string change : {"model.dropout = 0.1", "optim.learning_rate = 1e-3",
                                    "schedule.kind = \"linear\"", "compute.activations = \"bf16\""})
     EXPECT_EQ(refusal(head + two_arms + "set." + change + "\n"), "") << change;
+}
+
+TEST(SweepExamples, AllAreReadAndComparedWithBf16) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MXTAPE_SOURCE "/examples/sweeps")) {
+    const Sweep sweep = read_sweep(entry.path().string());
+    EXPECT_EQ(sweep.baseline, "bf16") << entry.path();
+    EXPECT_GE(sweep.arms.size(), 3u) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 4);
 }
 
 TEST_F(SweepFile, RefusesKeysThatTheSweepDecidesAndSaysWhereTheyGo) {
