@@ -151,6 +151,8 @@ TEST_F(SweepFile, RefusesArmsThatTrainAlike) {
 TEST_F(SweepFile, RefusesKeysWithoutEffectInTheirArm) {
   refuses(head + two_arms + "[arm.set]\nschedule.decay_fraction = 0.3\n",
           "schedule.decay_fraction has no effect in arm 'mxfp4': schedule.kind is not wsd; leave it out");
+  refuses(head + two_arms + "[arm.set]\ntrain.keep = 3\ntrain.save_minutes = 0\n",
+          "train.keep has no effect in arm 'mxfp4': one checkpoint is written, at the end");
   // A rule of the arm decides all that the key names.
   refuses(
       head + two_arms +
