@@ -66,8 +66,8 @@ double seconds_of(const SweepPlan& plan, double ms) {
 
 void print_text(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
   const Sweep& sweep = plan.sweep;
-  fmt::print("sweep       {}: {} arms x {} seeds, {} steps, tolerance {}\n", sweep.file, sweep.arms.size(),
-             sweep.seeds.size(), plan.steps(), sweep.tolerance);
+  fmt::print("sweep       {}: {}, {} steps, tolerance {}\n", sweep.file, plan.size_text(), plan.steps(),
+             sweep.tolerance);
   fmt::print("base        {}\ndata        {}, hash {}\ndevice      {}\n", sweep.base,
              sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
   for (const ArmResult& arm : results.arms) {

@@ -215,9 +215,8 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results) {
                        *results.data_floor);
   out += intervals(plan, results) + gap_chart(plan, results) + loss_chart(results);
   out += runs_table(plan, results) + switches(results) + arms_text(plan, results);
-  out += fmt::format("{}<p class=\"dim\">{}; data hash {}; {} runs at a time, {} thread{} each.</p>\n",
-                     reading_help, escaped(plan.arithmetics.front()), plan.data_hash, plan.jobs, plan.threads,
-                     plan.threads == 1 ? "" : "s");
+  out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
+                     escaped(plan.arithmetics.front()), plan.data_hash);
   return out + "</body>\n</html>\n";
 }
 

@@ -80,9 +80,12 @@ void run_sweep(const SweepOptions& options, const std::string& command, SweepFor
   const StopSignals signals;
   SweepPlan plan = plan_sweep(options);
   const SweepFolder folder(plan, out);
-  say(out, "sweep {}: {} arms x {} seeds, {} steps; {} of {} runs to do, {} at a time, {} thread{} each\n",
-      plan.sweep.name, plan.sweep.arms.size(), plan.sweep.seeds.size(), plan.steps(), plan.to_do(),
-      plan.runs.size(), plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
+  say(out, "sweep {}: {}, {} steps; ", plan.sweep.name, plan.size_text(), plan.steps());
+  if (plan.to_do() == 0)
+    say(out, "nothing to do\n");
+  else
+    say(out, "{} of {} runs to do, {} at a time, {} thread{} each\n", plan.to_do(), plan.runs.size(),
+        plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   for (const auto& note : plan.notes) say(out, "note: {}\n", note);
   const bool trains = plan.to_do() > 0;
   try {

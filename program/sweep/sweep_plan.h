@@ -46,6 +46,7 @@ struct SweepPlan {
 
   std::int64_t steps() const { return sweep.arms.front().recipe.train.steps; }
   std::int64_t to_do() const;
+  std::string size_text() const;  ///< "8 arms x 3 seeds"
   /// A run's recipe: the arm's, with the seed, the folder and the threads.
   Recipe recipe_of(const SweepRun&) const;
   std::string name_of(const SweepRun& run) const;  ///< "mxfp4 seed 2"

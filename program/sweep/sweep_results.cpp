@@ -25,6 +25,7 @@ RunResult result_of(const SweepRun& run, Logs& logs) {
     result.message = run.record->message;
     result.peak_mib = run.record->peak_mib;
     result.seconds = run.record->seconds;
+    result.threads = run.record->threads;
   }
   if (run.state != RunState::finished) return result;
   RunLog log = read_run_log(run.folder);

@@ -16,6 +16,7 @@ struct RunResult {
   std::optional<double> ms;        ///< median of a step
   std::optional<double> peak_mib;  ///< of the process
   std::optional<double> seconds;   ///< of the process
+  int threads = 0;                 ///< of the process; 0: not known
   std::string folder, message;     ///< of a failure
   int code = 0;
 };

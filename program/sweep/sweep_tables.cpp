@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/parallel.h"
 #include "program/sweep/sweep_results.h"
 #include "recipes/recipe.h"
 
@@ -10,6 +11,7 @@ namespace mxtape {
 namespace {
 
 constexpr const char* one_pair = "one pair has no spread";
+constexpr const char* unwatched = "no sweep watched the process to its end";
 
 Json json_of(const PairedGap& gap) {
   Json json{{"pairs", gap.pairs}, {"mean", gap.mean}};
@@ -31,8 +33,10 @@ Json json_of(const RunResult& run) {
   const std::string why = run.state == RunState::failed ? run.message : "the run is not finished";
   put_number(json, "loss", run.loss, why);
   put_number(json, "ms", run.ms, why);
-  put_number(json, "peak_mib", run.peak_mib, "no sweep watched the process to its end");
-  put_number(json, "seconds", run.seconds, "no sweep watched the process to its end");
+  put_number(json, "peak_mib", run.peak_mib, unwatched);
+  put_number(json, "seconds", run.seconds, unwatched);
+  json["threads"] = run.threads;
+  if (run.threads == 0) put_unknown(json, "threads", unwatched);
   json["folder"] = run.folder;
   json["code"] = run.code;
   json["message"] = run.message;
@@ -82,7 +86,7 @@ Json results_json(const SweepPlan& plan, const SweepResults& results) {
             {"seeds", sweep.seeds},        {"tolerance", sweep.tolerance}, {"steps", plan.steps()},
             {"complete", results.complete}};
   json["program"] = {{"version", MXTAPE_VERSION}, {"arithmetic", plan.arithmetics.at(baseline)}};
-  json["machine"] = {{"device", plan.device}, {"jobs", plan.jobs}, {"threads_a_run", plan.threads}};
+  json["machine"] = {{"device", plan.device}, {"cores", threads()}};
   json["data"] = {{"file", sweep.arms.front().recipe.data.file}, {"hash", plan.data_hash}};
   put_number(json["data"], "floor", results.data_floor, "the data does not carry its entropy");
   put_number(json, "resolvable_gap", results.resolvable, "it takes two finished seeds of an arm");

@@ -30,6 +30,10 @@ TEST_F(SweepCommand, TrainsEveryArmOnEverySeedAndReportsThePairedGaps) {
     mean += (entry["loss"].get<double>() - base["runs"][std::size_t(k)]["loss"].get<double>()) / 2;
   }
   EXPECT_NEAR(nearest["gap"]["mean"].get<double>(), mean, 1e-15);
+  EXPECT_EQ(run({"plot", "runs/ask/runs/4 bit/2", "runs/ask/runs/f32/2"}), 0) << output_;
+  EXPECT_TRUE(says("\n4 bit/2 ") && says("\nf32/2 "));
+  EXPECT_EQ(run({"train", "ask.toml"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("a file with it is a sweep's: mxtape sweep ask.toml"));
   EXPECT_EQ(run({"info", "runs/ask/runs/4 bit/2"}), 0) << output_;
   EXPECT_TRUE(says("seed        2") || says("seed 2")) << output_;
 }
@@ -50,7 +54,7 @@ TEST_F(SweepCommand, FinishedRunsAreNotTrainedAgain) {
   const auto metrics = read_whole(folder_ / "runs/ask/runs/f32/1/metrics.jsonl");
   const auto report = read_whole_text(folder_ / "runs/ask/report.html");
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
-  EXPECT_TRUE(says("0 of 6 runs to do"));
+  EXPECT_TRUE(says("3 arms x 2 seeds, 12 steps; nothing to do"));
   EXPECT_EQ(losses(results()), first);
   EXPECT_TRUE(read_whole(folder_ / "runs/ask/runs/f32/1/metrics.jsonl") == metrics);
   // One run is gone: it alone is trained again, to the same loss.
