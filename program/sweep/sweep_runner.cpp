@@ -33,6 +33,16 @@ std::string last_message(const std::filesystem::path& log) {
   return message;
 }
 
+/// Not of a run whose records were deleted, and whose checkpoint says that nothing is left to do.
+bool has_last_validation(const std::filesystem::path& run, std::int64_t steps) {
+  try {
+    const RunLog log = read_run_log(run);
+    return !log.validation.empty() && log.validation.back().step == steps;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 class Runner {
  public:
   Runner(SweepPlan& plan, std::FILE* out) : plan_(plan), progress_(out, plan) {
@@ -107,8 +117,14 @@ class Runner {
                      .seconds = end.seconds,
                      .peak_mib = end.peak_mib,
                      .threads = plan_.threads};
+    if (end.code == 0 && !has_last_validation(run.folder, plan_.steps())) {
+      record.code = int(ExitCode::data);
+      record.message =
+          fmt::format("{}: metrics.jsonl lacks the last validation; delete the folder to train it again",
+                      run.folder.string());
+    }
     run.record = record;
-    if (!saved) run.state = end.code == 0 ? RunState::finished : RunState::failed;
+    if (!saved) run.state = record.code == 0 ? RunState::finished : RunState::failed;
     progress_.ended(run, end.seconds);
     try {
       // Of one that could not even make its folder there is nothing to note.

@@ -62,6 +62,15 @@ TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   EXPECT_TRUE(says("; nothing to do") && says("2 of 8 runs failed"));
 }
 
+TEST_F(SweepCommand, ARunWhoseRecordsWereDeletedIsReportedAndTheOthersCount) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  std::filesystem::remove(folder_ / "runs/ask/runs/nearest/2/metrics.jsonl");
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::data)) << output_;
+  EXPECT_TRUE(
+      says("nearest/2: metrics.jsonl lacks the last validation; delete the folder to train it again"));
+  EXPECT_EQ(arm(results(), "4 bit")["gap"]["pairs"], 2);
+}
+
 TEST_F(SweepCommand, AnArmWithoutAllItsPairsGetsNoVerdict) {
   // Its second seed is kept from running: a file lies where its folder belongs.
   std::filesystem::create_directories(folder_ / "runs/ask/runs/nearest");
