@@ -12,7 +12,7 @@
 #include "kernels/choose/make_backend.h"
 #include "program/header.h"
 #include "program/run_folder.h"
-#include "recipes/knobs.h"
+#include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_notes.h"
 #include "train/memory/memory_budget.h"
 #include "train/trainer.h"
@@ -26,18 +26,6 @@ fs::path nearest_existing(const fs::path& folder) {
   fs::path path = fs::absolute(folder);
   while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
   return path;
-}
-
-bool saves_meanwhile(const TrainConfig& t) {
-  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best;
-}
-
-/// All checkpoints that are kept, and one more while the newest is written beside them.
-double disk_needed(const MemoryPlan& plan, const TrainConfig& t) {
-  double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
-  if (t.keep_every > 0) count += double(t.steps / t.keep_every);
-  if (t.keep_best) ++count;
-  return double(plan.checkpoint()) * count;
 }
 
 class Check {
@@ -170,18 +158,9 @@ class Check {
 
   /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
   void look_for_notes() {
-    const auto idle = [&](const char* key, bool unused, const char* reason) {
-      const auto origin = recipe_.origins.find(key);
-      if (unused && origin != recipe_.origins.end())
+    for (const auto& [key, reason] : idle_keys(recipe_))
+      if (const auto origin = recipe_.origins.find(std::string(key)); origin != recipe_.origins.end())
         report_.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
-    };
-    const auto kind = recipe_.schedule.kind;
-    idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
-    idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
-    idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
-    idle("train.skip_most", recipe_.train.on_divergence != OnDivergence::skip,
-         "train.on_divergence is not skip");
-    idle("train.keep", !saves_meanwhile(recipe_.train), "one checkpoint is written, at the end");
     const auto precision = precision_notes(recipe_);
     report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }
@@ -197,6 +176,13 @@ class Check {
 };
 
 }  // namespace
+
+double disk_needed(const MemoryPlan& plan, const TrainConfig& t) {
+  double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
+  if (t.keep_every > 0) count += double(t.steps / t.keep_every);
+  if (t.keep_best) ++count;
+  return double(plan.checkpoint()) * count;
+}
 
 std::vector<Error> short_splits(const Recipe& recipe, const TokenFile& data) {
   std::vector<Error> problems;

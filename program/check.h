@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/hdf5/token_file.h"
 #include "recipes/recipe.h"
+#include "train/memory/memory_plan.h"
 
 namespace mxtape {
 
@@ -41,6 +42,9 @@ enum class Resume { no, yes };
 void require_reached_starts(const Recipe&, std::int64_t step);
 
 CheckReport check_run(const Recipe&, Resume = Resume::no);
+
+/// Bytes of all checkpoints that are kept, and of one more while the newest is written beside them.
+double disk_needed(const MemoryPlan&, const TrainConfig&);
 
 /// The splits that are too short for a window of the model's context and its targets: an Error(data) each.
 std::vector<Error> short_splits(const Recipe&, const TokenFile&);

@@ -50,6 +50,7 @@ std::vector<std::string> words_of(const CLI::App& command, const std::string& re
 /// code.
 void add_train_command(CLI::App&);
 void add_check_command(CLI::App&);
+void add_sweep_command(CLI::App&);
 void add_sample_command(CLI::App&);
 void add_eval_command(CLI::App&);
 void add_plot_command(CLI::App&);

@@ -29,12 +29,6 @@ std::int64_t round_interval(std::int64_t steps, std::int64_t lines) {
       if (digit * power * lines >= steps) return digit * power;
 }
 
-/// Columns of the terminal behind `out`, as it is now; 0 if unknown.
-std::size_t columns(std::FILE* out) {
-  winsize size{};
-  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 /// Leaves out fields of a step's line until it fits: a line that wraps piles up instead of being overwritten.
 void shorten(std::vector<std::string>& fields, std::size_t columns) {
   const auto length = [&] { return fmt::format("{}", fmt::join(fields, separator)).size(); };
@@ -49,6 +43,11 @@ std::string duration_text(double seconds) {
   if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
   if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
   return fmt::format("{}d{:02}h", s / 86400, s / 3600 % 24);
+}
+
+std::size_t columns(std::FILE* out) {
+  winsize size{};
+  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 bool is_screen(std::FILE* out) {

@@ -11,6 +11,8 @@ namespace mxtape {
 
 /// Whether lines on `out` can be written over: a terminal, and not one of TERM=dumb, as editors have.
 bool is_screen(std::FILE* out);
+/// Columns of the terminal behind `out`, as it is now; 0 if unknown.
+std::size_t columns(std::FILE* out);
 
 /// What a person sees of a run. On a screen one line is written over and over, in colour unless NO_COLOR is
 /// set; elsewhere at most 40 plain lines appear, at round steps, which reads well in a log.

@@ -43,6 +43,7 @@ _mxtape() {
   fi
   case $command in
     train|check) _mxtape_offer "$_mxtape_recipes"; _mxtape_files '*.toml' ;;
+    sweep) _mxtape_files '*.toml' ;;
     recipes) _mxtape_offer "$_mxtape_recipes" ;;
     completion) _mxtape_offer bash ;;
   esac

@@ -35,7 +35,11 @@ RunLog read_run_log(const std::filesystem::path& run) {
   std::istringstream in(read_whole_text(file));
 
   RunLog log;
-  log.name = std::filesystem::absolute(file).parent_path().filename().string();
+  const std::filesystem::path run_folder = std::filesystem::absolute(file).parent_path();
+  log.name = run_folder.filename().string();
+  // The runs of a sweep are called by their seed, in a folder that is called by the arm.
+  if (std::filesystem::exists(run_folder / "sweep.json"))
+    log.name = run_folder.parent_path().filename().string() + "/" + log.name;
   std::vector<double> milliseconds, tokens_per_second;
   std::int64_t number = 0;
   for (std::string line; std::getline(in, line);) {

@@ -13,7 +13,7 @@ struct RunLog {
     std::int64_t step;
     double loss;  ///< [nats per token]
   };
-  std::string name;  ///< the run folder's name
+  std::string name;  ///< the run folder's name; of a sweep's runs "arm/seed"
   std::vector<Point> train, validation;
   struct Turn {
     std::int64_t step;

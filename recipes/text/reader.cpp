@@ -7,6 +7,7 @@
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
+#include "recipes/text/fragment.h"
 #include "recipes/text/nesting.h"
 #include "recipes/text/run_folder_of.h"
 #include "recipes/text/table_reader.h"
@@ -162,6 +163,12 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
   });
   validate(recipe);
   return recipe;
+}
+
+void read_fragment(Recipe& recipe, const std::string& path_or_name, const std::filesystem::path& folder,
+                   const std::string& asked_by) {
+  std::vector<std::string> chain;
+  read_document(recipe, open_document(path_or_name, folder, asked_by), chain);
 }
 
 std::string run_folder_of(const std::string& path_or_name, const std::vector<std::string>& overrides) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/text/nearest_name.h"
+#include "core/text/program_name.h"
 #include "recipes/text/nesting.h"
 
 namespace mxtape {
@@ -159,6 +160,9 @@ const Knob* TableReader::find(std::string_view name) const {
 }
 
 void TableReader::fail_unknown(const std::string& name, const toml::source_region& at) const {
+  require(name != "arm" && name != "base" && name != "baseline", ExitCode::usage,
+          "{}: unknown key or section '{}'; a file with it is a sweep's: {} sweep {}", source_.place(at),
+          name, program_name(), source_.label);
   const auto dot = name.find('.');
   const bool top = dot == std::string::npos;
   std::vector<std::string_view> known = top ? top_names() : names_;

@@ -8,7 +8,7 @@
 
 #include "recipes/knobs.h"
 
-// What reader.cpp and table_reader.cpp share. No other file sees toml++.
+// What the readers of recipes and of sweeps share. No other file sees toml++.
 namespace mxtape {
 
 /// Where a table was written: a file's name, or "command line".

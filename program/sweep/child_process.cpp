@@ -1,0 +1,69 @@
+#include "program/sweep/child_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+constexpr int cannot_start = 127;
+
+/// After fork(): only what signal-safety(7) allows.
+[[noreturn]] void become(char* const* argv, int log, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(cannot_start);  // it had ended before
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::execv("/proc/self/exe", argv);
+  ::_exit(cannot_start);
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::vector<std::string>& words, const std::filesystem::path& log) {
+  std::error_code error;
+  std::filesystem::create_directories(log.parent_path(), error);
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  require(file >= 0, ExitCode::resource, "{}: cannot be written: {}", log.string(), std::strerror(errno));
+  std::vector<char*> argv{const_cast<char*>("mxtape")};
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  process_ = ::fork();
+  if (process_ == 0) become(argv.data(), file, parent);
+  const int reason = errno;
+  ::close(file);
+  require(process_ > 0, ExitCode::resource, "no process can be started for a run: {}", std::strerror(reason));
+}
+
+ChildProcess::~ChildProcess() {
+  if (process_ <= 0) return;
+  stop();
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+std::optional<ChildProcess::End> ChildProcess::poll() {
+  int status = 0;
+  struct rusage usage {};
+  if (::wait4(process_, &status, WNOHANG, &usage) != process_) return {};
+  process_ = -1;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  return End{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), double(usage.ru_maxrss) / 1024,
+             seconds};
+}
+
+void ChildProcess::stop() const { ::kill(process_, SIGTERM); }
+
+}  // namespace mxtape

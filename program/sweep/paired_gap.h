@@ -1,0 +1,39 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace mxtape {
+
+/// What paired seeds say of an arm.
+enum class Verdict : std::uint8_t {
+  within,       ///< shown to lie inside the tolerance, on both sides
+  worse,        ///< shown to lie above the baseline, and not to be within
+  better,       ///< shown to lie below it, and not to be within
+  not_resolved  ///< none of these
+};
+std::string_view name_of(Verdict);
+
+/// How far an arm's losses lie above the baseline's, from n differences d_i with the same seed.
+struct PairedGap {
+  int pairs = 0;
+  double mean = 0;            ///< [nats per token]
+  double standard_error = 0;  ///< sqrt(sum (d_i - mean)^2 / (n (n - 1)))
+  /// mean -+ t(0.95, n - 1) standard_error, and the same with 0.90.
+  std::array<double, 2> interval95{}, interval90{};
+  double p = 1;  ///< of "no difference": two-sided paired t test
+  Verdict verdict = Verdict::not_resolved;
+};
+
+/// The verdict, in this order: `within` if two one-sided t tests at 5 % both reject a gap as large as the
+/// tolerance, that is if interval95's narrower sibling, interval90, lies inside -+tolerance (Schuirmann
+/// 1987); `worse` or `better` if interval95 does not hold 0; else `not resolved`. One difference resolves
+/// nothing: its intervals are infinite. Differences that are all equal have a standard error of 0.
+PairedGap paired_gap(std::span<const double> differences, double tolerance);
+
+/// The half width of interval95 for `pairs` differences whose standard deviation is the root mean square of
+/// `deviations`: a measured mean above it is told from 0. Infinite for one pair.
+double resolvable_gap(std::span<const double> deviations, int pairs);
+
+}  // namespace mxtape

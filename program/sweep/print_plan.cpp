@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/choose/make_backend.h"
+#include "program/header.h"
+#include "program/metrics/run_log.h"
+#include "program/profile.h"
+#include "program/progress.h"
+#include "program/sweep/run_sweep.h"
+#include "program/sweep/sweep_results.h"
+#include "train/memory/memory_plan.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace {
+
+/// Median milliseconds of a step: of the runs that are there; else of three steps of the baseline.
+struct StepTime {
+  double ms;
+  std::string source;
+};
+std::optional<StepTime> step_time(const SweepPlan& plan) {
+  std::vector<double> ms;
+  for (const SweepRun& run : plan.runs)
+    if (run.state == RunState::finished) ms.push_back(read_run_log(run.folder).median_milliseconds);
+  if (!ms.empty()) {
+    std::sort(ms.begin(), ms.end());
+    return StepTime{ms[ms.size() / 2], "as in the finished runs"};
+  }
+  Recipe recipe = plan.recipe_of(plan.runs.front());
+  recipe.precision = plan.sweep.baseline_arm().recipe.precision;
+  recipe.model.vocabulary = plan.vocabulary;
+  const MemoryPlan memory = memory_plan(recipe);
+  if (memory.bf16_flops + memory.f32_flops > 2e11) return {};  // seconds a step
+  set_threads(plan.threads);
+  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
+  const TokenFile tokens = random_tokens(recipe);
+  Trainer trainer(*device, recipe, tokens);
+  for (int i = 0; i < 4; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    trainer.step();
+    if (i > 0)  // the first one sets things up
+      ms.push_back(1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(ms.begin(), ms.end());
+  return StepTime{ms[1], "timed now, with the baseline alone"};
+}
+
+std::map<RunState, int> count_states(const SweepPlan& plan) {
+  std::map<RunState, int> counts;
+  for (const SweepRun& run : plan.runs) ++counts[run.state];
+  return counts;
+}
+
+/// Seconds of all that is to do, validations left out.
+double seconds_of(const SweepPlan& plan, double ms) {
+  double steps = 0;
+  for (const SweepRun& run : plan.runs)
+    if (run.to_do()) steps += double(plan.steps() - run.steps_done);
+  return steps * ms / 1e3 / plan.jobs;
+}
+
+void print_text(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
+  const Sweep& sweep = plan.sweep;
+  fmt::print("sweep       {}: {}, {} steps, tolerance {}\n", sweep.file, plan.size_text(), plan.steps(),
+             sweep.tolerance);
+  fmt::print("base        {}\ndata        {}, hash {}\ndevice      {}\n", sweep.base,
+             sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
+  for (const ArmResult& arm : results.arms) {
+    fmt::print("\n{}{}\n", arm.name, arm.name == sweep.baseline ? "  (the baseline)" : "");
+    for (const auto& line : arm.differences) fmt::print("  {}\n", line);
+  }
+  fmt::print("\nfolder      {}\nruns       ", plan.out.string());
+  for (const auto& [state, count] : count_states(plan)) fmt::print(" {} {}", count, name_of(state));
+  fmt::print("; {} at a time, {} thread{} each\n", plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
+  if (plan.to_do() == 0)
+    fmt::print("time        nothing is to do\n");
+  else if (time)
+    fmt::print("time        about {} and validations: {:.1f} ms a step, {}\n",
+               duration_text(seconds_of(plan, time->ms)), time->ms, time->source);
+  else
+    fmt::print("time        not known: no run is finished yet, and a step takes seconds\n");
+  fmt::print("memory      {} a run of {}\n", bytes_text(plan.memory_of_run), bytes_text(plan.memory));
+  fmt::print("disk        {}; {} are free\n", bytes_text(plan.disk_needed), bytes_text(plan.disk_free));
+  for (const auto& note : plan.notes) fmt::print("note: {}\n", note);
+}
+
+void print_plan_json(const SweepPlan& plan, const SweepResults& results,
+                     const std::optional<StepTime>& time) {
+  Json json{{"file", plan.sweep.file},           {"base", plan.sweep.base},
+            {"baseline", plan.sweep.baseline},   {"seeds", plan.sweep.seeds},
+            {"tolerance", plan.sweep.tolerance}, {"steps", plan.steps()},
+            {"folder", plan.out.string()},       {"jobs", plan.jobs},
+            {"threads_a_run", plan.threads}};
+  json["arms"] = Json::array();
+  for (const ArmResult& arm : results.arms)
+    json["arms"].push_back({{"name", arm.name}, {"differences", arm.differences}});
+  json["runs"] = Json::array();
+  for (const SweepRun& run : plan.runs)
+    json["runs"].push_back({{"arm", plan.sweep.arms[run.arm].name},
+                            {"seed", run.seed},
+                            {"state", name_of(run.state)},
+                            {"steps_done", run.state == RunState::finished ? plan.steps() : run.steps_done},
+                            {"folder", run.folder.string()}});
+  const char* const unknown = "no run is finished yet, and a step takes seconds";
+  put_number(json, "ms", time ? std::optional(time->ms) : std::nullopt, unknown);
+  put_number(json, "expected_seconds", time ? std::optional(seconds_of(plan, time->ms)) : std::nullopt,
+             unknown);
+  json["memory_of_run_bytes"] = plan.memory_of_run;
+  json["disk_needed_bytes"] = plan.disk_needed;
+  json["disk_free_bytes"] = plan.disk_free;
+  json["notes"] = plan.notes;
+  print_json(json);
+}
+
+}  // namespace
+
+void print_sweep_plan(const SweepOptions& options, SweepForm form) {
+  const SweepPlan plan = plan_sweep(options);
+  const SweepResults results = collect_results(plan);
+  const auto time = step_time(plan);
+  form == SweepForm::json ? print_plan_json(plan, results, time) : print_text(plan, results, time);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,223 @@
+#include "program/sweep/report.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "program/sweep/svg_chart.h"
+
+namespace mxtape {
+namespace {
+
+using svg::escaped;
+
+constexpr std::size_t colours = 6;  // of the style below; arms beyond them share
+
+/// Okabe & Ito 2008, as mxtape plot has them, and lighter ones of the same hue for dark ground.
+constexpr std::string_view style = R"css(
+:root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --dim: #5b5b5b; --rule: #e3e3e3; --stripe: #0000000f;
+  --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #b5568f; --c4: #2f95cc; --c5: #b97a00; }
+@media (prefers-color-scheme: dark) { :root { --ground: #15171a; --ink: #e8e8e8; --dim: #a3a3a3; --rule: #33363a;
+  --stripe: #ffffff14; --c0: #58b4ec; --c1: #ff8b3d; --c2: #35cf9f; --c3: #e79ccb; --c4: #9ad7ff; --c5: #f2b84b; } }
+body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1, h2 { font-weight: 600; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 1.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
+th { color: var(--dim); font-weight: 500; } .text { text-align: left; } code { font-size: .92em; }
+.scroll { overflow-x: auto; } .dim { color: var(--dim); } .bad { font-weight: 600; }
+.chart { width: 100%; height: auto; display: block; margin: 1rem 0; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; } svg .mark { fill: var(--dim); }
+svg .title { font-size: 14px; } .grid { stroke: var(--rule); } .zero { stroke: var(--dim); }
+.tolerance { fill: var(--stripe); } .line { fill: none; stroke-width: 2; } .faint { fill: none; stroke-opacity: .45; }
+.band { fill-opacity: .16; stroke: none; } .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
+)css";
+
+constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
+<p>Gaps are differences of the last validation loss between two runs of the same seed; the interval is that of
+Student&#8217;s t for their mean. <em>within</em>: two one-sided tests at 5 % show that the gap lies inside the tolerance.
+<em>worse</em>, <em>better</em>: the interval does not hold 0. <em>not resolved</em>: neither; more seeds may tell. One arm
+in twenty without a real gap still looks worse or better: repeat what surprises you on new seeds.</p>
+)html";
+
+std::string colour_rules() {
+  std::string out;
+  for (std::size_t i = 0; i < colours; ++i)
+    out += fmt::format(
+        ".line.c{0}, .faint.c{0} {{ stroke: var(--c{0}); }} .dot.c{0}, .band.c{0} {{ fill: var(--c{0}); }} "
+        ".key.c{0} {{ background: var(--c{0}); }}\n",
+        i);
+  return out;
+}
+
+/// What is shown, around what is meant: the text of results.json.
+std::string number(double value, const std::string& shown) {
+  return fmt::format("<data value=\"{}\">{}</data>", Json(value).dump(), shown);
+}
+std::string loss_text(const std::optional<double>& loss) {
+  return loss ? number(*loss, fmt::format("{:.4f}", *loss)) : std::string("-");
+}
+
+std::string key_of(std::size_t arm, const std::string& name) {
+  return fmt::format("<span class=\"key c{}\"></span>{}", arm % colours, escaped(name));
+}
+
+std::string table(const SweepPlan& plan, const SweepResults& results) {
+  std::string out =
+      "<div class=\"scroll\"><table>\n<tr><th class=\"text\">arm</th><th>loss</th><th>gap</th><th>95 % "
+      "interval</th><th>p</th><th>ms a step</th><th>MiB</th><th class=\"text\">verdict</th></tr>\n";
+  for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
+    const ArmResult& arm = results.arms[i];
+    const bool spread = arm.gap && arm.gap->pairs > 1;
+    out += fmt::format(
+        "<tr><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td "
+        "class=\"text\">{}</td></tr>\n",
+        key_of(i, arm.name), loss_text(arm.mean_loss),
+        arm.gap ? number(arm.gap->mean, fmt::format("{:+.4f}", arm.gap->mean)) : "-",
+        spread ? fmt::format("{} {}",
+                             number(arm.gap->interval95[0], fmt::format("{:+.4f}", arm.gap->interval95[0])),
+                             number(arm.gap->interval95[1], fmt::format("{:+.4f}", arm.gap->interval95[1])))
+               : "-",
+        spread ? number(arm.gap->p, fmt::format("{:.2g}", arm.gap->p)) : "-",
+        arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
+        arm.peak_mib ? fmt::format("{:.0f}", *arm.peak_mib) : "-",
+        arm.name == plan.sweep.baseline ? "baseline" : escaped(verdict_text(arm)));
+  }
+  return out + "</table></div>\n";
+}
+
+std::string runs_table(const SweepPlan& plan, const SweepResults& results) {
+  std::string out = "<div class=\"scroll\"><table>\n<tr><th class=\"text\">loss of each seed</th>";
+  for (const std::uint64_t seed : plan.sweep.seeds) out += fmt::format("<th>{}</th>", seed);
+  out += "</tr>\n";
+  for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
+    out += fmt::format("<tr><td class=\"text\">{}</td>", key_of(i, results.arms[i].name));
+    for (const RunResult& run : results.arms[i].runs)
+      out += run.loss ? fmt::format("<td>{}</td>", loss_text(run.loss))
+                      : fmt::format("<td class=\"bad\" title=\"{}\">{}</td>", escaped(run.message),
+                                    name_of(run.state));
+    out += "</tr>\n";
+  }
+  return out + "</table></div>\n";
+}
+
+std::array<double, 2> with_margin(double low, double high) {
+  const double margin = std::max(0.06 * (high - low), 1e-6);
+  return {low - margin, high + margin};
+}
+
+/// Without the first eighth of training, whose gaps would flatten the rest.
+std::string gap_chart(const SweepPlan& plan, const SweepResults& results) {
+  svg::Chart chart{
+      .title = fmt::format("loss above the baseline '{}'", plan.sweep.baseline),
+      .y_label = "nats per token; bold: validation with the 95 % interval of its mean; faint: training",
+      .curves = {},
+      .band = plan.sweep.tolerance};
+  double low = -plan.sweep.tolerance, high = plan.sweep.tolerance;
+  for (std::size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    if (arm.training_gap.empty()) continue;
+    const auto skipped = arm.training_gap.begin() + std::ptrdiff_t(arm.training_gap.size() / 8);
+    chart.curves.push_back({arm.name, i % colours, BandCurve(skipped, arm.training_gap.end()), false});
+    for (const BandPoint& p : chart.curves.back().points)
+      low = std::min(low, p.mean), high = std::max(high, p.mean);
+    chart.curves.push_back({arm.name, i % colours, arm.validation_gap, true});
+    for (const BandPoint& p : arm.validation_gap)
+      if (8 * p.step > plan.steps()) low = std::min(low, p.mean), high = std::max(high, p.mean);
+  }
+  if (chart.curves.empty()) return "";
+  chart.range = with_margin(low, high);
+  return svg::line_chart(chart);
+}
+
+std::string loss_chart(const SweepResults& results) {
+  svg::Chart chart{
+      .title = "validation loss", .y_label = "nats per token; mean and range of the seeds", .curves = {}};
+  double low = INFINITY, high = -INFINITY;
+  for (std::size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    if (arm.validation.empty()) continue;
+    chart.curves.push_back({arm.name, i % colours, arm.validation, true});
+    for (const BandPoint& p : arm.validation)
+      if (8 * p.step > arm.validation.back().step) low = std::min(low, p.low), high = std::max(high, p.high);
+  }
+  if (chart.curves.empty()) return "";
+  chart.range = with_margin(low, high);
+  return svg::line_chart(chart);
+}
+
+std::string intervals(const SweepPlan& plan, const SweepResults& results) {
+  std::vector<svg::Interval> rows;
+  for (const std::size_t i : results.sorted(plan.sweep.baseline))
+    if (const auto& gap = results.arms[i].gap; gap && gap->pairs > 1)
+      rows.push_back({results.arms[i].name, i % colours, gap->mean, gap->interval95[0], gap->interval95[1]});
+  return rows.empty() ? "" : svg::interval_chart(rows, plan.sweep.tolerance);
+}
+
+std::string switches(const SweepResults& results) {
+  std::string out;
+  for (const ArmResult& arm : results.arms)
+    for (const SwitchCost& cost : arm.switches)
+      out += fmt::format(
+          "<li>{}: formats change at step {}. The training loss of the next {} steps lies {} above "
+          "the baseline's{}.</li>\n",
+          escaped(arm.name), cost.step, cost.steps,
+          number(cost.gap.mean, fmt::format("{:+.4f}", cost.gap.mean)),
+          cost.gap.pairs > 1 ? fmt::format(", standard error {:.4f}", cost.gap.standard_error) : "");
+  return out.empty() ? "" : "<h2>Changes of formats</h2>\n<ul>\n" + out + "</ul>\n";
+}
+
+std::string arms_text(const SweepPlan& plan, const SweepResults& results) {
+  std::string out = "<h2>What differs from the baseline</h2>\n";
+  for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
+    const ArmResult& arm = results.arms[i];
+    if (arm.name == plan.sweep.baseline) continue;
+    out += fmt::format("<p>{}</p>\n<ul>\n", key_of(i, arm.name));
+    for (const auto& line : arm.differences) out += fmt::format("<li><code>{}</code></li>\n", escaped(line));
+    out += "</ul>\n";
+  }
+  return out;
+}
+
+std::string resolvable_text(const SweepPlan& plan, const SweepResults& results) {
+  if (!std::isfinite(results.resolvable))
+    return "It takes two finished seeds of an arm to tell a gap from none.";
+  return fmt::format(
+      "The floor: {} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not resolved by "
+      "these seeds.",
+      plan.sweep.seeds.size(), number(results.resolvable, fmt::format("{:.4f}", results.resolvable)));
+}
+
+}  // namespace
+
+std::string report_html(const SweepPlan& plan, const SweepResults& results) {
+  const Sweep& sweep = plan.sweep;
+  const Recipe& recipe = sweep.baseline_arm().recipe;
+  const std::string title = escaped("sweep " + sweep.name);
+  std::string out = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
+      "content=\"width=device-width\"/>\n<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n<h1>{}</"
+      "h1>\n",
+      title, style, colour_rules(), title);
+  out += fmt::format(
+      "<p>{} arms with seeds {}, {} steps each, on <code>{}</code>. Base <code>{}</code>, baseline "
+      "<code>{}</code>. "
+      "Arms share initial weights, batches and random draws, seed by seed. A gap within {} nats counts as "
+      "none.</p>\n",
+      sweep.arms.size(), fmt::join(sweep.seeds, ", "), plan.steps(), escaped(recipe.data.file),
+      escaped(sweep.base), escaped(sweep.baseline), sweep.tolerance);
+  if (!results.complete)
+    out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
+  out += table(plan, results) + fmt::format("<p>{}</p>\n", resolvable_text(plan, results));
+  if (results.data_floor)
+    out += fmt::format("<p>The data's own entropy is {:.4f} nats per token: no model can be below it.</p>\n",
+                       *results.data_floor);
+  out += intervals(plan, results) + gap_chart(plan, results) + loss_chart(results);
+  out += runs_table(plan, results) + switches(results) + arms_text(plan, results);
+  out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
+                     escaped(plan.arithmetics.front()), plan.data_hash);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace mxtape

@@ -1,0 +1,218 @@
+#include "program/sweep/sweep_plan.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "core/parallel.h"
+#include "program/check.h"
+#include "program/metrics/run_log.h"
+#include "program/resume.h"
+#include "recipes/text/precision_notes.h"
+#include "train/memory/memory_budget.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+namespace {
+
+/// Fills a plan in, step by step. Each step throws what would stop the runs.
+class Planner {
+ public:
+  explicit Planner(const SweepOptions& options) : options_(options) {
+    plan_.sweep = read_sweep(options.file);
+  }
+
+  SweepPlan plan() {
+    look_at_data();
+    look_at_arms();
+    plan_.out = options_.out.empty()
+                    ? fs::path(plan_.sweep.baseline_arm().recipe.train.out) / plan_.sweep.name
+                    : fs::path(options_.out);
+    look_at_runs();
+    share_cores();
+    look_at_disk();
+    return std::move(plan_);
+  }
+
+ private:
+  void look_at_data() {
+    const Recipe& recipe = plan_.sweep.arms.front().recipe;
+    require(!recipe.data.file.empty(), ExitCode::usage,
+            "{}: data.file is not set; want it in [set], or in the base", plan_.sweep.file);
+    data_ = TokenFile::read(recipe.data.file);
+    plan_.data_hash = data_.hash;
+    plan_.vocabulary = data_.tokenizer.size();
+    for (const Error& problem : short_splits(recipe, data_)) throw problem;
+  }
+
+  void look_at_arms() {
+    for (SweepArm& arm : plan_.sweep.arms) {
+      try {
+        require_reached_starts(arm.recipe, 0);
+        const Recipe resolved = with_vocabulary(arm.recipe, data_.tokenizer);
+        const auto device = make_backend(arm.recipe.compute.device, arm.recipe.compute.options());
+        plan_.arithmetics.push_back(arithmetic_of(device->description()));
+        if (arm.name == plan_.sweep.baseline) plan_.device = device->description();
+        host_ = host_ && arm.recipe.compute.device == "cpu";
+        const MemoryPlan memory = memory_plan(resolved);
+        const MemoryBudget budget = MemoryBudget::of(resolved, *device, data_);
+        require_memory(resolved, memory, budget);
+        plan_.memory_of_run = std::max(plan_.memory_of_run, double(budget.needed(memory)));
+        plan_.memory = double(budget.capacity);
+        disk_.push_back(disk_needed(memory, arm.recipe.train) + double(checkpoint_room(memory, resolved)) -
+                        double(memory.checkpoint()));
+        for (const auto& note : precision_notes(arm.recipe))
+          plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
+      } catch (const Error& e) {
+        fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
+      }
+    }
+  }
+
+  void look_at_runs() {
+    for (const std::uint64_t seed : plan_.sweep.seeds)
+      for (std::size_t arm = 0; arm < plan_.sweep.arms.size(); ++arm) {
+        SweepRun run;
+        run.arm = arm, run.seed = seed;
+        const std::string& name = plan_.sweep.arms[arm].name;
+        run.folder = plan_.out / "runs" / name / std::to_string(seed);
+        run.log = plan_.out / "logs" / name / fmt::format("{}.txt", seed);
+        look_at(run);
+        plan_.runs.push_back(std::move(run));
+      }
+    std::string stale;
+    std::int64_t count = 0;
+    for (SweepRun& run : plan_.runs) {
+      if (run.stale.empty()) continue;
+      if (++count <= 8) stale += fmt::format("\n  {}: {}", plan_.name_of(run), run.stale);
+      run.state = RunState::fresh, run.steps_done = 0, run.record.reset();
+    }
+    if (count > 8) stale += fmt::format("\n  and {} more", count - 8);
+    require(
+        stale.empty() || options_.again, ExitCode::usage,
+        "{}: {} run{} there {} another recipe, program or data:{}\n--again trains {} anew (what is there is "
+        "kept), --out goes elsewhere",
+        plan_.out.string(), count, count == 1 ? "" : "s", count == 1 ? "has" : "have", stale,
+        count == 1 ? "it" : "them");
+  }
+
+  /// What of a run is there, and whether it is this one's.
+  void look_at(SweepRun& run) const {
+    std::error_code error;
+    if (!fs::exists(run.folder / "recipe.toml", error)) return;
+    run.record = read_record(run.folder);
+    run.stale = stale_reason(run);
+    if (!run.stale.empty()) return;
+    const auto checkpoints = list_checkpoints(run.folder);
+    if (!checkpoints.empty())
+      run.state = RunState::unfinished, run.steps_done = step_of_checkpoint(checkpoints.front()).value_or(0);
+    try {
+      const RunLog log = read_run_log(run.folder);
+      if (run.steps_done == plan_.steps() && log.last_step() == plan_.steps() && !log.validation.empty() &&
+          log.validation.back().step == plan_.steps())
+        run.state = RunState::finished;
+    } catch (const Error&) {  // no step is on record
+    }
+    // It would diverge again: same recipe, same bits.
+    if (run.state != RunState::finished && run.record && run.record->code == int(ExitCode::diverged))
+      run.state = RunState::failed;
+  }
+
+  std::string stale_reason(const SweepRun& run) const {
+    const fs::path file = run.folder / "recipe.toml";
+    try {
+      const Recipe there = recipe_from_toml(read_whole_text(file), file.string());
+      const Recipe wanted = with_vocabulary(plan_.recipe_of(run), data_.tokenizer);
+      for (const auto& change : differences(with_vocabulary(there, data_.tokenizer), wanted))
+        if (changes_numbers(change.substr(0, change.find_first_of(": ")))) return change;
+    } catch (const Error& e) {
+      return e.what();
+    }
+    const std::string& arithmetic = plan_.arithmetics[run.arm];
+    std::error_code error;
+    std::string trained_by = run.record ? run.record->arithmetic : "";
+    if (!run.record && fs::exists(run.folder / "device.txt", error))
+      trained_by = arithmetic_of(read_whole_text(run.folder / "device.txt"));
+    if (!trained_by.empty() && trained_by != arithmetic)
+      return fmt::format("trained by {}; this is {}", trained_by, arithmetic);
+    if (run.record && run.record->data_hash != plan_.data_hash)
+      return fmt::format("trained on data of hash {}; {} has {}", run.record->data_hash,
+                         plan_.sweep.arms[run.arm].recipe.data.file, plan_.data_hash);
+    return "";
+  }
+
+  void share_cores() {
+    const int cores = threads();
+    const auto fitting = int(std::clamp(plan_.memory / plan_.memory_of_run, 1.0, 1024.0));
+    const auto most = int(std::clamp<std::int64_t>(plan_.to_do(), 1, 1024));
+    require(options_.jobs <= fitting, ExitCode::resource,
+            "--jobs {}: a run needs {} of memory and there are {}; want at most {}", options_.jobs,
+            bytes_text(plan_.memory_of_run), bytes_text(plan_.memory), fitting);
+    // A small model's step has parts that one thread does alone: runs side by side keep all cores busy.
+    const int wanted = options_.jobs ? options_.jobs : host_ ? cores : 1;
+    if (!options_.jobs && wanted > fitting && most > fitting)
+      plan_.notes.push_back(fmt::format("{} of {} runs at a time, for the memory", fitting, wanted));
+    plan_.jobs = std::min({wanted, fitting, most});
+    plan_.threads = std::max(1, cores / plan_.jobs);
+  }
+
+  void look_at_disk() {
+    for (const SweepRun& run : plan_.runs)
+      if (run.to_do()) plan_.disk_needed += disk_[run.arm];
+    fs::path existing = fs::absolute(plan_.out);
+    while (!fs::exists(existing) && existing.has_relative_path()) existing = existing.parent_path();
+    plan_.disk_free = double(fs::space(existing).available);
+    require(plan_.disk_needed < plan_.disk_free, ExitCode::resource,
+            "{}: the runs need {}, {} are free; lower train.keep in [set], or change --out",
+            existing.string(), bytes_text(plan_.disk_needed), bytes_text(plan_.disk_free));
+  }
+
+  const SweepOptions& options_;
+  SweepPlan plan_;
+  TokenFile data_;
+  bool host_ = true;
+  std::vector<double> disk_;  // of a run, by arm [bytes]
+};
+
+}  // namespace
+
+std::string_view name_of(RunState state) {
+  switch (state) {
+    case RunState::fresh:
+      return "to do";
+    case RunState::unfinished:
+      return "unfinished";
+    case RunState::finished:
+      return "finished";
+    default:
+      return "failed";
+  }
+}
+
+std::int64_t SweepPlan::to_do() const {
+  return std::count_if(runs.begin(), runs.end(), [](const SweepRun& run) { return run.to_do(); });
+}
+
+std::string SweepPlan::size_text() const {
+  return fmt::format("{} arms x {} seed{}", sweep.arms.size(), sweep.seeds.size(),
+                     sweep.seeds.size() == 1 ? "" : "s");
+}
+
+Recipe SweepPlan::recipe_of(const SweepRun& run) const {
+  const SweepArm& arm = sweep.arms[run.arm];
+  Recipe recipe = arm.recipe;
+  recipe.name = std::to_string(run.seed);
+  recipe.seed = run.seed;
+  recipe.train.out = (out / "runs" / arm.name).string();
+  recipe.compute.threads = threads;
+  return recipe;
+}
+
+std::string SweepPlan::name_of(const SweepRun& run) const {
+  return fmt::format("{} seed {}", sweep.arms[run.arm].name, run.seed);
+}
+
+SweepPlan plan_sweep(const SweepOptions& options) { return Planner(options).plan(); }
+
+}  // namespace mxtape

@@ -1,0 +1,60 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/sweep/run_record.h"
+#include "recipes/sweep/sweep_file.h"
+
+namespace mxtape {
+
+struct SweepOptions {
+  std::string file, out;
+  int jobs = 0;        ///< runs at a time; 0: as many as there are cores and memory for
+  bool again = false;  ///< train anew what another recipe or program trained
+};
+
+enum class RunState : std::uint8_t { fresh, unfinished, finished, failed };
+std::string_view name_of(RunState);
+
+/// One run: an arm with a seed.
+struct SweepRun {
+  std::size_t arm = 0;
+  std::uint64_t seed = 0;
+  std::filesystem::path folder, log;
+  RunState state = RunState::fresh;
+  std::int64_t steps_done = 0;  ///< that a resume need not repeat
+  std::string stale;            ///< why what is there is another run's; empty: it is not
+  std::optional<RunRecord> record;
+
+  bool to_do() const { return state == RunState::fresh || state == RunState::unfinished; }
+};
+
+/// Everything that is known before the first run starts.
+struct SweepPlan {
+  Sweep sweep;
+  std::filesystem::path out;
+  std::vector<SweepRun> runs;            ///< all arms with the first seed, then with the second one ...
+  int jobs = 1, threads = 1;             ///< runs at a time, threads of each
+  std::string device, data_hash;         ///< the baseline's device
+  std::vector<std::string> arithmetics;  ///< by arm: arithmetic_of() its device
+  std::int64_t vocabulary = 0;
+  double memory_of_run = 0, memory = 0;   ///< the largest run's estimate; what there is [bytes]
+  double disk_needed = 0, disk_free = 0;  ///< of the runs that are still to do
+  std::vector<std::string> notes;
+
+  std::int64_t steps() const { return sweep.arms.front().recipe.train.steps; }
+  std::int64_t to_do() const;
+  std::string size_text() const;  ///< "8 arms x 3 seeds"
+  /// A run's recipe: the arm's, with the seed, the folder and the threads.
+  Recipe recipe_of(const SweepRun&) const;
+  std::string name_of(const SweepRun& run) const;  ///< "mxfp4 seed 2"
+};
+
+/// Reads the sweep and looks at data, device, memory, disk and what lies in its folder already. Trains and
+/// writes nothing. Throws Error as run_training() would for an arm, and Error(usage) if runs of another
+/// recipe or program are in the folder and `again` is not given.
+SweepPlan plan_sweep(const SweepOptions&);
+
+}  // namespace mxtape

@@ -1,0 +1,99 @@
+#include "program/sweep/sweep_progress.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "program/metrics/run_log.h"
+#include "program/output.h"
+#include "program/progress.h"
+
+namespace mxtape {
+namespace {
+
+constexpr const char* line_start = "\r\033[K";
+
+}  // namespace
+
+std::optional<LastStep> last_step(const std::filesystem::path& metrics) {
+  constexpr std::streamoff tail = 2048;  // some ten records
+  std::ifstream in(metrics, std::ios::ate);
+  const std::streamoff size = in ? std::streamoff(in.tellg()) : 0;
+  if (size <= 0) return {};
+  in.seekg(std::max<std::streamoff>(size - tail, 0));
+  std::optional<LastStep> last;
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (record.is_object() && record.contains("loss") && record["loss"].is_number())
+      last = {record.value("step", std::int64_t{0}), record["loss"].get<double>()};
+  }
+  return last;
+}
+
+SweepProgress::SweepProgress(std::FILE* out, const SweepPlan& plan)
+    : out_(out), plan_(plan), screen_(is_screen(out)), runs_(plan.to_do()), steps_(0) {
+  for (const SweepRun& run : plan.runs)
+    if (run.to_do()) steps_ += plan.steps() - run.steps_done;
+}
+
+std::string SweepProgress::eta() const {
+  if (steps_done_ == 0) return "-";
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  return duration_text(seconds / double(steps_done_) * double(steps_ - steps_done_));
+}
+
+void SweepProgress::ended(const SweepRun& run, double seconds) {
+  ++ended_runs_;
+  ended_steps_ += plan_.steps() - run.steps_done;
+  steps_done_ = std::max(steps_done_, ended_steps_);
+  std::string result;
+  if (run.state == RunState::finished) {
+    const RunLog log = read_run_log(run.folder);
+    result = fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log.validation.back().loss,
+                         log.median_milliseconds, run.record->peak_mib.value_or(0));
+  } else {
+    result = run.record ? fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message)
+                        : std::string("saved, not finished");
+  }
+  const int width = int(std::to_string(runs_).size());
+  note(fmt::format("[{:>{}}/{}] {} | {} | {} | eta {}", ended_runs_, width, runs_, plan_.name_of(run), result,
+                   duration_text(seconds), eta()));
+}
+
+std::string SweepProgress::status(std::span<const RunningRun> running) {
+  steps_done_ = ended_steps_;
+  std::string of_runs;
+  for (const RunningRun& r : running) {
+    const std::filesystem::path metrics = r.run->folder / "metrics.jsonl";
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(metrics, error);
+    const auto last = !error && written >= r.since ? last_step(metrics) : std::nullopt;
+    if (last) steps_done_ += std::max<std::int64_t>(last->step - r.run->steps_done, 0);
+    of_runs += last ? fmt::format(" | {} {}/{} loss {:.4f}", plan_.name_of(*r.run), last->step, plan_.steps(),
+                                  last->loss)
+                    : fmt::format(" | {} starts", plan_.name_of(*r.run));
+  }
+  return fmt::format("runs {}/{} | {:.0f}% | eta {}{}", ended_runs_, runs_,
+                     100 * double(steps_done_) / double(std::max<std::int64_t>(steps_, 1)), eta(), of_runs);
+}
+
+void SweepProgress::look(std::span<const RunningRun> running) {
+  using namespace std::chrono_literals;
+  const auto now = Clock::now();
+  if (now - last_drawn_ < (screen_ ? Clock::duration(500ms) : Clock::duration(60s))) return;
+  last_drawn_ = now;
+  std::string line = status(running);
+  if (!screen_) return note(line);
+  // A line that wraps piles up instead of being overwritten.
+  if (const std::size_t width = columns(out_); width > 1 && line.size() >= width) line.resize(width - 1);
+  say(out_, "{}{}", line_start, line);
+  line_open_ = true;
+}
+
+void SweepProgress::note(const std::string& text) {
+  say(out_, "{}{}\n", line_open_ ? line_start : "", text);
+  line_open_ = false;
+  last_drawn_ = Clock::now();
+}
+
+}  // namespace mxtape

@@ -1,0 +1,159 @@
+#include "program/sweep/sweep_results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "core/error.h"
+#include "program/plot/plot.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::int64_t steps_after_switch = 50;  // few enough to see the jump, enough to see past the noise
+constexpr std::int64_t windows = 50;
+
+/// The logs of an arm's finished runs by seed.
+using Logs = std::map<std::uint64_t, RunLog>;
+
+RunResult result_of(const SweepRun& run, Logs& logs) {
+  RunResult result;
+  result.seed = run.seed, result.state = run.state, result.folder = run.folder.string();
+  if (run.record) {
+    result.code = run.record->code;
+    result.message = run.record->message;
+    result.peak_mib = run.record->peak_mib;
+    result.seconds = run.record->seconds;
+    result.threads = run.record->threads;
+  }
+  if (run.state != RunState::finished) return result;
+  RunLog log = read_run_log(run.folder);
+  result.loss = log.validation.back().loss;
+  result.ms = log.median_milliseconds;
+  logs.emplace(run.seed, std::move(log));
+  return result;
+}
+
+/// Speed and memory of an arm, from its finished runs.
+void sum_up(ArmResult& arm) {
+  std::vector<double> ms;
+  for (const RunResult& run : arm.runs) {
+    if (run.ms) ms.push_back(*run.ms);
+    if (run.peak_mib) arm.peak_mib = std::max(arm.peak_mib.value_or(0), *run.peak_mib);
+  }
+  std::sort(ms.begin(), ms.end());
+  if (!ms.empty()) arm.ms = ms[ms.size() / 2];
+}
+
+std::vector<std::string> differences_of(const SweepArm& arm, const SweepArm& baseline) {
+  auto lines = differences(baseline.recipe, arm.recipe);
+  std::erase_if(lines, [](const std::string& line) {
+    return line.starts_with("name: ") || line.starts_with("description: ");
+  });
+  return lines;
+}
+
+std::vector<RunPair> pairs_of(const Logs& arm, const Logs& baseline) {
+  std::vector<RunPair> pairs;
+  for (const auto& [seed, log] : arm)
+    if (const auto other = baseline.find(seed); other != baseline.end())
+      pairs.push_back({log, other->second});
+  return pairs;
+}
+
+std::string missing_text(std::size_t missing, std::size_t all) {
+  return fmt::format("{} of {} pairs {} not finished", missing, all, missing == 1 ? "is" : "are");
+}
+
+void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& pairs, std::size_t seeds,
+             double tolerance, std::int64_t window) {
+  if (pairs.empty()) {
+    arm.reason = "no seed has finished runs of this arm and of the baseline";
+    return;
+  }
+  std::vector<double> gaps;
+  for (const RunPair& pair : pairs)
+    gaps.push_back(pair.arm.validation.back().loss - pair.baseline.validation.back().loss);
+  arm.gap = paired_gap(gaps, tolerance);
+  if (pairs.size() < seeds) {
+    // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
+    arm.reason = missing_text(seeds - pairs.size(), seeds);
+    arm.gap->verdict = Verdict::not_resolved;
+  } else if (seeds == 1) {
+    arm.reason = "one seed says nothing about others";
+  }
+  for (const std::int64_t step : plan_changes(recipe)) {
+    const std::int64_t count = std::min(steps_after_switch, recipe.train.steps - step);
+    if (step == 0 || count < 1) continue;
+    if (const auto after = gaps_after(pairs, step, count); !after.empty())
+      arm.switches.push_back({step, count, paired_gap(after, tolerance)});
+  }
+  arm.validation_gap = validation_gaps(pairs);
+  arm.training_gap = training_gaps(pairs, window);
+}
+
+}  // namespace
+
+std::vector<std::size_t> SweepResults::sorted(const std::string& baseline) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < arms.size(); ++i) order.push_back(i);
+  const auto rank = [&](std::size_t i) {
+    if (arms[i].name == baseline) return -std::numeric_limits<double>::infinity();
+    return arms[i].gap ? arms[i].gap->mean : std::numeric_limits<double>::infinity();
+  };
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+  return order;
+}
+
+SweepResults collect_results(const SweepPlan& plan) {
+  const Sweep& sweep = plan.sweep;
+  SweepResults results;
+  results.complete = true;
+  std::vector<Logs> logs(sweep.arms.size());
+  for (std::size_t i = 0; i < sweep.arms.size(); ++i) {
+    ArmResult arm;
+    arm.name = sweep.arms[i].name;
+    arm.differences = differences_of(sweep.arms[i], sweep.baseline_arm());
+    for (const SweepRun& run : plan.runs)
+      if (run.arm == i) arm.runs.push_back(result_of(run, logs[i]));
+    sum_up(arm);
+    std::vector<RunLog> finished;
+    double sum = 0;
+    for (const auto& [seed, log] : logs[i]) {
+      finished.push_back(log);
+      sum += log.validation.back().loss;
+      if (log.floor) results.data_floor = log.floor;
+    }
+    if (!finished.empty()) {
+      arm.mean_loss = sum / double(finished.size());
+      arm.validation = validation_curve(finished);
+      results.window = std::max(results.window, steps_per_point(finished, windows));
+    }
+    results.complete = results.complete && finished.size() == sweep.seeds.size();
+    results.arms.push_back(std::move(arm));
+  }
+  const auto baseline = std::size_t(&sweep.baseline_arm() - sweep.arms.data());
+  std::vector<double> deviations;
+  for (std::size_t i = 0; i < results.arms.size(); ++i) {
+    ArmResult& arm = results.arms[i];
+    if (i == baseline) {
+      arm.reason = "it is the baseline";
+      continue;
+    }
+    const auto pairs = pairs_of(logs[i], logs[baseline]);
+    compare(arm, sweep.arms[i].recipe, pairs, sweep.seeds.size(), sweep.tolerance, results.window);
+    if (arm.gap && arm.gap->pairs > 1)
+      deviations.push_back(arm.gap->standard_error * std::sqrt(double(arm.gap->pairs)));
+  }
+  results.resolvable = resolvable_gap(deviations, int(sweep.seeds.size()));
+  return results;
+}
+
+std::string verdict_text(const ArmResult& arm) {
+  if (!arm.gap) return arm.reason;
+  return arm.reason.empty() ? std::string(name_of(arm.gap->verdict))
+                            : fmt::format("{}: {}", name_of(arm.gap->verdict), arm.reason);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,64 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/json/json_output.h"
+#include "program/sweep/curves.h"
+#include "program/sweep/sweep_plan.h"
+
+namespace mxtape {
+
+struct RunResult {
+  std::uint64_t seed = 0;
+  RunState state = RunState::fresh;
+  std::optional<double> loss;      ///< of the last validation [nats per token]
+  std::optional<double> ms;        ///< median of a step
+  std::optional<double> peak_mib;  ///< of the process
+  std::optional<double> seconds;   ///< of the process
+  int threads = 0;                 ///< of the process; 0: not known
+  std::string folder, message;     ///< of a failure
+  int code = 0;
+};
+
+/// What a change of formats costs at once: the gap of the training loss in the steps after it.
+struct SwitchCost {
+  std::int64_t step = 0, steps = 0;
+  PairedGap gap;
+};
+
+struct ArmResult {
+  std::string name;
+  std::vector<std::string> differences;  ///< of its recipe from the baseline's: "optim.beta2: 0.99 -> 0.95"
+  std::vector<RunResult> runs;
+  std::optional<double> mean_loss;
+  std::optional<double> ms, peak_mib;  ///< median over the runs; most of them
+  std::optional<PairedGap> gap;        ///< none: the baseline, or no pair of finished runs
+  std::string reason;                  ///< why there is no gap, or no verdict
+  std::vector<SwitchCost> switches;
+  BandCurve validation, validation_gap, training_gap;
+};
+
+struct SweepResults {
+  std::vector<ArmResult> arms;  ///< in the order of the file
+  bool complete = false;        ///< all runs are finished
+  double resolvable = 0;        ///< resolvable_gap() of the arms; infinite if not known
+  std::optional<double> data_floor;
+  std::int64_t window = 1;  ///< steps of a point of the training gaps
+
+  /// Indices of the arms: baseline first, then by gap, those without one last.
+  std::vector<std::size_t> sorted(const std::string& baseline) const;
+};
+
+/// Reads the records of all finished runs.
+SweepResults collect_results(const SweepPlan&);
+
+/// "within", or "not resolved: 1 of 3 runs is not finished".
+std::string verdict_text(const ArmResult&);
+/// The table that is printed.
+std::string results_table(const SweepPlan&, const SweepResults&);
+Json results_json(const SweepPlan&, const SweepResults&);
+/// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds.
+std::string results_csv(const SweepPlan&, const SweepResults&);
+
+}  // namespace mxtape

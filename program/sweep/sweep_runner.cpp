@@ -1,0 +1,158 @@
+#include "program/sweep/sweep_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "core/error.h"
+#include "program/metrics/run_log.h"
+#include "program/run_folder.h"
+#include "program/stop_signals.h"
+#include "program/sweep/child_process.h"
+#include "program/sweep/sweep_folder.h"
+#include "program/sweep/sweep_progress.h"
+
+namespace mxtape {
+namespace {
+
+/// The message with which a run's process ended: from the last "mxtape: " of its log on.
+std::string last_message(const std::filesystem::path& log) {
+  std::stringstream text;
+  text << std::ifstream(log).rdbuf();
+  const std::string all = text.str(), mark = "\nmxtape: ";
+  const auto at = all.rfind(mark);
+  if (at == std::string::npos) return fmt::format("no message; see {}", log.string());
+  std::string message = all.substr(at + mark.size());
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  return message;
+}
+
+/// Not of a run whose records were deleted, and whose checkpoint says that nothing is left to do.
+bool has_last_validation(const std::filesystem::path& run, std::int64_t steps) {
+  try {
+    const RunLog log = read_run_log(run);
+    return !log.validation.empty() && log.validation.back().step == steps;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+class Runner {
+ public:
+  Runner(SweepPlan& plan, std::FILE* out) : plan_(plan), progress_(out, plan) {
+    for (std::size_t i = 0; i < plan.runs.size(); ++i)
+      if (plan.runs[i].to_do()) waiting_.push_back(i);
+  }
+
+  void train() {
+    while (!waiting_.empty() || !running_.empty()) {
+      if (!stopped_ && StopSignals::received()) stop();
+      while (!waiting_.empty() && running_.size() < std::size_t(plan_.jobs)) start_next();
+      ::usleep(10'000);  // short beside any run; a signal ends it at once
+      std::vector<RunningRun> shown;
+      for (std::size_t i = 0; i < running_.size();) {
+        if (const auto end = running_[i].process->poll()) {
+          const std::size_t run = running_[i].run;
+          running_.erase(running_.begin() + std::ptrdiff_t(i));
+          finish(plan_.runs[run], *end);
+        } else {
+          shown.push_back({&plan_.runs[running_[i].run], running_[i].since});
+          ++i;
+        }
+      }
+      progress_.look(shown);
+    }
+  }
+
+ private:
+  struct Running {
+    std::size_t run;
+    std::unique_ptr<ChildProcess> process;
+    std::filesystem::file_time_type since;
+  };
+
+  void start_next() {
+    const SweepRun& run = plan_.runs[waiting_.front()];
+    const Recipe recipe = plan_.recipe_of(run);
+    const std::vector<std::string> words{"train",
+                                         recipe_file(plan_, run).string(),
+                                         "--seed=" + std::to_string(run.seed),
+                                         "--name=" + recipe.name,
+                                         "--train.out=" + recipe.train.out,
+                                         "--compute.threads=" + std::to_string(plan_.threads),
+                                         "--resume",
+                                         run.stale.empty() ? "auto" : "no"};
+    const auto since = std::filesystem::file_time_type::clock::now();
+    running_.push_back({waiting_.front(), std::make_unique<ChildProcess>(words, run.log), since});
+    waiting_.pop_front();
+  }
+
+  void stop() {
+    stopped_ = true;
+    waiting_.clear();
+    for (const Running& running : running_) running.process->stop();
+  }
+
+  void finish(SweepRun& run, const ChildProcess::End& end) {
+    const bool saved = end.code == int(ExitCode::interrupted);
+    // One that was asked to stop before it could catch the signal.
+    const bool untouched = stopped_ && end.code == 128 + SIGTERM;
+    if (saved || untouched) {
+      const auto checkpoints = list_checkpoints(run.folder);
+      run.state = checkpoints.empty() ? RunState::fresh : RunState::unfinished;
+      run.steps_done = checkpoints.empty() ? 0 : step_of_checkpoint(checkpoints.front()).value_or(0);
+      if (stopped_) return;
+    }
+    run.stale.clear();
+    RunRecord record{.arithmetic = plan_.arithmetics[run.arm],
+                     .data_hash = plan_.data_hash,
+                     .code = end.code,
+                     .message = end.code == 0 ? "" : last_message(run.log),
+                     .seconds = end.seconds,
+                     .peak_mib = end.peak_mib,
+                     .threads = plan_.threads};
+    if (end.code == 0 && !has_last_validation(run.folder, plan_.steps())) {
+      record.code = int(ExitCode::data);
+      record.message =
+          fmt::format("{}: metrics.jsonl lacks the last validation; delete the folder to train it again",
+                      run.folder.string());
+    }
+    run.record = record;
+    if (!saved) run.state = record.code == 0 ? RunState::finished : RunState::failed;
+    progress_.ended(run, end.seconds);
+    try {
+      // Of one that could not even make its folder there is nothing to note.
+      if (std::filesystem::is_directory(run.folder)) write_record(run.folder, record);
+    } catch (const std::exception& e) {  // the run itself is whole, and known by its own files
+      progress_.note(fmt::format("{}: {}", plan_.name_of(run), e.what()));
+    }
+  }
+
+  SweepPlan& plan_;
+  SweepProgress progress_;
+  std::deque<std::size_t> waiting_;
+  std::vector<Running> running_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void train_runs(SweepPlan& plan, const std::string& command, std::FILE* out) {
+  Runner(plan, out).train();
+  if (!StopSignals::received() || plan.to_do() == 0) return;
+  const auto count = [&](RunState state) {
+    return std::count_if(plan.runs.begin(), plan.runs.end(), [&](auto& run) { return run.state == state; });
+  };
+  fail(ExitCode::interrupted,
+       "stopped by {}: {} of {} runs are finished, {} saved on their way\nto go on: {}",
+       StopSignals::name_of(StopSignals::received()), count(RunState::finished), plan.runs.size(),
+       count(RunState::unfinished), command);
+}
+
+}  // namespace mxtape

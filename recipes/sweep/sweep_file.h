@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// One arm of a sweep: a recipe in which everything is resolved but the seed.
+struct SweepArm {
+  std::string name;
+  std::string where;  ///< file:line, for messages
+  Recipe recipe;
+};
+
+/// A question as a file asks it: which recipes are compared with which baseline, on which seeds. Reference of
+/// the keys: docs/sweeps.md.
+struct Sweep {
+  std::string file, name;  ///< the name is the file's, without .toml
+  std::string base, baseline;
+  std::vector<std::uint64_t> seeds;
+  double tolerance = 0;  ///< [nats per token]
+  std::vector<SweepArm> arms;
+
+  const SweepArm& baseline_arm() const;
+};
+
+/// Reads a sweep and resolves its arms: base, [set], the arm's recipes, the arm's set or the combination of
+/// the grid, later wins. An arm trains with train.sample_tokens = 0 and train.keep = 1 unless the file sets
+/// them. Throws Error(usage) with file:line:column for what a recipe's reader would refuse, and for a
+/// baseline that is no arm, two arms alike, a key without effect in an arm, and an arm that differs from the
+/// baseline in what pairing needs.
+Sweep read_sweep(const std::string& path);
+
+}  // namespace mxtape

@@ -1,0 +1,54 @@
+#pragma once
+#include <optional>
+
+#include "recipes/sweep/sweep_file.h"
+#include "recipes/text/table_reader.h"
+
+// What sweep_text.cpp reads of a file and sweep_file.cpp makes arms of.
+namespace mxtape {
+
+/// One key of a recipe and its value. The nodes belong to SweepText::table.
+struct Setting {
+  std::string key;
+  toml::source_region at;
+  const toml::node* value;
+};
+
+/// A recipe that an arm names.
+struct Fragment {
+  std::string name, place;
+};
+
+struct ArmText {
+  std::string name, where;
+  std::vector<Fragment> fragments;
+  std::vector<Setting> settings;
+};
+
+/// A sweep's file as it is written, with the grid's combinations as arms after the others.
+struct SweepText {
+  explicit SweepText(const std::string& path);
+
+  Source source;
+  toml::table table;
+  Fragment base;
+  std::string baseline;
+  std::vector<std::uint64_t> seeds;
+  double tolerance = 0;
+  std::vector<Setting> shared;  ///< [set]
+  std::vector<ArmText> arms;
+
+ private:
+  const toml::node& required(std::string_view key, std::string_view wanted) const;
+  std::string read_text(std::string_view key, std::string_view wanted) const;
+  std::vector<std::uint64_t> read_seeds() const;
+  double read_tolerance() const;
+  std::vector<Fragment> read_fragments(const toml::source_region& at, const toml::node&) const;
+  std::vector<Setting> read_settings(std::string_view name, const toml::source_region& at,
+                                     const toml::node&) const;
+  void read_arms(const toml::source_region& at, const toml::node&);
+  void read_grid(const toml::source_region& at, const toml::node&);
+  void require_sweepable(const std::string& key, const toml::source_region& at) const;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,68 @@
+// What a sweep leaves behind for programs and for people: results.json, report.html.
+#include "tests/program/sweep/html_check.h"
+#include "tests/program/sweep/sweep_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+TEST_F(SweepCommand, JsonGoesToStandardOutputAloneAndIsTheFile) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const std::string line =
+      "cd '" + folder_.path().string() + "' && '" MXTAPE_PROGRAM "' sweep ask.toml --json 2>x";
+  FILE* pipe = ::popen(line.c_str(), "r");
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += char(c);
+  EXPECT_EQ(::pclose(pipe), 0);
+  EXPECT_EQ(Json::parse(text), results());
+}
+
+/// Every number that results.json has and the report shows.
+void expect_numbers(const std::string& page, const Json& json) {
+  const auto holds = [&](const Json& number) {
+    EXPECT_NE(page.find("<data value=\"" + number.dump() + "\">"), std::string::npos) << number;
+  };
+  holds(json["resolvable_gap"]);
+  for (const Json& arm : json["arms"]) {
+    holds(arm["mean_loss"]);
+    for (const Json& run : arm["runs"]) holds(run["loss"]);
+    if (arm["gap"].is_null()) continue;
+    holds(arm["gap"]["mean"]);
+    for (const Json& end : arm["gap"]["interval95"]) holds(end);
+    EXPECT_NE(page.find(arm["gap"]["verdict"].get<std::string>()), std::string::npos);
+  }
+}
+
+TEST_F(SweepCommand, TheReportIsOneWholePageWithAllNumbersAndAsksForNothing) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const std::string page = read_whole_text(folder_ / "runs/ask/report.html");
+  EXPECT_EQ(html_fault(page), "");
+  expect_numbers(page, results());
+  for (const char* outside :
+       {"http", "src=", "href", "url(", "@import", "<script", "<link", "<img", "<iframe"})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* part : {"prefers-color-scheme: dark", "<svg", "What differs from the baseline",
+                           "precision.gradients", "4 bit"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(SweepCommand, ABrowserWithoutANetworkShowsTheReport) {
+  std::string browser;
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
+    if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) browser = name;
+  if (const char* named = std::getenv("MXTAPE_BROWSER")) browser = named;
+  if (browser.empty()) GTEST_SKIP() << "no chromium here, and MXTAPE_BROWSER names none";
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const std::string line = fmt::format(
+      "cd '{0}' && {1} --headless --no-sandbox --disable-gpu --user-data-dir='{0}/browser' "
+      "--proxy-server=127.0.0.1:9 --dump-dom 'file://{0}/runs/ask/report.html' 2>messages.txt",
+      folder_.path().string(), browser);
+  FILE* pipe = ::popen(line.c_str(), "r");
+  std::string dom;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) dom += char(c);
+  ASSERT_EQ(::pclose(pipe), 0) << read_whole_text(folder_ / "messages.txt");
+  expect_numbers(dom, results());
+  EXPECT_NE(dom.find("</svg>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mxtape::test

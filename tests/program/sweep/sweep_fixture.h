@@ -1,0 +1,43 @@
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "tests/program/program_fixture.h"
+
+namespace mxtape::test {
+
+using Json = nlohmann::json;
+
+class SweepCommand : public ProgramTest {
+ protected:
+  SweepCommand() { write_sweep("f32", 12); }
+
+  /// Three arms on tiny.toml; the baseline is `first`.
+  void write_sweep(const std::string& first, int steps, const std::string& more = "") const {
+    write_atomically(folder_ / "ask.toml",
+                     fmt::format("base = \"tiny.toml\"\nbaseline = \"{}\"\nseeds = 2\ntolerance = 0.5\n"
+                                 "[set]\ntrain.steps = {}\ntrain.eval_every = 4\n"
+                                 "[[arm]]\nname = \"f32\"\nrecipe = \"f32.toml\"\n"
+                                 "[[arm]]\nname = \"4 bit\"\n"
+                                 "[[arm]]\nname = \"nearest\"\nset.precision.gradients = \"mxfp4\"\n{}",
+                                 first, steps, more));
+    write_atomically(folder_ / "f32.toml",
+                     "[precision]\nweights = \"f32\"\nactivations = \"f32\"\ngradients = \"f32\"\n");
+  }
+  Json results(const std::string& out = "runs/ask") const {
+    return Json::parse(read_whole_text(folder_ / out / "results.json"));
+  }
+  static const Json& arm(const Json& results, const std::string& name) {
+    for (const Json& arm : results.at("arms"))
+      if (arm.at("name") == name) return arm;
+    throw std::runtime_error("no arm " + name);
+  }
+  /// All losses, by arm and seed.
+  static std::vector<double> losses(const Json& results) {
+    std::vector<double> all;
+    for (const Json& arm : results.at("arms"))
+      for (const Json& run : arm.at("runs")) all.push_back(run.at("loss").get<double>());
+    return all;
+  }
+};
+
+}  // namespace mxtape::test

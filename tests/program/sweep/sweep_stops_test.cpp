@@ -1,0 +1,103 @@
+// mxtape sweep when something ends early: a signal, a kill, runs that fail, a second sweep.
+#include "tests/program/sweep/sweep_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+TEST_F(SweepCommand, AStoppedSweepSavesAndGoesOnToTheSameLosses) {
+  write_sweep("f32", 200);
+  Program program(folder_.path(), {"sweep", "ask.toml", "--out", "stopped"});
+  ASSERT_TRUE(program.printed("to do"));
+  const auto metrics = folder_ / "stopped/runs/f32/1/metrics.jsonl";
+  while (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) == 0) ::usleep(1000);
+  program.send(SIGTERM);
+  ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  EXPECT_NE(program.output().find("to go on: mxtape sweep ask.toml --out stopped"), std::string::npos)
+      << program.output();
+  EXPECT_EQ(results("stopped")["complete"], false);
+  ASSERT_EQ(run({"sweep", "ask.toml", "--check", "--json", "--out", "stopped"}), 0) << output_;
+  std::int64_t steps_done = 0;
+  const Json plan = Json::parse(output_);
+  for (const Json& entry : plan["runs"]) {
+    EXPECT_NE(entry["state"], "failed");
+    steps_done += entry["steps_done"].get<std::int64_t>();
+  }
+  EXPECT_GT(steps_done, 0) << "saved";
+  ASSERT_EQ(run({"sweep", "ask.toml", "--out", "stopped"}), 0) << output_;
+  ASSERT_EQ(run({"sweep", "ask.toml", "--out", "whole", "--jobs", "1"}), 0) << output_;
+  EXPECT_EQ(losses(results("stopped")), losses(results("whole")));
+}
+
+TEST_F(SweepCommand, AKilledSweepLeavesNoRunBehindAndGoesOn) {
+  write_sweep("f32", 200);
+  {
+    Program program(folder_.path(), {"sweep", "ask.toml"});
+    const auto metrics = folder_ / "runs/ask/runs/f32/1/metrics.jsonl";
+    while (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) == 0) ::usleep(1000);
+    program.send(SIGKILL);
+    EXPECT_EQ(program.wait(), 128 + SIGKILL);
+  }
+  // Its runs get SIGTERM from the kernel, and save; the next sweep waits until they have.
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  EXPECT_EQ(results()["complete"], true);
+  EXPECT_EQ(output_.find("FAILED"), std::string::npos) << output_;
+  const std::string log = read_whole_text(folder_ / "runs/ask/logs/f32/1.txt");
+  EXPECT_TRUE(contains(log, "stopped by SIGTERM")) << log;
+}
+
+TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
+  write_sweep("f32", 12,
+              "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\nset.optim.clip_norm = 0\n");
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::diverged)) << output_;
+  EXPECT_TRUE(says("2 of 8 runs failed:\n  wild seed 1: exit code 4: "));
+  const Json json = results();
+  EXPECT_EQ(json["complete"], false);
+  const Json &wild = arm(json, "wild"), &nearest = arm(json, "nearest");
+  EXPECT_EQ(wild["runs"][0]["state"], "failed");
+  EXPECT_EQ(wild["runs"][0]["code"], 4);
+  EXPECT_TRUE(wild["gap"].is_null());
+  EXPECT_EQ(nearest["gap"]["pairs"], 2);
+  // The same recipe would give the same bits: it is not tried again, and still reported.
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::diverged)) << output_;
+  EXPECT_TRUE(says("; nothing to do") && says("2 of 8 runs failed"));
+}
+
+TEST_F(SweepCommand, ARunWhoseRecordsWereDeletedIsReportedAndTheOthersCount) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  std::filesystem::remove(folder_ / "runs/ask/runs/nearest/2/metrics.jsonl");
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::data)) << output_;
+  EXPECT_TRUE(
+      says("nearest/2: metrics.jsonl lacks the last validation; delete the folder to train it again"));
+  EXPECT_EQ(arm(results(), "4 bit")["gap"]["pairs"], 2);
+}
+
+TEST_F(SweepCommand, AnArmWithoutAllItsPairsGetsNoVerdict) {
+  // Its second seed is kept from running: a file lies where its folder belongs.
+  std::filesystem::create_directories(folder_ / "runs/ask/runs/nearest");
+  write_atomically(folder_ / "runs/ask/runs/nearest/2", "in the way");
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::resource)) << output_;
+  const Json json = results();
+  EXPECT_EQ(arm(json, "nearest")["gap"]["pairs"], 1);
+  EXPECT_EQ(arm(json, "nearest")["gap"]["verdict"], "not resolved");
+  EXPECT_EQ(arm(json, "nearest")["gap"]["reason"], "1 of 2 pairs is not finished");
+  EXPECT_EQ(arm(json, "4 bit")["gap"]["pairs"], 2);
+}
+
+TEST_F(SweepCommand, ASecondSweepInTheSameFolderIsRefused) {
+  write_sweep("f32", 200);
+  Program first(folder_.path(), {"sweep", "ask.toml"});
+  ASSERT_TRUE(first.printed("to do"));
+  const TemporaryFolder other;
+  std::filesystem::copy(folder_.path() / "data.h5", other / "data.h5");
+  for (const char* file : {"ask.toml", "tiny.toml", "f32.toml"})
+    std::filesystem::copy(folder_ / file, other / file);
+  const Result second =
+      run_program(other.path(), {"sweep", "ask.toml", "--out", (folder_ / "runs/ask").string()});
+  EXPECT_EQ(second.code, int(ExitCode::resource)) << second.output;
+  EXPECT_TRUE(contains(second.output, "another sweep is at work in this folder")) << second.output;
+  first.send(SIGTERM);
+  EXPECT_EQ(first.wait(), int(ExitCode::interrupted));
+}
+
+}  // namespace
+}  // namespace mxtape::test
