@@ -14,6 +14,7 @@
 #include "program/run_folder.h"
 #include "recipes/knobs.h"
 #include "recipes/text/precision_notes.h"
+#include "train/divergence/high_loss.h"
 #include "train/memory/memory_budget.h"
 #include "train/trainer.h"
 
@@ -29,7 +30,8 @@ fs::path nearest_existing(const fs::path& folder) {
 }
 
 bool saves_meanwhile(const TrainConfig& t) {
-  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best;
+  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best ||
+         t.on_divergence == OnDivergence::rollback;
 }
 
 /// All checkpoints that are kept, and one more while the newest is written beside them.
@@ -57,6 +59,7 @@ class Check {
     });
     look_at_model();
     attempt([&] { look_at_disk(); });
+    look_at_rollbacks();
     look_for_notes();
     return std::move(report_);
   }
@@ -168,6 +171,23 @@ class Check {
             "lower train.keep, or change train.out");
   }
 
+  void look_at_rollbacks() {
+    const TrainConfig& t = recipe_.train;
+    if (t.on_divergence != OnDivergence::rollback) return;
+    const auto were = std::int64_t(t.rollbacks.size());
+    fact(
+        "rollback    to the last checkpoint, at most {} times{}; a checkpoint is written before the first "
+        "step; {}",
+        t.rollback_most, were ? fmt::format(", {} of them done", were) : "",
+        t.rollback_skip ? "the batches since the checkpoint are passed over" : "the same batches come again");
+    if (t.save_every == 0 && t.keep_every == 0)
+      report_.notes.push_back(
+          fmt::format("train.on_divergence = rollback: checkpoints come {}; train.save_every bounds what a "
+                      "rollback loses",
+                      t.save_minutes > 0 ? fmt::format("only every {} minutes", t.save_minutes)
+                                         : std::string("only before the first step and at the end")));
+  }
+
   /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
   void look_for_notes() {
     const auto idle = [&](const char* key, bool unused, const char* reason) {
@@ -181,7 +201,11 @@ class Check {
     idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
     idle("train.skip_most", recipe_.train.on_divergence != OnDivergence::skip,
          "train.on_divergence is not skip");
+    for (const char* key : {"train.rollback_most", "train.rollback_skip"})
+      idle(key, recipe_.train.on_divergence != OnDivergence::rollback, "train.on_divergence is not rollback");
     idle("train.keep", !saves_meanwhile(recipe_.train), "one checkpoint is written, at the end");
+    if (recipe_.model.vocabulary > 0)
+      if (auto remark = remark_on_start(recipe_); !remark.empty()) report_.notes.push_back(std::move(remark));
     const auto precision = precision_notes(recipe_);
     report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }

@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
+#include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
+#include "program/rollback.h"
 #include "program/run_folder.h"
 #include "program/stop_signals.h"
 #include "recipes/text/precision_table.h"
+#include "train/divergence/high_loss.h"
 
 namespace mxtape {
 namespace {
@@ -40,6 +43,7 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
       progress_(stdout, config_.steps, trainer.steps_done()) {
+  if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (turn) metrics_.turn(turn->to_json());
   // Of an earlier attempt.
   if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
@@ -49,12 +53,15 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
     restore(read_run_log(folder.path()));
   } catch (const Error&) {  // no step is on record
   }
+  record_rollbacks();
 }
 
 /// What the steps before this one leave behind in the loop, from their records.
 void TrainingLoop::restore(const RunLog& log) {
   for (const auto& point : log.train) (void)spike_.look_at(point.loss);
   recorded_ = log.last_step();
+  for (const auto& turn : log.turns) recorded_rollbacks_ += turn.event == "rollback";
+  for (const auto& turn : log.turns) said_high_ |= turn.event == "high_loss";
   for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
     if (turn->step == recorded_ - skipped_) ++skipped_;
   for (const auto& point : log.validation) {
@@ -65,9 +72,43 @@ void TrainingLoop::restore(const RunLog& log) {
   }
 }
 
-void TrainingLoop::train(const std::string& command) {
+/// The rollbacks that led to the step at which this loop begins, unless they are on record.
+void TrainingLoop::record_rollbacks() {
+  for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), std::size_t(recorded_rollbacks_))) {
+    if (turn.step != trainer_.steps_done()) continue;
+    auto event = nlohmann::ordered_json::parse(turn.to_json());
+    try {
+      const std::string text = read_whole_text(records_before_rollback(folder_.path(), turn.rollback));
+      event["reason"] =
+          nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1)).at("reason");
+    } catch (const std::exception&) {  // the file is gone, and what was said there
+    }
+    record([&] { metrics_.turn(event.dump()); });
+  }
+}
+
+namespace {
+struct GoBack {
+  Divergence from;
+};
+}  // namespace
+
+std::optional<Divergence> TrainingLoop::train(const std::string& command) {
   command_ = command;
-  const StopSignals signals;
+  try {
+    to_the_end();
+    return {};
+  } catch (const GoBack& back) {
+    return back.from;
+  }
+}
+
+void TrainingLoop::to_the_end() {
+  if (config_.on_divergence == OnDivergence::rollback &&
+      !std::filesystem::exists(folder_.checkpoint(trainer_.steps_done()))) {
+    saved_ = -1;  // whatever comes, there is one to go back to
+    save();
+  }
   // A run that was stopped before the validation of its last step.
   const std::int64_t begin = trainer_.steps_done();
   if (recorded_ == begin && validated_ != begin && due(begin, config_.eval_every, config_.steps)) validate();
@@ -120,9 +161,9 @@ void TrainingLoop::step_or_skip() {
     result = trainer_.step();
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
-    if (!skips) fail(e.code(), "{}\n  {}", e.what(), way_back());
     if (traced) backend_.stop(), traced_ = false;  // the next step is looked at instead
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
+    if (!skips) diverged(e, trainer_.steps_done() + 1);
     ++skipped_;
     trainer_.skip_step();
     progress_.note(fmt::format("{}: the step is skipped, {} of at most {} in a row", first_line(e.what()),
@@ -143,6 +184,38 @@ void TrainingLoop::step_or_skip() {
   record([&] { metrics_.step(step); });
   progress_.step(step);
   notice_spike(step);
+  notice_high_loss(step);
+}
+
+/// Goes back if the recipe says so and the run may; else this is its end.
+void TrainingLoop::diverged(const Error& e, std::int64_t step) {
+  if (config_.on_divergence == OnDivergence::rollback) {
+    const auto were = std::int64_t(config_.rollbacks.size());
+    if (were < config_.rollback_most) {
+      progress_.note(first_line(e.what()));
+      throw GoBack{{step, e.what()}};
+    }
+    fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
+         looking_closer(step), way_back());
+  }
+  fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
+}
+
+std::string TrainingLoop::looking_closer(std::int64_t step) const {
+  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
+                     shell_quoted(folder_.path().string()), step);
+}
+
+/// Says once in a run that its loss is worse than an untrained model's may be, or that it will be.
+void TrainingLoop::notice_high_loss(const StepRecord& step) {
+  if (said_high_) return;
+  std::string remark = remark_on_loss(trainer_.recipe(), step.step, step.loss);
+  if (remark.empty() && step.step == 1) remark = remark_on_start(trainer_.recipe());
+  if (remark.empty()) return;
+  said_high_ = true;
+  progress_.note(fmt::format("step {}: {}", step.step, remark));
+  const nlohmann::ordered_json event{{"step", step.step}, {"event", "high_loss"}, {"reason", remark}};
+  record([&] { metrics_.turn(event.dump()); });
 }
 
 void TrainingLoop::notice_spike(const StepRecord& step) {
@@ -211,7 +284,7 @@ void TrainingLoop::validate() {
     stop(fmt::format("in the validation after step {}, which comes again", done));
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    fail(e.code(), "{}\n  {}", e.what(), way_back());
+    diverged(e, done);
   }
   validated_ = done;
   const double loss = last_validation_.loss;
@@ -228,7 +301,12 @@ void TrainingLoop::save() {
   folder_.follow();
   record([&] { metrics_.sync(); });
   folder_.release();
-  trainer_.save(folder_.checkpoint(done));
+  try {
+    trainer_.save(folder_.checkpoint(done));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    diverged(e, done);
+  }
   saved_ = done;
   saved_at_ = SteadyClock::now();
   record([&] {
