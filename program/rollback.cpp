@@ -39,7 +39,7 @@ std::optional<fs::path> last_good(const RunFolder& folder, std::int64_t from) {
 /// What the log says of the steps after `step`, and why they end.
 void keep_records(const RunFolder& folder, std::int64_t n, std::int64_t step, const Divergence& divergence) {
   std::string kept;
-  std::istringstream in(read_whole_text(folder.metrics()));
+  std::istringstream in(fs::exists(folder.metrics()) ? read_whole_text(folder.metrics()) : "");
   for (std::string line; std::getline(in, line);) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (record.is_object() && record.value("step", std::int64_t(0)) > step) kept += line + "\n";

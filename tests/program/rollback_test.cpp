@@ -185,6 +185,7 @@ TEST_F(RollbackProgramTest, KilledAfterARollbackItGoesOnToTheSameBytes) {
     ASSERT_EQ(run({"train", "grows.toml", out, "--resume=auto"}), 0) << output_;
     const auto folder = folder_ / fmt::format("runs{}/tiny", kill);
     EXPECT_TRUE(read_whole(folder / "checkpoints/step_00000040.h5") == want) << kill;
+    EXPECT_FALSE(says("rollback 1 of at most")) << "it need not diverge again";
     const RunLog log = read_run_log(folder);
     EXPECT_EQ(
         std::count_if(log.turns.begin(), log.turns.end(), [](auto& t) { return t.event == "rollback"; }), 1);
@@ -205,6 +206,26 @@ TEST_F(RollbackProgramTest, ResumedFromEachCheckpointItEndsWithTheSameBytes) {
     for (const auto& later : list_checkpoints(folder_ / "runs/tiny"))
       if (later >= file) std::filesystem::remove(later);
   }
+}
+
+TEST_F(RollbackProgramTest, ANewRunInItsPlaceMovesItsRecordsAway) {
+  ASSERT_EQ(run({"train", "grows.toml"}), 0) << output_;
+  const auto folder = folder_ / "runs/tiny";
+  ASSERT_TRUE(std::filesystem::exists(records_before_rollback(folder, 1)));
+  ASSERT_EQ(run({"train", "tiny.toml", "--resume=no"}), 0) << output_;
+  EXPECT_FALSE(std::filesystem::exists(records_before_rollback(folder, 1)));
+  EXPECT_TRUE(std::filesystem::exists(records_before_rollback(folder / "before-1", 1)));
+}
+
+TEST_F(RollbackProgramTest, IsShownByInfoAndPlot) {
+  ASSERT_EQ(run({"train", "grows.toml"}), 0) << output_;
+  const auto from = std::int64_t(number_after("rollback 1 of at most 2: from step "));
+  const std::int64_t to = from - 1 - (from - 1) % 5;
+  ASSERT_EQ(run({"info", "runs/tiny"}), 0) << output_;
+  EXPECT_TRUE(says(fmt::format("rollback    at step {}, from step {}\n", to, from)));
+  EXPECT_TRUE(says("  the precision phase of rollback 1 begins"));
+  (void)run({"plot", "runs/tiny"});  // the table comes before gnuplot, which may not be there
+  EXPECT_TRUE(says(fmt::format("tiny: step {} was not finite; the run went back to step {}", from, to)));
 }
 
 TEST_F(RollbackProgramTest, CheckSaysWhatWouldComeAndRefusesWhatCannot) {
