@@ -228,6 +228,16 @@ TEST_F(RollbackProgramTest, IsShownByInfoAndPlot) {
   EXPECT_TRUE(says(fmt::format("tiny: step {} was not finite; the run went back to step {}", from, to)));
 }
 
+TEST_F(RollbackProgramTest, WeightsThatCannotBeSavedAreTakenBackToo) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--train.on_divergence=rollback", "--train.save_every=1",
+                 "--optim.learning_rate=100", "--optim.weight_decay=1e38", "--schedule.warmup_steps=0"}),
+            int(ExitCode::diverged));
+  EXPECT_TRUE(says("rollback 2 of at most 2: from step 1 to runs/tiny/checkpoints/step_00000000.h5"));
+  EXPECT_TRUE(says("mxtape: step 1: parameters/"));
+  EXPECT_TRUE(says("and is not saved; the checkpoints before it stay\n  the run has gone back 2 times"));
+  EXPECT_EQ(list_checkpoints(folder_ / "runs/tiny"), std::vector<std::filesystem::path>{checkpoint(0)});
+}
+
 TEST_F(RollbackProgramTest, CheckSaysWhatWouldComeAndRefusesWhatCannot) {
   EXPECT_EQ(run({"check", "grows.toml"}), 0) << output_;
   EXPECT_TRUE(says(
