@@ -39,6 +39,7 @@ double disk_needed(const MemoryPlan& plan, const TrainConfig& t) {
   double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
   if (t.keep_every > 0) count += double(t.steps / t.keep_every);
   if (t.keep_best) ++count;
+  if (t.on_divergence == OnDivergence::rollback) ++count;  // to go back to
   return double(plan.checkpoint()) * count;
 }
 

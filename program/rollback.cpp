@@ -18,21 +18,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The newest checkpoint of a step before `from` that verifies. Those after it go on from there no more.
-std::optional<fs::path> last_good(const RunFolder& folder, std::int64_t from) {
-  for (const auto& file : folder.checkpoints()) {
-    std::string fault = "of the course that diverged";
-    if (step_of_checkpoint(file).value_or(0) < from) {
-      try {
-        const CheckpointFile whole(file);
-        return file;
-      } catch (const Error& e) {
-        fault = e.what();
-      }
-    }
-    folder.set_aside(file);
-    say(stdout, "{} is set aside: {}\n", file.string(), fault);
+bool verifies(const fs::path& file) {
+  try {
+    const CheckpointFile whole(file);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
+}
+
+/// The newest checkpoint of a step before `from` that verifies, a planned one if there is one. Newer ones are
+/// set aside: the run goes on from there no more.
+std::optional<fs::path> last_good(const RunFolder& folder, std::int64_t from, const TrainConfig& train) {
+  const auto files = folder.checkpoints();
+  for (const bool planned : {true, false})
+    for (const auto& file : files) {
+      const std::int64_t step = step_of_checkpoint(file).value_or(0);
+      if (step >= from || (planned && newest_planned(train, step) != step) || !verifies(file)) continue;
+      for (const auto& newer : files) {
+        if (newer == file) break;
+        folder.set_aside(newer);
+        say(stdout, "{} is set aside: the run goes back to a step before it\n", newer.string());
+      }
+      return file;
+    }
   return {};
 }
 
@@ -62,6 +71,14 @@ std::vector<std::string> changes_of(const Recipe& recipe, std::size_t n, const R
 }
 
 }  // namespace
+
+std::int64_t newest_planned(const TrainConfig& train, std::int64_t step) {
+  if (train.save_every == 0 && train.keep_every == 0) return step;
+  std::int64_t newest = 0;
+  for (const std::int64_t every : {train.save_every, train.keep_every})
+    if (every > 0) newest = std::max(newest, step / every * every);
+  return newest;
+}
 
 fs::path records_before_rollback(const fs::path& run, std::int64_t n) {
   return run / fmt::format("metrics.rollback_{}.jsonl", n);
@@ -97,7 +114,7 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
   Recipe recipe = diverged->recipe();
   const std::string lineage = diverged->lineage();
   diverged.reset();
-  const auto file = last_good(folder, divergence.step);
+  const auto file = last_good(folder, divergence.step, recipe.train);
   require(file.has_value(), ExitCode::diverged, "{}\n  {}: no checkpoint before step {} to go back to",
           divergence.reason, folder.path().string(), divergence.step);
   Start start;

@@ -13,7 +13,12 @@ namespace mxtape {
 /// where train.rollbacks says where it went back, and from the checkpoint that it went back to. So a later
 /// resume, and a new run with that recipe, give the same bits.
 
-/// The trainer that goes on after a divergence: from the newest checkpoint before it that verifies, as a
+/// The last step up to `step` that has a checkpoint by train.save_every or keep_every, or is the first;
+/// `step` if the recipe plans none. Checkpoints of the clock and of signals differ from run to run, and would
+/// take a rollback to another step each time.
+std::int64_t newest_planned(const TrainConfig&, std::int64_t step);
+
+/// The trainer that goes on after a divergence: from the newest planned checkpoint that verifies, as a
 /// resume would load it, with one rollback more in its recipe. Newer checkpoints are set aside, the records
 /// after it are kept as metrics.rollback_<n>.jsonl, recipe.toml is written. `diverged` is given up first: two
 /// would not fit. Throws Error(diverged) if there is no such checkpoint.

@@ -235,7 +235,8 @@ void TrainingLoop::save() {
   });
   folder_.retain(config_.keep, [&](std::int64_t step) {
     return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
-           (config_.keep_best && step == best_step_);
+           (config_.keep_best && step == best_step_) ||
+           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, done));
   });
   if (!trainer_.finished() && !folder_.reserve_again())
     progress_.note(

@@ -142,6 +142,19 @@ TEST(Rollback, RejectsADamagedCheckpointAndTakesTheOneBefore) {
   EXPECT_TRUE(std::filesystem::exists(run.checkpoint(8).string() + ".rejected"));
 }
 
+TEST(Rollback, LeadsToAPlannedCheckpointWhateverWasSavedBesides) {
+  Recipe recipe = recipe_that_goes_back(9);
+  recipe.train.keep = 1;
+  LoopRun run(recipe), undisturbed(recipe);
+  run.disturbed.bad_norms = undisturbed.disturbed.bad_norms = {8};
+  run.disturbed.after_step = 5;
+  run.disturbed.disturb = [] { std::raise(SIGUSR2); };
+  ASSERT_EQ(run.train(), "");
+  ASSERT_EQ(undisturbed.train(), "");
+  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(6).string() + ".rejected"));
+  EXPECT_EQ(read_whole(run.checkpoint(9)), read_whole(undisturbed.checkpoint(9)));
+}
+
 TEST(Rollback, ASignalDuringTheStepThatDivergesIsNotLost) {
   LoopRun run(recipe_that_goes_back(9));
   run.disturbed.bad_norms = {6};
