@@ -14,6 +14,7 @@
 #include "program/run_folder.h"
 #include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_notes.h"
+#include "train/divergence/high_loss.h"
 #include "train/memory/memory_budget.h"
 #include "train/trainer.h"
 
@@ -45,6 +46,7 @@ class Check {
     });
     look_at_model();
     attempt([&] { look_at_disk(); });
+    look_at_rollbacks();
     look_for_notes();
     return std::move(report_);
   }
@@ -156,11 +158,30 @@ class Check {
             "lower train.keep, or change train.out");
   }
 
+  void look_at_rollbacks() {
+    const TrainConfig& t = recipe_.train;
+    if (t.on_divergence != OnDivergence::rollback) return;
+    const auto were = std::int64_t(t.rollbacks.size());
+    fact(
+        "rollback    to the last checkpoint, at most {} times{}; a checkpoint is written before the first "
+        "step; {}",
+        t.rollback_most, were ? fmt::format(", {} of them done", were) : "",
+        t.rollback_skip ? "the batches since the checkpoint are passed over" : "the same batches come again");
+    if (t.save_every == 0 && t.keep_every == 0)
+      report_.notes.push_back(
+          fmt::format("train.on_divergence = rollback: checkpoints come {}; train.save_every bounds what a "
+                      "rollback loses",
+                      t.save_minutes > 0 ? fmt::format("only every {} minutes", t.save_minutes)
+                                         : std::string("only before the first step and at the end")));
+  }
+
   /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
   void look_for_notes() {
     for (const auto& [key, reason] : idle_keys(recipe_))
       if (const auto origin = recipe_.origins.find(std::string(key)); origin != recipe_.origins.end())
         report_.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
+    if (recipe_.model.vocabulary > 0)
+      if (auto remark = remark_on_start(recipe_); !remark.empty()) report_.notes.push_back(std::move(remark));
     const auto precision = precision_notes(recipe_);
     report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }
@@ -181,6 +202,7 @@ double disk_needed(const MemoryPlan& plan, const TrainConfig& t) {
   double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
   if (t.keep_every > 0) count += double(t.steps / t.keep_every);
   if (t.keep_best) ++count;
+  if (t.on_divergence == OnDivergence::rollback) ++count;  // to go back to
   return double(plan.checkpoint()) * count;
 }
 

@@ -6,7 +6,9 @@ namespace mxtape {
 namespace {
 
 nlohmann::ordered_json json_of(const Turn& turn) {
-  nlohmann::ordered_json json{{"step", turn.step}, {"event", turn.parent.empty() ? "change" : "branch"}};
+  const char* const event = turn.rollback ? "rollback" : turn.parent.empty() ? "change" : "branch";
+  nlohmann::ordered_json json{{"step", turn.step}, {"event", event}};
+  if (turn.rollback) json["number"] = turn.rollback, json["from"] = turn.from;
   if (!turn.parent.empty()) json["parent"] = turn.parent, json["hash"] = turn.hash;
   if (!turn.fresh.empty()) json["fresh"] = turn.fresh;
   json["changed"] = turn.changed;

@@ -16,6 +16,7 @@
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "program/command.h"
+#include "program/stop_signals.h"
 #include "program/version.h"
 
 namespace mxtape {
@@ -139,6 +140,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   if (argc > 0) set_program_name(argv[0]);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error to report, as a full disk is
+  leave_no_unfinished_file();
   CLI::App app{"mxtape trains GPT models in microscaling (MX) formats", "mxtape"};
   add_commands(app);
   if (argc < 2) {

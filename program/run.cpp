@@ -1,5 +1,6 @@
 #include "program/run.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "program/metrics/run_log.h"
 #include "program/output.h"
 #include "program/resume.h"
+#include "program/rollback.h"
 #include "program/training_loop.h"
 #include "train/memory/memory_budget.h"
 #include "train/sampling/sample.h"
@@ -76,7 +78,8 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     require_same_tokenizer(checkpoint->header(), *start.checkpoint, data, recipe.data.file);
   }
   require_reached_starts(recipe, checkpoint ? checkpoint->header().step : 0);
-  const Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  Recipe resolved = with_vocabulary(recipe, data.tokenizer);
+  std::size_t known_rollbacks = recipe.train.rollbacks.size();
   std::vector<std::string> notes = start.notes;
   std::optional<Turn> turn;
   if (branches) {
@@ -84,7 +87,14 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     turn = options.branch->turn;
     notes.insert(notes.end(), options.branch->lines.begin(), options.branch->lines.end());
   } else if (checkpoint) {
-    auto changes = check_changes(checkpoint->header(), resolved, data.hash, options.allow_change);
+    // The run's own: whoever resumes it needs not write them.
+    CheckpointHeader there = checkpoint->header();
+    known_rollbacks = there.recipe.train.rollbacks.size();
+    const auto own = rollbacks_after(folder, there.recipe);
+    auto& written = resolved.train.rollbacks;
+    if (written.size() <= own.size() && std::equal(written.begin(), written.end(), own.begin()))
+      written = there.recipe.train.rollbacks = own;
+    auto changes = check_changes(there, resolved, data.hash, options.allow_change);
     for (const auto& change : changes) notes.push_back("changed " + change);
     std::erase_if(changes,
                   [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
@@ -102,25 +112,28 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
   folder.reserve(checkpoint_room(plan, resolved));
-  Trainer trainer(backend, resolved, data);
+  auto trainer = std::make_unique<Trainer>(backend, resolved, data);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
   for (const auto& note : notes) say(stdout, "{}\n", note);
   if (checkpoint) {
-    trainer.load(*checkpoint);
-    if (turn) trainer.set_lineage(with_turn(checkpoint->header().lineage, *turn));
+    trainer->load(*checkpoint);
+    if (turn) trainer->set_lineage(with_turn(trainer->lineage(), *turn));
+    for (const Turn& back : turns_of_rollbacks(resolved, known_rollbacks)) {
+      trainer->set_lineage(with_turn(trainer->lineage(), back));
+      say(stdout, "rollback {}: from step {} to {}\n", back.rollback, back.from, back.step);
+    }
     checkpoint.reset();
     if (!branches)
-      say(stdout, "resumed from {} at step {}\n", start.checkpoint->string(), trainer.steps_done());
+      say(stdout, "resumed from {} at step {}\n", start.checkpoint->string(), trainer->steps_done());
   }
   for (const auto& note : make_way(folder, start)) say(stdout, "{}\n", note);
-  write_recipe(folder, start, trainer.steps_done(), trainer.recipe());
+  write_recipe(folder, start, trainer->steps_done(), trainer->recipe());
   if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);
-  TrainingLoop loop(backend, folder, data, trainer, turn);
-  loop.train(options.command);
-  print_result(stdout, loop.last_validation(), data.floor, backend.peak_bytes());
-  print_sample(backend, trainer, data);
-  print_paths(stdout, folder, trainer.steps_done());
+  const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command);
+  print_result(stdout, validation, data.floor, backend.peak_bytes());
+  print_sample(backend, *trainer, data);
+  print_paths(stdout, folder, trainer->steps_done());
 }
 
 }  // namespace mxtape

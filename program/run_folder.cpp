@@ -19,6 +19,7 @@ namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::string_view broken_records_name = "metrics.broken.txt";
 constexpr std::string_view lock_name = ".lock", reserved_name = "reserved";
 constexpr std::string_view moving_name = "before.moving";  ///< an archive that is not whole yet
 
@@ -162,6 +163,7 @@ fs::path RunFolder::archive() const {
   const fs::path target = free_archive(), moving = path_ / moving_name;
   fs::create_directory(moving);
   for (const auto& [step, file] : earlier_recipes()) fs::rename(file, moving / file.filename());
+  for (const auto& file : list_kept_records(path_)) fs::rename(file, moving / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
                            "events.out.tfevents.mxtape", "checkpoints"})
@@ -189,6 +191,15 @@ std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::
   std::map<std::int64_t, fs::path, std::greater<>> files;
   for (const auto& entry : fs::directory_iterator(run))
     if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
+  return files;
+}
+
+std::vector<fs::path> list_kept_records(const fs::path& run) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(run))
+    if (entry.path().filename() == broken_records_name ||
+        step_in(entry.path(), "metrics.rollback_", ".jsonl"))
+      files.push_back(entry.path());
   return files;
 }
 

@@ -10,8 +10,9 @@
 namespace mxtape {
 
 /// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
-/// precision.txt, parent.json, metrics.jsonl, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5.
-/// Locked while an object lives, so that no second process writes there.
+/// precision.txt, parent.json, metrics.jsonl, metrics.rollback_<n>.jsonl, metrics.broken.txt,
+/// events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no
+/// second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
@@ -77,6 +78,10 @@ std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 /// Its files recipe.until_step_<8 digits>.toml by their step, the last one first.
 std::map<std::int64_t, std::filesystem::path, std::greater<>> list_earlier_recipes(
     const std::filesystem::path& run);
+
+/// What was taken out of its metrics.jsonl: metrics.rollback_<n>.jsonl, the records of the steps that a
+/// rollback took back, and metrics.broken.txt, lines that were no records.
+std::vector<std::filesystem::path> list_kept_records(const std::filesystem::path& run);
 
 /// The checkpoints of a run's folder without locking it; newest first. Throws Error(resource) if they cannot
 /// be listed.

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/files/atomic_file.h"
+
 namespace mxtape {
 namespace {
 
@@ -60,6 +62,26 @@ void on_signal(int signal) {
 }
 
 }  // namespace
+
+namespace {
+// SA_RESETHAND has given the signal its default back.
+void on_end(int signal) {
+  remove_unfinished();
+  ::raise(signal);
+}
+}  // namespace
+
+void leave_no_unfinished_file() {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = on_end;
+  action.sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK;
+  use_handlers_stack();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
+  }
+}
 
 StopSignals::StopSignals() {
   first_signal = 0;

@@ -2,6 +2,10 @@
 
 namespace mxtape {
 
+/// From now on SIGINT, SIGTERM and SIGHUP take away the file that is being written before they end the
+/// program, as they do by default. Those that are ignored stay so.
+void leave_no_unfinished_file();
+
 /// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 only set a flag, so that the step can be
 /// finished and saved; SIGUSR2 asks for a checkpoint without a stop. A second SIGINT or SIGTERM ends the
 /// program at once with 128 + its number. Files that are being written then stay under their temporary names.

@@ -4,6 +4,7 @@
 
 #include "autograd/slots.h"
 #include "program/profile.h"
+#include "recipes/phases/rollbacks.h"
 #include "recipes/text/precision_table.h"
 #include "train/trainer.h"
 
@@ -89,10 +90,12 @@ TraceReport trace_recipe(const Recipe& recipe) {
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
   TracingBackend traced(*device);
   TraceReport report;
-  for (const std::int64_t step : plan_changes(recipe)) {
-    Recipe phase = recipe;
-    phase.precision.rules = rules_at(recipe, step);
+  const auto look_at = [&](const Recipe& course, std::int64_t step, const std::string& label) {
+    Recipe phase = course;
+    phase.precision.rules = rules_at(course, step);
     phase.precision.phases.clear();
+    phase.train.rollbacks.clear();
+    phase.train.on_divergence = OnDivergence::stop;
     phase.schedule.start = phase.optim.start = 0;
     phase.train.batch_size = phase.train.accumulation = 1;
     const TokenFile tokens = random_tokens(phase);
@@ -104,8 +107,12 @@ TraceReport trace_recipe(const Recipe& recipe) {
     report.attentions += std::int64_t(trace.attention.size());
     ++report.phases;
     for (const auto& line : differences(precision_plan(phase, 0), trace, recipe.compute.device))
-      report.differences.push_back(step == 0 ? line : fmt::format("from step {}: {}", step, line));
-  }
+      report.differences.push_back(label + line);
+  };
+  for (const std::int64_t step : plan_changes(recipe))
+    look_at(recipe, step, step == 0 ? "" : fmt::format("from step {}: ", step));
+  for (const std::int64_t n : coming_rollbacks(recipe))
+    look_at(as_rolled_back(recipe, n), 0, fmt::format("from rollback {}: ", n));
   return report;
 }
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
+#include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
+#include "program/rollback.h"
 #include "program/run_folder.h"
 #include "program/stop_signals.h"
-#include "recipes/text/precision_table.h"
 
 namespace mxtape {
 namespace {
@@ -40,6 +40,7 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
       progress_(stdout, config_.steps, trainer.steps_done()) {
+  if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (turn) metrics_.turn(turn->to_json());
   // Of an earlier attempt.
   if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
@@ -49,25 +50,31 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
     restore(read_run_log(folder.path()));
   } catch (const Error&) {  // no step is on record
   }
+  record_rollbacks();
 }
 
-/// What the steps before this one leave behind in the loop, from their records.
-void TrainingLoop::restore(const RunLog& log) {
-  for (const auto& point : log.train) (void)spike_.look_at(point.loss);
-  recorded_ = log.last_step();
-  for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
-    if (turn->step == recorded_ - skipped_) ++skipped_;
-  for (const auto& point : log.validation) {
-    validated_ = point.step;
-    if (best_ && *best_ <= point.loss) continue;
-    best_ = point.loss;
-    best_step_ = point.step;
+namespace {
+struct GoBack {
+  Divergence from;
+};
+}  // namespace
+
+std::optional<Divergence> TrainingLoop::train(const std::string& command) {
+  command_ = command;
+  try {
+    to_the_end();
+    return {};
+  } catch (const GoBack& back) {
+    return back.from;
   }
 }
 
-void TrainingLoop::train(const std::string& command) {
-  command_ = command;
-  const StopSignals signals;
+void TrainingLoop::to_the_end() {
+  if (config_.on_divergence == OnDivergence::rollback &&
+      !std::filesystem::exists(folder_.checkpoint(trainer_.steps_done()))) {
+    saved_ = -1;  // whatever comes, there is one to go back to
+    save();
+  }
   // A run that was stopped before the validation of its last step.
   const std::int64_t begin = trainer_.steps_done();
   if (recorded_ == begin && validated_ != begin && due(begin, config_.eval_every, config_.steps)) validate();
@@ -120,9 +127,9 @@ void TrainingLoop::step_or_skip() {
     result = trainer_.step();
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
-    if (!skips) fail(e.code(), "{}\n  {}", e.what(), way_back());
     if (traced) backend_.stop(), traced_ = false;  // the next step is looked at instead
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
+    if (!skips) diverged(e, trainer_.steps_done() + 1);
     ++skipped_;
     trainer_.skip_step();
     progress_.note(fmt::format("{}: the step is skipped, {} of at most {} in a row", first_line(e.what()),
@@ -143,15 +150,26 @@ void TrainingLoop::step_or_skip() {
   record([&] { metrics_.step(step); });
   progress_.step(step);
   notice_spike(step);
+  notice_high_loss(step);
 }
 
-void TrainingLoop::notice_spike(const StepRecord& step) {
-  const auto z = spike_.look_at(step.loss);
-  if (!z) return;
-  progress_.note(fmt::format("step {}: the loss {:.4f} is {:.1f} standard deviations above the last {}",
-                             step.step, step.loss, *z, LossSpike::window));
-  const nlohmann::ordered_json event{{"step", step.step}, {"event", "spike"}, {"z", *z}};
-  record([&] { metrics_.turn(event.dump()); });
+/// Goes back if the recipe says so and the run may; else this is its end.
+void TrainingLoop::diverged(const Error& e, std::int64_t step) {
+  if (config_.on_divergence == OnDivergence::rollback) {
+    const auto were = std::int64_t(config_.rollbacks.size());
+    if (were < config_.rollback_most) {
+      progress_.note(first_line(e.what()));
+      throw GoBack{{step, e.what()}};
+    }
+    fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
+         looking_closer(step), way_back());
+  }
+  fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
+}
+
+std::string TrainingLoop::looking_closer(std::int64_t step) const {
+  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
+                     shell_quoted(folder_.path().string()), step);
 }
 
 /// What a run that diverged can do.
@@ -171,32 +189,6 @@ bool TrainingLoop::starts_a_phase() const {
   return std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
 }
 
-/// What ran must be what was asked for; then it is on record.
-void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
-  traced_ = true;
-  const Recipe& recipe = trainer_.recipe();
-  const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
-  const auto lines = differences(plan, trace, recipe.compute.device);
-  require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
-          fmt::join(lines, "\n  "));
-  record([&] {
-    std::ofstream out(folder_.precision(), std::ios::app);
-    out << fmt::format(
-        "seen in step {}\n{}", trainer_.steps_done(),
-        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
-    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
-  });
-}
-
-/// Logs never decide about a checkpoint: the first one that cannot be written ends the run once it is saved.
-void TrainingLoop::record(const std::function<void()>& write) {
-  try {
-    write();
-  } catch (const Error& e) {
-    if (!log_error_) log_error_ = e;
-  }
-}
-
 void TrainingLoop::validate() {
   struct Stopped {};
   const auto begin = SteadyClock::now();
@@ -211,7 +203,7 @@ void TrainingLoop::validate() {
     stop(fmt::format("in the validation after step {}, which comes again", done));
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    fail(e.code(), "{}\n  {}", e.what(), way_back());
+    diverged(e, done);
   }
   validated_ = done;
   const double loss = last_validation_.loss;
@@ -228,7 +220,12 @@ void TrainingLoop::save() {
   folder_.follow();
   record([&] { metrics_.sync(); });
   folder_.release();
-  trainer_.save(folder_.checkpoint(done));
+  try {
+    trainer_.save(folder_.checkpoint(done));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    diverged(e, done);
+  }
   saved_ = done;
   saved_at_ = SteadyClock::now();
   record([&] {
@@ -238,7 +235,8 @@ void TrainingLoop::save() {
   });
   folder_.retain(config_.keep, [&](std::int64_t step) {
     return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
-           (config_.keep_best && step == best_step_);
+           (config_.keep_best && step == best_step_) ||
+           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, done));
   });
   if (!trainer_.finished() && !folder_.reserve_again())
     progress_.note(

@@ -17,20 +17,27 @@ namespace mxtape {
 class RunFolder;
 struct RunLog;
 
+/// What a run goes back from: program/rollback.h.
+struct Divergence {
+  std::int64_t step;   ///< whose numbers are not finite
+  std::string reason;  ///< the message, with the tensors
+};
+
 /// A run from the step it is at to its end: steps, validations, checkpoints, records, and what happens when a
 /// signal comes, a loss is not finite, or a log cannot be written. A checkpoint is written before the
-/// validation of its step, so that nothing waits for one.
+/// validation of its step, so that nothing waits for one. Signals are caught while a StopSignals lives.
 class TrainingLoop {
  public:
   /// `turn`: what lies between the checkpoint that this run begins with and its first step.
   TrainingLoop(TracingBackend&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn);
 
-  /// Trains to the last step. `command`: how the run was started, for messages. Throws Error(interrupted)
-  /// after a signal, with a checkpoint written.
-  void train(const std::string& command);
+  /// Trains to the last step, or to a divergence from which the run shall go back. `command`: how the run was
+  /// started, for messages. Throws Error(interrupted) after a signal, with a checkpoint written.
+  std::optional<Divergence> train(const std::string& command);
   const Evaluation& last_validation() const { return last_validation_; }
 
  private:
+  void to_the_end();
   void one_step();
   void step_or_skip();
   void validate();
@@ -39,6 +46,10 @@ class TrainingLoop {
   [[noreturn]] void end_without_log();
   void record_precision(const TracingBackend::Trace&);
   void notice_spike(const StepRecord&);
+  void notice_high_loss(const StepRecord&);
+  void record_rollbacks();
+  [[noreturn]] void diverged(const Error&, std::int64_t step);
+  std::string looking_closer(std::int64_t step) const;
   bool starts_a_phase() const;
   bool wants_checkpoint() const;
   [[noreturn]] void stop(const std::string& where);
@@ -60,10 +71,11 @@ class TrainingLoop {
   std::optional<std::int64_t> best_step_;  // where it was, if a checkpoint of it is kept
   std::int64_t saved_ = -1;                // the step of the last checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  std::int64_t skipped_ = 0;                     // steps in a row
+  std::int64_t skipped_ = 0;  // steps in a row
+  std::int64_t recorded_rollbacks_ = 0;
   std::int64_t validated_ = -1, recorded_ = -1;  // the last steps of which that is on record
   std::optional<Error> log_error_;
-  bool traced_ = false;
+  bool traced_ = false, said_high_ = false;
 };
 
 }  // namespace mxtape

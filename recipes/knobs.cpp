@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
-constexpr std::array<std::string_view, 2> divergence_names{"stop", "skip"};
+constexpr std::array<std::string_view, 3> divergence_names{"stop", "skip", "rollback"};
 constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
@@ -151,8 +151,14 @@ std::vector<Knob> knobs(Recipe& r) {
       recorded({"train.keep_best", &r.train.keep_best,
                 "a checkpoint at each validation that is the best so far; the best one stays"}),
       {"train.on_divergence", choice(r.train.on_divergence, divergence_names),
-       "a loss or gradient that is not finite; skip: the step changes no weight"},
+       "a loss or gradient that is not finite; skip: the step changes no weight; rollback: back to the last "
+       "checkpoint"},
       {"train.skip_most", &r.train.skip_most, "steps in a row that may be skipped", at_least(1)},
+      {"train.rollback_most", &r.train.rollback_most, "times that a run may go back", at_least(1)},
+      {"train.rollback_skip", &r.train.rollback_skip,
+       "a rollback passes over the batches since its checkpoint; false: they come again"},
+      {"train.rollbacks", &r.train.rollbacks,
+       "written by the run: where it diverged -> where it went back to"},
       untraced({"train.out", &r.train.out, "folder that holds the runs' folders",
                 TextCheck{"a folder", check_not_empty}}),
       recorded({"train.sample_tokens", &r.train.sample_tokens,
@@ -230,6 +236,8 @@ std::vector<Knob> knobs(PrecisionPhase& phase) {
        "instead of start: from that share of train.steps on, rounded up to a step", fraction_below_one},
       {"precision.phases.start_of_decay", &phase.start_of_decay,
        "instead of start: from the step from which the learning rate goes down"},
+      {"precision.phases.start_rollback", &phase.start_rollback,
+       "instead of start: from the step to which the run's n-th rollback leads", between(0, 0x1p31)},
   };
 }
 

@@ -21,7 +21,8 @@ inline constexpr std::int64_t auto_windows = -1;
 /// What follows a step whose loss or gradient is not finite.
 enum class OnDivergence : std::uint8_t {
   stop,
-  skip,  ///< the step counts and changes no weight; at most skip_most in a row
+  skip,     ///< the step counts and changes no weight; at most skip_most in a row
+  rollback  ///< the run goes on from its last checkpoint, otherwise than before; at most rollback_most times
 };
 
 struct TrainConfig {
@@ -36,9 +37,12 @@ struct TrainConfig {
   std::int64_t keep_every = 0;               ///< checkpoints at its multiples are made and kept; 0: none
   bool keep_best = false;                    ///< the one with the lowest validation loss too
   OnDivergence on_divergence = OnDivergence::stop;
-  std::int64_t skip_most = 3;        ///< steps in a row
-  std::string out = "runs";          ///< folder of the run's folder `<out>/<name>`
-  std::int64_t sample_tokens = 200;  ///< length of the text printed at the end; 0: none
+  std::int64_t skip_most = 3;            ///< steps in a row
+  std::int64_t rollback_most = 2;        ///< times in a run
+  bool rollback_skip = true;             ///< a rollback passes over the batches since its checkpoint
+  std::vector<std::string> rollbacks{};  ///< those that were: phases/rollbacks.h
+  std::string out = "runs";              ///< folder of the run's folder `<out>/<name>`
+  std::int64_t sample_tokens = 200;      ///< length of the text printed at the end; 0: none
 };
 
 /// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are
@@ -63,12 +67,13 @@ struct PrecisionRule {
   std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
   std::string where{};             ///< file:line, for messages
 };
-/// Rules that hold from a step on, after all rules of earlier phases. One of the four says from which.
+/// Rules that hold from a step on, after all rules of earlier phases. One of the five says from which.
 struct PrecisionPhase {
-  std::int64_t start = 0;         ///< optimizer step
-  std::int64_t start_tokens = 0;  ///< the first step before which that many tokens were trained on
-  float start_fraction = 0;       ///< of train.steps, rounded up
-  bool start_of_decay = false;    ///< first_decaying_step()
+  std::int64_t start = 0;           ///< optimizer step
+  std::int64_t start_tokens = 0;    ///< the first step before which that many tokens were trained on
+  float start_fraction = 0;         ///< of train.steps, rounded up
+  bool start_of_decay = false;      ///< first_decaying_step()
+  std::int64_t start_rollback = 0;  ///< where the run's n-th rollback led to
   std::vector<PrecisionRule> rules;
 };
 /// The order in which precision is decided, later wins: the five broad keys, the rules, the phases that have
@@ -136,9 +141,10 @@ void validate(const Recipe&);
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
 /// The rules that hold at optimizer step `step`, in the order in which they are applied.
 std::vector<PrecisionRule> rules_at(const Recipe&, std::int64_t step);
-/// The optimizer step from which a phase of the recipe holds.
+/// The optimizer step from which a phase of the recipe holds; `never` for one whose rollback has not come.
+inline constexpr std::int64_t never = INT64_MAX;
 std::int64_t phase_start(const Recipe&, const PrecisionPhase&);
-/// Steps at which the plan changes, ascending, 0 first.
+/// Steps at which the plan changes, ascending, 0 first; without `never`.
 std::vector<std::int64_t> plan_changes(const Recipe&);
 
 }  // namespace mxtape

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/around/checked_backend.h"
+#include "recipes/phases/rollbacks.h"
 #include "train/divergence/forensics.h"
 
 namespace mxtape {
@@ -65,8 +66,10 @@ void Trainer::skip_step() { optimizer_.set_steps_done(++steps_done_); }
 
 void Trainer::upload_batches() {
   batches_.resize(std::size_t(recipe_.train.accumulation));
+  const auto first =
+      next_pass().step + std::uint32_t(steps_passed_over(recipe_, steps_done_) * recipe_.train.accumulation);
   for (std::size_t micro = 0; micro < batches_.size(); ++micro) {
-    const Batch batch = loader_.at(next_pass().step + std::uint32_t(micro));
+    const Batch batch = loader_.at(first + std::uint32_t(micro));
     auto& [inputs, targets] = batches_[micro];
     if (!inputs) {
       inputs = backend_.empty({batch.batch, batch.time}, DType::i32);

@@ -48,6 +48,7 @@ class Trainer {
   void load(const CheckpointFile&);
   /// What later checkpoints say of the run's past: CheckpointHeader::lineage.
   void set_lineage(std::string lineage) { lineage_ = std::move(lineage); }
+  const std::string& lineage() const { return lineage_; }
 
   const Recipe& recipe() const { return recipe_; }
   Model& model() { return *model_; }

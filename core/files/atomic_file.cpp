@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string>
 
@@ -87,6 +88,23 @@ int write_all(int descriptor, std::span<const std::byte> content) {
   return 0;
 }
 
+// What a signal handler may read: no std::string.
+char unfinished_name[4096];  // PATH_MAX
+volatile std::sig_atomic_t is_unfinished = 0;
+
+/// While it lives, remove_unfinished() takes this file away.
+class Unfinished {
+ public:
+  explicit Unfinished(const fs::path& temporary) {
+    if (temporary.native().size() >= sizeof unfinished_name) return;
+    std::strcpy(unfinished_name, temporary.c_str());
+    is_unfinished = 1;
+  }
+  ~Unfinished() { is_unfinished = 0; }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+};
+
 std::string free_bytes(const fs::path& folder) {
   std::error_code error;
   const auto space = fs::space(folder, error);
@@ -137,6 +155,7 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
   make_folders(folder, path);
+  const Unfinished unfinished(temporary);
   const auto stop = [&](const char* what, int error) {
     const auto free = free_bytes(folder);
     ::unlink(temporary.c_str());
@@ -165,6 +184,10 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
   if (!sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
          path.string(), folder.string(), reason(errno));
+}
+
+void remove_unfinished() noexcept {
+  if (is_unfinished) ::unlink(unfinished_name);
 }
 
 void write_atomically(const fs::path& path, std::string_view content) {

@@ -15,6 +15,10 @@ namespace mxtape {
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);
 
+/// Takes away the temporary file of a write_atomically that is under way. For a signal handler after which
+/// the process ends: it calls nothing but unlink.
+void remove_unfinished() noexcept;
+
 /// What write_atomically would replace or make: the path with its links followed. Throws Error(resource) if
 /// that is a folder, device or pipe, whose name a rename would take away.
 std::filesystem::path file_to_write(const std::filesystem::path&);

@@ -1,14 +1,10 @@
 #include "kernels/around/checked_backend.h"
 
 #include "core/error.h"
+#include "kernels/around/seen_tensors.h"
 
 namespace mxtape {
 namespace {
-
-constexpr bool is_computed(Role role) {
-  return role == Role::result || role == Role::output || role == Role::sum || role == Role::state ||
-         role == Role::rounded;
-}
 
 /// What packing has lost is no number that is not finite: PackedTensor::first_uncoded tells it.
 void check_codes(Backend& backend, const call::Pack& call) {
@@ -19,20 +15,22 @@ void check_codes(Backend& backend, const call::Pack& call) {
 }
 void check_codes(Backend&, const auto&) {}
 
+void check(Backend& backend, std::string_view kernel, const std::vector<SeenTensor>& tensors) {
+  for (const auto& [name, x] : tensors) {
+    const std::int64_t at = backend.first_nonfinite(x);
+    require(at < 0, ExitCode::diverged, "{}: {} {} holds a number that is not finite at element {}", kernel,
+            name, x.shape().text(), at);
+  }
+}
+
 }  // namespace
 
 void CheckedBackend::dispatch(AnyCall any) {
+  const std::string_view kernel = std::visit([](const auto* call) { return call->name; }, any);
+  check(inner_, kernel, operands_of(any));
   inner_.dispatch(any);
-  const auto check = [&](const auto* call) {
-    call->each(*call, [&](Role role, std::string_view field, const Tensor& x) {
-      if (!x || !is_computed(role)) return;  // or an output that was not wanted
-      const std::int64_t at = inner_.first_nonfinite(x);
-      require(at < 0, ExitCode::diverged, "{}: {} {} holds a number that is not finite at element {}",
-              call->name, field, x.shape().text(), at);
-    });
-    check_codes(inner_, *call);
-  };
-  std::visit(check, any);
+  check(inner_, kernel, results_of(any));
+  std::visit([&](const auto* call) { check_codes(inner_, *call); }, any);
 }
 
 }  // namespace mxtape

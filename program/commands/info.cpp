@@ -85,9 +85,11 @@ void print_info(const std::filesystem::path& path, const CheckpointFile& checkpo
   if (!header.lineage.empty()) {
     for (const auto& turn : Json::parse(header.lineage)) {
       const std::string parent = turn.value("parent", "");
+      const std::string from =
+          turn.contains("from") ? fmt::format(", from step {}", turn.value("from", 0)) : "";
       fmt::print(
           "{:<10}  at step {}{}\n", turn.value("event", ""), turn.value("step", 0),
-          parent.empty() ? "" : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
+          parent.empty() ? from : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
       for (const auto& change : turn["changed"]) fmt::print("  {}\n", change.get<std::string>());
     }
   }

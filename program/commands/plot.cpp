@@ -42,6 +42,9 @@ Json json_of(const RunLog& run) {
              loss ? no_floor : no_validation);
   json["ms_per_step"] = run.median_milliseconds;
   json["tokens_per_second"] = run.median_tokens_per_second;
+  json["rollbacks"] = Json::array();
+  for (const auto& turn : run.turns)
+    if (turn.event == "rollback") json["rollbacks"].push_back({{"step", turn.step}, {"from", turn.from}});
   return json;
 }
 

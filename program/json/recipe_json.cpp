@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autograd/slots.h"
+#include "recipes/phases/rollbacks.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {
@@ -64,22 +65,36 @@ Json recipe_json(const Recipe& recipe) {
     json[std::string(knob.name)] = {{"value", json_value(knob)}, {"origin", recipe.origin(knob.name)}};
   json["precision.rules"] = rules_json(recipe.precision.rules);
   json["precision.phases"] = Json::array();
-  for (const PrecisionPhase& phase : recipe.precision.phases)
-    json["precision.phases"].push_back(
-        {{"start", phase_start(recipe, phase)}, {"rules", rules_json(phase.rules)}});
+  for (const PrecisionPhase& phase : recipe.precision.phases) {
+    Json entry = Json::object();
+    if (const std::int64_t start = phase_start(recipe, phase); start != never)
+      entry["start"] = start;
+    else
+      put_unknown(entry, "start", fmt::format("it starts at rollback {}", phase.start_rollback));
+    entry["rules"] = rules_json(phase.rules);
+    json["precision.phases"].push_back(std::move(entry));
+  }
   return json;
 }
 
 Json precision_json(const Recipe& recipe) {
   Json json = Json::array();
   const Bf16Products products = bf16_products(recipe.compute.device);
-  for (const std::int64_t step : plan_changes(recipe)) {
-    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
-    Json phase{{"from_step", step}, {"activations", name_of(plan.activations)}, {"layers", Json::array()}};
+  const auto add = [&](Json phase, const PrecisionPlan& asked) {
+    const PrecisionPlan plan = realised(asked, recipe.compute.device);
+    phase["activations"] = name_of(plan.activations);
+    phase["layers"] = Json::array();
     for (const auto& [name, quant] : plan.linear)
       phase["layers"].push_back(layer_json(name, quant, products));
     for (const auto& [name, quant] : plan.attention) phase["layers"].push_back(layer_json(name, quant));
     json.push_back(std::move(phase));
+  };
+  for (const std::int64_t step : plan_changes(recipe))
+    add({{"from_step", step}}, precision_plan(recipe, step));
+  for (const std::int64_t n : coming_rollbacks(recipe)) {
+    Json phase = Json::object();
+    put_unknown(phase, "from_step", fmt::format("it starts at rollback {}", n));
+    add(std::move(phase), precision_plan(as_rolled_back(recipe, n), 0));
   }
   return json;
 }

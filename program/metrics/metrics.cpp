@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -16,21 +17,48 @@
 namespace mxtape {
 namespace {
 
-/// Cuts `path` before the first line that is later than `steps_done`, or is no whole record. A file that
-/// cannot be read throws, and stays as it is. Returns the last line that stays.
-std::string cut_after(const std::filesystem::path& path, std::int64_t steps_done) {
-  if (!std::filesystem::exists(path)) return "";
-  std::istringstream in(read_whole_text(path));
-  std::uintmax_t kept = 0;
-  std::string last;
+/// What stays of a log, and what is wrong with it.
+struct Sorted {
+  std::string kept, broken;
+  std::string last;  ///< line that stays
+  std::vector<std::size_t> broken_lines;
+};
+
+/// Records up to `steps_done` stay. A line that is no record, and is not the last one, as a crash leaves it,
+/// was damaged: what stands around it stays.
+Sorted sort_lines(const std::string& text, std::int64_t steps_done) {
+  Sorted sorted;
+  std::istringstream in(text);
+  std::size_t number = 0;
   for (std::string line; std::getline(in, line) && !in.eof();) {
+    ++number;
     const auto record = nlohmann::json::parse(line, nullptr, false);
-    if (!record.is_object() || record.value("step", steps_done + 1) > steps_done) break;
-    kept += line.size() + 1;
-    last = line;
+    const auto step = record.is_object() ? record.find("step") : record.end();
+    if (!record.is_object() || step == record.end() || !step->is_number_integer()) {
+      sorted.broken += line + "\n";
+      sorted.broken_lines.push_back(number);
+    } else if (step->get<std::int64_t>() <= steps_done) {
+      sorted.kept += line + "\n";
+      sorted.last = line;
+    }
   }
-  std::filesystem::resize_file(path, kept);
-  return last;
+  return sorted;
+}
+
+/// Takes out of `path` what is later than `steps_done`, and lines that are no records; those go to the end of
+/// `aside`. A file that cannot be read throws, and stays as it is.
+Sorted put_in_order(const std::filesystem::path& path, const std::filesystem::path& aside,
+                    std::int64_t steps_done) {
+  if (!std::filesystem::exists(path)) return {};
+  const std::string text = read_whole_text(path);
+  Sorted sorted = sort_lines(text, steps_done);
+  if (!sorted.broken.empty())
+    write_atomically(aside, (std::filesystem::exists(aside) ? read_whole_text(aside) : "") + sorted.broken);
+  if (text.starts_with(sorted.kept))
+    std::filesystem::resize_file(path, sorted.kept.size());
+  else
+    write_atomically(path, sorted.kept);
+  return sorted;
 }
 
 double seconds_since_1970() {
@@ -42,7 +70,14 @@ double seconds_since_1970() {
 Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,
                  std::int64_t steps_done, const std::string& recipe)
     : jsonl_path_(jsonl), events_(events, steps_done) {
-  last_line_ = cut_after(jsonl, steps_done);
+  const std::filesystem::path aside = jsonl.parent_path() / "metrics.broken.txt";
+  const Sorted sorted = put_in_order(jsonl, aside, steps_done);
+  last_line_ = sorted.last;
+  if (const auto& lines = sorted.broken_lines; !lines.empty())
+    note_ = fmt::format("{}:{}: {}; moved to {}, the records around stay", jsonl.string(), lines.front(),
+                        lines.size() == 1 ? std::string("this line is no record")
+                                          : fmt::format("{} lines from here on are no records", lines.size()),
+                        aside.string());
   file_ = ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(), std::strerror(errno));
   written_ = ::lseek(file_, 0, SEEK_END);

@@ -22,15 +22,18 @@ struct StepRecord {
 /// the next step begins) and a TensorBoard event file. docs/training.md names the fields.
 class Metrics {
  public:
-  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. `recipe` is the resolved
-  /// recipe's text, for TensorBoard: written at the start, and again where a resume changed it. Throws
-  /// Error(resource).
+  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. A line that is no record
+  /// goes to metrics.broken.txt beside the file, and note() says so; the records around it stay. `recipe` is
+  /// the resolved recipe's text, for TensorBoard: written at the start, and again where a resume changed it.
+  /// Throws Error(resource).
   Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
           const std::string& recipe);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
+  /// What was found wrong with the file, for people; empty if nothing was.
+  const std::string& note() const { return note_; }
   void step(const StepRecord&);
   /// An event, as a whole record: a turn in the run's past (program/lineage.h), a spike, a skipped step.
   void turn(const std::string& json) { line(json); }
@@ -48,6 +51,7 @@ class Metrics {
   int file_ = -1;
   std::int64_t written_ = 0;  // bytes of whole records in the file
   std::string pending_;       // records that could not be written yet
+  std::string note_;
   std::string last_line_;
   EventFile events_;
 };

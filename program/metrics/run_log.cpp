@@ -18,6 +18,22 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+/// The steps in metrics.rollback_<n>.jsonl, after the step that the run went back to: its curve starts there.
+/// What cannot be read is not drawn.
+std::vector<RunLog::Point> taken_back(const std::filesystem::path& file,
+                                      const std::vector<RunLog::Point>& train, std::int64_t step) {
+  std::vector<RunLog::Point> points;
+  for (const auto& point : train)
+    if (point.step == step) points.push_back(point);
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (record.is_object() && record.contains("loss"))
+      points.push_back({record.value("step", std::int64_t(0)), record.value("loss", 0.0)});
+  }
+  return points;
+}
+
 }  // namespace
 
 std::int64_t RunLog::last_step() const {
@@ -48,7 +64,7 @@ RunLog read_run_log(const std::filesystem::path& run) {
       const auto record = nlohmann::json::parse(line);
       const auto step = record.at("step").get<std::int64_t>();
       if (record.contains("event")) {
-        log.turns.push_back({step, record.at("event").get<std::string>()});
+        log.turns.push_back({step, record.at("event").get<std::string>(), record.value("from", step)});
       } else if (record.contains("validation_loss")) {
         log.validation.push_back({step, record["validation_loss"].get<double>()});
         if (record.contains("floor")) log.floor = record["floor"].get<double>();
@@ -62,6 +78,10 @@ RunLog read_run_log(const std::filesystem::path& run) {
     }
   }
   require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
+  for (const auto& turn : log.turns)
+    if (turn.event == "rollback" && folder)
+      log.taken_back.push_back(taken_back(
+          run / fmt::format("metrics.rollback_{}.jsonl", log.taken_back.size() + 1), log.train, turn.step));
   log.median_milliseconds = median(std::move(milliseconds));
   log.median_tokens_per_second = median(std::move(tokens_per_second));
   return log;

@@ -17,9 +17,13 @@ struct RunLog {
   std::vector<Point> train, validation;
   struct Turn {
     std::int64_t step;
-    std::string event;  ///< "branch" from another run, "change" of the recipe, "spike", "skip" of a step
+    /// "branch" from another run, "change" of the recipe, "rollback" to the step, "spike", "skip" of a step
+    std::string event;
+    std::int64_t from = 0;  ///< of a rollback: the step that was not finite
   };
   std::vector<Turn> turns{};
+  /// Training that rollbacks took back, by rollback.
+  std::vector<std::vector<Point>> taken_back{};
   /// The last step that was trained or skipped.
   std::int64_t last_step() const;
   std::optional<double> floor;     ///< of the validation split, where it is known

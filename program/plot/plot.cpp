@@ -26,6 +26,14 @@ std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std
   return means;
 }
 
+/// The first point, where a curve leaves another, and means of the others.
+std::vector<RunLog::Point> thinned_after_first(const std::vector<RunLog::Point>& points, std::int64_t width) {
+  if (points.empty()) return {};
+  auto means = thinned({points.begin() + 1, points.end()}, width);
+  means.insert(means.begin(), points.front());
+  return means;
+}
+
 /// The losses shown: all but the fall of the first few points, which would flatten the rest.
 std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t width) {
   double low = INFINITY, high = -INFINITY;
@@ -55,6 +63,9 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
   for (std::size_t i = 0; i < runs.size(); ++i) {
     put_points(script, fmt::format("train{}", i), thinned(runs[i].train, width));
     put_points(script, fmt::format("validation{}", i), runs[i].validation);
+    for (std::size_t n = 0; n < runs[i].taken_back.size(); ++n)
+      put_points(script, fmt::format("taken_back{}_{}", i, n),
+                 thinned_after_first(runs[i].taken_back[n], width));
   }
   script += frame(terminal, output, title, "loss [nats per token]", loss_range(runs, width));
   script += "set key title 'bold: validation, with its last value'\n";
@@ -63,6 +74,22 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
   for (std::size_t i = 0; i < runs.size(); ++i)
     curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
                                  i, colour_of(i)));
+  bool went_back = false;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (std::size_t n = 0; n < runs[i].taken_back.size(); ++n) {
+      if (runs[i].taken_back[n].empty()) continue;
+      went_back = true;
+      const std::string points = fmt::format("$taken_back{}_{} using 1:2", i, n);
+      curves.push_back(fmt::format("{} with lines linewidth 1.5 dashtype 3 linecolor rgb '#{}' notitle",
+                                   points, colour_of(i)));
+      curves.push_back(fmt::format(
+          "{} every ::0::0 with points pointtype 6 pointsize 1.4 linewidth 1.5 linecolor rgb '#{}' notitle",
+          points, colour_of(i)));
+    }
+  if (went_back)
+    curves.push_back(
+        "NaN with lines linewidth 1.5 dashtype 3 linecolor rgb '#555555' title 'dotted, from the ring on: "
+        "taken back'");
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto& validation = runs[i].validation;
     const std::string name =
@@ -107,6 +134,11 @@ std::string summary_table(std::span<const RunLog> runs) {
                        number(validated && run.floor, loss - run.floor.value_or(0)), run.median_milliseconds,
                        run.median_tokens_per_second);
   }
+  for (const auto& run : runs)
+    for (const auto& turn : run.turns)
+      if (turn.event == "rollback")
+        out += fmt::format("{}: step {} was not finite; the run went back to step {}\n", run.name, turn.from,
+                           turn.step);
   return out;
 }
 

@@ -3,7 +3,8 @@
 namespace mxtape {
 
 bool saves_meanwhile(const TrainConfig& t) {
-  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best;
+  return t.save_every > 0 || t.save_minutes > 0 || t.keep_every > 0 || t.keep_best ||
+         t.on_divergence == OnDivergence::rollback;
 }
 
 std::vector<IdleKey> idle_keys(const Recipe& recipe) {
@@ -16,6 +17,8 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   add(kind == ScheduleKind::constant, "schedule.final_fraction", "schedule.kind is constant");
   add(recipe.compute.device == "cpu", "compute.graph", "compute.device is cpu, which records nothing");
   add(recipe.train.on_divergence != OnDivergence::skip, "train.skip_most", "train.on_divergence is not skip");
+  for (const char* key : {"train.rollback_most", "train.rollback_skip"})
+    add(recipe.train.on_divergence != OnDivergence::rollback, key, "train.on_divergence is not rollback");
   add(!saves_meanwhile(recipe.train), "train.keep", "one checkpoint is written, at the end");
   return idle;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "autograd/slots.h"
+#include "recipes/phases/rollbacks.h"
 
 namespace mxtape {
 namespace {
@@ -98,15 +99,18 @@ void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) 
 std::vector<std::string> precision_notes(const Recipe& recipe) {
   std::vector<std::string> notes;
   note_unreached_head(recipe, notes);
-  for (const std::int64_t step : plan_changes(recipe))
-    for (const Replacement& found : replacements_at(recipe, step)) {
-      const std::string note = fmt::format(
-          "{}: this rule rounds {} of '{}' to nearest ({}), which {} rounded stochastically before ({}); add "
-          "round=stochastic to its format to keep that",
-          found.rule.where, fmt::join(found.slots, " and "), found.rule.layers, to_text(found.after),
-          found.slots.size() == 1 ? "was" : "were", to_text(found.before));
-      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
-    }
+  std::vector<Replacement> all;
+  const auto add = [&](std::vector<Replacement> more) { all.insert(all.end(), more.begin(), more.end()); };
+  for (const std::int64_t step : plan_changes(recipe)) add(replacements_at(recipe, step));
+  for (const std::int64_t n : coming_rollbacks(recipe)) add(replacements_at(as_rolled_back(recipe, n), 0));
+  for (const Replacement& found : all) {
+    const std::string note = fmt::format(
+        "{}: this rule rounds {} of '{}' to nearest ({}), which {} rounded stochastically before ({}); add "
+        "round=stochastic to its format to keep that",
+        found.rule.where, fmt::join(found.slots, " and "), found.rule.layers, to_text(found.after),
+        found.slots.size() == 1 ? "was" : "were", to_text(found.before));
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
   return notes;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "autograd/slots.h"
+#include "recipes/phases/rollbacks.h"
 
 namespace mxtape {
 namespace {
@@ -167,20 +168,29 @@ std::string precision_table(const Recipe& recipe) {
 
 std::string precision_table(const Recipe& recipe, Bf16Products products) {
   std::string out;
+  const auto plan_at = [&](const Recipe& r, std::int64_t step) {
+    return realised(precision_plan(r, step), recipe.compute.device);
+  };
+  const auto put_changes = [&](const PrecisionPlan& before, const PrecisionPlan& plan) {
+    const PrecisionPlan changes = changed(before, plan);
+    out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
+                                                               : precision_table(changes, products);
+  };
   std::int64_t before = 0;
   for (const std::int64_t step : plan_changes(recipe)) {
-    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
+    const PrecisionPlan plan = plan_at(recipe, step);
     if (step == 0) {
       out += fmt::format("activations {}\n", name_of(plan.activations));
       out += precision_table(plan, products);
     } else {
-      const PrecisionPlan changes =
-          changed(realised(precision_plan(recipe, before), recipe.compute.device), plan);
       out += fmt::format("from step {}\n", step);
-      out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
-                                                                 : precision_table(changes, products);
+      put_changes(plan_at(recipe, before), plan);
     }
     before = step;
+  }
+  for (const std::int64_t n : coming_rollbacks(recipe)) {
+    out += fmt::format("from rollback {}, if it comes\n", n);
+    put_changes(plan_at(as_rolled_back(recipe, n - 1), 0), plan_at(as_rolled_back(recipe, n), 0));
   }
   return out;
 }

@@ -21,7 +21,8 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device);
 ///     fprop  x  mxfp4 rule=even                   w  mxfp4 rule=even                   bf16 GEMM, exact
 ///     products
 std::string precision_table(const PrecisionPlan&, Bf16Products);
-/// The tables of all phases, each under the step from which it holds. A phase shows only what it changes.
+/// The tables of all phases, each under the step, or the rollback to come, from which it holds. A phase shows
+/// only what it changes.
 std::string precision_table(const Recipe&, Bf16Products);
 /// On the recipe's device, here.
 std::string precision_table(const Recipe&);

@@ -159,7 +159,8 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
   drop_repeated(recipe.precision.rules, base.rules.size(), same_rule);
   drop_repeated(recipe.precision.phases, base.phases.size(), [](const auto& a, const auto& b) {
     return a.start == b.start && a.start_tokens == b.start_tokens && a.start_fraction == b.start_fraction &&
-           a.start_of_decay == b.start_of_decay && std::ranges::equal(a.rules, b.rules, same_rule);
+           a.start_of_decay == b.start_of_decay && a.start_rollback == b.start_rollback &&
+           std::ranges::equal(a.rules, b.rules, same_rule);
   });
   validate(recipe);
   return recipe;

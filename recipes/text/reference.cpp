@@ -43,7 +43,8 @@ docs/formats.md has the words, `mxtape formats` the formats. What rounds to what
 
 1. `precision.weights`, `activations`, `gradients`, `attention` and `head`;
 2. `[[precision.rules]]`, in order; those of a file come after those of what it extends;
-3. the rules of each `[[precision.phases]]` that has started, by their starts.
+3. the rules of each `[[precision.phases]]` that has started, by their starts. One with `start_rollback` starts where a
+   rollback of the run leads (docs/training.md).
 
 A rule names layers and slots by patterns, in which `*` stands for any letters, `|` separates alternatives and blocks may be
 counted from the end: `blocks.-1.*` is the last one. A pattern that matches nothing is an error. A rule's format replaces

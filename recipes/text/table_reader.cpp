@@ -231,12 +231,12 @@ void TableReader::read_phases(const toml::source_region& at, const toml::node& n
       read_rules(phase.rules, "precision.phases.rules", key.source(), value);
       return true;
     });
-    const int given =
-        (phase.start > 0) + (phase.start_tokens > 0) + (phase.start_fraction > 0) + phase.start_of_decay;
-    require(
-        given == 1, ExitCode::usage,
-        "{}: this phase has {}; want one of start, start_tokens, start_fraction and start_of_decay, above 0",
-        source_.place(item.source()), given == 0 ? "no 'start'" : "more than one start");
+    const int given = (phase.start > 0) + (phase.start_tokens > 0) + (phase.start_fraction > 0) +
+                      phase.start_of_decay + (phase.start_rollback > 0);
+    require(given == 1, ExitCode::usage,
+            "{}: this phase has {}; want one of start, start_tokens, start_fraction, start_of_decay and "
+            "start_rollback, above 0",
+            source_.place(item.source()), given == 0 ? "no 'start'" : "more than one start");
     require(!phase.rules.empty(), ExitCode::usage, "{}: this phase has no rules: [[precision.phases.rules]]",
             source_.place(item.source()));
     recipe_.precision.phases.push_back(std::move(phase));

@@ -4,6 +4,7 @@
 #include "autograd/slots.h"
 #include "core/error.h"
 #include "recipes/knobs.h"
+#include "recipes/phases/rollbacks.h"
 
 namespace mxtape {
 namespace {
@@ -25,15 +26,19 @@ void validate_cudnn_attention(const Recipe& r) {
        "{} / {} = {}; want other extents",
        r.model.width, r.model.heads, width);
   want(r.model.context >= 2, "which has no gradient for sequences of one token; want model.context >= 2");
-  for (const std::int64_t step : plan_changes(r))
-    for (const auto& [layer, quant] : precision_plan(r, step).attention) {
+  const auto look_at = [&](const PrecisionPlan& plan, const std::string& when) {
+    for (const auto& [layer, quant] : plan.attention) {
       if (quant == AttentionQuant{}) continue;  // all f32
       for (const auto& slot : attention_slots)
         want(quant.*slot.field == bf16_cast,
-             "which does not quantize; found {} = {} in {} from step {}; want precision.attention = bf16 "
-             "there",
-             slot.name, to_text(quant.*slot.field), layer, step);
+             "which does not quantize; found {} = {} in {} from {}; want precision.attention = bf16 there",
+             slot.name, to_text(quant.*slot.field), layer, when);
     }
+  };
+  for (const std::int64_t step : plan_changes(r))
+    look_at(precision_plan(r, step), fmt::format("step {}", step));
+  for (const std::int64_t n : coming_rollbacks(r))
+    look_at(precision_plan(as_rolled_back(r, n), 0), fmt::format("rollback {}", n));
 }
 
 /// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.
@@ -81,12 +86,14 @@ void validate(const Recipe& r) {
           "recipe {}: train.steps x train.accumulation = {} x {}; want less than 2^32", r.name, r.train.steps,
           r.train.accumulation);
   for (const auto& phase : r.precision.phases)
-    if (const std::int64_t start = phase_start(r, phase); start >= r.train.steps)
+    if (const std::int64_t start = phase_start(r, phase); start >= r.train.steps && start != never)
       fail(ExitCode::usage,
            "recipe {}: a precision phase starts at step {}; want less than train.steps = {}, or it never "
            "starts",
            r.name, start, r.train.steps);
+  validate_rollbacks(r);
   for (const std::int64_t step : plan_changes(r)) (void)precision_plan(r, step);
+  for (const std::int64_t n : coming_rollbacks(r)) (void)precision_plan(as_rolled_back(r, n), 0);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
 }
 

@@ -22,15 +22,16 @@ void write_rules(std::string& out, std::span<const PrecisionRule> rules, std::st
 std::vector<std::string> rule_lines(const Recipe& recipe) {
   const PrecisionConfig& precision = recipe.precision;
   std::vector<std::string> lines;
-  const auto add = [&](const PrecisionRule& rule, std::int64_t start) {
+  const auto add = [&](const PrecisionRule& rule, std::string line) {
     PrecisionRule copy = rule;
-    std::string line = start ? fmt::format("from step {}:", start) : std::string("rule:");
     for (const Knob& knob : knobs(copy)) line += fmt::format(" {} = {}", knob.key(), value_text(knob));
     lines.push_back(line);
   };
-  for (const auto& rule : precision.rules) add(rule, 0);
+  for (const auto& rule : precision.rules) add(rule, "rule:");
   for (const auto& phase : precision.phases)
-    for (const auto& rule : phase.rules) add(rule, phase_start(recipe, phase));
+    for (const auto& rule : phase.rules)
+      add(rule, phase.start_rollback ? fmt::format("from rollback {}:", phase.start_rollback)
+                                     : fmt::format("from step {}:", phase_start(recipe, phase)));
   return lines;
 }
 

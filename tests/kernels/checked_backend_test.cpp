@@ -57,7 +57,32 @@ TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
             "unpack: y [1, 2] holds a number that is not finite at element 0");
 }
 
-TEST(CheckedBackend, LooksAtOutputsOnly) {
+TEST(CheckedBackend, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite) {
+  const float big = std::numeric_limits<float>::max();
+  Parameter w{.name = "w", .value = upload<float>(device(), {1, 2}, {1, 1000})};
+  const auto forward = [&](float x1, Quantizer LinearQuant::*slot, const char* format) {
+    return message([&](Backend& checked) {
+      Tape tape(checked, Tape::Mode::training);
+      const Var x{upload<float>(device(), {1, 2}, {1, x1})};
+      w.written(w.version + 1);
+      LinearQuant quant;
+      quant.*slot = parse_quantizer(format);
+      ops::linear(tape, x, w, nullptr, quant, 0);
+    });
+  };
+  EXPECT_EQ(forward(1, &LinearQuant::fprop_x, "f32"), "no error");
+  EXPECT_EQ(forward(big, &LinearQuant::fprop_x, "f32"),
+            "gemm: fprop.y [1, 1] holds a number that is not finite at element 0");
+  // NaN above 448.
+  EXPECT_EQ(forward(1000, &LinearQuant::fprop_x, "e4m3"),
+            "quantize: fprop.x [1, 2] holds a number that is not finite at element 1");
+  EXPECT_EQ(forward(1, &LinearQuant::fprop_w, "e4m3"),
+            "quantize: fprop.w [1, 2] holds a number that is not finite at element 1");
+  EXPECT_EQ(forward(1000, &LinearQuant::wgrad_x, "e4m3"),
+            "quantize: wgrad.x [1, 2] holds a number that is not finite at element 1");
+}
+
+TEST(CheckedBackend, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
   // The causal mask keeps what is not finite in a later token out of an earlier one's sums; here nothing at
   // all reads the table's bad row.
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -77,7 +102,7 @@ TEST(CheckedBackend, StopsATrainingPassAtTheFirstBadKernel) {
               const Var x{upload<float>(device(), {1, 2}, {1, 1})};
               ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);
             }),
-            "gemm: c [1, 2] holds a number that is not finite at element 1");
+            "gemm: fprop.w [2, 2] holds a number that is not finite at element 2");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The program as a user runs it: runs that are finished, changed or given another text.
+#include "program/metrics/run_log.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {
@@ -157,6 +158,21 @@ TEST_F(ProgramTest, WhatItRecommendsBeginsWithTheWordThatStartedIt) {
   EXPECT_TRUE(std::filesystem::exists(checkpoint(6)));
   EXPECT_EQ(in_folder(word + " train tiny.toml --data.file=no.h5"), int(ExitCode::data));
   EXPECT_TRUE(says("`" + word + " prepare TEXT --out no.h5`"));
+}
+
+TEST_F(ProgramTest, ABrokenLineOfTheRecordsIsSaidOnAResumeAndCostsNoOtherRecord) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.keep_every=4"}), 0) << output_;
+  std::filesystem::remove(checkpoint(6));
+  const auto log = folder_ / "runs/tiny/metrics.jsonl";
+  std::string text = read_whole_text(log);
+  text[text.find("{\"step\":2,")] = '#';
+  write_atomically(log, text);
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.keep_every=4", "--resume=auto"}), 0) << output_;
+  EXPECT_TRUE(
+      says("runs/tiny/metrics.jsonl:2: this line is no record; moved to runs/tiny/metrics.broken.txt"));
+  std::vector<std::int64_t> steps;
+  for (const auto& point : read_run_log(folder_ / "runs/tiny").train) steps.push_back(point.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3, 4, 5, 6}));
 }
 
 TEST_F(ProgramTest, TheResultSaysHowMuchOfTheSplitItIsOn) {

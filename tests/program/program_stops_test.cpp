@@ -93,6 +93,39 @@ TEST_F(ProgramTest, InterruptedItSavesEndsWithExit75AndGoesOnToTheSameBytes) {
   EXPECT_EQ(steps, 100);
 }
 
+TEST_F(ProgramTest, StoppedWhilePreparingOrSamplingItEndsAtOnceByThatSignalAndLeavesNoPartOfAFile) {
+  std::string text;
+  while (text.size() < (12u << 20)) text += tiny_text();
+  write_atomically(folder_ / "large.txt", text);
+  const auto leftovers = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+      if (entry.path().filename().string().starts_with("large.h5")) names.push_back(entry.path().filename());
+    return names;
+  };
+  for (const char* line : {"read ", "vocabulary ", "validation "}) {
+    Program program(folder_.path(), {"prepare", "large.txt"});
+    ASSERT_TRUE(program.printed(line)) << program.output();
+    program.send(SIGTERM);
+    EXPECT_EQ(program.wait(), 128 + SIGTERM) << line;
+    EXPECT_EQ(leftovers(), std::vector<std::string>{}) << line;
+  }
+  {  // while the file is being written
+    Program program(folder_.path(), {"prepare", "large.txt"});
+    while (program.running() && leftovers().empty()) ::usleep(50);
+    program.send(SIGTERM);
+    const int code = program.wait();
+    const bool finished = std::filesystem::exists(folder_ / "large.h5");
+    EXPECT_TRUE(code == 128 + SIGTERM || (code == 0 && finished)) << code;
+    EXPECT_EQ(leftovers(), finished ? std::vector<std::string>{"large.h5"} : std::vector<std::string>{});
+  }
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  Program program(folder_.path(), {"sample", "runs/tiny", "--tokens", "10000000"});
+  while (program.running() && program.output().size() < 10) ::usleep(100);
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 128 + SIGTERM);
+}
+
 TEST_F(ProgramTest, TheLineToGoOnWorksInAShell) {
   const std::string recipe = "it's a ü recipe.toml";
   std::filesystem::rename(folder_ / "tiny.toml", folder_ / recipe);

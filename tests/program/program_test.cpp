@@ -77,9 +77,10 @@ TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheL
             int(ExitCode::diverged))
       << output_;
   EXPECT_TRUE(says("step 2: the "));
-  EXPECT_TRUE(says("first seen in blocks.0.attn.qkv: gemm: c "));
+  EXPECT_TRUE(says("first seen in blocks.0.attn.qkv: gemm: fprop.y "));
   EXPECT_TRUE(says("not finite at element"));
   EXPECT_TRUE(says("the weights are still those after step 1"));
+  EXPECT_TRUE(says("every tensor of that step: mxtape replay runs/tiny --step 2"));
   EXPECT_TRUE(says("the last checkpoint is runs/tiny/checkpoints/step_00000001.h5"));
   EXPECT_TRUE(says("--train.save_every=1 --schedule.warmup_steps=0 --resume auto --allow-change optim"));
   EXPECT_TRUE(std::filesystem::exists(checkpoint(1)));

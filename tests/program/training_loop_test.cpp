@@ -3,74 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
 #include "program/run_folder.h"
-#include "tests/train/tiny_run.h"
+#include "tests/program/loop_run.h"
 
 namespace mxtape::test {
 namespace {
-
-/// Does something once, before the first call of a kernel that follows the update of a step.
-class Disturbed final : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  std::int64_t after_step = -1;
-  std::function<void()> disturb;
-  std::int64_t bad_norm_in_step = -1;  ///< the gradient's norm of this step is not a number
-
-  void dispatch(AnyCall any) override {
-    if (steps_ == after_step && disturb && std::holds_alternative<const call::Embedding*>(any))
-      std::exchange(disturb, {})();
-    inner_.dispatch(any);
-    if (const auto* clip = std::get_if<const call::ClipFactor*>(&any)) {
-      ++steps_;
-      if (steps_ == bad_norm_in_step) inner_.fill((*clip)->norm, NAN), inner_.fill((*clip)->factor, NAN);
-    }
-  }
-
- private:
-  std::int64_t steps_ = 0;
-};
-
-struct LoopRun {
-  TemporaryFolder folder;
-  Recipe recipe;
-  TokenFile data = tiny_data();
-  std::unique_ptr<Backend> device = make_backend("cpu");
-  Disturbed disturbed{*device};
-  TracingBackend backend{disturbed};
-
-  explicit LoopRun(Recipe r) : recipe(std::move(r)) {}
-
-  /// Trains in `folder`/run, from `checkpoint` on if there is one; returns the error's text, or "".
-  std::string train(const std::filesystem::path& checkpoint = {}) {
-    RunFolder run(folder / "run");
-    Trainer trainer(backend, recipe, data);
-    if (!checkpoint.empty()) trainer.load(CheckpointFile(checkpoint));
-    TrainingLoop loop(backend, run, data, trainer, {});
-    try {
-      loop.train("mxtape train tiny.toml");
-      return "";
-    } catch (const Error& e) {
-      code = e.code();
-      return e.what();
-    }
-  }
-  std::filesystem::path checkpoint(std::int64_t step, const char* run = "run") const {
-    return folder / fmt::format("{}/checkpoints/step_{:08}.h5", run, step);
-  }
-  ExitCode code{};
-};
-
-Recipe recipe_of(std::int64_t steps) {
-  Recipe r = tiny_recipe(steps);
-  r.train.eval_every = 4;
-  return r;
-}
 
 TEST(TrainingLoop, ASignalInsideAValidationSavesAtOnceAndTheValidationComesAgain) {
   Recipe recipe = tiny_mxfp4_recipe(8);
@@ -129,7 +72,7 @@ TEST(TrainingLoop, AStepThatDivergesIsSkippedIfTheRecipeSaysSoAndAResumeAgrees) 
   recipe.train.on_divergence = OnDivergence::skip;
   recipe.train.save_every = 5;
   LoopRun run(recipe);
-  run.disturbed.bad_norm_in_step = 3;
+  run.disturbed.bad_norms = {3};
   ASSERT_EQ(run.train(), "");
   const RunLog log = read_run_log(run.folder / "run");
   EXPECT_EQ(log.train.size(), 7u);
@@ -143,7 +86,7 @@ TEST(TrainingLoop, AStepThatDivergesIsSkippedIfTheRecipeSaysSoAndAResumeAgrees) 
 
 TEST(TrainingLoop, AStepThatDivergesEndsTheRunUnlessItMayBeSkipped) {
   LoopRun run(recipe_of(8));
-  run.disturbed.bad_norm_in_step = 3;
+  run.disturbed.bad_norms = {3};
   EXPECT_NE(run.train().find("step 3: the gradient's norm is nan"), std::string::npos);
   EXPECT_EQ(run.code, ExitCode::diverged);
 }
@@ -184,11 +127,33 @@ TEST(TrainingLoop, AStepIsSkippedAtTheStartOfAPhaseAndTheNextOneIsLookedAt) {
   recipe.train.on_divergence = OnDivergence::skip;
   recipe.precision.phases = {{.start = 2, .rules = {{"blocks.*.mlp.*", {}, "mxfp8", "here"}}}};
   LoopRun run(recipe);
-  run.disturbed.bad_norm_in_step = 3;
+  run.disturbed.bad_norms = {3};
   ASSERT_EQ(run.train(), "");
   const std::string record = read_whole_text(run.folder / "run/precision.txt");
   EXPECT_EQ(record.find("seen in step 3\n"), std::string::npos) << record;
   EXPECT_NE(record.find("seen in step 4\n"), std::string::npos) << record;
+}
+
+TEST(TrainingLoop, ALossFarAboveGuessingIsRemarkedOnOnceAndAUsualOneIsNot) {
+  const auto remarks = [](float deviation, float learning_rate) {
+    Recipe recipe = recipe_of(4);
+    recipe.model.init_deviation = deviation;
+    recipe.optim.learning_rate = learning_rate;
+    recipe.schedule.warmup_steps = 0;
+    LoopRun run(recipe);
+    EXPECT_EQ(run.train(), "");
+    std::vector<std::int64_t> steps;
+    for (const auto& turn : read_run_log(run.folder / "run").turns)
+      if (turn.event == "high_loss") steps.push_back(turn.step);
+    return steps;
+  };
+  using Steps = std::vector<std::int64_t>;
+  EXPECT_EQ(remarks(0.02f, 1e-6f), Steps{});
+  // Logits of deviation 0.25 sqrt(32) = 1.4 cost one nat; ln V is 2.7.
+  EXPECT_EQ(remarks(0.25f, 1e-6f), Steps{});
+  EXPECT_EQ(remarks(10, 1e-6f), Steps{1}) << "the loss";
+  EXPECT_EQ(remarks(1e30f, 1e-6f), Steps{1}) << "norms of overflowing variance give 0, and the loss is ln V";
+  EXPECT_EQ(remarks(0.02f, 5), Steps{2}) << "the learning rate's, after the first step";
 }
 
 TEST(LossSpike, IsALossFarAboveTheOnesBeforeIt) {

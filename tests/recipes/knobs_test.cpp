@@ -133,9 +133,12 @@ class RandomRecipe {
     r.schedule.warmup_steps = below(1000);
     r.schedule.start = r.optim.start = 0;
     r.model.layers = 1 + below(6);
+    r.train.rollback_skip = r.train.rollback_skip || r.train.on_divergence == OnDivergence::rollback;
     for (auto n = below(3); n > 0; --n) r.precision.rules.push_back(rule());
     for (auto n = below(3); n > 0; --n)
       r.precision.phases.push_back({.start = 1 + below(900), .rules = {rule(), rule()}});
+    if (!r.train.rollbacks.empty())
+      r.precision.phases.push_back({.start_rollback = 1 + below(2), .rules = {rule()}});
     return r;
   }
 
@@ -180,7 +183,9 @@ class RandomRecipe {
     else
       set(field.value, k);
   }
-  void set(std::vector<std::string>*, const Knob&) {}
+  void set(std::vector<std::string>* field, const Knob& k) {
+    if (k.name == "train.rollbacks" && below(2)) *field = {"512 -> 400", "600 -> 400 same batches"};
+  }
   PrecisionRule rule() {
     PrecisionRule rule;
     rule.layers = one_of({"*", "blocks.*", "blocks.0.*|head", "blocks.-1.mlp.*"});

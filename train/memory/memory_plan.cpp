@@ -4,6 +4,7 @@
 
 #include "autograd/weight_copies.h"
 #include "kernels/around/dry_backend.h"
+#include "recipes/phases/rollbacks.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -24,6 +25,7 @@ TokenFile blank_tokens(const Recipe& recipe) {
 Recipe from_phase(Recipe recipe, std::int64_t start) {
   recipe.precision.rules = rules_at(recipe, start);
   recipe.precision.phases.clear();
+  recipe.train.rollbacks.clear();
   recipe.schedule.start = recipe.optim.start = 0;  // the plan's steps are counted from 0
   return recipe;
 }
@@ -73,12 +75,14 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
 MemoryPlan memory_plan(const Recipe& recipe) {
   const TokenFile data = blank_tokens(recipe);
   MemoryPlan plan;
-  for (const std::int64_t start : plan_changes(recipe)) {
-    const MemoryPlan phase = plan_of_phase(from_phase(recipe, start), data);
+  const auto look_at = [&](const Recipe& course, std::int64_t start) {
+    const MemoryPlan phase = plan_of_phase(from_phase(course, start), data);
     const std::int64_t peak = std::max(plan.peak, phase.peak);
     if (phase.step_peak > plan.step_peak) plan = phase;
     plan.peak = peak;
-  }
+  };
+  for (const std::int64_t start : plan_changes(recipe)) look_at(recipe, start);
+  for (const std::int64_t n : coming_rollbacks(recipe)) look_at(as_rolled_back(recipe, n), 0);
   return plan;
 }
 

@@ -186,6 +186,28 @@ TEST_F(MetricsTest, AfterACrashDropTheTornEnd) {
   steps_of_events(events_);
 }
 
+TEST_F(MetricsTest, ABrokenLineInTheMiddleIsSetAsideAndTheRecordsAroundItStay) {
+  write(1, 6);
+  std::string text = read_text(jsonl_);
+  const auto third = text.find("{\"step\":3"), fourth = text.find("{\"step\":4");
+  text[third] = '(';
+  text[fourth + 2] = 'S';  // a record without a step
+  { std::ofstream(jsonl_, std::ios::binary | std::ios::trunc) << text; }
+  const std::string broken = text.substr(third, text.find('\n', fourth) + 1 - third);
+  {
+    const Metrics metrics(jsonl_, events_, 5, recipe_);
+    EXPECT_NE(metrics.note().find("metrics.jsonl:4: 2 lines from here on are no records; moved to "),
+              std::string::npos)
+        << metrics.note();
+  }
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2, 2, 4, 5}))
+      << "step 4's validation, and nothing after 5";
+  EXPECT_EQ(read_text(folder_.path() / "metrics.broken.txt"), broken);
+  const Metrics again(jsonl_, events_, 5, recipe_);
+  EXPECT_EQ(again.note(), "");
+  EXPECT_EQ(read_text(folder_.path() / "metrics.broken.txt"), broken);
+}
+
 TEST_F(MetricsTest, AnAlteredEventIsSeen) {
   write(1, 1);
   std::string text = read_text(events_);

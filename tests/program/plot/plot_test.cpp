@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -52,6 +53,33 @@ TEST_F(PlotTest, ReadsARunBackAsItWasWritten) {
   EXPECT_EQ(log.validation.back().step, 320);
   EXPECT_EQ(log.floor, 0.75);
   EXPECT_EQ(log.median_milliseconds, 161);
+}
+
+TEST_F(PlotTest, DrawsTheStepsThatARollbackTookBackFromTheStepThatItLedTo) {
+  const auto run = write_run("a", 1, {});
+  std::ofstream(run / "metrics.jsonl", std::ios::app)
+      << R"({"step":300,"event":"rollback","number":1,"from":303,"changed":[]})"
+      << "\n";
+  std::ofstream(run / "metrics.rollback_1.jsonl") << R"({"step":301,"loss":7.5})"
+                                                  << "\n"
+                                                  << R"({"step":302,"loss":8.5})"
+                                                  << "\n"
+                                                  << R"({"step":303,"event":"diverged","reason":""})"
+                                                  << "\n";
+  const RunLog log = read_run_log(run);
+  ASSERT_EQ(log.taken_back.size(), 1u);
+  ASSERT_EQ(log.taken_back[0].size(), 3u);
+  EXPECT_EQ(log.taken_back[0][0].loss, log.train[299].loss);
+  EXPECT_EQ(log.taken_back[0][2].loss, 8.5);
+  const std::vector<RunLog> runs{log};
+  const std::string script = gnuplot_script(runs, "svg", "out", "");
+  EXPECT_NE(script.find("$taken_back0_0 << EOD\n"), std::string::npos);
+  EXPECT_NE(script.find("from the ring on: "), std::string::npos);
+  EXPECT_NE(summary_table(runs).find("a: step 303 was not finite; the run went back to step 300"),
+            std::string::npos);
+  EXPECT_EQ(
+      gnuplot_script(std::vector{read_run_log(write_run("b", 1, {}))}, "svg", "out", "").find("taken back"),
+      std::string::npos);
 }
 
 TEST_F(PlotTest, ReadsARunThatCrashedInTheMiddleOfALineButNoAlteredOne) {

@@ -1,0 +1,43 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/lineage.h"
+#include "program/training_loop.h"
+
+namespace mxtape {
+
+/// A run's rollbacks (train.on_divergence = "rollback"). What a run does after one follows from its recipe,
+/// where train.rollbacks says where it went back, and from the checkpoint that it went back to. So a later
+/// resume, and a new run with that recipe, give the same bits.
+
+/// The last step up to `step` that has a checkpoint by train.save_every or keep_every, or is the first;
+/// `step` if the recipe plans none. Checkpoints of the clock and of signals differ from run to run, and would
+/// take a rollback to another step each time.
+std::int64_t newest_planned(const TrainConfig&, std::int64_t step);
+
+/// The trainer that goes on after a divergence: from the newest planned checkpoint that verifies, as a
+/// resume would load it, with one rollback more in its recipe. Newer checkpoints are set aside, the records
+/// after it are kept as metrics.rollback_<n>.jsonl, recipe.toml is written. `diverged` is given up first: two
+/// would not fit. Throws Error(diverged) if there is no such checkpoint.
+std::unique_ptr<Trainer> go_back(Backend&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer> diverged,
+                                 const Divergence&);
+
+/// Trains to the last step, over rollbacks; `trainer` is the last one then. Returns the last validation.
+/// `turn`: as for TrainingLoop. Throws as TrainingLoop::train() does.
+Evaluation train_to_the_end(TracingBackend&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer>& trainer,
+                            const std::optional<Turn>& turn, const std::string& command);
+
+/// The rollbacks with which a run goes on from a checkpoint: those in the checkpoint's recipe, and those
+/// after it, of which only the folder's recipe.toml knows.
+std::vector<std::string> rollbacks_after(const RunFolder&, const Recipe& of_checkpoint);
+
+/// One turn for each rollback in `recipe` but the first `known`.
+std::vector<Turn> turns_of_rollbacks(const Recipe&, std::size_t known);
+
+/// The file that keeps the records of the steps that the n-th rollback took back.
+std::filesystem::path records_before_rollback(const std::filesystem::path& run, std::int64_t n);
+
+}  // namespace mxtape

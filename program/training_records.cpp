@@ -1,0 +1,95 @@
+// What a run's loop notices and writes down.
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/files/atomic_file.h"
+#include "program/metrics/run_log.h"
+#include "program/rollback.h"
+#include "program/run_folder.h"
+#include "program/training_loop.h"
+#include "recipes/text/precision_table.h"
+#include "train/divergence/high_loss.h"
+
+namespace mxtape {
+
+/// What the steps before this one leave behind in the loop, from their records.
+void TrainingLoop::restore(const RunLog& log) {
+  for (const auto& point : log.train) (void)spike_.look_at(point.loss);
+  recorded_ = log.last_step();
+  for (const auto& turn : log.turns) recorded_rollbacks_ += turn.event == "rollback";
+  for (const auto& turn : log.turns) said_high_ |= turn.event == "high_loss";
+  for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
+    if (turn->step == recorded_ - skipped_) ++skipped_;
+  for (const auto& point : log.validation) {
+    validated_ = point.step;
+    if (best_ && *best_ <= point.loss) continue;
+    best_ = point.loss;
+    best_step_ = point.step;
+  }
+}
+
+/// The rollbacks that led to the step at which this loop begins, unless they are on record.
+void TrainingLoop::record_rollbacks() {
+  for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), std::size_t(recorded_rollbacks_))) {
+    if (turn.step != trainer_.steps_done()) continue;
+    auto event = nlohmann::ordered_json::parse(turn.to_json());
+    try {
+      const std::string text = read_whole_text(records_before_rollback(folder_.path(), turn.rollback));
+      event["reason"] =
+          nlohmann::json::parse(text.substr(text.rfind('\n', text.size() - 2) + 1)).at("reason");
+    } catch (const std::exception&) {  // the file is gone, and what was said there
+    }
+    record([&] { metrics_.turn(event.dump()); });
+  }
+}
+
+void TrainingLoop::notice_spike(const StepRecord& step) {
+  const auto z = spike_.look_at(step.loss);
+  if (!z) return;
+  progress_.note(fmt::format("step {}: the loss {:.4f} is {:.1f} standard deviations above the last {}",
+                             step.step, step.loss, *z, LossSpike::window));
+  const nlohmann::ordered_json event{{"step", step.step}, {"event", "spike"}, {"z", *z}};
+  record([&] { metrics_.turn(event.dump()); });
+}
+
+/// Says once in a run that its loss is worse than an untrained model's may be, or that it will be.
+void TrainingLoop::notice_high_loss(const StepRecord& step) {
+  if (said_high_) return;
+  std::string remark = remark_on_loss(trainer_.recipe(), step.step, step.loss);
+  if (remark.empty() && step.step == 1) remark = remark_on_start(trainer_.recipe());
+  if (remark.empty()) return;
+  said_high_ = true;
+  progress_.note(fmt::format("step {}: {}", step.step, remark));
+  const nlohmann::ordered_json event{{"step", step.step}, {"event", "high_loss"}, {"reason", remark}};
+  record([&] { metrics_.turn(event.dump()); });
+}
+
+/// What ran must be what was asked for; then it is on record.
+void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
+  traced_ = true;
+  const Recipe& recipe = trainer_.recipe();
+  const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
+  const auto lines = differences(plan, trace, recipe.compute.device);
+  require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
+          fmt::join(lines, "\n  "));
+  record([&] {
+    std::ofstream out(folder_.precision(), std::ios::app);
+    out << fmt::format(
+        "seen in step {}\n{}", trainer_.steps_done(),
+        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
+    require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
+  });
+}
+
+/// Logs never decide about a checkpoint: the first one that cannot be written ends the run once it is saved.
+void TrainingLoop::record(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& e) {
+    if (!log_error_) log_error_ = e;
+  }
+}
+
+}  // namespace mxtape

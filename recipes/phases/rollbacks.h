@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// A run's way back from a step that was not finite: after its step `to` came step `to` + 1 again, with
+/// another batch or in another precision. Recipes hold them as texts (train.rollbacks): with them, what a
+/// step computes follows from recipe and step alone, as always.
+struct Rollback {
+  std::int64_t from;         ///< the step that was not finite, counted from 1
+  std::int64_t to;           ///< steps done in the checkpoint
+  bool same_batches;         ///< or the batches of steps to + 1 ... from are passed over
+  std::string text() const;  ///< "512 -> 400", "512 -> 400 same batches"
+};
+
+/// Those of a recipe, in order. Throws Error(usage) for a text that is none.
+std::vector<Rollback> rollbacks(const Recipe&);
+
+/// By how many steps' batches the data are ahead of step `step` (counted from 0): what rollbacks passed over.
+std::int64_t steps_passed_over(const Recipe&, std::int64_t step);
+
+/// The recipe as if it had gone back `times` times in all, the coming ones to step 0: to see what precision
+/// would hold then.
+Recipe as_rolled_back(Recipe, std::int64_t times);
+/// The numbers of the rollbacks that have not come and begin a phase, ascending.
+std::vector<std::int64_t> coming_rollbacks(const Recipe&);
+
+/// Throws Error(usage) for phases that no rollback can begin, and for a rollback that would change nothing,
+/// after which the same step would diverge again.
+void validate_rollbacks(const Recipe&);
+
+}  // namespace mxtape

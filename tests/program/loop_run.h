@@ -1,0 +1,75 @@
+#pragma once
+#include <cmath>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "program/rollback.h"
+#include "program/run_folder.h"
+#include "program/training_loop.h"
+#include "tests/train/tiny_run.h"
+
+namespace mxtape::test {
+
+/// Does something once, before the first call of a kernel that follows the update of a step.
+class Disturbed final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::int64_t after_step = -1;
+  std::function<void()> disturb;
+  std::set<std::int64_t>
+      bad_norms;  ///< the gradient's norm of these updates, counted from 1, is not a number
+
+  void dispatch(AnyCall any) override {
+    if (steps_ == after_step && disturb && std::holds_alternative<const call::Embedding*>(any))
+      std::exchange(disturb, {})();
+    inner_.dispatch(any);
+    if (const auto* clip = std::get_if<const call::ClipFactor*>(&any)) {
+      ++steps_;
+      if (bad_norms.contains(steps_)) inner_.fill((*clip)->norm, NAN), inner_.fill((*clip)->factor, NAN);
+    }
+  }
+
+ private:
+  std::int64_t steps_ = 0;
+};
+
+struct LoopRun {
+  TemporaryFolder folder;
+  Recipe recipe;
+  TokenFile data = tiny_data();
+  std::unique_ptr<Backend> device = make_backend("cpu");
+  Disturbed disturbed{*device};
+  TracingBackend backend{disturbed};
+
+  explicit LoopRun(Recipe r) : recipe(std::move(r)) {}
+
+  /// Trains in `folder`/run, from `checkpoint` on if there is one; returns the error's text, or "".
+  std::string train(const std::filesystem::path& checkpoint = {}) {
+    RunFolder run(folder / "run");
+    auto trainer = std::make_unique<Trainer>(backend, recipe, data);
+    if (!checkpoint.empty()) trainer->load(CheckpointFile(checkpoint));
+    try {
+      (void)train_to_the_end(backend, run, data, trainer, {}, "mxtape train tiny.toml");
+      return "";
+    } catch (const Error& e) {
+      code = e.code();
+      return e.what();
+    }
+  }
+  std::filesystem::path checkpoint(std::int64_t step, const char* run = "run") const {
+    return folder / fmt::format("{}/checkpoints/step_{:08}.h5", run, step);
+  }
+  ExitCode code{};
+};
+
+inline Recipe recipe_of(std::int64_t steps) {
+  Recipe r = tiny_recipe(steps);
+  r.train.eval_every = 4;
+  return r;
+}
+
+}  // namespace mxtape::test
