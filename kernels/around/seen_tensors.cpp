@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "kernels/around/operand_slots.h"
+
 namespace mxtape {
 namespace {
 
@@ -18,16 +20,6 @@ const GemmNames* names_of(const call::Gemm& gemm) {
   for (const GemmNames& names : gemm_names)
     if (names.slot == gemm.slot) return &names;
   return nullptr;
-}
-
-/// The slot that a copy of `tensor` along `axis` is made for.
-std::string slot_of(std::string_view tensor, Axis axis) {
-  const bool row = axis == Axis::row;
-  const std::string_view gemm = tensor == "x"    ? (row ? "fprop" : "wgrad")
-                                : tensor == "w"  ? (row ? "fprop" : "dgrad")
-                                : tensor == "dy" ? (row ? "dgrad" : "wgrad")
-                                                 : std::string_view();
-  return gemm.empty() ? std::string(tensor) : fmt::format("{}.{}", gemm, tensor);
 }
 
 bool is_written(Role role, std::string_view field) {
@@ -56,7 +48,7 @@ void add_results(std::vector<SeenTensor>& all, const call::Gemm& gemm) {
 }
 void add_results(std::vector<SeenTensor>& all, const call::Quantize& call) {
   for (const QuantizedCopy& copy : call.copies) {
-    const std::string slot = call.slot.empty() ? "values" : slot_of(call.slot, copy.axis);
+    const std::string slot = call.slot.empty() ? "values" : operand_slot(call.slot, copy.axis);
     add(all, slot, copy.values);
     add(all, slot + "'s multiplier", copy.multiplier);
   }
