@@ -132,14 +132,18 @@ class Check {
       numbers().memory_needed = budget_->needed(*plan_);
       numbers().memory_capacity = budget_->capacity;
     }
-    const double flops = plan_->bf16_flops + plan_->f32_flops;
+    const double flops = plan_->integer_ops + plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;
     const bool widened = bf16_products(recipe_.compute.device) == Bf16Products::widened;
-    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
-         large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops,
+    const std::string integers = plan_->integer_ops > 0 ? fmt::format("{:.0f}% of it in integer GEMMs, ",
+                                                                      100 * plan_->integer_ops / flops)
+                                                        : "";
+    fact("work        {:.4g} {} a step in linear layers, {}{:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
+         large ? "TFLOP" : "GFLOP", integers, 100 * plan_->bf16_flops / flops,
          widened ? "of bf16 operands, which are widened to f32" : "in bf16 GEMMs");
     numbers().step_flops = flops;
     numbers().bf16_flops = plan_->bf16_flops;
+    numbers().integer_ops = plan_->integer_ops;
     attempt([&] {
       if (budget_) require_memory(recipe_, *plan_, *budget_);
     });
@@ -178,6 +182,8 @@ class Check {
     const auto kind = recipe_.schedule.kind;
     idle("schedule.decay_fraction", kind != ScheduleKind::wsd, "schedule.kind is not wsd");
     idle("schedule.final_fraction", kind == ScheduleKind::constant, "schedule.kind is constant");
+    idle("compute.gemm", recipe_.compute.device != "cpu",
+         "compute.device is not cpu: its library multiplies");
     idle("compute.graph", recipe_.compute.device == "cpu", "compute.device is cpu, which records nothing");
     idle("train.skip_most", recipe_.train.on_divergence != OnDivergence::skip,
          "train.on_divergence is not skip");

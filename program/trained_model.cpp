@@ -14,9 +14,12 @@ TrainedModel load_trained_model(const std::string& run, const std::string& devic
   loaded.file = checkpoint_of(run);
   const CheckpointFile checkpoint(loaded.file);
   loaded.header = checkpoint.header();
-  if (!device.empty()) loaded.header.recipe.compute.device = device;
+  ComputeConfig& compute = loaded.header.recipe.compute;
+  if (!device.empty()) compute.device = device;
+  if (compute.device != "cpu") compute.gemm = GemmChoice::library;
   const Recipe& recipe = loaded.header.recipe;
-  loaded.backend = make_backend(recipe.compute.device);  // own attention: it takes every precision
+  // Own attention: it takes every precision.
+  loaded.backend = make_backend(recipe.compute.device, {.gemm = recipe.compute.gemm_kernels()});
   loaded.model =
       make_model(*loaded.backend, recipe.model, precision_plan(recipe, loaded.header.step), recipe.seed);
   checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());

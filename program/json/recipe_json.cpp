@@ -17,7 +17,7 @@ Json rules_json(const std::vector<PrecisionRule>& rules) {
   return json;
 }
 
-Json layer_json(const std::string& name, const LinearQuant& quant, Bf16Products products) {
+Json layer_json(const std::string& name, const LinearQuant& quant, Products products) {
   Json json{{"layer", name}, {"kind", "linear"}};
   for (const auto& slot : linear_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
   for (const auto& slot : rotation_slots)
@@ -72,7 +72,7 @@ Json recipe_json(const Recipe& recipe) {
 
 Json precision_json(const Recipe& recipe) {
   Json json = Json::array();
-  const Bf16Products products = bf16_products(recipe.compute.device);
+  const Products products = recipe.compute.products();
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
     Json phase{{"from_step", step}, {"activations", name_of(plan.activations)}, {"layers", Json::array()}};
