@@ -38,9 +38,8 @@ void write(TileValues y, const Tile& t, Axis axis, int along, TileScales scales,
 }
 void write(const TileCodes& y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
-  const QuantizeLoops& loops = quantize_loops();
-  (axis == Axis::row ? loops.encode_along_row : loops.encode_along_column)(y, t, along, scales, rule, exact,
-                                                                           draws);
+  const EncodeLoops& loops = encode_loops();
+  (axis == Axis::row ? loops.along_row : loops.along_column)(y, t, along, scales, rule, exact, draws);
 }
 
 /// What is written of a tile from its row r on.

@@ -1,6 +1,6 @@
 #pragma once
 #include "formats/quantize.h"
-#include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/cpu/loops/encode_loops.h"
 
 namespace mxtape::cpu {
 

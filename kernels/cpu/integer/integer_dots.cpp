@@ -56,6 +56,10 @@ void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std:
   [[maybe_unused]] const std::int32_t* start =
       starts.sums + panel * starts.panel + chunk.first * lanes + lane;
 
+  // Lines of c are on their way while the products are summed: stores would wait for them.
+  for (int i = 0; chunk.ends && i < rows_at_once && row + i < j.rows; ++i)
+    for (int p = 0; p < panels; ++p) __builtin_prefetch(j.c + (row + i) * j.c_stride + col + p * lanes, 1);
+
   f32x16 sums[rows_at_once][panels];
   for (int i = 0; i < rows_at_once; ++i)
     for (int p = 0; p < panels; ++p)

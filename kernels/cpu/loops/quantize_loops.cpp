@@ -1,15 +1,13 @@
 #include "kernels/cpu/loops/quantize_loops.h"
 
+#include "kernels/cpu/loops/choose_rounding.h"
 #include "kernels/cpu/loops/for_lanes.h"
 #include "kernels/cpu/loops/simd_philox.h"
-#include "kernels/cpu/loops/simd_round.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
 // --- largest magnitudes
-
-typedef std::int32_t i32x4 __attribute__((vector_size(16)));
 
 MXT_LANES i32x16 magnitude_bits(const f32x16& v) { return as_signed(bits(v) & 0x7fffffffu); }
 
@@ -35,14 +33,6 @@ std::uint32_t amax_of_run(const float* x, std::int64_t count) {
   const i32x4 q = quarter(most);
   const i32x4 each[4] = {q, q, q, q};
   return std::uint32_t(largest_of_each(each)[0]);
-}
-
-/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
-template <class Run>
-MXT_LANES void with_length(int along, const Run& run) {
-  if (along == 16) return run(std::integral_constant<int, 16>{});
-  if (along == 32) return run(std::integral_constant<int, 32>{});
-  run(std::integral_constant<int, 64>{});
 }
 
 template <int along>
@@ -217,123 +207,6 @@ void along_column(const Along a, const Round round) {
     }
 }
 
-// --- codes
-
-/// Sixteen codes: round(x * inverse) in units, 0 in a block that is NaN.
-template <bool exact, class Round, class Part>
-MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, const f32x16& scale,
-                          float per_unit, const Round& round, const std::uint16_t* draws,
-                          std::int64_t first_draw) {
-  const i32x16 codes = to_ints(round(part.load(x) * inverse, draws, first_draw) * per_unit);
-  if constexpr (exact) return codes;
-  return select(scale == scale, codes, i32x16{});
-}
-
-/// The quads of four rows' sixteen codes: from [row][quad] to [quad][row].
-MXT_LANES void store_quads(std::int8_t* y, const i32x16 (&codes)[4]) {
-  std::int8_t narrow[4][lanes];
-  for (int r = 0; r < 4; ++r) store_narrow(narrow[r], codes[r]);
-  i32x4 row[4];
-  std::memcpy(row, narrow, sizeof row);
-  const i32x4 a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5),
-              b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5),
-              c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7),
-              d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-  const i32x4 quads[4] = {
-      __builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
-      __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
-  for (int q = 0; q < 4; ++q) std::memcpy(y + q * lanes * 4, &quads[q], sizeof quads[q]);
-}
-
-struct Encoding {
-  TileCodes out;
-  Tile t;
-  int along;
-  TileScales scales;
-  TileDraws draws;
-};
-
-/// Four rows at a time; rows that are missing are the last one times 0.
-template <bool exact, int along, class Round>
-void encode_rows(const Encoding e, const Round round) {
-  const Tile t = e.t;
-  const int blocks = (t.cols + along - 1) / along;
-  const float unit = e.out.unit, per_unit = 1 / unit;
-  for (int top = 0; top < t.rows; top += 4) {
-    const std::int64_t line = e.out.line + top;
-    std::int8_t* const y =
-        e.out.codes + line / lanes * e.out.panel_codes + e.out.k * lanes + line % lanes * 4;
-    float* scales = e.out.scales + line / lanes * e.out.panel_scales + e.out.k / along * lanes + line % lanes;
-    const float* x[4];
-    std::int64_t draw[4];
-    int row[4];
-    for (int r = 0; r < 4; ++r) {
-      row[r] = top + r < t.rows ? top + r : t.rows - 1;
-      x[r] = t.x + row[r] * t.stride;
-      draw[r] = row[r] * e.draws.stride;
-    }
-    for (int b = 0; b < blocks; ++b, scales += lanes) {
-      f32x16 inverse[4], scale[4];
-      for (int r = 0; r < 4; ++r) {
-        const bool there = top + r < t.rows;
-        const float s = there ? e.scales.scale[row[r] * blocks + b] : 0;
-        inverse[r] = all(there ? e.scales.inverse[row[r] * blocks + b] : 0);
-        scale[r] = all(s);
-        scales[r] = s * unit;
-      }
-      const auto encode = [&](int c, auto part) __attribute__((always_inline)) {
-        i32x16 codes[4];
-        for (int r = 0; r < 4; ++r)
-          codes[r] = codes_of<exact>(x[r] + c, part, inverse[r], scale[r], per_unit, round, e.draws.bits,
-                                     draw[r] + c);
-        store_quads(y + c * lanes, codes);
-      };
-      const int first = b * along;
-      int c = first;
-      if (first + along <= t.cols) {
-        for (; c < first + along; c += lanes) encode(c, Full{});
-        continue;
-      }
-      for (; c + lanes <= t.cols; c += lanes) encode(c, Full{});
-      if (c < t.cols) encode(c, First{t.cols - c});
-    }
-  }
-}
-
-template <bool exact, class Round>
-void encode_columns(const Encoding e, const Round round) {
-  const Tile t = e.t;
-  const float per_unit = 1 / e.out.unit;
-  const std::int64_t line = e.out.line;
-  const float *inverse = e.scales.inverse, *scale = e.scales.scale;
-  for (int top = 0; top < t.rows; top += e.along, inverse += t.cols, scale += t.cols) {
-    const int bottom = top + e.along < t.rows ? top + e.along : t.rows;
-    for_lanes(t.cols, [&](std::int64_t c, auto part) {
-      store(e.out.scales + (line + c) / lanes * e.out.panel_scales + (e.out.k + top) / e.along * lanes,
-            part.load(scale + c) * e.out.unit);
-    });
-    for (int r = top; r < (bottom + 15) / 16 * 16; r += 4)
-      for_lanes(t.cols, [&](std::int64_t c, auto part) {
-        u32x16 quads{};
-        for (int k = 0; k < 4 && r + k < bottom; ++k) {
-          const i32x16 codes = codes_of<exact>(t.x + (r + k) * t.stride + c, part, part.load(inverse + c),
-                                               part.load(scale + c), per_unit, round, e.draws.bits,
-                                               (r + k) * e.draws.stride + c);
-          quads = quads | ((as_unsigned(codes) & 0xffu) << std::uint32_t(8 * k));
-        }
-        store_as(e.out.codes + (line + c) / lanes * e.out.panel_codes + (e.out.k + r) * lanes, quads);
-      });
-  }
-}
-
-/// Calls run(round) with the rounding of `rule`.
-template <class Run>
-MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
-  if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
-  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
-  run(Deterministic{rule.grid, rule.correction});
-}
-
 void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
                      bool exact, TileDraws draws) {
   const Along a{out, t, along, scales, draws};
@@ -349,24 +222,6 @@ void round_along_column(TileValues out, const Tile& t, int along, TileScales sca
   const Along a{out, t, along, scales, draws};
   with_rounding(
       rule, [&](const auto& round) { exact ? along_column<true>(a, round) : along_column<false>(a, round); });
-}
-
-void encode_along_row(const TileCodes& out, const Tile& t, int along, TileScales scales,
-                      const BlockRule& rule, bool exact, TileDraws draws) {
-  const Encoding e{out, t, along, scales, draws};
-  with_length(along, [&](auto length) {
-    with_rounding(rule, [&](const auto& round) {
-      exact ? encode_rows<true, length()>(e, round) : encode_rows<false, length()>(e, round);
-    });
-  });
-}
-
-void encode_along_column(const TileCodes& out, const Tile& t, int along, TileScales scales,
-                         const BlockRule& rule, bool exact, TileDraws draws) {
-  const Encoding e{out, t, along, scales, draws};
-  with_rounding(rule, [&](const auto& round) {
-    exact ? encode_columns<true>(e, round) : encode_columns<false>(e, round);
-  });
 }
 
 void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int vectors) {
@@ -393,11 +248,10 @@ void sum_columns(float* sums, const Tile& t) {
 
 }  // namespace
 
-extern const QuantizeLoops quantize_loops{amax_of_run,         amax_along_row,
-                                          amax_along_column,   power_of_two_scales,
-                                          floating_scales,     round_along_row,
-                                          round_along_column,  encode_along_row,
-                                          encode_along_column, draw,
-                                          sum_columns,         cast};
+extern const QuantizeLoops quantize_loops{amax_of_run,        amax_along_row,
+                                          amax_along_column,  power_of_two_scales,
+                                          floating_scales,    round_along_row,
+                                          round_along_column, draw,
+                                          sum_columns,        cast};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -29,15 +29,6 @@ struct TileValues {
   std::int64_t stride;
 };
 
-/// Codes and scales of a whole tensor (kernels/gemm/codes.h), of which a tile starts at a line and depth.
-struct TileCodes {
-  std::int8_t* codes;
-  float* scales;
-  std::int64_t panel_codes, panel_scales;  ///< from a panel to the next
-  std::int64_t line, k;                    ///< multiples of 4 and of 16
-  float unit;                              ///< what code 1 is worth before the scale
-};
-
 /// The vector loops of quantize, block by block equal to the scalar definition in formats/block.h.
 /// Blocks along rows: `along` elements of one row (16, 32 or 64), entry r * ceil(cols / along) + b.
 /// Blocks along columns: `along` elements of one column, entry b * cols + c. The last block may be shorter.
@@ -56,12 +47,6 @@ struct QuantizeLoops {
                           TileDraws);
   void (*round_along_column)(TileValues, const Tile&, int along, TileScales, const BlockRule&, bool exact,
                              TileDraws);
-  /// The same in codes; along rows, tiles that start at every fourth line. Writes zeros up to the next whole
-  /// group of codes and, along columns, for the missing lines of the last panel.
-  void (*encode_along_row)(const TileCodes&, const Tile&, int along, TileScales, const BlockRule&, bool exact,
-                           TileDraws);
-  void (*encode_along_column)(const TileCodes&, const Tile&, int along, TileScales, const BlockRule&,
-                              bool exact, TileDraws);
   /// Draws of 8 * 16 * vectors elements from element 8 * group on.
   void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int vectors);
   /// sums[c] = the sum of column c, top to bottom.

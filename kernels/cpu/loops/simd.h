@@ -32,7 +32,6 @@ typedef std::int32_t i32 __attribute__((vector_size(MXT_REGISTER)));
 typedef std::uint32_t u32 __attribute__((vector_size(MXT_REGISTER)));
 typedef double f64 __attribute__((vector_size(MXT_REGISTER)));
 typedef std::uint16_t u16 __attribute__((vector_size(MXT_REGISTER / 2)));  // as many lanes as an f32
-typedef std::int8_t i8 __attribute__((vector_size(MXT_REGISTER / 4)));     // as many lanes as an f32
 typedef float half_f32 __attribute__((vector_size(MXT_REGISTER / 2)));     // as many lanes as an f64
 }  // namespace native
 #undef MXT_REGISTER
@@ -232,17 +231,6 @@ MXT_LANES void store_upper(std::uint16_t* p, const V& v) {
 #else
     store_as(p, __builtin_convertvector(v >> 16, native::u16));
 #endif
-  }
-}
-
-/// The lowest bytes of 16 words to memory.
-template <class V>
-MXT_LANES void store_narrow(std::int8_t* p, const V& v) {
-  if constexpr (IsPair<V>::value) {
-    store_narrow(p, v.lo);
-    store_narrow(p + sizeof v.lo / sizeof(std::int32_t), v.hi);
-  } else {
-    store_as(p, __builtin_convertvector(v, native::i8));
   }
 }
 
