@@ -219,6 +219,53 @@ TEST_F(GemmOfCodes, CodesAndValuesOfOneCallAreThoseOfTwo) {
   EXPECT_EQ(download(backend, together[1].values), want);
 }
 
+TEST_F(GemmOfCodes, EveryCodeAndScaleIsWrittenAndNothingBesideThem) {
+  constexpr std::int64_t guard = 64;
+  // A tensor between two guards of the same memory, all of it 77s.
+  const auto guarded = [&](Shape shape, DType dtype) {
+    const std::int64_t bytes = shape.count() * size_of(dtype);
+    const Tensor all = backend.empty({bytes + 2 * guard}, DType::u8);
+    std::memset(all.raw(), 77, std::size_t(all.bytes()));
+    return std::pair{
+        all, Tensor(std::shared_ptr<void>(std::make_shared<Tensor>(all), all.data<std::uint8_t>() + guard),
+                    shape, dtype)};
+  };
+  on_every_tier([&] {
+    for (const char* text :
+         {"mxfp4", "mxfp4 block=16 round=stochastic", "nvfp4 block=16x16", "mxfp4 block=48"})
+      for (const auto [rows, cols] : shapes)
+        for (const Axis axis : {Axis::row, Axis::column}) {
+          const Quantizer q = parse_quantizer(text);
+          QuantizedCopy copy{.quantizer = q, .axis = axis, .form = Form::codes};
+          make_room(backend, copy, {rows, cols});
+          const auto [codes, values] = guarded(copy.layout.codes(), DType::u8);
+          const auto [all_scales, scales] = guarded(copy.layout.scales(), DType::f32);
+          copy.values = values, copy.scales = scales;
+          const auto host = content(Content::normal, rows * cols, 9);
+          backend.run(call::Quantize{{&copy, 1}, upload(backend, {rows, cols}, host), {.seed = 3}});
+          const auto untouched = [&](const Tensor& memory, std::int64_t from, std::int64_t to) {
+            for (std::int64_t i = from; i < to; ++i)
+              if (memory.data<std::uint8_t>()[i] != 77) return false;
+            return true;
+          };
+          for (const Tensor& memory : {codes, all_scales})
+            ASSERT_TRUE(untouched(memory, 0, guard) &&
+                        untouched(memory, memory.bytes() - guard, memory.bytes()))
+                << text << " " << rows << "x" << cols;
+          for (const std::uint8_t code : values.host<std::uint8_t>()) ASSERT_NE(code, 77) << text;
+          for (const float scale : scales.host()) ASSERT_NE(bits_of(scale), 0x4d4d4d4du) << text;
+          // Lines and codes that are not there count for nothing.
+          const CodeLayout& l = copy.layout;
+          for (std::int64_t line = 0; line < l.panels() * CodeLayout::panel; ++line)
+            for (std::int64_t k = 0; k < l.padded_depth(); ++k)
+              if (line >= l.lines || k >= l.depth) {
+                ASSERT_EQ(values.data<std::uint8_t>()[l.code_at(line, k)], 0)
+                    << text << " " << line << " " << k;
+              }
+        }
+  });
+}
+
 TEST_F(GemmOfCodes, CodesMeetNothingButCodes) {
   const Tensor x = upload(backend, {16, 32}, content(Content::normal, 16 * 32, 1));
   const Operand a = operand_of(codes(mxfp4, Axis::row, x, {}), Trans::no);
