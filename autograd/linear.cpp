@@ -4,6 +4,7 @@
 #include "autograd/linear_keys.h"
 #include "autograd/operands.h"
 #include "autograd/weight_copies.h"
+#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
@@ -18,13 +19,13 @@ struct LinearNode final : Node {
   QuantizedCopy dgrad_w;  // [N, K] shared with the parameter, costs nothing
 
   const char* name() const override { return "linear"; }
-  std::int64_t saved_bytes() const override { return x.values.bytes() + x.multiplier.bytes(); }
+  std::int64_t saved_bytes() const override { return bytes_of(x); }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
-    const LinearKeys keys{tape.pass(), tensor_id, weight_version};
-    std::array copies{keys.wanted(LinearGemm::dgrad, quant.dgrad_dy, Axis::row, quant.dgrad_rotation),
-                      keys.wanted(LinearGemm::wgrad, quant.wgrad_dy, Axis::column, quant.wgrad_rotation)};
+    const LinearKeys keys{tape.pass(), tensor_id, weight_version, quant, backend.gemm_kernels()};
+    std::array copies{keys.wanted(LinearGemm::dgrad, quant.dgrad_dy, Axis::row),
+                      keys.wanted(LinearGemm::wgrad, quant.wgrad_dy, Axis::column)};
     auto& [dgrad_dy, wgrad_dy] = copies;
     const std::size_t unused = x_grad == no_grad ? 1 : 0;
     const Tape::Target bias = bias_grad == no_grad ? Tape::Target{} : tape.target(bias_grad);
@@ -63,15 +64,15 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   require(!bias || bias->value.shape() == Shape{weight[0]}, "linear: bias '{}' is {}, want [{}]",
           bias ? bias->name : "", bias ? bias->value.shape().text() : "", weight[0]);
   Backend& backend = tape.backend();
-  const LinearKeys keys{tape.pass(), tensor_id, w.version};
+  const LinearKeys keys{tape.pass(), tensor_id, w.version, quant, backend.gemm_kernels()};
   const GradIndex w_grad = tape.watch(w), bias_grad = bias ? tape.watch(*bias) : no_grad;
   const bool recording = tape.wants({x.grad, w_grad, bias_grad});
   require(!w.packed || !recording, "linear: '{}' is packed, which can be evaluated alone", w.name);
   if (!w.packed)
     make_weight_copies(backend, w, quant, tape.pass(), tensor_id, recording && x.grad != no_grad);
 
-  std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row, quant.fprop_rotation),
-                    keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::column, quant.wgrad_rotation)};
+  std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row),
+                    keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::column)};
   const Node* const producer = tape.producer(x.grad);
   const bool save_x = recording && !(producer && producer->recomputes());
   quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value, "x",
@@ -80,7 +81,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   Shape out = in;
   out.dims[std::size_t(out.rank - 1)] = weight[0];
   Tensor y = backend.empty(out, x.value.dtype());
-  const auto fprop_w = keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row, quant.fprop_rotation);
+  const auto fprop_w = keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row);
   backend.run(
       call::Gemm{.c = as_matrix(y),
                  .a = operand(copies[0]),

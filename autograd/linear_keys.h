@@ -1,16 +1,19 @@
 #pragma once
 #include "autograd/ops.h"
+#include "kernels/backend.h"
 
 namespace mxtape {
 
 enum class LinearGemm : std::uint8_t { fprop, dgrad, wgrad };
 
-/// Keys of the random draws of one linear layer. From its tensor_id on: x, w and dy for rounding; the three
-/// GEMMs for signs (another purpose, so another stream).
+/// The copies that the GEMMs of one linear layer want, and the keys of their random draws. From its tensor_id
+/// on: x, w and dy for rounding; the three GEMMs for signs (another purpose, so another stream).
 struct LinearKeys {
   PassKey pass;
   std::uint32_t tensor_id;
   std::uint64_t weight_version;
+  const LinearQuant& quant;
+  GemmKernels kernels;
 
   DrawKey rounding_w() const {
     return {pass.seed, Purpose::rounding, tensor_id + 1, std::uint32_t(weight_version), 0, Clock::update};
@@ -28,8 +31,13 @@ struct LinearKeys {
   }
 
   /// A copy for one side of a GEMM, still without values.
-  QuantizedCopy wanted(LinearGemm gemm, const Quantizer& q, Axis axis, Rotation rotation) const {
-    return {q, axis, rotation, signs(gemm, rotation.signs), {}, {}};
+  QuantizedCopy wanted(LinearGemm gemm, const Quantizer& q, Axis axis) const {
+    const auto copy = [&](const Quantizer& a, const Quantizer& b, const Rotation& rotation) -> QuantizedCopy {
+      return {q, axis, rotation, signs(gemm, rotation.signs), form_of(kernels, a, b)};
+    };
+    return gemm == LinearGemm::fprop   ? copy(quant.fprop_x, quant.fprop_w, quant.fprop_rotation)
+           : gemm == LinearGemm::dgrad ? copy(quant.dgrad_dy, quant.dgrad_w, quant.dgrad_rotation)
+                                       : copy(quant.wgrad_dy, quant.wgrad_x, quant.wgrad_rotation);
   }
 };
 

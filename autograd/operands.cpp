@@ -3,18 +3,20 @@
 #include <array>
 #include <utility>
 
+#include "kernels/gemm/room.h"
+
 namespace mxtape {
 namespace {
 
 /// True if x is its own copy: nothing rounds it, or it is bf16 as wanted.
 bool is_source(const QuantizedCopy& copy, const Tensor& x) {
   const bool rounded = x.dtype() == DType::bf16 && copy.quantizer == bf16_cast;
-  return (copy.quantizer.is_identity() || rounded) && copy.rotation.size == 0;
+  return (copy.quantizer.is_identity() || rounded) && copy.rotation.size == 0 && copy.form == Form::values;
 }
 
 bool share(const QuantizedCopy& a, const QuantizedCopy& b) {
-  return a.quantizer == b.quantizer && a.rotation.size == 0 && b.rotation.size == 0 &&
-         (a.axis == b.axis || serves_both_axes(a.quantizer));
+  return a.quantizer == b.quantizer && a.rotation.size == 0 && b.rotation.size == 0 && a.form == b.form &&
+         (a.axis == b.axis || (serves_both_axes(a.quantizer) && a.form == Form::values));
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ bool serves_both_axes(const Quantizer& q) {
 
 bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted) {
   if (!made.values || made.quantizer != wanted.quantizer || made.axis != wanted.axis ||
-      made.rotation != wanted.rotation)
+      made.form != wanted.form || made.rotation != wanted.rotation)
     return false;
   const DrawKey &a = made.signs, &b = wanted.signs;
   return made.rotation.size == 0 || (a.seed == b.seed && a.tensor_id == b.tensor_id && a.step == b.step);
@@ -44,8 +46,7 @@ void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const 
     if (is_source(copy, x)) {
       copy.values = x;
     } else if (!(one_for_both && (pending_count || copies[0].values || copies[1].values))) {
-      copy.values = backend.empty(x.shape(), copy.quantizer.operand_dtype());
-      if (copy.quantizer.has_multiplier()) copy.multiplier = backend.empty({1});
+      make_room(backend, copy, x.shape());
       pending[pending_count++] = copy;
     }
   }
@@ -53,11 +54,15 @@ void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const 
     backend.run(call::Quantize{std::span(pending).first(pending_count), x, draws, column_sums, sums, slot});
   if (one_for_both) {
     const QuantizedCopy& made = copies[0].values ? copies[0] : copies[1];
-    for (QuantizedCopy& copy : copies) copy.values = made.values, copy.multiplier = made.multiplier;
+    for (QuantizedCopy& copy : copies) {
+      copy.values = made.values, copy.multiplier = made.multiplier;
+      copy.scales = made.scales, copy.layout = made.layout;
+    }
   }
 }
 
 Operand operand(const QuantizedCopy& copy, Trans trans) {
+  if (copy.form == Form::codes) return {copy.values, trans, copy.multiplier, copy.scales, copy.layout};
   return {as_matrix(copy.values), trans, copy.multiplier};
 }
 

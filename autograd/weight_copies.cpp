@@ -4,6 +4,7 @@
 
 #include "autograd/linear_keys.h"
 #include "autograd/operands.h"
+#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
@@ -32,9 +33,9 @@ void for_own_copies(const Parameter& p, const WeightCopies& copies, const F& f) 
 
 bool make_weight_copies(Backend& backend, Parameter& w, const LinearQuant& quant, const PassKey& pass,
                         std::uint32_t tensor_id, bool dgrad) {
-  const LinearKeys keys{pass, tensor_id, w.version};
-  std::array fresh{keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row, quant.fprop_rotation),
-                   keys.wanted(LinearGemm::dgrad, quant.dgrad_w, Axis::column, quant.dgrad_rotation)};
+  const LinearKeys keys{pass, tensor_id, w.version, quant, backend.gemm_kernels()};
+  std::array fresh{keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row),
+                   keys.wanted(LinearGemm::dgrad, quant.dgrad_w, Axis::column)};
   const std::array at_hand{&w.copies.fprop, &w.copies.dgrad};
   for (std::size_t i = 0; i < 2; ++i)
     if (w.copies.version == w.version && same_recipe(*at_hand[i], fresh[i])) fresh[i] = *at_hand[i];
@@ -55,7 +56,7 @@ NextCopies::NextCopies(const Parameter& p) {
 
 std::int64_t own_bytes_of_copies(const Parameter& p) {
   std::int64_t bytes = 0;
-  for_own_copies(p, p.copies, [&](const QuantizedCopy& copy) { bytes += copy.values.bytes(); });
+  for_own_copies(p, p.copies, [&](const QuantizedCopy& copy) { bytes += bytes_of(copy); });
   return bytes;
 }
 

@@ -9,21 +9,33 @@
 // `bytes_per_second` counts 4 + 2 or 4 + 2 + 2 bytes. `relative` is the time over that of the conversion,
 // measured in turns in the same run. GEMM's limit is the machine's multiply rate: 64 bf16 or 32 f32 flop a
 // cycle and core on AVX-512 with one 512-bit multiplier's width a cycle, double with two, 1024 bf16 with AMX.
+//
+// gemm_codes multiplies integer codes, each repetition in turn with the library's bf16 GEMM of the same
+// operands: `faster` is the median of bf16's time over its own, `faster_cpu` the same of the processor time
+// of all threads, which other processes disturb less. `peak` is its part of the rate of byte dot products
+// that need no memory, all threads together.
 #include <benchmark/benchmark.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
+#include "autograd/operands.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
+#include "kernels/cpu/integer/dots.h"
+#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
 
 Backend& backend() {
-  static const auto instance = make_backend("cpu");
+  static const auto instance = make_backend("cpu", {.gemm = GemmKernels::integer});
   return *instance;
 }
 
@@ -42,18 +54,29 @@ double seconds(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-QuantizedCopy copy_for(const std::string& text, Axis axis, Shape shape) {
-  QuantizedCopy copy{.quantizer = parse_quantizer(text), .axis = axis};
-  copy.values = backend().empty(shape, copy.quantizer.operand_dtype());
-  if (copy.quantizer.has_multiplier()) copy.multiplier = backend().empty({1});
+double processor_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+double median(std::vector<double> all) {
+  std::nth_element(all.begin(), all.begin() + std::ptrdiff_t(all.size() / 2), all.end());
+  return all[all.size() / 2];
+}
+
+QuantizedCopy copy_for(const std::string& text, Axis axis, Shape shape, Form form = Form::values) {
+  QuantizedCopy copy{.quantizer = parse_quantizer(text), .axis = axis, .form = form};
+  make_room(backend(), copy, shape);
   return copy;
 }
 
 /// The copies of a [rows, cols] tensor in one call, each repetition in turn with a plain conversion.
-void quantize(benchmark::State& state, const std::string& format, std::vector<Axis> axes, Shape shape) {
+void quantize(benchmark::State& state, const std::string& format, std::vector<Axis> axes, Shape shape,
+              Form form) {
   const Tensor x = random_tensor(shape);
   std::vector<QuantizedCopy> copies, plain{copy_for("bf16", Axis::row, shape)};
-  for (const Axis axis : axes) copies.push_back(copy_for(format, axis, shape));
+  for (const Axis axis : axes) copies.push_back(copy_for(format, axis, shape, form));
   std::vector<double> ratios;
   std::uint32_t step = 0;
   for (auto _ : state) {
@@ -62,9 +85,10 @@ void quantize(benchmark::State& state, const std::string& format, std::vector<Ax
     state.SetIterationTime(time);
     ratios.push_back(time / conversion);
   }
-  std::nth_element(ratios.begin(), ratios.begin() + std::ptrdiff_t(ratios.size() / 2), ratios.end());
-  state.counters["relative"] = ratios[ratios.size() / 2];
-  state.SetBytesProcessed(state.iterations() * x.count() * std::int64_t(4 + 2 * axes.size()));
+  state.counters["relative"] = median(ratios);
+  std::int64_t bytes = x.bytes();
+  for (const QuantizedCopy& copy : copies) bytes += bytes_of(copy);
+  state.SetBytesProcessed(state.iterations() * bytes);
   state.SetItemsProcessed(state.iterations() * x.count());
 }
 
@@ -79,11 +103,81 @@ void gemm(benchmark::State& state, DType dtype, Trans a_trans, Trans b_trans) {
                                                 benchmark::Counter::kIsIterationInvariantRate);
 }
 
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512bw,avx512vnni"))) double dots_of_a_loop() {
+  constexpr int chains = 12, rounds = 200000;  // as many as hide the latency
+  __m512i sums[chains] = {}, a = _mm512_set1_epi8(1), b = _mm512_set1_epi8(2);
+  asm volatile("" : "+v"(a), "+v"(b));
+  for (int i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (int k = 0; k < chains; ++k) sums[k] = _mm512_dpbusd_epi32(sums[k], a, b);
+  for (__m512i& sum : sums) benchmark::DoNotOptimize(sum);
+  return double(rounds) * chains * 128;
+}
+#endif
+/// Operations a second and thread of byte dot products, or 0 where the bench has no loop for them.
+double byte_dot_peak() {
+  double best = 0;
+#if defined(__x86_64__)
+  if (cpu::has_dot_tier(cpu::DotTier::avx512_vnni))
+    for (int i = 0; i < 20; ++i) {
+      const double start = processor_seconds();
+      best = std::max(best, dots_of_a_loop() / (processor_seconds() - start));
+    }
+#endif
+  return best;
+}
+
+void gemm_codes(benchmark::State& state, const std::string& format, Trans a_trans, Trans b_trans) {
+  const std::int64_t M = state.range(0), N = state.range(1), K = state.range(2);
+  const auto side = [](const std::string& text, Trans trans, bool along_rows, Shape shape, Form form) {
+    QuantizedCopy copy = copy_for(text, along_rows ? Axis::row : Axis::column, shape, form);
+    backend().run(call::Quantize{{&copy, 1}, random_tensor(shape), {}});
+    return operand(copy, trans);
+  };
+  const auto sides = [&](Form form) {
+    const bool a_turned = a_trans == Trans::yes, b_turned = b_trans == Trans::yes;
+    return std::pair{side(format, a_trans, !a_turned, a_turned ? Shape{K, M} : Shape{M, K}, form),
+                     side(format, b_trans, b_turned, b_turned ? Shape{N, K} : Shape{K, N}, form)};
+  };
+  const auto [a, b] = sides(Form::codes);
+  const auto [wide_a, wide_b] = sides(Form::values);
+  const Tensor c = backend().empty({M, N});
+  const auto multiply = [&](const Operand& x, const Operand& y) {
+    const double cpu = processor_seconds(), wall = seconds([&] { backend().run(call::Gemm{c, x, y}); });
+    return std::pair{wall, processor_seconds() - cpu};
+  };
+  multiply(wide_a, wide_b), multiply(a, b);
+  std::vector<double> ratios, cpu_ratios, cpu_seconds;
+  for (auto _ : state) {
+    const auto theirs = multiply(wide_a, wide_b), ours = multiply(a, b);
+    state.SetIterationTime(ours.first);
+    ratios.push_back(theirs.first / ours.first);
+    cpu_ratios.push_back(theirs.second / ours.second);
+    cpu_seconds.push_back(ours.second);
+  }
+  const double work = 2.0 * double(M) * double(N) * double(K);
+  state.counters["faster"] = median(ratios);
+  state.counters["faster_cpu"] = median(cpu_ratios);
+  static const double peak = byte_dot_peak();
+  if (peak > 0) state.counters["peak"] = work / median(cpu_seconds) / peak;
+  state.counters["op/s"] = benchmark::Counter(work, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void name_and_register(const std::string& name, const char* format, Trans a, Trans b,
+                       const std::vector<std::int64_t>& extents) {
+  benchmark::RegisterBenchmark(name.c_str(), gemm_codes, std::string(format), a, b)
+      ->Args(extents)
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
 void register_all() {
   const Shape large{4096, 1536}, small{768, 512};
-  const auto quantize_named = [](std::string name, std::string format, std::vector<Axis> axes, Shape shape) {
+  const auto quantize_named = [](std::string name, std::string format, std::vector<Axis> axes, Shape shape,
+                                 Form form = Form::values) {
     name = "quantize/" + name + "/" + std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
-    benchmark::RegisterBenchmark(name.c_str(), quantize, format, axes, shape)
+    benchmark::RegisterBenchmark(name.c_str(), quantize, format, axes, shape, form)
         ->UseManualTime()
         ->Unit(benchmark::kMicrosecond);
   };
@@ -95,8 +189,24 @@ void register_all() {
       quantize_named(std::string(format) + "/columns", format, {Axis::column}, shape);
       quantize_named(std::string(format) + "/both", format, {Axis::row, Axis::column}, shape);
     }
+    for (const auto& [name, format] : {std::pair{"mxfp4_codes", "mxfp4"}, {"nvfp4_codes", "nvfp4"}}) {
+      quantize_named(std::string(name) + "/rows", format, {Axis::row}, shape, Form::codes);
+      quantize_named(std::string(name) + "/columns", format, {Axis::column}, shape, Form::codes);
+      quantize_named(std::string(name) + "/both", format, {Axis::row, Axis::column}, shape, Form::codes);
+    }
+    quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape, Form::codes);
     quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::row}, shape);
     quantize_named("mxfp4_stochastic/both", stochastic, {Axis::row, Axis::column}, shape);
+  }
+  for (const char* format : {"mxfp4", "mxint8", "nvfp4"}) {
+    const auto register_codes = [&](const char* name, Trans a, Trans b, std::vector<std::int64_t> extents) {
+      name_and_register(std::string("gemm_codes/") + format + "/" + name, format, a, b, extents);
+    };
+    register_codes("fprop", Trans::no, Trans::yes, {4096, 1536, 384});
+    register_codes("dgrad", Trans::no, Trans::no, {4096, 384, 1536});
+    register_codes("wgrad", Trans::yes, Trans::no, {1536, 384, 4096});
+    register_codes("small_fprop", Trans::no, Trans::yes, {768, 128, 128});
+    register_codes("small_wgrad", Trans::yes, Trans::no, {128, 128, 768});
   }
   // Linear layers of 6 layers x 384 wide at 16 x 256 tokens, and the head of GPT-2 at 4 x 64.
   for (const DType dtype : {DType::bf16, DType::f32}) {

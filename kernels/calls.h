@@ -3,6 +3,7 @@
 #include <string_view>
 #include <variant>
 
+#include "kernels/attention/attention.h"
 #include "kernels/operand.h"
 
 namespace mxtape {
@@ -15,8 +16,8 @@ enum class Role : std::uint8_t {
   output,      ///< written: f32
   sum,         ///< written or added to: f32
   state,       ///< read and written: f32
-  operand,     ///< read: f32 or bf16, each for itself
-  rounded,     ///< written: f32 or bf16, each for itself
+  operand,     ///< read: f32, bf16 or u8 (codes), each for itself
+  rounded,     ///< written: f32, bf16 or u8 (codes), each for itself
   index,       ///< read: i32
   found,       ///< written: i32
   bytes,       ///< read or written: u8
@@ -61,8 +62,8 @@ struct Normal {
 
 /// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every row;
 /// if c is bf16, `bias` is rounded to bf16 first, as GEMM libraries take it, and nothing can be added to. Two
-/// bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened. The order of additions
-/// depends on the shape only.
+/// bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened; codes meet codes. The
+/// order of additions depends on the shape only.
 struct Gemm {
   static constexpr std::string_view name = "gemm";
   Tensor c;
@@ -72,8 +73,9 @@ struct Gemm {
   std::string_view slot{};  ///< for reports: "fprop"
   static void each(auto& c, const auto& f) {
     f(result, "c", c.c);
-    f(operand, "a", c.a.values), f(input, "a's multiplier", c.a.multiplier);
-    f(operand, "b", c.b.values), f(input, "b's multiplier", c.b.multiplier);
+    f(operand, "a", c.a.values), f(input, "a's scales", c.a.scales);
+    f(operand, "b", c.b.values), f(input, "b's scales", c.b.scales);
+    f(input, "a's multiplier", c.a.multiplier), f(input, "b's multiplier", c.b.multiplier);
     f(input, "bias", c.bias);
   }
 };
@@ -94,7 +96,8 @@ struct Quantize {
   }
   static void each_copy(std::span<const QuantizedCopy> copies, const auto& f) {
     for (const QuantizedCopy& copy : copies)
-      f(rounded, "values", copy.values), f(output, "multiplier", copy.multiplier);
+      f(rounded, "values", copy.values), f(output, "scales", copy.scales),
+          f(output, "multiplier", copy.multiplier);
   }
 };
 

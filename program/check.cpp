@@ -122,14 +122,18 @@ class Check {
       numbers().memory_needed = budget_->needed(*plan_);
       numbers().memory_capacity = budget_->capacity;
     }
-    const double flops = plan_->bf16_flops + plan_->f32_flops;
+    const double flops = plan_->integer_ops + plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;
     const bool widened = bf16_products(recipe_.compute.device) == Bf16Products::widened;
-    fact("work        {:.4g} {} a step in linear layers, {:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
-         large ? "TFLOP" : "GFLOP", 100 * plan_->bf16_flops / flops,
+    const std::string integers = plan_->integer_ops > 0 ? fmt::format("{:.0f}% of it in integer GEMMs, ",
+                                                                      100 * plan_->integer_ops / flops)
+                                                        : "";
+    fact("work        {:.4g} {} a step in linear layers, {}{:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
+         large ? "TFLOP" : "GFLOP", integers, 100 * plan_->bf16_flops / flops,
          widened ? "of bf16 operands, which are widened to f32" : "in bf16 GEMMs");
     numbers().step_flops = flops;
     numbers().bf16_flops = plan_->bf16_flops;
+    numbers().integer_ops = plan_->integer_ops;
     attempt([&] {
       if (budget_) require_memory(recipe_, *plan_, *budget_);
     });

@@ -18,7 +18,7 @@ struct CheckNumbers {
   std::optional<double> epochs, validation_share;  ///< the share is of the run's work
   std::optional<std::int64_t> validation_windows;
   std::optional<std::int64_t> memory_needed, memory_capacity;  ///< [bytes]
-  std::optional<double> step_flops, bf16_flops;                ///< of linear layers, in one step
+  std::optional<double> step_flops, bf16_flops, integer_ops;   ///< of linear layers, in one step
   std::optional<std::int64_t> checkpoint_bytes;
   std::optional<double> disk_needed, disk_free;  ///< [bytes]
   std::string device;                            ///< its description

@@ -1,10 +1,12 @@
 #include "program/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 
+#include "autograd/operands.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/choose/make_backend.h"
@@ -31,13 +33,26 @@ double median_seconds(std::int64_t times, const std::function<void()>& work) {
   return seconds[std::size_t(times / 2)];
 }
 
-double gemm_rate(Backend& backend, DType dtype) {
-  constexpr std::int64_t n = 1024;
-  const Tensor a = backend.empty({n, n}, dtype), b = backend.empty({n, n}, dtype), c = backend.empty({n, n});
-  backend.fill(a, 1), backend.fill(b, 1);
-  const auto multiply = [&] { backend.run(call::Gemm{c, {a}, {b, Trans::yes}}), backend.wait(); };
+constexpr std::int64_t side = 1024;  // of the GEMMs that tell a device's peaks
+
+double gemm_rate(Backend& backend, const Operand& a, const Operand& b) {
+  const Tensor c = backend.empty({side, side});
+  const auto multiply = [&] { backend.run(call::Gemm{c, a, b}), backend.wait(); };
   multiply();  // sets things up
-  return 2.0 * double(n) * double(n) * double(n) / median_seconds(5, multiply);
+  return 2.0 * double(side) * double(side) * double(side) / median_seconds(5, multiply);
+}
+double gemm_rate(Backend& backend, DType dtype) {
+  const Tensor a = backend.empty({side, side}, dtype), b = backend.empty({side, side}, dtype);
+  backend.fill(a, 1), backend.fill(b, 1);
+  return gemm_rate(backend, {a}, {b, Trans::yes});
+}
+double integer_rate(Backend& backend) {
+  if (backend.gemm_kernels() != GemmKernels::integer) return 0;
+  const Tensor x = backend.empty({side, side});
+  backend.fill(x, 1);
+  std::array copies{QuantizedCopy{.quantizer = mxfp4, .form = Form::codes}};
+  quantize_operands(backend, copies, x, "x", {});
+  return gemm_rate(backend, operand(copies[0]), operand(copies[0], Trans::yes));
 }
 
 std::string call_name(const Place& place) {
@@ -68,6 +83,7 @@ DevicePeaks measure_peaks(Backend& backend) {
   copy();
   return {.bf16_flops = gemm_rate(backend, DType::bf16),
           .f32_flops = gemm_rate(backend, DType::f32),
+          .integer_ops = integer_rate(backend),
           .bytes = 2 * double(x.bytes()) / median_seconds(5, copy)};
 }
 
@@ -85,7 +101,8 @@ std::vector<ProfileRow> Profile::rows(ProfileBy by) const {
 }
 
 double Profile::limit_share(const Work& w) const {
-  const double computing = w.bf16_flops / peaks.bf16_flops + w.f32_flops / peaks.f32_flops;
+  const double computing = w.bf16_flops / peaks.bf16_flops + w.f32_flops / peaks.f32_flops +
+                           (w.integer_ops > 0 ? w.integer_ops / peaks.integer_ops : 0);
   return std::max(computing, w.bytes / peaks.bytes) / w.seconds;
 }
 
@@ -131,7 +148,7 @@ std::string profile_table(const Profile& profile, ProfileBy by) {
   double inside = 0;
   for (const auto& [name, work] : rows) {
     inside += work.seconds / steps;
-    const double flops = work.bf16_flops + work.f32_flops;
+    const double flops = work.bf16_flops + work.f32_flops + work.integer_ops;
     out += fmt::format("{:<{}} {:>7.6g} {:>10.3f} {:>6.1f} {:>9} {:>8.1f} {:>8.0f}\n", name, width,
                        double(work.calls) / steps, 1e3 * work.seconds / steps,
                        100 * work.seconds / steps / profile.watched_seconds,

@@ -195,6 +195,14 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
   return notes;
 }
 
+void settle_gemm(ComputeConfig& compute, const ComputeConfig* checkpoint) {
+  if (compute.gemm != GemmChoice::automatic) return;
+  const bool integer =
+      (checkpoint && checkpoint->device == compute.device ? *checkpoint : compute).gemm_kernels() ==
+      GemmKernels::integer;
+  compute.gemm = integer ? GemmChoice::integer : GemmChoice::library;
+}
+
 void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step, const Recipe& recipe) {
   const std::string text = to_toml(recipe);
   std::error_code error;

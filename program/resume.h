@@ -55,6 +55,11 @@ void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path
 std::vector<std::string> check_changes(const CheckpointHeader&, const Recipe&, const std::string& data_hash,
                                        const std::vector<std::string>& allowed);
 
+/// Gives compute.gemm = "auto" its meaning for a whole run: what the checkpoint that goes on was trained
+/// with, so that it keeps its arithmetic on another machine; without one, what is quicker here. What a
+/// checkpoint holds of a run is never "auto".
+void settle_gemm(ComputeConfig&, const ComputeConfig* checkpoint);
+
 /// Writes the run's recipe.toml. If the steps up to the checkpoint's, `step`, were trained with another
 /// recipe, that one stays as recipe.until_step_<8 digits>.toml; one whose steps come again goes.
 void write_recipe(const RunFolder&, const Start&, std::int64_t step, const Recipe&);

@@ -80,7 +80,12 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   require_reached_starts(recipe, checkpoint ? checkpoint->header().step : 0);
   Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   std::size_t known_rollbacks = recipe.train.rollbacks.size();
+  settle_gemm(resolved.compute, checkpoint && !branches ? &checkpoint->header().recipe.compute : nullptr);
   std::vector<std::string> notes = start.notes;
+  if (recipe.compute.gemm == GemmChoice::automatic)
+    notes.push_back(fmt::format(
+        "compute.gemm = auto is {} {}", resolved.compute.gemm == GemmChoice::integer ? "integer" : "library",
+        checkpoint && !branches ? "here, as in the checkpoint" : "on this machine, by its instruction set"));
   std::optional<Turn> turn;
   if (branches) {
     options.branch->check_data(data);
@@ -103,7 +108,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
       return print_finished(notes, resolved.train.steps, *start.checkpoint);
   }
   if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
-  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
+  const auto device = make_backend(resolved.compute.device, resolved.compute.options());
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");

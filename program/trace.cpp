@@ -33,7 +33,7 @@ std::string text_of(const Quantizer& q, const Rotation& rotation) {
 
 /// Compares one product with what was wanted of it.
 void compare(std::vector<std::string>& lines, const std::string& layer, const Wanted& want,
-             const Product& ran, Bf16Products products) {
+             const Product& ran, Products products) {
   const auto side = [&](const char* name, const Quantizer& asked, const TracingBackend::Side& found) {
     if (found.quantizer != asked || found.rotation != want.rotation)
       lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name,
@@ -49,9 +49,9 @@ void compare(std::vector<std::string>& lines, const std::string& layer, const Wa
 }  // namespace
 
 std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBackend::Trace& trace,
-                                     const std::string& device) {
+                                     const std::string& device, GemmKernels kernels) {
   const PrecisionPlan plan = realised(asked, device);
-  const Bf16Products products = bf16_products(device);
+  const Products products{bf16_products(device), kernels};
   std::vector<std::string> lines;
   for (const auto& [layer, quant] : plan.linear) {
     const auto of_layer = trace.gemms.find(layer);
@@ -106,7 +106,8 @@ TraceReport trace_recipe(const Recipe& recipe) {
     for (const auto& [layer, slots] : trace.gemms) report.gemms += std::int64_t(slots.size());
     report.attentions += std::int64_t(trace.attention.size());
     ++report.phases;
-    for (const auto& line : differences(precision_plan(phase, 0), trace, recipe.compute.device))
+    for (const auto& line :
+         differences(precision_plan(phase, 0), trace, recipe.compute.device, recipe.compute.gemm_kernels()))
       report.differences.push_back(label + line);
   };
   for (const std::int64_t step : plan_changes(recipe))

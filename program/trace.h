@@ -11,7 +11,7 @@ namespace mxtape {
 /// f32". Empty: every GEMM of every layer was multiplied from operands rounded as asked, the way the table
 /// says, and nothing else was multiplied in a layer. Of attention, what its kernels were asked for.
 std::vector<std::string> differences(const PrecisionPlan&, const TracingBackend::Trace&,
-                                     const std::string& device);
+                                     const std::string& device, GemmKernels kernels = GemmKernels::library);
 
 struct TraceReport {
   std::int64_t phases = 0, gemms = 0, attentions = 0;

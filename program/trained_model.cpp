@@ -10,8 +10,11 @@ namespace mxtape {
 namespace {
 
 std::unique_ptr<Backend> backend_for(CheckpointHeader& header, const std::string& device) {
-  if (!device.empty()) header.recipe.compute.device = device;
-  return make_backend(header.recipe.compute.device);  // own attention: it takes every precision
+  ComputeConfig& compute = header.recipe.compute;
+  if (!device.empty()) compute.device = device;
+  if (compute.device != "cpu") compute.gemm = GemmChoice::library;
+  // Own attention: it takes every precision.
+  return make_backend(compute.device, {.gemm = compute.gemm_kernels()});
 }
 
 }  // namespace
@@ -28,6 +31,7 @@ TrainedModel load_trained_model(const std::string& run, const std::string& devic
     const PackedModelFile packed(file);
     loaded.header = packed.header().model;
     loaded.packed_as = packed.header().precision;
+    loaded.header.recipe.compute.gemm = GemmChoice::library;  // it multiplies unpacked values
     loaded.backend = backend_for(loaded.header, device);
     loaded.model = packed.load(*loaded.backend);
     return loaded;

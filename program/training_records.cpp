@@ -71,14 +71,13 @@ void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
   traced_ = true;
   const Recipe& recipe = trainer_.recipe();
   const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);
-  const auto lines = differences(plan, trace, recipe.compute.device);
+  const auto lines = differences(plan, trace, recipe.compute.device, recipe.compute.gemm_kernels());
   require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
           fmt::join(lines, "\n  "));
   record([&] {
     std::ofstream out(folder_.precision(), std::ios::app);
-    out << fmt::format(
-        "seen in step {}\n{}", trainer_.steps_done(),
-        precision_table(realised(plan, recipe.compute.device), bf16_products(recipe.compute.device)));
+    out << fmt::format("seen in step {}\n{}", trainer_.steps_done(),
+                       precision_table(realised(plan, recipe.compute.device), recipe.compute.products()));
     require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
   });
 }

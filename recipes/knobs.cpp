@@ -16,6 +16,7 @@ constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 3> divergence_names{"stop", "skip", "rollback"};
+constexpr std::array<std::string_view, 3> gemm_names{"auto", "library", "integer"};
 constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
@@ -200,6 +201,12 @@ std::vector<Knob> knobs(Recipe& r) {
        "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
       {"compute.attention", choice(r.compute.attention, attention_names),
        "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
+      {"compute.gemm", choice(r.compute.gemm, gemm_names),
+       "cpu: what multiplies operands that have integer codes, as mxfp4's; integer: codes, with exact sums "
+       "in "
+       "blocks and the same bits on every machine; library: their bf16 values, by oneDNN; auto: integer "
+       "where "
+       "the CPU has byte dot products and no AMX; a run records which"},
       untraced(
           {"compute.recompute", choice(r.compute.recompute, recompute_names),
            "results that backward computes again instead of keeping the operand made from them: less memory, "

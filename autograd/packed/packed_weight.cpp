@@ -11,8 +11,9 @@
 namespace mxtape {
 namespace {
 
+/// Unpacking gives values: the library multiplies them.
 QuantizedCopy fprop_copy(const LinearKeys& keys, const LinearQuant& quant) {
-  return keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row, quant.fprop_rotation);
+  return keys.wanted(LinearGemm::fprop, quant.fprop_w, Axis::row);
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ std::int64_t PackedWeight::bytes() const {
 
 MxTensor pack_weight(Backend& backend, const Parameter& w, const LinearQuant& quant, const PassKey& pass,
                      std::uint32_t tensor_id) {
-  const LinearKeys keys{pass, tensor_id, w.version};
+  const LinearKeys keys{pass, tensor_id, w.version, quant, GemmKernels::library};
   const std::int64_t rows = w.value.rows(), cols = w.value.cols();
   std::vector<float> values(std::size_t(rows * cols));
   backend.download(values.data(), w.value);
@@ -41,7 +42,7 @@ PackedWeight packed_weight(Backend& backend, const MxTensor& t, const LinearQuan
   require(t.quantizer == quant.fprop_w && t.axis == Axis::row, ExitCode::data,
           "packed as '{}', the layer multiplies by '{}'", to_text(t.quantizer), to_text(quant.fprop_w));
   t.check();
-  PackedWeight weight{fprop_copy({pass, tensor_id, weight_version}, quant), {}, t.rows, t.cols};
+  PackedWeight weight{fprop_copy({pass, tensor_id, weight_version, quant, GemmKernels::library}, quant), {}, t.rows, t.cols};
   if (t.quantizer == bf16_cast) {  // its codes are bf16 numbers
     weight.copy.values = backend.empty(weight.shape(), DType::bf16);
     backend.upload(weight.copy.values, t.codes.data());

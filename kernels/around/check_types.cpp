@@ -9,9 +9,10 @@ constexpr bool takes(Role role, DType dtype) {
   switch (role) {
     case Role::activation:
     case Role::result:
+      return dtype == DType::f32 || dtype == DType::bf16;
     case Role::operand:
     case Role::rounded:
-      return dtype == DType::f32 || dtype == DType::bf16;
+      return dtype != DType::i32;
     case Role::input:
     case Role::output:
     case Role::sum:

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "kernels/attention/scratch.h"
+#include "kernels/gemm/extents.h"
 
 namespace mxtape {
 
 // Addresses that differ, as code may ask whether two tensors share storage, and that no pointer can be.
-DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention)
+DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention, GemmKernels gemms)
     : memory_(memory),
       gpu_attention_(gpu_attention),
       pool_(Pool::create(
@@ -16,7 +17,8 @@ DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attent
             return reinterpret_cast<void*>(std::exchange(next, next + std::uintptr_t(bytes)));
           },
           [](void*) {})),
-      arena_(pool_) {}
+      arena_(pool_),
+      gemm_kernels_(gemms) {}
 
 Tensor DryBackend::empty(Shape shape, DType dtype) {
   return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
@@ -37,12 +39,10 @@ void DryBackend::dispatch(AnyCall any) {
 }
 
 void DryBackend::count(const call::Gemm& call) {
-  const Tensor &a = call.a.values, &b = call.b.values;
-  const std::int64_t k = call.a.trans == Trans::yes ? a.rows() : a.cols();
-  last_gemm_ = gemm_path(a.dtype(), b.dtype());
-  Gemms& gemms = last_gemm_ == GemmPath::bf16 ? bf16_ : f32_;
+  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype());
+  Gemms& gemms = last_gemm_ == GemmPath::integer ? integer_ : last_gemm_ == GemmPath::bf16 ? bf16_ : f32_;
   ++gemms.calls;
-  gemms.flops += 2.0 * double(call.c.count()) * double(k);
+  gemms.flops += flops_of(call);
 }
 
 void DryBackend::count(const call::Attention& call) {

@@ -24,18 +24,21 @@ class DryBackend final : public Backend {
     recorded  ///< in one block that stays
   };
   /// `gpu_attention`: whose scratch attention takes (attention_scratch.h); none: it takes nothing.
-  explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {});
+  explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {},
+                      GemmKernels = GemmKernels::library);
 
   /// GEMMs seen, by the operands that meet. Attention's are not among them.
   struct Gemms {
     std::int64_t calls = 0;
     double flops = 0;  ///< 2 M N K each
   };
-  const Gemms& bf16_gemms() const { return bf16_; }  ///< both operands bf16
-  const Gemms& f32_gemms() const { return f32_; }    ///< at least one operand f32
+  const Gemms& integer_gemms() const { return integer_; }  ///< both operands codes
+  const Gemms& bf16_gemms() const { return bf16_; }        ///< both operands bf16
+  const Gemms& f32_gemms() const { return f32_; }          ///< at least one operand f32
 
   std::string description() const override { return "dry run"; }
   void dispatch(AnyCall) override;
+  GemmKernels gemm_kernels() const override { return gemm_kernels_; }
   GemmPath last_gemm() const override { return last_gemm_; }
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor&, const void*) override {}
@@ -60,7 +63,8 @@ class DryBackend final : public Backend {
   std::optional<AttentionKernels> gpu_attention_;
   std::shared_ptr<Pool> pool_;
   Arena arena_;
-  Gemms bf16_, f32_;
+  Gemms integer_, bf16_, f32_;
+  GemmKernels gemm_kernels_;
   GemmPath last_gemm_{};
 };
 

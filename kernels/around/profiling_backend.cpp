@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/gemm/extents.h"
+
 namespace mxtape {
 namespace {
 
@@ -38,10 +40,16 @@ void add_operations(Work& work, double flops, bool bf16) {
 }
 
 void count_operations(Work& work, const call::Gemm& call) {
-  const Tensor &a = call.a.values, &b = call.b.values;
-  const std::int64_t k = call.a.trans == Trans::yes ? a.rows() : a.cols();
-  add_operations(work, 2.0 * double(call.c.count()) * double(k),
-                 a.dtype() == DType::bf16 && b.dtype() == DType::bf16);
+  switch (gemm_path(call.a.values.dtype(), call.b.values.dtype())) {
+    case GemmPath::integer:
+      work.integer_ops += flops_of(call);
+      break;
+    case GemmPath::bf16:
+      work.bf16_flops += flops_of(call);
+      break;
+    default:
+      work.f32_flops += flops_of(call);
+  }
 }
 /// Of attention's GEMMs, each by its two operands, over the half of the square that a causal mask leaves.
 /// Unquantized operands are bf16 where the activations are.
@@ -80,7 +88,7 @@ std::string slot_of(const auto& call) {
 
 Work& Work::operator+=(const Work& other) {
   calls += other.calls, seconds += other.seconds, bytes += other.bytes;
-  bf16_flops += other.bf16_flops, f32_flops += other.f32_flops;
+  bf16_flops += other.bf16_flops, f32_flops += other.f32_flops, integer_ops += other.integer_ops;
   return *this;
 }
 

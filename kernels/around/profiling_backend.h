@@ -26,6 +26,7 @@ class ProfilingBackend final : public ForwardingBackend {
     double seconds = 0;
     double bytes = 0;  ///< of the call's tensors: once each, twice what is read and written
     double bf16_flops = 0, f32_flops = 0;  ///< of GEMMs, 2 M N K; of attention's, half the square of T
+    double integer_ops = 0;                ///< of GEMMs of codes, 2 M N K
     Work& operator+=(const Work&);
   };
   const std::map<Place, Work>& work() const { return work_; }

@@ -1,6 +1,7 @@
 #include "kernels/attention/composed.h"
 
 #include "kernels/attention/slots.h"
+#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
@@ -18,8 +19,7 @@ class Products {
     if (q.is_identity()) return {x, trans};
     const std::uint32_t place = attention_place(field);
     QuantizedCopy copy{q, attention_slots[place].axis};
-    copy.values = backend_.empty(x.shape(), q.operand_dtype());
-    if (q.has_multiplier()) copy.multiplier = backend_.empty({1});
+    make_room(backend_, copy, x.shape());
     backend_.run(call::Quantize{{&copy, 1}, x, attention_draws(draws_, place, shape_, head_, x.count())});
     return {copy.values, trans, copy.multiplier};
   }

@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "kernels/attention/attention.h"
 #include "kernels/operand.h"
 
 namespace mxtape {

@@ -4,6 +4,7 @@
 #include "kernels/around/bf16_activations.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integer/dots.h"
 #ifdef MXTAPE_CUDA
 #include "kernels/cuda/make_cuda_backend.h"
 #endif
@@ -14,7 +15,10 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
   require(options.attention == AttentionKernels::own || device == "cuda", ExitCode::usage,
           "compute.attention: cuDNN's kernels need CUDA, the device is '{}'; use --compute.attention=own",
           device);
-  if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>());
+  require(options.gemm == GemmKernels::library || device == "cpu", ExitCode::usage,
+          "compute.gemm: integer GEMMs are the CPU's, the device is '{}'; use --compute.gemm=library",
+          device);
+  if (device == "cpu") return std::make_unique<Bf16Activations>(std::make_unique<CpuBackend>(options.gemm));
 #ifdef MXTAPE_CUDA
   if (device == "cuda") return make_cuda_backend(options);
   constexpr const char* have = "cpu, cuda";
@@ -28,6 +32,11 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
 
 Bf16Products bf16_products(std::string_view device) {
   return device == "cpu" && !cpu::gemm_takes_bf16() ? Bf16Products::widened : Bf16Products::native;
+}
+
+GemmKernels quicker_gemm_kernels(std::string_view device) {
+  const bool codes = device == "cpu" && cpu::has_byte_dots(cpu::dot_tier()) && !cpu::gemm_has_matrix_unit();
+  return codes ? GemmKernels::integer : GemmKernels::library;
 }
 
 }  // namespace mxtape

@@ -16,12 +16,30 @@ inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& 
     const Quantizer& q = copy.quantizer;
     const std::string contradiction = q.contradiction();
     require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
-    require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
-            "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
-            name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
+    if (copy.form == Form::codes) {
+      const CodeLayout layout = code_layout(q, x.rows(), x.cols(), copy.axis);
+      require(has_integer_codes(q), "quantize: '{}' has no integer codes", to_text(q));
+      require(copy.layout == layout && copy.values.dtype() == DType::u8 &&
+                  copy.values.shape() == layout.codes() && copy.scales.shape() == layout.scales(),
+              "quantize: x is {}, its codes {} {}, their scales {}; want u8 {} and {}", x.shape().text(),
+              name_of(copy.values.dtype()), copy.values.shape().text(), copy.scales.shape().text(),
+              layout.codes().text(), layout.scales().text());
+    } else {
+      require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
+              "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
+              name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
+    }
     require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
             q.has_multiplier() ? "needs" : "has no");
   }
+}
+
+/// For devices that multiply no integer codes.
+inline void refuse_codes(std::string_view device, std::span<const QuantizedCopy> copies) {
+  for (const QuantizedCopy& copy : copies)
+    require(copy.form == Form::values,
+            "{}: quantize: '{}' is wanted as integer codes, which this device has not", device,
+            to_text(copy.quantizer));
 }
 
 /// What call::Pack and Unpack want of a packed tensor and of the plain one at its other side.

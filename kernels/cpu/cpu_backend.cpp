@@ -4,7 +4,6 @@
 #include <malloc.h>
 #endif
 
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "core/math/normal.h"
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/integer/dots.h"
 #include "kernels/cpu/loops/tier.h"
 #include "kernels/cpu/memory_limit.h"
 
@@ -78,18 +78,22 @@ std::int64_t first_nonfinite_of(const Tensor& x, Bits exponent) {
 
 }  // namespace
 
-CpuBackend::CpuBackend()
+CpuBackend::CpuBackend(GemmKernels gemms)
     : pool_(Pool::create(
           // A cache line, and the longest vector register.
           [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free,
-          Pool::Memory::host)) {
+          Pool::Memory::host)),
+      gemm_kernels_(gemms) {
   cpu::check_gemm_library();
 }
 
 CpuBackend::~CpuBackend() = default;
 
 std::string CpuBackend::description() const {
-  return fmt::format("cpu, {}, loops {}, {} thread{}", cpu::describe_gemm_library(),
+  const std::string integers = gemm_kernels_ == GemmKernels::integer
+                                   ? fmt::format(", integer GEMMs {}", cpu::name_of(cpu::dot_tier()))
+                                   : "";
+  return fmt::format("cpu, {}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers,
                      cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
 }
 

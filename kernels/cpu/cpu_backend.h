@@ -4,17 +4,18 @@
 
 namespace mxtape {
 
-/// The CPU: oneDNN for GEMM, our own loops (tier.h) for the rest, parallel_for over ranges cut by shape.
-/// Results are the same bits for any number of threads; those of our loops on any tier, oneDNN's for one
-/// version and instruction set of it. Kernels live in files by the
+/// The CPU: oneDNN for GEMMs of values, our own loops (tier.h, integer/dots.h) for those of codes and for the
+/// rest, parallel_for over ranges cut by shape. Results are the same bits for any number of threads; those of
+/// our loops on any tier, oneDNN's for one version and instruction set of it. Kernels live in files by the
 /// groups below.
 class CpuBackend final : public Backend {
  public:
-  CpuBackend();
+  explicit CpuBackend(GemmKernels = GemmKernels::library);
   ~CpuBackend() override;
   std::string description() const override;
   /// Throws Error(internal) for activations that are not f32: Bf16Activations takes those.
   void dispatch(AnyCall) override;
+  GemmKernels gemm_kernels() const override { return gemm_kernels_; }
   GemmPath last_gemm() const override { return last_gemm_; }
 
   // memory: cpu_backend.cpp
@@ -74,6 +75,7 @@ class CpuBackend final : public Backend {
   Tensor rotated(const Tensor& x, const QuantizedCopy&);
 
   std::shared_ptr<Pool> pool_;
+  GemmKernels gemm_kernels_;
   GemmPath last_gemm_{};
 };
 

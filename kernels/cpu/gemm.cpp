@@ -7,31 +7,13 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/integer/gemm_codes.h"
+#include "kernels/gemm/extents.h"
 
 namespace mxtape {
 namespace {
 
 using cpu::MatrixView;
-
-struct Piece {
-  std::int64_t rows, cols;
-};
-
-/// Cuts c into equal pieces for the threads, by its shape alone: the bits must not depend on how many threads
-/// there are. K is never cut. A piece packs its share of both sides, so nearly square pieces waste least.
-Piece cut(std::int64_t M, std::int64_t N, std::int64_t K) {
-  constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
-  constexpr double most = 16;      // more pieces only pack more often
-  constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
-  const double wanted = std::min(most, double(M) * double(N) * double(K) / work);
-  Piece piece{M, N};
-  for (double count = 1; 2 * count <= wanted; count *= 2) {
-    std::int64_t& longer = piece.rows >= piece.cols ? piece.rows : piece.cols;
-    if (longer < 2 * granule) break;
-    longer = ((longer + 1) / 2 + granule - 1) / granule * granule;
-  }
-  return piece;
-}
 
 MatrixView view(const Operand& x) { return {x.values.raw(), x.values.dtype(), x.values.cols(), x.trans}; }
 
@@ -55,20 +37,26 @@ void scale_into(float* c, std::int64_t c_stride, const float* sums, std::int64_t
 
 }  // namespace
 
+cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
+  constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
+  constexpr double most = 16;      // more pieces only pack more often
+  constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
+  const double wanted = std::min(most, double(M) * double(N) * double(K) / work);
+  Piece piece{M, N};
+  for (double count = 1; 2 * count <= wanted; count *= 2) {
+    std::int64_t& longer = piece.rows >= piece.cols ? piece.rows : piece.cols;
+    if (longer < 2 * granule) break;
+    longer = ((longer + 1) / 2 + granule - 1) / granule * granule;
+  }
+  return piece;
+}
+
 void CpuBackend::compute(const call::Gemm& call) {
-  const bool a_turned = call.a.trans == Trans::yes, b_turned = call.b.trans == Trans::yes;
-  const std::int64_t M = a_turned ? call.a.values.cols() : call.a.values.rows();
-  const std::int64_t K = a_turned ? call.a.values.rows() : call.a.values.cols();
-  const std::int64_t N = b_turned ? call.b.values.rows() : call.b.values.cols();
-  require((b_turned ? call.b.values.cols() : call.b.values.rows()) == K && call.c.count() == M * N &&
-              call.c.dtype() == DType::f32,
-          "gemm: a is {}{}, b is {}{}, c is {} {}; want an f32 c[M, N] = a[M, K] b[K, N]",
-          call.a.values.shape().text(), a_turned ? " transposed" : "", call.b.values.shape().text(),
-          b_turned ? " transposed" : "", name_of(call.c.dtype()), call.c.shape().text());
-  require(!call.bias || call.bias.count() == N, "gemm: bias is {}; want [{}]", call.bias.shape().text(), N);
+  const auto [M, N, K] = extents_of(call);
+  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype(), cpu::gemm_takes_bf16());
+  if (last_gemm_ == GemmPath::integer) return cpu::gemm_codes(*this, call);
 
   Operand sides[2] = {call.a, call.b};
-  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype(), cpu::gemm_takes_bf16());
   const bool narrow = last_gemm_ == GemmPath::bf16;
   for (Operand& side : sides)
     if (!narrow && side.values.dtype() == DType::bf16) side.values = widened(side.values);
@@ -77,10 +65,10 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  const Piece piece = cut(M, N, K);
+  const cpu::Piece piece = cpu::cut(M, N, K);
   const std::int64_t down = (M + piece.rows - 1) / std::max<std::int64_t>(piece.rows, 1);
   const std::int64_t across = (N + piece.cols - 1) / std::max<std::int64_t>(piece.cols, 1);
-  parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
+  parallel_for(down * across, 1, [&, M = M, N = N, K = K](std::int64_t index, std::int64_t) {
     const std::int64_t m = index / across * piece.rows, n = index % across * piece.cols;
     const std::int64_t rows = std::min(piece.rows, M - m), cols = std::min(piece.cols, N - n);
     float* const out = call.c.data() + m * N + n;

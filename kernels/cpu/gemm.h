@@ -21,9 +21,20 @@ struct MatrixView {
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);
 
+struct Piece {
+  std::int64_t rows, cols;
+};
+/// Cuts c[M, N] into equal pieces for the threads, by its shape alone: the bits must not depend on how many
+/// threads there are. K is never cut. A piece packs its share of both sides, so nearly square pieces waste
+/// least. Pieces that are not the last have whole panels of codes.
+Piece cut(std::int64_t M, std::int64_t N, std::int64_t K);
+
 /// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no
 /// product.
 bool gemm_takes_bf16();
+
+/// Whether its bf16 products run on AMX.
+bool gemm_has_matrix_unit();
 
 /// "oneDNN 2.6.3 avx512_core_bf16", and what it cannot do on this machine.
 std::string describe_gemm_library();

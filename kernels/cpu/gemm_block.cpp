@@ -178,6 +178,10 @@ void write_empty_sum(float* c, std::int64_t c_stride, std::int64_t M, std::int64
 
 bool gemm_takes_bf16() { return native_bf16(); }
 
+bool gemm_has_matrix_unit() {
+  return isa_name(this_machine, dnnl::version()->major, effective_isa()).find("amx") != std::string::npos;
+}
+
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write write, const float* bias) {
   if (M == 0 || N == 0) return;

@@ -31,6 +31,22 @@ float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::
   return tensor_encode_scale(rule, float_of(most));
 }
 
+/// What code 1 is worth before the scale.
+float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
+
+/// Zeros for the lines that are missing in the last panel, and for codes that no block has.
+void clear_ends(const QuantizedCopy& copy, bool all_codes) {
+  const CodeLayout& l = copy.layout;
+  auto* const codes = static_cast<std::int8_t*>(copy.values.raw());
+  const std::int64_t code_count = copy.values.count(), scale_count = copy.scales.count();
+  if (all_codes) std::fill_n(codes, code_count, std::int8_t{0});
+  if (l.lines % CodeLayout::panel == 0) return;
+  if (!all_codes)
+    std::fill(codes + code_count - l.padded_depth() * CodeLayout::panel, codes + code_count, std::int8_t{0});
+  std::fill(copy.scales.data() + scale_count - l.blocks() * CodeLayout::panel,
+            copy.scales.data() + scale_count, 0.0f);
+}
+
 /// Every quantizer, by the scalar definition, blocks shared among the threads.
 void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, float encode, const float* x,
                             std::int64_t rows, std::int64_t cols, const DrawKey& draws) {
@@ -45,6 +61,25 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
         narrow[i] = to_bf16(value_of(s, rounded));
     }
   };
+  struct CodeSink {
+    const CodeLayout& layout;
+    bool rows;  // are lines
+    std::int64_t cols;
+    std::int8_t* codes;
+    float* scales;
+    float unit;
+    void block(const BlockRange& b, const BlockScale& s) {
+      const std::int64_t index = (rows ? b.col : b.row) / layout.along;
+      for (std::int64_t line = rows ? b.row : b.col; line < (rows ? b.row_end : b.col_end); ++line)
+        scales[layout.scale_at(line, index)] = s.scale * unit;
+    }
+    void element(std::int64_t i, float rounded, const BlockScale& s) {
+      const std::int64_t r = i / cols, c = i % cols;
+      const bool nan = s.scale != s.scale;
+      codes[rows ? layout.code_at(r, c) : layout.code_at(c, r)] =
+          nan ? std::int8_t{0} : std::int8_t(rounded / unit);
+    }
+  };
   const Quantizer& q = copy.quantizer;
   constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
   const BlockExtent extent =
@@ -55,14 +90,20 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
   parallel_for(
       ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
       [&](std::int64_t begin, std::int64_t end) {
-        Sink sink{narrow ? nullptr : copy.values.data(), narrow ? copy.values.data<bf16>() : nullptr};
         const auto draw = [&](std::int64_t i) { return draw_bits(draws, std::uint64_t(i), q.sr_bits); };
-        for (std::int64_t b = begin; b < end; ++b) {
-          const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
-          const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
-          const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
-          quantize_block(x, cols, rule, block, own, draw, sink);
-        }
+        const auto quantize = [&](auto sink) {
+          for (std::int64_t b = begin; b < end; ++b) {
+            const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
+            const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
+            const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
+            quantize_block(x, cols, rule, block, own, draw, sink);
+          }
+        };
+        if (copy.form == Form::codes)
+          quantize(CodeSink{copy.layout, copy.axis == Axis::row, cols,
+                            static_cast<std::int8_t*>(copy.values.raw()), copy.scales.data(), unit_of(q)});
+        else
+          quantize(Sink{narrow ? nullptr : copy.values.data(), narrow ? copy.values.data<bf16>() : nullptr});
       });
 }
 
@@ -98,8 +139,19 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
     const cpu::TileDraws bits =
         stochastic ? buffer.fill(draws, std::uint64_t(first), tile) : cpu::TileDraws{};
     for (const TiledCopy& c : copies) {
-      auto* const y = static_cast<std::uint16_t*>(c.copy->values.raw()) + first;
-      cpu::quantize_tile({y, cols}, tile, c.copy->axis, c.copy->quantizer, c.rule, c.encode, bits);
+      const QuantizedCopy& copy = *c.copy;
+      const auto quantize = [&](auto y) {
+        cpu::quantize_tile(y, tile, copy.axis, copy.quantizer, c.rule, c.encode, bits);
+      };
+      const CodeLayout& l = copy.layout;
+      const bool lines_are_rows = copy.axis == Axis::row;
+      if (copy.form == Form::codes)
+        quantize(cpu::TileCodes{static_cast<std::int8_t*>(copy.values.raw()), copy.scales.data(),
+                                l.padded_depth() * CodeLayout::panel, l.blocks() * CodeLayout::panel,
+                                lines_are_rows ? row : col, lines_are_rows ? col : row,
+                                unit_of(copy.quantizer)});
+      else
+        quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.values.raw()) + first, cols});
     }
   });
 }
@@ -139,6 +191,7 @@ void CpuBackend::compute(const call::Quantize& call) {
     const float encode = encode_of(q, rule, source.data(), call.x.count());
     if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.alpha;
     const TiledCopy tile_by_tile{&copy, rule, encode};
+    if (copy.form == Form::codes) clear_ends(copy, !cpu::fits_tiles(q));
     if (q == bf16_cast)
       cast(copy.values, source);
     else if (!cpu::fits_tiles(q))

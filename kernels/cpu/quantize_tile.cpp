@@ -30,7 +30,27 @@ void share_within_line(std::uint32_t* amax, int lines, int per_line, int across)
     }
 }
 
-void quantize_window(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+void write(TileValues y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
+           bool exact, TileDraws draws) {
+  const QuantizeLoops& loops = quantize_loops();
+  (axis == Axis::row ? loops.round_along_row : loops.round_along_column)(y, t, along, scales, rule, exact,
+                                                                         draws);
+}
+void write(const TileCodes& y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
+           bool exact, TileDraws draws) {
+  const EncodeLoops& loops = encode_loops();
+  (axis == Axis::row ? loops.along_row : loops.along_column)(y, t, along, scales, rule, exact, draws);
+}
+
+/// What is written of a tile from its row r on.
+TileValues from_row(TileValues y, int r) { return {y.y + r * y.stride, y.stride}; }
+TileCodes from_row(TileCodes y, int r) {
+  y.line += r;
+  return y;
+}
+
+template <class Out>
+void quantize_window(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                      float encode, TileDraws draws) {
   constexpr int most = tile_elements / 16;
   alignas(64) std::uint32_t amax[most + 16];
@@ -47,7 +67,20 @@ void quantize_window(TileValues y, const Tile& t, Axis axis, const Quantizer& q,
   const int count = lines * per_line;
   const bool exact = q.scale == ScaleKind::floating ? loops.floating_scales(scales, amax, count, rule, encode)
                                                     : loops.power_of_two_scales(scales, amax, count, rule);
-  (rows ? loops.round_along_row : loops.round_along_column)(y, t, along, scales, rule, exact, draws);
+  write(y, t, axis, along, scales, rule, exact, draws);
+}
+
+template <class Out>
+void quantize_windows(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                      float encode, TileDraws draws) {
+  if (axis == Axis::column) return quantize_window(y, t, axis, q, rule, encode, draws);
+  // Blocks along rows need few rows at a time: these stay in the first cache between the two loops over them.
+  const int rows = std::max(4, q.block.across);
+  for (int r = 0; r < t.rows; r += rows) {
+    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    quantize_window(from_row(y, r), window, axis, q, rule, encode,
+                    {draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride});
+  }
 }
 
 }  // namespace
@@ -62,14 +95,12 @@ bool fits_tiles(const Quantizer& q) {
 
 void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                    float encode, TileDraws draws) {
-  if (axis == Axis::column) return quantize_window(y, t, axis, q, rule, encode, draws);
-  // Blocks along rows need few rows at a time: these stay in the first cache between the two loops over them.
-  const int rows = std::max(4, q.block.across);
-  for (int r = 0; r < t.rows; r += rows) {
-    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
-    quantize_window({y.y + r * y.stride, y.stride}, window, axis, q, rule, encode,
-                    {draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride});
-  }
+  quantize_windows(y, t, axis, q, rule, encode, draws);
+}
+
+void quantize_tile(TileCodes y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                   float encode, TileDraws draws) {
+  quantize_windows(y, t, axis, q, rule, encode, draws);
 }
 
 TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& t) {

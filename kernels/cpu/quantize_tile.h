@@ -1,6 +1,6 @@
 #pragma once
 #include "formats/quantize.h"
-#include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/cpu/loops/encode_loops.h"
 
 namespace mxtape::cpu {
 
@@ -27,6 +27,8 @@ bool fits_tiles(const Quantizer& q);
 /// Writes the values of one tile; `encode` is the tensor's scale of floating scales.
 void quantize_tile(TileValues, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode,
                    TileDraws);
+/// Writes its codes and scales.
+void quantize_tile(TileCodes, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode, TileDraws);
 
 /// The draws of a tile whose first element is element `first` of the tensor.
 class DrawBuffer {

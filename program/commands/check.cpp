@@ -97,6 +97,7 @@ Json json_of(const CheckNumbers& n) {
   put(json, "memory_capacity_bytes", n.memory_capacity);
   put(json, "step_flops", n.step_flops);
   put(json, "step_bf16_flops", n.bf16_flops);
+  put(json, "step_integer_ops", n.integer_ops);
   put(json, "checkpoint_bytes", n.checkpoint_bytes);
   put(json, "disk_needed_bytes", n.disk_needed);
   put(json, "disk_free_bytes", n.disk_free);

@@ -27,8 +27,10 @@ Json json_of(const Profile& p, ProfileBy by) {
             {"steps", p.steps},
             {"step_ms", 1e3 * p.step_seconds},
             {"watched_step_ms", 1e3 * p.watched_seconds}};
-  json["peaks"] = {
-      {"bf16_flops", p.peaks.bf16_flops}, {"f32_flops", p.peaks.f32_flops}, {"bytes", p.peaks.bytes}};
+  json["peaks"] = {{"bf16_flops", p.peaks.bf16_flops},
+                   {"f32_flops", p.peaks.f32_flops},
+                   {"integer_ops", p.peaks.integer_ops},
+                   {"bytes", p.peaks.bytes}};
   json["rows"] = Json::array();
   for (const auto& [name, work] : p.rows(by))
     json["rows"].push_back({{"name", name},
@@ -37,6 +39,7 @@ Json json_of(const Profile& p, ProfileBy by) {
                             {"bytes", work.bytes / steps},
                             {"bf16_flops", work.bf16_flops / steps},
                             {"f32_flops", work.f32_flops / steps},
+                            {"integer_ops", work.integer_ops / steps},
                             {"limit_share", p.limit_share(work)}});
   return json;
 }
@@ -51,7 +54,9 @@ void run(const Arguments& arguments, const std::vector<std::string>& overrides) 
   fmt::print("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\ndata      {}\n",
              p.recipe.name, p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context,
              p.device, p.data);
-  fmt::print("peaks     bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now\n",
+  const std::string integers =
+      p.peaks.integer_ops > 0 ? fmt::format("integer {:.0f} GOP/s, ", 1e-9 * p.peaks.integer_ops) : "";
+  fmt::print("peaks     {}bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now\n", integers,
              1e-9 * p.peaks.bf16_flops, 1e-9 * p.peaks.f32_flops, 1e-9 * p.peaks.bytes);
   fmt::print("step      {:.2f} ms, median of {}; {:.2f} ms with every call timed, of which the table is\n\n",
              1e3 * p.step_seconds, p.steps, 1e3 * p.watched_seconds);

@@ -18,7 +18,7 @@ Json rules_json(const std::vector<PrecisionRule>& rules) {
   return json;
 }
 
-Json layer_json(const std::string& name, const LinearQuant& quant, Bf16Products products) {
+Json layer_json(const std::string& name, const LinearQuant& quant, Products products) {
   Json json{{"layer", name}, {"kind", "linear"}};
   for (const auto& slot : linear_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
   for (const auto& slot : rotation_slots)
@@ -79,7 +79,7 @@ Json recipe_json(const Recipe& recipe) {
 
 Json precision_json(const Recipe& recipe) {
   Json json = Json::array();
-  const Bf16Products products = bf16_products(recipe.compute.device);
+  const Products products = recipe.compute.products();
   const auto add = [&](Json phase, const PrecisionPlan& asked) {
     const PrecisionPlan plan = realised(asked, recipe.compute.device);
     phase["activations"] = name_of(plan.activations);

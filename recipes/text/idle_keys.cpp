@@ -15,6 +15,7 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   const auto kind = recipe.schedule.kind;
   add(kind != ScheduleKind::wsd, "schedule.decay_fraction", "schedule.kind is not wsd");
   add(kind == ScheduleKind::constant, "schedule.final_fraction", "schedule.kind is constant");
+  add(recipe.compute.device != "cpu", "compute.gemm", "compute.device is not cpu: its library multiplies");
   add(recipe.compute.device == "cpu", "compute.graph", "compute.device is cpu, which records nothing");
   add(recipe.train.on_divergence != OnDivergence::skip, "train.skip_most", "train.on_divergence is not skip");
   for (const char* key : {"train.rollback_most", "train.rollback_skip"})

@@ -94,11 +94,39 @@ void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) 
       fmt::join(keys, ", "), keys.size() == 1 ? "reaches" : "reach"));
 }
 
+/// Why GEMMs with a quantized operand are the library's, where integers are preferred.
+void note_library_gemms(const Recipe& recipe, const PrecisionPlan& plan, std::vector<std::string>& notes) {
+  const GemmKernels kernels = recipe.compute.gemm_kernels();
+  if (kernels == GemmKernels::library) return;
+  std::map<std::pair<std::string_view, std::string>, std::int64_t>
+      layers;  // by GEMM and the format in the way
+  const auto look = [&](std::string_view gemm, const Quantizer& a, const Quantizer& b) {
+    if (form_of(kernels, a, b) == Form::codes) return;
+    if (a.scale == ScaleKind::none && b.scale == ScaleKind::none) return;
+    ++layers[{gemm, to_text(has_integer_codes(a) ? b : a)}];
+  };
+  for (const auto& [layer, q] : plan.linear) {
+    look("fprop", q.fprop_x, q.fprop_w);
+    look("dgrad", q.dgrad_dy, q.dgrad_w);
+    look("wgrad", q.wgrad_dy, q.wgrad_x);
+  }
+  for (const auto& [what, count] : layers) {
+    const std::string note =
+        fmt::format("compute.gemm: the library multiplies {} in {} layer{}: '{}' has no integer codes",
+                    what.first, count, count == 1 ? "" : "s", what.second);
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> precision_notes(const Recipe& recipe) {
   std::vector<std::string> notes;
   note_unreached_head(recipe, notes);
+  for (const std::int64_t step : plan_changes(recipe))
+    note_library_gemms(recipe, precision_plan(recipe, step), notes);
+  for (const std::int64_t n : coming_rollbacks(recipe))
+    note_library_gemms(recipe, precision_plan(as_rolled_back(recipe, n), 0), notes);
   std::vector<Replacement> all;
   const auto add = [&](std::vector<Replacement> more) { all.insert(all.end(), more.begin(), more.end()); };
   for (const std::int64_t step : plan_changes(recipe)) add(replacements_at(recipe, step));

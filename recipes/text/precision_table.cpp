@@ -40,17 +40,17 @@ std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
 }
 
 /// Attention's GEMMs belong to its kernel, which may fuse them: only its operands' types are said.
-std::string_view attention_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
+std::string_view attention_path(const Quantizer& a, const Quantizer& b, Products products) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
   if (a_narrow && b_narrow)
-    return products == Bf16Products::native ? "bf16 operands" : "bf16 operands, widened to f32";
+    return products.bf16 == Bf16Products::native ? "bf16 operands" : "bf16 operands, widened to f32";
   return a_narrow || b_narrow ? "a bf16 and an f32 operand" : "f32 operands";
 }
 
 /// What shall multiply two operands.
 struct Path {
-  std::string_view (*name)(const Quantizer&, const Quantizer&, Bf16Products);
-  Bf16Products products;
+  std::string_view (*name)(const Quantizer&, const Quantizer&, Products);
+  Products products;
   std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, products); }
 };
 
@@ -150,12 +150,15 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   return plan;
 }
 
-std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Bf16Products products) {
-  return gemm_path_names[std::size_t(
-      gemm_path(a.operand_dtype(), b.operand_dtype(), products == Bf16Products::native))];
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Products products) {
+  const bool codes = form_of(products.kernels, a, b) == Form::codes;
+  const GemmPath path =
+      codes ? GemmPath::integer
+            : gemm_path(a.operand_dtype(), b.operand_dtype(), products.bf16 == Bf16Products::native);
+  return gemm_path_names[std::size_t(path)];
 }
 
-std::string precision_table(const PrecisionPlan& plan, Bf16Products products) {
+std::string precision_table(const PrecisionPlan& plan, Products products) {
   std::string out;
   write_groups(out, plan.linear, 4, {gemm_path, products});
   write_groups(out, plan.attention, 1, {attention_path, products});
@@ -163,10 +166,10 @@ std::string precision_table(const PrecisionPlan& plan, Bf16Products products) {
 }
 
 std::string precision_table(const Recipe& recipe) {
-  return precision_table(recipe, bf16_products(recipe.compute.device));
+  return precision_table(recipe, recipe.compute.products());
 }
 
-std::string precision_table(const Recipe& recipe, Bf16Products products) {
+std::string precision_table(const Recipe& recipe, Products products) {
   std::string out;
   const auto plan_at = [&](const Recipe& r, std::int64_t step) {
     return realised(precision_plan(r, step), recipe.compute.device);

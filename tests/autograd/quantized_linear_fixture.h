@@ -86,13 +86,13 @@ struct Computed {
 };
 
 inline Computed computed(const Data& d, const LinearQuant& q, PassKey key = pass,
-                         std::uint64_t weight = version) {
-  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = weight};
-  Tape tape(device(), Tape::Mode::training, key);
-  const Var x = tape.input(upload(device(), {M, K}, d.x));
+                         std::uint64_t weight = version, Backend& on = device()) {
+  Parameter w{.name = "w", .value = upload(on, {N, K}, d.w), .version = weight};
+  Tape tape(on, Tape::Mode::training, key);
+  const Var x = tape.input(upload(on, {M, K}, d.x));
   const Var y = ops::linear(tape, x, w, nullptr, q, id);
   tape.backward(dot(tape, y, d.dy));
-  return {download(device(), y.value), download(device(), tape.gradient(x)), download(device(), w.grad)};
+  return {download(on, y.value), download(on, tape.gradient(x)), download(on, w.grad)};
 }
 
 inline LinearQuant everywhere(const Quantizer& q) { return {q, q, q, q, q, q, {}, {}, {}}; }

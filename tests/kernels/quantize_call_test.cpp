@@ -1,5 +1,6 @@
 // What a call of call::Quantize does besides rounding: sums, threads, clocks, memory, errors.
 #include "formats/rotation/rotation.h"
+#include "kernels/gemm/room.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {
@@ -121,6 +122,31 @@ TEST_F(Quantize, AMissingMultiplierOrAWrongTypeIsAnErrorThatNamesTheQuantizer) {
   EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
   copy = {.quantizer = mxfp4, .values = device().empty({2, 16})};
   EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
+}
+
+TEST_F(Quantize, ADeviceThatMultipliesNoCodesRefusesThemByName) {
+  if (tested_device == TestedDevice::cpu) GTEST_SKIP() << "the CPU multiplies codes";
+  EXPECT_EQ(device().gemm_kernels(), GemmKernels::library);
+  const Tensor x = device().empty({16, 32}), c = device().empty({16, 16});
+  QuantizedCopy copy{.quantizer = mxfp4, .form = Form::codes};
+  make_room(device(), copy, x.shape());
+  const auto refused = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused([&] {
+              device().run(call::Quantize{{&copy, 1}, x, {}});
+            }),
+            "cuda: quantize: 'mxfp4' is wanted as integer codes, which this device has not");
+  const Operand side{copy.values, Trans::no, {}, copy.scales, copy.layout};
+  EXPECT_EQ(refused([&] {
+              device().run(call::Gemm{c, side, side});
+            }),
+            "cuda: gemm: an operand is integer codes, which this device cannot multiply; want f32 or bf16");
 }
 
 }  // namespace

@@ -53,6 +53,33 @@ TEST_F(ProgramTest, AFinishedRunsCheckpointGivesABranchNothingToDoAndLeavesNoFol
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs/branch"));
 }
 
+TEST_F(ProgramTest, AutomaticGemmsAreRecordedAsWhatTheyBecameAndKeptOnResume) {
+  const std::string formats[] = {"--precision.weights=mxfp4", "--precision.activations=mxfp4",
+                                 "--precision.gradients=mxfp4"};
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "tiny.toml"});
+    more.insert(more.end(), std::begin(formats), std::end(formats));
+    return run(more);
+  };
+  ASSERT_EQ(train({"--train.steps=3", "--compute.gemm=auto"}), 0) << output_;
+  EXPECT_TRUE(says("compute.gemm = auto is ")) << output_;
+  const auto bytes = read_whole(folder_ / "runs/tiny/recipe.toml");
+  const std::string recipe(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const bool integer = recipe.find("gemm = \"integer\"") != std::string::npos;
+  EXPECT_EQ(recipe.find("gemm = \"library\"") != std::string::npos, !integer) << recipe;
+  const std::string other = integer ? "library" : "integer";
+  const std::vector<std::string> on{"--train.steps=6", "--allow-change=train.steps", "--resume=auto"};
+  auto with = [&](const std::string& gemm) {
+    auto words = on;
+    words.push_back("--compute.gemm=" + gemm);
+    return train(words);
+  };
+  EXPECT_EQ(with(other), int(ExitCode::usage)) << "the other GEMMs add in another order";
+  EXPECT_TRUE(says("allow it with --allow-change compute.gemm")) << output_;
+  EXPECT_EQ(with("auto"), 0) << output_;
+  EXPECT_TRUE(says("here, as in the checkpoint")) << output_;
+}
+
 TEST_F(ProgramTest, AFormatOfAnotherSpellingIsNoChange) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=3", "--precision.weights=mxfp6"}), 0) << output_;
   EXPECT_EQ(run({"train", "tiny.toml", "--train.steps=6", "--precision.weights=mxfp6_e3m2",

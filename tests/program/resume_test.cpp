@@ -54,6 +54,32 @@ TEST(Resume, LeavesTheSameBytesAcrossAChangeOfPrecision) {
   expect_resume_changes_nothing(r, {2, 3, 4});
 }
 
+TEST(Resume, LeavesTheSameBytesWithIntegerGemms) {
+  Recipe r = test::tiny_mxfp4_recipe(6);
+  r.compute.gemm = GemmChoice::integer;
+  expect_resume_changes_nothing(r, {1, 3, 5});
+}
+
+TEST(Resume, AutomaticGemmsAreThoseOfTheCheckpointAndNeverStayAutomatic) {
+  const ComputeConfig library{.gemm = GemmChoice::library}, integer{.gemm = GemmChoice::integer};
+  for (const ComputeConfig* before : {&library, &integer}) {
+    ComputeConfig now{.gemm = GemmChoice::automatic};
+    settle_gemm(now, before);
+    EXPECT_EQ(now.gemm, before->gemm);
+    for (const GemmChoice chosen : {GemmChoice::library, GemmChoice::integer}) {
+      ComputeConfig forced{.gemm = chosen};
+      settle_gemm(forced, before);  // a difference that check_changes() will name
+      EXPECT_EQ(forced.gemm, chosen);
+    }
+  }
+  ComputeConfig fresh{.gemm = GemmChoice::automatic}, gpu{.device = "cuda", .gemm = GemmChoice::automatic};
+  settle_gemm(fresh, nullptr);
+  EXPECT_EQ(fresh.gemm_kernels(), quicker_gemm_kernels("cpu"));
+  EXPECT_NE(fresh.gemm, GemmChoice::automatic);
+  settle_gemm(gpu, &integer);  // the CPU's GEMMs are none of a GPU's
+  EXPECT_EQ(gpu.gemm, GemmChoice::library);
+}
+
 TEST(Resume, IsNotDisturbedByValidationBetweenSteps) {
   const TemporaryFolder folder;
   TinyRun quiet(test::tiny_mxfp4_recipe(4)), watched(test::tiny_mxfp4_recipe(4));

@@ -36,9 +36,13 @@ TEST(Trace, EveryShippedPrecisionRunsAsItsTableSays) {
   for (const auto& shipped : shipped_recipes()) {
     const std::string name(shipped.name);
     if (!name.starts_with("shakespeare-") || name.find("6x384") != std::string::npos) continue;
-    for (const auto activations : {ActivationType::f32, ActivationType::bf16}) {
+    for (const auto& [activations, gemm] : {std::pair{ActivationType::f32, GemmChoice::library},
+                                            {ActivationType::bf16, GemmChoice::library},
+                                            {ActivationType::f32, GemmChoice::integer},
+                                            {ActivationType::bf16, GemmChoice::integer}}) {
       Recipe recipe = small(read_recipe(name));
       recipe.compute.activations = activations;
+      recipe.compute.gemm = gemm;
       const TraceReport report = trace_recipe(recipe);
       EXPECT_TRUE(report.differences.empty()) << name << ": " << report.differences.front();
       EXPECT_EQ(report.gemms, 3 * (2 * 4 + 1) * report.phases) << name;

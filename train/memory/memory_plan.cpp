@@ -49,7 +49,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   const double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
-  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute));
+  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
   Trainer trainer(device, recipe, data);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan
@@ -57,6 +57,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   MemoryPlan plan;
   plan.step_peak = device.peak_bytes();
   constexpr double steps = 2;
+  plan.integer_ops = device.integer_gemms().flops * repeats / steps;
   plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
   plan.f32_flops = device.f32_gemms().flops * repeats / steps;
   for (const Parameter* p : trainer.model().parameters()) {

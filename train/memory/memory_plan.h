@@ -13,10 +13,11 @@ struct MemoryPlan {
   std::int64_t moments = 0;        ///< AdamW's two, f32
   std::int64_t weight_copies = 0;  ///< quantized, kept between steps
   std::int64_t step_peak =
-      0;                  ///< most bytes of tensors at a time in a training step, all of the above included
-  std::int64_t peak = 0;  ///< the same for the whole run: validation may need more
-  double bf16_flops = 0;  ///< of the linear layers' GEMMs in one optimizer step, both operands bf16
-  double f32_flops = 0;   ///< the others
+      0;                   ///< most bytes of tensors at a time in a training step, all of the above included
+  std::int64_t peak = 0;   ///< the same for the whole run: validation may need more
+  double integer_ops = 0;  ///< of the linear layers' GEMMs in one optimizer step, both operands codes
+  double bf16_flops = 0;   ///< both bf16
+  double f32_flops = 0;    ///< the others
 
   std::int64_t state() const { return weights + gradients + moments + weight_copies; }
   /// A checkpoint: masters and moments.

@@ -1,15 +1,13 @@
 #include "kernels/cpu/loops/quantize_loops.h"
 
+#include "kernels/cpu/loops/choose_rounding.h"
 #include "kernels/cpu/loops/for_lanes.h"
 #include "kernels/cpu/loops/simd_philox.h"
-#include "kernels/cpu/loops/simd_round.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
 // --- largest magnitudes
-
-typedef std::int32_t i32x4 __attribute__((vector_size(16)));
 
 MXT_LANES i32x16 magnitude_bits(const f32x16& v) { return as_signed(bits(v) & 0x7fffffffu); }
 
@@ -35,14 +33,6 @@ std::uint32_t amax_of_run(const float* x, std::int64_t count) {
   const i32x4 q = quarter(most);
   const i32x4 each[4] = {q, q, q, q};
   return std::uint32_t(largest_of_each(each)[0]);
-}
-
-/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
-template <class Run>
-MXT_LANES void with_length(int along, const Run& run) {
-  if (along == 16) return run(std::integral_constant<int, 16>{});
-  if (along == 32) return run(std::integral_constant<int, 32>{});
-  run(std::integral_constant<int, 64>{});
 }
 
 template <int along>
@@ -215,14 +205,6 @@ void along_column(const Along a, const Round round) {
                             a.draws.bits, draw + c);
       });
     }
-}
-
-/// Calls run(round) with the rounding of `rule`.
-template <class Run>
-MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
-  if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
-  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
-  run(Deterministic{rule.grid, rule.correction});
 }
 
 void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,

@@ -30,6 +30,8 @@ __global__ void empty_sum_kernel(T* c, const float* bias, std::int64_t count, st
 
 void CudaBackend::compute(const call::Gemm& call) {
   const bool accumulate = call.write == Write::accumulate;
+  require(call.a.values.dtype() != DType::u8 && call.b.values.dtype() != DType::u8,
+          "cuda: gemm: an operand is integer codes, which this device cannot multiply; want f32 or bf16");
   const cuda::GemmCall shape{{}, call.a.values, call.b.values, call.a.trans, call.b.trans};
   const std::int64_t M = shape.M(), N = shape.N(), K = shape.K();
   require((call.b.trans == Trans::yes ? call.b.values.cols() : call.b.values.rows()) == K &&

@@ -38,6 +38,7 @@ const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nu
 
 void CudaBackend::compute(const call::Quantize& call) {
   check_quantize(call.copies, call.x, call.column_sums);
+  refuse_codes("cuda", call.copies);
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   if (call.x.count() == 0) {
     for (const QuantizedCopy& copy : call.copies)

@@ -138,6 +138,7 @@ void launch_tiles(cudaStream_t stream, const AdamWTask& task, const TileTask& ti
 
 void CudaBackend::compute(const call::AdamW& call) {
   check_quantize(call.copies, call.parameter, {});
+  refuse_codes("cuda", call.copies);
   const cuda::AdamWTask task{
       call.parameter.data(),  call.m.data(),      call.v.data(),     call.gradient.data(),
       call.parameter.count(), call.factor.data(), call.rates.data(), call.step};

@@ -46,6 +46,19 @@ TEST(PrecisionNotes, ARuleThatRoundsAStochasticGradientToNearestIsNoted) {
   EXPECT_TRUE(contains(notes_of(stochastic + phase)[0], "dgrad.dy and wgrad.dy"));
 }
 
+TEST(PrecisionNotes, AFormatThatKeepsAGemmFromIntegersIsNamedWhereTheyAreWanted) {
+  const std::string mixed = stochastic + "weights = \"mxfp4\"\nactivations = \"mxfp6_e3m2\"\n";
+  const auto notes = notes_of(mixed + "[compute]\ngemm = \"integer\"\n");
+  const std::vector<std::string> want{
+      "compute.gemm: the library multiplies fprop in 8 layers: 'mxfp6' has no integer codes",
+      "compute.gemm: the library multiplies wgrad in 8 layers: 'mxfp6' has no integer codes"};
+  EXPECT_EQ(notes, want);
+  EXPECT_TRUE(notes_of(mixed + "[compute]\ngemm = \"library\"\n").empty());
+  EXPECT_TRUE(notes_of(stochastic + "weights = \"mxfp4\"\nactivations = \"mxint8\"\n[compute]\ngemm = "
+                                    "\"integer\"\n")
+                  .empty());
+}
+
 TEST(PrecisionNotes, NothingIsSaidWhereNoStochasticGradientIsLostToANarrowFormat) {
   for (const auto& text : {rule("\"wgrad.*\"", "mxfp6 round=stochastic"), rule("\"wgrad.*\"", "bf16"),
                            rule("\"*.x\", \"*.w\"", "mxfp4"),

@@ -1,0 +1,136 @@
+#include "kernels/cpu/integer/dots.h"
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+
+#include "core/error.h"
+#include "kernels/gemm/codes.h"
+
+namespace mxtape::cpu {
+
+// integer_dots.cpp, once per tier.
+#if defined(__x86_64__)
+namespace avx2 {
+void multiply(const DotsJob&);
+}
+namespace avx_vnni {
+void multiply(const DotsJob&);
+}
+namespace avx512_vnni {
+void multiply(const DotsJob&);
+}
+#elif defined(__aarch64__)
+namespace neon {
+void multiply(const DotsJob&);
+}
+namespace sdot {
+void multiply(const DotsJob&);
+}
+#endif
+
+namespace {
+
+static_assert(longest_segment == longest_code_block);
+
+struct Tier {
+  std::string_view name;
+  void (*multiply)(const DotsJob&);
+};
+constexpr Tier tiers[] = {{"portable", multiply_codes_plainly},
+#if defined(__x86_64__)
+                          {"avx2", avx2::multiply},
+                          {"avx_vnni", avx_vnni::multiply},
+                          {"avx512_vnni", avx512_vnni::multiply},
+#else
+                          {"avx2", nullptr},
+                          {"avx_vnni", nullptr},
+                          {"avx512_vnni", nullptr},
+#endif
+#if defined(__aarch64__)
+                          {"neon", neon::multiply},
+                          {"sdot", sdot::multiply}};
+#else
+                          {"neon", nullptr},
+                          {"sdot", nullptr}};
+#endif
+
+DotTier best_tier() {
+  for (const DotTier t :
+       {DotTier::avx512_vnni, DotTier::avx_vnni, DotTier::sdot, DotTier::avx2, DotTier::neon})
+    if (has_dot_tier(t)) return t;
+  return DotTier::portable;
+}
+
+std::atomic<DotTier>& current() {
+  static std::atomic<DotTier> chosen{best_tier()};
+  return chosen;
+}
+
+}  // namespace
+
+bool has_dot_tier(DotTier t) {
+  if (!tiers[std::size_t(t)].multiply) return false;
+  switch (t) {
+#if defined(__x86_64__)
+    case DotTier::avx512_vnni:
+      return has_dot_tier(DotTier::avx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512vnni");
+    case DotTier::avx_vnni:
+      return has_dot_tier(DotTier::avx2) && __builtin_cpu_supports("avxvnni");
+    case DotTier::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("bmi2");
+#elif defined(__aarch64__)
+    case DotTier::sdot:
+      return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#endif
+    default:
+      return true;
+  }
+}
+
+DotTier dot_tier() { return current().load(std::memory_order_relaxed); }
+
+void set_dot_tier(DotTier t) {
+  require(has_dot_tier(t), ExitCode::usage, "cpu: this machine has no {}", name_of(t));
+  current().store(t, std::memory_order_relaxed);
+}
+
+std::string_view name_of(DotTier t) { return tiers[std::size_t(t)].name; }
+
+void multiply_codes(const DotsJob& job) { tiers[std::size_t(dot_tier())].multiply(job); }
+
+void multiply_codes_plainly(const DotsJob& job) {
+  constexpr int lanes = CodeLayout::panel, quad = CodeLayout::quad;
+  const auto code = [](const DotsSide& x, std::int64_t line, std::int64_t k) {
+    return std::int32_t{
+        x.codes[line / lanes * x.panel_codes + (k / quad * lanes + line % lanes) * quad + k % quad]};
+  };
+  const auto scale = [](const DotsSide& x, std::int64_t line, std::int64_t s) {
+    return x.scales[line / lanes * x.panel_scales + s * lanes + line % lanes];
+  };
+  for (std::int64_t m = 0; m < job.rows; ++m)
+    for (std::int64_t n = 0; n < job.cols; ++n) {
+      float sum = 0;
+      for (std::int64_t first = 0, s = 0; first < job.depth; first += job.segment, ++s) {
+        std::int32_t products = 0;
+        for (std::int64_t k = first; k < std::min(job.depth, first + job.segment); ++k)
+          products += code(job.a, m, k) * code(job.b, n, k);
+        sum = std::fma(float(products) * scale(job.a, m, s), scale(job.b, n, s), sum);
+      }
+      float& c = job.c[m * job.c_stride + n];
+      if (job.factor) sum *= *job.factor;
+      if (job.bias) sum += job.bias[n];
+      c = job.accumulate ? c + sum : sum;
+    }
+}
+
+}  // namespace mxtape::cpu

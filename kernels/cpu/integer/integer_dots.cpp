@@ -1,0 +1,172 @@
+#include <vector>
+
+#include "kernels/cpu/integer/byte_dots.h"
+#include "kernels/cpu/integer/dots.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+constexpr int quad = 4;             // codes of a line that lie together
+constexpr int rows_at_once = 4;     // lines of a; sixteen of them are a panel
+constexpr int step = lanes * quad;  // bytes of a panel's quad
+// Panels of b at once: as many sums as registers hold.
+#if defined(__AVX512F__)
+constexpr int most_panels = 3;
+#else
+constexpr int most_panels = 1;
+#endif
+// Codes of a line that are multiplied before the next lines of a: b's stay in the first cache.
+constexpr int chunk_codes = 384;
+
+/// -excess times the sum of each segment of each line of a: what sums of products start with.
+struct Starts {
+  const std::int32_t* sums;  // [panel][segment][lane]
+  std::int64_t panel;
+};
+
+[[maybe_unused]] void sum_codes(std::int32_t* sums, const DotsJob& j) {
+  const i32x16 factor = all_ints(0x01010101);
+  for (std::int64_t panel = 0; panel * lanes < j.rows; ++panel) {
+    const std::int8_t* codes = j.a.codes + panel * j.a.panel_codes;
+    for (std::int64_t first = 0; first < j.depth; first += j.segment, sums += lanes) {
+      const std::int64_t last = first + j.segment < j.depth ? first + j.segment : j.depth;
+      // The sum of (code + excess), less that of the excesses.
+      i32x16 sum = all_ints(std::int32_t(first - last) * excess);
+      for (std::int64_t k = first; k < last; k += quad, codes += step)
+        sum = add_products(sum, as_lines(load_as<u32x16>(codes)), factor);
+      store_as(sums, sum * -excess);
+    }
+  }
+}
+
+/// Segments [first, last) of a line, and where their codes begin.
+struct Chunk {
+  std::int64_t first, last;
+  bool begins, ends;  // the whole depth
+};
+
+template <int panels, int quads_of_segment>
+void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std::int8_t* b, std::int64_t row,
+          std::int64_t col, float* partial) {
+  const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
+  const std::int64_t panel = row / lanes, lane = row % lanes;
+  const std::int8_t* a = j.a.codes + panel * j.a.panel_codes + (chunk.first * quads) * step + lane * quad;
+  const float* a_scales = j.a.scales + panel * j.a.panel_scales + chunk.first * lanes + lane;
+  const float* b_scales = j.b.scales + col / lanes * j.b.panel_scales + chunk.first * lanes;
+  [[maybe_unused]] const std::int32_t* start =
+      starts.sums + panel * starts.panel + chunk.first * lanes + lane;
+
+  // Lines of c are on their way while the products are summed: stores would wait for them.
+  for (int i = 0; chunk.ends && i < rows_at_once && row + i < j.rows; ++i)
+    for (int p = 0; p < panels; ++p) __builtin_prefetch(j.c + (row + i) * j.c_stride + col + p * lanes, 1);
+
+  f32x16 sums[rows_at_once][panels];
+  for (int i = 0; i < rows_at_once; ++i)
+    for (int p = 0; p < panels; ++p)
+      sums[i][p] = chunk.begins ? f32x16{} : load(partial + (i * panels + p) * lanes);
+
+  for (std::int64_t s = chunk.first; s < chunk.last; ++s) {
+    i32x16 t[rows_at_once][panels];
+    for (int i = 0; i < rows_at_once; ++i)
+      for (int p = 0; p < panels; ++p) t[i][p] = excess ? all_ints(start[i]) : i32x16{};
+    const std::int64_t left = j.depth / quad - s * quads;
+    const auto add = [&](std::int64_t count) __attribute__((always_inline)) {
+      for (std::int64_t k = 0; k < count; ++k, a += step, b += panels * step) {
+        Lines lines[panels];
+        for (int p = 0; p < panels; ++p) lines[p] = load_as<Lines>(b + p * step);
+        for (int i = 0; i < rows_at_once; ++i) {
+          std::int32_t word;
+          std::memcpy(&word, a + i * quad, sizeof word);
+          const i32x16 codes = all_ints(word);
+          for (int p = 0; p < panels; ++p) t[i][p] = add_products(t[i][p], lines[p], codes);
+        }
+      }
+    };
+    if (left >= quads)
+      add(quads);
+    else
+      add(left);
+    for (int i = 0; i < rows_at_once; ++i) {
+      const f32x16 scale = all(a_scales[i]);
+      for (int p = 0; p < panels; ++p)
+        sums[i][p] =
+            multiply_add(to_floats(t[i][p]) * scale, load(b_scales + p * j.b.panel_scales), sums[i][p]);
+    }
+    a_scales += lanes, b_scales += lanes, start += excess ? lanes : 0;
+  }
+
+  for (int i = 0; i < rows_at_once && row + i < j.rows; ++i)
+    for (int p = 0; p < panels; ++p) {
+      f32x16 sum = sums[i][p];
+      if (!chunk.ends) {
+        store(partial + (i * panels + p) * lanes, sum);
+        continue;
+      }
+      const std::int64_t at = col + p * lanes, n = j.cols - at;
+      if (n <= 0) continue;
+      float* const c = j.c + (row + i) * j.c_stride + at;
+      if (j.factor) sum *= all(*j.factor);
+      if (n >= lanes) {
+        if (j.bias) sum += load(j.bias + at);
+        store(c, j.accumulate ? load(c) + sum : sum);
+      } else {
+        if (j.bias) sum += load_first(j.bias + at, n);
+        store_first(c, j.accumulate ? load_first(c, n) + sum : sum, n);
+      }
+    }
+}
+
+/// b's panels of a chunk, quad by quad side by side, as add_products() takes them.
+template <int panels>
+void pack(std::int8_t* to, const DotsJob& j, const Chunk& chunk, std::int64_t col) {
+  const std::int8_t* const from = j.b.codes + col / lanes * j.b.panel_codes;
+  const std::int64_t end = chunk.last * j.segment < j.depth ? chunk.last * j.segment : j.depth;
+  for (std::int64_t k = chunk.first * j.segment; k < end; k += quad)
+    for (int p = 0; p < panels; ++p, to += step)
+      store_as(to, as_lines(load_as<u32x16>(from + p * j.b.panel_codes + k * lanes)));
+}
+
+template <int panels>
+void strip(const DotsJob& j, const Starts& starts, std::int64_t col, std::vector<float>& partial) {
+  const std::int64_t segments = (j.depth + j.segment - 1) / j.segment;
+  const std::int64_t per_chunk = j.segment < chunk_codes ? chunk_codes / j.segment : 1;
+  constexpr std::int64_t tile_sums = rows_at_once * panels * lanes;
+  const auto compute = j.segment == 32   ? tile<panels, 32 / quad>
+                       : j.segment == 16 ? tile<panels, 16 / quad>
+                                         : tile<panels, 0>;
+  alignas(64) std::int8_t packed[longest_segment * lanes * panels];
+  if (segments > per_chunk)
+    partial.resize(std::size_t((j.rows + rows_at_once - 1) / rows_at_once * tile_sums));
+  std::int64_t first = 0;
+  do {  // once where the depth is 0, too
+    const std::int64_t last = first + per_chunk < segments ? first + per_chunk : segments;
+    const Chunk chunk{first, last, first == 0, last == segments};
+    pack<panels>(packed, j, chunk, col);
+    for (std::int64_t row = 0; row < j.rows; row += rows_at_once)
+      compute(j, starts, chunk, packed, row, col,
+              partial.data() + (chunk.begins && chunk.ends ? 0 : row / rows_at_once * tile_sums));
+    first = last;
+  } while (first < segments);
+}
+
+}  // namespace
+
+void multiply(const DotsJob& j) {
+  thread_local std::vector<std::int32_t> sums;
+  thread_local std::vector<float> partial;
+  const std::int64_t segments = (j.depth + j.segment - 1) / j.segment;
+  if (excess) {
+    sums.resize(std::size_t((j.rows + lanes - 1) / lanes * segments * lanes));
+    sum_codes(sums.data(), j);
+  }
+  const Starts starts{sums.data(), segments * lanes};
+  const std::int64_t panels = (j.cols + lanes - 1) / lanes;
+  std::int64_t panel = 0;
+  for (; panel + most_panels <= panels; panel += most_panels)
+    strip<most_panels>(j, starts, panel * lanes, partial);
+  if constexpr (most_panels > 2)
+    if (panels - panel == 2) return strip<2>(j, starts, panel * lanes, partial);
+  if (panels > panel) strip<1>(j, starts, panel * lanes, partial);
+}
+
+}  // namespace mxtape::cpu::MXT_TIER

@@ -1,0 +1,28 @@
+#pragma once
+// For *_loops.cpp only: which rounding and which length of blocks a loop is compiled for.
+#include <type_traits>
+
+#include "formats/block.h"
+#include "kernels/cpu/loops/simd_round.h"
+
+namespace mxtape::cpu::MXT_TIER {
+
+typedef std::int32_t i32x4 __attribute__((vector_size(16)));
+
+/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
+template <class Run>
+MXT_LANES void with_length(int along, const Run& run) {
+  if (along == 16) return run(std::integral_constant<int, 16>{});
+  if (along == 32) return run(std::integral_constant<int, 32>{});
+  run(std::integral_constant<int, 64>{});
+}
+
+/// Calls run(round) with the rounding of `rule`.
+template <class Run>
+MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
+  if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
+  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
+  run(Deterministic{rule.grid, rule.correction});
+}
+
+}  // namespace mxtape::cpu::MXT_TIER

@@ -1,0 +1,150 @@
+#include "kernels/cpu/loops/encode_loops.h"
+
+#include "kernels/cpu/loops/choose_rounding.h"
+#include "kernels/cpu/loops/for_lanes.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+/// Sixteen codes: round(x * inverse) in units, 0 in a block that is NaN.
+template <bool exact, class Round, class Part>
+MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, const f32x16& scale,
+                          float per_unit, const Round& round, const std::uint16_t* draws,
+                          std::int64_t first_draw) {
+  const i32x16 codes = to_ints(round(part.load(x) * inverse, draws, first_draw) * per_unit);
+  if constexpr (exact) return codes;
+  return select(scale == scale, codes, i32x16{});
+}
+
+/// The lowest bytes of 16 words to memory.
+typedef std::int8_t narrow_bytes __attribute__((vector_size(sizeof(native::i32) / 4)));
+template <class V>
+MXT_LANES void store_narrow(std::int8_t* p, const V& v) {
+  if constexpr (IsPair<V>::value) {
+    store_narrow(p, v.lo);
+    store_narrow(p + sizeof v.lo / sizeof(std::int32_t), v.hi);
+  } else {
+    store_as(p, __builtin_convertvector(v, narrow_bytes));
+  }
+}
+
+/// The quads of four rows' sixteen codes: from [row][quad] to [quad][row].
+MXT_LANES void store_quads(std::int8_t* y, const i32x16 (&codes)[4]) {
+  std::int8_t narrow[4][lanes];
+  for (int r = 0; r < 4; ++r) store_narrow(narrow[r], codes[r]);
+  i32x4 row[4];
+  std::memcpy(row, narrow, sizeof row);
+  const i32x4 a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5),
+              b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5),
+              c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7),
+              d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  const i32x4 quads[4] = {
+      __builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
+      __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  for (int q = 0; q < 4; ++q) std::memcpy(y + q * lanes * 4, &quads[q], sizeof quads[q]);
+}
+
+struct Encoding {
+  TileCodes out;
+  Tile t;
+  int along;
+  TileScales scales;
+  TileDraws draws;
+};
+
+/// Four rows at a time; rows that are missing are the last one times 0.
+template <bool exact, int along, class Round>
+void encode_rows(const Encoding e, const Round round) {
+  const Tile t = e.t;
+  const int blocks = (t.cols + along - 1) / along;
+  const float unit = e.out.unit, per_unit = 1 / unit;
+  for (int top = 0; top < t.rows; top += 4) {
+    const std::int64_t line = e.out.line + top;
+    std::int8_t* const y =
+        e.out.codes + line / lanes * e.out.panel_codes + e.out.k * lanes + line % lanes * 4;
+    float* scales = e.out.scales + line / lanes * e.out.panel_scales + e.out.k / along * lanes + line % lanes;
+    const float* x[4];
+    std::int64_t draw[4];
+    int row[4];
+    for (int r = 0; r < 4; ++r) {
+      row[r] = top + r < t.rows ? top + r : t.rows - 1;
+      x[r] = t.x + row[r] * t.stride;
+      draw[r] = row[r] * e.draws.stride;
+    }
+    for (int b = 0; b < blocks; ++b, scales += lanes) {
+      f32x16 inverse[4], scale[4];
+      for (int r = 0; r < 4; ++r) {
+        const bool there = top + r < t.rows;
+        const float s = there ? e.scales.scale[row[r] * blocks + b] : 0;
+        inverse[r] = all(there ? e.scales.inverse[row[r] * blocks + b] : 0);
+        scale[r] = all(s);
+        scales[r] = s * unit;
+      }
+      const auto encode = [&](int c, auto part) __attribute__((always_inline)) {
+        i32x16 codes[4];
+        for (int r = 0; r < 4; ++r)
+          codes[r] = codes_of<exact>(x[r] + c, part, inverse[r], scale[r], per_unit, round, e.draws.bits,
+                                     draw[r] + c);
+        store_quads(y + c * lanes, codes);
+      };
+      const int first = b * along;
+      int c = first;
+      if (first + along <= t.cols) {
+        for (; c < first + along; c += lanes) encode(c, Full{});
+        continue;
+      }
+      for (; c + lanes <= t.cols; c += lanes) encode(c, Full{});
+      if (c < t.cols) encode(c, First{t.cols - c});
+    }
+  }
+}
+
+template <bool exact, class Round>
+void encode_columns(const Encoding e, const Round round) {
+  const Tile t = e.t;
+  const float per_unit = 1 / e.out.unit;
+  const std::int64_t line = e.out.line;
+  const float *inverse = e.scales.inverse, *scale = e.scales.scale;
+  for (int top = 0; top < t.rows; top += e.along, inverse += t.cols, scale += t.cols) {
+    const int bottom = top + e.along < t.rows ? top + e.along : t.rows;
+    for_lanes(t.cols, [&](std::int64_t c, auto part) {
+      store(e.out.scales + (line + c) / lanes * e.out.panel_scales + (e.out.k + top) / e.along * lanes,
+            part.load(scale + c) * e.out.unit);
+    });
+    for (int r = top; r < (bottom + 15) / 16 * 16; r += 4)
+      for_lanes(t.cols, [&](std::int64_t c, auto part) {
+        u32x16 quads{};
+        for (int k = 0; k < 4 && r + k < bottom; ++k) {
+          const i32x16 codes = codes_of<exact>(t.x + (r + k) * t.stride + c, part, part.load(inverse + c),
+                                               part.load(scale + c), per_unit, round, e.draws.bits,
+                                               (r + k) * e.draws.stride + c);
+          quads = quads | ((as_unsigned(codes) & 0xffu) << std::uint32_t(8 * k));
+        }
+        store_as(e.out.codes + (line + c) / lanes * e.out.panel_codes + (e.out.k + r) * lanes, quads);
+      });
+  }
+}
+
+void along_row(const TileCodes& out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
+               bool exact, TileDraws draws) {
+  const Encoding e{out, t, along, scales, draws};
+  with_length(along, [&](auto length) {
+    with_rounding(rule, [&](const auto& round) {
+      exact ? encode_rows<true, length()>(e, round) : encode_rows<false, length()>(e, round);
+    });
+  });
+}
+
+void along_column(const TileCodes& out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
+                  bool exact, TileDraws draws) {
+  const Encoding e{out, t, along, scales, draws};
+  with_rounding(rule, [&](const auto& round) {
+    exact ? encode_columns<true>(e, round) : encode_columns<false>(e, round);
+  });
+}
+
+}  // namespace
+
+extern const EncodeLoops encode_loops{along_row, along_column};
+
+}  // namespace mxtape::cpu::MXT_TIER

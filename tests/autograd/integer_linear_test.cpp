@@ -1,0 +1,67 @@
+// Linear layers whose GEMMs multiply integer codes, against the composition of quantized_linear_fixture.h.
+#include "tests/autograd/quantized_linear_fixture.h"
+
+namespace mxtape {
+namespace {
+
+using namespace test;
+
+Backend& integers() {
+  static const auto backend = make_backend("cpu", {.gemm = GemmKernels::integer});
+  return *backend;
+}
+
+Computed computed_in_integers(const Data& d, const LinearQuant& q) {
+  return computed(d, q, pass, version, integers());
+}
+
+TEST(IntegerLinear, EqualsQuantizeThenMultiplyToTheBitWhereSumsAreExact) {
+  const Data d;
+  for (const Quantizer& q : {mxfp4, mxfp6_e2m3, mx(e2m1, 16), stochastic(mxfp4), stochastic(mxfp6_e2m3)}) {
+    const Results want = composed(d, everywhere(q));
+    const Computed got = computed_in_integers(d, everywhere(q));
+    EXPECT_EQ(integers().last_gemm(), GemmPath::integer);
+    const auto exact = [](const Product& p) { return std::vector<float>(p.values.begin(), p.values.end()); };
+    EXPECT_EQ(got.y, exact(want.y)) << to_text(q);
+    EXPECT_EQ(got.dx, exact(want.dx)) << to_text(q);
+    EXPECT_EQ(got.dw, exact(want.dw)) << to_text(q);
+  }
+}
+
+TEST(IntegerLinear, MatchesQuantizeThenMultiplyWithTensorScalesTilesAndRotations) {
+  const Data d;
+  Quantizer tile = nvfp4, unbiased = stochastic(mxfp4);
+  tile.block = {16, 16};
+  unbiased.alpha = 0.75f;
+  for (const Quantizer& q : {nvfp4, stochastic(nvfp4), tile, unbiased, mxint8, mx(e3m0), mx(int4, 48)})
+    EXPECT_TRUE(agree(computed_in_integers(d, everywhere(q)), composed(d, everywhere(q)))) << to_text(q);
+}
+
+TEST(IntegerLinear, AGemmWithAnOperandThatHasNoCodesIsTheLibrarys) {
+  const Data d;
+  // fprop: both have codes, of other formats and blocks; dgrad: dy is E3M2; wgrad: x is not rounded.
+  const LinearQuant q{mxfp4, nvfp4, mxfp6_e3m2, mxint8, mxfp4, f32_passthrough, {}, {}, {}};
+  EXPECT_TRUE(agree(computed_in_integers(d, q), composed(d, q)));
+  Parameter w{.name = "w", .value = upload(integers(), {N, K}, d.w), .version = version};
+  Tape tape(integers(), Tape::Mode::training, pass);
+  const Var x = tape.input(upload(integers(), {M, K}, d.x));
+  ops::linear(tape, x, w, nullptr, q, id);
+  EXPECT_EQ(integers().last_gemm(), GemmPath::integer);
+  EXPECT_EQ(w.copies.fprop.form, Form::codes);
+  EXPECT_EQ(w.copies.dgrad.form, Form::values);
+}
+
+TEST(IntegerLinear, KeepsCodesForBackwardAndOfWeights) {
+  const Data d;
+  Parameter w{.name = "w", .value = upload(integers(), {N, K}, d.w), .version = version};
+  Tape tape(integers(), Tape::Mode::training, pass);
+  const Var x = tape.input(upload(integers(), {M, K}, d.x));
+  ops::linear(tape, x, w, nullptr, everywhere(mxfp4), id);
+  // M = 70 rounds up to 80 codes and 3 scales for each of 48 lines.
+  EXPECT_EQ(tape.saved_bytes(), 48 * 80 + 48 * 3 * 4);
+  EXPECT_EQ(w.copies.fprop.values.bytes(), 48 * 48);
+  EXPECT_EQ(w.copies.dgrad.values.bytes(), 48 * 48);
+}
+
+}  // namespace
+}  // namespace mxtape
