@@ -11,6 +11,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -18,15 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string reason(int error) { return std::strerror(error); }
-
-/// Repeats a call that a signal interrupted.
-template <class Call>
-auto retried(const Call& call) {
-  decltype(call()) result;
-  do result = call();
-  while (result < 0 && errno == EINTR);
-  return result;
-}
 
 /// A file descriptor. close() reports what a network file system reports only then; the destructor is for the
 /// way out after another error.
@@ -180,8 +172,8 @@ std::vector<std::byte> read_whole(const fs::path& path) {
          path.string(), reason(error));
   }
   struct stat status {};
-  require(::fstat(file.number(), &status) == 0, ExitCode::resource, "{}: cannot stat: {}", path.string(),
-          reason(errno));
+  const bool known = ::fstat(file.number(), &status) == 0;
+  require(known, ExitCode::resource, "{}: cannot stat: {}", path.string(), reason(errno));
   require_regular(path, status.st_mode, ExitCode::data);
   // The kernel's own files, below /proc, say that they are empty.
   const bool sized = status.st_size > 0;

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -43,7 +44,7 @@ Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path
                  std::int64_t steps_done, const std::string& recipe)
     : jsonl_path_(jsonl), events_(events, steps_done) {
   last_line_ = cut_after(jsonl, steps_done);
-  file_ = ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  file_ = retried([&] { return ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
   require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(), std::strerror(errno));
   written_ = ::lseek(file_, 0, SEEK_END);
   // In a fence, as TensorBoard reads texts as Markdown.
@@ -102,7 +103,7 @@ void Metrics::flush() {
 }
 
 void Metrics::sync() {
-  const bool synced = ::fsync(file_) == 0;
+  const bool synced = retried([&] { return ::fsync(file_); }) == 0;
   require(synced, ExitCode::resource, "{}: cannot be written to the disk: {}", jsonl_path_.string(),
           std::strerror(errno));
 }
