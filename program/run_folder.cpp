@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "core/files/retried.h"
 #include "data/hdf5/seal.h"
 #include "train/memory/memory_plan.h"
@@ -54,6 +55,9 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
             error.message());
     lock();
   } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
+  for (const auto& folder : made_)  // without its name, a power cut takes what is in it
+    require(sync_folder(folder.has_parent_path() ? folder.parent_path() : "."), ExitCode::resource,
+            "{}: made, but its name cannot be synced: {}", folder.string(), std::strerror(errno));
   // The lock is ours: whoever began these files is gone.
   release();
   remove_orphans(path_);

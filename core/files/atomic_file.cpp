@@ -85,13 +85,6 @@ std::string free_bytes(const fs::path& folder) {
   return error ? "unknown" : std::to_string(space.available);
 }
 
-/// False, with errno set, if the names in `folder` are not known to be on the disk.
-bool sync_folder(const fs::path& folder) {
-  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
-  // EINVAL: a file system that cannot sync folders orders its changes itself.
-  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
-}
-
 /// Makes `folder` and what is missing above it, each one on the disk before the next. `path`: the file that
 /// wants it.
 void make_folders(const fs::path& folder, const fs::path& path) {
@@ -109,6 +102,12 @@ void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
 }
 
 }  // namespace
+
+bool sync_folder(const fs::path& folder) {
+  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  // EINVAL: a file system that cannot sync folders orders its changes itself.
+  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
+}
 
 fs::path file_to_write(const fs::path& path) {
   struct stat status {};
@@ -153,7 +152,6 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
     if (!file.close()) stop("close", errno);
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
-
   if (!sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
          path.string(), folder.string(), reason(errno));

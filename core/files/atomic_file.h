@@ -15,6 +15,9 @@ namespace mxtape {
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);
 
+/// After this the names in a folder outlive a power cut. False, with errno set, if that is not known.
+bool sync_folder(const std::filesystem::path&);
+
 /// What write_atomically would replace or make: the path with its links followed. Throws Error(resource) if
 /// that is a folder, device or pipe, whose name a rename would take away.
 std::filesystem::path file_to_write(const std::filesystem::path&);

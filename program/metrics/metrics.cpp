@@ -47,6 +47,9 @@ Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path
   file_ = retried([&] { return ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
   require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(), std::strerror(errno));
   written_ = ::lseek(file_, 0, SEEK_END);
+  const auto folder = jsonl.has_parent_path() ? jsonl.parent_path() : std::filesystem::path(".");
+  const bool named = sync_folder(folder);  // else a power cut leaves a checkpoint without its records
+  require(named, ExitCode::resource, "{}: cannot be synced: {}", folder.string(), std::strerror(errno));
   // In a fence, as TensorBoard reads texts as Markdown.
   events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
   events_.flush();
