@@ -61,8 +61,9 @@ int main(int argc, char** argv) {
     corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     LLVMFuzzerTestOneInput(corpus.back().data(), corpus.back().size());
   }
-  if (corpus.empty()) {
-    std::fprintf(stderr, "%s: holds no input\n", argv[1]);
+  const int taken = mxtape::fuzz::taken;
+  if (taken == 0) {
+    std::fprintf(stderr, "%s: holds no input that is taken\n", argv[1]);
     return 1;
   }
   std::mt19937 random(1);
@@ -71,6 +72,7 @@ int main(int argc, char** argv) {
     const Bytes input = altered(corpus[random() % corpus.size()], corpus[random() % corpus.size()], random);
     LLVMFuzzerTestOneInput(input.data(), input.size());
   }
-  std::printf("%zu files and %d altered ones\n", corpus.size(), count);
+  std::printf("%zu files, of which %d are taken, and %d altered ones, of which %d are\n", corpus.size(),
+              taken, count, mxtape::fuzz::taken - taken);
   return 0;
 }

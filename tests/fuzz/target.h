@@ -26,11 +26,15 @@ inline void promise(bool holds, const char* text) {
   std::abort();
 }
 
+/// How many inputs were taken: a target that refuses all of them tries nothing.
+inline int taken = 0;
+
 /// Input is taken, or refused by an Error that does not blame mxtape.
 template <class Read>
 int taken_or_refused(const Read& read) {
   try {
     read();
+    ++taken;
   } catch (const Error& e) {
     promise(e.code() != ExitCode::internal, e.what());
   }

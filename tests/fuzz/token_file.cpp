@@ -1,7 +1,7 @@
 // A token file. The first byte chooses: even, the other bytes are the file; odd, they say what a sealed file
-// holds, as texts between line breaks: format, version, vocabulary, count, the tokenizer's JSON, hash, and
-// then the tokens' bytes. (A file with a seal and altered bytes of HDF5 is not made: the seal is there to
-// keep such bytes from HDF5's parser.)
+// holds, as texts between line breaks: format, version, vocabulary, count, the tokenizer's JSON, hash (or
+// "right"), and then the tokens' bytes. (A file with a seal and altered bytes of HDF5 is not made: the seal
+// is there to keep such bytes from HDF5's parser.)
 #include <cstring>
 #include <sstream>
 #include <vector>
@@ -30,7 +30,9 @@ std::vector<std::byte> told(const std::string& input) {
   file.attribute("/", "version", number(lines[1]));
   file.attribute("/", "vocabulary", number(lines[2]));
   file.attribute("/", "source", std::string("input"));
-  file.attribute("/", "xxh3-128", lines[5]);
+  const std::string parts = lines[4] + '\n' + own + '\n' + own;
+  file.attribute("/", "xxh3-128",
+                 lines[5] == "right" ? content_hash(std::as_bytes(std::span(parts))) : lines[5]);
   file.text("tokenizer", lines[4]);
   for (const char* name : {"train", "validation"}) {
     file.dataset_u16(name, tokens);
