@@ -11,13 +11,16 @@
 namespace mxtape {
 namespace {
 
-/// The reason why a checkpoint cannot be used, or "".
+/// The reason why a checkpoint cannot be used, or "". Throws where that cannot be told.
 std::string fault_of(const std::filesystem::path& file) {
   try {
     const CheckpointFile whole(file);  // of the step in its name, too
     return "";
   } catch (const Error& e) {
-    return e.what();
+    if (e.code() == ExitCode::data) return e.what();
+    fail(e.code(),
+         "{}; it may be whole, so no older checkpoint is taken in its place; to do without it, move it away",
+         e.what());
   }
 }
 
@@ -99,8 +102,10 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
     return start;
   }
   Start start;
+  std::string first_fault;
   for (const auto& file : files) {
     const std::string fault = fault_of(file);
+    if (first_fault.empty()) first_fault = fault;
     if (fault.empty()) {
       start.checkpoint = file;
       break;
@@ -110,7 +115,7 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
   }
   require(start.checkpoint.has_value(), ExitCode::data,
           "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
-          folder.path().string(), files.size(), fault_of(files.front()));
+          folder.path().string(), files.size(), first_fault);
   return start;
 }
 

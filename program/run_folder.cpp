@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "core/files/retried.h"
 #include "data/hdf5/seal.h"
 #include "train/memory/memory_plan.h"
 
@@ -54,6 +56,9 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
             error.message());
     lock();
   } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
+  for (const auto& folder : made_)  // without its name, a power cut takes what is in it
+    require(sync_folder(folder.has_parent_path() ? folder.parent_path() : "."), ExitCode::resource,
+            "{}: made, but its name cannot be synced: {}", folder.string(), std::strerror(errno));
   // The lock is ours: whoever began these files is gone.
   release();
   remove_orphans(path_);
@@ -63,7 +68,7 @@ RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
 
 void RunFolder::lock() {
   const fs::path lock = path_ / lock_name;
-  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  lock_ = retried([&] { return ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); });
   require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int reason = errno;
@@ -99,7 +104,7 @@ std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() co
 void RunFolder::reserve(std::int64_t bytes) {
   reserved_bytes_ = bytes;
   const fs::path file = path_ / reserved_name;
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int descriptor = retried([&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); });
   require(descriptor >= 0, ExitCode::resource, "{}: cannot be written: {}", file.string(),
           std::strerror(errno));
   int reason = 0;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -19,15 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string reason(int error) { return std::strerror(error); }
-
-/// Repeats a call that a signal interrupted.
-template <class Call>
-auto retried(const Call& call) {
-  decltype(call()) result;
-  do result = call();
-  while (result < 0 && errno == EINTR);
-  return result;
-}
 
 /// A file descriptor. close() reports what a network file system reports only then; the destructor is for the
 /// way out after another error.
@@ -111,13 +103,6 @@ std::string free_bytes(const fs::path& folder) {
   return error ? "unknown" : std::to_string(space.available);
 }
 
-/// False, with errno set, if the names in `folder` are not known to be on the disk.
-bool sync_folder(const fs::path& folder) {
-  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
-  // EINVAL: a file system that cannot sync folders orders its changes itself.
-  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
-}
-
 /// Makes `folder` and what is missing above it, each one on the disk before the next. `path`: the file that
 /// wants it.
 void make_folders(const fs::path& folder, const fs::path& path) {
@@ -135,6 +120,12 @@ void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
 }
 
 }  // namespace
+
+bool sync_folder(const fs::path& folder) {
+  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  // EINVAL: a file system that cannot sync folders orders its changes itself.
+  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
+}
 
 fs::path file_to_write(const fs::path& path) {
   struct stat status {};
@@ -180,7 +171,6 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
     if (!file.close()) stop("close", errno);
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
-
   if (!sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
          path.string(), folder.string(), reason(errno));
@@ -203,8 +193,8 @@ std::vector<std::byte> read_whole(const fs::path& path) {
          path.string(), reason(error));
   }
   struct stat status {};
-  require(::fstat(file.number(), &status) == 0, ExitCode::resource, "{}: cannot stat: {}", path.string(),
-          reason(errno));
+  const bool known = ::fstat(file.number(), &status) == 0;
+  require(known, ExitCode::resource, "{}: cannot stat: {}", path.string(), reason(errno));
   require_regular(path, status.st_mode, ExitCode::data);
   // The kernel's own files, below /proc, say that they are empty.
   const bool sized = status.st_size > 0;

@@ -15,7 +15,11 @@ namespace mxtape::hdf5 {
 void prepare_library();
 
 /// The innermost message of HDF5's error stack, which names the cause.
-std::string reason();
+struct Reason {
+  std::string text = "no reason given";
+  bool of_system = false;  ///< a call to the system failed: the file may be whole
+};
+Reason reason();
 
 using Close = herr_t (*)(hid_t);
 
@@ -43,15 +47,15 @@ class Handle {
 
 /// Turns failed calls into Errors that name the file and the object.
 struct Checker {
-  ExitCode code;
+  ExitCode code;  ///< where the system is not to blame
   const std::filesystem::path& path;
 
   template <class Result>
   Result operator()(Result result, const char* what, const std::string& object = {}) const {
-    if (result < 0)
-      fail(code, "{}: HDF5 cannot {}{}{}: {}", path.string(), what, object.empty() ? "" : " ", object,
-           reason());
-    return result;
+    if (result >= 0) return result;
+    const Reason why = reason();
+    fail(why.of_system ? ExitCode::resource : code, "{}: HDF5 cannot {}{}{}: {}", path.string(), what,
+         object.empty() ? "" : " ", object, why.text);
   }
   Handle open(hid_t id, Close close, const char* what, const std::string& object = {}) const {
     return {(*this)(id, what, object), close};

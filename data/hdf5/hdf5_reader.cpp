@@ -23,7 +23,8 @@ struct Hdf5Reader::State {
     prepare_library();
     std::error_code error;
     const auto status = fs::status(path, error);
-    require(fs::exists(status), ExitCode::data, "{}: {}", path.string(), error.message());
+    require(fs::exists(status), fs::status_known(status) ? ExitCode::data : ExitCode::resource, "{}: {}",
+            path.string(), error.message());
     require(fs::is_regular_file(status), ExitCode::data, "{}: is a {}, want an HDF5 file", path.string(),
             fs::is_directory(status) ? "folder" : "device or pipe");
     Handle access = check.open(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make access properties");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -44,10 +45,9 @@ std::string digits_of(XXH128_hash_t hash) {
 /// Reads exactly out.size() bytes, or throws.
 void read_all(int file, std::span<std::byte> out, const std::string& path) {
   while (!out.empty()) {
-    const ssize_t n = ::read(file, out.data(), out.size());
-    if (n < 0 && errno == EINTR) continue;
-    require(n > 0, ExitCode::data, "{}: cannot be read to its end: {}", path,
-            n < 0 ? std::strerror(errno) : "it became shorter meanwhile");
+    const ssize_t n = retried([&] { return ::read(file, out.data(), out.size()); });
+    require(n >= 0, ExitCode::resource, "{}: cannot be read: {}", path, std::strerror(errno));
+    require(n > 0, ExitCode::data, "{}: cannot be read to its end: it became shorter meanwhile", path);
     out = out.subspan(std::size_t(n));
   }
 }
@@ -65,14 +65,15 @@ std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
 std::string verify_seal(const std::filesystem::path& file) {
   const std::string path = file.string();
   // O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int descriptor = retried([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   require(descriptor >= 0, errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
           "{}: cannot be opened: {}", path, std::strerror(errno));
   const auto close = [](const int* d) { ::close(*d); };
   const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
   struct stat status {};
-  require(::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode), ExitCode::data,
-          "{}: is a folder, device or pipe, want a file", path);
+  const bool known = ::fstat(descriptor, &status) == 0;
+  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path, std::strerror(errno));
+  require(S_ISREG(status.st_mode), ExitCode::data, "{}: is a folder, device or pipe, want a file", path);
   require(std::size_t(status.st_size) > seal_bytes, ExitCode::data,
           "{}: {} bytes; too short to hold a sealed HDF5 file", path, status.st_size);
 

@@ -19,7 +19,8 @@ std::string content_hash(std::span<const std::byte> bytes);
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image);
 
 /// Reads the whole file once and returns its content hash. Throws Error(data) with what was found and wanted
-/// if it is missing, has no seal, or a length or a bit differs from what was written.
+/// if it is missing, has no seal, or a length or a bit differs from what was written; Error(resource) if it
+/// cannot be read.
 std::string verify_seal(const std::filesystem::path&);
 
 }  // namespace mxtape

@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
@@ -37,7 +39,8 @@ std::vector<Row> rows_of(const Hdf5Reader& file) {
 /// give equal bytes.
 std::string written_at(const std::filesystem::path& path) {
   struct stat status {};
-  require(::stat(path.c_str(), &status) == 0, ExitCode::resource, "{}: cannot be looked at", path.string());
+  const bool known = ::stat(path.c_str(), &status) == 0;
+  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path.string(), std::strerror(errno));
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(status.st_mtime));
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -78,9 +79,12 @@ Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path
                         lines.size() == 1 ? std::string("this line is no record")
                                           : fmt::format("{} lines from here on are no records", lines.size()),
                         aside.string());
-  file_ = ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  file_ = retried([&] { return ::open(jsonl.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
   require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", jsonl.string(), std::strerror(errno));
   written_ = ::lseek(file_, 0, SEEK_END);
+  const auto folder = jsonl.has_parent_path() ? jsonl.parent_path() : std::filesystem::path(".");
+  const bool named = sync_folder(folder);  // else a power cut leaves a checkpoint without its records
+  require(named, ExitCode::resource, "{}: cannot be synced: {}", folder.string(), std::strerror(errno));
   // In a fence, as TensorBoard reads texts as Markdown.
   events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
   events_.flush();
@@ -137,7 +141,7 @@ void Metrics::flush() {
 }
 
 void Metrics::sync() {
-  const bool synced = ::fsync(file_) == 0;
+  const bool synced = retried([&] { return ::fsync(file_); }) == 0;
   require(synced, ExitCode::resource, "{}: cannot be written to the disk: {}", jsonl_path_.string(),
           std::strerror(errno));
 }

@@ -36,22 +36,26 @@ Document open_document(const std::string& reference, const std::filesystem::path
   }
   const std::filesystem::path path = folder / reference;
   std::error_code error;
-  const auto canonical = std::filesystem::canonical(path, error);
-  if (error || !std::filesystem::is_regular_file(canonical, error)) {
+  const auto status = std::filesystem::status(path, error);
+  const bool no_name =  // of anything that could be there
+      error == std::errc::filename_too_long || error == std::errc::too_many_symbolic_link_levels;
+  require(std::filesystem::status_known(status) || no_name, ExitCode::resource,
+          "{}{}: cannot be looked at: {}", asked_by, path.string(), error.message());
+  if (!std::filesystem::is_regular_file(status)) {
     const std::string stem = std::filesystem::path(reference).stem().string();
     // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
     std::string hint = fmt::format("; `{} recipes` lists them", program_name());
     for (const auto& word : {stem, reference})
       if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
     const std::string file = fmt::format("'{}'", path.string());
-    const std::string found = !std::filesystem::exists(path, error)        ? "no recipe file " + file
-                              : std::filesystem::is_directory(path, error) ? file + " is a folder"
-                                                                           : file + " is a device or pipe";
+    const std::string found = !std::filesystem::exists(status)        ? "no recipe file " + file
+                              : std::filesystem::is_directory(status) ? file + " is a folder"
+                                                                      : file + " is a device or pipe";
     fail(ExitCode::usage, "{}{}, and no shipped recipe has that name{}", asked_by, found, hint);
   }
   try {
-    return {read_whole_text(path), path.string(), path.stem().string(), canonical.string(),
-            path.parent_path()};
+    return {read_whole_text(path), path.string(), path.stem().string(),
+            std::filesystem::canonical(path).string(), path.parent_path()};
   } catch (const Error& e) {  // half a recipe is another recipe
     fail(ExitCode::resource, "{}{}; want a recipe file that can be read", asked_by, e.what());
   }

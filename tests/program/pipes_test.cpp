@@ -56,6 +56,45 @@ TEST_F(Pipes, AreRefusedWhereverAFileIsRead) {
   }
 }
 
+TEST_F(Pipes, FoldersAndDevicesAreRefusedAsPipesAre) {
+  using Words = std::vector<std::string>;
+  std::filesystem::create_directories(folder_ / "set");
+  for (const bool device : {false, true}) {
+    for (const char* name : {"odd", "odd.npy", "odd.h5", "odd.toml", "set/manifest.json"}) {
+      std::filesystem::remove(folder_ / name);
+      if (device)
+        std::filesystem::create_symlink("/dev/zero", folder_ / name);
+      else
+        std::filesystem::create_directory(folder_ / name);
+    }
+    for (const Words& words : {Words{"check", "odd.toml"},
+                               {"train", "odd.toml"},
+                               {"check", "tiny.toml", "--data.file=odd"},
+                               {"train", "tiny.toml", "--data.file=odd"},
+                               {"train", "tiny.toml", "--resume=odd"},
+                               {"sample", "odd"},
+                               {"eval", "odd"},
+                               {"info", "odd"},
+                               {"verify", "odd"},
+                               {"diff", "odd", "odd"},
+                               {"plot", "odd"},
+                               {"prepare", "odd", "--out=o.h5"},
+                               {"corpus", "--score", "odd"},
+                               {"prepare", "odd", "--tokens=u16", "--vocabulary=9", "--out=o.h5"},
+                               {"prepare", "tiny.toml", "--tokenizer-of=odd", "--out=o.h5"},
+                               {"compare", "odd.npy"},
+                               {"compare", "odd.h5:/x"},
+                               {"quantize", "odd.npy", "o.h5"},
+                               {"quantize", "--back", "odd.h5", "o.npy"},
+                               {"conformance", "set"}}) {
+      const int code = run_shortly(words);
+      EXPECT_TRUE(code == int(ExitCode::usage) || code == int(ExitCode::data))
+          << words[0] << " " << words[1] << (device ? ", a device: " : ", a folder: ") << code << "\n"
+          << output_;
+    }
+  }
+}
+
 TEST_F(Pipes, InARunsFolderAreRefusedBeforeAnythingIsLost) {
   ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3"}), 0) << output_;
   std::filesystem::remove(checkpoint(6));
