@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "data/hdf5/long_text.h"
 #include "data/hdf5/seal.h"
 #include "recipes/knobs.h"
 
@@ -54,7 +55,7 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   file.attribute("/", "layout_version", layout_version);
   file.attribute("/", "step", header.step);
   file.attribute("/", "recipe", to_toml(without_whereabouts(header.recipe)));
-  file.attribute("/", "tokenizer", header.tokenizer.to_json());
+  write_long_text(file, "tokenizer", header.tokenizer.to_json());
   file.attribute("/", "data_hash", header.data_hash);
   if (!header.lineage.empty()) file.attribute("/", "lineage", header.lineage);
   file.attribute("/", "written_by", std::string("mxtape " MXTAPE_VERSION));
@@ -86,7 +87,7 @@ CheckpointFile::CheckpointFile(const std::filesystem::path& path) : file_(verifi
           name, version, layout_version);
   header_.step = file_.int_attribute("/", "step");
   header_.recipe = recipe_from_toml(file_.text_attribute("/", "recipe"), name);
-  header_.tokenizer = Tokenizer::from_json(file_.text_attribute("/", "tokenizer"));
+  header_.tokenizer = Tokenizer::from_json(read_long_text(file_, "tokenizer"));
   header_.data_hash = file_.text_attribute("/", "data_hash");
   header_.lineage = file_.find_text_attribute("/", "lineage").value_or("");
   header_.written_by = file_.find_text_attribute("/", "written_by").value_or("");
