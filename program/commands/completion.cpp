@@ -45,6 +45,7 @@ _mxtape() {
     train|check) _mxtape_offer "$_mxtape_recipes"; _mxtape_files '*.toml' ;;
     recipes) _mxtape_offer "$_mxtape_recipes" ;;
     completion) _mxtape_offer bash ;;
+    tokenizer) [[ $COMP_CWORD -eq 2 ]] && _mxtape_offer "train encode decode" ;;
   esac
 }
 
