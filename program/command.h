@@ -61,6 +61,7 @@ void add_diff_command(CLI::App&);
 void add_export_command(CLI::App&);
 void add_replay_command(CLI::App&);
 void add_prepare_command(CLI::App&);
+void add_tokenizer_command(CLI::App&);
 void add_corpus_command(CLI::App&);
 void add_formats_command(CLI::App&);
 void add_compare_command(CLI::App&);

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <string>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -118,6 +120,22 @@ Split read_ids(std::span<const std::string> files, const IdFormat& format,
     split.wide.reserve(most);
   for (const auto& path : files) on_file(append_file(split, path, format));
   return split;
+}
+
+void write_ids(const std::filesystem::path& path, std::span<const std::int32_t> ids, int bits,
+               bool llmc_header) {
+  std::string file;
+  if (llmc_header) {
+    constexpr auto most = std::size_t(std::numeric_limits<std::int32_t>::max());
+    require(ids.size() <= most, ExitCode::usage, "--llmc-header: {} ids; the header counts up to {}",
+            ids.size(), most);
+    const Header& known = bits == 16 ? gpt2_header : llama3_header;
+    std::array<std::int32_t, header_bytes / 4> header{known.magic, known.version, std::int32_t(ids.size())};
+    file.assign(reinterpret_cast<const char*>(header.data()), header_bytes);
+  }
+  file.reserve(file.size() + ids.size() * std::size_t(bits) / 8);
+  for (const std::int32_t id : ids) file.append(reinterpret_cast<const char*>(&id), std::size_t(bits) / 8);
+  write_atomically(path, std::string_view(file));
 }
 
 }  // namespace mxtape

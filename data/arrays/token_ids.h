@@ -29,4 +29,8 @@ struct IdFile {
 Split read_ids(std::span<const std::string> files, const IdFormat&,
                const std::function<void(const IdFile&)>& on_file);
 
+/// Writes ids as read_ids reads them, with llm.c's header where that is asked for. Throws Error(usage) for
+/// more ids than the header can count, Error(resource) as write_atomically.
+void write_ids(const std::filesystem::path&, std::span<const std::int32_t> ids, int bits, bool llmc_header);
+
 }  // namespace mxtape

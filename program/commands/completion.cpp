@@ -46,6 +46,7 @@ _mxtape() {
     sweep) _mxtape_files '*.toml' ;;
     recipes) _mxtape_offer "$_mxtape_recipes" ;;
     completion) _mxtape_offer bash ;;
+    tokenizer) [[ $COMP_CWORD -eq 2 ]] && _mxtape_offer "train encode decode" ;;
   esac
 }
 

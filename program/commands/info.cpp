@@ -83,7 +83,9 @@ void print_info(const std::filesystem::path& path, const CheckpointFile& checkpo
   fmt::print("recipe      {}   seed {}\n", recipe.name, recipe.seed);
   fmt::print("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
              m.kind, m.layers, m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
-  fmt::print("tokenizer   {}\n", header.tokenizer.text());
+  const bool of_files = header.tokenizer.kind() == Tokenizer::Kind::subwords;
+  fmt::print("tokenizer   {}{}\n", header.tokenizer.text(),
+             of_files ? ", hash " + header.tokenizer.hash() : "");
   fmt::print("data        {}, hash {}\n", recipe.data.file, header.data_hash);
   if (!header.lineage.empty()) {
     for (const auto& turn : Json::parse(header.lineage)) {
@@ -112,6 +114,7 @@ void print_info_json(const std::filesystem::path& path, const CheckpointFile& ch
   json["seed"] = recipe.seed;
   json["parameters"] = parameter_count(recipe.model);
   json["tokenizer"] = header.tokenizer.text();
+  json["tokenizer_hash"] = header.tokenizer.hash();
   json["data"] = recipe.data.file;
   json["data_hash"] = header.data_hash;
   json["lineage"] = header.lineage.empty() ? Json::array() : Json::parse(header.lineage);

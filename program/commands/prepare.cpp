@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -16,8 +14,11 @@
 #include "core/files/atomic_file.h"
 #include "data/arrays/token_ids.h"
 #include "data/hdf5/token_file.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/unicode/utf8.h"
 #include "program/command.h"
 #include "program/run_name.h"
+#include "program/text_input.h"
 #include "program/trained_model.h"
 
 namespace mxtape {
@@ -25,7 +26,7 @@ namespace {
 
 struct PrepareOptions {
   std::vector<std::string> files;
-  std::string tokenizer = "char", tokenizer_of, tokens, validation_file, out;
+  std::string tokenizer = "char", tokenizer_of, special_tokens = "text", tokens, validation_file, out;
   std::int64_t vocabulary = 0;
   double validation = 0.1;
 };
@@ -37,29 +38,12 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   std::fflush(stdout);
 }
 
-constexpr std::string_view standard_input = "-";
-
-/// As messages and the token file's source call it.
-std::string shown_name(const std::string& path) { return path == standard_input ? "standard input" : path; }
-
-std::string read_text(const std::string& path) {
-  if (path != standard_input) {
-    const auto bytes = read_whole(path);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-  std::string text;
-  char piece[1 << 16];
-  while (const auto count = std::fread(piece, 1, sizeof piece, stdin)) text.append(piece, count);
-  require(!std::ferror(stdin), ExitCode::data, "standard input: cannot be read: {}", std::strerror(errno));
-  return text;
-}
-
 /// The texts, which must be UTF-8 where `remedy` says what to do if they are not.
 std::vector<std::string> read_texts(std::span<const std::string> files,
                                     std::optional<std::string_view> remedy) {
   std::vector<std::string> texts;
   for (const auto& path : files) {
-    const std::string& text = texts.emplace_back(read_text(path));
+    const std::string& text = texts.emplace_back(read_input(path));
     require(!text.empty(), ExitCode::data, "{}: is empty, want text", shown_name(path));
     say("read       {} ({} bytes)", shown_name(path), text.size());
     try {
@@ -70,6 +54,9 @@ std::vector<std::string> read_texts(std::span<const std::string> files,
   }
   return texts;
 }
+
+/// Whether the tokenizer is made from the text, not read from files.
+bool is_made_here(const std::string& tokenizer) { return tokenizer == "char" || tokenizer == "byte"; }
 
 /// The tokenizer that a run's model was trained with.
 Tokenizer tokenizer_of(const std::string& run) {
@@ -83,12 +70,12 @@ Tokenizer tokenizer_of(const std::string& run) {
 }
 
 /// The tokens of all texts, one after the other.
-Split encode(const Tokenizer& tokenizer, std::span<const std::string> texts,
+Split encode(const Tokenizer& tokenizer, SpecialTokens specials, std::span<const std::string> texts,
              std::span<const std::string> files) {
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     try {
-      auto part = tokenizer.encode(texts[i]);
+      auto part = tokenizer.encode(texts[i], specials);
       if (tokens.empty())
         tokens = std::move(part);
       else
@@ -103,11 +90,16 @@ Split encode(const Tokenizer& tokenizer, std::span<const std::string> texts,
 /// The splits; validation is empty where it shall be a share of the tokens in train.
 TokenFile from_texts(const PrepareOptions& options, std::span<const std::string> inputs) {
   TokenFile file;
-  const bool given = !options.tokenizer_of.empty();
-  if (given) file.tokenizer = tokenizer_of(options.tokenizer_of);
+  const bool of_files = !is_made_here(options.tokenizer);
+  const bool given = of_files || !options.tokenizer_of.empty();
+  if (given)
+    file.tokenizer = of_files ? read_tokenizer(options.tokenizer) : tokenizer_of(options.tokenizer_of);
   const auto kind = given                         ? file.tokenizer.kind()
                     : options.tokenizer == "byte" ? Tokenizer::Kind::bytes
                                                   : Tokenizer::Kind::characters;
+  require(
+      options.special_tokens == "text" || (given && file.tokenizer.finds_specials()), ExitCode::usage,
+      "--specials parse: this tokenizer finds no special tokens in a text; one with a tokenizer.json does");
   std::optional<std::string_view> remedy;
   if (kind == Tokenizer::Kind::characters)
     remedy =
@@ -117,10 +109,12 @@ TokenFile from_texts(const PrepareOptions& options, std::span<const std::string>
     file.tokenizer = Tokenizer::from_texts(kind, std::vector<std::string_view>(texts.begin(), texts.end()));
   const auto all = std::span(texts);
   const std::size_t count = options.files.size();
-  file.train = encode(file.tokenizer, all.first(count), inputs.first(count));
-  file.validation = encode(file.tokenizer, all.subspan(count), inputs.subspan(count));
+  const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
+  file.train = encode(file.tokenizer, specials, all.first(count), inputs.first(count));
+  file.validation = encode(file.tokenizer, specials, all.subspan(count), inputs.subspan(count));
   say("vocabulary {}{}", file.tokenizer.text(),
-      given ? fmt::format(", those of {}", options.tokenizer_of) : "");
+      given ? fmt::format(", those of {}", of_files ? options.tokenizer : options.tokenizer_of) : "");
+  if (kind == Tokenizer::Kind::subwords) say("tokenizer  hash {}", file.tokenizer.hash());
   return file;
 }
 
@@ -192,11 +186,18 @@ void add_prepare_command(CLI::App& app) {
       ->add_option("FILE", options->files,
                    "texts (- is standard input), or with --tokens files of ids; joined in this order")
       ->required();
-  auto* tokenizer = command
-                        ->add_option("--tokenizer", options->tokenizer,
-                                     "for texts: char, one token a UTF-8 character; byte, one a byte")
-                        ->check(CLI::IsMember({"char", "byte"}))
-                        ->capture_default_str();
+  auto* tokenizer =
+      command
+          ->add_option("--tokenizer", options->tokenizer,
+                       "for texts: char, one token a UTF-8 character; byte, one a byte; or the "
+                       "folder or file of a tokenizer: tokenizer.json, vocab.json with "
+                       "merges.txt, tokenizer.model")
+          ->check([](const std::string& name) {
+            std::error_code unknown;
+            const bool there = is_made_here(name) || std::filesystem::exists(name, unknown);
+            return there ? std::string() : fmt::format("'{}': want char, byte, or a folder or file", name);
+          })
+          ->capture_default_str();
   auto* tokenizer_of =
       command
           ->add_option(
@@ -204,12 +205,20 @@ void add_prepare_command(CLI::App& app) {
               "the tokenizer of a run (its folder, RUN@STEP or a checkpoint), for a text that its model "
               "shall go on with")
           ->excludes(tokenizer);
+  auto* specials =
+      command
+          ->add_option(
+              "--specials", options->special_tokens,
+              "what <|endoftext|> and the like in a text are: text, or parse for the tokens of that name")
+          ->check(CLI::IsMember({"text", "parse"}))
+          ->capture_default_str();
   auto* tokens =
       command
           ->add_option("--tokens", options->tokens,
                        "the files hold token ids of another tokenizer: little-endian u16 or u32, as "
                        "nanoGPT and llm.c write them")
           ->check(CLI::IsMember({"u16", "u32"}))
+          ->excludes(specials)
           ->excludes(tokenizer)
           ->excludes(tokenizer_of);
   command

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "data/tokenizers/text_stream.h"
 #include "program/command.h"
 #include "program/run_name.h"
 #include "program/trained_model.h"
@@ -29,14 +30,17 @@ void run(const Arguments& arguments) {
   SampleOptions options = arguments.options;
   options.tokens_known = tokenizer.size();
   options.pass = trained.next_pass();
+  TextStream text(tokenizer);
   options.on_token = [&](std::int32_t token) {
-    fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
+    fmt::print("{}", text.push(token));
     std::fflush(stdout);
   };
   for (std::int64_t i = 0; i < arguments.samples; ++i, ++options.seed) {
-    fmt::print("{}{}", i == 0 ? "" : "----\n", tokenizer.decode(prompt));
+    text = TextStream(tokenizer);
+    fmt::print("{}", i == 0 ? "" : "----\n");
+    for (const std::int32_t token : prompt) fmt::print("{}", text.push(token));
     sample(*trained.backend, *trained.model, prompt, options);
-    fmt::print("\n");
+    fmt::print("{}\n", text.finish());
   }
 }
 

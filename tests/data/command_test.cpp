@@ -109,7 +109,7 @@ TEST(PrepareCommand, BadInputGivesOneMessageAnExitCodeAndNoFile) {
         {"latin1.txt", ExitCode::data, "latin1.txt: byte 3 (0xe9) is not UTF-8"},
         {"short.txt", ExitCode::data, "short.txt: 1 tokens for training and 1 for validation"},
         {"good.txt --out /proc/no/a.h5", ExitCode::resource, "a.h5: cannot make folder /proc/no"},
-        {"good.txt --tokenizer bpe", ExitCode::usage, "--tokenizer: bpe not in {char,byte}"},
+        {"good.txt --tokenizer bpe", ExitCode::usage, "'bpe': want char, byte, or a folder or file"},
         {"good.txt --validation 0", ExitCode::usage, "--validation"},
         {"good.txt --validation nan", ExitCode::usage, "'nan', want a number from 0.0001 to 0.9"},
         {"good.txt --out ./good.txt", ExitCode::usage, "this command reads or writes that file already"},

@@ -1,0 +1,28 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "data/tokenizers/bpe/rules.h"
+
+namespace mxtape {
+
+/// Parses JSON text whose origin is unknown. Throws Error(data) for what is no JSON or UTF-8, equal keys in
+/// one object (of which the library would keep the last) and nesting deeper than 16.
+nlohmann::json parse_json_strictly(std::string_view text);
+
+/// The rules of a tokenizer.json of Hugging Face's tokenizers, version 1.0, with a BPE model. Throws
+/// Error(data) with the path of what is broken or not understood: docs/tokenizers.md has the table.
+BpeRules read_tokenizer_json(const nlohmann::json& file);
+
+/// The same file in the one spelling that is kept and compared: merges as pairs, all keys of the model, no
+/// padding and truncation. `file` was read without error.
+nlohmann::json canonical_tokenizer_json(nlohmann::json file);
+
+// Its parts, in the order in which they are read:
+void read_model(const nlohmann::json& model, const nlohmann::json* added_tokens, BpeRules&);
+void read_normalizer(const nlohmann::json& normalizer, const std::string& path, BpeRules&);
+void read_pre_tokenizer(const nlohmann::json& pre_tokenizer, const std::string& path, BpeRules&);
+void read_post_processor(const nlohmann::json& post_processor, const std::string& path, BpeRules&);
+void read_decoder(const nlohmann::json& decoder, const std::string& path, BpeRules&);
+
+}  // namespace mxtape

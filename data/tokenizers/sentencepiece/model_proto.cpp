@@ -1,0 +1,174 @@
+#include "data/tokenizers/sentencepiece/model_proto.h"
+
+#include <cmath>
+#include <cstring>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "data/tokenizers/unicode/utf8.h"
+
+namespace mxtape {
+namespace {
+
+/// One message of the wire format. Source: protobuf.dev, Encoding.
+class Message {
+ public:
+  explicit Message(std::string_view bytes) : bytes_(bytes) {}
+
+  struct Field {
+    std::uint32_t number = 0;
+    std::uint64_t value = 0;  // varint, fixed32, fixed64
+    std::string_view text{};  // length-delimited
+    bool is_text = false;
+  };
+  /// False at the end.
+  bool next(Field& field) {
+    if (bytes_.empty()) return false;
+    const std::uint64_t key = varint();
+    require(key >> 3 >= 1 && key >> 3 < 1u << 29, ExitCode::data, "field number {} does not exist", key >> 3);
+    field = {.number = std::uint32_t(key >> 3)};
+    switch (key & 7) {
+      case 0:
+        field.value = varint();
+        break;
+      case 1:
+        field.value = fixed(8);
+        break;
+      case 5:
+        field.value = fixed(4);
+        break;
+      case 2:
+        field.is_text = true;
+        field.text = take(varint());
+        break;
+      default:
+        fail(ExitCode::data, "field {} has wire type {}", field.number, key & 7);
+    }
+    return true;
+  }
+
+ private:
+  std::string_view take(std::uint64_t size) {
+    require(size <= bytes_.size(), ExitCode::data, "a field of {} bytes where {} are left", size,
+            bytes_.size());
+    const std::string_view taken = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return taken;
+  }
+  std::uint64_t fixed(std::size_t size) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, take(size).data(), size);
+    return value;
+  }
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      value |= std::uint64_t(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    fail(ExitCode::data, "a number of more than 64 bits");
+  }
+  std::string_view bytes_;
+};
+
+std::string_view text_of(const Message::Field& field, const char* name) {
+  require(field.is_text, ExitCode::data, "{} is a number", name);
+  return field.text;
+}
+
+std::uint64_t number_of(const Message::Field& field, const char* name) {
+  require(!field.is_text, ExitCode::data, "{} is no number", name);
+  return field.value;
+}
+
+SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) {
+  constexpr std::size_t longest = 1024;
+  SentencePieceProto::Piece piece;
+  Message message(bytes);
+  for (Message::Field field; message.next(field);) {
+    if (field.number == 1) {
+      piece.text = text_of(field, "pieces.piece");
+    } else if (field.number == 2) {
+      const auto bits = std::uint32_t(number_of(field, "pieces.score"));
+      std::memcpy(&piece.score, &bits, sizeof bits);
+    } else if (field.number == 3) {
+      const std::uint64_t type = number_of(field, "pieces.type");
+      require(type >= 1 && type <= 6 && type != 5, ExitCode::data,
+              "piece {} has type {}{}; mxtape has NORMAL UNKNOWN CONTROL USER_DEFINED BYTE", index, type,
+              type == 5 ? " (UNUSED)" : "");
+      piece.type = SentencePieceProto::PieceType(type);
+    }
+  }
+  const bool well = !piece.text.empty() && piece.text.size() <= longest &&
+                    first_bad_byte(piece.text) == piece.text.size() && std::isfinite(piece.score);
+  require(well, ExitCode::data,
+          "piece {} is {} with score {}; want 1 to {} bytes of UTF-8 and a finite score", index,
+          shown_text(piece.text), piece.score, longest);
+  return piece;
+}
+
+void read_trainer_spec(std::string_view bytes, SentencePieceProto& proto) {
+  Message message(bytes);
+  for (Message::Field field; message.next(field);) {
+    if (field.number == 3) {
+      const std::uint64_t type = number_of(field, "trainer_spec.model_type");
+      require(type == 1 || type == 2, ExitCode::data,
+              "trainer_spec.model_type = {}; mxtape has 1 (UNIGRAM) and 2 (BPE)", type);
+      proto.type = SentencePieceProto::ModelType(type);
+    } else if (field.number == 24) {
+      require(number_of(field, "trainer_spec.treat_whitespace_as_suffix") == 0, ExitCode::data,
+              "trainer_spec.treat_whitespace_as_suffix is not understood");
+    } else if (field.number == 35) {
+      proto.byte_fallback = number_of(field, "trainer_spec.byte_fallback") != 0;
+    } else if (field.number == 44) {
+      proto.unknown_surface = text_of(field, "trainer_spec.unk_surface");
+    }
+  }
+}
+
+void read_normalizer_spec(std::string_view bytes, SentencePieceProto& proto) {
+  Message message(bytes);
+  for (Message::Field field; message.next(field);) {
+    if (field.number == 2) proto.charsmap = text_of(field, "normalizer_spec.precompiled_charsmap");
+    if (field.number == 3) proto.add_dummy_prefix = number_of(field, "add_dummy_prefix") != 0;
+    if (field.number == 4) proto.remove_extra_whitespaces = number_of(field, "remove_extra_whitespaces") != 0;
+    if (field.number == 5)
+      require(number_of(field, "escape_whitespaces") != 0, ExitCode::data,
+              "normalizer_spec.escape_whitespaces = false is not understood");
+  }
+}
+
+void check_denormalizer(std::string_view bytes) {
+  Message message(bytes);
+  for (Message::Field field; message.next(field);)
+    require(field.number != 2 || text_of(field, "denormalizer_spec").empty(), ExitCode::data,
+            "a denormalizer is not understood");
+}
+
+}  // namespace
+
+SentencePieceProto read_sentencepiece_proto(std::string_view bytes) {
+  SentencePieceProto proto;
+  Message message(bytes);
+  for (Message::Field field; message.next(field);) {
+    if (field.number == 1) proto.pieces.push_back(read_piece(text_of(field, "pieces"), proto.pieces.size()));
+    if (field.number == 2) read_trainer_spec(text_of(field, "trainer_spec"), proto);
+    if (field.number == 3) read_normalizer_spec(text_of(field, "normalizer_spec"), proto);
+    if (field.number == 5) check_denormalizer(text_of(field, "denormalizer_spec"));
+  }
+  std::unordered_set<std::string_view> seen;
+  std::size_t unknown = 0, fallback = 0;
+  for (const auto& piece : proto.pieces) {
+    require(seen.insert(piece.text).second, ExitCode::data, "the piece {} is there twice",
+            shown_text(piece.text));
+    unknown += piece.type == SentencePieceProto::PieceType::unknown;
+    fallback += piece.type == SentencePieceProto::PieceType::byte;
+  }
+  require(unknown == 1, ExitCode::data, "{} pieces of type UNKNOWN; want one", unknown);
+  require(fallback == (proto.byte_fallback ? 256 : 0), ExitCode::data, "{} pieces of type BYTE; want {}",
+          fallback, proto.byte_fallback ? 256 : 0);
+  return proto;
+}
+
+}  // namespace mxtape

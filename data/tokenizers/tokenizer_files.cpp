@@ -1,0 +1,97 @@
+#include "data/tokenizers/tokenizer_files.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/tokenizers/bpe/gpt2_files.h"
+#include "data/tokenizers/bpe/tokenizer_json.h"
+#include "data/tokenizers/unicode/utf8.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs read() and puts the file's name in front of what it throws.
+template <class Read>
+auto naming(const fs::path& path, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const bool named = text.starts_with(path.string());
+    fail(error.code(), "{}{}", named ? "" : path.string() + ": ", text);
+  }
+}
+
+/// Things that are often found under the name of a model file.
+void refuse_stand_ins(const std::string& bytes) {
+  require(!bytes.empty(), ExitCode::data, "is empty");
+  require(!bytes.starts_with("version https://git-lfs"), ExitCode::data,
+          "a Git LFS pointer of {} bytes, not the file; `git lfs pull` fetches it", bytes.size());
+  require(!bytes.starts_with("<!DOCTYPE") && !bytes.starts_with("<html"), ExitCode::data,
+          "a page of HTML, not the file; download it anew");
+}
+
+Tokenizer from_json_file(const fs::path& path) {
+  return naming(path, [&] {
+    const std::string text = read_whole_text(path);
+    refuse_stand_ins(text);
+    return Tokenizer::from_tokenizer_json(text);
+  });
+}
+
+Tokenizer from_model_file(const fs::path& path) {
+  return naming(path, [&] {
+    std::string bytes = read_whole_text(path);
+    refuse_stand_ins(bytes);
+    const auto line = std::string_view(bytes).substr(0, bytes.find('\n'));
+    const bool tiktoken = line.size() < 200 && line.ends_with(" 0") && first_bad_byte(line) == line.size();
+    require(!tiktoken, ExitCode::data,
+            "lines of base64 and rank are tiktoken's; give the tokenizer.json that is published beside it");
+    return Tokenizer::from_sentencepiece(std::move(bytes));
+  });
+}
+
+Tokenizer from_gpt2_files(const std::optional<fs::path>& vocabulary, const fs::path& merges) {
+  const auto lines = naming(merges, [&] { return read_merges_text(read_whole_text(merges)); });
+  if (!vocabulary)
+    return naming(merges,
+                  [&] { return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json({}, lines).dump()); });
+  return naming(*vocabulary, [&] {
+    const std::string text = read_whole_text(*vocabulary);
+    refuse_stand_ins(text);
+    return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json(parse_json_strictly(text), lines).dump());
+  });
+}
+
+}  // namespace
+
+Tokenizer read_tokenizer(const fs::path& path) {
+  std::error_code unknown;
+  require(fs::exists(path, unknown) || unknown, ExitCode::data,
+          "{}: no such file or folder; want a tokenizer", path.string());
+  const auto file = [&](const char* name) { return fs::exists(path / name, unknown); };
+  if (fs::is_directory(path, unknown)) {
+    if (file("tokenizer.json")) return from_json_file(path / "tokenizer.json");
+    if (file("vocab.json") && file("merges.txt"))
+      return from_gpt2_files(path / "vocab.json", path / "merges.txt");
+    if (file("encoder.json") && file("vocab.bpe"))
+      return from_gpt2_files(path / "encoder.json", path / "vocab.bpe");
+    if (file("tokenizer.model")) return from_model_file(path / "tokenizer.model");
+    if (file("merges.txt")) return from_gpt2_files({}, path / "merges.txt");
+    if (file("vocab.bpe")) return from_gpt2_files({}, path / "vocab.bpe");
+    fail(ExitCode::data,
+         "{}: no tokenizer in this folder; want tokenizer.json, vocab.json with merges.txt, or "
+         "tokenizer.model",
+         path.string());
+  }
+  if (path.extension() == ".model") return from_model_file(path);
+  if (path.filename() == "vocab.json") return from_gpt2_files(path, path.parent_path() / "merges.txt");
+  if (path.extension() == ".txt" || path.extension() == ".bpe") return from_gpt2_files({}, path);
+  return from_json_file(path);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Writes tables.cpp from the Unicode Character Database, version 16.0.
+
+Needs Python 3.14, or another one with `pip install unicodedata2==16.0.0`. Run: ./make_tables.py > tables.cpp
+"""
+import sys
+import textwrap
+
+try:
+    import unicodedata2 as ucd
+except ImportError:
+    import unicodedata as ucd
+
+VERSION = "16.0.0"
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcd"
+HANGUL = range(0xAC00, 0xD7A4)  # composed by arithmetic
+
+
+def runs(value):
+    """[(value, length)] of value(code point) over all code points."""
+    found = []
+    for c in range(0x110000):
+        v = value(chr(c))
+        if found and found[-1][0] == v:
+            found[-1][1] += 1
+        else:
+            found.append([v, 1])
+    return found
+
+
+def literal(name, what, text):
+    print(f"// {what}")
+    print(f"const char* const {name} =")
+    lines = textwrap.wrap(text, 104, break_on_hyphens=False)
+    print("\n".join(f'    "{line} "' for line in lines) + ";\n")
+
+
+def decompositions():
+    """'step first second' per character in hexadecimal; '-' marks pairs that are never composed."""
+    last, parts = 0, []
+    for c in range(0x110000):
+        text = ucd.decomposition(chr(c))
+        if c in HANGUL or not text or text.startswith("<"):
+            continue
+        mark = "" if ucd.normalize("NFC", chr(c)) == chr(c) else "-"
+        parts.append(f"{mark}{c - last:x}:{text.replace(' ', '+').lower()}")
+        last = c
+    return " ".join(parts)
+
+
+if ucd.unidata_version != VERSION:
+    sys.exit(f"this Python has Unicode {ucd.unidata_version}, want {VERSION}: pip install unicodedata2=={VERSION}")
+print(f"// Unicode {VERSION}. Written by make_tables.py, which says how; do not edit.")
+print("// clang-format off")
+print('#include "data/tokenizers/unicode/tables.h"\n\nnamespace mxtape::unicode {\n')
+letter = dict(zip(CATEGORIES, LETTERS))
+literal("category_runs", "A letter per general category and how many code points in a row have it; one if no number.",
+        " ".join(letter[v] + (str(n) if n > 1 else "") for v, n in runs(ucd.category)))
+literal("combining_runs", "Canonical combining class x how many code points in a row have it.",
+        " ".join(f"{v}x{n}" for v, n in runs(ucd.combining)))
+literal("decompositions", "Canonical decompositions without Hangul, hexadecimal: step from the last one : one or two characters.\n"
+        "// A minus marks those that no composition gives back.", decompositions())
+print("}  // namespace mxtape::unicode")

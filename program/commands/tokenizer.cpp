@@ -1,0 +1,180 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "data/arrays/token_ids.h"
+#include "data/tokenizers/bpe/trainer.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/unicode/utf8.h"
+#include "program/command.h"
+#include "program/text_input.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TokenizerOptions {
+  std::string action, special_tokens = "text", out, tokens;
+  std::vector<std::string> operands;
+  bool llmc_header = false;
+  BpeTraining training{.specials = {"<|endoftext|>"}};
+};
+
+/// A line every few seconds on standard error: what is done, and how long the rest will take.
+class TrainingProgress {
+ public:
+  explicit TrainingProgress(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  void operator()(std::int64_t tokens) {
+    const auto now = std::chrono::steady_clock::now();
+    if (tokens % 64 != 0 || now - shown_ < std::chrono::seconds(3)) return;
+    shown_ = now;
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    const auto left =
+        seconds * double(vocabulary_ - tokens) / double(std::max<std::int64_t>(tokens - 256, 1));
+    fmt::print(stderr, "{} of {} tokens, at most {:.0f} s left\n", tokens, vocabulary_, left);
+  }
+
+ private:
+  std::int64_t vocabulary_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), shown_ = begin_;
+};
+
+void train(const TokenizerOptions& options) {
+  require(!options.out.empty(), ExitCode::usage,
+          "tokenizer train: want --out FOLDER for the files it writes");
+  const fs::path folder = options.out;
+  std::error_code error;
+  require(!fs::exists(folder / "tokenizer.json", error), ExitCode::usage,
+          "{}: holds a tokenizer.json already; name another folder", options.out);
+  std::vector<std::string> texts;
+  std::size_t bytes = 0;
+  for (const auto& path : options.operands) bytes += texts.emplace_back(read_input(path)).size();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const std::size_t bad = first_bad_byte(views[i]);
+    require(bad == views[i].size(), ExitCode::data, "{}: byte {} is not UTF-8; convert the text",
+            options.operands[i], bad);
+  }
+  const TrainedBpe trained =
+      train_bpe(views, options.training, TrainingProgress(options.training.vocabulary));
+  const BpeFiles files = files_of(trained, options.training);
+  write_atomically(folder / "vocab.json", files.vocab_json);
+  write_atomically(folder / "merges.txt", files.merges_txt);
+  write_atomically(folder / "tokenizer.json", files.tokenizer_json);
+  const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
+  fmt::print("read       {} bytes, {} words, {} of them distinct\n", bytes, trained.words,
+             trained.distinct_words);
+  fmt::print("vocabulary {}: 256 bytes, {} merges, {} special\n", made.text(), trained.merges.size(),
+             options.training.specials.size());
+  if (made.size() < options.training.vocabulary)
+    fmt::print("           fewer than {}: no other pair occurs {} times\n", options.training.vocabulary,
+               options.training.least_count);
+  fmt::print("wrote      {}: tokenizer.json, vocab.json, merges.txt (hash {})\n", options.out, made.hash());
+}
+
+/// The tokenizer and the text of `tokenizer encode|decode TOKENIZER [FILE]`.
+std::pair<Tokenizer, std::string> tokenizer_and_text(const TokenizerOptions& options) {
+  require(options.operands.size() <= 2, ExitCode::usage, "tokenizer {}: {} files; want TOKENIZER [FILE]",
+          options.action, options.operands.size());
+  auto tokenizer = read_tokenizer(options.operands[0]);
+  return {std::move(tokenizer), read_input(options.operands.size() == 2 ? options.operands[1] : "-")};
+}
+
+void encode(const TokenizerOptions& options) {
+  const auto [tokenizer, text] = tokenizer_and_text(options);
+  const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
+  require(specials == SpecialTokens::text || tokenizer.finds_specials(), ExitCode::usage,
+          "--specials parse: {} is no tokenizer.json; its special tokens are never found in a text",
+          options.operands[0]);
+  const auto ids = tokenizer.encode(text, specials);
+  if (options.out.empty()) {
+    std::string line;
+    for (const std::int32_t id : ids) line += std::to_string(id) + ' ';
+    if (!line.empty()) line.back() = '\n';
+    fmt::print("{}", line);
+    return;
+  }
+  const bool narrow = options.tokens.empty() ? tokenizer.size() <= 65536 : options.tokens == "u16";
+  require(!narrow || tokenizer.size() <= 65536, ExitCode::usage,
+          "--tokens u16: the tokenizer has {} tokens; want u32", tokenizer.size());
+  write_ids(options.out, ids, narrow ? 16 : 32, options.llmc_header);
+  fmt::print("wrote      {} ({} {} ids of {})\n", options.out, ids.size(), narrow ? "u16" : "u32",
+             tokenizer.text());
+}
+
+void decode(const TokenizerOptions& options) {
+  const auto [tokenizer, text] = tokenizer_and_text(options);
+  const std::string decoded = tokenizer.decode(Tokenizer::of_ids(tokenizer.size()).encode(text));
+  if (options.out.empty())
+    std::fwrite(decoded.data(), 1, decoded.size(), stdout);
+  else
+    write_atomically(options.out, decoded);
+}
+
+/// Each option is for some actions only; nothing that was typed is ignored.
+void require_fits(const CLI::App& command, const TokenizerOptions& options) {
+  const auto only = [&](const std::string& action, const std::vector<std::string>& names) {
+    for (const auto& name : names)
+      require(options.action == action || command.get_option(name)->count() == 0, ExitCode::usage,
+              "{} is for tokenizer {}", name, action);
+  };
+  only("train", {"--vocabulary", "--style", "--min-count", "--longest", "--special"});
+  only("encode", {"--specials", "--tokens", "--llmc-header"});
+}
+
+}  // namespace
+
+void add_tokenizer_command(CLI::App& app) {
+  auto* command = app.add_subcommand("tokenizer", "Train a tokenizer, or turn text into token ids and back");
+  auto options = std::make_shared<TokenizerOptions>();
+  command
+      ->add_option("ACTION", options->action,
+                   "train TEXT..., encode TOKENIZER [TEXT], decode TOKENIZER [IDS]")
+      ->required()
+      ->check(CLI::IsMember({"train", "encode", "decode"}));
+  command
+      ->add_option(
+          "FILE", options->operands,
+          "texts to train on; or a tokenizer's folder or file, then a file (default: standard input)")
+      ->required();
+  command->add_option(
+      "--out", options->out,
+      "train: the folder for tokenizer.json, vocab.json and merges.txt; else a file instead of "
+      "standard output, of encode with ids in binary");
+  BpeTraining& t = options->training;
+  command
+      ->add_option("--vocabulary", t.vocabulary,
+                   "train: tokens in all, 256 bytes and the special ones included")
+      ->check(whole(256, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--style", t.style, "train: how texts are cut into words")
+      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2"}))
+      ->capture_default_str();
+  command->add_option("--min-count", t.least_count, "train: pairs that occur less often are not merged")
+      ->check(whole(1))
+      ->capture_default_str();
+  command->add_option("--longest", t.longest, "train: bytes of the longest token; default: no limit")
+      ->check(whole(2, std::numeric_limits<std::int32_t>::max()));
+  repeatable(command->add_option("--special", t.specials,
+                                 "train: a special token, default <|endoftext|>; may be repeated"));
+  command
+      ->add_option("--specials", options->special_tokens,
+                   "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name")
+      ->check(CLI::IsMember({"text", "parse"}))
+      ->capture_default_str();
+  command
+      ->add_option("--tokens", options->tokens, "encode with --out: width of an id; default: the narrowest")
+      ->check(CLI::IsMember({"u16", "u32"}));
+  command->add_flag("--llmc-header", options->llmc_header, "encode with --out: begin with llm.c's header");
+  command->callback([options, command] {
+    require_fits(*command, *options);
+    if (options->action == "train") return train(*options);
+    return options->action == "encode" ? encode(*options) : decode(*options);
+  });
+}
+
+}  // namespace mxtape

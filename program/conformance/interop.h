@@ -1,0 +1,31 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "program/conformance/outcome.h"
+
+namespace mxtape::conformance {
+
+/// One comparison with an interop set: "tokenizers/gpt2/ids[17]".
+struct InteropCase {
+  std::string name;
+  std::function<Outcome()> run;
+  std::string suite() const { return name.substr(0, name.find('/')); }
+};
+
+/// Whether the folder is a set of models and text from elsewhere: it has no manifest.json, but at least one
+/// of the suites' files.
+bool is_interop_set(const std::filesystem::path& folder);
+
+/// The cases of all suites that the set has, in the order of the table. A suite that mxtape cannot run yet
+/// is one case that says so. Throws Error(data) for a file of the set that is missing or malformed.
+std::vector<InteropCase> interop_cases(const std::filesystem::path& folder);
+
+/// Suite `tokenizers`: ids, specials as text, decoding, long runs, files that must be refused, merges of the
+/// trainer, classes of code points, texts that are not UTF-8.
+std::vector<InteropCase> tokenizer_cases(const std::filesystem::path& set);
+
+}  // namespace mxtape::conformance
