@@ -96,7 +96,8 @@ std::string bytes_text(double bytes) {
 std::int64_t checkpoint_room(const MemoryPlan& plan, const Recipe& recipe) {
   constexpr std::int64_t tensors_of_a_block = 16;  // weights, biases and norms
   const std::int64_t tensors = 3 * (tensors_of_a_block * recipe.model.layers + 8);
-  return plan.checkpoint() + (tensors << 10) + (64 << 10) + 512 * recipe.train.steps;
+  return plan.checkpoint() + (tensors << 10) + (64 << 10) + 96 * recipe.model.vocabulary +
+         512 * recipe.train.steps;
 }
 
 }  // namespace mxtape
