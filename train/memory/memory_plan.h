@@ -35,8 +35,8 @@ MemoryPlan memory_plan(const Recipe&);
 std::string bytes_text(double bytes);
 
 /// Room on the disk for a checkpoint's file and the records of the run: the tensors, at most 1 KiB for what
-/// HDF5 notes of each, 64 KiB for recipe and tokenizer and 96 bytes for each of its tokens (GPT-2's takes 40
-/// of them), 512 bytes a step in metrics.jsonl and TensorBoard's file.
+/// HDF5 notes of each, 64 KiB for recipe and tokenizer and 96 bytes for each of its tokens,
+/// 512 bytes a step in metrics.jsonl and TensorBoard's file.
 std::int64_t checkpoint_room(const MemoryPlan&, const Recipe&);
 
 }  // namespace mxtape
