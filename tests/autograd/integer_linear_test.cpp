@@ -28,13 +28,26 @@ TEST(IntegerLinear, EqualsQuantizeThenMultiplyToTheBitWhereSumsAreExact) {
   }
 }
 
-TEST(IntegerLinear, MatchesQuantizeThenMultiplyWithTensorScalesTilesAndRotations) {
+TEST(IntegerLinear, MatchesQuantizeThenMultiplyWithTensorScalesTilesAndOtherElements) {
   const Data d;
   Quantizer tile = nvfp4, unbiased = stochastic(mxfp4);
   tile.block = {16, 16};
   unbiased.alpha = 0.75f;
   for (const Quantizer& q : {nvfp4, stochastic(nvfp4), tile, unbiased, mxint8, mx(e3m0), mx(int4, 48)})
     EXPECT_TRUE(agree(computed_in_integers(d, everywhere(q)), composed(d, everywhere(q)))) << to_text(q);
+}
+
+TEST(IntegerLinear, GivesTheLibrarysBitsBehindRotationsWhereSumsAreExact) {
+  const Data d;
+  const auto values = make_backend("cpu", {.gemm = GemmKernels::library});
+  for (const SignsPer signs : {SignsPer::none, SignsPer::run, SignsPer::step, SignsPer::call}) {
+    LinearQuant q = everywhere(stochastic(mxfp4));
+    q.fprop_rotation = q.dgrad_rotation = q.wgrad_rotation = {16, signs};
+    const Computed want = computed(d, q, pass, version, *values), got = computed_in_integers(d, q);
+    EXPECT_EQ(got.y, want.y);
+    EXPECT_EQ(got.dx, want.dx);
+    EXPECT_EQ(got.dw, want.dw);
+  }
 }
 
 TEST(IntegerLinear, AGemmWithAnOperandThatHasNoCodesIsTheLibrarys) {

@@ -19,13 +19,21 @@ Recipe small_recipe() {
 }
 
 TEST(Profile, CountsTheOperationsThatThePlanCounts) {
-  const Profile p = profile_recipe(small_recipe(), 2);
-  ProfilingBackend::Work gemms;
-  for (const auto& [place, work] : p.work)
-    if (place.kernel == "gemm") gemms += work;
-  const MemoryPlan plan = memory_plan(p.recipe);
-  EXPECT_DOUBLE_EQ(gemms.bf16_flops / 2, plan.bf16_flops);
-  EXPECT_DOUBLE_EQ(gemms.f32_flops / 2, plan.f32_flops);
+  for (const GemmChoice choice : {GemmChoice::library, GemmChoice::integer}) {
+    Recipe recipe = small_recipe();
+    recipe.compute.gemm = choice;
+    const Profile p = profile_recipe(recipe, 2);
+    ProfilingBackend::Work gemms;
+    for (const auto& [place, work] : p.work)
+      if (place.kernel == "gemm") gemms += work;
+    const MemoryPlan plan = memory_plan(p.recipe);
+    EXPECT_DOUBLE_EQ(gemms.bf16_flops / 2, plan.bf16_flops);
+    EXPECT_DOUBLE_EQ(gemms.f32_flops / 2, plan.f32_flops);
+    EXPECT_DOUBLE_EQ(gemms.integer_ops / 2, plan.integer_ops);
+    EXPECT_EQ(plan.integer_ops > 0, choice == GemmChoice::integer);
+    EXPECT_EQ(plan.bf16_flops > 0, choice == GemmChoice::library);
+    EXPECT_EQ(p.peaks.integer_ops > 0, choice == GemmChoice::integer);
+  }
 }
 
 TEST(Profile, PutsCallsIntoTheirLayerSlotAndPass) {

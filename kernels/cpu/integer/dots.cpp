@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "core/error.h"
 #include "kernels/gemm/codes.h"
@@ -17,20 +18,20 @@ namespace mxtape::cpu {
 // integer_dots.cpp, once per tier.
 #if defined(__x86_64__)
 namespace avx2 {
-void multiply(const DotsJob&);
+void multiply(const DotsJob&, const DotsScratch&);
 }
 namespace avx_vnni {
-void multiply(const DotsJob&);
+void multiply(const DotsJob&, const DotsScratch&);
 }
 namespace avx512_vnni {
-void multiply(const DotsJob&);
+void multiply(const DotsJob&, const DotsScratch&);
 }
 #elif defined(__aarch64__)
 namespace neon {
-void multiply(const DotsJob&);
+void multiply(const DotsJob&, const DotsScratch&);
 }
 namespace sdot {
-void multiply(const DotsJob&);
+void multiply(const DotsJob&, const DotsScratch&);
 }
 #endif
 
@@ -40,24 +41,25 @@ static_assert(longest_segment == longest_code_block);
 
 struct Tier {
   std::string_view name;
-  void (*multiply)(const DotsJob&);
+  void (*multiply)(const DotsJob&, const DotsScratch&);
 };
-constexpr Tier tiers[] = {{"portable", multiply_codes_plainly},
+constexpr Tier tiers[] = {
+    {"portable", [](const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); }},
 #if defined(__x86_64__)
-                          {"avx2", avx2::multiply},
-                          {"avx_vnni", avx_vnni::multiply},
-                          {"avx512_vnni", avx512_vnni::multiply},
+    {"avx2", avx2::multiply},
+    {"avx_vnni", avx_vnni::multiply},
+    {"avx512_vnni", avx512_vnni::multiply},
 #else
-                          {"avx2", nullptr},
-                          {"avx_vnni", nullptr},
-                          {"avx512_vnni", nullptr},
+    {"avx2", nullptr},
+    {"avx_vnni", nullptr},
+    {"avx512_vnni", nullptr},
 #endif
 #if defined(__aarch64__)
-                          {"neon", neon::multiply},
-                          {"sdot", sdot::multiply}};
+    {"neon", neon::multiply},
+    {"sdot", sdot::multiply}};
 #else
-                          {"neon", nullptr},
-                          {"sdot", nullptr}};
+    {"neon", nullptr},
+    {"sdot", nullptr}};
 #endif
 
 DotTier best_tier() {
@@ -106,7 +108,16 @@ void set_dot_tier(DotTier t) {
 
 std::string_view name_of(DotTier t) { return tiers[std::size_t(t)].name; }
 
-void multiply_codes(const DotsJob& job) { tiers[std::size_t(dot_tier())].multiply(job); }
+void multiply_codes(const DotsJob& job) {
+  thread_local std::vector<std::int32_t> sums;
+  thread_local std::vector<float> partial;
+  constexpr int panel = CodeLayout::panel, quad = CodeLayout::quad;
+  const std::int64_t segments = (job.depth + job.segment - 1) / job.segment;
+  const auto whole = [&](int lines) { return (job.rows + lines - 1) / lines * lines; };
+  sums.resize(std::size_t(whole(panel) * segments));
+  partial.resize(std::size_t(whole(quad) * DotsScratch::most_cols));
+  tiers[std::size_t(dot_tier())].multiply(job, {sums.data(), partial.data()});
+}
 
 void multiply_codes_plainly(const DotsJob& job) {
   constexpr int lanes = CodeLayout::panel, quad = CodeLayout::quad;

@@ -32,6 +32,13 @@ struct DotsJob {
   const float* bias;    ///< null: none
 };
 
+/// Memory that a tier may use for a job.
+struct DotsScratch {
+  std::int32_t* sums;  ///< [panels of a][segments][16]
+  float* partial;      ///< [rows, up to the next multiple of 4][most_cols]
+  static constexpr int most_cols = 48;
+};
+
 /// Instruction sets with a kernel for byte dot products.
 enum class DotTier : std::uint8_t { portable, avx2, avx_vnni, avx512_vnni, neon, sdot };
 

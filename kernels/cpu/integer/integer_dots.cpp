@@ -1,5 +1,3 @@
-#include <vector>
-
 #include "kernels/cpu/integer/byte_dots.h"
 #include "kernels/cpu/integer/dots.h"
 
@@ -46,8 +44,8 @@ struct Chunk {
 };
 
 template <int panels, int quads_of_segment>
-void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std::int8_t* b, std::int64_t row,
-          std::int64_t col, float* partial) {
+MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std::int8_t* b,
+                    std::int64_t row, std::int64_t col, float* partial) {
   const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
   const std::int64_t panel = row / lanes, lane = row % lanes;
   const std::int8_t* a = j.a.codes + panel * j.a.panel_codes + (chunk.first * quads) * step + lane * quad;
@@ -116,6 +114,17 @@ void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std:
     }
 }
 
+/// The tiles of all rows.
+template <int panels, int quads_of_segment>
+void tiles(const DotsJob& job, const Starts starts, const Chunk chunk, const std::int8_t* b, std::int64_t col,
+           float* partial) {
+  const DotsJob j = job;  // which no store to c can change
+  for (std::int64_t row = 0; row < j.rows; row += rows_at_once) {
+    tile<panels, quads_of_segment>(j, starts, chunk, b, row, col, partial);
+    if (!(chunk.begins && chunk.ends)) partial += rows_at_once * panels * lanes;
+  }
+}
+
 /// b's panels of a chunk, quad by quad side by side, as add_products() takes them.
 template <int panels>
 void pack(std::int8_t* to, const DotsJob& j, const Chunk& chunk, std::int64_t col) {
@@ -127,46 +136,36 @@ void pack(std::int8_t* to, const DotsJob& j, const Chunk& chunk, std::int64_t co
 }
 
 template <int panels>
-void strip(const DotsJob& j, const Starts& starts, std::int64_t col, std::vector<float>& partial) {
+void strip(const DotsJob& j, const Starts& starts, std::int64_t col, float* partial) {
   const std::int64_t segments = (j.depth + j.segment - 1) / j.segment;
   const std::int64_t per_chunk = j.segment < chunk_codes ? chunk_codes / j.segment : 1;
-  constexpr std::int64_t tile_sums = rows_at_once * panels * lanes;
-  const auto compute = j.segment == 32   ? tile<panels, 32 / quad>
-                       : j.segment == 16 ? tile<panels, 16 / quad>
-                                         : tile<panels, 0>;
+  const auto compute = j.segment == 32   ? tiles<panels, 32 / quad>
+                       : j.segment == 16 ? tiles<panels, 16 / quad>
+                                         : tiles<panels, 0>;
   alignas(64) std::int8_t packed[longest_segment * lanes * panels];
-  if (segments > per_chunk)
-    partial.resize(std::size_t((j.rows + rows_at_once - 1) / rows_at_once * tile_sums));
   std::int64_t first = 0;
   do {  // once where the depth is 0, too
     const std::int64_t last = first + per_chunk < segments ? first + per_chunk : segments;
     const Chunk chunk{first, last, first == 0, last == segments};
     pack<panels>(packed, j, chunk, col);
-    for (std::int64_t row = 0; row < j.rows; row += rows_at_once)
-      compute(j, starts, chunk, packed, row, col,
-              partial.data() + (chunk.begins && chunk.ends ? 0 : row / rows_at_once * tile_sums));
+    compute(j, starts, chunk, packed, col, partial);
     first = last;
   } while (first < segments);
 }
 
 }  // namespace
 
-void multiply(const DotsJob& j) {
-  thread_local std::vector<std::int32_t> sums;
-  thread_local std::vector<float> partial;
-  const std::int64_t segments = (j.depth + j.segment - 1) / j.segment;
-  if (excess) {
-    sums.resize(std::size_t((j.rows + lanes - 1) / lanes * segments * lanes));
-    sum_codes(sums.data(), j);
-  }
-  const Starts starts{sums.data(), segments * lanes};
+void multiply(const DotsJob& j, const DotsScratch& scratch) {
+  static_assert(most_panels * lanes <= DotsScratch::most_cols);
+  if (excess) sum_codes(scratch.sums, j);
+  const Starts starts{scratch.sums, (j.depth + j.segment - 1) / j.segment * lanes};
   const std::int64_t panels = (j.cols + lanes - 1) / lanes;
   std::int64_t panel = 0;
   for (; panel + most_panels <= panels; panel += most_panels)
-    strip<most_panels>(j, starts, panel * lanes, partial);
+    strip<most_panels>(j, starts, panel * lanes, scratch.partial);
   if constexpr (most_panels > 2)
-    if (panels - panel == 2) return strip<2>(j, starts, panel * lanes, partial);
-  if (panels > panel) strip<1>(j, starts, panel * lanes, partial);
+    if (panels - panel == 2) return strip<2>(j, starts, panel * lanes, scratch.partial);
+  if (panels > panel) strip<1>(j, starts, panel * lanes, scratch.partial);
 }
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -36,5 +36,19 @@ TEST(MakeBackend, CudaIsThereOrRefusedWithTheReasonAndTheWayOut) {
   }
 }
 
+TEST(MakeBackend, IntegerGemmsAreTheCpusAndRefusedElsewhereWithTheWayOut) {
+  EXPECT_EQ(make_backend("cpu", {.gemm = GemmKernels::integer})->gemm_kernels(), GemmKernels::integer);
+  EXPECT_EQ(make_backend("cpu")->gemm_kernels(), GemmKernels::library);
+  EXPECT_EQ(quicker_gemm_kernels("cuda"), GemmKernels::library);
+  try {
+    make_backend("cuda", {.gemm = GemmKernels::integer});
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_EQ(std::string(e.what()),
+              "compute.gemm: integer GEMMs are the CPU's, the device is 'cuda'; use --compute.gemm=library");
+  }
+}
+
 }  // namespace
 }  // namespace mxtape
