@@ -210,7 +210,8 @@ std::vector<Knob> knobs(Recipe& r) {
 std::vector<Knob> knobs(PrecisionRule& rule) {
   return {
       {"precision.rules.layers", &rule.layers,
-       "glob over layer names, several with '|': \"blocks.*.mlp.*\", \"blocks.0.*|blocks.-1.*\" (first and "
+       "pattern of layer names, several with '|': \"blocks.*.mlp.*\", \"blocks[:2].*|blocks[-8:].*\" (first "
+       "and "
        "last), \"head\"; none: all layers, the head and attention too",
        TextCheck{"a pattern of layer names", check_not_empty}},
       {"precision.rules.slots", &rule.slots,

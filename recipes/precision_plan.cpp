@@ -8,54 +8,10 @@
 #include "autograd/slots.h"
 #include "core/error.h"
 #include "recipes/recipe.h"
+#include "recipes/text/layer_patterns.h"
 
 namespace mxtape {
 namespace {
-
-/// '*' stands for any letters, dots included.
-bool matches_glob(std::string_view glob, std::string_view name) {
-  const auto star = glob.find('*');
-  if (star == std::string_view::npos) return glob == name;
-  if (name.substr(0, star) != glob.substr(0, star)) return false;
-  const auto rest = glob.substr(star + 1);
-  for (std::size_t i = star; i <= name.size(); ++i)
-    if (matches_glob(rest, name.substr(i))) return true;
-  return false;
-}
-
-/// "blocks.11.attn" counted from the end: "blocks.-1.attn" in a model of 12 blocks. Other names as they are.
-std::string from_the_end(const std::string& name, std::int64_t layers) {
-  constexpr std::string_view prefix = "blocks.";
-  if (!name.starts_with(prefix)) return name;
-  const auto dot = name.find('.', prefix.size());
-  return fmt::format("{}{}{}", prefix, std::stoll(name.substr(prefix.size(), dot)) - layers,
-                     name.substr(dot));
-}
-
-std::vector<std::string_view> split_alternatives(std::string_view patterns) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= patterns.size();) {
-    const auto end = std::min(patterns.find('|', begin), patterns.size());
-    parts.push_back(patterns.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-/// The layers that a rule names. Every alternative must name one.
-std::vector<std::string> matching_layers(const PrecisionRule& rule, const std::vector<std::string>& names,
-                                         std::int64_t layers) {
-  std::vector<std::string> found;
-  for (const auto pattern : split_alternatives(rule.layers)) {
-    const std::size_t before = found.size();
-    for (const auto& name : names)
-      if (matches_glob(pattern, name) || matches_glob(pattern, from_the_end(name, layers)))
-        found.push_back(name);
-    require(found.size() > before, ExitCode::usage, "{}: no layer matches '{}'; layers: {}", rule.where,
-            pattern, fmt::join(names, " "));
-  }
-  return found;
-}
 
 /// Writes a rule's value into the slots that it names, and notes which of its patterns named one.
 class RuleWriter {
@@ -99,7 +55,7 @@ void apply(const PrecisionRule& rule, PrecisionPlan& plan, const ModelConfig& mo
   for (const auto& layer : plan.linear) names.push_back(layer.first);
   RuleWriter writer(rule);
   const bool rotation = is_rotation_text(rule.format);
-  for (const auto& name : matching_layers(rule, names, model.layers)) {
+  for (const auto& name : matching_layers(rule.layers, names, model.layers, rule.where)) {
     const auto linear = plan.linear.find(name);
     if (linear != plan.linear.end() && rotation)
       writer.write(rotation_slots, linear->second, parse_rotation(rule.format));

@@ -46,8 +46,10 @@ docs/formats.md has the words, `mxtape formats` the formats. What rounds to what
 3. the rules of each `[[precision.phases]]` that has started, by their starts.
 
 A rule names layers and slots by patterns, in which `*` stands for any letters, `|` separates alternatives and blocks may be
-counted from the end: `blocks.-1.*` is the last one. A pattern that matches nothing is an error. A rule's format replaces
-the whole format of its slots, rounding included: a rule without `round=stochastic` rounds to nearest.
+counted from the end: `blocks.-1.*` is the last one. Python's slices name several: `blocks[:2].*` the first two,
+`blocks[-8:].mlp.*` the MLPs of the last eight, `blocks[2:-2].*` all but two at each end. A pattern that matches nothing is
+an error, and so is a slice that counts more blocks than the model has. A rule's format replaces the whole format of its
+slots, rounding included: a rule without `round=stochastic` rounds to nearest.
 
 A rule whose format is a Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among
 those that it names, any other rule the rest. Signs are `none`, or are drawn once for the `run`, once each `step`, or with
