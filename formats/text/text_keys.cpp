@@ -188,7 +188,7 @@ std::string write_scale(const Quantizer& q) {
     case ScaleKind::power_of_two:
       return fmt::format("e{}m0", int(q.scale_bits));
     case ScaleKind::floating:
-      return (q.scale_sign ? "" : "u") + q.scale_format.name();
+      return fmt::format("{}{}", q.scale_sign ? "" : "u", q.scale_format.name());
     case ScaleKind::f32:
       return "f32";
   }
