@@ -60,7 +60,7 @@ struct ComputeConfig {
 struct PrecisionRule {
   std::string layers = "*";        ///< matching_layers(): "blocks.*.mlp.*", "blocks[:2].*|head"
   std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
-  std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
+  std::string format;              ///< plain_rule_format(): what it is says which kind of slots
   std::string where{};             ///< file:line, for messages
 };
 /// Rules that hold from a step on, after all rules of earlier phases. One of the four says from which.

@@ -27,6 +27,7 @@ PrecisionPlan cast_plan(PrecisionPlan plan, const Quantizer& q) {
     quant.fprop_x = quant.fprop_w = q;
   }
   for (auto& [name, quant] : plan.attention) quant = AttentionQuant{};
+  plan.parameters.clear();
   plan.activations = DType::f32;  // nothing else is rounded
   return plan;
 }
