@@ -2,12 +2,19 @@
 #include <utility>
 
 #include "autograd/linear_keys.h"
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 #include "autograd/weight_copies.h"
 #include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
+
+/// The way of the gradient of one of fprop's operands back through its rounding.
+bool changes(const call::QuantizeBackward& way) { return way.rotated || way.ste.kind != SteKind::identity; }
+void go_back(Backend& backend, call::QuantizeBackward way, const Tensor& gradient) {
+  way.dx = way.dy = gradient;
+  if (changes(way)) backend.run(way);
+}
 
 struct LinearNode final : Node {
   GradIndex x_grad, w_grad, bias_grad;
@@ -17,9 +24,11 @@ struct LinearNode final : Node {
   Shape x_shape;
   QuantizedCopy x;        // [M, K] for wgrad; without values if backward makes it again
   QuantizedCopy dgrad_w;  // [N, K] shared with the parameter, costs nothing
+  Tensor w_value;         // the same
+  Tensor x_value;         // [M, K] if a mask or DGE wants it; empty if backward makes it again
 
   const char* name() const override { return "linear"; }
-  std::int64_t saved_bytes() const override { return bytes_of(x); }
+  std::int64_t saved_bytes() const override { return bytes_of(x) + x_value.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
@@ -33,24 +42,55 @@ struct LinearNode final : Node {
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
     const DType dtype = dy.dtype();
     dy = {};
-    if (!x.values) make_x_again(tape);
+    if (!x.values) make_x_again(tape, keys);
 
     const Tape::Target w = tape.target(w_grad);
-    backend.run(call::Gemm{
-        .c = w.grad, .a = operand(wgrad_dy, Trans::yes), .b = operand(x), .write = w.write, .slot = "wgrad"});
+    const auto back_to_w =
+        way_back(keys, quant.fprop_w, quant.w_ste, quant.wgrad_source, w_value, keys.rounding_w());
+    const bool apart = changes(back_to_w) && w.write == Write::accumulate;
+    const Tensor dw = apart ? backend.empty(w.grad.shape()) : w.grad;
+    backend.run(call::Gemm{.c = dw,
+                           .a = operand(wgrad_dy, Trans::yes),
+                           .b = operand(x),
+                           .write = apart ? Write::overwrite : w.write,
+                           .slot = "wgrad"});
+    go_back(backend, back_to_w, dw);
+    if (apart) backend.run(call::Add{w.grad, w.grad, dw});
     if (x_grad == no_grad) return;
     x = {};
     wgrad_dy = {};  // room for dx
     Tensor dx = backend.empty(x_shape, dtype);
     backend.run(
         call::Gemm{.c = as_matrix(dx), .a = operand(dgrad_dy), .b = operand(dgrad_w), .slot = "dgrad"});
+    go_back(backend, way_back(keys, quant.fprop_x, quant.x_ste, quant.dgrad_source, x_value, x_draws(tape)),
+            dx);
     tape.add(x_grad, std::move(dx));
   }
 
+  /// `other` is where backward has the operand from that meets dy: the forward's copy of it is rotated, and
+  /// so is the product.
+  call::QuantizeBackward way_back(const LinearKeys& keys, const Quantizer& q, const StraightThrough& ste,
+                                  OperandSource other, const Tensor& value, const DrawKey& draws) const {
+    return {.dx = {},
+            .dy = {},
+            .x = value,
+            .copy = keys.wanted(LinearGemm::fprop, q, Axis::row),
+            .ste = ste,
+            .rotated = quant.fprop_rotation.size != 0 && other != OperandSource::master,
+            .draws = draws};
+  }
+
+  DrawKey x_draws(const Tape& tape) const { return tape.key(Purpose::rounding, tensor_id, x_shape.cols()); }
+
   /// x's producer still is on the tape: it ran before this node, so its backward comes after this one's.
-  void make_x_again(Tape& tape) {
-    quantize_operands(tape.backend(), std::span(&x, 1), tape.producer(x_grad)->recompute(tape), "x",
-                      tape.key(Purpose::rounding, tensor_id, x_shape.cols()));
+  void make_x_again(Tape& tape, const LinearKeys& keys) {
+    const Tensor value = tape.producer(x_grad)->recompute(tape);
+    if (quant.x_ste.kind != SteKind::identity) x_value = value;
+    std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row), x};
+    const std::size_t unused = quant.wgrad_source == OperandSource::master ? 1 : 0;
+    quantize_for_both(tape.backend(), std::span(copies).subspan(unused), quant.wgrad_source, value, "x",
+                      x_draws(tape));
+    x = std::move(copies[1]);
   }
 };
 
@@ -75,7 +115,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
                     keys.wanted(LinearGemm::wgrad, quant.wgrad_x, Axis::column)};
   const Node* const producer = tape.producer(x.grad);
   const bool save_x = recording && !(producer && producer->recomputes());
-  quantize_operands(backend, std::span(copies).first(save_x ? 2 : 1), x.value, "x",
+  quantize_for_both(backend, std::span(copies).first(save_x ? 2 : 1), quant.wgrad_source, x.value, "x",
                     tape.key(Purpose::rounding, tensor_id, in.cols()));
 
   Shape out = in;
@@ -88,7 +128,11 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
                  .b = operand(w.packed ? unpacked(backend, w.packed, fprop_w) : w.copies.fprop, Trans::yes),
                  .bias = bias ? bias->value : Tensor{},
                  .slot = "fprop"});
-  if (!recording) return {std::move(y)};
+  const auto finished = [&](const Var& product) {
+    return quant.out.is_identity() ? product
+                                   : quantize(tape, product, quant.out, Axis::row, {}, tensor_id + 3);
+  };
+  if (!recording) return finished({std::move(y)});
 
   auto node = std::make_unique<LinearNode>();
   node->x_grad = x.grad;
@@ -100,7 +144,9 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   node->x_shape = in;
   node->x = std::move(copies[1]);
   node->dgrad_w = w.copies.dgrad;
-  return tape.record(std::move(y), {x.grad, w_grad, bias_grad}, std::move(node));
+  node->w_value = w.value;
+  if (save_x && x.grad != no_grad && quant.x_ste.kind != SteKind::identity) node->x_value = x.value;
+  return finished(tape.record(std::move(y), {x.grad, w_grad, bias_grad}, std::move(node)));
 }
 
 }  // namespace mxtape

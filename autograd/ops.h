@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "autograd/operands/source.h"
 #include "autograd/tape.h"
 
 namespace mxtape {
@@ -16,7 +17,17 @@ struct LinearQuant {
   Quantizer dgrad_dy, dgrad_w;
   Quantizer wgrad_dy, wgrad_x;
   Rotation fprop_rotation, dgrad_rotation, wgrad_rotation;
+  OperandSource dgrad_source{}, wgrad_source{};  ///< of w in dgrad, of x in wgrad
+  StraightThrough x_ste{}, w_ste{};              ///< of fprop's operands
+  Quantizer out{};                               ///< of y, blocks along N; backward takes it for the identity
   bool operator==(const LinearQuant&) const = default;
+};
+
+/// Rounding of a parameter that enters no GEMM, along its last axis, anew each pass; backward takes it for
+/// the identity. `tensor_id` names it in random draws, anew each optimizer step.
+struct ParameterQuant {
+  Quantizer quantizer{};
+  std::uint32_t tensor_id = 0;
 };
 
 namespace ops {
@@ -24,25 +35,33 @@ namespace ops {
 /// Dimension letters: B batch, T time, C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows =
 /// all axes but the last. Activations are f32 or bf16; an op's result has its input's type. Every op throws
 /// Error(internal) with both shapes if they do not fit. Every op's backward treats rounding as the identity
-/// (straight-through estimator).
+/// (straight-through estimator), unless a StraightThrough says otherwise.
 
-/// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w and dy in
-/// random draws (three ids from it on): x and dy draw anew each pass, w each optimizer step, as do the signs
-/// of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad copy of
-/// x, not x: 2 rows K bytes for MX formats; nothing if x comes from an op that the tape recomputes.
+/// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w, dy and y
+/// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step, as do the
+/// signs of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad
+/// copy of x, not x: 2 rows K bytes for MX formats; nothing if x comes from an op that the tape recomputes. A
+/// mask or DGE of x saves x too.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
+
+/// y = Q(x), times its multiplier, in x's type; x seen as [rows, C], blocks along `axis`. Saves x unless
+/// `ste` is the identity. `tensor_id` names x in random draws, anew each pass.
+Var quantize(Tape&, const Var& x, const Quantizer&, Axis axis, const StraightThrough& ste,
+             std::uint32_t tensor_id);
 
 /// y [B, T, C] = table[tokens] + positions[0..T); table [V, C]; positions [>= T, C] or null; tokens i32 [B,
 /// T]. `dtype` f32 or bf16 is y's, and with it that of everything computed from y.
-Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype = DType::f32);
+Var embedding(Tape&, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype = DType::f32,
+              const ParameterQuant& of_table = {});
 
 /// y = gain * (x - mean) / sqrt(var + eps) + bias per row; gain [C], bias [C] or null; var divides by C.
 /// Saves x and 8 bytes a row. Ba, Kiros & Hinton 2016, arXiv:1607.06450, eq. 3-4.
-Var layer_norm(Tape&, const Var& x, Parameter& gain, Parameter* bias, float eps = 1e-5f);
+Var layer_norm(Tape&, const Var& x, Parameter& gain, Parameter* bias, float eps = 1e-5f,
+               const ParameterQuant& of_gain = {});
 
 /// y = gain * x / sqrt(mean of x^2 + eps) per row; gain [C]. Saves x and 4 bytes a row. Zhang & Sennrich
 /// 2019, arXiv:1910.07467, eq. 4, with eps under the root as in Llama.
-Var rms_norm(Tape&, const Var& x, Parameter& gain, float eps = 1e-5f);
+Var rms_norm(Tape&, const Var& x, Parameter& gain, float eps = 1e-5f, const ParameterQuant& of_gain = {});
 
 /// y = x Phi(x), erf form, or its tanh approximation as in GPT-2. Saves x. Hendrycks & Gimpel,
 /// arXiv:1606.08415, section 2.

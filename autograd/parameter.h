@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "autograd/operands/source.h"
 #include "autograd/packed/packed_weight.h"
 
 namespace mxtape {
@@ -10,9 +11,10 @@ namespace mxtape {
 /// then renewed in place by the optimizer as it updates the weight. Stale when `version` is not the
 /// parameter's. They are the parameter's value itself where nothing rounds it, and one where one serves both.
 struct WeightCopies {
-  QuantizedCopy fprop{};  ///< blocks along in-features
-  QuantizedCopy dgrad{};  ///< blocks along out-features
-  DrawKey draws{};        ///< of the roundings of both
+  QuantizedCopy fprop{};   ///< blocks along in-features
+  QuantizedCopy dgrad{};   ///< blocks along out-features
+  DrawKey draws{};         ///< of the roundings of both
+  OperandSource source{};  ///< of dgrad
   std::uint64_t version = 0;
 };
 

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "autograd/ops.h"
+#include "autograd/operands/operands.h"
 
 namespace mxtape {
 namespace {
@@ -11,7 +11,7 @@ struct NormNode final : Node {
   Tensor x;     // [rows, C] shared with the residual stream
   Tensor mean;  // [rows]
   Tensor rstd;  // [rows] 1 / sqrt(var + eps), or of the mean square
-  Tensor gain;  // [C] shared with the parameter, costs nothing
+  Tensor gain;  // [C] shared with the parameter, costs nothing, or rounded
   Tensor bias;  // the same
   float eps;
   bool recomputed;
@@ -91,7 +91,8 @@ struct EmbeddingNode final : Node {
   }
 };
 
-Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, bool centred) {
+Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, bool centred,
+         const ParameterQuant& of_gain) {
   const Shape shape = x.value.shape(), per_column{shape.cols()};
   for (const Parameter* p : {&gain, bias})
     require(!p || p->value.shape() == per_column, "{}: x is {} but '{}' is {}, want {}",
@@ -103,7 +104,7 @@ Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, 
   node->x = x.value;
   if (centred) node->mean = backend.empty({shape.rows()});
   node->rstd = backend.empty({shape.rows()});
-  node->gain = gain.value;
+  node->gain = rounded(tape, gain, of_gain, "gain");
   if (bias) node->bias = bias->value;
   node->eps = eps;
   node->recomputed = tape.recomputes(Recompute::norm);
@@ -118,12 +119,13 @@ Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, 
 
 }  // namespace
 
-Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps) {
-  return norm(tape, x, gain, bias, eps, true);
+Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps,
+                    const ParameterQuant& of_gain) {
+  return norm(tape, x, gain, bias, eps, true, of_gain);
 }
 
-Var ops::rms_norm(Tape& tape, const Var& x, Parameter& gain, float eps) {
-  return norm(tape, x, gain, nullptr, eps, false);
+Var ops::rms_norm(Tape& tape, const Var& x, Parameter& gain, float eps, const ParameterQuant& of_gain) {
+  return norm(tape, x, gain, nullptr, eps, false, of_gain);
 }
 
 Var ops::softmax(Tape& tape, const Var& x) {
@@ -136,7 +138,8 @@ Var ops::softmax(Tape& tape, const Var& x) {
   return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
-Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype) {
+Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype,
+                   const ParameterQuant& of_table) {
   const Shape t = tokens.shape(), v = table.value.shape();
   require(t.rank == 2 && tokens.dtype() == DType::i32, "embedding: tokens are {} {}, want i32 [B, T]",
           name_of(tokens.dtype()), t.text());
@@ -145,7 +148,8 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
   require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
           "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
   Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
-  tape.backend().run(call::Embedding{y, table.value, positions ? positions->value : Tensor{}, tokens});
+  tape.backend().run(call::Embedding{y, rounded(tape, table, of_table, "table"),
+                                     positions ? positions->value : Tensor{}, tokens});
 
   const GradIndex table_grad = tape.watch(table),
                   positions_grad = positions ? tape.watch(*positions) : no_grad;

@@ -32,4 +32,26 @@ inline constexpr std::array<RotationSlot, 3> rotation_slots{{
     {"wgrad.hadamard", &LinearQuant::wgrad_rotation},
 }};
 
+struct SourceSlot {
+  std::string_view name;
+  OperandSource LinearQuant::*field;
+};
+inline constexpr std::array<SourceSlot, 2> source_slots{{
+    {"dgrad.source", &LinearQuant::dgrad_source},
+    {"wgrad.source", &LinearQuant::wgrad_source},
+}};
+
+struct StraightThroughSlot {
+  std::string_view name;
+  StraightThrough LinearQuant::*field;
+};
+inline constexpr std::array<StraightThroughSlot, 2> straight_through_slots{{
+    {"fprop.x.ste", &LinearQuant::x_ste},
+    {"fprop.w.ste", &LinearQuant::w_ste},
+}};
+
+/// Slots of what enters no GEMM. Only rules that name them reach them: "*" does not.
+inline constexpr std::array<LinearSlot, 1> output_slots{{{"out", &LinearQuant::out}}};
+inline constexpr std::string_view gain_slot = "norm.gain", table_slot = "embedding.table";
+
 }  // namespace mxtape

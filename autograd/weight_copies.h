@@ -19,11 +19,14 @@ class NextCopies {
   explicit NextCopies(const Parameter&);
   std::span<QuantizedCopy> copies() { return std::span(copies_).first(count_); }
   const DrawKey& draws() const { return draws_; }
+  /// Then: backward's copy, where it is made from the forward's.
+  void make_from_forward(Backend&) const;
 
  private:
   std::array<QuantizedCopy, 2> copies_;
   std::size_t count_ = 0;
   DrawKey draws_;
+  QuantizedCopy forward_, again_;
 };
 
 /// Bytes of a weight's copies that are neither the weight itself nor each other.

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <variant>
 
+#include "formats/straight_through/straight_through.h"
 #include "kernels/attention/attention.h"
 #include "kernels/operand.h"
 
@@ -98,6 +99,32 @@ struct Quantize {
     for (const QuantizedCopy& copy : copies)
       f(rounded, "values", copy.values), f(output, "scales", copy.scales),
           f(output, "multiplier", copy.multiplier);
+  }
+};
+
+/// y = values * multiplier: what a copy is worth.
+struct Dequantize {
+  static constexpr std::string_view name = "dequantize";
+  Tensor y, values;
+  Tensor multiplier{};
+  static void each(auto& c, const auto& f) {
+    f(rounded, "y", c.y), f(operand, "values", c.values), f(input, "multiplier", c.multiplier);
+  }
+};
+
+/// dx = R^T (f' * R dy): the gradient of x below Quantize{{copy}, x, draws}. R is the copy's rotation, f' the
+/// straight-through derivative at R x. `rotated`: dy is R dy already, as a GEMM with the copy gives it. The
+/// identity needs no x. dx may be dy.
+struct QuantizeBackward {
+  static constexpr std::string_view name = "quantize_backward";
+  Tensor dx, dy;
+  Tensor x{};
+  QuantizedCopy copy;  ///< of x, without values
+  StraightThrough ste;
+  bool rotated = false;
+  DrawKey draws{};
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
   }
 };
 
@@ -327,8 +354,9 @@ struct AdamW {
 /// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
 using AnyCall =
     std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
-                 const call::Quantize*, const call::Pack*, const call::Unpack*, const call::Add*,
-                 const call::Gelu*, const call::GeluBackward*, const call::Dropout*, const call::LayerNorm*,
+                 const call::Quantize*, const call::Dequantize*, const call::QuantizeBackward*,
+                 const call::Pack*, const call::Unpack*, const call::Add*, const call::Gelu*,
+                 const call::GeluBackward*, const call::Dropout*, const call::LayerNorm*,
                  const call::LayerNormBackward*, const call::RmsNorm*, const call::RmsNormBackward*,
                  const call::Softmax*, const call::SoftmaxBackward*, const call::CrossEntropy*,
                  const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,

@@ -34,7 +34,10 @@ struct PrecisionPlan {
   std::map<std::string, LinearQuant>
       linear;  ///< "blocks.0.attn.qkv", "...attn.out", "...mlp.up", "...mlp.down", "head"
   std::map<std::string, AttentionQuant> attention;  ///< "blocks.0.attn"
-  DType activations = DType::f32;                   ///< what passes between layers: f32 or bf16
+  /// Of parameters that enter no GEMM: a norm's gain ("blocks.0.norm1", "norm"), the token table
+  /// ("embedding"). f32 where there is no entry.
+  std::map<std::string, Quantizer> parameters;
+  DType activations = DType::f32;  ///< what passes between layers: f32 or bf16
   bool operator==(const PrecisionPlan&) const = default;
 };
 

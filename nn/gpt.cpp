@@ -17,7 +17,9 @@ struct Gpt::Layers {
   DType activations = DType::f32;
 
   Layers(const Initialiser& make, const ModelConfig& c)
-      : config(c), embedding(make, c), norm(make, "norm", c.width, c.bias, c.norm_eps) {
+      : config(c),
+        embedding(make, c),
+        norm(make, "norm", c.width, c.bias, c.norm_eps, first_id(c.layers + 1) + site::final_norm) {
     blocks.reserve(std::size_t(c.layers));
     for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, i);
     if (!c.tied_head) head = make.normal("head.weight", {c.vocabulary, c.width}, c.init_deviation, head_id());
@@ -84,6 +86,14 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
   for (TransformerBlock& block : l.blocks)
     block.attention.set_precision(quant_of(plan.attention, block.attention.name()));
   l.head_quant = quant_of(plan.linear, "head");
+  const auto gain_of = [&](const std::string& layer) {
+    const auto found = plan.parameters.find(layer);
+    return found == plan.parameters.end() ? Quantizer{} : found->second;
+  };
+  for (TransformerBlock& block : l.blocks)
+    for (LayerNorm* norm : {&block.norm1, &block.norm2}) norm->set_precision(gain_of(norm->name()));
+  l.norm.set_precision(gain_of(l.norm.name()));
+  l.embedding.set_precision(gain_of("embedding"));
   l.activations = plan.activations;
   l.head_weight().copies = {};
 }
@@ -105,6 +115,14 @@ std::vector<std::string> attention_layers(const ModelConfig& c) {
   return names;
 }
 
+std::vector<std::string> parameter_layers(const ModelConfig& c) {
+  std::vector<std::string> names{"embedding"};
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    for (const char* layer : {".norm1", ".norm2"}) names.push_back(block_name(i) + layer);
+  names.emplace_back("norm");
+  return names;
+}
+
 std::int64_t count_parameters(const ModelConfig& c) {
   const std::int64_t C = c.width, bias = c.bias ? 1 : 0;
   const auto linear = [&](std::int64_t in, std::int64_t out) { return in * out + bias * out; };
@@ -123,6 +141,7 @@ std::unique_ptr<Model> make(Backend& backend, const ModelConfig& config, const P
 
 }  // namespace
 
-constinit const ModelKind gpt2_kind{"gpt2", linear_layers, attention_layers, count_parameters, make};
+constinit const ModelKind gpt2_kind{"gpt2",           linear_layers, attention_layers,
+                                    count_parameters, make,          parameter_layers};
 
 }  // namespace mxtape

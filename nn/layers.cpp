@@ -40,14 +40,17 @@ void Linear::set_precision(const LinearQuant& quant) {
 }
 
 LayerNorm::LayerNorm(const Initialiser& make, const std::string& name, std::int64_t width, bool bias,
-                     float eps)
-    : name_(name), gain_(make.constant(name + ".gain", {width}, 1)), eps_(eps) {
+                     float eps, std::uint32_t tensor_id)
+    : name_(name),
+      gain_(make.constant(name + ".gain", {width}, 1)),
+      eps_(eps),
+      rounding_{.tensor_id = tensor_id} {
   if (bias) bias_ = make.constant(name + ".bias", {width}, 0);
 }
 
 Var LayerNorm::operator()(Tape& tape, const Var& x) {
   const Tape::Layer layer(tape, name_);
-  return ops::layer_norm(tape, x, gain_, bias_ ? &*bias_ : nullptr, eps_);
+  return ops::layer_norm(tape, x, gain_, bias_ ? &*bias_ : nullptr, eps_, rounding_);
 }
 
 void LayerNorm::collect(std::vector<Parameter*>& all) {
@@ -63,7 +66,7 @@ Embedding::Embedding(const Initialiser& make, const ModelConfig& c)
 Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype) {
   static const std::string name = "embedding";
   const Tape::Layer layer(tape, name);
-  return ops::dropout(tape, ops::embedding(tape, tokens, table_, &positions_, dtype), dropout_, 2);
+  return ops::dropout(tape, ops::embedding(tape, tokens, table_, &positions_, dtype, rounding_), dropout_, 2);
 }
 
 void Embedding::collect(std::vector<Parameter*>& all) {
@@ -118,9 +121,9 @@ void Mlp::collect(std::vector<Linear*>& all) { all.insert(all.end(), {&up_, &dow
 
 TransformerBlock::TransformerBlock(const Initialiser& make, const ModelConfig& c, std::int64_t index)
     : name(block_name(index)),
-      norm1(make, name + ".norm1", c.width, c.bias, c.norm_eps),
+      norm1(make, name + ".norm1", c.width, c.bias, c.norm_eps, first_id(index + 1) + site::norm1),
       attention(make, name + ".attn", c, first_id(index + 1)),
-      norm2(make, name + ".norm2", c.width, c.bias, c.norm_eps),
+      norm2(make, name + ".norm2", c.width, c.bias, c.norm_eps, first_id(index + 1) + site::norm2),
       mlp(make, name + ".mlp", c, first_id(index + 1)) {}
 
 Var TransformerBlock::operator()(Tape& tape, const Var& x) {

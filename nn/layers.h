@@ -15,7 +15,7 @@ namespace mxtape {
 inline constexpr std::uint32_t sites_per_layer = 64;
 constexpr std::uint32_t first_id(std::int64_t layer) { return std::uint32_t(layer) * sites_per_layer; }
 
-/// Sites inside a block. Linear layers use three ids, attention up to sixteen.
+/// Sites inside a block. Linear layers use four ids, attention up to sixteen.
 namespace site {
 inline constexpr std::uint32_t qkv = 0;
 inline constexpr std::uint32_t attention = 4;
@@ -24,6 +24,9 @@ inline constexpr std::uint32_t attention_dropout = 24;
 inline constexpr std::uint32_t mlp_up = 28;
 inline constexpr std::uint32_t mlp_down = 32;
 inline constexpr std::uint32_t mlp_dropout = 36;
+inline constexpr std::uint32_t norm1 = 40, norm2 = 41;
+inline constexpr std::uint32_t final_norm = 42;      // of the head's layer
+inline constexpr std::uint32_t embedding_table = 4;  // of the embedding's
 }  // namespace site
 
 /// Makes parameters. Draws are numbered by parameter and element, so a parameter's start does not depend on
@@ -62,16 +65,21 @@ class Linear {
 /// Layer norm over the last axis; gain starts as 1, bias as 0.
 class LayerNorm {
  public:
-  LayerNorm(const Initialiser&, const std::string& name, std::int64_t width, bool bias, float eps);
+  /// `tensor_id` names the gain in random draws of its rounding.
+  LayerNorm(const Initialiser&, const std::string& name, std::int64_t width, bool bias, float eps,
+            std::uint32_t tensor_id = 0);
 
   Var operator()(Tape&, const Var& x);
   void collect(std::vector<Parameter*>&);
+  const std::string& name() const { return name_; }
+  void set_precision(const Quantizer& gain) { rounding_.quantizer = gain; }
 
  private:
   std::string name_;
   Parameter gain_;
   std::optional<Parameter> bias_;
   float eps_;
+  ParameterQuant rounding_;
 };
 
 /// x [B, T, C] = tokens.weight[token] + positions.weight[t], then dropout.
@@ -84,10 +92,12 @@ class Embedding {
   void collect(std::vector<Parameter*>&);
   /// [V, C], for a head that is tied to it.
   Parameter& table() { return table_; }
+  void set_precision(const Quantizer& table) { rounding_.quantizer = table; }
 
  private:
   Parameter table_, positions_;
   float dropout_;
+  ParameterQuant rounding_{.tensor_id = site::embedding_table};
 };
 
 /// y = W_o attention(W_qkv x): all heads' queries, keys and values come from one GEMM. Vaswani et al. 2017,

@@ -33,6 +33,10 @@ std::vector<std::string> linear_layer_names(const ModelConfig& c) {
 std::vector<std::string> attention_layer_names(const ModelConfig& c) {
   return model_kind(c.kind).attention_layers(c);
 }
+std::vector<std::string> parameter_layer_names(const ModelConfig& c) {
+  const auto names = model_kind(c.kind).parameter_layers;
+  return names ? names(c) : std::vector<std::string>{};
+}
 std::int64_t parameter_count(const ModelConfig& c) { return model_kind(c.kind).parameter_count(c); }
 
 PrecisionPlan uniform_plan(const ModelConfig& c, const LinearQuant& linear, const AttentionQuant& attention) {

@@ -43,6 +43,8 @@ struct ModelKind {
   std::int64_t (*parameter_count)(const ModelConfig&);  ///< trained numbers, tied ones once
   /// Parameters drawn from `seed` by index: the same on every device.
   std::unique_ptr<Model> (*make)(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
+  /// Layers whose parameters enter no GEMM and can be rounded: PrecisionPlan::parameters. May be null.
+  std::vector<std::string> (*parameter_layers)(const ModelConfig&) = nullptr;
 };
 
 /// All kinds; a row of its own makes a kind known to recipes and to every command.
@@ -52,6 +54,7 @@ const ModelKind& model_kind(std::string_view name);
 
 std::vector<std::string> linear_layer_names(const ModelConfig&);
 std::vector<std::string> attention_layer_names(const ModelConfig&);
+std::vector<std::string> parameter_layer_names(const ModelConfig&);
 std::int64_t parameter_count(const ModelConfig&);
 /// The same roundings in every layer, the head included.
 PrecisionPlan uniform_plan(const ModelConfig&, const LinearQuant& = {}, const AttentionQuant& = {});

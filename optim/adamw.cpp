@@ -42,6 +42,7 @@ Tensor AdamW::update() {
     NextCopies next(p);
     backend_.run(
         call::AdamW{p.value, m_[i], v_[i], p.grad, factor_, rates_, step, next.copies(), next.draws()});
+    next.make_from_forward(backend_);
     p.has_grad = false;
   }
   return norm_;

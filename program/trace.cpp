@@ -1,5 +1,6 @@
 #include "program/trace.h"
 
+#include <algorithm>
 #include <array>
 
 #include "autograd/slots.h"
@@ -20,30 +21,78 @@ struct Wanted {
   const char* b_name;
   const Quantizer& b;
   Rotation rotation;
+  Rotation b_rotation;
+  OperandSource b_source = OperandSource::master;
 };
 std::array<Wanted, 3> wanted(const LinearQuant& q) {
-  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, q.fprop_rotation},
-           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, q.dgrad_rotation},
-           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation}}};
+  const auto of_b = [&](OperandSource source, const Rotation& own) {
+    return source == OperandSource::shared ? q.fprop_rotation : own;
+  };
+  const Rotation dgrad = of_b(q.dgrad_source, q.dgrad_rotation),
+                 wgrad = of_b(q.wgrad_source, q.wgrad_rotation);
+  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, q.fprop_rotation, q.fprop_rotation},
+           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, q.dgrad_rotation, dgrad, q.dgrad_source},
+           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation, wgrad, q.wgrad_source}}};
 }
 
-std::string text_of(const Quantizer& q, const Rotation& rotation) {
-  return to_text(q) + (rotation.size ? ", " + to_text(rotation) : "");
+std::string text_of(const TracingBackend::Side& side) {
+  return to_text(side.quantizer) + (side.rotation.size ? ", " + to_text(side.rotation) : "") +
+         (side.from_forward ? ", from the forward's values" : "");
 }
 
 /// Compares one product with what was wanted of it.
 void compare(std::vector<std::string>& lines, const std::string& layer, const Wanted& want,
              const Product& ran, Products products) {
-  const auto side = [&](const char* name, const Quantizer& asked, const TracingBackend::Side& found) {
-    if (found.quantizer != asked || found.rotation != want.rotation)
-      lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name,
-                                  text_of(asked, want.rotation), text_of(found.quantizer, found.rotation)));
+  const auto side = [&](const char* name, const TracingBackend::Side& asked,
+                        const TracingBackend::Side& found) {
+    if (found != asked)
+      lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name, text_of(asked),
+                                  text_of(found)));
   };
-  side(want.a_name, want.a, ran.a);
-  side(want.b_name, want.b, ran.b);
+  side(want.a_name, {want.a, want.rotation}, ran.a);
+  side(want.b_name, {want.b, want.b_rotation, want.b_source == OperandSource::forward}, ran.b);
   const std::string_view path = gemm_path(want.a, want.b, products),
                          taken = gemm_path_names[std::size_t(ran.path)];
   if (path != taken) lines.push_back(fmt::format("{} {}: planned {}, ran {}", layer, want.slot, path, taken));
+}
+
+/// Compares what else was done in a layer with what was asked for.
+template <class T>
+void compare_sets(std::vector<std::string>& lines, const std::string& what, const std::vector<T>& asked,
+                  const std::vector<T>& ran, const auto& text) {
+  const auto missing = [](const std::vector<T>& from, const T& one) {
+    return std::find(from.begin(), from.end(), one) == from.end();
+  };
+  for (const T& one : asked)
+    if (missing(ran, one))
+      lines.push_back(fmt::format("{}: asked for {}, which did not run", what, text(one)));
+  for (const T& one : ran)
+    if (missing(asked, one))
+      lines.push_back(fmt::format("{}: ran {}, which nobody asked for", what, text(one)));
+}
+
+/// `traced` is the slot's name in the trace.
+void compare_roundings(std::vector<std::string>& lines, const std::string& layer, std::string_view slot,
+                       const char* traced, const Quantizer& asked, const TracingBackend::Trace& trace) {
+  std::vector<Quantizer> ran, wanted;
+  if (const auto of_layer = trace.roundings.find(layer); of_layer != trace.roundings.end())
+    if (const auto found = of_layer->second.find(traced); found != of_layer->second.end())
+      ran = found->second;
+  if (!asked.is_identity()) wanted.push_back(asked);
+  compare_sets(lines, fmt::format("{} {}", layer, slot), wanted, ran,
+               [](const Quantizer& q) { return to_text(q); });
+}
+
+void compare_ways_back(std::vector<std::string>& lines, const std::string& layer, const LinearQuant& quant,
+                       const TracingBackend::Trace& trace) {
+  using WayBack = TracingBackend::WayBack;
+  std::vector<WayBack> asked;
+  if (quant.x_ste.kind != SteKind::identity) asked.push_back({quant.fprop_x, quant.x_ste});
+  if (quant.w_ste.kind != SteKind::identity) asked.push_back({quant.fprop_w, quant.w_ste});
+  const auto found = trace.ways_back.find(layer);
+  compare_sets(lines, layer + " gradient", asked,
+               found == trace.ways_back.end() ? std::vector<WayBack>{} : found->second,
+               [](const WayBack& way) { return to_text(way.ste) + " of " + to_text(way.quantizer); });
 }
 
 }  // namespace
@@ -62,7 +111,14 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBa
         for (const Product& product : of_layer->second.at(want.slot))
           compare(lines, layer, want, product, products);
     }
+    compare_roundings(lines, layer, output_slots[0].name, "value", quant.out, trace);
+    compare_ways_back(lines, layer, quant, trace);
   }
+  for (const auto& [layer, quant] : plan.parameters)
+    if (layer == "embedding")
+      compare_roundings(lines, layer, table_slot, "table", quant, trace);
+    else
+      compare_roundings(lines, layer, gain_slot, "gain", quant, trace);
   for (const auto& [layer, slots] : trace.gemms)
     if (!plan.linear.contains(layer)) lines.push_back(layer + ": ran, and is in no plan");
   for (const auto& [layer, quant] : asked.attention) {

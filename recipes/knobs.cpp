@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
-#include "formats/rotation/rotation.h"
+#include "recipes/text/rule_format.h"
 
 namespace mxtape {
 namespace {
@@ -45,12 +45,7 @@ void check_not_empty(const std::string& text) {
   require(!text.empty(), ExitCode::usage, "the text is empty");
 }
 void check_quantizer(const std::string& text) { (void)parse_quantizer(text); }
-void check_rule_format(const std::string& text) {
-  if (is_rotation_text(text))
-    (void)parse_rotation(text);
-  else
-    (void)parse_quantizer(text);
-}
+void check_rule_format(const std::string& text) { (void)plain_rule_format(text); }
 std::string_view kinds_of_models() {
   static const std::string text = [] {
     std::string all = "one of:";
@@ -61,8 +56,10 @@ std::string_view kinds_of_models() {
 }
 void check_model_kind(const std::string& text) { (void)model_kind(text); }
 constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them", check_quantizer};
-constexpr TextCheck rule_format{"a number format, or 'hadamard=<size> signs=none|run|step|call'",
-                                check_rule_format};
+constexpr TextCheck rule_format{
+    "a number format, 'hadamard=<size> signs=none|run|step|call', 'source=master|forward|shared' or "
+    "'ste=identity|mask|dge'",
+    check_rule_format};
 
 Knob recorded(Knob knob) {
   knob.effect = Effect::record;
@@ -223,11 +220,12 @@ std::vector<Knob> knobs(Recipe& r) {
 std::vector<Knob> knobs(PrecisionRule& rule) {
   return {
       {"precision.rules.layers", &rule.layers,
-       "glob over layer names, several with '|': \"blocks.*.mlp.*\", \"blocks.0.*|blocks.-1.*\" (first and "
+       "pattern of layer names, several with '|': \"blocks.*.mlp.*\", \"blocks[:2].*|blocks[-8:].*\" (first "
+       "and "
        "last), \"head\"; none: all layers, the head and attention too",
        TextCheck{"a pattern of layer names", check_not_empty}},
       {"precision.rules.slots", &rule.slots,
-       "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots"},
+       "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots of GEMMs"},
       {"precision.rules.format", &rule.format, "how these slots round; required", rule_format},
   };
 }

@@ -72,9 +72,9 @@ struct ComputeConfig {
 
 /// One line of precision: which slots of which layers round how.
 struct PrecisionRule {
-  std::string layers = "*";        ///< glob over layer names: "blocks.*.mlp.*", "head"; several with '|'
+  std::string layers = "*";        ///< matching_layers(): "blocks.*.mlp.*", "blocks[:2].*|head"
   std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
-  std::string format;              ///< text of a Quantizer, or of a Rotation for the *.hadamard slots
+  std::string format;              ///< plain_rule_format(): what it is says which kind of slots
   std::string where{};             ///< file:line, for messages
 };
 /// Rules that hold from a step on, after all rules of earlier phases. One of the five says from which.

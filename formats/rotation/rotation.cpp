@@ -24,7 +24,7 @@ void transform(std::span<float> v) {
 }  // namespace
 
 void rotate_reference(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
-                      const Rotation& rotation, const DrawKey& signs) {
+                      const Rotation& rotation, const DrawKey& signs, RotationWay way) {
   require(rotation.size >= 0 && rotation.size <= 256 && (rotation.size & (rotation.size - 1)) == 0,
           "rotate: size {}, want 0 or a power of two up to 256", rotation.size);
   require(signs.purpose == Purpose::hadamard_signs, "rotate: the key of the signs has purpose {}",
@@ -36,13 +36,15 @@ void rotate_reference(float* y, const float* x, std::int64_t rows, std::int64_t 
   for (std::int64_t line = 0; line < lines; ++line)
     for (std::int64_t at = 0, size = 0; at < extent; at += size) {
       size = rotation.size == 0 ? 1 : rotation_chunk(rotation, at, extent);
-      for (std::int64_t i = 0; i < size; ++i) {
-        const bool signed_ = rotation.size != 0 && rotation.signs != SignsPer::none;
-        const float s = signed_ ? rotation_sign(signs, std::uint64_t(at + i)) : 1.0f;
-        chunk[std::size_t(i)] = s * x[line * line_step + (at + i) * step];
-      }
+      const auto sign = [&](std::int64_t i, RotationWay when) {
+        const bool signed_ = when == way && rotation.size != 0 && rotation.signs != SignsPer::none;
+        return signed_ ? rotation_sign(signs, std::uint64_t(at + i)) : 1.0f;
+      };
+      for (std::int64_t i = 0; i < size; ++i)
+        chunk[std::size_t(i)] = sign(i, RotationWay::forth) * x[line * line_step + (at + i) * step];
       transform({chunk.data(), std::size_t(size)});
-      for (std::int64_t i = 0; i < size; ++i) y[line * line_step + (at + i) * step] = chunk[std::size_t(i)];
+      for (std::int64_t i = 0; i < size; ++i)
+        y[line * line_step + (at + i) * step] = sign(i, RotationWay::back) * chunk[std::size_t(i)];
     }
 }
 

@@ -24,6 +24,9 @@ struct Rotation {
   constexpr bool operator==(const Rotation&) const = default;
 };
 
+/// Forth is x diag(s) H_g / sqrt(g), back its inverse x H_g diag(s) / sqrt(g).
+enum class RotationWay : bool { forth, back };
+
 /// "hadamard=16 signs=step"; "hadamard=0" is none; signs=run if not said. Throws Error(usage) with the word,
 /// what is wanted and the nearest name.
 Rotation parse_rotation(std::string_view text);
@@ -48,8 +51,8 @@ constexpr std::int64_t rotation_chunk(const Rotation& rotation, std::int64_t pos
 
 /// The definition: y = x diag(s) H_g / sqrt(g) along `axis` of x [rows, cols]; y may be x. Butterflies in f32
 /// of strides 1, 2, 4 ... g / 2, sum before difference, then one multiplication by 1 / sqrt(g). The purpose
-/// of `signs` must be Purpose::hadamard_signs; its first_element is not used.
+/// of `signs` must be Purpose::hadamard_signs; its first_element is not used. Back, the signs come last.
 void rotate_reference(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
-                      const Rotation& rotation, const DrawKey& signs);
+                      const Rotation& rotation, const DrawKey& signs, RotationWay way = RotationWay::forth);
 
 }  // namespace mxtape

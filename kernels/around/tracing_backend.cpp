@@ -61,12 +61,26 @@ void TracingBackend::note(const auto& call) {
   });
   if constexpr (requires { call.copies; })
     for (const QuantizedCopy& copy : call.copies) made_[copy.values.raw()] = {copy.quantizer, copy.rotation};
+  if constexpr (std::is_same_v<Call, call::Quantize>) note_rounding(call);
+  if constexpr (std::is_same_v<Call, call::QuantizeBackward>) {
+    if (!layer_.empty() && call.ste.kind != SteKind::identity)
+      add_new(trace_.ways_back[layer_], WayBack{call.copy.quantizer, call.ste});
+  }
 }
 
 void TracingBackend::note_product(const call::Gemm& call) {
   if (layer_.empty() || call.slot.empty()) return;
   add_new(trace_.gemms[layer_][std::string(call.slot)],
           {side_of(call.a.values), side_of(call.b.values), inner_.last_gemm()});
+}
+
+void TracingBackend::note_rounding(const call::Quantize& call) {
+  const bool again = call.slot.ends_with(" again");
+  for (const QuantizedCopy& copy : call.copies) {
+    if (again) made_[copy.values.raw()].from_forward = true;
+    if (!layer_.empty() && (call.slot == "value" || call.slot == "gain" || call.slot == "table"))
+      add_new(trace_.roundings[layer_][std::string(call.slot)], copy.quantizer);
+  }
 }
 
 TracingBackend::Side TracingBackend::side_of(const Tensor& x) const {

@@ -17,6 +17,7 @@ class TracingBackend final : public ForwardingBackend {
   struct Side {
     Quantizer quantizer{};  ///< that made it; of what nothing rounded: f32 or a cast to bf16, by its type
     Rotation rotation{};
+    bool from_forward = false;  ///< rounded from the values of the forward's copy
     bool operator==(const Side&) const = default;
   };
   struct Product {
@@ -24,11 +25,19 @@ class TracingBackend final : public ForwardingBackend {
     GemmPath path{};
     bool operator==(const Product&) const = default;
   };
+  struct WayBack {
+    Quantizer quantizer{};  ///< of the operand whose gradient it is
+    StraightThrough ste{};
+    bool operator==(const WayBack&) const = default;
+  };
   struct Trace {
     std::map<std::string, std::map<std::string, std::vector<Product>>>
         gemms;  ///< by layer and slot, no doubles
     std::map<std::string, std::vector<AttentionQuant>>
         attention;  ///< by layer: what its kernels were asked for
+    std::map<std::string, std::map<std::string, std::vector<Quantizer>>>
+        roundings;  ///< by layer and slot: of what is rounded for no GEMM
+    std::map<std::string, std::vector<WayBack>> ways_back;  ///< by layer: of gradients; no identities
   };
 
   /// Begins a new trace.
@@ -48,6 +57,7 @@ class TracingBackend final : public ForwardingBackend {
  private:
   void note(const auto& call);
   void note_product(const call::Gemm&);
+  void note_rounding(const call::Quantize&);
   Side side_of(const Tensor&) const;
 
   bool on_ = false;

@@ -42,6 +42,17 @@ inline void refuse_codes(std::string_view device, std::span<const QuantizedCopy>
             to_text(copy.quantizer));
 }
 
+/// What call::QuantizeBackward wants.
+inline void check_quantize_backward(const call::QuantizeBackward& call) {
+  const std::string contradiction = call.copy.quantizer.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(call.copy.quantizer),
+          contradiction);
+  const bool wants_x = call.ste.kind != SteKind::identity;
+  require(call.dx.count() == call.dy.count() && (!wants_x || call.x.count() == call.dy.count()),
+          "quantize_backward: dx is {}, dy {}, x {}; want the same size", call.dx.shape().text(),
+          call.dy.shape().text(), call.x ? call.x.shape().text() : "not there");
+}
+
 /// What call::Pack and Unpack want of a packed tensor and of the plain one at its other side.
 inline void check_packed(const char* method, const PackedTensor& packed, const Tensor& plain) {
   const Quantizer& q = packed.quantizer;

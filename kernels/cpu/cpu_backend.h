@@ -42,6 +42,9 @@ class CpuBackend final : public Backend {
   void compute(const call::Gemm&);
   // quantize.cpp
   void compute(const call::Quantize&);
+  // quantize_backward.cpp
+  void compute(const call::Dequantize&);
+  void compute(const call::QuantizeBackward&);
   // pack.cpp
   void compute(const call::Pack&);
   // unpack.cpp
@@ -71,8 +74,8 @@ class CpuBackend final : public Backend {
 
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);
-  /// x after a copy's rotation.
-  Tensor rotated(const Tensor& x, const QuantizedCopy&);
+  /// x after a copy's rotation; or before it.
+  Tensor rotated(const Tensor& x, const QuantizedCopy&, RotationWay = RotationWay::forth);
 
   std::shared_ptr<Pool> pool_;
   GemmKernels gemm_kernels_;

@@ -9,7 +9,7 @@
 
 namespace mxtape {
 
-Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
+Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay way) {
   const Rotation& rotation = copy.rotation;
   require(
       rotation.size >= 2 && rotation.size <= cpu::most_rotated && (rotation.size & (rotation.size - 1)) == 0,
@@ -19,19 +19,24 @@ Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
           int(Purpose::hadamard_signs));
   const std::int64_t rows = x.rows(), cols = x.cols();
   const std::int64_t extent = copy.axis == Axis::row ? cols : rows;
-  std::vector<float> signs(std::size_t(extent), 1.0f);
+  std::vector<float> signs(std::size_t(extent), 1.0f), last(std::size_t(extent), 1.0f);
   if (rotation.signs != SignsPer::none)
     for (std::int64_t i = 0; i < extent; ++i)
-      signs[std::size_t(i)] = rotation_sign(copy.signs, std::uint64_t(i));
+      (way == RotationWay::forth ? signs : last)[std::size_t(i)] =
+          rotation_sign(copy.signs, std::uint64_t(i));
 
   const Tensor y = empty(x.shape());
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
   if (copy.axis == Axis::row) {
     parallel_for(rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
                  [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t r = begin; r < end; ++r)
-                     cpu::hadamard_loops().along_row(y.data() + r * cols, x.data() + r * cols, cols,
-                                                     signs.data(), rotation.size);
+                   for (std::int64_t r = begin; r < end; ++r) {
+                     float* const row = y.data() + r * cols;
+                     cpu::hadamard_loops().along_row(row, x.data() + r * cols, cols, signs.data(),
+                                                     rotation.size);
+                     if (way == RotationWay::back)
+                       for (std::int64_t c = 0; c < cols; ++c) row[c] *= last[std::size_t(c)];
+                   }
                  });
     return y;
   }
@@ -40,6 +45,9 @@ Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
       size = rotation_chunk(rotation, r, rows);
       cpu::hadamard_loops().along_column(y.data() + r * cols, x.data() + r * cols, cols, signs.data() + r,
                                          int(size));
+      if (way == RotationWay::back)
+        for (std::int64_t i = r * cols; i < (r + size) * cols; ++i)
+          y.data()[i] *= last[std::size_t(i / cols)];
     }
   });
   return y;

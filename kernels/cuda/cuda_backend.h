@@ -53,6 +53,9 @@ class CudaBackend final : public Backend {
   void compute(const call::Gemm&);
   // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
   void compute(const call::Quantize&);
+  // quantize_backward.cu
+  void compute(const call::Dequantize&);
+  void compute(const call::QuantizeBackward&);
   // pack.cu
   void compute(const call::Pack&);
   void compute(const call::Unpack&);
@@ -83,8 +86,8 @@ class CudaBackend final : public Backend {
 
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;
-  /// x rotated for `copy`, f32.
-  Tensor rotated(const Tensor& x, const QuantizedCopy& copy);
+  /// x rotated for `copy`, or back, f32.
+  Tensor rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay = RotationWay::forth);
 
   /// What is known of work that repeats.
   struct Repeated {

@@ -24,6 +24,15 @@ Json layer_json(const std::string& name, const LinearQuant& quant, Products prod
   for (const auto& slot : rotation_slots)
     if (const Rotation& rotation = quant.*slot.field; rotation.size)
       json["slots"][std::string(slot.name)] = to_text(rotation);
+  for (const auto& slot : source_slots)
+    if (const OperandSource source = quant.*slot.field; source != OperandSource::master)
+      json["slots"][std::string(slot.name)] = to_text(source);
+  for (const auto& slot : straight_through_slots)
+    if (const StraightThrough& ste = quant.*slot.field; ste.kind != SteKind::identity)
+      json["slots"][std::string(slot.name)] = to_text(ste);
+  for (const auto& slot : output_slots)
+    if (!(quant.*slot.field).is_identity())
+      json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
   json["gemms"] = {{"fprop", gemm_path(quant.fprop_x, quant.fprop_w, products)},
                    {"dgrad", gemm_path(quant.dgrad_dy, quant.dgrad_w, products)},
                    {"wgrad", gemm_path(quant.wgrad_dy, quant.wgrad_x, products)}};
@@ -87,6 +96,12 @@ Json precision_json(const Recipe& recipe) {
     for (const auto& [name, quant] : plan.linear)
       phase["layers"].push_back(layer_json(name, quant, products));
     for (const auto& [name, quant] : plan.attention) phase["layers"].push_back(layer_json(name, quant));
+    for (const auto& [name, quant] : plan.parameters)
+      if (!quant.is_identity())
+        phase["layers"].push_back(
+            {{"layer", name},
+             {"kind", "parameter"},
+             {"slots", {{std::string(name == "embedding" ? table_slot : gain_slot), to_text(quant)}}}});
     json.push_back(std::move(phase));
   };
   for (const std::int64_t step : plan_changes(recipe))

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -118,11 +119,73 @@ void note_library_gemms(const Recipe& recipe, const PrecisionPlan& plan, std::ve
   }
 }
 
+/// True for operands that only a cast to bf16, or nothing, rounds.
+bool is_unquantized(const Quantizer& q) { return q.is_identity() || q == bf16_cast; }
+
+/// Settings that do nothing for operands that nothing quantizes: a Hadamard transform, a straight-through
+/// kind.
+void note_idle_settings(const PrecisionPlan& plan, std::vector<std::string>& notes) {
+  std::map<std::string, std::vector<std::string>> idle;  // layers by what does nothing in them
+  const auto add = [&](const std::string& layer, bool is_set, std::string_view slot, const std::string& text,
+                       std::initializer_list<const Quantizer*> operands) {
+    const bool all =
+        std::all_of(operands.begin(), operands.end(), [](const Quantizer* q) { return is_unquantized(*q); });
+    if (is_set && all) idle[fmt::format("{} = {}", slot, text)].push_back(layer);
+  };
+  for (const auto& [layer, q] : plan.linear) {
+    const std::array<std::pair<const Quantizer*, const Quantizer*>, 3> operands{
+        {{&q.fprop_x, &q.fprop_w}, {&q.dgrad_dy, &q.dgrad_w}, {&q.wgrad_dy, &q.wgrad_x}}};
+    for (std::size_t i = 0; i < rotation_slots.size(); ++i) {
+      const Rotation& rotation = q.*rotation_slots[i].field;
+      add(layer, rotation.size != 0, rotation_slots[i].name, to_text(rotation),
+          {operands[i].first, operands[i].second});
+    }
+    for (const auto& slot : straight_through_slots) {
+      const StraightThrough& ste = q.*slot.field;
+      add(layer, ste.kind != SteKind::identity, slot.name, to_text(ste),
+          {slot.name == "fprop.x.ste" ? &q.fprop_x : &q.fprop_w});
+    }
+  }
+  for (const auto& [setting, layers] : idle)
+    notes.push_back(fmt::format("{} does nothing in {}: nothing quantizes its operands there", setting,
+                                fmt::join(layers, " ")));
+}
+
+std::vector<PrecisionPlan> all_plans(const Recipe& recipe) {
+  std::vector<PrecisionPlan> plans;
+  for (const std::int64_t step : plan_changes(recipe)) plans.push_back(precision_plan(recipe, step));
+  return plans;
+}
+
+/// Rules without which every plan is the same.
+void note_idle_rules(const Recipe& recipe, std::vector<std::string>& notes) {
+  const auto whole = all_plans(recipe);
+  Recipe partial = recipe;
+  const auto look = [&](std::vector<PrecisionRule>& rules) {
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      const std::vector<PrecisionRule> kept = rules;
+      rules.erase(rules.begin() + std::ptrdiff_t(i));
+      if (all_plans(partial) == whole)
+        notes.push_back(fmt::format(
+            "{}: this rule ('{}' for '{}') changes nothing: what it sets holds already, has no effect there, "
+            "or later rules set it again",
+            kept[i].where, kept[i].format, kept[i].layers));
+      rules = kept;
+    }
+  };
+  look(partial.precision.rules);
+  for (PrecisionPhase& phase : partial.precision.phases) look(phase.rules);
+}
+
 }  // namespace
 
 std::vector<std::string> precision_notes(const Recipe& recipe) {
   std::vector<std::string> notes;
   note_unreached_head(recipe, notes);
+  note_idle_rules(recipe, notes);
+  for (const PrecisionPlan& plan : all_plans(recipe)) note_idle_settings(plan, notes);
+  std::set<std::string> said;
+  std::erase_if(notes, [&](const std::string& note) { return !said.insert(note).second; });
   for (const std::int64_t step : plan_changes(recipe))
     note_library_gemms(recipe, precision_plan(recipe, step), notes);
   for (const std::int64_t n : coming_rollbacks(recipe))

@@ -22,13 +22,25 @@ struct GemmLine {
   const Quantizer& a;
   std::string_view b_name;
   const Quantizer& b;
-  Rotation rotation{};
+  std::string rest{};  ///< what else is done to the operands: "; hadamard=16 signs=run"
 };
 
+std::string rest_of(const Rotation& rotation, std::string_view operand, OperandSource source) {
+  std::string text = rotation.size ? "; " + to_text(rotation) : "";
+  if (source == OperandSource::forward) text += fmt::format("; {} rounded from fprop's {}", operand, operand);
+  if (source == OperandSource::shared) text += fmt::format("; {} is fprop's {}", operand, operand);
+  return text;
+}
+std::string rest_of(std::string_view operand, const StraightThrough& ste) {
+  return ste.kind == SteKind::identity ? "" : fmt::format("; gradient of {}: {}", operand, to_text(ste));
+}
+
 std::array<GemmLine, 3> gemm_lines(const LinearQuant& q) {
-  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, q.fprop_rotation},
-           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, q.dgrad_rotation},
-           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation}}};
+  const std::string fprop =
+      rest_of(q.fprop_rotation, "", OperandSource::master) + rest_of("x", q.x_ste) + rest_of("w", q.w_ste);
+  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, fprop},
+           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, rest_of(q.dgrad_rotation, "w", q.dgrad_source)},
+           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, rest_of(q.wgrad_rotation, "x", q.wgrad_source)}}};
 }
 std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
   return {{{"qk", "q", q.qk_q, "k", q.qk_k},
@@ -57,8 +69,7 @@ struct Path {
 void write_line(std::string& out, const GemmLine& line, Path path) {
   fmt::format_to(std::back_inserter(out), "  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name,
                  to_text(line.a), line.b_name, to_text(line.b), path(line.a, line.b));
-  if (line.rotation.size) out += "; " + to_text(line.rotation);
-  out += '\n';
+  out += line.rest + '\n';
 }
 
 /// Layer names by block, ranges of equal blocks joined: "blocks.0-3.attn.qkv,attn.out head". A block whose
@@ -95,13 +106,19 @@ std::string joined_names(const std::vector<std::string>& names, std::size_t part
 void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
   const Quantizer& q = lines.front().a;
   const bool alike = std::all_of(lines.begin(), lines.end(), [&](const GemmLine& line) {
-    return line.a == q && line.b == q && line.rotation == Rotation{};
+    return line.a == q && line.b == q && line.rest.empty();
   });
   if (alike)
     fmt::format_to(std::back_inserter(out), "  all operands {:<65} {}\n", to_text(q), path(q, q));
   else
     for (const GemmLine& line : lines) write_line(out, line, path);
 }
+
+/// What is rounded after the GEMMs.
+void write_output(std::string& out, const LinearQuant& q) {
+  if (!q.out.is_identity()) fmt::format_to(std::back_inserter(out), "  result y     {}\n", to_text(q.out));
+}
+void write_output(std::string&, const AttentionQuant&) {}
 
 /// Writes the groups of `layers` that are treated alike, each under the names of its layers.
 template <class Quant>
@@ -118,7 +135,30 @@ void write_groups(std::string& out, const std::map<std::string, Quant>& layers, 
     out += joined_names(names, parts_of_a_block);
     out += names.size() > 1 ? fmt::format("  ({} layers)\n", names.size()) : "\n";
     write_gemms(out, gemm_lines(quant), path);
+    write_output(out, quant);
   }
+}
+
+enum class Unrounded : bool { hide, show };
+
+/// Parameters that enter no GEMM, under the names of those that are rounded alike.
+void write_parameters(std::string& out, const std::map<std::string, Quantizer>& parameters,
+                      Unrounded unrounded) {
+  std::map<std::pair<std::string_view, std::string>, std::vector<std::string>> groups;
+  for (const auto& [name, q] : parameters)
+    if (!q.is_identity() || unrounded == Unrounded::show)
+      groups[{name == "embedding" ? "table" : "gain", to_text(q)}].push_back(name);
+  for (const auto& [rounding, names] : groups)
+    fmt::format_to(std::back_inserter(out), "{}\n  {:<12} {}\n", joined_names(names, 0), rounding.first,
+                   rounding.second);
+}
+
+std::string table_of(const PrecisionPlan& plan, Products products, Unrounded unrounded) {
+  std::string out;
+  write_groups(out, plan.linear, 4, {gemm_path, products});
+  write_groups(out, plan.attention, 1, {attention_path, products});
+  write_parameters(out, plan.parameters, unrounded);
+  return out;
 }
 
 /// The layers of `after` that differ from `before`.
@@ -128,6 +168,8 @@ PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
                 [&](const auto& layer) { return before.linear.at(layer.first) == layer.second; });
   std::erase_if(plan.attention,
                 [&](const auto& layer) { return before.attention.at(layer.first) == layer.second; });
+  std::erase_if(plan.parameters,
+                [&](const auto& layer) { return before.parameters.at(layer.first) == layer.second; });
   return plan;
 }
 
@@ -138,8 +180,10 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   const auto narrow = [](Quantizer& q) {
     if (q.is_identity()) q = bf16_cast;
   };
-  for (auto& [name, q] : plan.linear)
+  for (auto& [name, q] : plan.linear) {
     for (Quantizer* slot : {&q.fprop_x, &q.wgrad_x, &q.dgrad_dy, &q.wgrad_dy}) narrow(*slot);
+    if (q.out == bf16_cast) q.out = {};  // y is bf16
+  }
   for (auto& [name, q] : plan.attention) {
     const bool unquantized = q == AttentionQuant{};
     for (const auto& slot : attention_slots) {
@@ -159,10 +203,7 @@ std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Products prod
 }
 
 std::string precision_table(const PrecisionPlan& plan, Products products) {
-  std::string out;
-  write_groups(out, plan.linear, 4, {gemm_path, products});
-  write_groups(out, plan.attention, 1, {attention_path, products});
-  return out;
+  return table_of(plan, products, Unrounded::hide);
 }
 
 std::string precision_table(const Recipe& recipe) {
@@ -176,8 +217,9 @@ std::string precision_table(const Recipe& recipe, Products products) {
   };
   const auto put_changes = [&](const PrecisionPlan& before, const PrecisionPlan& plan) {
     const PrecisionPlan changes = changed(before, plan);
-    out += changes.linear.empty() && changes.attention.empty() ? "  nothing changes\n"
-                                                               : precision_table(changes, products);
+    out += changes.linear.empty() && changes.attention.empty() && changes.parameters.empty()
+               ? "  nothing changes\n"
+               : table_of(changes, products, Unrounded::show);
   };
   std::int64_t before = 0;
   for (const std::int64_t step : plan_changes(recipe)) {

@@ -47,13 +47,30 @@ docs/formats.md has the words, `mxtape formats` the formats. What rounds to what
    rollback of the run leads (docs/training.md).
 
 A rule names layers and slots by patterns, in which `*` stands for any letters, `|` separates alternatives and blocks may be
-counted from the end: `blocks.-1.*` is the last one. A pattern that matches nothing is an error. A rule's format replaces
-the whole format of its slots, rounding included: a rule without `round=stochastic` rounds to nearest.
+counted from the end: `blocks.-1.*` is the last one. Python's slices name several: `blocks[:2].*` the first two,
+`blocks[-8:].mlp.*` the MLPs of the last eight, `blocks[2:-2].*` all but two at each end. A pattern that matches nothing is
+an error, and so is a slice that counts more blocks than the model has. A rule's format replaces the whole format of its
+slots, rounding included: a rule without `round=stochastic` rounds to nearest.
 
 A rule whose format is a Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among
 those that it names, any other rule the rest. Signs are `none`, or are drawn once for the `run`, once each `step`, or with
 `call` for each GEMM of each layer. `call` in fprop and dgrad still means once per optimizer step, because the weight's
 rotated copy serves all micro-batches of a step; in wgrad it means each micro-batch.
+
+In the same way `source=master`, `forward` or `shared` sets what backward's copy of a tensor is made from: of the weight in
+`dgrad.source`, of the activation in `wgrad.source`. `master`, the default, rounds the high-precision tensor. `forward`
+rounds what the forward multiplied by once more, with draws of its own. `shared` takes the forward's values as they are: the
+slot's own format has no effect then, and a Hadamard transform of that GEMM is refused. Where fprop has a Hadamard
+transform, values from the forward are still rotated, and the gradient is rotated back after the GEMM.
+
+`ste=identity`, `ste=mask` or `ste=dge k=5 most=3` sets what backward takes for the derivative of the rounding of
+`fprop.x` and `fprop.w`, in `fprop.x.ste` and `fprop.w.ste`. `mask` is 0 where |x / S| is beyond the largest element, else 1.
+`dge` is the slope of a curve between the steps, at most `most`, and 0 beyond the largest element
+([numerics.md](numerics.md#straight-through-gradients)). For x both keep x itself for backward.
+
+The last three slots below enter no GEMM: a linear layer's result, norms' gains, the token table. Only a pattern that says
+their names reaches them, as `*.gain` or `out` do; `*` and a rule without slots do not. Backward takes their rounding for
+the identity.
 
 ```toml
 [precision]
@@ -79,7 +96,8 @@ format = "bf16"
 ```
 
 Layers of a model with N blocks: `blocks.0.attn.qkv`, `blocks.0.attn.out`, `blocks.0.mlp.up`, `blocks.0.mlp.down` and so
-on to `blocks.<N-1>.mlp.down`, `head` (linear layers), and `blocks.0.attn` to `blocks.<N-1>.attn` (attention).
+on to `blocks.<N-1>.mlp.down`, `head` (linear layers), `blocks.0.attn` to `blocks.<N-1>.attn` (attention),
+`blocks.0.norm1`, `blocks.0.norm2` to `blocks.<N-1>.norm2`, `norm` (norms), and `embedding`.
 
 | slot | of | operand of | blocks run along |
 |---|---|---|---|
@@ -144,7 +162,12 @@ std::string recipe_reference() {
   out += precision_text;
   write_slots(out, linear_slots, "linear layers");
   write_slots(out, rotation_slots, "linear layers");
+  write_slots(out, source_slots, "linear layers");
+  write_slots(out, straight_through_slots, "linear layers");
   write_slots(out, attention_slots, "attention");
+  out += "| `out` | linear layers | none: Y | out-features |\n";
+  fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", gain_slot);
+  fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", table_slot);
 
   PrecisionRule rule;
   PrecisionPhase phase;

@@ -41,6 +41,19 @@ void validate_cudnn_attention(const Recipe& r) {
     look_at(precision_plan(as_rolled_back(r, n), 0), fmt::format("rollback {}", n));
 }
 
+/// Integer GEMMs multiply codes, from which nothing is rounded again.
+void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
+  if (r.compute.gemm_kernels() != GemmKernels::integer) return;
+  for (const auto& [layer, quant] : plan.linear)
+    for (const auto& [slot, source] :
+         {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
+      require(
+          source == OperandSource::master, ExitCode::usage,
+          "recipe {}: {} of {} is '{}', and compute.gemm = integer keeps codes of the forward's operands, no "
+          "values; want --compute.gemm=library",
+          r.name, slot, layer, to_text(source));
+}
+
 /// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -92,8 +105,9 @@ void validate(const Recipe& r) {
            "starts",
            r.name, start, r.train.steps);
   validate_rollbacks(r);
-  for (const std::int64_t step : plan_changes(r)) (void)precision_plan(r, step);
-  for (const std::int64_t n : coming_rollbacks(r)) (void)precision_plan(as_rolled_back(r, n), 0);
+  for (const std::int64_t step : plan_changes(r)) validate_sources(r, precision_plan(r, step));
+  for (const std::int64_t n : coming_rollbacks(r))
+    validate_sources(r, precision_plan(as_rolled_back(r, n), 0));
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
 }
 

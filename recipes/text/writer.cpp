@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "formats/quantizer.h"
-#include "formats/rotation/rotation.h"
 #include "recipes/knobs.h"
+#include "recipes/text/rule_format.h"
 
 namespace mxtape {
 namespace {
@@ -43,9 +43,7 @@ Recipe with_plain_formats(Recipe recipe) {
                      &precision.head})
     *text = to_text(parse_quantizer(*text));
   const auto rewrite = [](std::vector<PrecisionRule>& rules) {
-    for (PrecisionRule& rule : rules)
-      rule.format = is_rotation_text(rule.format) ? to_text(parse_rotation(rule.format))
-                                                  : to_text(parse_quantizer(rule.format));
+    for (PrecisionRule& rule : rules) rule.format = plain_rule_format(rule.format);
   };
   rewrite(precision.rules);
   for (PrecisionPhase& phase : precision.phases) rewrite(phase.rules);

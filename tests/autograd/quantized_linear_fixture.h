@@ -3,7 +3,7 @@
 // composition quantize-then-multiply written out from NUMERICS' table of slots, axes and draws.
 #include <utility>
 
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 #include "autograd/ops.h"
 #include "autograd/slots.h"
 #include "formats/quantize.h"

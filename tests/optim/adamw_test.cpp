@@ -148,6 +148,43 @@ TEST(AdamW, RenewsCopiesInPlaceAsIfTheyWereMadeFromTheNewWeight) {
   }
 }
 
+TEST(AdamW, RenewsCopiesThatAreMadeFromTheForwards) {
+  constexpr std::int64_t rows = 40, cols = 64;
+  for (const auto& [forward, backward, source] :
+       {std::tuple{"mxfp4 alpha=0.75", "mxfp4 round=stochastic", OperandSource::forward},
+        std::tuple{"mxfp4", "mxfp6", OperandSource::forward},
+        std::tuple{"nvfp4", "nvfp4", OperandSource::forward},
+        std::tuple{"f32", "mxfp4", OperandSource::forward},
+        std::tuple{"nvfp4", "f32", OperandSource::forward},
+        std::tuple{"mxfp4", "f32", OperandSource::shared}}) {
+    LinearQuant q;
+    q.fprop_w = parse_quantizer(forward), q.dgrad_w = parse_quantizer(backward), q.dgrad_source = source;
+    const auto make = [&](Parameter& w) { return make_weight_copies(device(), w, q, {.seed = 3}, 8, true); };
+    Pair run(rows * cols);
+    Parameter& w = run.matrix;
+    w.value = w.value.reshaped({rows, cols});
+    ASSERT_TRUE(make(w));
+    const void* const place = w.copies.dgrad.values.raw();
+    AdamW optimizer(device(), {&w, &run.gain}, {});
+    for (int step = 0; step < 2; ++step) {
+      const auto before = download(device(), w.copies.dgrad.values);
+      run.set_gradient(normals(rows * cols, unsigned(step)));
+      optimizer.step(100);
+      EXPECT_FALSE(make(w)) << "nothing is missing or stale";
+      EXPECT_EQ(w.copies.dgrad.values.raw(), place);
+      Parameter fresh{.name = "fresh", .value = w.value, .version = w.version};
+      ASSERT_TRUE(make(fresh));
+      const auto now = download(device(), w.copies.dgrad.values);
+      EXPECT_EQ(now, download(device(), fresh.copies.dgrad.values)) << forward << ", " << backward;
+      EXPECT_NE(now, before);
+      ASSERT_EQ(bool(w.copies.dgrad.multiplier), bool(fresh.copies.dgrad.multiplier));
+      if (!w.copies.dgrad.multiplier) continue;
+      EXPECT_EQ(download(device(), w.copies.dgrad.multiplier),
+                download(device(), fresh.copies.dgrad.multiplier));
+    }
+  }
+}
+
 TEST(AdamW, LetsCopiesGoThatAreStaleOrWhoseUpdateFailed) {
   Pair run(64);
   Parameter& w = run.matrix;

@@ -53,6 +53,59 @@ TEST(Trace, EveryShippedPrecisionRunsAsItsTableSays) {
   EXPECT_GT(traced, 20);
 }
 
+TEST(Trace, EveryPrecisionFragmentRunsAsItsTableSaysOnOneModel) {
+  int traced = 0;
+  for (const auto& shipped : shipped_recipes()) {
+    const std::string name(shipped.name);
+    if (!name.starts_with("precision/")) continue;
+    for (const char* activations : {"f32", "bf16"}) {
+      const Recipe recipe = small(read_recipe_onto(read_recipe("shakespeare"), name,
+                                                   {fmt::format("compute.activations={}", activations)}));
+      const TraceReport report = trace_recipe(recipe);
+      EXPECT_TRUE(report.differences.empty()) << name << ": " << report.differences.front();
+      EXPECT_EQ(report.gemms, 3 * (2 * 4 + 1) * report.phases) << name;
+      ++traced;
+    }
+  }
+  EXPECT_GT(traced, 40);
+}
+
+TEST(Trace, SourcesStraightThroughKindsAndRoundingsOutsideOfGemmsAreSeen) {
+  for (const char* activations : {"f32", "bf16"}) {
+    const auto rule = [](const char* layers, const char* slots, const char* format) {
+      return fmt::format("{{layers=\"{}\", slots=[\"{}\"], format=\"{}\"}},", layers, slots, format);
+    };
+    std::string rules =
+        rule("blocks.*", "*.x", "mxfp4 alpha=0.75") + rule("blocks.*", "*.w", "mxfp4") +
+        rule("blocks.0.*", "dgrad.source", "source=forward") +
+        rule("blocks.1.*", "*.source", "source=shared") + rule("blocks.0.mlp.*", "fprop.x.ste", "ste=mask") +
+        rule("blocks.*", "fprop.w.ste", "ste=dge") + rule("blocks.1.mlp.up", "out", "mxfp6") +
+        rule("blocks.1.mlp.down", "out", "bf16") + rule("*norm*", "*.gain", "mxfp8") +
+        rule("embedding", "embedding.table", "nvfp4") +
+        rule("blocks.1.attn.*", "wgrad.source", "source=forward") +
+        rule("blocks.1.attn.*", "wgrad.x", "bf16") + rule("head", "*.source", "source=forward");
+    const Recipe recipe =
+        small(read_recipe("shakespeare", {"precision.rules=[" + rules + "]",
+                                          fmt::format("compute.activations={}", activations)}));
+    const TraceReport report = trace_recipe(recipe);
+    for (const auto& line : report.differences) ADD_FAILURE() << activations << ": " << line;
+
+    const auto trace = trace_of(recipe);
+    PrecisionPlan plan = precision_plan(recipe, 0);
+    plan.linear.at("blocks.0.attn.qkv").dgrad_source = OperandSource::master;
+    plan.linear.at("blocks.0.mlp.up").x_ste = {};
+    plan.linear.at("blocks.1.mlp.up").out = mxfp4;
+    plan.parameters.at("norm") = {};
+    const std::vector<std::string> want{
+        "blocks.0.attn.qkv dgrad w: asked for mxfp4, ran mxfp4, from the forward's values",
+        "blocks.0.mlp.up gradient: ran ste=mask of mxfp4 alpha=0.75, which nobody asked for",
+        "blocks.1.mlp.up out: asked for mxfp4, which did not run",
+        "blocks.1.mlp.up out: ran mxfp6, which nobody asked for",
+        "norm norm.gain: ran mxfp8, which nobody asked for"};
+    EXPECT_EQ(differences(plan, trace, "cpu"), want);
+  }
+}
+
 TEST(Trace, ASlotThatRanInAnotherFormatThanAskedIsNamed) {
   const Recipe recipe = small(test::tiny_mxfp4_recipe(3));
   const auto trace = trace_of(recipe);

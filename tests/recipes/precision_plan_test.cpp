@@ -88,6 +88,74 @@ TEST(PrecisionPlan, HadamardTextsGoToHadamardSlotsAndFormatsToTheOthers) {
   EXPECT_EQ(q.wgrad_x, mxfp4);
 }
 
+std::string rule_of(const char* layers, const char* slots, const char* format) {
+  return fmt::format("[[precision.rules]]\nlayers = \"{}\"\nslots = [\"{}\"]\nformat = \"{}\"\n", layers,
+                     slots, format);
+}
+
+TEST(PrecisionPlan, SourcesAndStraightThroughKindsGoToTheirSlots) {
+  const auto plan = precision_plan(
+      with_precision(rule_of("blocks.*", "*", "mxfp4") + rule_of("blocks.*", "dgrad.*", "source=forward") +
+                     rule_of("blocks.*", "fprop.*", "ste=mask") +
+                     rule_of("blocks.*", "fprop.w.ste", "ste=dge k=3")),
+      0);
+  const LinearQuant& q = plan.linear.at("blocks.0.mlp.up");
+  EXPECT_EQ(q.dgrad_source, OperandSource::forward);
+  EXPECT_EQ(q.wgrad_source, OperandSource::master);
+  EXPECT_EQ(q.x_ste, (StraightThrough{SteKind::mask}));
+  EXPECT_EQ(q.w_ste, (StraightThrough{.kind = SteKind::dge, .k = 3}));
+  EXPECT_EQ(q.dgrad_w, mxfp4);
+  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "dgrad.w", "source=forward")),
+                       "no slot of these layers matches 'dgrad.w'"));
+  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "*", "source=foward")), "source=forward"));
+  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "*", "ste=msk")), "did you mean 'mask'"));
+}
+
+TEST(PrecisionPlan, ASharedOperandIsRoundedAsTheForwardsAndNotRotatedForItsOwnGemm) {
+  const auto shared = [&](const std::string& more) {
+    return with_precision(rule_of("blocks.*", "fprop.*", "mxfp4") + rule_of("blocks.*", "dgrad.*", "mxfp8") +
+                          rule_of("blocks.*", "wgrad.*", "f32") +
+                          rule_of("blocks.*", "*.source", more.c_str()));
+  };
+  const LinearQuant both = precision_plan(shared("source=shared"), 0).linear.at("blocks.0.mlp.up");
+  EXPECT_EQ(both.dgrad_w, mxfp4);
+  EXPECT_EQ(both.wgrad_x, mxfp4);
+  EXPECT_EQ(both.dgrad_dy, mxfp8_e4m3);
+  const LinearQuant again = precision_plan(shared("source=forward"), 0).linear.at("blocks.0.mlp.up");
+  EXPECT_EQ(again.dgrad_w, mxfp8_e4m3);
+  EXPECT_EQ(again.dgrad_source, OperandSource::forward);
+  EXPECT_EQ(again.wgrad_source, OperandSource::shared) << "not rounded again: the forward's values";
+  EXPECT_EQ(again.wgrad_x, mxfp4);
+  const std::string refused = refused_text(rule_of("blocks.*", "*.source", "source=shared") +
+                                           rule_of("blocks.1.mlp.up", "wgrad.hadamard", "hadamard=16"));
+  EXPECT_TRUE(contains(refused,
+                       "blocks.1.mlp.up: wgrad.source is shared, and wgrad.hadamard is "
+                       "'hadamard=16 signs=run'"))
+      << refused;
+}
+
+TEST(PrecisionPlan, SlotsOutsideOfGemmsAreReachedByNameOnly) {
+  const auto parameters = [](const std::string& text) {
+    return precision_plan(with_precision(text), 0).parameters;
+  };
+  const auto all = precision_plan(with_precision("[[precision.rules]]\nformat = \"mxfp4\"\n" +
+                                                 rule_of("*", "*", "mxfp8") + rule_of("*", "*.w", "mxfp6")),
+                                  0);
+  ASSERT_EQ(all.parameters.size(), 2 * 3 + 2u);
+  for (const auto& [layer, q] : all.parameters) EXPECT_TRUE(q.is_identity()) << layer;
+  for (const auto& [layer, q] : all.linear) EXPECT_TRUE(q.out.is_identity()) << layer;
+
+  const auto gains = parameters(rule_of("blocks[-1:].*|norm", "*.gain", "mxfp8"));
+  for (const auto& [layer, q] : gains)
+    EXPECT_EQ(q == mxfp8_e4m3, layer == "norm" || layer.starts_with("blocks.2.")) << layer;
+  EXPECT_EQ(parameters(rule_of("embedding", "embedding.table", "mxfp4")).at("embedding"), mxfp4);
+  const auto plan = precision_plan(with_precision(rule_of("head", "out", "bf16")), 0);
+  EXPECT_EQ(plan.linear.at("head").out, bf16_cast);
+  EXPECT_EQ(plan.linear.at("head").fprop_x, f32_passthrough);
+  EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nlayers = \"norm\"\nformat = \"mxfp4\"\n"),
+                       "no slot of these layers matches '*' for format 'mxfp4'; slots: norm.gain"));
+}
+
 TEST(PrecisionPlan, APatternThatMatchesNothingIsRefusedWithTheKnownNames) {
   const std::string layer =
       refused_text("[[precision.rules]]\nlayers = \"blocks.*.mpl.*\"\nformat = \"bf16\"\n");

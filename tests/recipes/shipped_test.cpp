@@ -1,8 +1,10 @@
 #include "recipes/shipped.h"
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 
+#include "autograd/slots.h"
 #include "recipes/text/reference.h"
 #include "tests/recipes/recipe_files.h"
 
@@ -94,6 +96,79 @@ TEST(ShippedRecipes, PrecisionsAreWhatTheirPapersSay) {
   EXPECT_EQ(rouhani.fprop_x.rounding, Rounding::away);
   EXPECT_EQ(layer("shakespeare-yang2025-e3m0", "blocks.0.mlp.up").dgrad_dy.element, e3m0);
   EXPECT_EQ(layer("shakespeare-yang2025-e2m1", "head").fprop_x, bf16_cast);
+}
+
+/// A paper's recipe: the six operands, and what else is done to each GEMM's.
+struct Paper {
+  const char* fragment;
+  std::array<const char*, 6> slots;      // in the order of linear_slots
+  std::array<const char*, 3> rotations;  // of rotation_slots
+  OperandSource source;                  // of both
+  SteKind ste;                           // of both
+};
+const Paper papers[] = {
+    {"quartet2025",
+     {"mxfp4 statistic=rms rule=rnearest", "mxfp4 statistic=rms rule=rnearest", "mxfp4 alpha=0.75",
+      "mxfp4 alpha=0.75", "mxfp4 alpha=0.75", "mxfp4 alpha=0.75"},
+     {"hadamard=32 signs=none", "hadamard=32 signs=call", "hadamard=32 signs=call"},
+     OperandSource::forward,
+     SteKind::mask},
+    {"quartet2-2026",
+     {"nvfp4 4o6", "nvfp4 4o6", "nvfp4 eden scale.round=stochastic alpha=1.012",
+      "nvfp4 eden scale.round=stochastic alpha=1.012", "nvfp4 eden scale.round=stochastic alpha=1.012",
+      "nvfp4 eden scale.round=stochastic alpha=1.012"},
+     {"hadamard=0", "hadamard=128 signs=call", "hadamard=128 signs=call"},
+     OperandSource::forward,
+     SteKind::identity},
+    {"tetrajet2025",
+     {"mxfp4 rule=rceil", "mxfp4 rule=rceil", "mxfp4 rule=rceil round=stochastic",
+      "mxfp4 rule=rceil round=stochastic", "mxfp4 rule=rceil round=stochastic",
+      "mxfp4 rule=rceil round=stochastic"},
+     {"hadamard=0", "hadamard=0", "hadamard=0"},
+     OperandSource::forward,
+     SteKind::identity},
+    {"chmiel2025",
+     {"nvfp4", "nvfp4", "nvfp4 round=stochastic", "nvfp4", "nvfp4 round=stochastic",
+      "nvfp4 round=stochastic"},
+     {"hadamard=0", "hadamard=0", "hadamard=0"},
+     OperandSource::master,
+     SteKind::identity},
+    {"mxfp8-mishra2025",
+     {"mxfp8_e4m3 rule=rceil", "mxfp8_e4m3 rule=rceil", "mxfp8_e4m3 rule=rceil", "mxfp8_e4m3 rule=rceil",
+      "mxfp8_e4m3 rule=rceil", "mxfp8_e4m3 rule=rceil"},
+     {"hadamard=0", "hadamard=0", "hadamard=0"},
+     OperandSource::master,
+     SteKind::identity},
+    {"yang2025-int4",
+     {"int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16",
+      "int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16", "mxfp4 rule=even round=stochastic",
+      "int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16", "mxfp4 rule=even round=stochastic",
+      "int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16"},
+     {"hadamard=0", "hadamard=0", "hadamard=0"},
+     OperandSource::master,
+     SteKind::identity},
+};
+
+TEST(ShippedRecipes, TheSixOperandsOfEachPaperAreThoseOfItsFragment) {
+  for (const Paper& paper : papers) {
+    const auto plan = precision_plan(
+        read_recipe_onto(read_recipe("shakespeare"), fmt::format("precision/{}", paper.fragment), {}), 0);
+    for (const auto& [layer, q] : plan.linear) {
+      if (layer == "head") {
+        EXPECT_EQ(q.fprop_w, bf16_cast) << paper.fragment;
+        continue;
+      }
+      for (std::size_t i = 0; i < linear_slots.size(); ++i)
+        EXPECT_EQ(q.*linear_slots[i].field, parse_quantizer(paper.slots[i]))
+            << paper.fragment << " " << linear_slots[i].name;
+      for (std::size_t i = 0; i < rotation_slots.size(); ++i)
+        EXPECT_EQ(q.*rotation_slots[i].field, parse_rotation(paper.rotations[i]))
+            << paper.fragment << " " << rotation_slots[i].name;
+      EXPECT_TRUE(q.dgrad_source == paper.source && q.wgrad_source == paper.source) << paper.fragment;
+      EXPECT_TRUE(q.x_ste.kind == paper.ste && q.w_ste.kind == paper.ste) << paper.fragment;
+      EXPECT_TRUE(q.out.is_identity()) << paper.fragment;
+    }
+  }
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ __device__ inline Chunk chunk_at(int position, int size, std::int64_t extent) {
 // A thread has one position of 8 lines, a block 256 positions: chunks lie within one block. Butterflies up to
 // 16 apart are shuffles, longer ones go through shared memory.
 template <class X>
-__global__ void rotate_kernel(float* y, const X* x, Lines at, int size, bool with_signs, ClockedKey signs) {
+__global__ void rotate_kernel(float* y, const X* x, Lines at, int size, bool with_signs, ClockedKey signs,
+                              RotationWay way) {
   __shared__ float other[lines][most_rotated];
   const std::int64_t parts = (at.extent + most_rotated - 1) / most_rotated;
   const std::int64_t first = std::int64_t(blockIdx.x) % parts * most_rotated;
@@ -44,12 +45,14 @@ __global__ void rotate_kernel(float* y, const X* x, Lines at, int size, bool wit
   const bool inside = first + position < at.extent;
   const Chunk chunk = chunk_at(position, size, inside ? at.extent - first : most_rotated);
   const float sign = with_signs ? rotation_sign(now(signs), std::uint64_t(first + position)) : 1.0f;
+  const float before = way == RotationWay::forth ? sign : 1.0f,
+              after = way == RotationWay::back ? sign : 1.0f;
   const std::int64_t start = (first + position) * at.step + first_line * at.line_step;
 
   float v[lines];
 #pragma unroll
   for (int l = 0; l < lines; ++l)
-    v[l] = inside && first_line + l < at.count ? sign * value_at(x, start + l * at.line_step) : 0.0f;
+    v[l] = inside && first_line + l < at.count ? before * value_at(x, start + l * at.line_step) : 0.0f;
   for (int stride = 1; stride < size; stride *= 2) {
     if (stride >= warp_lanes) {
       block_sync();
@@ -67,13 +70,13 @@ __global__ void rotate_kernel(float* y, const X* x, Lines at, int size, bool wit
   const float norm = 1 / sqrtf(float(chunk.size));
 #pragma unroll
   for (int l = 0; l < lines; ++l)
-    if (inside && first_line + l < at.count) y[start + l * at.line_step] = v[l] * norm;
+    if (inside && first_line + l < at.count) y[start + l * at.line_step] = after * (v[l] * norm);
 }
 
 }  // namespace
 }  // namespace cuda
 
-Tensor CudaBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
+Tensor CudaBackend::rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay way) {
   const Rotation& rotation = copy.rotation;
   require(
       rotation.size >= 2 && rotation.size <= cuda::most_rotated && (rotation.size & (rotation.size - 1)) == 0,
@@ -90,7 +93,7 @@ Tensor CudaBackend::rotated(const Tensor& x, const QuantizedCopy& copy) {
   cuda::with_type(x.dtype(), [&]<class X>(X*) {
     cuda::launch("rotate", stream_.get(), {cuda::blocks_for(parts * groups, 1), unsigned(cuda::most_rotated)},
                  cuda::rotate_kernel<X>, y.data(), x.data<X>(), at, rotation.size,
-                 rotation.signs != SignsPer::none, clocked(copy.signs));
+                 rotation.signs != SignsPer::none, clocked(copy.signs), way);
   });
   return y;
 }

@@ -65,6 +65,22 @@ TEST(Hadamard, ProductsOfTwoRotatedOperandsStayTheSame) {
       });
 }
 
+TEST(Hadamard, BackUndoesForth) {
+  Random random(3);
+  for (const Axis axis : {Axis::row, Axis::column})
+    for (const SignsPer per : {SignsPer::none, SignsPer::step}) {
+      const auto x = random_values(random, 70 * 43);
+      const Rotation rotation{32, per};
+      auto y = rotated(x, 70, 43, axis, rotation);
+      rotate_reference(y.data(), y.data(), 70, 43, axis, rotation, signs, RotationWay::back);
+      double norm = 0;
+      for (const float v : x) norm += double(v) * v;
+      // Twice (log2 g + 2) roundings of the chunk's 1-norm over sqrt(g), at most the tensor's 2-norm.
+      for (std::size_t i = 0; i < x.size(); ++i)
+        EXPECT_NEAR(y[i], x[i], 2 * 7 * 0x1p-24 * std::sqrt(norm)) << i;
+    }
+}
+
 TEST(Hadamard, ARaggedEndIsCutIntoPowersOfTwo) {
   const Rotation rotation{32, SignsPer::none};
   EXPECT_EQ(rotation_chunk(rotation, 0, 43), 32);

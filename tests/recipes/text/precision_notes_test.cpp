@@ -64,7 +64,34 @@ TEST(PrecisionNotes, NothingIsSaidWhereNoStochasticGradientIsLostToANarrowFormat
                            rule("\"*.x\", \"*.w\"", "mxfp4"),
                            rule("\"wgrad.dy\"", "mxfp6") + rule("\"wgrad.dy\"", "mxfp6 round=stochastic"),
                            rule("\"wgrad.hadamard\"", "hadamard=16")})
-    EXPECT_TRUE(notes_of(stochastic + text).empty()) << text << notes_of(stochastic + text)[0];
+    for (const auto& note : notes_of(stochastic + text))
+      EXPECT_FALSE(contains(note, "to nearest")) << text << note;
+}
+
+TEST(PrecisionNotes, ASettingOfOperandsThatNothingQuantizesIsNoted) {
+  const auto notes = notes_of(rule("\"wgrad.hadamard\"", "hadamard=16"));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0],
+            "wgrad.hadamard = hadamard=16 signs=run does nothing in blocks.0.attn.out blocks.0.attn.qkv "
+            "blocks.0.mlp.down blocks.0.mlp.up: nothing quantizes its operands there");
+  EXPECT_TRUE(notes_of(rule("\"wgrad.x\"", "mxfp4") + rule("\"wgrad.hadamard\"", "hadamard=16")).empty())
+      << "one operand is enough";
+  const auto mask = notes_of(rule("\"fprop.x\"", "mxfp4") + rule("\"*.ste\"", "ste=mask"));
+  ASSERT_EQ(mask.size(), 1u);
+  EXPECT_TRUE(mask[0].starts_with("fprop.w.ste = ste=mask does nothing in blocks.0.attn.out")) << mask[0];
+}
+
+TEST(PrecisionNotes, ARuleThatLaterRulesShadowOrThatHasNoEffectIsNoted) {
+  const std::string narrow = rule("\"fprop.*\"", "mxfp4"), wide = rule("\"fprop.x\"", "mxfp8");
+  EXPECT_TRUE(notes_of(narrow + wide).empty()) << "fprop.w is still the first rule's";
+  const auto shadowed = notes_of(narrow + rule("\"*.x\", \"*.w\"", "mxfp8"));
+  ASSERT_EQ(shadowed.size(), 1u);
+  EXPECT_TRUE(shadowed[0].starts_with("r.toml:4: this rule ('mxfp4' for 'blocks.0.*') changes nothing"))
+      << shadowed[0];
+  EXPECT_EQ(notes_of(rule("\"dgrad.source\"", "source=forward")).size(), 1u) << "the forward rounds nothing";
+  const std::string phase =
+      "[[precision.phases]]\nstart = 50\n" + rule("\"*.x\", \"*.w\"", "mxfp8", "precision.phases.rules");
+  EXPECT_TRUE(notes_of(narrow + phase).empty()) << "before the phase the first rule holds";
 }
 
 TEST(PrecisionNotes, TheShippedRecipesNeedNone) {

@@ -1,4 +1,4 @@
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 
 #include <array>
 #include <utility>
@@ -18,6 +18,14 @@ bool share(const QuantizedCopy& a, const QuantizedCopy& b) {
   return a.quantizer == b.quantizer && a.rotation.size == 0 && b.rotation.size == 0 && a.form == b.form &&
          (a.axis == b.axis || (serves_both_axes(a.quantizer) && a.form == Form::values));
 }
+
+/// Roundings of what was rounded before: ids of tensors are far below.
+DrawKey another_stream(DrawKey draws) {
+  draws.tensor_id |= 1u << 31;
+  return draws;
+}
+/// "x" rounded again, for reports and for TracingBackend.
+std::string_view again(std::string_view slot) { return slot == "w" ? "w again" : "x again"; }
 
 }  // namespace
 
@@ -59,6 +67,45 @@ void quantize_operands(Backend& backend, std::span<QuantizedCopy> copies, const 
       copy.scales = made.scales, copy.layout = made.layout;
     }
   }
+}
+
+void quantize_for_both(Backend& backend, std::span<QuantizedCopy> copies, OperandSource source,
+                       const Tensor& x, std::string_view slot, const DrawKey& draws) {
+  if (source == OperandSource::master) return quantize_operands(backend, copies, x, slot, draws);
+  quantize_operands(backend, copies.first(1), x, slot, draws);
+  if (copies.size() < 2 || copies[1].values) return;
+  if (source == OperandSource::shared)
+    copies[1] = copies[0];
+  else
+    quantize_operands(backend, copies.subspan(1), worth(backend, copies[0]), again(slot),
+                      another_stream(draws));
+}
+
+void quantize_again(Backend& backend, const QuantizedCopy& copy, const QuantizedCopy& forward,
+                    std::string_view slot, const DrawKey& draws) {
+  backend.run(call::Quantize{.copies = std::span(&copy, 1),
+                             .x = worth(backend, forward),
+                             .draws = another_stream(draws),
+                             .slot = again(slot)});
+}
+
+Tensor worth(Backend& backend, const QuantizedCopy& copy) {
+  if (!copy.multiplier) return copy.values;
+  Tensor y = backend.empty(copy.values.shape());
+  backend.run(call::Dequantize{y, copy.values, copy.multiplier});
+  return y;
+}
+
+Tensor rounded(const Tape& tape, const Parameter& p, const ParameterQuant& quant, std::string_view slot) {
+  Backend& backend = tape.backend();
+  QuantizedCopy copy{.quantizer = quant.quantizer};
+  quantize_operands(
+      backend, std::span(&copy, 1), p.value, slot,
+      {tape.pass().seed, Purpose::rounding, quant.tensor_id, std::uint32_t(p.version), 0, Clock::update});
+  if (copy.values.dtype() == DType::f32 && !copy.multiplier) return copy.values;
+  Tensor y = backend.empty(p.value.shape());
+  backend.run(call::Dequantize{y, copy.values, copy.multiplier});
+  return y;
 }
 
 Operand operand(const QuantizedCopy& copy, Trans trans) {

@@ -1,7 +1,7 @@
 #pragma once
 #include <span>
 
-#include "kernels/backend.h"
+#include "autograd/ops.h"
 
 namespace mxtape {
 
@@ -18,6 +18,19 @@ bool same_recipe(const QuantizedCopy& made, const QuantizedCopy& wanted);
 /// same pass.
 void quantize_operands(Backend&, std::span<QuantizedCopy> copies, const Tensor& x, std::string_view slot,
                        const DrawKey& draws, const Tensor& column_sums = {}, Write sums = Write::overwrite);
+
+/// The same for a forward operand, copies[0], and for the one that backward takes for it, copies[1] if there
+/// is one: made from `source`. Its `draws` are another stream than those of the forward's roundings.
+void quantize_for_both(Backend&, std::span<QuantizedCopy> copies, OperandSource source, const Tensor& x,
+                       std::string_view slot, const DrawKey& draws);
+/// Rounds `copy` anew in its own memory, from what the forward's copy holds now.
+void quantize_again(Backend&, const QuantizedCopy& copy, const QuantizedCopy& forward, std::string_view slot,
+                    const DrawKey& draws);
+
+/// What a copy is worth: its values themselves where nothing multiplies them, else f32.
+Tensor worth(Backend&, const QuantizedCopy&);
+/// A parameter's value, f32, after rounding: itself if nothing rounds it. `slot` names it in reports.
+Tensor rounded(const Tape&, const Parameter&, const ParameterQuant&, std::string_view slot);
 
 /// A copy as one side of a GEMM, its leading axes folded into rows.
 Operand operand(const QuantizedCopy&, Trans = Trans::no);

@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include "core/bf16.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/codec/check_quantize.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/loops/quantize_loops.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// straight_through_reference(), blocks shared among the threads.
+void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t cols,
+             const call::QuantizeBackward& call) {
+  const Quantizer& q = call.copy.quantizer;
+  const BlockRule rule = block_rule(q);
+  const float encode = q.has_tensor_scale()
+                           ? tensor_encode_scale(rule, float_of(cpu::quantize_loops().amax(x, rows * cols)))
+                           : 1;
+  const BlockExtent extent =
+      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.copy.axis);
+  const BlockExtent group = group_extent(q, rows, cols, call.copy.axis);
+  const std::int64_t across = ceil_div(cols, extent.cols);
+  parallel_for(
+      ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
+      [&](std::int64_t begin, std::int64_t end) {
+        StraightThroughSink sink{dx, dy, x, rule, call.ste};
+        const auto draw = [&](std::int64_t i) { return draw_bits(call.draws, std::uint64_t(i), q.sr_bits); };
+        for (std::int64_t b = begin; b < end; ++b) {
+          const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
+          const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
+          const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
+          quantize_block(x, cols, rule, block, own, draw, sink);
+        }
+      });
+}
+
+}  // namespace
+
+void CpuBackend::compute(const call::Dequantize& call) {
+  require(call.y.count() == call.values.count(), "dequantize: y is {}, values are {}; want the same size",
+          call.y.shape().text(), call.values.shape().text());
+  const float multiplier = call.multiplier ? *call.multiplier.data() : 1.0f;
+  const bool from_narrow = call.values.dtype() == DType::bf16, to_narrow = call.y.dtype() == DType::bf16;
+  parallel_for(call.y.count(), work, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float value = from_narrow ? to_f32(call.values.data<bf16>()[i]) : call.values.data()[i];
+      if (to_narrow)
+        call.y.data<bf16>()[i] = to_bf16(value * multiplier);
+      else
+        call.y.data()[i] = value * multiplier;
+    }
+  });
+}
+
+void CpuBackend::compute(const call::QuantizeBackward& call) {
+  check_quantize_backward(call);
+  const std::int64_t rows = call.dy.rows(), cols = call.dy.cols();
+  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.copy) : call.dy;
+  if (bends) {
+    const Tensor x = turns ? rotated(call.x, call.copy) : call.x;
+    const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
+    go_back(bent.data(), gradient.data(), x.data(), rows, cols, call);
+    gradient = bent;
+  }
+  if (turns) gradient = rotated(gradient, call.copy, RotationWay::back);
+  if (gradient.raw() != call.dx.raw()) copy(call.dx, gradient);
+}
+
+}  // namespace mxtape

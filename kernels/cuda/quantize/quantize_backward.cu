@@ -1,0 +1,90 @@
+#include "formats/straight_through/straight_through.h"
+
+#include "kernels/codec/check_quantize.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/quantize/quantize_by_definition.h"
+#include "kernels/cuda/quantize/tensor_scale.h"
+
+namespace mxtape {
+namespace cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+
+// A thread has one element.
+template <class Y, class V>
+__global__ void dequantize_kernel(Y* y, const V* values, const float* multiplier, std::int64_t n) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (i < n) store_at(y, i, value_at(values, i) * (multiplier ? *multiplier : 1.0f));
+}
+
+// The same; dx may be dy.
+template <class Dx, class Dy, class X>
+__global__ void straight_through_kernel(Dx* dx, const Dy* dy, const X* x, DefinitionTask task,
+                                        StraightThrough ste) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (i >= task.rows * task.cols) return;
+  BlockScale s{task.rule.alpha, 1};
+  if (task.scales) s = task.scales[block_of(task, i)];
+  store_at(dx, i, value_at(dy, i) * straight_through_factor(ste, task.rule, s, value_at(x, i)));
+}
+
+}  // namespace
+}  // namespace cuda
+
+void CudaBackend::compute(const call::Dequantize& call) {
+  require(call.y.count() == call.values.count(), "dequantize: y is {}, values are {}; want the same size",
+          call.y.shape().text(), call.values.shape().text());
+  const float* const multiplier = call.multiplier ? call.multiplier.data() : nullptr;
+  cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {
+    cuda::with_type(call.values.dtype(), [&]<class V>(V*) {
+      cuda::launch(
+          "dequantize", stream_.get(), {cuda::blocks_for(call.y.count(), cuda::threads), cuda::threads},
+          cuda::dequantize_kernel<Y, V>, call.y.data<Y>(), call.values.data<V>(), multiplier, call.y.count());
+    });
+  });
+}
+
+void CudaBackend::compute(const call::QuantizeBackward& call) {
+  check_quantize_backward(call);
+  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.copy) : call.dy;
+  if (bends && call.dy.count() > 0) {
+    const Quantizer& q = call.copy.quantizer;
+    const Tensor x = turns ? rotated(call.x, call.copy) : call.x;
+    const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
+    cuda::DefinitionTask task = cuda::definition_task(q, call.copy.axis, call.dy.rows(), call.dy.cols());
+    const bool scaled = q.scale != ScaleKind::none;
+    constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
+    const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
+    task.scales = static_cast<BlockScale*>(scales.raw());
+    task.draws = clocked(call.draws);
+    Tensor encode;
+    if (q.has_tensor_scale()) {
+      const Tensor parts = empty({cuda::amax_parts(x.count())}, DType::i32);
+      const Tensor unused = empty({1});  // the multiplier
+      encode = empty({1});
+      cuda::largest_of_parts(stream_.get(), parts, x);
+      cuda::tensor_scale(stream_.get(), encode, unused, parts, block_rule(q));
+      task.encode = encode.data();
+    }
+    if (scaled) cuda::scale_blocks(stream_.get(), x, task);
+    cuda::with_type(bent.dtype(), [&]<class Dx>(Dx*) {
+      cuda::with_type(gradient.dtype(), [&]<class Dy>(Dy*) {
+        cuda::with_type(x.dtype(), [&]<class X>(X*) {
+          cuda::launch("straight through", stream_.get(),
+                       {cuda::blocks_for(call.dy.count(), cuda::threads), cuda::threads},
+                       cuda::straight_through_kernel<Dx, Dy, X>, bent.data<Dx>(), gradient.data<Dy>(),
+                       x.data<X>(), task, call.ste);
+        });
+      });
+    });
+    gradient = bent;
+  }
+  if (turns) gradient = rotated(gradient, call.copy, RotationWay::back);
+  if (gradient.raw() != call.dx.raw()) copy(call.dx, gradient);
+}
+
+}  // namespace mxtape
