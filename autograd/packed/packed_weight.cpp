@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "autograd/linear_keys.h"
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 #include "autograd/parameter.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/codec/packed_tensor.h"
