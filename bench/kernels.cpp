@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/cpu/integer/dots.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "autograd/operands.h"
+#include "autograd/operands/operands.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/choose/make_backend.h"
