@@ -29,7 +29,7 @@ namespace ops {
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w and dy in
 /// random draws (three ids from it on): x and dy draw anew each pass, w each optimizer step, as do the signs
 /// of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad copy of
-/// x, not x: 2 rows K bytes for MX formats; nothing if x comes from an op that the tape recomputes.
+/// x, not x: 2 rows K bytes for MX formats, 1.1 as integer codes; nothing if the tape recomputes x.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y [B, T, C] = table[tokens] + positions[0..T); table [V, C]; positions [>= T, C] or null; tokens i32 [B,
