@@ -40,7 +40,7 @@ namespace ops {
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w, dy and y
 /// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step, as do the
 /// signs of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad
-/// copy of x, not x: 2 rows K bytes for MX formats; nothing if x comes from an op that the tape recomputes. A
+/// copy of x, not x: 2 rows K bytes for MX formats, 1.1 as integer codes; nothing if the tape recomputes x. A
 /// mask or DGE of x saves x too.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
