@@ -12,7 +12,8 @@ namespace mxtape::test {
 namespace {
 
 /// Everything that could be recorded with the values of the first time: dropout, stochastic rounding, signs
-/// per step and per call, micro-batches, learning rates that change, and a phase.
+/// per step and per call, operands from the forward, ways back through roundings, rounded gains,
+/// micro-batches, learning rates that change, and a phase.
 Recipe lively_recipe(std::int64_t steps) {
   Recipe r = tiny_mxfp4_recipe(steps);
   r.model = {.layers = 1, .heads = 2, .width = 16, .context = 8, .dropout = 0.1f};
@@ -21,6 +22,11 @@ Recipe lively_recipe(std::int64_t steps) {
   r.train.eval_windows = 2;
   r.precision.rules.push_back({"*", {"dgrad.hadamard"}, "hadamard=8 signs=step", "here"});
   r.precision.rules.push_back({"*", {"wgrad.hadamard"}, "hadamard=8 signs=call", "here"});
+  r.precision.rules.push_back({"*", {"fprop.hadamard"}, "hadamard=8 signs=call", "here"});
+  r.precision.rules.push_back({"*", {"*.source"}, "source=forward", "here"});
+  r.precision.rules.push_back({"*", {"*.ste"}, "ste=mask", "here"});
+  r.precision.rules.push_back({"*norm*", {"*.gain"}, "mxfp6 round=stochastic", "here"});
+  r.precision.rules.push_back({"blocks.*.mlp.*", {"out"}, "mxfp8 round=stochastic", "here"});
   r.precision.phases.push_back({.start = 5, .rules = {{"*", {"dgrad.dy"}, "bf16", "here"}}});
   return r;
 }
