@@ -109,10 +109,9 @@ void MeasuringBackend::measure_operands(const call::Quantize& call) {
   for (const QuantizedCopy& copy : call.copies) {
     copies_.insert(copy.values.raw());
     const std::int64_t cols = std::min(width, x.cols), rows = std::min(width, x.rows);
-    if (copy.axis == Axis::column)
-      columns_[copy.values.raw()] = {corner(x.x, x.cols, x.rows, cols), x.rows, cols};
-    else if (call.slot == "dy")
-      rows_[copy.values.raw()] = {corner(x.x, x.cols, rows, x.cols), rows, x.cols};
+    // Both: a copy that serves both axes is made once.
+    columns_[copy.values.raw()] = {corner(x.x, x.cols, x.rows, cols), x.rows, cols};
+    if (call.slot == "dy") rows_[copy.values.raw()] = {corner(x.x, x.cols, rows, x.cols), rows, x.cols};
   }
 }
 

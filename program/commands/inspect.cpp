@@ -42,23 +42,25 @@ struct Row {
 
 using Rows = std::vector<std::pair<std::pair<std::string, std::string>, Row>>;  // by place and format
 
-/// In the order of the computation.
+/// Places in the order of the computation, the format in use first.
 Rows rows_of(const Inspection& inspection, bool by_layer) {
   Rows rows;
-  for (const auto& operand : inspection.found.operands) {
-    const std::pair key(by_layer ? operand.layer + " " + operand.slot : operand.slot,
-                        to_text(operand.quantizer) + (operand.in_use ? " *" : ""));
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == key; });
-    if (row == rows.end()) row = rows.insert(rows.end(), {key, {}});
-    row->second.operands.push_back(&operand);
-  }
-  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
-    const auto first = [&](const auto& key) {
-      return std::find_if(rows.begin(), rows.end(),
-                          [&](const auto& r) { return r.first.first == key.first.first; });
-    };
-    return first(a) < first(b);
-  });
+  std::vector<std::string> places;
+  for (const bool in_use : {true, false})
+    for (const auto& operand : inspection.found.operands) {
+      const std::pair key(by_layer ? operand.layer + " " + operand.slot : operand.slot,
+                          to_text(operand.quantizer) + (operand.in_use ? " *" : ""));
+      if (std::find(places.begin(), places.end(), key.first) == places.end()) places.push_back(key.first);
+      if (operand.in_use != in_use) continue;
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == key; });
+      if (row == rows.end()) row = rows.insert(rows.end(), {key, {}});
+      row->second.operands.push_back(&operand);
+    }
+  const auto place_of = [&](const auto& row) {
+    return std::find(places.begin(), places.end(), row.first.first) - places.begin();
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
   return rows;
 }
 

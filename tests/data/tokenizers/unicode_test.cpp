@@ -62,7 +62,7 @@ TEST(Utf8, TheFirstBadByteIsFoundBehindLongAscii) {
 
 TEST(Utf8, OnlyWhatMoreBytesCanCompleteIsUnfinished) {
   const std::string grin = "\xf0\x9f\x98\x80";
-  for (std::size_t n = 1; n < 4; ++n) EXPECT_EQ(unfinished_bytes("a" + grin.substr(0, n)), n);
+  for (std::size_t n = 1; n < 4; ++n) EXPECT_EQ(unfinished_bytes(std::string("a").append(grin, 0, n)), n);
   for (const char* done :
        {"", "a", "\xf0\x9f\x98\x80", "\x80", "\xc3\x28", "\xed\xa0", "\xf5", "\xc0", "\xe0\x80", "\xf4\x90"})
     EXPECT_EQ(unfinished_bytes(done), 0u) << done;
