@@ -51,7 +51,7 @@ TEST(CpuUnpack, GivesTheDefinitionsBitsOnEveryTier) {
     for_all(
         "unpack == the definition", 300,
         [](Random& random) {
-          const Quantizer q = random_quantizer(random);
+          const Quantizer q = random_packable(random);
           const std::int64_t rows = integer_in(random, 1, 9), cols = integer_in(random, 1, 300);
           const Axis axis = random() % 2 ? Axis::row : Axis::column;
           std::int64_t first_uncoded = -1;
