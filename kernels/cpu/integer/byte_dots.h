@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/loops/simd.h"
 
+#if defined(__AVX2__) || defined(__aarch64__)  // other machines take the portable loop
 namespace mxtape::cpu::MXT_TIER {
 
 /// a * b + c, rounded once.
@@ -78,3 +79,4 @@ MXT_LANES Pair<V> add_products(const Pair<V>& t, const Pair<V>& lines, const Pai
 #endif
 
 }  // namespace mxtape::cpu::MXT_TIER
+#endif
