@@ -15,7 +15,7 @@ void set_all(PrecisionConfig& precision, std::vector<std::string> slots, const s
 }
 
 void set_f32_activations(Recipe& recipe) {
-  set_all(recipe.precision, {"fprop.x"}, "f32");
+  set_all(recipe.precision, {"fprop.x", "out"}, "f32");
   if (!attention_layer_names(recipe.model).empty()) {
     std::vector<std::string> slots;
     for (const auto& slot : attention_slots) slots.emplace_back(slot.name);
@@ -34,9 +34,13 @@ bool Cast::is_f32() const { return names_a_format(precision) && parse_quantizer(
 
 Recipe cast_recipe(const Recipe& trained, std::int64_t step, const Cast& cast) {
   Recipe recipe = trained;
+  // Nothing is trained with it, and a packed model multiplies unpacked values.
+  recipe.train.on_divergence = OnDivergence::stop;
   if (cast.precision != "recipe") {
     recipe.precision = {};
     recipe.compute.activations = ActivationType::f32;
+    recipe.compute.attention = AttentionKernels::own;
+    recipe.compute.gemm = GemmChoice::library;  // sources, if it has any, want values
   }
   if (names_a_recipe(cast.precision)) {
     const Recipe other = read_recipe_onto(recipe, cast.precision, {});
@@ -52,7 +56,8 @@ Recipe cast_recipe(const Recipe& trained, std::int64_t step, const Cast& cast) {
     recipe.compute.attention = AttentionKernels::own;  // cuDNN's is for one precision
   std::erase_if(recipe.origins, [](const auto& origin) {
     return origin.first.starts_with("precision.") || origin.first == "compute.activations" ||
-           origin.first == "compute.attention";
+           origin.first == "compute.attention" || origin.first == "compute.gemm" ||
+           origin.first == "train.on_divergence";
   });
   return recipe;
 }

@@ -158,7 +158,11 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
         "train.keep_every",
         run.string(), until, step - 1);
 
-  if (!options.device.empty()) recipe.compute.device = options.device;
+  if (!options.device.empty() && options.device != recipe.compute.device) {
+    recipe.compute.device = options.device;
+    recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone
+    recipe.compute.attention = AttentionKernels::own;
+  }
   if (!options.data.empty()) recipe.data.file = options.data;
   const TokenFile data = TokenFile::read(recipe.data.file);
   require(!checkpoint || checkpoint->header().data_hash == data.hash, ExitCode::data,

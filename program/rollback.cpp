@@ -125,6 +125,7 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
   const Rollback rollback{divergence.step, step, !recipe.train.rollback_skip};
   recipe.train.rollbacks.push_back(rollback.text());
   recipe.origins["train.rollbacks"] = "the run";
+  validate(recipe);  // before anything is written
   const Turn turn = turns_of_rollbacks(recipe, known).front();
   // The recipe decides: until it is written, a resume comes to the same divergence again.
   keep_records(folder, turn.rollback, step, divergence);

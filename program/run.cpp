@@ -81,6 +81,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   Recipe resolved = with_vocabulary(recipe, data.tokenizer);
   std::size_t known_rollbacks = recipe.train.rollbacks.size();
   settle_gemm(resolved.compute, checkpoint && !branches ? &checkpoint->header().recipe.compute : nullptr);
+  validate(resolved);  // what auto became may not go with the recipe's sources
   std::vector<std::string> notes = start.notes;
   if (recipe.compute.gemm == GemmChoice::automatic)
     notes.push_back(fmt::format(

@@ -71,8 +71,7 @@ class TrainingLoop {
   std::optional<std::int64_t> best_step_;  // where it was, if a checkpoint of it is kept
   std::int64_t saved_ = -1;                // the step of the last checkpoint
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  std::int64_t skipped_ = 0;  // steps in a row
-  std::int64_t recorded_rollbacks_ = 0;
+  std::int64_t skipped_ = 0;                     // steps in a row
   std::int64_t validated_ = -1, recorded_ = -1;  // the last steps of which that is on record
   std::optional<Error> log_error_;
   bool traced_ = false, said_high_ = false;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
@@ -18,7 +19,6 @@ namespace mxtape {
 void TrainingLoop::restore(const RunLog& log) {
   for (const auto& point : log.train) (void)spike_.look_at(point.loss);
   recorded_ = log.last_step();
-  for (const auto& turn : log.turns) recorded_rollbacks_ += turn.event == "rollback";
   for (const auto& turn : log.turns) said_high_ |= turn.event == "high_loss";
   for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
     if (turn->step == recorded_ - skipped_) ++skipped_;
@@ -32,8 +32,15 @@ void TrainingLoop::restore(const RunLog& log) {
 
 /// The rollbacks that led to the step at which this loop begins, unless they are on record.
 void TrainingLoop::record_rollbacks() {
-  for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), std::size_t(recorded_rollbacks_))) {
-    if (turn.step != trainer_.steps_done()) continue;
+  // Asked of the file itself: a log in which no step is left is no RunLog.
+  std::set<std::int64_t> known;
+  std::ifstream in(folder_.metrics());
+  for (std::string line; std::getline(in, line);)
+    if (const auto event = nlohmann::json::parse(line, nullptr, false);
+        event.is_object() && event.value("event", "") == "rollback")
+      known.insert(event.value("number", std::int64_t(0)));
+  for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), 0)) {
+    if (turn.step != trainer_.steps_done() || known.contains(turn.rollback)) continue;
     auto event = nlohmann::ordered_json::parse(turn.to_json());
     try {
       const std::string text = read_whole_text(records_before_rollback(folder_.path(), turn.rollback));

@@ -199,11 +199,10 @@ std::vector<Knob> knobs(Recipe& r) {
       {"compute.attention", choice(r.compute.attention, attention_names),
        "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
       {"compute.gemm", choice(r.compute.gemm, gemm_names),
-       "cpu: what multiplies operands that have integer codes, as mxfp4's; integer: codes, with exact sums "
-       "in "
-       "blocks and the same bits on every machine; library: their bf16 values, by oneDNN; auto: integer "
-       "where "
-       "the CPU has byte dot products and no AMX; a run records which"},
+       "on a CPU, how operands that have integer codes (mxfp4's, say) are multiplied. library: as bf16 "
+       "values, "
+       "by oneDNN; integer: as codes, with exact sums in blocks and the same bits on every machine; auto: "
+       "integer where the CPU has byte dot products and no AMX, and the run records which it was"},
       untraced(
           {"compute.recompute", choice(r.compute.recompute, recompute_names),
            "results that backward computes again instead of keeping the operand made from them: less memory, "

@@ -44,7 +44,15 @@ void MeasuringBackend::dispatch(AnyCall any) {
   if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) {
     measure_unrounded(**call);
+    const std::size_t before = found_.gradients.size();
     measure_gradient(**call);
+    measured_ = found_.gradients.size() > before ? (*call)->c.raw() : nullptr;
+  }
+  // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
+  // back.
+  if (const auto* const back = std::get_if<const call::QuantizeBackward*>(&any); back && measured_) {
+    if ((*back)->rotated && (*back)->dx.raw() == measured_) found_.gradients.pop_back();
+    measured_ = nullptr;
   }
 }
 
@@ -108,6 +116,7 @@ void MeasuringBackend::measure_operands(const call::Quantize& call) {
   const std::int64_t width = call.slot == "dy" ? gradient_rows : gradient_cols;
   for (const QuantizedCopy& copy : call.copies) {
     copies_.insert(copy.values.raw());
+    if (call.slot.ends_with(" again")) continue;  // x holds rounded values: nothing to compare gradients with
     const std::int64_t cols = std::min(width, x.cols), rows = std::min(width, x.rows);
     // Both: a copy that serves both axes is made once.
     columns_[copy.values.raw()] = {corner(x.x, x.cols, x.rows, cols), x.rows, cols};

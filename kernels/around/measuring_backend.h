@@ -88,6 +88,7 @@ class MeasuringBackend final : public ForwardingBackend {
   std::map<const void*, std::string> layers_;     // by a weight's memory
   std::set<const void*> copies_;                  // made since start()
   std::map<const void*, Matrix> columns_, rows_;  // of the source of a copy, by the copy's memory
+  const void* measured_ = nullptr;                // the last Gemm's result, if its gradient was measured
   Measurements found_;
 };
 

@@ -37,6 +37,7 @@ void add_operands(std::vector<SeenTensor>& all, const call::Gemm& gemm) {
   for (const auto& [name, operand] : {std::pair{names->a, &gemm.a}, std::pair{names->b, &gemm.b}}) {
     const std::string slot = fmt::format("{}.{}", names->slot, name);
     add(all, slot, operand->values);
+    add(all, slot + "'s scales", operand->scales);
     add(all, slot + "'s multiplier", operand->multiplier);
   }
 }
@@ -50,6 +51,7 @@ void add_results(std::vector<SeenTensor>& all, const call::Quantize& call) {
   for (const QuantizedCopy& copy : call.copies) {
     const std::string slot = call.slot.empty() ? "values" : operand_slot(call.slot, copy.axis);
     add(all, slot, copy.values);
+    add(all, slot + "'s scales", copy.scales);
     add(all, slot + "'s multiplier", copy.multiplier);
   }
   add(all, call.slot == "dy" ? "bias gradient" : "column sums", call.column_sums);

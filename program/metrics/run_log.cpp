@@ -64,7 +64,8 @@ RunLog read_run_log(const std::filesystem::path& run) {
       const auto record = nlohmann::json::parse(line);
       const auto step = record.at("step").get<std::int64_t>();
       if (record.contains("event")) {
-        log.turns.push_back({step, record.at("event").get<std::string>(), record.value("from", step)});
+        log.turns.push_back({step, record.at("event").get<std::string>(), record.value("from", step),
+                             record.value("number", std::int64_t(0))});
       } else if (record.contains("validation_loss")) {
         log.validation.push_back({step, record["validation_loss"].get<double>()});
         if (record.contains("floor")) log.floor = record["floor"].get<double>();
@@ -80,8 +81,8 @@ RunLog read_run_log(const std::filesystem::path& run) {
   require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
   for (const auto& turn : log.turns)
     if (turn.event == "rollback" && folder)
-      log.taken_back.push_back(taken_back(
-          run / fmt::format("metrics.rollback_{}.jsonl", log.taken_back.size() + 1), log.train, turn.step));
+      log.taken_back.push_back(
+          taken_back(run / fmt::format("metrics.rollback_{}.jsonl", turn.number), log.train, turn.step));
   log.median_milliseconds = median(std::move(milliseconds));
   log.median_tokens_per_second = median(std::move(tokens_per_second));
   return log;

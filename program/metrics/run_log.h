@@ -19,7 +19,8 @@ struct RunLog {
     std::int64_t step;
     /// "branch" from another run, "change" of the recipe, "rollback" to the step, "spike", "skip" of a step
     std::string event;
-    std::int64_t from = 0;  ///< of a rollback: the step that was not finite
+    std::int64_t from = 0;    ///< of a rollback: the step that was not finite
+    std::int64_t number = 0;  ///< of a rollback: the n-th of the run
   };
   std::vector<Turn> turns{};
   /// Training that rollbacks took back, by rollback.

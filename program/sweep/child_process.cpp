@@ -20,7 +20,9 @@ constexpr int cannot_start = 127;
 /// After fork(): only what signal-safety(7) allows.
 [[noreturn]] void become(char* const* argv, int log, pid_t parent) {
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Sent once for each thread of the parent, as they end one by one: a second SIGTERM would stop the run at
+  // once.
+  ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (::getppid() != parent) ::_exit(cannot_start);  // it had ended before
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);

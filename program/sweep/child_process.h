@@ -11,7 +11,7 @@ namespace mxtape {
 
 /// This program once more, as a process of its own: what crashes there, or runs out of memory, takes no other
 /// run with it. It is in its own process group, so that Ctrl-C in a terminal reaches the parent alone; if the
-/// parent ends, however it ends, it gets SIGTERM and saves.
+/// parent ends, however it ends, it gets SIGUSR1 and saves.
 class ChildProcess {
  public:
   /// `words`: the program's arguments, beginning with the command. Output and messages are added to `log`,

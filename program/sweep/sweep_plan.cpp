@@ -123,7 +123,9 @@ class Planner {
     const fs::path file = run.folder / "recipe.toml";
     try {
       const Recipe there = recipe_from_toml(read_whole_text(file), file.string());
-      const Recipe wanted = with_vocabulary(plan_.recipe_of(run), data_.tokenizer);
+      Recipe wanted = with_vocabulary(plan_.recipe_of(run), data_.tokenizer);
+      wanted.train.rollbacks = there.train.rollbacks;  // the run's own
+      settle_gemm(wanted.compute, &there.compute);
       for (const auto& change : differences(with_vocabulary(there, data_.tokenizer), wanted))
         if (changes_numbers(change.substr(0, change.find_first_of(": ")))) return change;
     } catch (const Error& e) {

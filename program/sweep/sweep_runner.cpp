@@ -79,6 +79,8 @@ class Runner {
 
   void start_next() {
     const SweepRun& run = plan_.runs[waiting_.front()];
+    std::error_code error;
+    if (!run.stale.empty()) std::filesystem::remove(record_file(run.folder), error);  // another run's
     const Recipe recipe = plan_.recipe_of(run);
     const std::vector<std::string> words{"train",
                                          recipe_file(plan_, run).string(),

@@ -32,7 +32,11 @@ Inspection inspect(const std::string& run, const InspectOptions& options) {
   result.checkpoint = file.string();
   result.step = checkpoint.header().step;
   Recipe recipe = checkpoint.header().recipe;
-  if (!options.device.empty()) recipe.compute.device = options.device;
+  if (!options.device.empty() && options.device != recipe.compute.device) {
+    recipe.compute.device = options.device;
+    recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone
+    recipe.compute.attention = AttentionKernels::own;
+  }
   result.data = options.data.empty() ? recipe.data.file : options.data;
   const TokenFile data = TokenFile::read(result.data);
   require_same_tokenizer(checkpoint.header(), file, data, result.data);

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "recipes/knobs.h"
+#include "recipes/phases/rollbacks.h"
 #include "recipes/text/idle_keys.h"
 
 namespace mxtape {
@@ -39,6 +40,8 @@ Meaning meaning_of(const Recipe& recipe) {
     if (meaning.plans.empty() || meaning.plans.back().second != plan)
       meaning.plans.emplace_back(step, std::move(plan));
   }
+  for (const std::int64_t n : coming_rollbacks(recipe))
+    meaning.plans.emplace_back(-n, precision_plan(as_rolled_back(recipe, n), 0));
   return meaning;
 }
 

@@ -47,11 +47,11 @@ void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
   for (const auto& [layer, quant] : plan.linear)
     for (const auto& [slot, source] :
          {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
-      require(
-          source == OperandSource::master, ExitCode::usage,
-          "recipe {}: {} of {} is '{}', and compute.gemm = integer keeps codes of the forward's operands, no "
-          "values; want --compute.gemm=library",
-          r.name, slot, layer, to_text(source));
+      require(source == OperandSource::master, ExitCode::usage,
+              "recipe {}: {} of {} is '{}', and compute.gemm = {} keeps codes of the forward's operands, no "
+              "values; want --compute.gemm=library",
+              r.name, slot, layer, to_text(source),
+              r.compute.gemm == GemmChoice::automatic ? "auto, integer on this machine," : "integer");
 }
 
 /// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.

@@ -37,12 +37,12 @@ TEST_F(SweepCommand, AKilledSweepLeavesNoRunBehindAndGoesOn) {
     program.send(SIGKILL);
     EXPECT_EQ(program.wait(), 128 + SIGKILL);
   }
-  // Its runs get SIGTERM from the kernel, and save; the next sweep waits until they have.
+  // Its runs get SIGUSR1 from the kernel, and save; the next sweep waits until they have.
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   EXPECT_EQ(results()["complete"], true);
   EXPECT_EQ(output_.find("FAILED"), std::string::npos) << output_;
   const std::string log = read_whole_text(folder_ / "runs/ask/logs/f32/1.txt");
-  EXPECT_TRUE(contains(log, "stopped by SIGTERM")) << log;
+  EXPECT_TRUE(contains(log, "stopped by SIGUSR1")) << log;
 }
 
 TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
