@@ -1,5 +1,6 @@
 #include "program/conformance/interop.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -32,7 +33,9 @@ Count run(const fs::path& folder) {
 class InteropTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / "interop_set";
+    // By test: ctest runs the tests of a fixture side by side.
+    folder_ = fs::path(testing::TempDir()) /
+              fmt::format("interop_set_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     fs::copy(fs::path(MXTAPE_SOURCE) / "tests/interop/tokenizers", folder_ / "tokenizers",
