@@ -45,6 +45,24 @@ void DryBackend::count(const call::Gemm& call) {
   gemms.flops += flops_of(call);
 }
 
+// As the devices' compute() take it.
+void DryBackend::count(const call::Quantize& call) {
+  for (const QuantizedCopy& copy : call.copies)
+    if (copy.rotation.size != 0) empty(call.x.shape(), call.x.dtype());
+}
+
+void DryBackend::count(const call::QuantizeBackward& call) {
+  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  if (!turns) return;
+  const auto scratch = [&] { return empty(call.dy.shape(), call.dy.dtype()); };
+  Tensor gradient = call.rotated ? Tensor{} : scratch();
+  if (bends) {
+    const Tensor x = scratch(), bent = scratch();
+    gradient = bent;
+  }
+  scratch();  // the gradient rotated back
+}
+
 void DryBackend::count(const call::Attention& call) {
   if (gpu_attention_)
     empty({attention_scratch(*gpu_attention_, call.shape, call.quant, call.qkv.dtype()).forward}, DType::u8);

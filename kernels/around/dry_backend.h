@@ -13,8 +13,8 @@ namespace mxtape {
 /// A device without memory that computes nothing and counts everything: run a training step on it and it
 /// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
 /// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device. What a
-/// device takes for itself inside a kernel is not counted, but for attention's share on a GPU: it alone may
-/// be of the size of a step's largest tensors, or of many of them.
+/// device takes for itself inside a kernel is not counted, but for what may be of the size of a step's
+/// largest tensors, or of many of them: rotated tensors, and attention's share on a GPU.
 class DryBackend final : public Backend {
  public:
   /// How the device that it stands for keeps the memory of work that repeats.
@@ -55,6 +55,8 @@ class DryBackend final : public Backend {
 
  private:
   void count(const call::Gemm&);
+  void count(const call::Quantize&);
+  void count(const call::QuantizeBackward&);
   void count(const call::Attention&);
   void count(const call::AttentionBackward&);
   void count(const auto&) {}

@@ -20,7 +20,7 @@ Recipe small_recipe(const std::string& precision) {
 }
 
 TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsScratch) {
-  for (const char* precision : {"bf16", "mxfp8", "mxfp4", "nvfp4"}) {
+  for (const char* precision : {"bf16", "mxfp8", "mxfp4", "nvfp4", "quartet2025", "tseng2025"}) {
     TinyRun run(small_recipe(precision));
     const MemoryPlan plan = memory_plan(run.trainer.recipe());
     run.run(3);
