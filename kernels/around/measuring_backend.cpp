@@ -28,6 +28,7 @@ Measurements MeasuringBackend::stop() {
   seen_.clear();
   copies_.clear();
   sources_.clear();
+  weight_copies_.clear();
   exact_ = {};
   measured_ = nullptr;
   return std::exchange(found_, {});
@@ -48,9 +49,7 @@ void MeasuringBackend::dispatch(AnyCall any) {
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_unrounded(**call);
   forget_written(any);
   if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
-  if (const auto* const call = std::get_if<const call::Dequantize*>(&any))
-    if (const auto source = sources_.find((*call)->values.raw()); source != sources_.end())
-      sources_[(*call)->y.raw()] = source->second;
+  if (const auto* const call = std::get_if<const call::Dequantize*>(&any)) follow(**call);
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_gradient(**call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
@@ -64,12 +63,24 @@ void MeasuringBackend::dispatch(AnyCall any) {
   }
 }
 
+/// The values of a copy with its multiplier are what the copy is.
+void MeasuringBackend::follow(const call::Dequantize& call) {
+  if (const auto source = sources_.find(call.values.raw()); source != sources_.end())
+    sources_[call.y.raw()] = source->second;
+  if (const auto layer = weight_copies_.find(call.values.raw()); layer != weight_copies_.end())
+    weight_copies_[call.y.raw()] = layer->second;
+}
+
 /// What stood there is gone.
 void MeasuringBackend::forget_written(AnyCall any) {
   std::visit(
       [&](const auto* call) {
         call->each(*call, [&](Role role, std::string_view name, const Tensor& x) {
-          if (x && is_written(role, name)) copies_.erase(x.raw()), sources_.erase(x.raw());
+          if (x && is_written(role, name)) {
+            copies_.erase(x.raw());
+            sources_.erase(x.raw());
+            weight_copies_.erase(x.raw());
+          }
         });
       },
       any);
@@ -130,22 +141,36 @@ void MeasuringBackend::measure(const std::string& layer, std::string_view tensor
   }
 }
 
+/// The layer of an operand. Copies of weights are made outside of layers, before a step's first one: "w" of
+/// the weight itself, "w again" of the forward's copy.
+std::string MeasuringBackend::layer_of(const call::Quantize& call) {
+  if (!layer_.empty() || !call.slot.starts_with("w")) return layer_;
+  for (const auto* known : {&layers_, &weight_copies_})
+    if (const auto layer = known->find(call.x.raw()); layer != known->end()) {
+      for (const QuantizedCopy& copy : call.copies) weight_copies_[copy.values.raw()] = layer->second;
+      return layer->second;
+    }
+  return "";
+}
+
 void MeasuringBackend::measure_operands(const call::Quantize& call) {
-  if (layer_.empty() || call.slot.empty() || call.copies.empty()) return;
+  if (call.slot.empty() || call.copies.empty()) return;
   for (const QuantizedCopy& copy : call.copies) copies_.insert(copy.values.raw());
+  const std::string layer = layer_of(call);
+  if (layer.empty()) return;
   const bool again = call.slot.ends_with(" again"), is_dy = call.slot == "dy";
   const bool wanted = std::any_of(call.copies.begin(), call.copies.end(), [&](const QuantizedCopy& copy) {
-    return unseen(layer_, operand_slot(call.slot, copy.axis));
+    return unseen(layer, operand_slot(call.slot, copy.axis));
   });
   const bool wants_source =
-      (is_dy && unseen(layer_, "dgrad.dx")) || ((is_dy || call.slot == "x") && unseen(layer_, "wgrad.dw"));
+      (is_dy && unseen(layer, "dgrad.dx")) || ((is_dy || call.slot == "x") && unseen(layer, "wgrad.dw"));
   // What is rounded again was made from the forward's copy, and that from what counts.
   if (again)
     if (const auto forward = sources_.find(call.x.raw()); forward != sources_.end())
       for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = forward->second;
   if (!wanted && !wants_source) return;
   const Matrix x = downloaded(call.x);
-  if (wanted) measure(layer_, call.slot, x, call.copies);
+  if (wanted) measure(layer, call.slot, x, call.copies);
   if (wants_source)
     for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = source_of(x, call.slot);
 }

@@ -103,9 +103,11 @@ class MeasuringBackend final : public ForwardingBackend {
   bool unseen(const std::string& layer, const std::string& slot) const;
   void measure(const std::string& layer, std::string_view tensor, const Matrix& x,
                std::span<const QuantizedCopy> copies);
+  std::string layer_of(const call::Quantize&);
   void measure_operands(const call::Quantize&);
   void measure_unrounded(const call::Gemm&);
   void measure_update(const call::AdamW&);
+  void follow(const call::Dequantize&);
   void forget_written(AnyCall);
 
   Source source_of(const Matrix& x, std::string_view tensor) const;
@@ -121,6 +123,7 @@ class MeasuringBackend final : public ForwardingBackend {
   std::map<const void*, std::string> layers_;           // by a weight's memory
   std::set<std::pair<std::string, std::string>> seen_;  // layers and slots that were measured
   std::set<const void*> copies_;                        // made since start()
+  std::map<const void*, std::string> weight_copies_;    // their layers, by memory: made since start()
   std::map<const void*, Source> sources_;               // by a copy's memory
   Exact exact_;                                         // the last GEMM's gradient, of unrounded operands
   const void* measured_ = nullptr;                      // where that GEMM wrote, if it was measured

@@ -40,7 +40,7 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& file) {
 std::vector<std::pair<const char*, Recipe>> kinds_of_runs() {
   std::vector<std::pair<const char*, Recipe>> kinds{
       {"stochastic, three micro-batches", tiny_mxfp4_recipe(7)}};
-  const auto& plain = kinds.front().second;
+  const Recipe plain = kinds.front().second;
   const auto kind = [&](const char* name, const auto& change) {
     Recipe recipe = plain;
     change(recipe);
