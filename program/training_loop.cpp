@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
 #include "program/rollback.h"
 #include "program/run_folder.h"
@@ -174,24 +173,6 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step) {
          looking_closer(step), way_back());
   }
   fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
-}
-
-std::string TrainingLoop::looking_closer(std::int64_t step) const {
-  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
-                     shell_quoted(folder_.path().string()), step);
-}
-
-/// What a run that diverged can do.
-std::string TrainingLoop::way_back() const {
-  const auto files = folder_.checkpoints();
-  if (files.empty())
-    return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
-                       config_.save_minutes);
-  return fmt::format(
-      "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
-      "--allow-change "
-      "optim",
-      files.front().string(), command_);
 }
 
 bool TrainingLoop::starts_a_phase() const {
