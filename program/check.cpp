@@ -12,6 +12,7 @@
 #include "kernels/choose/make_backend.h"
 #include "program/header.h"
 #include "program/run_folder.h"
+#include "recipes/telemetry/telemetry.h"
 #include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_notes.h"
 #include "train/divergence/high_loss.h"
@@ -47,6 +48,7 @@ class Check {
     look_at_model();
     attempt([&] { look_at_disk(); });
     look_at_rollbacks();
+    look_at_telemetry();
     look_for_notes();
     return std::move(report_);
   }
@@ -150,7 +152,7 @@ class Check {
   void look_at_disk() {
     if (!plan_) return;
     const fs::path existing = nearest_existing(folder());
-    const double needed = disk_needed(*plan_, recipe_.train);
+    const double needed = disk_needed(*plan_, recipe_.train) + double(telemetry_bytes(recipe_));
     const double free_bytes = double(fs::space(existing).available);
     fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
          bytes_text(needed), bytes_text(free_bytes));
@@ -160,6 +162,16 @@ class Check {
     require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
             existing.string(), bytes_text(needed), bytes_text(free_bytes),
             "lower train.keep, or change train.out");
+  }
+
+  void look_at_telemetry() {
+    const TelemetryConfig& t = recipe_.telemetry;
+    if (t.every == 0) return;
+    fact("telemetry   {}; about {} on the disk", telemetry_text(recipe_),
+         bytes_text(double(telemetry_bytes(recipe_))));
+    if (t.every > recipe_.train.steps)
+      report_.notes.push_back(fmt::format("{}: telemetry.every = {}: none of the {} steps is measured",
+                                          recipe_.origin("telemetry.every"), t.every, recipe_.train.steps));
   }
 
   void look_at_rollbacks() {

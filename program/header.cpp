@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "program/output.h"
+#include "recipes/telemetry/telemetry.h"
 #include "recipes/text/precision_table.h"
 #include "train/memory/memory_plan.h"
 
@@ -25,8 +26,19 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
   say(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
       recipe.train.accumulation, m.context);
   say(out, "validation  {}\n", validation_text(recipe, data));
+  if (recipe.telemetry.every > 0) say(out, "telemetry   {}\n", telemetry_text(recipe));
   say(out, "{}", precision_table(recipe));
   say(out, "folder      {}\n", folder.string());
+}
+
+std::string telemetry_text(const Recipe& recipe) {
+  const TelemetryPlan plan = telemetry_plan(recipe);
+  return fmt::format(
+      "every {} steps, {} of {} slots in {} of {} layers, in {}", recipe.telemetry.every, plan.slots.size(),
+      measured_slots.size(), plan.layers.size(), linear_layer_names(recipe.model).size(),
+      plan.formats.empty() ? std::string("the formats in use")
+                           : fmt::format("the formats in use and {} other{}", plan.formats.size(),
+                                         plan.formats.size() == 1 ? "" : "s"));
 }
 
 std::string validation_text(const Recipe& recipe, const TokenFile& data) {
@@ -57,6 +69,7 @@ void print_result(std::FILE* out, const Evaluation& validation, std::optional<do
 void print_paths(std::FILE* out, const RunFolder& folder, std::int64_t step) {
   say(out, "checkpoint  {}\nmetrics     {}\nTensorBoard {}\n", folder.checkpoint(step).string(),
       folder.metrics().string(), folder.events().string());
+  if (std::filesystem::exists(folder.telemetry())) say(out, "telemetry   {}\n", folder.telemetry().string());
 }
 
 }  // namespace mxtape

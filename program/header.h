@@ -15,6 +15,8 @@ namespace mxtape {
 /// folder.
 void print_header(std::FILE*, const Recipe&, const TokenFile&, const Backend&, const std::string& memory,
                   const std::filesystem::path& folder);
+/// "every 500 steps, 8 of 8 slots in 17 of 17 layers, in the formats in use and 2 others".
+std::string telemetry_text(const Recipe&);
 /// "1742 of 1742 windows every 250 steps, 19% of the run's work".
 std::string validation_text(const Recipe&, const TokenFile&);
 /// Validation loss, perplexity, on how much of the split, the gap to the floor where it is known, and the

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
+#include "program/metrics/json_lines.h"
 #include "program/output.h"
 #include "program/resume.h"
 #include "program/stop_signals.h"
@@ -45,17 +46,14 @@ std::optional<fs::path> last_good(const RunFolder& folder, std::int64_t from, co
   return {};
 }
 
-/// What the log says of the steps after `step`, and why they end.
+/// What the logs say of the steps after `step`, and why they end.
 void keep_records(const RunFolder& folder, std::int64_t n, std::int64_t step, const Divergence& divergence) {
-  std::string kept;
-  std::istringstream in(fs::exists(folder.metrics()) ? read_whole_text(folder.metrics()) : "");
-  for (std::string line; std::getline(in, line);) {
-    const auto record = nlohmann::json::parse(line, nullptr, false);
-    if (record.is_object() && record.value("step", std::int64_t(0)) > step) kept += line + "\n";
-  }
   const nlohmann::ordered_json end{
       {"step", divergence.step}, {"event", "diverged"}, {"reason", divergence.reason}};
-  write_atomically(records_before_rollback(folder.path(), n), kept + end.dump() + "\n");
+  write_atomically(records_before_rollback(folder.path(), n),
+                   records_after(folder.metrics(), step) + end.dump() + "\n");
+  if (const std::string measured = records_after(folder.telemetry(), step); !measured.empty())
+    write_atomically(records_before_rollback(folder.path(), n, "telemetry"), measured);
 }
 
 /// For people: what the n-th rollback changes.
@@ -80,8 +78,8 @@ std::int64_t newest_planned(const TrainConfig& train, std::int64_t step) {
   return newest;
 }
 
-fs::path records_before_rollback(const fs::path& run, std::int64_t n) {
-  return run / fmt::format("metrics.rollback_{}.jsonl", n);
+fs::path records_before_rollback(const fs::path& run, std::int64_t n, const char* log) {
+  return run / fmt::format("{}.rollback_{}.jsonl", log, n);
 }
 
 std::vector<Turn> turns_of_rollbacks(const Recipe& recipe, std::size_t known) {
@@ -142,13 +140,13 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
 
 Evaluation train_to_the_end(TracingBackend& backend, RunFolder& folder, const TokenFile& data,
                             std::unique_ptr<Trainer>& trainer, const std::optional<Turn>& turn,
-                            const std::string& command) {
+                            const std::string& command, MeasuringBackend* measuring) {
   const StopSignals signals;
   std::optional<Turn> before_first = turn;
   for (;;) {
     std::optional<Divergence> divergence;
     {
-      TrainingLoop loop(backend, folder, data, *trainer, before_first);
+      TrainingLoop loop(backend, folder, data, *trainer, before_first, measuring);
       divergence = loop.train(command);
       if (!divergence) return loop.last_validation();
     }

@@ -26,9 +26,10 @@ std::unique_ptr<Trainer> go_back(Backend&, RunFolder&, const TokenFile&, std::un
                                  const Divergence&);
 
 /// Trains to the last step, over rollbacks; `trainer` is the last one then. Returns the last validation.
-/// `turn`: as for TrainingLoop. Throws as TrainingLoop::train() does.
+/// `turn`, `measuring`: as for TrainingLoop. Throws as TrainingLoop::train() does.
 Evaluation train_to_the_end(TracingBackend&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer>& trainer,
-                            const std::optional<Turn>& turn, const std::string& command);
+                            const std::optional<Turn>& turn, const std::string& command,
+                            MeasuringBackend* measuring = nullptr);
 
 /// The rollbacks with which a run goes on from a checkpoint: those in the checkpoint's recipe, and those
 /// after it, of which only the folder's recipe.toml knows.
@@ -37,7 +38,9 @@ std::vector<std::string> rollbacks_after(const RunFolder&, const Recipe& of_chec
 /// One turn for each rollback in `recipe` but the first `known`.
 std::vector<Turn> turns_of_rollbacks(const Recipe&, std::size_t known);
 
-/// The file that keeps the records of the steps that the n-th rollback took back.
-std::filesystem::path records_before_rollback(const std::filesystem::path& run, std::int64_t n);
+/// The file that keeps the records of the steps that the n-th rollback took back: of metrics.jsonl, or of
+/// another log.
+std::filesystem::path records_before_rollback(const std::filesystem::path& run, std::int64_t n,
+                                              const char* log = "metrics");
 
 }  // namespace mxtape

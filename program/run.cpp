@@ -113,7 +113,10 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");
-  TracingBackend backend(check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device);
+  Backend& computing = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
+  std::optional<MeasuringBackend> measuring;
+  if (resolved.telemetry.every > 0) measuring.emplace(computing, measuring_options(resolved));
+  TracingBackend backend(measuring ? *measuring : computing);
   const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
@@ -136,7 +139,8 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   write_recipe(folder, start, trainer->steps_done(), trainer->recipe());
   if (branches) write_parent(folder, *options.branch);
   std::fflush(stdout);
-  const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command);
+  const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command,
+                                                 measuring ? &*measuring : nullptr);
   print_result(stdout, validation, data.floor, backend.peak_bytes());
   print_sample(backend, *trainer, data);
   print_paths(stdout, folder, trainer->steps_done());

@@ -21,7 +21,7 @@ namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view broken_records_name = "metrics.broken.txt";
+constexpr std::string_view logs[] = {"metrics", "telemetry"};  ///< stems of <stem>.jsonl
 constexpr std::string_view lock_name = ".lock", reserved_name = "reserved";
 constexpr std::string_view moving_name = "before.moving";  ///< an archive that is not whole yet
 
@@ -171,7 +171,7 @@ fs::path RunFolder::archive() const {
   for (const auto& file : list_kept_records(path_)) fs::rename(file, moving / file.filename());
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
-                           "events.out.tfevents.mxtape", "checkpoints"})
+                           "telemetry.jsonl", "events.out.tfevents.mxtape", "checkpoints"})
     if (fs::exists(path_ / name)) fs::rename(path_ / name, moving / name);
   fs::rename(moving, target);
   fs::create_directory(path_ / "checkpoints");
@@ -202,9 +202,10 @@ std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::
 std::vector<fs::path> list_kept_records(const fs::path& run) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(run))
-    if (entry.path().filename() == broken_records_name ||
-        step_in(entry.path(), "metrics.rollback_", ".jsonl"))
-      files.push_back(entry.path());
+    for (const std::string_view log : logs)
+      if (entry.path().filename() == fmt::format("{}.broken.txt", log) ||
+          step_in(entry.path(), fmt::format("{}.rollback_", log), ".jsonl"))
+        files.push_back(entry.path());
   return files;
 }
 

@@ -10,9 +10,9 @@
 namespace mxtape {
 
 /// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
-/// precision.txt, parent.json, metrics.jsonl, metrics.rollback_<n>.jsonl, metrics.broken.txt,
-/// events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object lives, so that no
-/// second process writes there.
+/// precision.txt, parent.json, metrics.jsonl and telemetry.jsonl, each with <stem>.rollback_<n>.jsonl and
+/// <stem>.broken.txt, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
+/// lives, so that no second process writes there.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
@@ -34,6 +34,8 @@ class RunFolder {
   /// The precision that each phase was seen to run in.
   std::filesystem::path precision() const { return path_ / "precision.txt"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  /// What roundings cost, if the recipe's telemetry is on.
+  std::filesystem::path telemetry() const { return path_ / "telemetry.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
 
@@ -79,8 +81,8 @@ std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 std::map<std::int64_t, std::filesystem::path, std::greater<>> list_earlier_recipes(
     const std::filesystem::path& run);
 
-/// What was taken out of its metrics.jsonl: metrics.rollback_<n>.jsonl, the records of the steps that a
-/// rollback took back, and metrics.broken.txt, lines that were no records.
+/// What was taken out of its metrics.jsonl and telemetry.jsonl: <stem>.rollback_<n>.jsonl, the records of the
+/// steps that a rollback took back, and <stem>.broken.txt, lines that were no records.
 std::vector<std::filesystem::path> list_kept_records(const std::filesystem::path& run);
 
 /// The checkpoints of a run's folder without locking it; newest first. Throws Error(resource) if they cannot

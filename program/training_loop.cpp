@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
 #include "program/rollback.h"
 #include "program/run_folder.h"
@@ -31,7 +30,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const TokenFile& data,
-                           Trainer& trainer, const std::optional<Turn>& turn)
+                           Trainer& trainer, const std::optional<Turn>& turn, MeasuringBackend* measuring)
     : backend_(backend),
       folder_(folder),
       data_(data),
@@ -41,6 +40,11 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
       progress_(stdout, config_.steps, trainer.steps_done()) {
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
+  if (measuring)
+    telemetry_.emplace(*measuring, trainer, folder.telemetry(), metrics_.events());
+  else if (std::filesystem::exists(folder.telemetry()))  // of steps that come again unmeasured
+    JsonLines(folder.telemetry(), trainer.steps_done());
+  if (telemetry_ && !telemetry_->note().empty()) progress_.note(telemetry_->note());
   if (turn) metrics_.turn(turn->to_json());
   // Of an earlier attempt.
   if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
@@ -98,6 +102,7 @@ void TrainingLoop::one_step() {
 void TrainingLoop::end_without_log() {
   const std::int64_t done = trainer_.steps_done();
   record([&] { metrics_.flush(); });
+  if (telemetry_) record([&] { telemetry_->flush(); });
   fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
        done, folder_.checkpoint(done).string(), command_);
 }
@@ -122,11 +127,13 @@ void TrainingLoop::step_or_skip() {
     backend_.start();
   }
   const auto begin = SteadyClock::now();
+  if (telemetry_) telemetry_->before_step();
   Trainer::StepResult result{};
   try {
     result = trainer_.step();
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
+    if (telemetry_) telemetry_->abandon();
     if (traced) backend_.stop(), traced_ = false;  // the next step is looked at instead
     const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
     if (!skips) diverged(e, trainer_.steps_done() + 1);
@@ -140,6 +147,7 @@ void TrainingLoop::step_or_skip() {
   }
   skipped_ = 0;
   if (traced) record_precision(backend_.stop());
+  if (telemetry_) record([&] { telemetry_->after_step(); });
   const double seconds = seconds_since(begin);
   const StepRecord step{.step = trainer_.steps_done(),
                         .loss = result.loss,
@@ -165,24 +173,6 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step) {
          looking_closer(step), way_back());
   }
   fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
-}
-
-std::string TrainingLoop::looking_closer(std::int64_t step) const {
-  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
-                     shell_quoted(folder_.path().string()), step);
-}
-
-/// What a run that diverged can do.
-std::string TrainingLoop::way_back() const {
-  const auto files = folder_.checkpoints();
-  if (files.empty())
-    return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
-                       config_.save_minutes);
-  return fmt::format(
-      "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
-      "--allow-change "
-      "optim",
-      files.front().string(), command_);
 }
 
 bool TrainingLoop::starts_a_phase() const {
@@ -219,6 +209,7 @@ void TrainingLoop::save() {
   if (saved_ == done) return;
   folder_.follow();
   record([&] { metrics_.sync(); });
+  if (telemetry_) record([&] { telemetry_->sync(); });
   folder_.release();
   try {
     trainer_.save(folder_.checkpoint(done));

@@ -8,6 +8,7 @@
 #include "program/lineage.h"
 #include "program/metrics/metrics.h"
 #include "program/progress.h"
+#include "program/telemetry/telemetry.h"
 #include "program/trace.h"
 #include "train/divergence/loss_spike.h"
 #include "train/trainer.h"
@@ -28,8 +29,10 @@ struct Divergence {
 /// validation of its step, so that nothing waits for one. Signals are caught while a StopSignals lives.
 class TrainingLoop {
  public:
-  /// `turn`: what lies between the checkpoint that this run begins with and its first step.
-  TrainingLoop(TracingBackend&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn);
+  /// `turn`: what lies between the checkpoint that this run begins with and its first step. `measuring`: what
+  /// the recipe's telemetry measures with, between the tracing backend and the device; null if it is off.
+  TrainingLoop(TracingBackend&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn,
+               MeasuringBackend* measuring = nullptr);
 
   /// Trains to the last step, or to a divergence from which the run shall go back. `command`: how the run was
   /// started, for messages. Throws Error(interrupted) after a signal, with a checkpoint written.
@@ -63,6 +66,7 @@ class TrainingLoop {
   const TrainConfig config_;
   const std::vector<std::int64_t> phase_starts_;
   Metrics metrics_;
+  std::optional<Telemetry> telemetry_;
   Progress progress_;
   std::string command_;
   Evaluation last_validation_;

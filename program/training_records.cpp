@@ -1,4 +1,4 @@
-// What a run's loop notices and writes down.
+// What a run's loop notices, writes down and advises.
 #include <fmt/ranges.h>
 
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/files/atomic_file.h"
+#include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
 #include "program/rollback.h"
 #include "program/run_folder.h"
@@ -71,6 +72,24 @@ void TrainingLoop::notice_high_loss(const StepRecord& step) {
   progress_.note(fmt::format("step {}: {}", step.step, remark));
   const nlohmann::ordered_json event{{"step", step.step}, {"event", "high_loss"}, {"reason", remark}};
   record([&] { metrics_.turn(event.dump()); });
+}
+
+std::string TrainingLoop::looking_closer(std::int64_t step) const {
+  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
+                     shell_quoted(folder_.path().string()), step);
+}
+
+/// What a run that diverged can do.
+std::string TrainingLoop::way_back() const {
+  const auto files = folder_.checkpoints();
+  if (files.empty())
+    return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
+                       config_.save_minutes);
+  return fmt::format(
+      "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
+      "--allow-change "
+      "optim",
+      files.front().string(), command_);
 }
 
 /// What ran must be what was asked for; then it is on record.

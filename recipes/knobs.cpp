@@ -136,8 +136,7 @@ std::vector<Knob> knobs(Recipe& r) {
                 at_least(0)}),
       recorded({"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},
                 "most sequences of a validation, from the start of the split; all or 0: the whole split; "
-                "auto: what "
-                "takes at most a fifth of the work of the steps between two validations",
+                "auto: what takes at most a fifth of the work of the steps between two validations",
                 at_least(0)}),
       recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: not by step",
                 at_least(0)}),
@@ -200,19 +199,35 @@ std::vector<Knob> knobs(Recipe& r) {
        "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
       {"compute.gemm", choice(r.compute.gemm, gemm_names),
        "on a CPU, how operands that have integer codes (mxfp4's, say) are multiplied. library: as bf16 "
-       "values, "
-       "by oneDNN; integer: as codes, with exact sums in blocks and the same bits on every machine; auto: "
-       "integer where the CPU has byte dot products and no AMX, and the run records which it was"},
+       "values, by oneDNN; integer: as codes, with exact sums in blocks and the same bits on every machine; "
+       "auto: integer where the CPU has byte dot products and no AMX, and the run records which it was"},
       untraced(
           {"compute.recompute", choice(r.compute.recompute, recompute_names),
            "results that backward computes again instead of keeping the operand made from them: less memory, "
-           "more "
-           "time, the same bits"}),
+           "more time, the same bits"}),
       untraced(
           {"compute.graph", &r.compute.graph,
            "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
       untraced({"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
                 between(0, 4096)}),
+
+      untraced(
+          {"telemetry.every", &r.telemetry.every,
+           "steps between measurements of what rounding does in each layer, kept in telemetry.jsonl; 0: none",
+           between(0, 0x1p31)}),
+      untraced({"telemetry.formats", &r.telemetry.formats,
+                "formats that are tried on the same numbers besides those in use"}),
+      untraced({"telemetry.layers", &r.telemetry.layers,
+                "pattern of the layers' names, as in precision.rules",
+                TextCheck{"a pattern of layer names", check_not_empty}}),
+      untraced(
+          {"telemetry.slots", &r.telemetry.slots,
+           "globs over slots: \"fprop.*\", \"*.w\", \"wgrad.dw\"; none: all operands and both gradients"}),
+      untraced({"telemetry.sample", &r.telemetry.sample, "numbers of an operand that are measured, about",
+                between(1024, 1 << 28)}),
+      untraced({"telemetry.window", &r.telemetry.window,
+                "steps up to a measurement over which weights are followed: oscillation",
+                between(1, 0x1p31)}),
   };
 }
 
@@ -220,8 +235,7 @@ std::vector<Knob> knobs(PrecisionRule& rule) {
   return {
       {"precision.rules.layers", &rule.layers,
        "pattern of layer names, several with '|': \"blocks.*.mlp.*\", \"blocks[:2].*|blocks[-8:].*\" (first "
-       "and "
-       "last), \"head\"; none: all layers, the head and attention too",
+       "and last), \"head\"; none: all layers, the head and attention too",
        TextCheck{"a pattern of layer names", check_not_empty}},
       {"precision.rules.slots", &rule.slots,
        "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots of GEMMs"},

@@ -8,6 +8,7 @@
 #include "nn/model.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
+#include "recipes/telemetry/telemetry_config.h"
 
 namespace mxtape {
 
@@ -110,6 +111,7 @@ struct Recipe {
   ScheduleConfig schedule;
   PrecisionConfig precision;
   ComputeConfig compute;
+  TelemetryConfig telemetry;
   /// Who set a key: "file:line" or "command line", by the key's full name. Keys with their default are
   /// absent.
   std::map<std::string, std::string> origins;

@@ -4,32 +4,34 @@
 #include <cmath>
 
 #include "kernels/around/operand_slots.h"
+#include "kernels/around/written.h"
 
 namespace mxtape {
-namespace {
-
-constexpr std::int64_t gradient_rows = 16, gradient_cols = 32;  // what of a gradient is computed again
-
-}  // namespace
 
 void MeasuringBackend::name_weight(const Tensor& weight, std::string layer) {
   layers_[weight.raw()] = layer;
   weights_[std::move(layer)] = weight;
 }
 
+void MeasuringBackend::forget_weights() {
+  layers_.clear();
+  weights_.clear();
+}
+
 void MeasuringBackend::start() {
-  found_ = {};
-  copies_.clear();
-  columns_.clear();
-  rows_.clear();
+  stop();
   on_ = true;
 }
 
 Measurements MeasuringBackend::stop() {
   on_ = false;
-  columns_.clear();
-  rows_.clear();
-  return std::move(found_);
+  seen_.clear();
+  copies_.clear();
+  sources_.clear();
+  weight_copies_.clear();
+  exact_ = {};
+  measured_ = nullptr;
+  return std::exchange(found_, {});
 }
 
 void MeasuringBackend::enter(std::string_view layer, bool backward) {
@@ -39,21 +41,49 @@ void MeasuringBackend::enter(std::string_view layer, bool backward) {
 
 void MeasuringBackend::dispatch(AnyCall any) {
   if (!on_) return inner_.dispatch(any);
-  if (const auto* const update = std::get_if<const call::AdamW*>(&any)) return measure_update(**update);
-  inner_.dispatch(any);
-  if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
-  if (const auto* const call = std::get_if<const call::Gemm*>(&any)) {
-    measure_unrounded(**call);
-    const std::size_t before = found_.gradients.size();
-    measure_gradient(**call);
-    measured_ = found_.gradients.size() > before ? (*call)->c.raw() : nullptr;
+  if (const auto* const update = std::get_if<const call::AdamW*>(&any)) {
+    measure_update(**update);
+    return forget_written(any);
   }
+  inner_.dispatch(any);
+  if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_unrounded(**call);
+  forget_written(any);
+  if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
+  if (const auto* const call = std::get_if<const call::Dequantize*>(&any)) follow(**call);
+  if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_gradient(**call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
-  if (const auto* const back = std::get_if<const call::QuantizeBackward*>(&any); back && measured_) {
-    if ((*back)->rotated && (*back)->dx.raw() == measured_) found_.gradients.pop_back();
+  if (const auto* const back = std::get_if<const call::QuantizeBackward*>(&any)) {
+    if (measured_ && (*back)->rotated && (*back)->dx.raw() == measured_) {
+      const std::string slot = found_.gradients.back().slot;
+      found_.gradients.pop_back();
+      compare(slot, (*back)->dx);
+    }
     measured_ = nullptr;
   }
+}
+
+/// The values of a copy with its multiplier are what the copy is.
+void MeasuringBackend::follow(const call::Dequantize& call) {
+  if (const auto source = sources_.find(call.values.raw()); source != sources_.end())
+    sources_[call.y.raw()] = source->second;
+  if (const auto layer = weight_copies_.find(call.values.raw()); layer != weight_copies_.end())
+    weight_copies_[call.y.raw()] = layer->second;
+}
+
+/// What stood there is gone.
+void MeasuringBackend::forget_written(AnyCall any) {
+  std::visit(
+      [&](const auto* call) {
+        call->each(*call, [&](Role role, std::string_view name, const Tensor& x) {
+          if (x && is_written(role, name)) {
+            copies_.erase(x.raw());
+            sources_.erase(x.raw());
+            weight_copies_.erase(x.raw());
+          }
+        });
+      },
+      any);
 }
 
 MeasuringBackend::Matrix MeasuringBackend::downloaded(const Tensor& x) {
@@ -68,21 +98,21 @@ MeasuringBackend::Matrix MeasuringBackend::downloaded(const Tensor& x) {
   return m;
 }
 
-/// Rows [0, rows) and columns [0, cols) of x, as far as there are.
-static std::vector<float> corner(const std::vector<float>& x, std::int64_t stride, std::int64_t rows,
-                                 std::int64_t cols) {
-  std::vector<float> part;
-  part.reserve(std::size_t(rows * cols));
-  for (std::int64_t r = 0; r < rows; ++r)
-    part.insert(part.end(), x.begin() + r * stride, x.begin() + r * stride + cols);
-  return part;
+bool MeasuringBackend::unseen(const std::string& layer, const std::string& slot) const {
+  return (!options_.wants || options_.wants(layer, slot)) && !seen_.contains({layer, slot});
 }
 
 void MeasuringBackend::measure(const std::string& layer, std::string_view tensor, const Matrix& x,
                                std::span<const QuantizedCopy> copies) {
+  const auto by_tensor = [](const Quantizer& q) { return q.has_tensor_scale(); };
   float amax = 0;
-  for (const float v : x.x) amax = std::max(amax, std::fabs(v));
+  if (std::any_of(options_.others.begin(), options_.others.end(), by_tensor) ||
+      std::any_of(copies.begin(), copies.end(), [&](const auto& copy) { return by_tensor(copy.quantizer); }))
+    for (const float v : x.x) amax = std::max(amax, std::fabs(v));
   for (const QuantizedCopy& copy : copies) {
+    const std::string slot = operand_slot(tensor, copy.axis);
+    if (!unseen(layer, slot)) continue;
+    seen_.emplace(layer, slot);
     // From the start of the summed axis, where blocks and chunks of a rotation begin; lines as many as it
     // takes.
     const bool by_rows = copy.axis == Axis::row;
@@ -92,10 +122,12 @@ void MeasuringBackend::measure(const std::string& layer, std::string_view tensor
                        across = std::clamp<std::int64_t>(options_.sample / std::max<std::int64_t>(along, 1),
                                                          1, lines);
     const std::int64_t rows = by_rows ? across : along, cols = by_rows ? along : across;
-    auto window = corner(x.x, x.cols, rows, cols);
+    std::vector<float> window;
+    window.reserve(std::size_t(rows * cols));
+    for (std::int64_t r = 0; r < rows; ++r)
+      window.insert(window.end(), x.x.begin() + r * x.cols, x.x.begin() + r * x.cols + cols);
     if (copy.rotation.size)
       rotate_reference(window.data(), window.data(), rows, cols, copy.axis, copy.rotation, copy.signs);
-    const std::string slot = operand_slot(tensor, copy.axis);
     if (options_.look) options_.look(layer, slot, x.x, x.rows, x.cols);
     const auto add = [&](const Quantizer& q, bool in_use) {
       const ErrorStatistics errors =
@@ -109,26 +141,45 @@ void MeasuringBackend::measure(const std::string& layer, std::string_view tensor
   }
 }
 
+/// The layer of an operand. Copies of weights are made outside of layers, before a step's first one: "w" of
+/// the weight itself, "w again" of the forward's copy.
+std::string MeasuringBackend::layer_of(const call::Quantize& call) {
+  if (!layer_.empty() || !call.slot.starts_with("w")) return layer_;
+  for (const auto* known : {&layers_, &weight_copies_})
+    if (const auto layer = known->find(call.x.raw()); layer != known->end()) {
+      for (const QuantizedCopy& copy : call.copies) weight_copies_[copy.values.raw()] = layer->second;
+      return layer->second;
+    }
+  return "";
+}
+
 void MeasuringBackend::measure_operands(const call::Quantize& call) {
-  if (layer_.empty() || call.slot.empty() || call.copies.empty()) return;
+  if (call.slot.empty() || call.copies.empty()) return;
+  for (const QuantizedCopy& copy : call.copies) copies_.insert(copy.values.raw());
+  const std::string layer = layer_of(call);
+  if (layer.empty()) return;
+  const bool again = call.slot.ends_with(" again"), is_dy = call.slot == "dy";
+  const bool wanted = std::any_of(call.copies.begin(), call.copies.end(), [&](const QuantizedCopy& copy) {
+    return unseen(layer, operand_slot(call.slot, copy.axis));
+  });
+  const bool wants_source =
+      (is_dy && unseen(layer, "dgrad.dx")) || ((is_dy || call.slot == "x") && unseen(layer, "wgrad.dw"));
+  // What is rounded again was made from the forward's copy, and that from what counts.
+  if (again)
+    if (const auto forward = sources_.find(call.x.raw()); forward != sources_.end())
+      for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = forward->second;
+  if (!wanted && !wants_source) return;
   const Matrix x = downloaded(call.x);
-  measure(layer_, call.slot, x, call.copies);
-  const std::int64_t width = call.slot == "dy" ? gradient_rows : gradient_cols;
-  for (const QuantizedCopy& copy : call.copies) {
-    copies_.insert(copy.values.raw());
-    if (call.slot.ends_with(" again")) continue;  // x holds rounded values: nothing to compare gradients with
-    const std::int64_t cols = std::min(width, x.cols), rows = std::min(width, x.rows);
-    // Both: a copy that serves both axes is made once.
-    columns_[copy.values.raw()] = {corner(x.x, x.cols, x.rows, cols), x.rows, cols};
-    if (call.slot == "dy") rows_[copy.values.raw()] = {corner(x.x, x.cols, rows, x.cols), rows, x.cols};
-  }
+  if (wanted) measure(layer, call.slot, x, call.copies);
+  if (wants_source)
+    for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = source_of(x, call.slot);
 }
 
 /// Operands that no call has rounded: they are the tensors themselves.
 void MeasuringBackend::measure_unrounded(const call::Gemm& call) {
-  if (layer_.empty() || call.slot.empty()) return;
+  if (!options_.unrounded || layer_.empty() || call.slot.empty()) return;
   const auto look_at = [&](std::string_view tensor, const Operand& operand, Axis axis) {
-    if (copies_.contains(operand.values.raw())) return;
+    if (copies_.contains(operand.values.raw()) || !unseen(layer_, operand_slot(tensor, axis))) return;
     const auto weight = weights_.find(layer_);  // a copy of it may be older than start()
     if (tensor == "w" && (weight == weights_.end() || weight->second.raw() != operand.values.raw())) return;
     QuantizedCopy unrounded;
@@ -141,69 +192,19 @@ void MeasuringBackend::measure_unrounded(const call::Gemm& call) {
   look_at(wgrad ? "x" : "w", call.b, fprop ? Axis::row : Axis::column);
 }
 
-void MeasuringBackend::measure_gradient(const call::Gemm& call) {
-  const bool of_weight = call.slot == "wgrad", of_input = call.slot == "dgrad";
-  // What a micro-batch added to is the sum of all before it.
-  if (!(of_weight || of_input) || call.write == Write::accumulate) return;
-  const Matrix *a = nullptr, *b = nullptr;
-  Matrix weight;
-  if (of_weight) {
-    const auto dy = columns_.find(call.a.values.raw()), x = columns_.find(call.b.values.raw());
-    if (dy == columns_.end() || x == columns_.end()) return;
-    a = &dy->second, b = &x->second;
-  } else {
-    const auto dy = rows_.find(call.a.values.raw());
-    const auto w = weights_.find(layer_);
-    if (dy == rows_.end() || w == weights_.end()) return;
-    weight = downloaded(w->second);
-    a = &dy->second, b = &weight;
+void MeasuringBackend::measure_weight(const std::string& layer, const Tensor& x,
+                                      std::span<const QuantizedCopy> copies, const Tensor& multiplier) {
+  const bool wanted = std::any_of(copies.begin(), copies.end(), [&](const QuantizedCopy& copy) {
+    return unseen(layer, operand_slot("w", copy.axis));
+  });
+  if (!wanted) return;
+  Matrix values = downloaded(x);
+  if (multiplier) {
+    float by = 1;
+    inner_.download(&by, multiplier);
+    for (float& v : values.x) v *= by;
   }
-  const Matrix got = downloaded(call.c);
-  const std::int64_t rows = std::min(of_weight ? a->cols : a->rows, got.rows),
-                     cols = std::min({gradient_cols, b->cols, got.cols}), summed = b->rows;
-  double exact_squares = 0, got_squares = 0, product = 0;
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) {
-      double exact = 0;
-      for (std::int64_t k = 0; k < summed; ++k)
-        exact += double(of_weight ? a->at(k, r) : a->at(r, k)) * double(b->at(k, c));
-      const double v = got.at(r, c);
-      exact_squares += exact * exact;
-      got_squares += v * v;
-      product += exact * v;
-    }
-  if (!(exact_squares > 0)) return;
-  found_.gradients.push_back({layer_, of_weight ? "wgrad.dw" : "dgrad.dx",
-                              got_squares > 0 ? product / std::sqrt(exact_squares * got_squares) : 0,
-                              product / exact_squares - 1});
-}
-
-void MeasuringBackend::measure_update(const call::AdamW& call) {
-  const auto layer = layers_.find(call.parameter.raw());
-  const auto copy = std::find_if(call.copies.begin(), call.copies.end(),
-                                 [](const QuantizedCopy& c) { return c.axis == Axis::row; });
-  if (layer == layers_.end() || copy == call.copies.end()) return inner_.dispatch(&call);
-  const auto rounded = [&](const Matrix& w, std::int64_t rows) {
-    std::vector<float> values(std::size_t(rows * w.cols));
-    // With the same draws before and after, and in units of the multiplier, which changes little in a step.
-    const float multiplier =
-        quantize_reference(values.data(), w.x.data(), rows, w.cols, Axis::row, copy->quantizer, {});
-    for (float& v : values) v *= multiplier;
-    return values;
-  };
-  const Matrix before = downloaded(call.parameter);
-  inner_.dispatch(&call);
-  const Matrix after = downloaded(call.parameter);
-  measure(layer->second, "w", after, call.copies);
-  const std::int64_t rows =
-      std::clamp<std::int64_t>(options_.sample / std::max<std::int64_t>(before.cols, 1), 1, before.rows);
-  const auto was = rounded(before, rows), is = rounded(after, rows);
-  double moved = 0, rounded_moved = 0;
-  for (std::size_t i = 0; i < was.size(); ++i) {
-    moved += std::fabs(double(after.x[i]) - double(before.x[i]));
-    rounded_moved += std::fabs(double(is[i]) - double(was[i]));
-  }
-  if (moved > 0) found_.weights.push_back({layer->second, rounded_moved / moved});
+  measure(layer, "w", values, copies);
 }
 
 }  // namespace mxtape

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "kernels/around/operand_slots.h"
+#include "kernels/around/written.h"
 
 namespace mxtape {
 namespace {
@@ -20,11 +21,6 @@ const GemmNames* names_of(const call::Gemm& gemm) {
   for (const GemmNames& names : gemm_names)
     if (names.slot == gemm.slot) return &names;
   return nullptr;
-}
-
-bool is_written(Role role, std::string_view field) {
-  return role == Role::result || role == Role::output || role == Role::sum || role == Role::state ||
-         role == Role::rounded || (role == Role::any && field == "y");
 }
 
 void add(std::vector<SeenTensor>& all, std::string name, const Tensor& x) {

@@ -4,28 +4,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/around/written.h"
+
 namespace mxtape {
 namespace {
 
 template <class T>
 void add_new(std::vector<T>& all, const T& one) {
   if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-}
-
-bool is_written(Role role, std::string_view name) {
-  switch (role) {
-    case Role::result:
-    case Role::output:
-    case Role::sum:
-    case Role::state:
-    case Role::rounded:
-    case Role::found:
-      return true;
-    case Role::any:
-      return name == "y";
-    default:
-      return false;
-  }
 }
 
 }  // namespace

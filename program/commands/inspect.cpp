@@ -104,6 +104,18 @@ void print_gradients(const std::vector<Measurements::Gradient>& gradients) {
     fmt::print("{:<{}}  {:<8}  {:>8.5f}  {:>+8.5f}\n", g.layer, width, g.slot, g.cosine, g.bias);
 }
 
+/// Those that have one reason together: "blocks.0.attn.qkv wgrad.dw dgrad.dx".
+void print_left_out(const std::vector<Measurements::LeftOut>& left_out) {
+  std::map<std::string, std::map<std::string, std::string>> slots;  // by reason and layer
+  for (const auto& one : left_out) slots[one.reason][one.layer] += " " + one.slot;
+  for (const auto& [reason, layers] : slots) {
+    fmt::print("left out, as {}:", reason);
+    for (const auto& [layer, names] : layers)
+      fmt::print("{} {}{}", &names == &layers.begin()->second ? "" : ",", layer, names);
+    fmt::print("\n");
+  }
+}
+
 void print_spectra(const Inspection& inspection) {
   if (inspection.spectra.empty()) return;
   std::size_t width = 5;
@@ -139,6 +151,7 @@ void run(Arguments& a) {
              inspection.data);
   print_table(inspection, a.by == "layer");
   print_gradients(inspection.found.gradients);
+  print_left_out(inspection.found.left_out);
   print_spectra(inspection);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -11,9 +12,10 @@
 
 // Message layouts: tensorflow/core/util/event.proto (Event: 1 wall_time double, 2 step int64, 3 file_version
 // string, 5 summary) and framework/summary.proto (Summary: 1 repeated value; Value: 1 tag string, 2
-// simple_value float, 8 tensor, 9 metadata; SummaryMetadata: 1 plugin_data; PluginData: 1 plugin_name
-// string), framework/tensor.proto (1 dtype, 2 tensor_shape, 8 repeated string_val). Frames:
-// tensorflow/core/lib/io/record_writer.h.
+// simple_value float, 5 histo, 8 tensor, 9 metadata; SummaryMetadata: 1 plugin_data; PluginData: 1
+// plugin_name string; HistogramProto: 1 min, 2 max, 3 num, 4 sum, 5 sum_squares, 6 repeated bucket_limit, 7
+// repeated bucket, all double), framework/tensor.proto (1 dtype, 2 tensor_shape, 8 repeated string_val).
+// Frames: tensorflow/core/lib/io/record_writer.h.
 namespace mxtape {
 namespace {
 
@@ -144,6 +146,39 @@ void EventFile::scalar(std::string_view tag, std::int64_t step, double value, do
   put_bytes(entry, 1, tag);
   put_tag(entry, 2, fixed32_type);
   put_little_endian(entry, __builtin_bit_cast(std::uint32_t, float(value)));
+  std::string event = event_at(wall_time, step);
+  put_bytes(event, 5, summary_of(entry));
+  record(event);
+}
+
+void EventFile::histogram(std::string_view tag, std::int64_t step,
+                          const std::map<int, std::int64_t>& by_exponent, double wall_time) {
+  if (by_exponent.empty()) return;
+  double count = 0, sum = 0, squares = 0;
+  std::string limits, buckets;
+  const auto bucket = [&](double limit, double number) {
+    put_little_endian(limits, __builtin_bit_cast(std::uint64_t, limit));
+    put_little_endian(buckets, __builtin_bit_cast(std::uint64_t, number));
+  };
+  const int first = by_exponent.begin()->first, last = by_exponent.rbegin()->first;
+  bucket(std::ldexp(1.0, first), 0);  // where the first one begins
+  for (int exponent = first; exponent <= last; ++exponent) {
+    const auto found = by_exponent.find(exponent);
+    const double number = found == by_exponent.end() ? 0 : double(found->second);
+    const double value = std::ldexp(1.0, exponent);
+    bucket(2 * value, number);
+    count += number, sum += number * value, squares += number * value * value;
+  }
+  std::string histogram, entry;
+  unsigned field = 0;
+  for (const double number : {std::ldexp(1.0, first), std::ldexp(1.0, last), count, sum, squares}) {
+    put_tag(histogram, ++field, fixed64_type);
+    put_little_endian(histogram, __builtin_bit_cast(std::uint64_t, number));
+  }
+  put_bytes(histogram, 6, limits);  // packed
+  put_bytes(histogram, 7, buckets);
+  put_bytes(entry, 1, tag);
+  put_bytes(entry, 5, histogram);
   std::string event = event_at(wall_time, step);
   put_bytes(event, 5, summary_of(entry));
   record(event);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,8 +10,8 @@
 namespace mxtape {
 
 /// A TensorBoard event file: TFRecord frames (length, masked CRC-32C of the length, data, masked CRC-32C of
-/// the data) that hold protocol-buffer Event messages with one scalar or text each. `tensorboard --logdir
-/// runs` shows it.
+/// the data) that hold protocol-buffer Event messages with one scalar, histogram or text each. `tensorboard
+/// --logdir runs` shows it.
 class EventFile {
  public:
   /// Opens `path`, or makes it. Of an older file the records up to `last_step` stay; later ones and a torn
@@ -19,6 +20,10 @@ class EventFile {
 
   /// `wall_time` in seconds since 1970.
   void scalar(std::string_view tag, std::int64_t step, double value, double wall_time);
+  /// Counts by floor(log2): each in a bucket from 2^exponent to 2^(exponent + 1). Nothing is written if there
+  /// are none.
+  void histogram(std::string_view tag, std::int64_t step, const std::map<int, std::int64_t>& by_exponent,
+                 double wall_time);
   /// `markdown`, as TensorBoard's text page shows it. Nothing is written if it is the last text that the file
   /// holds, of whatever tag.
   void text(std::string_view tag, std::int64_t step, std::string_view markdown, double wall_time);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "program/metrics/event_file.h"
+#include "program/metrics/json_lines.h"
 
 namespace mxtape {
 
@@ -22,38 +23,31 @@ struct StepRecord {
 /// the next step begins) and a TensorBoard event file. docs/training.md names the fields.
 class Metrics {
  public:
-  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. A line that is no record
-  /// goes to metrics.broken.txt beside the file, and note() says so; the records around it stay. `recipe` is
-  /// the resolved recipe's text, for TensorBoard: written at the start, and again where a resume changed it.
-  /// Throws Error(resource).
+  /// Goes on after `steps_done`, as JsonLines and EventFile do. `recipe` is the resolved recipe's text, for
+  /// TensorBoard: written at the start, and again where a resume changed it. Throws Error(resource).
   Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
           const std::string& recipe);
-  ~Metrics();
-  Metrics(const Metrics&) = delete;
-  Metrics& operator=(const Metrics&) = delete;
 
   /// What was found wrong with the file, for people; empty if nothing was.
-  const std::string& note() const { return note_; }
+  const std::string& note() const { return lines_.note(); }
   void step(const StepRecord&);
   /// An event, as a whole record: a turn in the run's past (program/lineage.h), a spike, a skipped step.
-  void turn(const std::string& json) { line(json); }
+  void turn(const std::string& json) { lines_.add(json); }
   /// `floor`: the exact entropy of the data, where it is known [nats per token].
   void validation(std::int64_t step, double loss, std::optional<double> floor);
   /// Tries again what could not be written.
-  void flush();
+  void flush() { lines_.flush(); }
   /// Puts the file on the disk itself: before a checkpoint, which must not be newer than its records.
-  void sync();
+  void sync() { lines_.sync(); }
+  /// For what else there is to show of a step.
+  EventFile& events() { return events_; }
 
  private:
-  void line(const std::string&);
-
-  std::filesystem::path jsonl_path_;
-  int file_ = -1;
-  std::int64_t written_ = 0;  // bytes of whole records in the file
-  std::string pending_;       // records that could not be written yet
-  std::string note_;
-  std::string last_line_;
   EventFile events_;
+  JsonLines lines_;
 };
+
+/// The time of an event.
+double seconds_since_1970();
 
 }  // namespace mxtape

@@ -19,21 +19,29 @@ Json json_of(const ErrorStatistics& e) {
   return json;
 }
 
+Json json_of_operand(const Measurements::Operand& operand) {
+  Json json{{"format", to_text(operand.quantizer)}, {"in_use", operand.in_use}};
+  json.update(json_of(operand.errors));
+  return json;
+}
+
+Json json_of_gradient(const Measurements::Gradient& gradient) {
+  return {{"cosine", gradient.cosine}, {"bias", gradient.bias}, {"relative_error", gradient.relative_error}};
+}
+
 Json json_of(const Measurements& m) {
-  Json json{{"operands", Json::array()}, {"gradients", Json::array()}, {"weights", Json::array()}};
-  for (const auto& operand : m.operands) {
-    Json entry{{"layer", operand.layer},
-               {"slot", operand.slot},
-               {"format", to_text(operand.quantizer)},
-               {"in_use", operand.in_use}};
-    entry.update(json_of(operand.errors));
-    json["operands"].push_back(std::move(entry));
-  }
-  for (const auto& gradient : m.gradients)
-    json["gradients"].push_back({{"layer", gradient.layer},
-                                 {"slot", gradient.slot},
-                                 {"cosine", gradient.cosine},
-                                 {"bias", gradient.bias}});
+  Json json{{"operands", Json::array()},
+            {"gradients", Json::array()},
+            {"left_out", Json::array()},
+            {"weights", Json::array()}};
+  const auto add = [&](const char* kind, const auto& one, const Json& rest) {
+    Json entry{{"layer", one.layer}, {"slot", one.slot}};
+    entry.update(rest);
+    json[kind].push_back(std::move(entry));
+  };
+  for (const auto& operand : m.operands) add("operands", operand, json_of_operand(operand));
+  for (const auto& gradient : m.gradients) add("gradients", gradient, json_of_gradient(gradient));
+  for (const auto& one : m.left_out) add("left_out", one, {{"reason", one.reason}});
   for (const auto& weight : m.weights)
     json["weights"].push_back({{"layer", weight.layer}, {"oscillation", weight.ratio}});
   return json;

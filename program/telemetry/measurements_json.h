@@ -4,8 +4,12 @@
 
 namespace mxtape {
 
-/// {"operands": [...], "gradients": [...], "weights": [...]}: docs/json.md names the fields.
+/// {"operands": [...], "gradients": [...], "left_out": [...], "weights": [...]}: docs/json.md names the
+/// fields.
 Json json_of(const Measurements&);
 Json json_of(const ErrorStatistics&);
+/// What is measured of one, without its place.
+Json json_of_operand(const Measurements::Operand&);
+Json json_of_gradient(const Measurements::Gradient&);
 
 }  // namespace mxtape

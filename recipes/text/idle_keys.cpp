@@ -21,6 +21,9 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   for (const char* key : {"train.rollback_most", "train.rollback_skip"})
     add(recipe.train.on_divergence != OnDivergence::rollback, key, "train.on_divergence is not rollback");
   add(!saves_meanwhile(recipe.train), "train.keep", "one checkpoint is written, at the end");
+  for (const char* key :
+       {"telemetry.formats", "telemetry.layers", "telemetry.slots", "telemetry.sample", "telemetry.window"})
+    add(recipe.telemetry.every == 0, key, "telemetry.every is 0");
   return idle;
 }
 

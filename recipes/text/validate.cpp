@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "recipes/knobs.h"
 #include "recipes/phases/rollbacks.h"
+#include "recipes/telemetry/telemetry.h"
 
 namespace mxtape {
 namespace {
@@ -109,6 +110,7 @@ void validate(const Recipe& r) {
   for (const std::int64_t n : coming_rollbacks(r))
     validate_sources(r, precision_plan(as_rolled_back(r, n), 0));
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
+  (void)telemetry_plan(r);
 }
 
 }  // namespace mxtape

@@ -169,6 +169,8 @@ class RandomRecipe {
   void set(std::string* field, const Knob& k) {
     if (k.name == "model.kind")
       *field = model_kinds()[std::size_t(below(std::int64_t(model_kinds().size())))].name;
+    else if (k.name == "telemetry.layers")
+      *field = one_of({"*", "head", "blocks.0.*|blocks.-1.*"});
     else if (k.section() == "precision")
       *field = one_of({"f32", "bf16", "mxfp4 rule=even round=stochastic", "nvfp4 block=16x16", "mxint8"});
     else
@@ -185,6 +187,8 @@ class RandomRecipe {
   }
   void set(std::vector<std::string>* field, const Knob& k) {
     if (k.name == "train.rollbacks" && below(2)) *field = {"512 -> 400", "600 -> 400 same batches"};
+    if (k.name == "telemetry.formats" && below(2)) *field = {"mxfp8", "mxfp4 block=16"};
+    if (k.name == "telemetry.slots" && below(2)) *field = {"fprop.*", "wgrad.dw"};
   }
   PrecisionRule rule() {
     PrecisionRule rule;

@@ -79,6 +79,8 @@ std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
   if (plan.peak > plan.step_peak)
     text += fmt::format(", validation {}", bytes_text(double(plan.peak - plan.step_peak)));
   if (const auto saving = budget.saving(plan)) text += fmt::format(", saving {}", bytes_text(double(saving)));
+  if (const auto bytes = budget.telemetry(plan))
+    text += fmt::format(", telemetry {}", bytes_text(double(bytes)));
   if (budget.workspace) text += fmt::format(", workspace {}", bytes_text(double(budget.workspace)));
   if (budget.tokens) text += fmt::format(", tokens {}", bytes_text(double(budget.tokens)));
   return text;

@@ -22,7 +22,12 @@ struct MemoryBudget {
   std::int64_t saving(const MemoryPlan& plan) const {
     return host ? std::max<std::int64_t>(plan.save_peak() - plan.peak, 0) : 0;
   }
-  std::int64_t needed(const MemoryPlan& plan) const { return plan.peak + saving(plan) + workspace + tokens; }
+  /// What measuring takes, where it is in the same memory. The largest counts on top of the peak: a step that
+  /// is measured keeps all that a step keeps.
+  std::int64_t telemetry(const MemoryPlan& plan) const { return host ? plan.telemetry : 0; }
+  std::int64_t needed(const MemoryPlan& plan) const {
+    return plan.peak + std::max(saving(plan), telemetry(plan)) + workspace + tokens;
+  }
   bool holds(const MemoryPlan& plan) const { return needed(plan) <= capacity; }
 };
 

@@ -4,7 +4,9 @@
 
 #include "autograd/weight_copies.h"
 #include "kernels/around/dry_backend.h"
+#include "kernels/around/measuring_memory.h"
 #include "recipes/phases/rollbacks.h"
+#include "recipes/telemetry/telemetry.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -41,6 +43,21 @@ std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
   return compute.attention;
 }
 
+/// What a step that is measured takes, and what follows weights in a window of steps: of each its value, its
+/// rounded value and how far both went (program/telemetry/oscillation.h).
+void add_telemetry(MemoryPlan& plan, MeasuringMemory& measured, Trainer& trainer) {
+  const TelemetryConfig& config = trainer.recipe().telemetry;
+  if (config.every == 0) return;
+  measured.start();
+  trainer.step();  // and on a device that plans, beside its plan
+  plan.telemetry = measured.bytes();
+  for (const LinearWeight& weight : trainer.model().linear_weights()) {
+    const Tensor& w = weight.parameter.value;
+    constexpr std::int64_t numbers = 4, f32 = 4, rows = 16;
+    plan.telemetry += numbers * f32 * std::min(std::max(config.sample / 4, rows * w.cols()), w.count());
+  }
+}
+
 MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   // One pass of validation: later ones are like it.
   recipe.train.eval_windows =
@@ -50,12 +67,15 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   const double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
   DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
-  Trainer trainer(device, recipe, data);
+  const TelemetryPlan telemetry = telemetry_plan(recipe);
+  MeasuringMemory measured(
+      device, [&](std::string_view layer) { return telemetry.wants_layer(layer); },
+      !telemetry.formats.empty());
+  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(measured) : device, recipe, data);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan
 
   MemoryPlan plan;
-  plan.step_peak = device.peak_bytes();
   constexpr double steps = 2;
   plan.integer_ops = device.integer_gemms().flops * repeats / steps;
   plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
@@ -66,6 +86,8 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
     plan.moments += 2 * p->value.bytes();
     plan.weight_copies += own_bytes_of_copies(*p);
   }
+  add_telemetry(plan, measured, trainer);
+  plan.step_peak = device.peak_bytes();
   trainer.validate();
   plan.peak = device.peak_bytes();
   return plan;
@@ -78,9 +100,10 @@ MemoryPlan memory_plan(const Recipe& recipe) {
   MemoryPlan plan;
   const auto look_at = [&](const Recipe& course, std::int64_t start) {
     const MemoryPlan phase = plan_of_phase(from_phase(course, start), data);
-    const std::int64_t peak = std::max(plan.peak, phase.peak);
+    const std::int64_t peak = std::max(plan.peak, phase.peak),
+                       telemetry = std::max(plan.telemetry, phase.telemetry);
     if (phase.step_peak > plan.step_peak) plan = phase;
-    plan.peak = peak;
+    plan.peak = peak, plan.telemetry = telemetry;
   };
   for (const std::int64_t start : plan_changes(recipe)) look_at(recipe, start);
   for (const std::int64_t n : coming_rollbacks(recipe)) look_at(as_rolled_back(recipe, n), 0);
@@ -97,7 +120,7 @@ std::int64_t checkpoint_room(const MemoryPlan& plan, const Recipe& recipe) {
   constexpr std::int64_t tensors_of_a_block = 16;  // weights, biases and norms
   const std::int64_t tensors = 3 * (tensors_of_a_block * recipe.model.layers + 8);
   return plan.checkpoint() + (tensors << 10) + (64 << 10) + 96 * recipe.model.vocabulary +
-         512 * recipe.train.steps;
+         512 * recipe.train.steps + telemetry_bytes(recipe);
 }
 
 }  // namespace mxtape

@@ -13,11 +13,12 @@ struct MemoryPlan {
   std::int64_t moments = 0;        ///< AdamW's two, f32
   std::int64_t weight_copies = 0;  ///< quantized, kept between steps
   std::int64_t step_peak =
-      0;                   ///< most bytes of tensors at a time in a training step, all of the above included
-  std::int64_t peak = 0;   ///< the same for the whole run: validation may need more
-  double integer_ops = 0;  ///< of the linear layers' GEMMs in one optimizer step, both operands codes
-  double bf16_flops = 0;   ///< both bf16
-  double f32_flops = 0;    ///< the others
+      0;                  ///< most bytes of tensors at a time in a training step, all of the above included
+  std::int64_t peak = 0;  ///< the same for the whole run: validation may need more
+  std::int64_t telemetry = 0;  ///< what a step that is measured takes on the host
+  double integer_ops = 0;      ///< of the linear layers' GEMMs in one optimizer step, both operands codes
+  double bf16_flops = 0;       ///< both bf16
+  double f32_flops = 0;        ///< the others
 
   std::int64_t state() const { return weights + gradients + moments + weight_copies; }
   /// A checkpoint: masters and moments.
@@ -36,7 +37,7 @@ std::string bytes_text(double bytes);
 
 /// Room on the disk for a checkpoint's file and the records of the run: the tensors, at most 1 KiB for what
 /// HDF5 notes of each, 64 KiB for recipe and tokenizer and 96 bytes for each of its tokens,
-/// 512 bytes a step in metrics.jsonl and TensorBoard's file.
+/// 512 bytes a step in metrics.jsonl and TensorBoard's file, and telemetry_bytes().
 std::int64_t checkpoint_room(const MemoryPlan&, const Recipe&);
 
 }  // namespace mxtape

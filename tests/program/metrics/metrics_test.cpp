@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -206,6 +207,32 @@ TEST_F(MetricsTest, ABrokenLineInTheMiddleIsSetAsideAndTheRecordsAroundItStay) {
   const Metrics again(jsonl_, events_, 5, recipe_);
   EXPECT_EQ(again.note(), "");
   EXPECT_EQ(read_text(folder_.path() / "metrics.broken.txt"), broken);
+}
+
+/// The doubles of a packed field.
+std::vector<double> doubles_of(const std::string& bytes) {
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+TEST_F(MetricsTest, AHistogramHasABucketFromEachPowerOfTwoToTheNext) {
+  {
+    EventFile events(events_, 0);
+    events.histogram("scales", 7, {{-3, 5}, {-1, 2}}, 1.5);
+    events.histogram("none", 8, {}, 1.5);
+    events.flush();
+  }
+  EXPECT_EQ(steps_of_events(events_), (std::vector<std::int64_t>{0, 7}));
+  const std::string file = read_text(events_);
+  const auto first = first_record(bytes_of(file));
+  const auto record = first_record(bytes_of(file).subspan(first.size));
+  const Message event({record.data.begin(), record.data.end()});
+  const Message value(Message(event.bytes.at(5)).bytes.at(1));
+  EXPECT_EQ(value.bytes.at(1), "scales");
+  const Message histogram(value.bytes.at(5));
+  EXPECT_EQ(doubles_of(histogram.bytes.at(6)), (std::vector<double>{0.125, 0.25, 0.5, 1}));  // upper limits
+  EXPECT_EQ(doubles_of(histogram.bytes.at(7)), (std::vector<double>{0, 5, 0, 2}));
 }
 
 TEST_F(MetricsTest, AnAlteredEventIsSeen) {

@@ -37,7 +37,7 @@ struct Measured {
     name_weights(backend, trainer.model());
     trainer.step();
     before = weight();
-    if (measure) backend.start();
+    if (measure) backend.start(), measure_copies_at_hand(backend, trainer.model());
     loss = trainer.step().loss;
     if (measure) found = backend.stop();
   }
@@ -86,7 +86,7 @@ TEST(Measuring, FindsEverySlotOfEveryLayerInItsFormatAndInTheOthers) {
 
 TEST(Measuring, ASmallTensorIsMeasuredWhole) {
   Measured m(with_precision("mxfp4", "bf16", "bf16"));
-  const auto w = m.weight();  // after the update, as its new copies are
+  const auto& w = m.before;  // what the step multiplied
   const std::int64_t cols = m.trainer.recipe().model.width, rows = std::int64_t(w.size()) / cols;
   for (const auto& [slot, axis] : {std::pair("fprop.w", Axis::row), std::pair("dgrad.w", Axis::column)}) {
     const ErrorStatistics want = error_statistics(w.data(), rows, cols, axis, mxfp4, {});
@@ -114,6 +114,36 @@ TEST(Measuring, GradientsOfCoarserFormatsPointFurtherAway) {
   EXPECT_LT(fp8, bf16);
   EXPECT_LT(fp4, fp8);
   EXPECT_LT(int2, fp4);
+}
+
+TEST(Measuring, GradientsFromTheForwardsValuesAreComparedWithThoseOfTheMaster) {
+  Recipe recipe = with_precision("mxfp8", "mxfp8", "mxfp8");
+  recipe.precision.rules = {{"blocks.*", {"*.source"}, "source=forward", "here"}};
+  const auto of = [](const Measured& m) {
+    std::map<std::string, double> cosines;
+    for (const auto& g : m.found.gradients)
+      if (g.layer == "blocks.0.mlp.up") cosines[g.slot] = g.cosine;
+    return cosines;
+  };
+  const auto plain = of(Measured(recipe));
+  recipe.precision.rules.push_back({"blocks.*", {"*.hadamard"}, "hadamard=16 signs=none", "here"});
+  const auto rotated = of(Measured(recipe));
+  for (const auto& cosines : {plain, rotated})
+    for (const char* slot : {"wgrad.dw", "dgrad.dx"}) {
+      ASSERT_TRUE(cosines.contains(slot)) << slot;
+      EXPECT_GT(cosines.at(slot), 1 - 1e-2) << slot;  // four significant bits, as above
+      EXPECT_LT(cosines.at(slot), 1 - 1e-7) << slot;  // and not the rounded values with themselves
+    }
+}
+
+TEST(Measuring, SaysWhichGradientsAreLeftOutAndWhy) {
+  const Measured m(with_precision("mxfp4", "bf16", "bf16"));
+  std::map<std::string, std::set<std::string>> slots;
+  for (const auto& one : m.found.left_out) {
+    EXPECT_EQ(one.reason, "nothing rounds its operands");
+    slots[one.layer].insert(one.slot);
+  }
+  EXPECT_EQ(slots, (std::map<std::string, std::set<std::string>>{{"head", {"dgrad.dx", "wgrad.dw"}}}));
 }
 
 TEST(Measuring, OscillationIsHowFarRoundedWeightsMoveOverHowFarWeightsDo) {

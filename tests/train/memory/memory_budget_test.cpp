@@ -112,6 +112,10 @@ TEST(MemoryBudget, ACheckpointIsBuiltTwiceInTheHostsMemoryAndWithoutGradients) {
   EXPECT_EQ(plan.save_peak(), 3 * plan.checkpoint() + plan.weight_copies);
   EXPECT_EQ(cpu.needed(plan), plan.save_peak() + cpu.tokens + cpu.workspace);
   EXPECT_NE(memory_text(plan, cpu).find(", saving "), std::string::npos) << memory_text(plan, cpu);
+  MemoryPlan measured = plan;
+  measured.telemetry = cpu.saving(plan) + 100;
+  EXPECT_EQ(cpu.needed(measured), cpu.needed(plan) + 100) << "a step is not measured while one is saved";
+  EXPECT_EQ(gpu.needed(measured), gpu.needed(plan)) << "the host's memory is not the device's";
 }
 
 TEST(MemoryBudget, ARecordedStepKeepsItsMemoryDuringValidation) {

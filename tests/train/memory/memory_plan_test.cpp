@@ -80,6 +80,29 @@ TEST(MemoryPlan, APhaseThatNeedsMoreIsSeen) {
             quantized.step_peak);  // f32 operands: activations are kept in twice the bytes
 }
 
+TEST(MemoryPlan, WhatTelemetryTakesIsCounted) {
+  Recipe r = small_recipe("mxfp4");
+  r.model.vocabulary = 100;
+  const MemoryPlan without = memory_plan(r);
+  EXPECT_EQ(without.telemetry, 0);
+  r.telemetry.every = 10;
+  const MemoryPlan with = memory_plan(r);
+  // At least the MLP's hidden activations in f32, which are downloaded whole.
+  const std::int64_t hidden = 4 * r.train.batch_size * r.model.context * 4 * r.model.width;
+  EXPECT_GE(with.telemetry, hidden);
+  EXPECT_EQ(with.step_peak, without.step_peak)
+      << "on a CPU a step that is measured keeps what any step keeps";
+  EXPECT_EQ(with.bf16_flops, without.bf16_flops);
+  r.telemetry.layers = "blocks.0.attn.out";
+  EXPECT_LT(memory_plan(r).telemetry, with.telemetry);
+
+  r.compute.device = "cuda";
+  r.telemetry.every = 0;
+  const std::int64_t recorded = memory_plan(r).step_peak;
+  r.telemetry.every = 10;
+  EXPECT_GT(memory_plan(r).step_peak, recorded) << "a measured step's tensors lie beside the recorded step's";
+}
+
 TEST(MemoryPlan, TheScratchOfCudnnsAttentionIsCounted) {
   Recipe r = small_recipe("bf16");
   r.model.vocabulary = 100;

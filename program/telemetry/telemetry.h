@@ -1,0 +1,50 @@
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "kernels/around/measuring_backend.h"
+#include "program/metrics/event_file.h"
+#include "program/metrics/json_lines.h"
+#include "program/telemetry/oscillation.h"
+#include "recipes/telemetry/telemetry.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+
+/// What a recipe's telemetry asks of the backend: Measurements of a step, of the first micro-batch.
+MeasuringBackend::Options measuring_options(const Recipe&);
+
+/// Measures every telemetry.every-th step of a run, and writes down what it finds: telemetry.jsonl and
+/// TensorBoard's event file. docs/training.md names the fields. No number of the run depends on it.
+class Telemetry {
+ public:
+  /// `backend` is what the trainer computes on, or below it. Goes on after the trainer's steps, as JsonLines
+  /// does. Throws Error(resource).
+  Telemetry(MeasuringBackend& backend, Trainer&, const std::filesystem::path& jsonl, EventFile&);
+  ~Telemetry();
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  const std::string& note() const { return lines_.note(); }
+  void before_step();
+  /// The step did not come to its end, or changed nothing.
+  void abandon();
+  /// Throws Error(resource) if the records cannot be written.
+  void after_step();
+  void flush() { lines_.flush(); }
+  void sync() { lines_.sync(); }
+
+ private:
+  std::int64_t next_measurement() const;
+  void write(Measurements, const std::vector<Oscillation::Found>&);
+
+  MeasuringBackend& backend_;
+  Trainer& trainer_;
+  const TelemetryConfig config_;
+  const TelemetryPlan plan_;
+  JsonLines lines_;
+  EventFile& events_;
+  Oscillation oscillation_;
+};
+
+}  // namespace mxtape

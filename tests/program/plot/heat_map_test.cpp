@@ -1,0 +1,132 @@
+#include "program/plot/heat_map.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "tests/program/program_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+class HeatMapTest : public testing::Test {
+ protected:
+  /// Two layers, two slots and three steps; the second layer's wgrad.dy is not measured.
+  void write(const std::string& more = "") const {
+    std::filesystem::create_directories(run_);
+    std::ofstream out(run_ / "telemetry.jsonl");
+    for (const int step : {100, 200, 300})
+      for (const int layer : {0, 1})
+        for (const std::string slot : {"fprop.x", "wgrad.dy"}) {
+          if (layer == 1 && slot == "wgrad.dy") continue;
+          const auto record = [&](const char* format, bool in_use, double value) {
+            const nlohmann::ordered_json json{{"step", step},
+                                              {"kind", "operand"},
+                                              {"layer", fmt::format("blocks.{}.mlp.up", layer)},
+                                              {"slot", slot},
+                                              {"format", format},
+                                              {"in_use", in_use},
+                                              {"relative_rmse", value},
+                                              {"sqnr_db", nullptr},
+                                              {"spread_over", {{"2", 0.5}, {"10", value / 2}}}};
+            out << json.dump() << "\n";
+          };
+          record("mxfp4", true, 0.001 * step + layer);
+          record("mxfp8", false, 0.25);
+        }
+    out << more;
+  }
+  std::string refusal(const std::string& measure, const std::string& format = "") const {
+    try {
+      heat_map(read_telemetry(run_), measure, format);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  const TemporaryFolder folder_;
+  const std::filesystem::path run_ = folder_ / "mine";
+};
+
+TEST_F(HeatMapTest, HasAPanelForEachSlotWithLayersByStepsOfTheFormatInUse) {
+  write();
+  const HeatMap map = heat_map(read_telemetry(run_), "relative_rmse", "");
+  EXPECT_EQ(map.run, "mine");
+  EXPECT_EQ(map.layers, (std::vector<std::string>{"blocks.0.mlp.up", "blocks.1.mlp.up"}));
+  EXPECT_EQ(map.steps, (std::vector<std::int64_t>{100, 200, 300}));
+  ASSERT_EQ(map.panels.size(), 2u);
+  EXPECT_EQ(map.panels[0].slot, "fprop.x");
+  EXPECT_EQ(map.panels[0].values[1][2], 0.3 + 1);
+  EXPECT_EQ(map.panels[1].values[0][1], 0.2);
+  EXPECT_TRUE(std::isnan(map.panels[1].values[1][0])) << "not measured";
+  EXPECT_EQ(heat_map(read_telemetry(run_), "relative_rmse", "mxfp8").panels[0].values[0][0], 0.25);
+  EXPECT_EQ(heat_map(read_telemetry(run_), "spread_over_10", "").panels[0].values[0][0], 0.05);
+  EXPECT_TRUE(std::isnan(heat_map(read_telemetry(run_), "sqnr_db", "").panels[0].values[0][0]));
+}
+
+TEST_F(HeatMapTest, TheTableShowsTheFirstAndTheLastStepAndNoLayerWithoutRecords) {
+  write();
+  EXPECT_EQ(heat_table(heat_map(read_telemetry(run_), "relative_rmse", "")),
+            "relative_rmse of fprop.x\n"
+            "layer                  100        200        300\n"
+            "blocks.0.mlp.up        0.1        0.2        0.3\n"
+            "blocks.1.mlp.up        1.1        1.2        1.3\n"
+            "\n"
+            "relative_rmse of wgrad.dy\n"
+            "layer                  100        200        300\n"
+            "blocks.0.mlp.up        0.1        0.2        0.3\n"
+            "\n");
+}
+
+TEST_F(HeatMapTest, WhatNoRecordHasIsRefusedWithWhatThereIs) {
+  write();
+  EXPECT_NE(refusal("relative_rsme").find("did you mean 'relative_rmse'?"), std::string::npos);
+  EXPECT_NE(refusal("oscillation").find("--telemetry oscillation: no record in "), std::string::npos);
+  EXPECT_NE(refusal("relative_rmse", "nvfp4").find("telemetry.jsonl has 'mxfp8'"), std::string::npos);
+  EXPECT_EQ(measures_in(read_telemetry(run_)),
+            (std::vector<std::string>{"relative_rmse", "sqnr_db", "spread_over_2", "spread_over_10"}));
+}
+
+TEST_F(HeatMapTest, ATornLastLineIsLeftOutAndAnAlteredOneIsRefusedWithItsNumber) {
+  write(R"({"step":400,"kind":"oper)");
+  EXPECT_EQ(read_telemetry(run_).records.size(), 18u);
+  write("nonsense\n{\"step\":400,\"layer\":\"a\",\"slot\":\"b\"}\n");
+  try {
+    read_telemetry(run_);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::data);
+    EXPECT_NE(std::string(e.what()).find("telemetry.jsonl:19: not a record"), std::string::npos) << e.what();
+  }
+}
+
+using HeatMapProgramTest = ProgramTest;
+
+TEST_F(HeatMapProgramTest, ARunIsDrawnAndAnUnmeasuredOneIsRefused) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--telemetry.every=2"}), 0) << output_;
+  const bool drawn = std::system("command -v gnuplot >/dev/null") == 0;
+  EXPECT_EQ(run({"plot", "runs/tiny", "--telemetry", "relative_rmse", "--telemetry", "oscillation", "--out",
+                 "heat"}),
+            drawn ? 0 : 6);
+  EXPECT_TRUE(says("relative_rmse of wgrad.dy\nlayer"));
+  EXPECT_TRUE(says("oscillation of fprop.w"));
+  if (drawn)
+    for (const char* measure : {"relative_rmse", "oscillation"}) {
+      const std::string svg = read_whole_text(folder_ / fmt::format("heat-{}.svg", measure));
+      EXPECT_NE(svg.find("blocks.0.attn.qkv"), std::string::npos);
+      EXPECT_TRUE(std::filesystem::exists(folder_ / fmt::format("heat-{}.png", measure)));
+    }
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=plain"}), 0) << output_;
+  EXPECT_EQ(run({"plot", "runs/plain", "--telemetry", "all"}), 3);
+  EXPECT_TRUE(says("a run writes it where its recipe sets telemetry.every"));
+  EXPECT_EQ(run({"plot", "runs/plain", "runs/tiny", "--telemetry", "all"}), 2);
+  EXPECT_EQ(run({"plot", "runs/tiny", "--format", "mxfp4"}), 2);
+}
+
+}  // namespace
+}  // namespace mxtape::test
