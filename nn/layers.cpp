@@ -86,7 +86,10 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
 
 Var CausalSelfAttention::operator()(Tape& tape, const Var& x) {
   const Tape::Layer layer(tape, name_);
-  Var heads = ops::causal_attention(tape, qkv_(tape, x), heads_, quant_, first_id_ + site::attention);
+  const Var qkv = qkv_(tape, x);
+  const Shape extents = qkv.value.shape();
+  const AttentionShape shape{extents[0], extents[1], heads_, extents[2] / (3 * heads_)};
+  const Var heads = ops::attention(tape, qkv, shape, quant_, first_id_ + site::attention);
   return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
 }
 
