@@ -42,7 +42,10 @@ AttentionScratch attention_scratch(AttentionKernels kernels, const AttentionShap
   if (kernels == AttentionKernels::cudnn) {
     constexpr std::int64_t tile = 128, padding = 256;
     const std::int64_t padded = (s.time + tile - 1) / tile * tile;
-    return {padding, padding + row_sums + bf16_bytes * s.batch * s.heads * padded * padded};
+    // dK and dV of each query head, before they are added.
+    const std::int64_t by_heads =
+        s.kv_heads == s.heads ? 0 : 2 * f32_bytes * s.batch * s.heads * padded * s.width;
+    return {padding, padding + row_sums + by_heads + bf16_bytes * s.batch * s.heads * padded * padded};
   }
 
   const std::int64_t part = s.batch * s.time * s.heads * s.width;         // elements of q

@@ -23,6 +23,14 @@ Value causal(Graph& g, Value scores, Value masked) {
   return g.pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, masked, g.at_least(row, col)});
 }
 
+/// y = scores rows for each query head, added over the heads that read a key head.
+void sum_over_queries(Graph& g, const AttentionShape& s, Value scores, Value rows, Value y) {
+  if (s.kv_heads == s.heads)
+    g.matmul(scores, rows, y);
+  else
+    g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.matmul(scores, rows), y);
+}
+
 }  // namespace
 
 Graph attention_graph(const Library& library, const AttentionShape& s) {
@@ -57,11 +65,11 @@ Graph attention_backward_graph(const Library& library, const AttentionShape& s) 
   const Value scores = g.pointwise(CUDNN_POINTWISE_MUL, {g.matmul(q, k_turned), scale});
   const Value p =
       g.pointwise(CUDNN_POINTWISE_EXP, {causal(g, g.pointwise(CUDNN_POINTWISE_SUB, {scores, lse}), masked)});
-  g.matmul(g.turned(p, CUDNN_DATA_BFLOAT16), d_o, dv);
+  sum_over_queries(g, s, g.turned(p, CUDNN_DATA_BFLOAT16), d_o, dv);
 
   const Value dp = g.pointwise(CUDNN_POINTWISE_SUB, {g.matmul(d_o, v_turned), delta});
   const Value ds = g.pointwise(CUDNN_POINTWISE_MUL, {g.pointwise(CUDNN_POINTWISE_MUL, {dp, p}), scale});
-  g.matmul(g.turned(ds, CUDNN_DATA_BFLOAT16), q, dk);
+  sum_over_queries(g, s, g.turned(ds, CUDNN_DATA_BFLOAT16), q, dk);
   g.matmul(ds, g.turned(k_turned, CUDNN_DATA_BFLOAT16), dq);
   return g;
 }
