@@ -37,6 +37,9 @@ constexpr std::uint32_t attention_place(AttentionField field) {
   return place;
 }
 
+/// The score matrix. Like the result of a linear layer it enters no GEMM: only rules that name it reach it.
+inline constexpr AttentionSlot score_slot{"scores", &AttentionQuant::qk_s, Axis::row};
+
 /// Places behind those of the slots: which P are dropped, and the score matrix.
 inline constexpr std::uint32_t attention_dropout_place = 12, score_place = 13;
 

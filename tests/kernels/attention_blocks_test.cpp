@@ -40,7 +40,9 @@ void expect_composition(const AttentionShape& s, const AttentionQuant& quant,
 }
 
 // Widths of one and of several blocks, with and without padding of the tiles; lengths that end within a tile.
-constexpr AttentionShape shapes[] = {{2, 96, 2, 32}, {1, 160, 2, 64}, {1, 32, 1, 96}, {1, 64, 1, 128}};
+// Heads with keys of their own, and groups that share them.
+constexpr AttentionShape shapes[] = {{2, 96, 2, 32},  {1, 160, 2, 64},   {1, 32, 1, 96},
+                                     {1, 64, 1, 128}, {2, 96, 4, 32, 2}, {1, 64, 3, 128, 1}};
 
 TEST(AttentionInBlocks, EverySlotIsQuantizedAsTheCompositionSays) {
   for (const AttentionShape& s : shapes) {

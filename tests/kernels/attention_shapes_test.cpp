@@ -46,6 +46,7 @@ std::vector<Problem> grouped_problems() {
   return {{grouped({2, 70, 4, 20}, 2)},
           {grouped({1, 130, 3, 32}, 1)},
           {grouped({2, 65, 6, 64}, 3)},
+          {grouped({1, 65, 2, 128}, 1)},
           {grouped({1, 7, 4, 5}, 2)}};
 }
 std::vector<Problem> masked_problems() {
