@@ -31,6 +31,8 @@ void validate(const ModelConfig& c) {
           c.width, c.heads);
   require(c.dropout >= 0 && c.dropout < 1, ExitCode::usage, "model.dropout = {}; want a number in [0, 1)",
           c.dropout);
+  require(c.attention_dropout >= 0 && c.attention_dropout < 1, ExitCode::usage,
+          "model.attention_dropout = {}; want a number in [0, 1)", c.attention_dropout);
   require(c.norm_eps > 0, ExitCode::usage, "model.norm_eps = {}; want a number > 0", c.norm_eps);
   require(c.init_deviation >= 0 && std::isfinite(c.init_deviation), ExitCode::usage,
           "model.init_deviation = {}; want a finite number >= 0", c.init_deviation);

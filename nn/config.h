@@ -20,7 +20,8 @@ struct ModelConfig {
   bool bias = true;            ///< in linear layers and norms
   bool tied_head = true;       ///< the head's weight is the token embedding
   Gelu gelu = Gelu::tanh;
-  float dropout = 0;  ///< after embedding, attention and MLP
+  float dropout = 0;            ///< after embedding, attention and MLP
+  float attention_dropout = 0;  ///< of attention's probabilities
   float norm_eps = 1e-5f;
   float init_deviation = 0.02f;
   bool operator==(const ModelConfig&) const = default;

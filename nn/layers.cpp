@@ -79,6 +79,7 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
     : name_(name),
       heads_(c.heads),
       dropout_(c.dropout),
+      attention_dropout_(c.attention_dropout),
       first_id_(first_id),
       qkv_(make, name + ".qkv", c.width, 3 * c.width, c.bias, c.init_deviation, first_id + site::qkv),
       out_(make, name + ".out", c.width, c.width, c.bias, residual_deviation(c),
@@ -86,7 +87,11 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
 
 Var CausalSelfAttention::operator()(Tape& tape, const Var& x) {
   const Tape::Layer layer(tape, name_);
-  Var heads = ops::causal_attention(tape, qkv_(tape, x), heads_, quant_, first_id_ + site::attention);
+  const Var qkv = qkv_(tape, x);
+  const Shape extents = qkv.value.shape();
+  AttentionShape shape{extents[0], extents[1], heads_, extents[2] / (3 * heads_)};
+  shape.dropout = attention_dropout_;
+  const Var heads = ops::attention(tape, qkv, shape, quant_, first_id_ + site::attention);
   return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
 }
 

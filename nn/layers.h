@@ -101,7 +101,7 @@ class Embedding {
 };
 
 /// y = W_o attention(W_qkv x): all heads' queries, keys and values come from one GEMM. Vaswani et al. 2017,
-/// arXiv:1706.03762, section 3.2, with a causal mask; dropout on y only.
+/// arXiv:1706.03762, section 3.2, with a causal mask; dropout on its probabilities and on y.
 class CausalSelfAttention {
  public:
   /// `first_id` is that of the block.
@@ -117,7 +117,7 @@ class CausalSelfAttention {
  private:
   std::string name_;
   std::int64_t heads_;
-  float dropout_;
+  float dropout_, attention_dropout_;
   std::uint32_t first_id_;
   Linear qkv_, out_;
   AttentionQuant quant_;

@@ -63,7 +63,9 @@ class Authors {
 };
 
 /// What of a model may change without its being another one.
-bool keeps_the_model(const std::string& key) { return !key.starts_with("model.") || key == "model.dropout"; }
+bool keeps_the_model(const std::string& key) {
+  return !key.starts_with("model.") || key == "model.dropout" || key == "model.attention_dropout";
+}
 
 float rate_at(const Recipe& recipe, std::int64_t step) {
   return recipe.optim.learning_rate * learning_rate_factor(recipe.schedule, step, recipe.train.steps);

@@ -19,6 +19,7 @@ void set_f32_activations(Recipe& recipe) {
   if (!attention_layer_names(recipe.model).empty()) {
     std::vector<std::string> slots;
     for (const auto& slot : attention_slots) slots.emplace_back(slot.name);
+    slots.emplace_back(score_slot.name);
     set_all(recipe.precision, std::move(slots), "f32");
   }
   recipe.compute.activations = ActivationType::f32;

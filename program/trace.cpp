@@ -127,11 +127,15 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBa
       lines.push_back(layer + ": did not run");
       continue;
     }
-    for (const AttentionQuant& found : ran->second)
-      for (const auto& slot : attention_slots)
+    for (const AttentionQuant& found : ran->second) {
+      const auto compare_slot = [&](const AttentionSlot& slot) {
         if (found.*slot.field != quant.*slot.field)
           lines.push_back(fmt::format("{} {}: asked for {}, ran {}", layer, slot.name,
                                       to_text(quant.*slot.field), to_text(found.*slot.field)));
+      };
+      for (const auto& slot : attention_slots) compare_slot(slot);
+      compare_slot(score_slot);
+    }
   }
   return lines;
 }

@@ -121,6 +121,8 @@ std::vector<Knob> knobs(Recipe& r) {
       {"model.gelu", choice(r.model.gelu, gelu_names), "tanh: GPT-2's approximation; erf: exact"},
       {"model.dropout", &r.model.dropout, "probability, after the embedding, attention and MLP",
        fraction_below_one},
+      {"model.attention_dropout", &r.model.attention_dropout,
+       "probability with which a weight of attention is 0", fraction_below_one},
       {"model.norm_eps", &r.model.norm_eps, "added to the variance in norms", above(0)},
       {"model.init_deviation", &r.model.init_deviation,
        "standard deviation of the initial weights; residual projections get it / sqrt(2 x layers)", above(0)},

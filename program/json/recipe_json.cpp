@@ -43,6 +43,7 @@ Json layer_json(const std::string& name, const LinearQuant& quant, Products prod
 Json layer_json(const std::string& name, const AttentionQuant& quant) {
   Json json{{"layer", name}, {"kind", "attention"}};
   for (const auto& slot : attention_slots) json["slots"][std::string(slot.name)] = to_text(quant.*slot.field);
+  if (!quant.qk_s.is_identity()) json["slots"][std::string(score_slot.name)] = to_text(quant.qk_s);
   return json;
 }
 

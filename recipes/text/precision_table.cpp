@@ -118,7 +118,9 @@ void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
 void write_output(std::string& out, const LinearQuant& q) {
   if (!q.out.is_identity()) fmt::format_to(std::back_inserter(out), "  result y     {}\n", to_text(q.out));
 }
-void write_output(std::string&, const AttentionQuant&) {}
+void write_output(std::string& out, const AttentionQuant& q) {
+  if (!q.qk_s.is_identity()) fmt::format_to(std::back_inserter(out), "  scores       {}\n", to_text(q.qk_s));
+}
 
 /// Writes the groups of `layers` that are treated alike, each under the names of its layers.
 template <class Quant>

@@ -68,7 +68,7 @@ transform, values from the forward are still rotated, and the gradient is rotate
 `dge` is the slope of a curve between the steps, at most `most`, and 0 beyond the largest element
 ([numerics.md](numerics.md#straight-through-gradients)). For x both keep x itself for backward.
 
-The last three slots below enter no GEMM: a linear layer's result, norms' gains, the token table. Only a pattern that says
+The last four slots below enter no GEMM: a linear layer's result, attention's scores, norms' gains, the token table. Only a pattern that says
 their names reaches them, as `*.gain` or `out` do; `*` and a rule without slots do not. Backward takes their rounding for
 the identity.
 
@@ -166,6 +166,8 @@ std::string recipe_reference() {
   write_slots(out, straight_through_slots, "linear layers");
   write_slots(out, attention_slots, "attention");
   out += "| `out` | linear layers | none: Y | out-features |\n";
+  fmt::format_to(std::back_inserter(out),
+                 "| `{}` | attention | none: S = Q K^T, before it is scaled | keys |\n", score_slot.name);
   fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", gain_slot);
   fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", table_slot);
 

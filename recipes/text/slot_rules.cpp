@@ -100,7 +100,9 @@ void apply_rule(const PrecisionRule& rule, PrecisionPlan& plan, const ModelConfi
       writer.write_one(name == "embedding" ? table_slot : gain_slot, parameter->second,
                        parse_quantizer(format), true);
     } else if (is_number) {
-      writer.write(attention_slots, plan.attention.at(name), parse_quantizer(format));
+      AttentionQuant& quant = plan.attention.at(name);
+      writer.write(attention_slots, quant, parse_quantizer(format));
+      writer.write_one(score_slot.name, quant.*score_slot.field, parse_quantizer(format), true);
     }
   }
   writer.finish();

@@ -26,10 +26,16 @@ void validate_cudnn_attention(const Recipe& r) {
        "model.heads = "
        "{} / {} = {}; want other extents",
        r.model.width, r.model.heads, width);
+  want(r.model.attention_dropout == 0,
+       "which does not draw mxtape's numbers; found model.attention_dropout = {}; want 0",
+       r.model.attention_dropout);
   want(r.model.context >= 2, "which has no gradient for sequences of one token; want model.context >= 2");
   const auto look_at = [&](const PrecisionPlan& plan, const std::string& when) {
     for (const auto& [layer, quant] : plan.attention) {
       if (quant == AttentionQuant{}) continue;  // all f32
+      want(quant.qk_s.is_identity(),
+           "which does not round scores; found scores = {} in {} from {}; want f32 there",
+           to_text(quant.qk_s), layer, when);
       for (const auto& slot : attention_slots)
         want(quant.*slot.field == bf16_cast,
              "which does not quantize; found {} = {} in {} from {}; want precision.attention = bf16 there",

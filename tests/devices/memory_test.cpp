@@ -56,12 +56,13 @@ AttentionQuant all_slots(const Quantizer& q) { return {q, q, q, q, q, q, q, q, q
 
 // Each tensor is rounded up to a granule of 256 bytes; a call has no more than some 30 of them.
 TEST(DeviceMemory, AttentionTakesNoMoreScratchThanIsCounted) {
-  for (const AttentionShape& s : {AttentionShape{2, 96, 2, 32}, {1, 36, 2, 20}})
+  for (const AttentionShape& s :
+       {AttentionShape{2, 96, 2, 32}, {1, 36, 2, 20}, {2, 96, 4, 32, 2}, {1, 36, 4, 20, 1}})
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const char* text : {"f32", "bf16", "mxfp8", "nvfp4"}) {
         const auto fresh = make_device();
         const std::int64_t width = s.heads * s.width;
-        const Tensor qkv = fresh->empty({s.batch, s.time, 3 * width}, dtype);
+        const Tensor qkv = fresh->empty({s.batch, s.time, s.q_row()}, dtype);
         const Tensor o = fresh->empty({s.batch, s.time, width}, dtype);
         const Tensor lse = fresh->empty({s.batch, s.heads, s.time});
         const Tensor d_o = fresh->empty(o.shape(), dtype), dqkv = fresh->empty(qkv.shape(), dtype);

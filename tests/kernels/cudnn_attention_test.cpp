@@ -27,7 +27,7 @@ struct Case {
   std::vector<float> qkv, d_o;
   explicit Case(const AttentionShape& shape)
       : s(shape),
-        qkv(rounded(normals(s.batch * s.time * 3 * s.heads * s.width, 1))),
+        qkv(rounded(normals(s.batch * s.time * s.q_row(), 1))),
         d_o(rounded(normals(s.batch * s.time * s.heads * s.width, 2))) {}
 
   /// P and dS may be rounded to bf16 or not, P before or after its division.
@@ -60,7 +60,7 @@ AttentionRun run_on_host(const Case& c) {
   const Descriptor nobody = described_device(library, "{}");
   const Plan forward(attention_graph(library, c.s), nobody);
   const Plan backward(attention_backward_graph(library, c.s), nobody);
-  const Tensor qkv = upload(cpu, {c.s.batch, c.s.time, 3 * c.s.heads * c.s.width}, narrowed(c.qkv));
+  const Tensor qkv = upload(cpu, {c.s.batch, c.s.time, c.s.q_row()}, narrowed(c.qkv));
   const Tensor d_o = upload(cpu, {c.s.batch, c.s.time, c.s.heads * c.s.width}, narrowed(c.d_o));
   const Tensor o = cpu.empty(d_o.shape(), DType::bf16), dqkv = cpu.empty(qkv.shape(), DType::bf16);
   const Tensor lse = cpu.empty({c.s.batch, c.s.heads, c.s.time}), delta = cpu.empty(lse.shape());
@@ -75,6 +75,18 @@ AttentionRun run_on_host(const Case& c) {
 TEST(CudnnAttention, ItsGraphsSayWhatAttentionIs) {
   for (const AttentionShape& s :
        {AttentionShape{1, 1, 1, 8}, {2, 7, 3, 16}, {1, 33, 2, 40}, {1, 64, 2, 64}, {1, 20, 1, 128}}) {
+    const Case c(s);
+    c.expect_within(run_on_host(c));
+  }
+}
+
+AttentionShape grouped(AttentionShape s, std::int64_t kv_heads) {
+  s.kv_heads = kv_heads;
+  return s;
+}
+
+TEST(CudnnAttention, ItsGraphsLetGroupsOfHeadsShareTheirKeys) {
+  for (const AttentionShape& s : {grouped({2, 17, 4, 16}, 2), grouped({1, 33, 6, 8}, 1)}) {
     const Case c(s);
     c.expect_within(run_on_host(c));
   }
@@ -115,7 +127,7 @@ class CudnnAttentionOnGpu : public testing::Test {
   /// Forward and backward `runs` times; each but the last writes NaN over the results of the one before.
   AttentionRun run(const Case& c, int runs) {
     const std::int64_t C = c.s.heads * c.s.width;
-    const Tensor qkv = upload(*gpu_, {c.s.batch, c.s.time, 3 * C}, narrowed(c.qkv));
+    const Tensor qkv = upload(*gpu_, {c.s.batch, c.s.time, c.s.q_row()}, narrowed(c.qkv));
     const Tensor d_o = upload(*gpu_, {c.s.batch, c.s.time, C}, narrowed(c.d_o));
     const Tensor o = gpu_->empty(d_o.shape(), DType::bf16), dqkv = gpu_->empty(qkv.shape(), DType::bf16);
     const Tensor lse = gpu_->empty({c.s.batch, c.s.heads, c.s.time});

@@ -101,6 +101,16 @@ TEST_F(CudnnGraphs, HaveKernelsForShortAndRaggedSequences) {
   EXPECT_GE(configs(attention_graph(*library_, {1, 1, 2, 64}), 9, 0), 1u);  // the first token of a sample
 }
 
+TEST_F(CudnnGraphs, HaveKernelsForGroupedHeads) {
+  for (const auto& [major, minor] : {std::pair{8, 0}, {9, 0}, {10, 0}, {12, 0}})
+    for (const std::int64_t kv_heads : {1, 4}) {
+      const AttentionShape s{4, 1024, 12, 64, kv_heads};
+      EXPECT_GE(configs(attention_graph(*library_, s), major, minor), 1u) << major << " groups " << kv_heads;
+      EXPECT_GE(configs(attention_backward_graph(*library_, s), major, minor), 1u)
+          << major << " groups " << kv_heads;
+    }
+}
+
 TEST_F(CudnnGraphs, HaveKernelsFromAmpereToBlackwell) {
   for (const auto& [major, minor] : {std::pair{8, 0}, {8, 9}, {9, 0}, {10, 0}, {12, 0}})
     for (const std::int64_t width : {64, 128}) {
@@ -118,7 +128,9 @@ TEST_F(CudnnGraphs, TakeNoMoreScratchThanTheMemoryPlanCountsAndThatWhereTheirTil
                                     {4, 2048, 8, 128},
                                     {3, 100, 2, 64},
                                     {2, 1023, 2, 32},
-                                    {1, 16, 1, 16}}) {
+                                    {1, 16, 1, 16},
+                                    {4, 1024, 12, 64, 4},
+                                    {3, 100, 6, 32, 2}}) {
       const auto counted = attention_scratch(AttentionKernels::cudnn, s, AttentionQuant{}, DType::bf16);
       const std::int64_t delta = 4 * s.batch * s.heads * s.time;  // the backend's own
       const std::int64_t forward = workspace_bytes(attention_graph(*library_, s), major, minor);

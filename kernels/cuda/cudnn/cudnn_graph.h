@@ -73,6 +73,7 @@ class Graph {
   /// An f32 number in host memory, read when the plan runs.
   Value scalar();
 
+  /// Neighbouring heads of a share one of b, if b has fewer.
   Value matmul(Value a, Value b, Target = {});
   /// y = mode(inputs...), of the shape of inputs[0]; scalars and single columns are repeated.
   Value pointwise(cudnnPointwiseMode_t mode, std::initializer_list<Value> inputs, Target = {});
@@ -80,7 +81,8 @@ class Graph {
   Value index(Value like, std::int64_t axis);
   /// a >= b, for pointwise(CUDNN_POINTWISE_BINARY_SELECT, {where_true, where_false, this}).
   Value at_least(Value a, Value b);
-  /// Along the last axis, to a single column.
+  /// Along the last axis, to a single column; or over the axes on which a stored target is shorter, groups of
+  /// neighbours to one.
   Value reduce(cudnnReduceTensorOp_t, Value x, Target = {});
   /// Rows and columns exchanged, rounded to a type.
   Value turned(Value x, cudnnDataType_t);

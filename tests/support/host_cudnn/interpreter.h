@@ -145,10 +145,11 @@ void run_matmul(const Node& operation, const Open& open) {
   const View b = open(operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
   const View c = open(operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
   if (a.extents[3] != b.extents[2]) throw std::runtime_error("a product of extents that do not fit");
+  const std::int64_t group = a.extents[1] / b.extents[1];
   for_all(c.extents, [&](const Extents& i) {
     double sum = 0;
     for (std::int64_t k = 0; k < a.extents[3]; ++k)
-      sum += a({i[0], i[1], i[2], k}) * b({i[0], i[1], k, i[3]});
+      sum += a({i[0], i[1], i[2], k}) * b({i[0], i[1] / group, k, i[3]});
     c.set(i, sum);
   });
 }
@@ -161,10 +162,13 @@ void run_reduction(const Node& operation, const Open& open) {
   const View y = open(operation, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
   for_all(y.extents, [&](const Extents& i) {
     double sum = 0, top = -INFINITY;
-    for (std::int64_t k = 0; k < x.extents[3]; ++k) {
-      const double value = x({i[0], i[1], i[2], k});
+    Extents group;
+    for (std::size_t axis = 0; axis < 4; ++axis) group[axis] = x.extents[axis] / y.extents[axis];
+    for_all(group, [&](const Extents& k) {
+      const double value =
+          x({i[0] * group[0] + k[0], i[1] * group[1] + k[1], i[2] * group[2] + k[2], i[3] * group[3] + k[3]});
       sum += value, top = std::fmax(top, value);
-    }
+    });
     y.set(i, kind == CUDNN_REDUCE_TENSOR_MAX ? top : sum);
   });
 }
