@@ -6,55 +6,60 @@ namespace mxtape {
 namespace {
 
 struct AttentionNode final : Node {
-  GradIndex qkv_grad;
-  Tensor qkv;  // [B, T, 3 H D]
-  Tensor o;    // [B, T, H D]
-  Tensor lse;  // [B, H, T] log of the softmax's row sums
-  AttentionShape shape;
-  AttentionQuant quant;
-  DrawKey draws;
+  GradIndex qkv_grad, kv_grad;
+  call::Attention forward;  // its tensors, shape, roundings and draws
 
-  const char* name() const override { return "causal_attention"; }
-  std::int64_t saved_bytes() const override { return qkv.bytes() + o.bytes() + lse.bytes(); }
+  const char* name() const override { return "attention"; }
+  std::int64_t saved_bytes() const override {
+    return forward.qkv.bytes() + forward.kv.bytes() + forward.o.bytes() + forward.lse.bytes();
+  }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype());
-    tape.backend().run(call::AttentionBackward{.dqkv = dqkv,
-                                               .d_o = dy,
-                                               .qkv = qkv,
-                                               .o = o,
-                                               .lse = lse,
-                                               .shape = shape,
-                                               .quant = quant,
-                                               .draws = draws});
+    const auto& [o, lse, qkv, shape, quant, draws, kv, lengths] = forward;
+    Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype()), dkv;
+    if (kv) dkv = tape.backend().empty(kv.shape(), kv.dtype());
+    tape.backend().run(call::AttentionBackward{dqkv, dy, qkv, o, lse, shape, quant, draws, dkv, kv, lengths});
     tape.add(qkv_grad, std::move(dqkv));
+    if (kv) tape.add(kv_grad, std::move(dkv));
   }
 };
 
 }  // namespace
 
-Var ops::causal_attention(Tape& tape, const Var& qkv, std::int64_t heads, const AttentionQuant& quant,
-                          std::uint32_t tensor_id) {
-  const Shape s = qkv.value.shape();
-  require(s.rank == 3 && heads > 0 && s[2] % (3 * heads) == 0,
-          "causal_attention: qkv is {}, want [B, T, 3 H D] with H = {}", s.text(), heads);
-  const AttentionShape shape{s[0], s[1], heads, s[2] / (3 * heads)};
-  const DrawKey draws = tape.key(Purpose::rounding, tensor_id, 1);
+Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, const AttentionQuant& quant,
+                   std::uint32_t tensor_id, const Var& kv, const Tensor& lengths) {
+  check(shape);
+  const auto [B, T, H, D] = std::array{shape.batch, shape.time, shape.heads, shape.width};
+  const Shape want{B, T, shape.q_row()}, want_kv{B, shape.room, 2 * shape.kv_heads * D};
+  require(qkv.value.shape() == want, "attention: {} {}, want {}", shape.own_keys ? "queries are" : "qkv is",
+          qkv.value.shape().text(), want.text());
+  require(shape.own_keys == bool(kv.value) &&
+              (!kv.value || (kv.value.shape() == want_kv && kv.value.dtype() == qkv.value.dtype())),
+          "attention: keys and values are {}, want {}",
+          kv.value ? kv.value.shape().text() : "with the queries",
+          shape.own_keys ? want_kv.text() : "them there");
+  require(!lengths || (lengths.dtype() == DType::i32 && lengths.shape() == Shape{B}),
+          "attention: lengths are {} {}, want i32 [{}]", name_of(lengths.dtype()), lengths.shape().text(), B);
   Backend& backend = tape.backend();
-  Tensor o = backend.empty({s[0], s[1], s[2] / 3}, qkv.value.dtype()),
-         lse = backend.empty({s[0], heads, s[1]});
-  backend.run(call::Attention{o, lse, qkv.value, shape, quant, draws});
-  if (!tape.wants({qkv.grad})) return {std::move(o)};
+  call::Attention call{.o = backend.empty({B, T, H * D}, qkv.value.dtype()),
+                       .lse = backend.empty({B, H, T}),
+                       .qkv = qkv.value,
+                       .shape = shape,
+                       .quant = quant,
+                       .draws = tape.key(Purpose::rounding, tensor_id, 1),
+                       .kv = kv.value,
+                       .lengths = lengths};
+  if (!tape.training()) call.shape.dropout = 0;
+  backend.run(call);
+  if (!tape.wants({qkv.grad, kv.grad})) return {std::move(call.o)};
 
+  require(shape.room == shape.keys, "attention: {} keys with room for {}; gradients want no more room",
+          shape.keys, shape.room);
   auto node = std::make_unique<AttentionNode>();
   node->qkv_grad = qkv.grad;
-  node->qkv = qkv.value;
-  node->o = o;
-  node->lse = std::move(lse);
-  node->shape = shape;
-  node->quant = quant;
-  node->draws = draws;
-  return tape.record(std::move(o), {qkv.grad}, std::move(node));
+  node->kv_grad = kv.grad;
+  node->forward = call;
+  return tape.record(std::move(call.o), {qkv.grad, kv.grad}, std::move(node));
 }
 
 }  // namespace mxtape

@@ -90,10 +90,12 @@ Var rotary(Tape&, Var qkv, std::int64_t heads, std::int64_t kv_heads, const Rota
            const ParameterUse& q_gain = {}, const ParameterUse& k_gain = {}, float eps = 1e-5f,
            std::int64_t first_position = 0);
 
-/// o [B, T, H D] = softmax(Q K^T / sqrt(D) + causal mask) V; qkv [B, T, 3 H D]. Saves qkv, o and the row
-/// sums.
-Var causal_attention(Tape&, const Var& qkv, std::int64_t heads, const AttentionQuant&,
-                     std::uint32_t tensor_id);
+/// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D) + mask)) V, the dropout in training only. qkv [B, T, (H +
+/// 2 G) D]; or, if shape.own_keys, queries [B, T, H D], with keys and values in `kv` [B, shape.room, 2 G D].
+/// lengths [B], i32, from 1 to shape.keys: how many keys of each sequence are seen, all if empty. Saves its
+/// inputs, o and the row sums.
+Var attention(Tape&, const Var& qkv, const AttentionShape&, const AttentionQuant&, std::uint32_t tensor_id,
+              const Var& kv = {}, const Tensor& lengths = {});
 
 /// y = softmax over the last axis. Saves y.
 Var softmax(Tape&, const Var& x);

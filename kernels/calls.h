@@ -338,29 +338,35 @@ struct EmbeddingBackward {
   }
 };
 
-/// o [B, T, H D] = softmax(Q K^T / sqrt(D), causal) V per head (unquantized P and dS of bf16 activations may
-/// be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Each operand has its own stream:
-/// tensor ids draws.tensor_id + its place in AttentionQuant. Elements are numbered in [B, H, T, D], P and dS
-/// in [B, H, T, T], of the global batch: draws.first_element counts rows of qkv (tokens), not elements.
+/// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D), masked)) V per head (unquantized P and dS of bf16
+/// activations may be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Of sequence b the
+/// first lengths[b] keys are seen (i32 [B]; below 1 is taken for 1). Each operand has its own stream: tensor
+/// ids draws.tensor_id + its place in AttentionQuant, elements numbered as attention_draws() says;
+/// draws.first_element counts rows of qkv (tokens), not elements.
 struct Attention {
   static constexpr std::string_view name = "attention";
-  Tensor o, lse, qkv;
+  Tensor o, lse, qkv;  ///< q alone, if the shape has own_keys
   AttentionShape shape;
   AttentionQuant quant;
   DrawKey draws{};
+  Tensor kv{}, lengths{};
   static void each(auto& c, const auto& f) {
     f(output, "lse", c.lse), f(result, "o", c.o), f(activation, "qkv", c.qkv);
+    f(activation, "kv", c.kv), f(index, "lengths", c.lengths);
   }
 };
 
+/// Rows of keys that no query sees get 0; those of dkv behind the shape's `keys` may hold anything.
 struct AttentionBackward {
   static constexpr std::string_view name = "attention_backward";
   Tensor dqkv, d_o, qkv, o, lse;
   AttentionShape shape;
   AttentionQuant quant;
   DrawKey draws{};
+  Tensor dkv{}, kv{}, lengths{};
   static void each(auto& c, const auto& f) {
-    f(result, "dqkv", c.dqkv), f(activation, "d_o", c.d_o), f(activation, "qkv", c.qkv);
+    f(result, "dqkv", c.dqkv), f(result, "dkv", c.dkv), f(activation, "d_o", c.d_o);
+    f(activation, "qkv", c.qkv), f(activation, "kv", c.kv), f(index, "lengths", c.lengths);
     f(activation, "o", c.o), f(input, "lse", c.lse);
   }
 };

@@ -114,7 +114,10 @@ Var CausalSelfAttention::operator()(Tape& tape, const Var& x) {
                        k = k_norm_ ? k_norm_->gain(tape) : ParameterUse{};
     qkv = ops::rotary(tape, std::move(qkv), heads_, kv_heads_, tables_, q, k, eps_);
   }
-  Var heads = ops::causal_attention(tape, qkv, heads_, quant_, first_id_ + site::attention);
+  const Shape extents = qkv.value.shape();
+  const AttentionShape shape{extents[0], extents[1], heads_, extents[2] / (heads_ + 2 * kv_heads_),
+                             kv_heads_};
+  const Var heads = ops::attention(tape, qkv, shape, quant_, first_id_ + site::attention);
   qkv = {};
   return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
 }

@@ -51,7 +51,8 @@ void count_operations(Work& work, const call::Gemm& call) {
       work.f32_flops += flops_of(call);
   }
 }
-/// Of attention's GEMMs, each by its two operands, over the half of the square that a causal mask leaves.
+/// Of attention's GEMMs, each by its two operands, over what a causal mask leaves: half of the square of as
+/// many queries as keys.
 /// Unquantized operands are bf16 where the activations are.
 void count_attention(Work& work, const auto& call,
                      std::initializer_list<std::pair<AttentionField, AttentionField>> gemms) {
@@ -60,7 +61,9 @@ void count_attention(Work& work, const auto& call,
     const Quantizer& q = call.quant.*field;
     return q.operand_dtype() == DType::bf16 || (q.is_identity() && call.qkv.dtype() == DType::bf16);
   };
-  const double flops = double(s.batch * s.heads) * double(s.time) * double(s.time) * double(s.width);
+  const double seen =
+      s.mask == AttentionMask::none ? double(s.keys) : double(s.first_position) + double(s.time) / 2;
+  const double flops = 2 * double(s.batch * s.heads) * double(s.time) * seen * double(s.width);
   for (const auto& [a, b] : gemms) add_operations(work, flops, narrow(a) && narrow(b));
 }
 using Slots = AttentionQuant;

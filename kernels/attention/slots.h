@@ -37,21 +37,32 @@ constexpr std::uint32_t attention_place(AttentionField field) {
   return place;
 }
 
-/// The draws of one head's operand with `elements` numbers: field number n has tensor id draws.tensor_id + n;
-/// elements are numbered in [B, H, T, D], P and dS in [B, H, T, T], of the global batch, in which
-/// draws.first_element counts tokens.
+/// Places behind those of the slots: which P are dropped, and the score matrix.
+inline constexpr std::uint32_t attention_dropout_place = 12, score_place = 13;
+
+/// The draws of one head's operand with `elements` numbers, `head` of all sequences' `heads` (b heads + h):
+/// field number n has tensor id draws.tensor_id + n; elements are numbered in [B, H, T, D], those of K and V
+/// in [B, G, keys, D], of P and dS in [B, H, T, keys], of the global batch, in which draws.first_element
+/// counts tokens.
 constexpr DrawKey attention_draws(DrawKey draws, std::uint32_t place, const AttentionShape& s,
-                                  std::int64_t head, std::int64_t elements) {
+                                  std::int64_t heads, std::int64_t head, std::int64_t elements) {
   const std::int64_t first_sequence = std::int64_t(draws.first_element) / s.time;
   draws.tensor_id += place;
-  draws.first_element = std::uint64_t((first_sequence * s.heads + head) * elements);
+  draws.first_element = std::uint64_t((first_sequence * heads + head) * elements);
   return draws;
 }
 
+/// The draws by which call::Dropout drops a head's P, and dP alike.
+constexpr DrawKey attention_dropout_draws(DrawKey draws, const AttentionShape& s, std::int64_t head) {
+  draws.purpose = Purpose::dropout;
+  return attention_draws(draws, attention_dropout_place, s, s.heads, head, s.time * s.keys);
+}
+
+/// And the score matrix stays as it is.
 inline bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
   for (const AttentionSlot& slot : attention_slots)
     if (quant.*slot.field != q) return false;
-  return true;
+  return quant.qk_s.is_identity();
 }
 
 }  // namespace mxtape

@@ -1,20 +1,31 @@
+#include <optional>
+
 #include "kernels/attention/slots.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace mxtape {
+namespace {
+
+/// The type of all operands, if tiles can do without the composition.
+std::optional<DType> tile_operands(const AttentionShape& shape, const AttentionQuant& quant) {
+  if (shape.dropout != 0) return {};
+  if (every_operand_is(quant, f32_passthrough)) return DType::f32;
+  if (every_operand_is(quant, bf16_cast)) return DType::bf16;
+  return {};
+}
+
+}  // namespace
 
 void CpuBackend::compute(const call::Attention& call) {
-  if (every_operand_is(call.quant, f32_passthrough)) return cpu::attention_by_tiles(*this, call, DType::f32);
-  if (every_operand_is(call.quant, bf16_cast)) return cpu::attention_by_tiles(*this, call, DType::bf16);
+  if (const auto operands = tile_operands(call.shape, call.quant))
+    return cpu::attention_by_tiles(*this, call, *operands);
   cpu::attention_by_heads(*this, call);
 }
 
 void CpuBackend::compute(const call::AttentionBackward& call) {
-  if (every_operand_is(call.quant, f32_passthrough))
-    return cpu::attention_by_tiles_backward(*this, call, DType::f32);
-  if (every_operand_is(call.quant, bf16_cast))
-    return cpu::attention_by_tiles_backward(*this, call, DType::bf16);
+  if (const auto operands = tile_operands(call.shape, call.quant))
+    return cpu::attention_by_tiles_backward(*this, call, *operands);
   cpu::attention_by_heads_backward(*this, call);
 }
 

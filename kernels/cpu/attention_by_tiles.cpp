@@ -14,23 +14,24 @@ namespace {
 constexpr std::int64_t queries = 64;
 constexpr std::int64_t lanes = 16;  // rows of scratch are whole vectors
 
-/// Head slices [T, D] as sides of GEMMs: in place in f32, copied in bf16.
+/// Heads' matrices as sides of GEMMs: in place in f32, copied in bf16.
 class Operands {
  public:
   Operands(Backend& memory, const AttentionShape& s, DType dtype, std::int64_t count)
-      : shape_(s), dtype_(dtype) {
-    if (dtype == DType::bf16) copies_ = memory.empty({count, s.time, s.width}, DType::bf16);
+      : room_(std::max(s.time, s.keys) * s.width), dtype_(dtype) {
+    if (dtype == DType::bf16) copies_ = memory.empty({count, room_}, DType::bf16);
   }
   /// `place` < count is where the copy goes.
-  MatrixView take(const float* x, std::int64_t stride, std::int64_t place) const {
-    if (dtype_ == DType::f32) return {x, DType::f32, stride};
-    bf16* const copy = copies_.data<bf16>() + place * shape_.time * shape_.width;
-    attention_loops().narrow_rows(copy, x, stride, shape_.time, shape_.width);
-    return {copy, DType::bf16, shape_.width};
+  MatrixView take(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t place) const {
+    const float* const from = x.data() + part.offset(head);
+    if (dtype_ == DType::f32) return {from, DType::f32, part.row};
+    bf16* const copy = copies_.data<bf16>() + place * room_;
+    attention_loops().narrow_rows(copy, from, part.row, part.rows, part.width);
+    return {copy, DType::bf16, part.width};
   }
 
  private:
-  const AttentionShape& shape_;
+  std::int64_t room_;
   DType dtype_;
   Tensor copies_;
 };
@@ -48,7 +49,7 @@ MatrixView from_row(MatrixView view, std::int64_t row) {
 struct Scores {
   Tensor wide, narrow;
   Scores(Backend& memory, const AttentionShape& s, DType dtype) {
-    const std::int64_t stride = (s.time + lanes - 1) / lanes * lanes, rows = std::min(queries, s.time);
+    const std::int64_t stride = (s.keys + lanes - 1) / lanes * lanes, rows = std::min(queries, s.time);
     wide = memory.empty({rows, stride});
     if (dtype == DType::bf16) narrow = memory.empty({rows, stride}, dtype);
   }
@@ -58,9 +59,15 @@ struct Scores {
   }
 };
 
-AttentionTile tile_at(std::int64_t first, std::int64_t time, std::int64_t stride) {
-  const std::int64_t end = std::min(first + queries, time);
-  return {first, end - first, end, stride};
+/// The queries from `first` on, against the keys that the last of them sees.
+AttentionTile tile_at(const AttentionShape& s, std::int64_t first, std::int64_t length, std::int64_t stride) {
+  const std::int64_t end = std::min(first + queries, s.time);
+  return {s.first_position + first,       end - first, s.seen(end - 1, length), stride, length,
+          s.mask == AttentionMask::causal};
+}
+
+void clear_rows(float* x, std::int64_t stride, std::int64_t first, std::int64_t end, std::int64_t width) {
+  for (std::int64_t row = first; row < end; ++row) std::fill_n(x + row * stride, width, 0.0f);
 }
 
 }  // namespace
@@ -70,21 +77,21 @@ void attention_by_tiles(Backend& memory, const call::Attention& call, DType oper
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
-  parallel_for(s.batch * s.heads, 1, [&](std::int64_t index, std::int64_t) {
-    const auto in = [&](std::int64_t part) { return s.offset(index, part, 3); };
-    const std::int64_t out = s.offset(index, 0, 1), in_stride = s.stride(3), out_stride = s.stride(1);
+  const Tensor& kv = s.own_keys ? call.kv : call.qkv;
+  parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
     const Operands sides(memory, s, operands, 3);
-    const float* const qkv = call.qkv.data();
-    const MatrixView q = sides.take(qkv + in(0), in_stride, 0);
-    const MatrixView k = sides.take(qkv + in(1), in_stride, 1);
-    const MatrixView v = sides.take(qkv + in(2), in_stride, 2);
+    const MatrixView k = sides.take(kv, s.k(), key_head, 1), v = sides.take(kv, s.v(), key_head, 2);
     const Scores p(memory, s, operands);
-    for (std::int64_t first = 0; first < T; first += queries) {
-      const AttentionTile tile = tile_at(first, T, p.stride());
-      gemm_block(p.wide.data(), tile.stride, from_row(q, first), transposed(k), tile.rows, tile.keys, D);
-      loops.softmax(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + index * T + first, tile, scale);
-      gemm_block(call.o.data() + out + first * out_stride, out_stride, p.operand(), v, tile.rows, D,
-                 tile.keys);
+    const std::int64_t length = attention_length(s, call.lengths, key_head / s.kv_heads);
+    for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
+      const MatrixView q = sides.take(call.qkv, s.q(), head, 0);
+      float* const o = call.o.data() + s.o().offset(head);
+      for (std::int64_t first = 0; first < T; first += queries) {
+        const AttentionTile tile = tile_at(s, first, length, p.stride());
+        gemm_block(p.wide.data(), tile.stride, from_row(q, first), transposed(k), tile.rows, tile.keys, D);
+        loops.softmax(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile, scale);
+        gemm_block(o + first * s.o().row, s.o().row, p.operand(), v, tile.rows, D, tile.keys);
+      }
     }
   });
 }
@@ -94,37 +101,39 @@ void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
-  parallel_for(s.batch * s.heads, 1, [&](std::int64_t index, std::int64_t) {
-    const auto in = [&](std::int64_t part) { return s.offset(index, part, 3); };
-    const std::int64_t out = s.offset(index, 0, 1), in_stride = s.stride(3), out_stride = s.stride(1);
+  const Tensor &kv = s.own_keys ? call.kv : call.qkv, &dkv = s.own_keys ? call.dkv : call.dqkv;
+  parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
     const Operands sides(memory, s, operands, 4);
-    const float* const qkv = call.qkv.data();
-    const MatrixView q = sides.take(qkv + in(0), in_stride, 0);
-    const MatrixView k = sides.take(qkv + in(1), in_stride, 1);
-    const MatrixView v = sides.take(qkv + in(2), in_stride, 2);
-    const float* const d_o_rows = call.d_o.data() + out;
-    const MatrixView d_o = sides.take(d_o_rows, out_stride, 3);
-    const Tensor delta = memory.empty({T});  // dP . P per query, which is dO . O
-    loops.row_dots(delta.data(), d_o_rows, out_stride, call.o.data() + out, out_stride, T, D);
+    const MatrixView k = sides.take(kv, s.k(), key_head, 1), v = sides.take(kv, s.v(), key_head, 2);
+    const std::int64_t length = attention_length(s, call.lengths, key_head / s.kv_heads);
     const Scores p(memory, s, operands), ds(memory, s, operands);
-    float* const dq = call.dqkv.data() + in(0);
-    float* const dk = call.dqkv.data() + in(1);
-    float* const dv = call.dqkv.data() + in(2);
-    // From the last tile to the first: the last sees all keys and overwrites, the others add to the keys they
-    // see.
-    for (std::int64_t first = (T - 1) / queries * queries; first >= 0; first -= queries) {
-      const AttentionTile tile = tile_at(first, T, p.stride());
-      const Write write = tile.keys == T ? Write::overwrite : Write::accumulate;
-      const MatrixView d_o_tile = from_row(d_o, first), q_tile = from_row(q, first);
-      gemm_block(p.wide.data(), tile.stride, q_tile, transposed(k), tile.rows, tile.keys, D);
-      loops.softmax_again(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + index * T + first, tile,
-                          scale);
-      gemm_block(dv, in_stride, transposed(p.operand()), d_o_tile, tile.keys, D, tile.rows, write);
-      gemm_block(ds.wide.data(), tile.stride, d_o_tile, transposed(v), tile.rows, tile.keys, D);
-      loops.softmax_backward(ds.wide.data(), ds.narrow.data<bf16>(), p.wide.data(), delta.data() + first,
-                             tile, scale);
-      gemm_block(dq + first * in_stride, in_stride, ds.operand(), k, tile.rows, D, tile.keys);
-      gemm_block(dk, in_stride, transposed(ds.operand()), q_tile, tile.keys, D, tile.rows, write);
+    const Tensor delta = memory.empty({T});  // dP . P per query, which is dO . O
+    float* const dk = dkv.data() + s.k().offset(key_head);
+    float* const dv = dkv.data() + s.v().offset(key_head);
+    // What the last tile of the first head does not see, no tile does: it overwrites the keys it sees.
+    for (float* const sums : {dk, dv}) clear_rows(sums, s.k().row, s.seen(T - 1, length), s.keys, D);
+    Write write = Write::overwrite;
+    for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
+      const MatrixView q = sides.take(call.qkv, s.q(), head, 0);
+      const MatrixView d_o = sides.take(call.d_o, s.o(), head, 3);
+      loops.row_dots(delta.data(), call.d_o.data() + s.o().offset(head), s.o().row,
+                     call.o.data() + s.o().offset(head), s.o().row, T, D);
+      float* const dq = call.dqkv.data() + s.q().offset(head);
+      // From the last tile to the first, of which each adds to the keys it sees.
+      for (std::int64_t first = (T - 1) / queries * queries; first >= 0; first -= queries) {
+        const AttentionTile tile = tile_at(s, first, length, p.stride());
+        const MatrixView d_o_tile = from_row(d_o, first), q_tile = from_row(q, first);
+        gemm_block(p.wide.data(), tile.stride, q_tile, transposed(k), tile.rows, tile.keys, D);
+        loops.softmax_again(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile,
+                            scale);
+        gemm_block(dv, s.v().row, transposed(p.operand()), d_o_tile, tile.keys, D, tile.rows, write);
+        gemm_block(ds.wide.data(), tile.stride, d_o_tile, transposed(v), tile.rows, tile.keys, D);
+        loops.softmax_backward(ds.wide.data(), ds.narrow.data<bf16>(), p.wide.data(), delta.data() + first,
+                               tile, scale);
+        gemm_block(dq + first * s.q().row, s.q().row, ds.operand(), k, tile.rows, D, tile.keys);
+        gemm_block(dk, s.k().row, transposed(ds.operand()), q_tile, tile.keys, D, tile.rows, write);
+        write = Write::accumulate;
+      }
     }
   });
 }

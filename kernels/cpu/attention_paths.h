@@ -1,17 +1,26 @@
 #pragma once
+#include <algorithm>
+
 #include "kernels/backend.h"
 
 namespace mxtape::cpu {
 
 // `memory` gives scratch.
 
-// By tiles of queries against the keys that they see: half the work of the whole square, and scratch of one
-// tile. All operands are f32 (unrounded), or all are rounded to bf16, to nearest even.
+// By tiles of queries against the keys that they see: half the work of the whole square where the mask is
+// causal, and scratch of one tile. All operands are f32 (unrounded), or all are rounded to bf16, to nearest
+// even. Nothing is dropped.
 void attention_by_tiles(Backend& memory, const call::Attention&, DType operands);
 void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&, DType operands);
 
 // Head by head, composed (kernels/attention/composed.h), with a quantizer of its own for each operand.
 void attention_by_heads(Backend& memory, const call::Attention&);
 void attention_by_heads_backward(Backend& memory, const call::AttentionBackward&);
+
+/// Keys of a sequence that may be seen.
+inline std::int64_t attention_length(const AttentionShape& s, const Tensor& lengths, std::int64_t sequence) {
+  if (!lengths) return s.keys;
+  return std::clamp<std::int64_t>(lengths.data<std::int32_t>()[sequence], 1, s.keys);
+}
 
 }  // namespace mxtape::cpu

@@ -28,14 +28,14 @@ AttentionQuant different_slots(const char* round_scores, const char* round_opera
 
 void expect_composition(const AttentionShape& s, const AttentionQuant& quant,
                         DType activations = DType::f32) {
-  Input in(s);
+  AttentionInput in(s);
   if (activations == DType::bf16)
     for (Floats* x : {&in.qkv, &in.d_o})
       for (float& v : *x) v = to_f32(to_bf16(v));
   DrawKey key = draws;
   key.first_element = std::uint64_t(2 * s.time);
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, quant, key, activations);
-  EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, quant, key, got, activations, Scores::own_softmax))
+  EXPECT_TRUE(is_composition(s, in, quant, key, got, activations, Scores::own_softmax))
       << s.time << " x " << s.width;
 }
 
@@ -63,11 +63,11 @@ TEST(AttentionInBlocks, SlotsThatAreNotQuantizedAreRoundedToBf16) {
 
 TEST(AttentionInBlocks, TheTestSeesEachSlotAndTheDraws) {
   const AttentionShape s{1, 64, 1, 64};
-  const Input in(s);
+  const AttentionInput in(s);
   const AttentionQuant right = different_slots("stochastic", "stochastic");
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, right, draws);
   const auto accepts = [&](const AttentionQuant& quant, const DrawKey& key) {
-    return bool(is_composition(s, in.qkv, in.d_o, quant, key, got, DType::f32, Scores::own_softmax));
+    return bool(is_composition(s, in, quant, key, got, DType::f32, Scores::own_softmax));
   };
   EXPECT_TRUE(accepts(right, draws));
   for (const AttentionSlot& slot : attention_slots) {
@@ -82,7 +82,7 @@ TEST(AttentionInBlocks, TheTestSeesEachSlotAndTheDraws) {
 
 TEST(AttentionInBlocks, WhatIsNotFiniteReachesAllWhoSeeIt) {
   const AttentionShape s{1, 64, 2, 32};
-  Input in(s);
+  AttentionInput in(s);
   const std::int64_t token = 40, of_head = 64;
   in.qkv[std::size_t(token * 3 * of_head + 2 * of_head)] = NAN;  // a value of the first head
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, different_slots("even", "even"), draws);

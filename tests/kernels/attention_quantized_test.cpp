@@ -30,42 +30,42 @@ AttentionQuant mixture() {
 TEST(QuantizedAttention, EverySlotIsQuantizedAsTheCompositionSays) {
   for (const AttentionShape& s :
        {AttentionShape{2, 70, 3, 32}, AttentionShape{1, 7, 1, 5}, AttentionShape{1, 1, 2, 16}}) {
-    const Input in(s);
+    const AttentionInput in(s);
     const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixture(), draws);
-    EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, mixture(), draws, got)) << s.time;
+    EXPECT_TRUE(is_composition(s, in, mixture(), draws, got)) << s.time;
   }
 }
 
 TEST(QuantizedAttention, Bf16ActivationsAreQuantizedAsTheyAre) {
   const AttentionShape s{2, 70, 3, 32};
-  Input in(s);
+  AttentionInput in(s);
   for (Floats* x : {&in.qkv, &in.d_o})
     for (float& v : *x) v = to_f32(to_bf16(v));
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, mixture(), draws, DType::bf16);
-  EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, mixture(), draws, got, DType::bf16));
+  EXPECT_TRUE(is_composition(s, in, mixture(), draws, got, DType::bf16));
 }
 
 TEST(QuantizedAttention, TheTensorScaleOfNvfp4IsOnePerHead) {
   const AttentionShape s{1, 70, 2, 16};
-  Input in(s);
+  AttentionInput in(s);
   for (std::size_t i = 0; i < in.qkv.size(); ++i)
     if (i / 16 % 2) in.qkv[i] *= 50;  // the second head is far larger
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, all_slots(nvfp4), draws);
-  EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, all_slots(nvfp4), draws, got));
+  EXPECT_TRUE(is_composition(s, in, all_slots(nvfp4), draws, got));
 }
 
 TEST(QuantizedAttention, RangeMultipliersAreUndone) {
   const AttentionShape s{1, 40, 1, 32};
-  const Input in(s);
+  const AttentionInput in(s);
   const AttentionQuant quant = all_slots(parse_quantizer("mxfp4 alpha=0.75"));
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, quant, draws);
-  EXPECT_TRUE(is_composition(s, in.qkv, in.d_o, quant, draws, got));
+  EXPECT_TRUE(is_composition(s, in, quant, draws, got));
 }
 
 TEST(QuantizedAttention, ByHeadsIsTheSameFunctionAsByTiles) {
   // One operand in f32 takes the way by heads; Q is exact in bf16, so that operand's values are the same.
   const AttentionShape s{2, 70, 2, 20};
-  Input in(s);
+  AttentionInput in(s);
   for (float& v : in.qkv) v = to_f32(to_bf16(v));
   AttentionQuant mixed = all_slots(bf16_cast);
   mixed.dk_q = f32_passthrough;
@@ -78,7 +78,7 @@ TEST(QuantizedAttention, ByHeadsIsTheSameFunctionAsByTiles) {
 
 TEST(QuantizedAttention, TiersAndThreadCountsGiveTheSameBits) {
   const AttentionShape s{2, 70, 3, 20};
-  const Input in(s);
+  const AttentionInput in(s);
   expect_same_bits_everywhere([&] {
     AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(mxfp8_e4m3));
     append(r.o, r.lse);
@@ -88,17 +88,17 @@ TEST(QuantizedAttention, TiersAndThreadCountsGiveTheSameBits) {
 
 TEST(QuantizedAttention, TheTestSeesEachSlotAndTheDraws) {
   const AttentionShape s{1, 70, 1, 32};
-  const Input in(s);
+  const AttentionInput in(s);
   const AttentionQuant right = mixture();
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, right, draws);
   for (const AttentionSlot& slot : attention_slots) {
     AttentionQuant wrong = right;
     wrong.*slot.field = mx(e3m2, 16);
-    EXPECT_FALSE(is_composition(s, in.qkv, in.d_o, wrong, draws, got));
+    EXPECT_FALSE(is_composition(s, in, wrong, draws, got));
   }
   DrawKey other = draws;
   other.first_element += 70;
-  EXPECT_FALSE(is_composition(s, in.qkv, in.d_o, right, other, got));
+  EXPECT_FALSE(is_composition(s, in, right, other, got));
 }
 
 }  // namespace

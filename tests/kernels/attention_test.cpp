@@ -14,13 +14,6 @@ namespace {
 constexpr AttentionShape shapes[] = {{1, 1, 1, 1},   {2, 7, 3, 5},   {1, 50, 2, 65},
                                      {2, 64, 1, 16}, {1, 70, 2, 20}, {1, 130, 2, 32}};
 
-struct Input {
-  std::vector<float> qkv, d_o;
-  explicit Input(const AttentionShape& s)
-      : qkv(normals(s.batch * s.time * 3 * s.heads * s.width, 1)),
-        d_o(normals(s.batch * s.time * s.heads * s.width, 2)) {}
-};
-
 /// The CPU rounds P and dS themselves; other devices P before it is divided by its row's sum, and dS before
 /// it is multiplied by 1 / sqrt(D).
 reference::Scores scores_with(const Quantizer& q) {
@@ -30,7 +23,7 @@ reference::Scores scores_with(const Quantizer& q) {
 TEST(Attention, IsWithinItsRoundingErrorsInF32AndBf16) {
   for (const AttentionShape& s : shapes)
     for (const Quantizer& q : {f32_passthrough, bf16_cast}) {
-      const Input in(s);
+      const AttentionInput in(s);
       const AttentionRun got = run_attention(s, in.qkv, in.d_o, all_slots(q));
       const reference::Attention want{s, in.qkv, in.d_o, q.operand_dtype(), 0, scores_with(q)};
       const Reference o = want.forward(), dqkv = want.backward(got.o);
@@ -57,7 +50,7 @@ TEST(Attention, Bf16ActivationsAreWithinTheRoundingsOfPAndDs) {
         AttentionShape{1, 65, 2, 64}, AttentionShape{1, 130, 2, 64}, AttentionShape{1, 130, 1, 128},
         AttentionShape{1, 64, 1, 80}, AttentionShape{2, 65, 1, 5}})
     for (const Quantizer& q : {f32_passthrough, bf16_cast}) {
-      Input in(s);
+      AttentionInput in(s);
       in.qkv = in_bf16(in.qkv), in.d_o = in_bf16(in.d_o);
       const AttentionRun got = run_attention(s, in.qkv, in.d_o, all_slots(q), {}, DType::bf16);
       const reference::Attention want{s, in.qkv, in.d_o, DType::bf16, 0, reference::Scores::near_bf16};
@@ -74,7 +67,7 @@ TEST(Attention, Bf16ActivationsAreWithinTheRoundingsOfPAndDs) {
 
 TEST(Attention, TheBoundsSeeAKeyTooManyAndUnroundedOperands) {
   const AttentionShape s{1, 70, 2, 20};
-  const Input in(s);
+  const AttentionInput in(s);
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, {});
   const reference::Attention want{s, in.qkv, in.d_o, DType::f32}, other{s, in.qkv, in.d_o, DType::f32, 1};
   EXPECT_FALSE(within(got.o, other.forward().value, want.forward().bound));
@@ -94,7 +87,7 @@ TEST(Attention, FutureTokensChangeNoBit) {
   for (const Quantizer& q : {f32_passthrough, bf16_cast}) {
     const AttentionShape s{1, 130, 2, 32};
     const std::int64_t row = 3 * s.heads * s.width;
-    const Input in(s);
+    const AttentionInput in(s);
     const AttentionRun before = run_attention(s, in.qkv, in.d_o, all_slots(q));
     for (const std::int64_t t : {1, 64, 100, 129}) {
       std::vector<float> qkv = in.qkv;
@@ -109,14 +102,14 @@ TEST(Attention, FutureTokensChangeNoBit) {
 
 TEST(Attention, LargeScoresDoNotOverflow) {
   const AttentionShape s{1, 20, 1, 16};
-  std::vector<float> qkv = Input(s).qkv;
+  std::vector<float> qkv = AttentionInput(s).qkv;
   for (float& v : qkv) v *= 1e4f;
-  for (const float v : run_attention(s, qkv, Input(s).d_o, {}).o) EXPECT_TRUE(std::isfinite(v));
+  for (const float v : run_attention(s, qkv, AttentionInput(s).d_o, {}).o) EXPECT_TRUE(std::isfinite(v));
 }
 
 TEST(Attention, ANaNInAQueryShowsInItsRow) {
   const AttentionShape s{1, 70, 1, 16};
-  Input in(s);
+  AttentionInput in(s);
   in.qkv[66 * 48 + 3] = NAN;
   const AttentionRun got = run_attention(s, in.qkv, in.d_o, {});
   EXPECT_TRUE(std::isnan(got.o[66 * 16]) && std::isnan(got.lse[66]));
@@ -125,7 +118,7 @@ TEST(Attention, ANaNInAQueryShowsInItsRow) {
 
 TEST(Attention, TiersAndThreadCountsGiveTheSameBits) {
   const AttentionShape s{2, 70, 3, 20};
-  const Input in(s);
+  const AttentionInput in(s);
   for (const Quantizer& q : {f32_passthrough, bf16_cast})
     expect_same_bits_everywhere([&] {
       AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(q));
@@ -137,7 +130,7 @@ TEST(Attention, TiersAndThreadCountsGiveTheSameBits) {
 TEST(Attention, Bf16ActivationsGiveTheSameBitsEachTime) {
   for (const std::int64_t width : {16, 64, 128, 7}) {
     const AttentionShape s{1, 100, 2, width};
-    const Input in(s);
+    const AttentionInput in(s);
     const auto run = [&] {
       AttentionRun r = run_attention(s, in.qkv, in.d_o, {}, {}, DType::bf16);
       append(r.o, r.lse);

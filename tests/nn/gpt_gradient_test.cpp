@@ -28,7 +28,7 @@ Complex gpt_loss(const ModelConfig& c, Parameters& p, const Tokens& tokens) {
     const std::string block = block_name(i);
     const auto qkv = linear(norm(x, block + ".norm1"), block + ".attn.qkv", C);
     const AttentionShape shape{tokens.batch, tokens.time, c.heads, c.width / c.heads};
-    x = oracle::add(x, linear(oracle::causal_attention(qkv, shape), block + ".attn.out", C));
+    x = oracle::add(x, linear(oracle::attention(qkv, shape), block + ".attn.out", C));
     const auto hidden = oracle::gelu(linear(norm(x, block + ".norm2"), block + ".mlp.up", C), c.gelu);
     x = oracle::add(x, linear(hidden, block + ".mlp.down", std::size_t(c.hidden())));
   }

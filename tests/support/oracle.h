@@ -141,24 +141,41 @@ Values<T> softmax(const Values<T>& x, std::size_t C) {
   return y;
 }
 
-/// o [B, T, H D] of qkv [B, T, 3 H D].
+/// What attention reads besides its shape: of each sequence how many keys are seen (all if empty), and what
+/// every P [B, H, T, keys] is multiplied by (1 if empty).
+struct AttentionMasks {
+  std::vector<std::int32_t> lengths{};
+  std::vector<double> factors{};
+};
+
+/// o [B, T, H D] of qkv [B, T, (H + 2 G) D], or of q [B, T, H D] and kv [B, room, 2 G D].
 template <class T>
-Values<T> causal_attention(const Values<T>& qkv, const AttentionShape& s) {
+Values<T> attention(const Values<T>& qkv, const AttentionShape& s, const Values<T>& kv = {},
+                    const AttentionMasks& masks = {}) {
   const auto B = std::size_t(s.batch), time = std::size_t(s.time), H = std::size_t(s.heads),
-             D = std::size_t(s.width);
+             D = std::size_t(s.width), G = std::size_t(s.kv_heads), keys = std::size_t(s.keys),
+             room = std::size_t(s.room), row = kv.empty() ? (H + 2 * G) * D : H * D;
+  const auto key = [&](std::size_t part, std::size_t b, std::size_t g, std::size_t t, std::size_t d) {
+    return kv.empty() ? qkv[(b * time + t) * row + (H + part * G + g) * D + d]
+                      : kv[(b * room + t) * 2 * G * D + (part * G + g) * D + d];
+  };
   Values<T> o(B * time * H * D);
   for (std::size_t b = 0; b < B; ++b)
     for (std::size_t h = 0; h < H; ++h) {
-      const auto at = [&](std::size_t part, std::size_t t, std::size_t d) {
-        return qkv[(b * time + t) * 3 * H * D + part * H * D + h * D + d];
-      };
+      const std::size_t g = h / (H / G);
       for (std::size_t i = 0; i < time; ++i) {
-        Values<T> scores(i + 1);
-        for (std::size_t j = 0; j <= i; ++j)
-          for (std::size_t d = 0; d < D; ++d) scores[j] += at(0, i, d) * at(1, j, d) / std::sqrt(double(D));
-        const Values<T> p = softmax_row(scores.data(), i + 1);
+        std::size_t seen = masks.lengths.empty() ? keys : std::size_t(masks.lengths[b]);
+        if (s.mask == AttentionMask::causal) seen = std::min(seen, std::size_t(s.first_position) + i + 1);
+        Values<T> scores(seen);
+        for (std::size_t j = 0; j < seen; ++j)
+          for (std::size_t d = 0; d < D; ++d)
+            scores[j] += qkv[(b * time + i) * row + h * D + d] * key(0, b, g, j, d) / std::sqrt(double(D));
+        Values<T> p = softmax_row(scores.data(), seen);
+        if (!masks.factors.empty())
+          for (std::size_t j = 0; j < seen; ++j) p[j] *= masks.factors[((b * H + h) * time + i) * keys + j];
         for (std::size_t d = 0; d < D; ++d)
-          for (std::size_t j = 0; j <= i; ++j) o[(b * time + i) * H * D + h * D + d] += p[j] * at(2, j, d);
+          for (std::size_t j = 0; j < seen; ++j)
+            o[(b * time + i) * H * D + h * D + d] += p[j] * key(1, b, g, j, d);
       }
     }
   return o;

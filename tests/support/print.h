@@ -11,7 +11,10 @@ namespace mxtape {
 inline void PrintTo(const Quantizer& q, std::ostream* out) { *out << to_text(q); }
 inline void PrintTo(SignsPer signs, std::ostream* out) { *out << to_text(Rotation{16, signs}); }
 inline void PrintTo(const AttentionShape& s, std::ostream* out) {
-  *out << "batch " << s.batch << ", time " << s.time << ", " << s.heads << " heads " << s.width << " wide";
+  *out << "batch " << s.batch << ", time " << s.time << ", " << s.heads << " heads on " << s.kv_heads << ", "
+       << s.width << " wide" << (s.mask == AttentionMask::causal ? ", causal" : "") << ", " << s.keys
+       << " of " << s.room << " keys" << (s.own_keys ? " of their own" : "") << ", from " << s.first_position
+       << ", dropout " << s.dropout;
 }
 inline void PrintTo(Gelu form, std::ostream* out) { *out << (form == Gelu::tanh ? "tanh" : "erf"); }
 

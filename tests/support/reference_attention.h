@@ -23,6 +23,8 @@ struct Attention {
   DType operands;
   std::int64_t keys_too_many = 0;  ///< moves the causal mask, to show that the bounds see it
   Scores scores_are = Scores::as_operands;
+  Floats kv{};                          ///< keys and values, if not in qkv
+  std::vector<std::int32_t> lengths{};  ///< of keys, if not all are seen
 
   Reference forward() const {
     Reference o;
@@ -34,17 +36,17 @@ struct Attention {
           const std::size_t at = o_index(b, i, h, d);
           for (std::size_t j = 0; j < row.p.size(); ++j)
             add(o, at, rounded(row.p[j], row.p[j] * row.relative[j]),
-                round(qkv[index(b, std::int64_t(j), 2, h, d)]));
+                round(key(1, b, std::int64_t(j), h, d)));
         }
       }
     });
     return o;
   }
 
-  /// `o` is what the forward pass gave: the backward pass reads it.
+  /// Of qkv, then of kv. `o` is what the forward pass gave: the backward pass reads it.
   Reference backward(const Floats& o) const {
     Reference g;
-    g.value.resize(qkv.size()), g.bound.resize(qkv.size());
+    g.value.resize(qkv.size() + kv.size()), g.bound.resize(g.value.size());
     for_heads([&](std::int64_t b, std::int64_t h) {
       for (std::int64_t i = 0; i < s.time; ++i) {
         const Row row = scores(b, h, i);
@@ -57,7 +59,7 @@ struct Attention {
           const double p = row.p[std::size_t(j)], p_error = p * row.relative[std::size_t(j)];
           double dp = 0, dp_size = 0;
           for (std::int64_t d = 0; d < s.width; ++d) {
-            const double term = round(d_o[o_index(b, i, h, d)]) * round(qkv[index(b, j, 2, h, d)]);
+            const double term = round(d_o[o_index(b, i, h, d)]) * round(key(1, b, j, h, d));
             dp += term, dp_size += std::abs(term);
           }
           const double scale = 1 / std::sqrt(double(s.width)), difference = dp - delta;
@@ -66,9 +68,9 @@ struct Attention {
                        p * (gamma(double(s.width)) * (dp_size + delta_size) + 5 * u * std::abs(difference)));
           const Rounded ds = rounded(scale * p * difference, error), rp = rounded(p, p_error);
           for (std::int64_t d = 0; d < s.width; ++d) {
-            add(g, index(b, i, 0, h, d), ds, round(qkv[index(b, j, 1, h, d)]));
-            add(g, index(b, j, 1, h, d), ds, round(qkv[index(b, i, 0, h, d)]));
-            add(g, index(b, j, 2, h, d), rp, round(d_o[o_index(b, i, h, d)]));
+            add(g, q_index(b, i, h, d), ds, round(key(0, b, j, h, d)));
+            add(g, key_index(0, b, j, h, d), ds, round(qkv[q_index(b, i, h, d)]));
+            add(g, key_index(1, b, j, h, d), rp, round(d_o[o_index(b, i, h, d)]));
           }
         }
       }
@@ -91,20 +93,26 @@ struct Attention {
     if (operands == DType::f32) return {y, error};
     return {y, std::max(std::abs(round(x + error) - y), std::abs(round(x - error) - y))};
   }
-  /// One product of a sum over at most T terms.
+  /// One product of a sum over keys, or over the queries of a group's heads.
   void add(Reference& r, std::size_t at, const Rounded& a, double b) const {
     r.value[at] += a.value * b;
-    r.bound[at] += a.error * std::abs(b) + gamma(double(s.time) + 1) * std::abs(a.value * b);
+    r.bound[at] +=
+        a.error * std::abs(b) +
+        gamma(double(std::max(s.keys, s.time * (s.heads / s.kv_heads))) + 1) * std::abs(a.value * b);
   }
 
   Row scores(std::int64_t b, std::int64_t h, std::int64_t i) const {
     const double scale = 1 / std::sqrt(double(s.width));
-    const std::int64_t seen = std::min(s.time, i + 1 + keys_too_many);
+    const std::int64_t length = lengths.empty() ? s.keys : lengths[std::size_t(b)];
+    const std::int64_t seen =
+        s.mask == AttentionMask::none
+            ? std::min(length + keys_too_many, s.keys)
+            : std::min({length + keys_too_many, s.first_position + i + 1 + keys_too_many, s.keys});
     std::vector<double> x, x_error;
     for (std::int64_t j = 0; j < seen; ++j) {
       double sum = 0, size = 0;
       for (std::int64_t d = 0; d < s.width; ++d) {
-        const double term = scale * round(qkv[index(b, i, 0, h, d)]) * round(qkv[index(b, j, 1, h, d)]);
+        const double term = scale * round(qkv[q_index(b, i, h, d)]) * round(key(0, b, j, h, d));
         sum += term, size += std::abs(term);
       }
       x.push_back(sum), x_error.push_back(gamma(double(s.width) + 4) * size);  // scale has 3 roundings
@@ -137,8 +145,20 @@ struct Attention {
     for (std::int64_t b = 0; b < s.batch; ++b)
       for (std::int64_t h = 0; h < s.heads; ++h) body(b, h);
   }
-  std::size_t index(std::int64_t b, std::int64_t t, std::int64_t part, std::int64_t h, std::int64_t d) const {
-    return std::size_t((((b * s.time + t) * 3 + part) * s.heads + h) * s.width + d);
+  std::size_t q_index(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    const std::int64_t row = (s.heads + (s.own_keys ? 0 : 2 * s.kv_heads)) * s.width;
+    return std::size_t((b * s.time + t) * row + h * s.width + d);
+  }
+  /// Of K (0) or V (1) of query head h, in qkv followed by kv.
+  std::size_t key_index(std::int64_t part, std::int64_t b, std::int64_t t, std::int64_t h,
+                        std::int64_t d) const {
+    const std::int64_t place = (part * s.kv_heads + h / (s.heads / s.kv_heads)) * s.width + d;
+    if (!s.own_keys) return q_index(b, t, 0, 0) + std::size_t(s.heads * s.width + place);
+    return qkv.size() + std::size_t((b * s.room + t) * 2 * s.kv_heads * s.width + place);
+  }
+  double key(std::int64_t part, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    const std::size_t i = key_index(part, b, t, h, d);
+    return i < qkv.size() ? qkv[i] : kv[i - qkv.size()];
   }
   std::size_t o_index(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
     return std::size_t(((b * s.time + t) * s.heads + h) * s.width + d);

@@ -30,7 +30,7 @@ MXT_LANES void finish_row(float* row, bf16* narrow, std::int64_t seen, const Att
 
 void softmax(float* s, bf16* narrow, float* lse, const AttentionTile& tile, float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
-    const std::int64_t seen = tile.first + r + 1;
+    const std::int64_t seen = tile.seen(r);
     f32x16 highest = all(s[0]);
     for_seen(seen, tile.stride,
              [&](std::int64_t i, auto l) { highest = max(highest, l.keep(l.load(s + i), highest)); });
@@ -52,7 +52,7 @@ void softmax(float* s, bf16* narrow, float* lse, const AttentionTile& tile, floa
 
 void softmax_again(float* s, bf16* narrow, const float* lse, const AttentionTile& tile, float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
-    const std::int64_t seen = tile.first + r + 1;
+    const std::int64_t seen = tile.seen(r);
     for_seen(seen, tile.stride,
              [&](std::int64_t i, auto l) { l.store(s + i, exp(l.load(s + i) * scale - lse[r])); });
     finish_row(s, narrow, seen, tile);
@@ -63,7 +63,7 @@ void softmax_again(float* s, bf16* narrow, const float* lse, const AttentionTile
 void softmax_backward(float* dp, bf16* narrow, const float* p, const float* delta, const AttentionTile& tile,
                       float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, dp += tile.stride, p += tile.stride) {
-    const std::int64_t seen = tile.first + r + 1;
+    const std::int64_t seen = tile.seen(r);
     for_seen(seen, tile.stride, [&](std::int64_t i, auto l) {
       l.store(dp + i, l.load(p + i) * (l.load(dp + i) - delta[r]) * scale);
     });
@@ -78,6 +78,10 @@ void row_dots(float* sums, const float* a, std::int64_t a_stride, const float* b
     sums[r] = sum_lanes(cols, [&](std::int64_t i, auto l) { return l.load(a + i) * l.load(b + i); });
 }
 
+void hide(float* s, const AttentionTile& tile) {
+  for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) finish_row(s, nullptr, tile.seen(r), tile);
+}
+
 void narrow_rows(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t r = 0; r < rows; ++r, x += stride, y += cols) {
     std::int64_t i = 0;
@@ -88,6 +92,7 @@ void narrow_rows(bf16* y, const float* x, std::int64_t stride, std::int64_t rows
 
 }  // namespace
 
-extern const AttentionLoops attention_loops{softmax, softmax_again, softmax_backward, row_dots, narrow_rows};
+extern const AttentionLoops attention_loops{softmax,  softmax_again, softmax_backward,
+                                            row_dots, hide,          narrow_rows};
 
 }  // namespace mxtape::cpu::MXT_TIER

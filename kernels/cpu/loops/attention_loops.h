@@ -4,10 +4,16 @@
 
 namespace mxtape::cpu {
 
-/// A tile of a head's [T, T] matrices: rows are the queries `first` ... first + rows - 1, columns the keys
-/// below `keys`; query i sees keys 0 ... i. Rows are `stride` numbers apart.
+/// A tile of a head's [T, keys] matrices: rows are queries, the first of them at position `first`, columns
+/// the keys below `keys`. A query sees those of the first `length` that are not behind its position, or all
+/// of them. Rows are `stride` numbers apart.
 struct AttentionTile {
   std::int64_t first, rows, keys, stride;
+  std::int64_t length = keys;
+  bool causal = true;
+  constexpr std::int64_t seen(std::int64_t row) const {
+    return causal && first + row < length ? first + row + 1 : length;
+  }
 };
 
 /// Everything works in place on f32 tiles and writes 0 to the masked keys. `narrow`, unless null, gets the
@@ -23,6 +29,8 @@ struct AttentionLoops {
   /// sums[r] = the dot product of rows r of a and b.
   void (*row_dots)(float* sums, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
                    std::int64_t rows, std::int64_t cols);
+  /// s = 0 for the masked keys.
+  void (*hide)(float* s, const AttentionTile&);
   /// Rows of x, `stride` apart, rounded to bf16 without gaps.
   void (*narrow_rows)(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols);
 };

@@ -18,14 +18,17 @@ AttentionQuant on_tensor_cores(const Tensor& qkv, AttentionQuant q) {
 
 enum class Way { flash, general_f32, general_bf16, blocks, by_heads };
 
-/// Without block scales: on tensor cores if the operands are bf16, because the tensors are or because every
-/// slot says so, and the width fits; else by tiles in f32. With them: on tensor cores where the blocks fit.
-/// Everything else, also a mixture of plain f32 and bf16 slots, is left to the definition.
-Way way_of(const Tensor& qkv, const AttentionShape& shape, const AttentionQuant& quant) {
+/// What is dropped is dropped head by head. Without block scales: on tensor cores if the operands are bf16,
+/// because the tensors are or because every slot says so, and the width fits; else by tiles in f32. With
+/// them: on tensor cores where the blocks fit. Everything else, also a mixture of plain f32 and bf16 slots,
+/// is left to the definition.
+Way way_of(const Tensor& qkv, const AttentionShape& shape, const AttentionQuant& quant,
+           const Tensor& lengths) {
+  if (shape.dropout != 0) return Way::by_heads;
   const bool f32 = every_operand_is(quant, f32_passthrough), bf16 = every_operand_is(quant, bf16_cast);
   if (!f32 && !bf16)
-    return cuda::blocks_take(shape, on_tensor_cores(qkv, quant)) ? Way::blocks : Way::by_heads;
-  if ((bf16 || qkv.dtype() == DType::bf16) && cuda::flash_takes(shape)) return Way::flash;
+    return !lengths && cuda::blocks_take(shape, on_tensor_cores(qkv, quant)) ? Way::blocks : Way::by_heads;
+  if ((bf16 || qkv.dtype() == DType::bf16) && !lengths && cuda::flash_takes(shape)) return Way::flash;
   return bf16 ? Way::general_bf16 : Way::general_f32;
 }
 
@@ -42,12 +45,13 @@ void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
 }  // namespace
 
 void CudaBackend::compute(const call::Attention& call) {
-  if (cudnn_attention_) {
+  if (cudnn_attention_ && call.shape.is_causal_self() && !call.lengths) {
     require_for_cudnn(call.qkv, call.quant);
     return cudnn_attention_->forward(call.o, call.lse, call.qkv, call.shape);
   }
-  const cuda::AttentionForward tensors{*this, stream_.get(), call.shape, call.o, call.lse, call.qkv};
-  switch (way_of(call.qkv, call.shape, call.quant)) {
+  const cuda::AttentionForward tensors{*this,    stream_.get(), call.shape, call.o,
+                                       call.lse, call.qkv,      call.kv,    call.lengths};
+  switch (way_of(call.qkv, call.shape, call.quant, call.lengths)) {
     case Way::flash:
       return cuda::attention_flash(tensors);
     case Way::general_f32:
@@ -62,13 +66,13 @@ void CudaBackend::compute(const call::Attention& call) {
 }
 
 void CudaBackend::compute(const call::AttentionBackward& call) {
-  if (cudnn_attention_) {
+  if (cudnn_attention_ && call.shape.is_causal_self() && !call.lengths) {
     require_for_cudnn(call.qkv, call.quant);
     return cudnn_attention_->backward(call.dqkv, call.d_o, call.qkv, call.o, call.lse, call.shape);
   }
-  const cuda::AttentionBackward tensors{*this,    stream_.get(), call.shape, call.dqkv,
-                                        call.d_o, call.qkv,      call.o,     call.lse};
-  switch (way_of(call.qkv, call.shape, call.quant)) {
+  const cuda::AttentionBackward tensors{*this,  stream_.get(), call.shape, call.dqkv, call.d_o,    call.qkv,
+                                        call.o, call.lse,      call.dkv,   call.kv,   call.lengths};
+  switch (way_of(call.qkv, call.shape, call.quant, call.lengths)) {
     case Way::flash:
       return cuda::attention_flash_backward(tensors);
     case Way::general_f32:

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(attention_threads, 2)
   const int time = int(in.shape.time), width = int(in.shape.width);
   const int first_query = (at.tiles - 1 - at.tile) * queries<W>;  // tiles that see the most keys first
   const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
-  const HeadMatrix k = at.matrix(in.k), v = at.matrix(in.v);
+  const HeadMatrix k = key_matrix(in.k, in.shape, at.head), v = key_matrix(in.v, in.shape, at.head);
+  const AttentionPart out = in.shape.o();
   const DrawKey key = now(pv_p.draws);
 
   bf16* const shared = dynamic_shared<bf16>();
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     block_sync();  // before the tiles are loaded anew
   };
 
-  load_tile<W, queries<W>>(q_tile, at.matrix(in.q), first_query, time, width);
+  load_tile<W, queries<W>>(q_tile, query_matrix(in.q, in.shape, at.head), first_query, time, width);
   Running running[R];
   over_keys(false, [&](Part(&s)[R][keys / 8], int first_key, int) {
 #pragma unroll
@@ -105,15 +106,15 @@ __global__ void __launch_bounds__(attention_threads, 2)
   });
 #pragma unroll
   for (int r = 0; r < R; ++r)
-    store_rows<W>(o + at.offset(0, 1), at.stride(1), o_parts[r], 1, 1, warp_query + 16 * r, time, width);
+    store_rows<W>(o + out.offset(at.head), out.row, o_parts[r], 1, 1, warp_query + 16 * r, time, width);
 }
 
 template <int W>
 void forward(const AttentionForward& call, const ForwardInputs& in, const ScoreRounding& pv_p) {
   with_type(call.o.dtype(), [&]<class T>(T*) {
     launch("attention_blocks", call.stream,
-           {flash_blocks(in.shape, queries<W>), attention_threads, shared_bytes<W>}, blocks_kernel<W, T>,
-           call.o.data<T>(), call.lse.data(), in, pv_p);
+           {flash_blocks(in.shape, in.shape.heads, queries<W>), attention_threads, shared_bytes<W>},
+           blocks_kernel<W, T>, call.o.data<T>(), call.lse.data(), in, pv_p);
   });
 }
 
@@ -122,10 +123,11 @@ void forward(const AttentionForward& call, const ForwardInputs& in, const ScoreR
 void attention_blocks(const AttentionForward& call, const AttentionQuant& quant, const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
   const HeadOperands heads{call.backend, call.stream, s, quant, draws};
-  const Tensor q = heads.rounded(call.qkv, 0, 3, {&AttentionQuant::qk_q})[0];
-  const Tensor k = heads.rounded(call.qkv, 1, 3, {&AttentionQuant::qk_k})[0];
-  const Tensor v = heads.rounded(call.qkv, 2, 3, {&AttentionQuant::pv_v})[0];
-  const ForwardInputs in{heads_of(q, s), heads_of(k, s), heads_of(v, s), s, 1 / std::sqrt(float(s.width))};
+  const Tensor q = heads.rounded(call.qkv, s.q(), {&AttentionQuant::qk_q})[0];
+  const Tensor k = heads.rounded(call.qkv, s.k(), {&AttentionQuant::qk_k})[0];
+  const Tensor v = heads.rounded(call.qkv, s.v(), {&AttentionQuant::pv_v})[0];
+  const ForwardInputs in{heads_in_order(q, s.q()), heads_in_order(k, s.k()), heads_in_order(v, s.v()), s,
+                         1 / std::sqrt(float(s.width))};
   const ScoreRounding pv_p = score_rounding(quant.pv_p, heads.score_draws(&AttentionQuant::pv_p));
   s.width <= 64 ? forward<64>(call, in, pv_p) : forward<128>(call, in, pv_p);
 }

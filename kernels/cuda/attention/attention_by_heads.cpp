@@ -8,28 +8,31 @@ namespace {
 
 /// Rows of scores in the arithmetic of the CPU's vector loops. `delta` is empty in the forward pass.
 template <class Call>
-class Head final : public AttentionHead {
+class Rows final : public AttentionRows {
  public:
-  Head(const Call& call, std::int64_t index, const Tensor& delta = {})
-      : call_(call), index_(index), delta_(delta), scale_(1 / std::sqrt(float(call.shape.width))) {}
+  explicit Rows(const Call& call, const Tensor& delta = {})
+      : call_(call), seen_(seen_keys(call)), delta_(delta), scale_(1 / std::sqrt(float(call.shape.width))) {}
 
-  Tensor take(const Tensor& x, std::int64_t part, std::int64_t parts) override {
-    return take_head(call_.backend, call_.stream, x, call_.shape, index_, part, parts);
+  Tensor take(const Tensor& x, const AttentionPart& part, std::int64_t head) override {
+    return take_head(call_.backend, call_.stream, x, part, head);
   }
-  void put(const Tensor& y, const Tensor& x, std::int64_t part, std::int64_t parts) override {
-    put_head(call_.stream, y, x, call_.shape, index_, part, parts);
+  void put(const Tensor& y, const Tensor& x, const AttentionPart& part, std::int64_t head) override {
+    put_head(call_.stream, y, x, part, head);
   }
-  void softmax(const Tensor& s) override { causal_softmax(call_.stream, s, lse(), scale_); }
-  void softmax_backward(const Tensor& p, const Tensor& dp) override {
-    const float* const delta = delta_.data() + index_ * call_.shape.time;
-    causal_softmax_backward(call_.stream, p, dp, lse(), delta, scale_);
+  void softmax(const Tensor& s, std::int64_t head) override {
+    masked_softmax(call_.stream, s, lse(head), seen_, head, scale_);
   }
+  void softmax_backward(const Tensor& p, const Tensor& dp, std::int64_t head) override {
+    const float* const delta = delta_.data() + head * call_.shape.time;
+    masked_softmax_backward(call_.stream, p, dp, lse(head), delta, seen_, head, scale_);
+  }
+  void hide(const Tensor& s, std::int64_t head) override { hide_scores(call_.stream, s, seen_, head); }
 
  private:
-  float* lse() const { return call_.lse.data() + index_ * call_.shape.time; }
+  float* lse(std::int64_t head) const { return call_.lse.data() + head * call_.shape.time; }
 
   const Call& call_;
-  std::int64_t index_;
+  SeenKeys seen_;
   Tensor delta_;
   float scale_;
 };
@@ -37,18 +40,15 @@ class Head final : public AttentionHead {
 }  // namespace
 
 void attention_by_heads(const AttentionForward& tensors, const call::Attention& call) {
-  for (std::int64_t index = 0; index < call.shape.batch * call.shape.heads; ++index) {
-    Head head(tensors, index);
-    attention_composed(tensors.backend, head, call, index);
-  }
+  Rows rows(tensors);
+  for (std::int64_t head = 0; head < call.shape.batch * call.shape.kv_heads; ++head)
+    attention_composed(tensors.backend, rows, call, head);
 }
 
 void attention_by_heads_backward(const AttentionBackward& tensors, const call::AttentionBackward& call) {
-  const Tensor delta = attention_delta(tensors);
-  for (std::int64_t index = 0; index < call.shape.batch * call.shape.heads; ++index) {
-    Head head(tensors, index, delta);
-    attention_composed_backward(tensors.backend, head, call, index);
-  }
+  Rows rows(tensors, attention_delta(tensors));
+  for (std::int64_t head = 0; head < call.shape.batch * call.shape.kv_heads; ++head)
+    attention_composed_backward(tensors.backend, rows, call, head);
 }
 
 }  // namespace mxtape::cuda

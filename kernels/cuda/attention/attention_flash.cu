@@ -27,7 +27,9 @@ __global__ void __launch_bounds__(attention_threads, 2) flash_kernel(T* o, float
   // Tiles that see the most keys come first.
   const int first_query = (at.tiles - 1 - at.tile) * queries<W>;
   const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
-  const HeadMatrix q = at.matrix(in.q), k = at.matrix(in.k), v = at.matrix(in.v);
+  const HeadMatrix q = query_matrix(in.q, in.shape, at.head), k = key_matrix(in.k, in.shape, at.head),
+                   v = key_matrix(in.v, in.shape, at.head);
+  const AttentionPart out = in.shape.o();
 
   bf16* const shared = dynamic_shared<bf16>();
   const SharedTile<W> q_tile{shared};
@@ -83,18 +85,19 @@ __global__ void __launch_bounds__(attention_threads, 2) flash_kernel(T* o, float
       if (query < time && lane_id() % 4 == 0)
         lse[at.head * time + query] = running[r].top[half] * in.scale + logf(sum);
     }
-    store_rows<W>(o + at.offset(0, 1), at.stride(1), o_parts[r], factor[0], factor[1], first, time, width);
+    store_rows<W>(o + out.offset(at.head), out.row, o_parts[r], factor[0], factor[1], first, time, width);
   }
 }
 
 template <int W>
 void forward(const AttentionForward& call, const Tensor& qkv) {
   const AttentionShape& s = call.shape;
-  const ForwardInputs in{heads_of(qkv, s, 0, 3), heads_of(qkv, s, 1, 3), heads_of(qkv, s, 2, 3), s,
+  const ForwardInputs in{heads_of(qkv, s.q()), heads_of(qkv, s.k()), heads_of(qkv, s.v()), s,
                          1 / std::sqrt(float(s.width))};
   with_type(call.o.dtype(), [&]<class T>(T*) {
-    launch("attention_flash", call.stream, {flash_blocks(s, queries<W>), attention_threads, shared_bytes<W>},
-           flash_kernel<W, T>, call.o.data<T>(), call.lse.data(), in);
+    launch("attention_flash", call.stream,
+           {flash_blocks(s, s.heads, queries<W>), attention_threads, shared_bytes<W>}, flash_kernel<W, T>,
+           call.o.data<T>(), call.lse.data(), in);
   });
 }
 

@@ -12,44 +12,43 @@ namespace mxtape::cuda {
 
 inline constexpr float log2_e = 0x1.715476p+0f;
 
-/// One operand of all heads in bf16: matrices [T, D], strides in numbers.
+/// One operand of all its heads in bf16: matrices [T, D], strides in numbers.
 struct Heads {
   const bf16* base;
   std::int64_t batch, head, row;
 };
-/// Part `part` of x [B, T, parts, H, D].
-inline Heads heads_of(const Tensor& x, const AttentionShape& s, int part, int parts) {
-  const std::int64_t row = s.stride(parts);
-  return {x.data<bf16>() + s.offset(0, part, parts), s.time * row, s.width, row};
+/// Where it lies in x.
+inline Heads heads_of(const Tensor& x, const AttentionPart& part) {
+  return {x.data<bf16>() + part.first, part.sequence, part.width, part.row};
 }
-/// x [B, H, T, D].
-inline Heads heads_of(const Tensor& x, const AttentionShape& s) {
-  const std::int64_t head = s.time * s.width;
-  return {x.data<bf16>(), s.heads * head, head, s.width};
+/// x [B, heads of the part, T, D].
+inline Heads heads_in_order(const Tensor& x, const AttentionPart& part) {
+  const std::int64_t head = part.rows * part.width;
+  return {x.data<bf16>(), part.heads * head, head, part.width};
+}
+
+/// The matrix of query head b H + h, of a part that query heads have, or that key heads have.
+__device__ inline HeadMatrix query_matrix(const Heads& x, const AttentionShape& s, std::int64_t head) {
+  return {x.base + head / s.heads * x.batch + head % s.heads * x.head, x.row};
+}
+__device__ inline HeadMatrix key_matrix(const Heads& x, const AttentionShape& s, std::int64_t head) {
+  return {x.base + head / s.heads * x.batch + head % s.heads / s.group() * x.head, x.row};
 }
 
 /// The head and the tile of it that a block works on. Blocks of one head follow each other, so that the
 /// tiles that several of them read stay in the second level cache.
 struct FlashPlace {
-  const AttentionShape& shape;
   int tiles, tile;
-  std::int64_t head;  // b H + h
+  std::int64_t head;  // b H + h, or b G + g
 
   __device__ FlashPlace(const AttentionShape& s, int rows)
-      : shape(s),
-        tiles(int((s.time + rows - 1) / rows)),
+      : tiles(int((s.time + rows - 1) / rows)),
         tile(int(blockIdx.x % unsigned(tiles))),
         head(blockIdx.x / unsigned(tiles)) {}
-
-  /// Where the head's part lies in a tensor [B, T, parts, H, D].
-  __device__ std::int64_t offset(int part, int parts) const { return shape.offset(head, part, parts); }
-  __device__ std::int64_t stride(int parts) const { return shape.stride(parts); }
-  __device__ HeadMatrix matrix(const Heads& x) const {
-    return {x.base + head / shape.heads * x.batch + head % shape.heads * x.head, x.row};
-  }
 };
-inline unsigned flash_blocks(const AttentionShape& s, int rows) {
-  return blocks_for(s.batch * s.heads * ((s.time + rows - 1) / rows), 1);
+/// Blocks for `heads` heads of each sequence.
+inline unsigned flash_blocks(const AttentionShape& s, std::int64_t heads, int rows) {
+  return blocks_for(s.batch * heads * ((s.time + rows - 1) / rows), 1);
 }
 
 /// P = e^(scale s - lse); 0 where the query does not see the key.

@@ -49,17 +49,20 @@ __device__ void make_factors(Factor (&y)[1][parts / 2], const Part (&x)[1][parts
     round_to_factors(y, x);
 }
 
-// A block takes a tile of keys and goes over the queries that see it. Products have keys as rows: S^T = K Q^T
+// A block takes a tile of keys and goes over the queries that see it, of one head that reads them after the
+// other. Products have keys as rows: S^T = K Q^T
 // and dP^T = V dO^T, so that P^T and dS^T are factors of dV = P^T dO and dK = dS^T Q as they are.
 template <int W, bool blocks, class T>
 __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, BackwardInputs in) {
   constexpr int step = step_rows<W>;
   const FlashPlace at(in.shape, tile_rows);
   const int time = int(in.shape.time), width = int(in.shape.width), first_key = at.tile * tile_rows;
-  const HeadMatrix q = at.matrix(in.q), d_o = at.matrix(in.d_o);
+  const int group = int(in.shape.group());
+  const std::int64_t first_head = at.head * group;
   const Shared<W, moving_queries<blocks>> shared{dynamic_shared<bf16>()};
   const SharedTile<W> k_tile = shared.held(0), v_tile = shared.held(1);
-  const auto load_queries = [&](int first, int stage) {
+  const auto load_queries = [&](std::int64_t head, int first, int stage) {
+    const HeadMatrix q = query_matrix(in.q, in.shape, head), d_o = query_matrix(in.d_o, in.shape, head);
     load_tile<W, step>(shared.moving(0, stage), q, first, time, width);
     load_tile<W, step>(shared.moving(1, stage), d_o, first, time, width);
     if constexpr (blocks) {
@@ -69,12 +72,11 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
     const int query = first + int(threadIdx.x) % step;
     const float* const from = int(threadIdx.x) < step ? in.lse : in.delta;
     float* const to = int(threadIdx.x) < step ? shared.lse(stage) : shared.delta(stage);
-    if (int(threadIdx.x) < 2 * step)
-      to[threadIdx.x % step] = query < time ? from[at.head * time + query] : 0.0f;
+    if (int(threadIdx.x) < 2 * step) to[threadIdx.x % step] = query < time ? from[head * time + query] : 0.0f;
   };
-  load_tile<W, tile_rows>(k_tile, at.matrix(in.k), first_key, time, width);
-  load_tile<W, tile_rows>(v_tile, at.matrix(in.v), first_key, time, width);
-  load_queries(first_key, 0);
+  load_tile<W, tile_rows>(k_tile, key_matrix(in.k, in.shape, first_head), first_key, time, width);
+  load_tile<W, tile_rows>(v_tile, key_matrix(in.v, in.shape, first_head), first_key, time, width);
+  load_queries(first_head, first_key, 0);
   async_commit();
 
   const int warp_row = 16 * warp_id(), warp_key = first_key + warp_row;
@@ -82,25 +84,32 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
   clear(dk), clear(dv);
   const float scale_log2 = in.scale * log2_e;
 
-  for (int first_query = first_key, stage = 0; first_query < time; first_query += step, stage ^= 1) {
+  // Tiles of queries from first_key on, for each head.
+  const int tiles = (time - first_key + step - 1) / step;
+  int head_in_group = 0, first_query = first_key;
+  for (int left = group * tiles, stage = 0; left > 0; --left, stage ^= 1) {
     async_wait<0>();
     block_sync();
-    if (first_query + step < time) load_queries(first_query + step, stage ^ 1);
+    const std::int64_t head = first_head + head_in_group;
+    const int this_query = first_query;
+    first_query += step;
+    if (first_query >= time) first_query = first_key, ++head_in_group;
+    if (left > 1) load_queries(first_head + head_in_group, first_query, stage ^ 1);
     async_commit();
-    if (first_query + step - 1 < warp_key) continue;  // sees none of this warp's keys
+    if (this_query + step - 1 < warp_key) continue;  // sees none of this warp's keys
     const SharedTile<W> q_tile = shared.moving(0, stage), d_o_tile = shared.moving(1, stage);
     const SharedTile<W> q_sum = blocks ? shared.moving(2, stage) : q_tile,
                         d_o_sum = blocks ? shared.moving(3, stage) : d_o_tile;
     const auto draw = [&](const ScoreRounding& how) {
       return [&](BlockDraws& draws, int block) {
         const DrawKey key = now(how.draws);
-        const std::int64_t query = at.head * time + first_query + 32 * block;
+        const std::int64_t query = head * time + this_query + 32 * block;
         draw_along_rows(draws, how, key, key.first_element + std::uint64_t(query * time + warp_key),
                         std::uint64_t(time));
       };
     };
     const float *const lse = shared.lse(stage), *const delta = shared.delta(stage);
-    const bool masked = first_query < warp_key + 15 || first_query + step > time;
+    const bool masked = this_query < warp_key + 15 || this_query + step > time;
 
     Factor narrow[1][step / 16];
     Part p[1][step / 8], ds[1][step / 8];
@@ -111,7 +120,7 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
       for (int n = 0; n < step / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int column = 8 * n + column_in_part(i), query = first_query + column;
+          const int column = 8 * n + column_in_part(i), query = this_query + column;
           const bool seen = !masks.value || (query >= warp_key + row_in_part(i) && query < time);
           p[0][n][i] = probability(p[0][n][i], scale_log2, lse[column], seen);
         }
@@ -132,8 +141,9 @@ __global__ void __launch_bounds__(attention_threads, 2) keys_kernel(T* dqkv, Bac
     multiply_columns<W>(dk, narrow, q_sum);
   }
   const float rest = blocks ? 1 : in.scale;  // of dS = scale P (dP - delta): what is rounded in blocks has it
-  store_rows<W>(dqkv + at.offset(1, 3), at.stride(3), dk[0], rest, rest, warp_key, time, width);
-  store_rows<W>(dqkv + at.offset(2, 3), at.stride(3), dv[0], 1, 1, warp_key, time, width);
+  const AttentionPart k_part = in.shape.k(), v_part = in.shape.v();
+  store_rows<W>(dqkv + k_part.offset(at.head), k_part.row, dk[0], rest, rest, warp_key, time, width);
+  store_rows<W>(dqkv + v_part.offset(at.head), v_part.row, dv[0], 1, 1, warp_key, time, width);
 }
 
 // A block takes a tile of queries and goes over the keys that they see: dQ = dS K.
@@ -144,7 +154,7 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
   const int time = int(in.shape.time), width = int(in.shape.width);
   const int first_query = (at.tiles - 1 - at.tile) * tile_rows;  // tiles that see the most keys first
   const int end = first_query + tile_rows < time ? first_query + tile_rows : time;
-  const HeadMatrix k = at.matrix(in.k), v = at.matrix(in.v);
+  const HeadMatrix k = key_matrix(in.k, in.shape, at.head), v = key_matrix(in.v, in.shape, at.head);
   const Shared<W, moving_keys<blocks>> shared{dynamic_shared<bf16>()};
   const SharedTile<W> q_tile = shared.held(0), d_o_tile = shared.held(1);
   const auto load_keys = [&](int first, int stage) {
@@ -153,8 +163,8 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
     if constexpr (blocks)
       load_tile<W, step>(shared.moving(2, stage), beside(k, in.k, in.k_sum), first, time, width);
   };
-  load_tile<W, tile_rows>(q_tile, at.matrix(in.q), first_query, time, width);
-  load_tile<W, tile_rows>(d_o_tile, at.matrix(in.d_o), first_query, time, width);
+  load_tile<W, tile_rows>(q_tile, query_matrix(in.q, in.shape, at.head), first_query, time, width);
+  load_tile<W, tile_rows>(d_o_tile, query_matrix(in.d_o, in.shape, at.head), first_query, time, width);
   load_keys(0, 0);
   async_commit();
 
@@ -204,14 +214,15 @@ __global__ void __launch_bounds__(attention_threads, 2) queries_kernel(T* dqkv, 
     multiply_columns<W>(dq, narrow, k_sum);
   }
   const float rest = blocks ? 1 : in.scale;
-  store_rows<W>(dqkv + at.offset(0, 3), at.stride(3), dq[0], rest, rest, warp_query, time, width);
+  const AttentionPart part = in.shape.q();
+  store_rows<W>(dqkv + part.offset(at.head), part.row, dq[0], rest, rest, warp_query, time, width);
 }
 
 template <int W, bool blocks>
 void launch_both(const AttentionBackward& call, const BackwardInputs& in) {
-  const unsigned tiles = flash_blocks(in.shape, tile_rows);
-  const Launch of_keys{tiles, attention_threads, Shared<W, moving_queries<blocks>>::bytes},
-      of_queries{tiles, attention_threads, Shared<W, moving_keys<blocks>>::bytes};
+  const auto tiles = [&](std::int64_t heads) { return flash_blocks(in.shape, heads, tile_rows); };
+  const Launch of_keys{tiles(in.shape.kv_heads), attention_threads, Shared<W, moving_queries<blocks>>::bytes},
+      of_queries{tiles(in.shape.heads), attention_threads, Shared<W, moving_keys<blocks>>::bytes};
   with_type(call.dqkv.dtype(), [&]<class T>(T*) {
     T* const dqkv = call.dqkv.data<T>();
     launch("attention_flash_keys", call.stream, of_keys, keys_kernel<W, blocks, T>, dqkv, in);
@@ -230,8 +241,7 @@ void attention_flash_backward(const AttentionBackward& call) {
   const AttentionShape& s = call.shape;
   const Tensor qkv = as_bf16(call.backend, call.qkv), d_o = as_bf16(call.backend, call.d_o),
                delta = attention_delta(call);
-  BackwardInputs in{heads_of(qkv, s, 0, 3), heads_of(qkv, s, 1, 3), heads_of(qkv, s, 2, 3),
-                    heads_of(d_o, s, 0, 1)};
+  BackwardInputs in{heads_of(qkv, s.q()), heads_of(qkv, s.k()), heads_of(qkv, s.v()), heads_of(d_o, s.o())};
   in.lse = call.lse.data(), in.delta = delta.data(), in.shape = s, in.scale = 1 / std::sqrt(float(s.width));
   backward<false>(call, in);
 }
@@ -241,13 +251,15 @@ void attention_blocks_backward(const AttentionBackward& call, const AttentionQua
   const AttentionShape& s = call.shape;
   const HeadOperands heads{call.backend, call.stream, s, quant, draws};
   // The forward pass drew the same numbers for the first of Q and of K.
-  const auto q = heads.rounded(call.qkv, 0, 3, {&AttentionQuant::qk_q, &AttentionQuant::dk_q});
-  const auto k = heads.rounded(call.qkv, 1, 3, {&AttentionQuant::qk_k, &AttentionQuant::dq_k});
-  const auto v = heads.rounded(call.qkv, 2, 3, {&AttentionQuant::dp_v});
-  const auto d_o = heads.rounded(call.d_o, 0, 1, {&AttentionQuant::dp_do, &AttentionQuant::dv_do});
+  const auto q = heads.rounded(call.qkv, s.q(), {&AttentionQuant::qk_q, &AttentionQuant::dk_q});
+  const auto k = heads.rounded(call.qkv, s.k(), {&AttentionQuant::qk_k, &AttentionQuant::dq_k});
+  const auto v = heads.rounded(call.qkv, s.v(), {&AttentionQuant::dp_v});
+  const auto d_o = heads.rounded(call.d_o, s.o(), {&AttentionQuant::dp_do, &AttentionQuant::dv_do});
   const Tensor delta = attention_delta(call);
-  BackwardInputs in{heads_of(q[0], s), heads_of(k[0], s), heads_of(v[0], s),  heads_of(d_o[0], s),
-                    heads_of(q[1], s), heads_of(k[1], s), heads_of(d_o[1], s)};
+  const auto queries = [&](const Tensor& x) { return heads_in_order(x, s.q()); };
+  const auto keys = [&](const Tensor& x) { return heads_in_order(x, s.k()); };
+  BackwardInputs in{queries(q[0]), keys(k[0]), keys(v[0]),     queries(d_o[0]),
+                    queries(q[1]), keys(k[1]), queries(d_o[1])};
   in.lse = call.lse.data(), in.delta = delta.data(), in.shape = s, in.scale = 1 / std::sqrt(float(s.width));
   in.dv_p = score_rounding(quant.dv_p, heads.score_draws(&AttentionQuant::dv_p));
   in.dq_ds = score_rounding(quant.dq_ds, heads.score_draws(&AttentionQuant::dq_ds));

@@ -124,41 +124,40 @@ __device__ void general_add_product(GeneralShared& shared, ScoreTile& sums, cons
   }
 }
 
-/// What a block of the grid (tiles of 64 rows, groups of 64 columns, heads in y and z) works on.
+/// What a block of the grid (tiles of 64 of a part's rows, groups of 64 columns, its heads) works on.
 struct GeneralPlace {
-  AttentionShape shape;
   std::int64_t head;
   int first, first_column;
 
-  __device__ explicit GeneralPlace(const AttentionShape& s) : shape(s) {
-    const unsigned tiles = unsigned((s.time + general_rows - 1) / general_rows);
-    const unsigned groups = unsigned((s.width + general_rows - 1) / general_rows);
+  __device__ explicit GeneralPlace(const AttentionPart& part) {
+    const unsigned tiles = unsigned((part.rows + general_rows - 1) / general_rows);
+    const unsigned groups = unsigned((part.width + general_rows - 1) / general_rows);
     first = int(blockIdx.x % tiles) * general_rows;
     first_column = int(blockIdx.x / tiles % groups) * general_rows;
     head = blockIdx.x / tiles / groups;
   }
-  __device__ std::int64_t stride(int parts) const { return shape.stride(parts); }
-  __device__ std::int64_t offset(int part, int parts) const { return shape.offset(head, part, parts); }
   template <class T>
-  __device__ GeneralMatrix<T> part(const T* x, int part, int parts) const {
-    return {x + offset(part, parts), stride(parts), int(shape.time), int(shape.width)};
+  __device__ static GeneralMatrix<T> matrix(const T* x, const AttentionPart& part, std::int64_t head) {
+    return {x + part.offset(head), part.row, int(part.rows), int(part.width)};
   }
-  /// Rows of sums, times `factors` [4], to rows first ... of y's part.
+  /// Rows of sums, times `factors` [4], to rows first ... of the head's part of y.
   template <class T>
-  __device__ void store(T* y, int part, int parts, const ScoreTile& sums, const float (&factors)[4]) const {
+  __device__ void store(T* y, const AttentionPart& part, const ScoreTile& sums,
+                        const float (&factors)[4]) const {
 #pragma unroll
     for (int r = 0; r < 4; ++r)
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int row = first + general_y() + 16 * r, column = first_column + 4 * general_x() + c;
-        if (row < shape.time && column < shape.width)
-          store_at(y, offset(part, parts) + row * stride(parts) + column, sums.v[r][c] * factors[r]);
+        if (row < part.rows && column < part.width)
+          store_at(y, part.offset(head) + row * part.row + column, sums.v[r][c] * factors[r]);
       }
   }
 };
-inline Launch general_launch(const AttentionShape& s) {
+/// A block for each tile of a part of `batch` sequences.
+inline Launch general_launch(std::int64_t batch, const AttentionPart& part) {
   const auto count = [](std::int64_t n) { return (n + general_rows - 1) / general_rows; };
-  return {blocks_for(s.batch * s.heads * count(s.time) * count(s.width), 1), general_threads,
+  return {blocks_for(batch * part.heads * count(part.rows) * count(part.width), 1), general_threads,
           sizeof(GeneralShared)};
 }
 

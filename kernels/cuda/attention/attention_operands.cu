@@ -11,13 +11,13 @@ namespace {
 constexpr int threads = 256;
 constexpr int block_length = 32;
 
-// y [B, H, T, D] = part `part` of x [B, T, parts, H, D], eight numbers a thread.
+// y [B, heads, T, D], `count` numbers in all, = the part of x, eight numbers a thread.
 template <class T>
-__global__ void take_heads_kernel(T* y, const T* x, AttentionShape s, std::int64_t part, std::int64_t parts) {
+__global__ void take_heads_kernel(T* y, const T* x, AttentionPart part, std::int64_t count) {
   const std::int64_t i = (std::int64_t(blockIdx.x) * threads + threadIdx.x) * 8;
-  if (i >= s.batch * s.heads * s.time * s.width) return;
-  const std::int64_t d = i % s.width, row = i / s.width, t = row % s.time, head = row / s.time;
-  store_eight(y + i, load_eight(x + s.offset(head, part, parts) + t * s.stride(parts) + d));
+  if (i >= count) return;
+  const std::int64_t d = i % part.width, row = i / part.width, t = row % part.rows, head = row / part.rows;
+  store_eight(y + i, load_eight(x + part.offset(head) + t * part.row + d));
 }
 
 bool rounds_operand(const Quantizer& q) { return q == bf16_cast || (fits_tiles(q) && !q.has_multiplier()); }
@@ -42,6 +42,7 @@ ScoreRounding score_rounding(const Quantizer& q, const ClockedKey& draws) {
 }
 
 bool blocks_take(const AttentionShape& s, const AttentionQuant& q) {
+  if (!q.qk_s.is_identity()) return false;
   const bool whole = s.time % block_length == 0 && s.width % block_length == 0;
   for (const Quantizer* scores : {&q.pv_p, &q.dv_p, &q.dq_ds, &q.dk_ds})
     if (!rounds_scores(*scores)) return false;
@@ -50,47 +51,46 @@ bool blocks_take(const AttentionShape& s, const AttentionQuant& q) {
   return whole && flash_takes(s);
 }
 
-Tensor HeadOperands::taken(const Tensor& x, std::int64_t part, std::int64_t parts) const {
-  const Tensor y = backend.empty({shape.batch * shape.heads * shape.time, shape.width}, x.dtype());
+Tensor HeadOperands::taken(const Tensor& x, const AttentionPart& part) const {
+  const Tensor y = backend.empty({shape.batch * part.heads * part.rows, part.width}, x.dtype());
   with_type(x.dtype(), [&]<class T>(T*) {
     launch("take_heads", stream, {blocks_for(y.count(), threads * 8), threads}, take_heads_kernel<T>,
-           y.data<T>(), x.data<T>(), shape, part, parts);
+           y.data<T>(), x.data<T>(), part, y.count());
   });
   return y;
 }
 
-ClockedKey HeadOperands::stream_of(AttentionField field, std::int64_t elements_of_head) const {
+ClockedKey HeadOperands::stream_of(AttentionField field, std::int64_t heads,
+                                   std::int64_t elements_of_head) const {
   ClockedKey key = draws;
-  key.key = attention_draws(draws.key, attention_place(field), shape, 0, elements_of_head);
+  key.key = attention_draws(draws.key, attention_place(field), shape, heads, 0, elements_of_head);
   return key;
 }
 
-TileTask HeadOperands::task_of(const Tensor& x, std::int64_t part, std::int64_t parts,
-                               AttentionField field) const {
+TileTask HeadOperands::task_of(const Tensor& x, const AttentionPart& part, AttentionField field) const {
   const Quantizer& q = quant.*field;
   TileTask task{};
-  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + shape.offset(0, part, parts); });
+  with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + part.first; });
   task.dtype = x.dtype();
-  task.rows = shape.batch * shape.heads * shape.time;
-  task.cols = shape.width;
-  const std::int64_t row = shape.stride(parts);
-  task.layout = {shape.time, shape.heads, row, shape.width, shape.time * row};
+  task.rows = shape.batch * part.heads * part.rows;
+  task.cols = part.width;
+  task.layout = {part.rows, part.heads, part.row, part.width, part.sequence};
   task.rounding = tile_rounding(q);
   if (q.is_stochastic()) {
-    task.draws = stream_of(field, shape.time * shape.width);
+    task.draws = stream_of(field, part.heads, part.rows * part.width);
     task.round_keys = round_keys(draws.key.seed);
     task.draw_bits = q.sr_bits;
   }
   return task;
 }
 
-std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
+std::vector<Tensor> HeadOperands::rounded(const Tensor& x, const AttentionPart& part,
                                           std::initializer_list<AttentionField> uses) const {
   std::vector<Tensor> results;
   std::vector<TileTask> tasks;
   Tensor in_order;  // the heads' rows one below the other, for uses that cannot read them where they are
   const auto taken_once = [&] {
-    if (!in_order) in_order = taken(x, part, parts);
+    if (!in_order) in_order = taken(x, part);
     return in_order;
   };
   for (const auto use : uses) {
@@ -99,10 +99,10 @@ std::vector<Tensor> HeadOperands::rounded(const Tensor& x, std::int64_t part, st
       results.push_back(as_bf16(backend, taken_once()));
       continue;
     }
-    results.push_back(backend.empty({shape.batch * shape.heads * shape.time, shape.width}, DType::bf16));
+    results.push_back(backend.empty({shape.batch * part.heads * part.rows, part.width}, DType::bf16));
     // Each use has its own stream of draws; two without, one along each axis, are made in one pass.
     const bool draws_on_its_own = q.is_stochastic();
-    const TileTask own = task_of(x, part, parts, use);
+    const TileTask own = task_of(x, part, use);
     if (draws_on_its_own || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
       tasks.push_back(own);
     const Axis axis = attention_slots[attention_place(use)].axis;

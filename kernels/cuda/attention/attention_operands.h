@@ -8,8 +8,8 @@
 
 namespace mxtape::cuda {
 
-/// Operands of all heads at once, as matrices [B, H, T, D] in bf16 whose blocks are those of AttentionQuant.
-/// For shapes that blocks_take().
+/// Operands of all heads at once, as matrices [B, H, T, D] in bf16 (K and V [B, G, T, D]) whose blocks are
+/// those of AttentionQuant. For shapes that blocks_take().
 struct HeadOperands {
   Backend& backend;
   cudaStream_t stream;
@@ -17,16 +17,18 @@ struct HeadOperands {
   const AttentionQuant& quant;
   const ClockedKey& draws;
 
-  /// Part `part` of x [B, T, parts, H, D], rounded for one slot or for two, one along each axis.
-  std::vector<Tensor> rounded(const Tensor& x, std::int64_t part, std::int64_t parts,
+  /// A part of x, rounded for one slot or for two, one along each axis.
+  std::vector<Tensor> rounded(const Tensor& x, const AttentionPart&,
                               std::initializer_list<AttentionField>) const;
   /// The stream of P or dS, elements [B, H, T, T].
-  ClockedKey score_draws(AttentionField field) const { return stream_of(field, shape.time * shape.time); }
+  ClockedKey score_draws(AttentionField field) const {
+    return stream_of(field, shape.heads, shape.time * shape.keys);
+  }
 
  private:
-  Tensor taken(const Tensor& x, std::int64_t part, std::int64_t parts) const;
-  ClockedKey stream_of(AttentionField, std::int64_t elements_of_head) const;
-  TileTask task_of(const Tensor& x, std::int64_t part, std::int64_t parts, AttentionField) const;
+  Tensor taken(const Tensor& x, const AttentionPart&) const;
+  ClockedKey stream_of(AttentionField, std::int64_t heads, std::int64_t elements_of_head) const;
+  TileTask task_of(const Tensor& x, const AttentionPart&, AttentionField) const;
 };
 
 /// True if every operand can be rounded so, because blocks end with the heads, T and D being multiples of 32,

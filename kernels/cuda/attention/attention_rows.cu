@@ -37,11 +37,11 @@ __global__ void delta_kernel(float* delta, const T* a, const T* b, AttentionShap
 
 // s = softmax(scale s) over the keys that a query sees, 0 for the others, in place; lse as well. A lane
 // reads only what it alone writes, so nothing has to be ordered.
-__global__ void causal_softmax_kernel(float* s, float* lse, std::int64_t time, float scale) {
-  const std::int64_t query = row_of_thread();
-  const bool inside = query < time;
-  float* const row = s + (inside ? query : 0) * time;
-  const std::int64_t seen = inside ? query + 1 : 0;
+__global__ void masked_softmax_kernel(float* s, float* lse, SeenKeys keys, std::int64_t head, float scale) {
+  const std::int64_t query = row_of_thread(), count = keys.shape.keys;
+  const bool inside = query < keys.shape.time;
+  float* const row = s + (inside ? query : 0) * count;
+  const std::int64_t seen = inside ? keys.shape.seen(query, keys.length(head)) : 0;
   float highest = -__builtin_inff();
   for (std::int64_t i = lane_of_row(); i < seen; i += row_lanes)
     highest = row[i] > highest ? row[i] : highest;
@@ -54,67 +54,75 @@ __global__ void causal_softmax_kernel(float* s, float* lse, std::int64_t time, f
   const float total = sum_of_row(terms), factor = 1 / total;
   if (!inside) return;
   if (lane_of_row() == 0) lse[query] = top + float(log(double(total)));
-  for (std::int64_t i = lane_of_row(); i < time; i += row_lanes) row[i] = i < seen ? row[i] * factor : 0.0f;
+  for (std::int64_t i = lane_of_row(); i < count; i += row_lanes) row[i] = i < seen ? row[i] * factor : 0.0f;
 }
 
 // p = e^(scale p - lse); dp = scale p (dp - delta).
-__global__ void causal_softmax_backward_kernel(float* p, float* dp, const float* lse, const float* delta,
-                                               std::int64_t time, float scale) {
-  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
-  if (i >= time * time) return;
-  const std::int64_t query = i / time, key = i % time;
-  const bool seen = key <= query;
+__global__ void masked_softmax_backward_kernel(float* p, float* dp, const float* lse, const float* delta,
+                                               SeenKeys keys, std::int64_t head, float scale) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x, count = keys.shape.keys;
+  if (i >= keys.shape.time * count) return;
+  const std::int64_t query = i / count;
+  const bool seen = i % count < keys.shape.seen(query, keys.length(head));
   p[i] = seen ? exp_as_cpu(p[i] * scale - lse[query]) : 0.0f;
   dp[i] = seen ? p[i] * (dp[i] - delta[query]) * scale : 0.0f;
 }
 
-// Part `part` of x [B, T, parts, H, D] for head b H + h as f32 [T, D], and back.
-struct HeadPart {
-  AttentionShape shape;
-  std::int64_t head, part, parts;
-  __device__ std::int64_t place(std::int64_t i) const {
-    return shape.offset(head, part, parts) + i / shape.width * shape.stride(parts) + i % shape.width;
-  }
-};
-template <class T>
-__global__ void take_head_kernel(float* y, const T* x, HeadPart from) {
-  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
-  if (i < from.shape.time * from.shape.width) y[i] = value_at(x, from.place(i));
+__global__ void hide_scores_kernel(float* s, SeenKeys keys, std::int64_t head) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x, count = keys.shape.keys;
+  if (i >= keys.shape.time * count) return;
+  if (i % count >= keys.shape.seen(i / count, keys.length(head))) s[i] = 0;
+}
+
+// A head's part of x as f32 [rows, D], and back.
+__device__ std::int64_t place_in(const AttentionPart& part, std::int64_t head, std::int64_t i) {
+  return part.offset(head) + i / part.width * part.row + i % part.width;
 }
 template <class T>
-__global__ void put_head_kernel(T* y, const float* x, HeadPart to) {
+__global__ void take_head_kernel(float* y, const T* x, AttentionPart from, std::int64_t head) {
   const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
-  if (i < to.shape.time * to.shape.width) store_at(y, to.place(i), x[i]);
+  if (i < from.rows * from.width) y[i] = value_at(x, place_in(from, head, i));
+}
+template <class T>
+__global__ void put_head_kernel(T* y, const float* x, AttentionPart to, std::int64_t head) {
+  const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
+  if (i < to.rows * to.width) store_at(y, place_in(to, head, i), x[i]);
 }
 
 }  // namespace
 
-void causal_softmax(cudaStream_t stream, const Tensor& s, float* lse, float scale) {
-  launch("causal_softmax", stream, {blocks_for(s.rows(), rows_per_block), threads}, causal_softmax_kernel,
-         s.data(), lse, s.rows(), scale);
+void masked_softmax(cudaStream_t stream, const Tensor& s, float* lse, const SeenKeys& keys, std::int64_t head,
+                    float scale) {
+  launch("masked_softmax", stream, {blocks_for(s.rows(), rows_per_block), threads}, masked_softmax_kernel,
+         s.data(), lse, keys, head, scale);
 }
 
-void causal_softmax_backward(cudaStream_t stream, const Tensor& p, const Tensor& dp, const float* lse,
-                             const float* delta, float scale) {
-  launch("causal_softmax_backward", stream, {blocks_for(p.count(), threads), threads},
-         causal_softmax_backward_kernel, p.data(), dp.data(), lse, delta, p.rows(), scale);
+void masked_softmax_backward(cudaStream_t stream, const Tensor& p, const Tensor& dp, const float* lse,
+                             const float* delta, const SeenKeys& keys, std::int64_t head, float scale) {
+  launch("masked_softmax_backward", stream, {blocks_for(p.count(), threads), threads},
+         masked_softmax_backward_kernel, p.data(), dp.data(), lse, delta, keys, head, scale);
 }
 
-Tensor take_head(Backend& backend, cudaStream_t stream, const Tensor& x, const AttentionShape& s,
-                 std::int64_t head, std::int64_t part, std::int64_t parts) {
-  const Tensor y = backend.empty({s.time, s.width});
+void hide_scores(cudaStream_t stream, const Tensor& s, const SeenKeys& keys, std::int64_t head) {
+  launch("hide_scores", stream, {blocks_for(s.count(), threads), threads}, hide_scores_kernel, s.data(), keys,
+         head);
+}
+
+Tensor take_head(Backend& backend, cudaStream_t stream, const Tensor& x, const AttentionPart& part,
+                 std::int64_t head) {
+  const Tensor y = backend.empty({part.rows, part.width});
   with_type(x.dtype(), [&]<class T>(T*) {
     launch("take_head", stream, {blocks_for(y.count(), threads), threads}, take_head_kernel<T>, y.data(),
-           x.data<T>(), HeadPart{s, head, part, parts});
+           x.data<T>(), part, head);
   });
   return y;
 }
 
-void put_head(cudaStream_t stream, const Tensor& y, const Tensor& x, const AttentionShape& s,
-              std::int64_t head, std::int64_t part, std::int64_t parts) {
+void put_head(cudaStream_t stream, const Tensor& y, const Tensor& x, const AttentionPart& part,
+              std::int64_t head) {
   with_type(y.dtype(), [&]<class T>(T*) {
     launch("put_head", stream, {blocks_for(x.count(), threads), threads}, put_head_kernel<T>, y.data<T>(),
-           x.data(), HeadPart{s, head, part, parts});
+           x.data(), part, head);
   });
 }
 

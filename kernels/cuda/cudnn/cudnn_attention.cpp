@@ -9,7 +9,7 @@
 namespace mxtape::cuda {
 namespace {
 
-using Key = std::array<std::int64_t, 4>;
+using Key = std::array<std::int64_t, 5>;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ struct CudnnAttention::Plans {
 
   const cudnn::Plan& plan(std::map<Key, cudnn::Plan>& plans, const AttentionShape& s,
                           cudnn::Graph (*graph)(const cudnn::Library&, const AttentionShape&)) {
-    const Key key{s.batch, s.time, s.heads, s.width};
+    const Key key{s.batch, s.time, s.heads, s.width, s.kv_heads};
     const auto known = plans.find(key);
     if (known != plans.end()) return known->second;
     return plans.try_emplace(key, graph(library, s), device).first->second;

@@ -6,16 +6,13 @@
 namespace mxtape::cuda::cudnn {
 namespace {
 
-/// One of `parts` tensors [T, D] of each head, side by side in a token's row.
-Layout part_of_rows(const AttentionShape& s, std::int64_t parts) {
-  const std::int64_t row = parts * s.heads * s.width;
-  return {{s.batch, s.heads, s.time, s.width}, {s.time * row, s.width, row, 1}};
+/// The matrices [T, D] of a part's heads, side by side in a token's row.
+Layout layout_of(const AttentionShape& s, const AttentionPart& part) {
+  return {{s.batch, part.heads, part.rows, part.width}, {part.sequence, part.width, part.row, 1}};
 }
 
-/// The first element of queries (0), keys (1) or values (2) in qkv.
-void* part_of(const Tensor& qkv, const AttentionShape& s, std::int64_t part) {
-  return qkv.data<bf16>() + part * s.heads * s.width;
-}
+/// The first element of a part.
+void* first_of(const Tensor& x, const AttentionPart& part) { return x.data<bf16>() + part.first; }
 
 float scale_of(const AttentionShape& s) { return 1 / std::sqrt(float(s.width)); }
 constexpr float masked_score = -std::numeric_limits<float>::infinity();
@@ -30,9 +27,9 @@ Value causal(Graph& g, Value scores, Value masked) {
 
 Graph attention_graph(const Library& library, const AttentionShape& s) {
   Graph g(library);
-  const Layout qkv = part_of_rows(s, 3), column = dense(s.batch, s.heads, s.time, 1);
-  const Value q = g.stored(qkv), k_turned = g.stored(qkv.turned()), v = g.stored(qkv);
-  const Value o = g.stored(part_of_rows(s, 1)), lse = g.stored(column, CUDNN_DATA_FLOAT);
+  const Layout keys = layout_of(s, s.k()), column = dense(s.batch, s.heads, s.time, 1);
+  const Value q = g.stored(layout_of(s, s.q())), k_turned = g.stored(keys.turned()), v = g.stored(keys);
+  const Value o = g.stored(layout_of(s, s.o())), lse = g.stored(column, CUDNN_DATA_FLOAT);
   const Value scale = g.scalar(), masked = g.scalar();
 
   const Value scores = causal(g, g.pointwise(CUDNN_POINTWISE_MUL, {g.matmul(q, k_turned), scale}), masked);
@@ -46,11 +43,11 @@ Graph attention_graph(const Library& library, const AttentionShape& s) {
 
 Graph attention_backward_graph(const Library& library, const AttentionShape& s) {
   Graph g(library);
-  const Layout qkv = part_of_rows(s, 3), rows = part_of_rows(s, 1),
+  const Layout queries = layout_of(s, s.q()), keys = layout_of(s, s.k()), rows = layout_of(s, s.o()),
                column = dense(s.batch, s.heads, s.time, 1);
-  const Value q = g.stored(qkv), k_turned = g.stored(qkv.turned()), v_turned = g.stored(qkv.turned());
+  const Value q = g.stored(queries), k_turned = g.stored(keys.turned()), v_turned = g.stored(keys.turned());
   const Value o = g.stored(rows), lse = g.stored(column, CUDNN_DATA_FLOAT), d_o = g.stored(rows);
-  const Value dq = g.stored(qkv), dk = g.stored(qkv), dv = g.stored(qkv);
+  const Value dq = g.stored(queries), dk = g.stored(keys), dv = g.stored(keys);
   const Value delta = g.stored(column, CUDNN_DATA_FLOAT);
   const Value scale = g.scalar(), masked = g.scalar(), one = g.scalar();
 
@@ -73,20 +70,21 @@ void run_attention(const Plan& plan, const Call& call, const Tensor& o, const Te
                    const Tensor& qkv) {
   const AttentionShape& s = call.shape;
   float scale = scale_of(s), masked = masked_score;
-  plan.run(call.handle,
-           {part_of(qkv, s, 0), part_of(qkv, s, 1), part_of(qkv, s, 2), o.raw(), lse.raw(), &scale, &masked},
-           call.workspace);
+  plan.run(
+      call.handle,
+      {first_of(qkv, s.q()), first_of(qkv, s.k()), first_of(qkv, s.v()), o.raw(), lse.raw(), &scale, &masked},
+      call.workspace);
 }
 
 void run_attention_backward(const Plan& plan, const Call& call, const Tensor& dqkv, const Tensor& d_o,
                             const Tensor& qkv, const Tensor& o, const Tensor& lse, const Tensor& delta) {
   const AttentionShape& s = call.shape;
   float scale = scale_of(s), masked = masked_score, one = 1;
-  plan.run(
-      call.handle,
-      {part_of(qkv, s, 0), part_of(qkv, s, 1), part_of(qkv, s, 2), o.raw(), lse.raw(), d_o.raw(),
-       part_of(dqkv, s, 0), part_of(dqkv, s, 1), part_of(dqkv, s, 2), delta.raw(), &scale, &masked, &one},
-      call.workspace);
+  plan.run(call.handle,
+           {first_of(qkv, s.q()), first_of(qkv, s.k()), first_of(qkv, s.v()), o.raw(), lse.raw(), d_o.raw(),
+            first_of(dqkv, s.q()), first_of(dqkv, s.k()), first_of(dqkv, s.v()), delta.raw(), &scale, &masked,
+            &one},
+           call.workspace);
 }
 
 }  // namespace mxtape::cuda::cudnn

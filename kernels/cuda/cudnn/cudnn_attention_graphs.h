@@ -5,7 +5,7 @@
 namespace mxtape::cuda::cudnn {
 
 // Causal attention as cuDNN's patterns want it: bf16 tensors, queries, keys and values inside
-// qkv [B, T, 3, H, D], o and d_o [B, T, H, D]; f32 statistics [B, H, T]. The source of the patterns is
+// qkv [B, T, (H + 2 G) D], o and d_o [B, T, H D]; f32 statistics [B, H, T]. The source of the patterns is
 // NVIDIA/cudnn-frontend, include/cudnn_frontend/node/scaled_dot_product_flash_attention.h.
 
 Graph attention_graph(const Library&, const AttentionShape&);
