@@ -30,6 +30,17 @@ struct ParameterQuant {
   std::uint32_t tensor_id = 0;
 };
 
+/// A parameter and what an op reads of it: its value, or that rounded.
+struct ParameterUse {
+  Parameter* parameter = nullptr;
+  Tensor value{};
+};
+
+/// cos and sin [positions, D / 2] of the angles that ops::rotary() turns by; nn/rope/ makes them.
+struct RotaryTables {
+  Tensor cos{}, sin{};
+};
+
 namespace ops {
 
 /// Dimension letters: B batch, T time, C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows =
@@ -66,6 +77,18 @@ Var rms_norm(Tape&, const Var& x, Parameter& gain, float eps = 1e-5f, const Para
 /// y = x Phi(x), erf form, or its tanh approximation as in GPT-2. Saves x. Hendrycks & Gimpel,
 /// arXiv:1606.08415, section 2.
 Var gelu(Tape&, const Var& x, Gelu form);
+
+/// y [..., F] = silu(a) b of x [..., 2 F] = [a | b], silu(a) = a / (1 + e^-a). Saves x. Shazeer 2020,
+/// arXiv:2002.05202, eq. 6.
+Var swiglu(Tape&, const Var& x);
+
+/// y: the pairs (i, i + D / 2) of each query and key in qkv [B, T, (H + 2 G) D] turned by the angles of
+/// positions first_position ..; values as they are. With gains [D] (both or none) each query and key is
+/// RMS-normed before. Saves nothing, or qkv and 4 bytes a head; a qkv that nobody else holds becomes y. Su et
+/// al. 2021, arXiv:2104.09864, eq. 34, in halves.
+Var rotary(Tape&, Var qkv, std::int64_t heads, std::int64_t kv_heads, const RotaryTables&,
+           const ParameterUse& q_gain = {}, const ParameterUse& k_gain = {}, float eps = 1e-5f,
+           std::int64_t first_position = 0);
 
 /// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D) + mask)) V, the dropout in training only. qkv [B, T, (H +
 /// 2 G) D]; or, if shape.own_keys, queries [B, T, H D], with keys and values in `kv` [B, shape.room, 2 G D].

@@ -79,9 +79,11 @@ class Run {
   /// convention.
   double flops() const {
     const ModelConfig& m = recipe_.model;
+    const std::int64_t positions = m.positions == Positions::learned ? m.context * m.width : 0;
     const double multiplied =
-        double(parameter_count(m) - m.context * m.width - (m.tied_head ? 0 : m.vocabulary * m.width));
-    return (6 * multiplied + 6.0 * double(m.layers * m.width * m.context)) * double(tokens_per_step());
+        double(parameter_count(m) - positions - (m.tied_head ? 0 : m.vocabulary * m.width));
+    const std::int64_t heads = m.heads * m.head_channels();
+    return (6 * multiplied + 6.0 * double(m.layers * heads * m.context)) * double(tokens_per_step());
   }
 
   const Recipe& recipe() const { return recipe_; }

@@ -183,6 +183,51 @@ struct GeluBackward {
   }
 };
 
+/// y [rows, F] = a b / (1 + e^-a) of x [rows, 2 F] = [a | b].
+struct Swiglu {
+  static constexpr std::string_view name = "swiglu";
+  Tensor y, x;
+  static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
+};
+
+/// dx may be x.
+struct SwigluBackward {
+  static constexpr std::string_view name = "swiglu_backward";
+  Tensor dx, dy, x;
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
+  }
+};
+
+/// x [B, T, (H + 2 G) D] has H heads of queries, G of keys, G of values. In y the pair (i, i + D / 2) of each
+/// query and key is turned by the angle i of position first_position + t: cos, sin [positions, D / 2]. With
+/// gains [D] the head is normalised before as by RmsNorm; rstd [B, T, H + G] is an output. y may be x.
+struct Rotary {
+  static constexpr std::string_view name = "rotary";
+  Tensor y, x, cos, sin;
+  std::int64_t heads, kv_heads, first_position = 0;
+  Tensor rstd{}, q_gain{}, k_gain{};
+  float eps = 1e-5f;
+  static void each(auto& c, const auto& f) {
+    f(output, "rstd", c.rstd), f(result, "y", c.y), f(activation, "x", c.x), f(input, "cos", c.cos);
+    f(input, "sin", c.sin), f(input, "q's gain", c.q_gain), f(input, "k's gain", c.k_gain);
+  }
+};
+
+/// dx may be dy. x, rstd, the gains and their gradients [D], summed over rows and heads, as they were given.
+struct RotaryBackward {
+  static constexpr std::string_view name = "rotary_backward";
+  Tensor dx, dy, cos, sin;
+  std::int64_t heads, kv_heads, first_position = 0;
+  Tensor dq_gain{}, dk_gain{}, x{}, rstd{}, q_gain{}, k_gain{};
+  Write write = Write::overwrite;  ///< the gains'
+  static void each(auto& c, const auto& f) {
+    f(result, "dx", c.dx), f(sum, "q's dgain", c.dq_gain), f(sum, "k's dgain", c.dk_gain);
+    f(activation, "dy", c.dy), f(activation, "x", c.x), f(input, "cos", c.cos), f(input, "sin", c.sin);
+    f(input, "rstd", c.rstd), f(input, "q's gain", c.q_gain), f(input, "k's gain", c.k_gain);
+  }
+};
+
 /// y[i] = x[i] / (1 - p) where uniform(i) >= p, else 0; y may be x. Backward is the same call on dy with the
 /// same key.
 struct Dropout {
@@ -358,15 +403,15 @@ struct AdamW {
 }  // namespace call
 
 /// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
-using AnyCall =
-    std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
-                 const call::Quantize*, const call::Dequantize*, const call::QuantizeBackward*,
-                 const call::Pack*, const call::Unpack*, const call::Add*, const call::Gelu*,
-                 const call::GeluBackward*, const call::Dropout*, const call::LayerNorm*,
-                 const call::LayerNormBackward*, const call::RmsNorm*, const call::RmsNormBackward*,
-                 const call::Softmax*, const call::SoftmaxBackward*, const call::CrossEntropy*,
-                 const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
-                 const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
+using AnyCall = std::variant<
+    const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*, const call::Quantize*,
+    const call::Dequantize*, const call::QuantizeBackward*, const call::Pack*, const call::Unpack*,
+    const call::Add*, const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
+    const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*, const call::Dropout*,
+    const call::LayerNorm*, const call::LayerNormBackward*, const call::RmsNorm*,
+    const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
+    const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
+    const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
 
 /// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
 void check_types(AnyCall);

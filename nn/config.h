@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops.h"
+#include "nn/rope/rope.h"
 
 namespace mxtape {
+
+enum class NormKind : std::uint8_t { layer, rms };
+enum class Positions : std::uint8_t { learned, rope };
+enum class MlpKind : std::uint8_t { gelu, swiglu };
 
 /// What a model is. Kinds of models (nn/model.h) read of it what they have.
 struct ModelConfig {
@@ -14,28 +18,44 @@ struct ModelConfig {
   std::int64_t vocabulary = 0;  ///< 0: taken from the data
   std::int64_t layers = 4;
   std::int64_t heads = 4;
-  std::int64_t width = 128;    ///< channels C; a multiple of heads
+  std::int64_t width = 128;    ///< channels C
   std::int64_t context = 64;   ///< longest sequence T
-  std::int64_t mlp_width = 0;  ///< hidden channels of the MLP; 0: 4 width
-  bool bias = true;            ///< in linear layers and norms
+  std::int64_t mlp_width = 0;  ///< hidden channels of the MLP; 0: see hidden()
+  bool bias = true;            ///< in linear layers and layer norms
   bool tied_head = true;       ///< the head's weight is the token embedding
   Gelu gelu = Gelu::tanh;
   float dropout = 0;            ///< after embedding, attention and MLP
   float attention_dropout = 0;  ///< of attention's probabilities
   float norm_eps = 1e-5f;
   float init_deviation = 0.02f;
+  NormKind norm = NormKind::layer;
+  Positions positions = Positions::learned;
+  MlpKind mlp = MlpKind::gelu;
+  std::int64_t kv_heads = 0;    ///< heads of keys and values G, divides heads; 0: as many
+  std::int64_t head_width = 0;  ///< channels of a head D; 0: width / heads
+  RopeConfig rope{};
+  bool qk_norm = false;   ///< an RMS norm of each query and key before it is turned (Qwen3)
+  bool qkv_bias = false;  ///< biases of attn.qkv, whatever `bias` says (Qwen2)
   bool operator==(const ModelConfig&) const = default;
 
-  std::int64_t hidden() const { return mlp_width ? mlp_width : 4 * width; }
+  /// 4 C by default; of SwiGLU's three matrices 8/3 C, up to a multiple of 64.
+  std::int64_t hidden() const {
+    if (mlp_width) return mlp_width;
+    return mlp == MlpKind::gelu ? 4 * width : (8 * width + 191) / 192 * 64;
+  }
+  std::int64_t key_heads() const { return kv_heads ? kv_heads : heads; }                  ///< G
+  std::int64_t head_channels() const { return head_width ? head_width : width / heads; }  ///< D
+  std::int64_t qkv_width() const { return (heads + 2 * key_heads()) * head_channels(); }
 };
 
 /// The roundings of every layer that multiplies matrices, by layer name. Made by recipes/, handed to the
 /// model; nothing is looked up while training.
 struct PrecisionPlan {
-  std::map<std::string, LinearQuant>
-      linear;  ///< "blocks.0.attn.qkv", "...attn.out", "...mlp.up", "...mlp.down", "head"
+  std::map<std::string, LinearQuant> linear;        ///< "blocks.0.attn.qkv", "...attn.out", "...mlp.up" or
+                                                    ///< "...mlp.gate_up", "...mlp.down", "head"
   std::map<std::string, AttentionQuant> attention;  ///< "blocks.0.attn"
-  /// Of parameters that enter no GEMM: a norm's gain ("blocks.0.norm1", "norm"), the token table
+  /// Of parameters that enter no GEMM: a norm's gain ("blocks.0.norm1", "blocks.0.attn.q_norm", "norm"), the
+  /// token table
   /// ("embedding"). f32 where there is no entry.
   std::map<std::string, Quantizer> parameters;
   DType activations = DType::f32;  ///< what passes between layers: f32 or bf16

@@ -11,7 +11,7 @@ struct Gpt::Layers {
   ModelConfig config;
   Embedding embedding;
   std::vector<TransformerBlock> blocks;
-  LayerNorm norm;
+  Norm norm;
   std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
   LinearQuant head_quant;
   DType activations = DType::f32;
@@ -19,9 +19,12 @@ struct Gpt::Layers {
   Layers(const Initialiser& make, const ModelConfig& c)
       : config(c),
         embedding(make, c),
-        norm(make, "norm", c.width, c.bias, c.norm_eps, first_id(c.layers + 1) + site::final_norm) {
+        norm(make, "norm", c.width, c.norm, c.bias, c.norm_eps, head_id() + site::final_norm) {
+    RotaryTables tables;
+    if (c.positions == Positions::rope)
+      tables = make_rotary_tables(make.backend, c.rope, c.head_channels(), c.context);
     blocks.reserve(std::size_t(c.layers));
-    for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, i);
+    for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, tables, i);
     if (!c.tied_head) head = make.normal("head.weight", {c.vocabulary, c.width}, c.init_deviation, head_id());
   }
   std::uint32_t head_id() const { return first_id(config.layers + 1); }
@@ -90,58 +93,12 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
     const auto found = plan.parameters.find(layer);
     return found == plan.parameters.end() ? Quantizer{} : found->second;
   };
-  for (TransformerBlock& block : l.blocks)
-    for (LayerNorm* norm : {&block.norm1, &block.norm2}) norm->set_precision(gain_of(norm->name()));
-  l.norm.set_precision(gain_of(l.norm.name()));
+  std::vector<Norm*> norms{&l.norm};
+  for (TransformerBlock& block : l.blocks) block.collect(norms);
+  for (Norm* norm : norms) norm->set_precision(gain_of(norm->name()));
   l.embedding.set_precision(gain_of("embedding"));
   l.activations = plan.activations;
   l.head_weight().copies = {};
 }
-
-namespace {
-
-std::vector<std::string> linear_layers(const ModelConfig& c) {
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < c.layers; ++i)
-    for (const char* layer : {".attn.qkv", ".attn.out", ".mlp.up", ".mlp.down"})
-      names.push_back(block_name(i) + layer);
-  names.emplace_back("head");
-  return names;
-}
-
-std::vector<std::string> attention_layers(const ModelConfig& c) {
-  std::vector<std::string> names;
-  for (std::int64_t i = 0; i < c.layers; ++i) names.push_back(block_name(i) + ".attn");
-  return names;
-}
-
-std::vector<std::string> parameter_layers(const ModelConfig& c) {
-  std::vector<std::string> names{"embedding"};
-  for (std::int64_t i = 0; i < c.layers; ++i)
-    for (const char* layer : {".norm1", ".norm2"}) names.push_back(block_name(i) + layer);
-  names.emplace_back("norm");
-  return names;
-}
-
-std::int64_t count_parameters(const ModelConfig& c) {
-  const std::int64_t C = c.width, bias = c.bias ? 1 : 0;
-  const auto linear = [&](std::int64_t in, std::int64_t out) { return in * out + bias * out; };
-  const std::int64_t norm = C + bias * C;
-  const std::int64_t block =
-      2 * norm + linear(C, 3 * C) + linear(C, C) + linear(C, c.hidden()) + linear(c.hidden(), C);
-  const std::int64_t embedding = (c.vocabulary + c.context) * C;
-  const std::int64_t head = c.tied_head ? 0 : c.vocabulary * C;
-  return embedding + c.layers * block + norm + head;
-}
-
-std::unique_ptr<Model> make(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
-                            std::uint64_t seed) {
-  return std::make_unique<Gpt>(backend, config, plan, seed);
-}
-
-}  // namespace
-
-constinit const ModelKind gpt2_kind{"gpt2",           linear_layers, attention_layers,
-                                    count_parameters, make,          parameter_layers};
 
 }  // namespace mxtape

@@ -25,7 +25,8 @@ inline constexpr std::uint32_t mlp_up = 28;
 inline constexpr std::uint32_t mlp_down = 32;
 inline constexpr std::uint32_t mlp_dropout = 36;
 inline constexpr std::uint32_t norm1 = 40, norm2 = 41;
-inline constexpr std::uint32_t final_norm = 42;      // of the head's layer
+inline constexpr std::uint32_t final_norm = 42;  // of the head's layer
+inline constexpr std::uint32_t q_norm = 43, k_norm = 44;
 inline constexpr std::uint32_t embedding_table = 4;  // of the embedding's
 }  // namespace site
 
@@ -62,27 +63,30 @@ class Linear {
   std::uint32_t tensor_id_;
 };
 
-/// Layer norm over the last axis; gain starts as 1, bias as 0.
-class LayerNorm {
+/// Layer norm or RMS norm over the last axis; gain starts as 1, bias as 0. An RMS norm has no bias.
+class Norm {
  public:
   /// `tensor_id` names the gain in random draws of its rounding.
-  LayerNorm(const Initialiser&, const std::string& name, std::int64_t width, bool bias, float eps,
-            std::uint32_t tensor_id = 0);
+  Norm(const Initialiser&, const std::string& name, std::int64_t width, NormKind, bool bias, float eps,
+       std::uint32_t tensor_id);
 
   Var operator()(Tape&, const Var& x);
+  /// Its gain, for an op that norms.
+  ParameterUse gain(Tape&);
   void collect(std::vector<Parameter*>&);
   const std::string& name() const { return name_; }
   void set_precision(const Quantizer& gain) { rounding_.quantizer = gain; }
 
  private:
   std::string name_;
+  NormKind kind_;
   Parameter gain_;
   std::optional<Parameter> bias_;
   float eps_;
   ParameterQuant rounding_;
 };
 
-/// x [B, T, C] = tokens.weight[token] + positions.weight[t], then dropout.
+/// x [B, T, C] = tokens.weight[token] + positions.weight[t], if positions are learned; then dropout.
 class Embedding {
  public:
   /// Uses tensor ids 0 to 2.
@@ -95,35 +99,41 @@ class Embedding {
   void set_precision(const Quantizer& table) { rounding_.quantizer = table; }
 
  private:
-  Parameter table_, positions_;
+  Parameter table_;
+  std::optional<Parameter> positions_;
   float dropout_;
   ParameterQuant rounding_{.tensor_id = site::embedding_table};
 };
 
 /// y = W_o attention(W_qkv x): all heads' queries, keys and values come from one GEMM. Vaswani et al. 2017,
-/// arXiv:1706.03762, section 3.2, with a causal mask; dropout on its probabilities and on y.
+/// arXiv:1706.03762, section 3.2, with a causal mask; dropout on its probabilities and on y. Queries and keys
+/// may be normed and turned before (ops::rotary).
 class CausalSelfAttention {
  public:
   /// `first_id` is that of the block.
-  CausalSelfAttention(const Initialiser&, const std::string& name, const ModelConfig&,
+  CausalSelfAttention(const Initialiser&, const std::string& name, const ModelConfig&, const RotaryTables&,
                       std::uint32_t first_id);
 
   Var operator()(Tape&, const Var& x);
   void collect(std::vector<Parameter*>&);
   void collect(std::vector<Linear*>&);
+  void collect(std::vector<Norm*>&);
   const std::string& name() const { return name_; }
   void set_precision(const AttentionQuant& quant) { quant_ = quant; }
 
  private:
   std::string name_;
-  std::int64_t heads_;
-  float dropout_, attention_dropout_;
+  std::int64_t heads_, kv_heads_;
+  float dropout_, attention_dropout_, eps_;
   std::uint32_t first_id_;
-  Linear qkv_, out_;
+  RotaryTables tables_;  ///< empty: positions are learned
+  Linear qkv_;
+  std::optional<Norm> q_norm_, k_norm_;
+  Linear out_;
   AttentionQuant quant_;
 };
 
-/// y = W_down gelu(W_up x), then dropout.
+/// y = W_down gelu(W_up x) or W_down swiglu(W_gate_up x), then dropout.
 class Mlp {
  public:
   /// `first_id` is that of the block.
@@ -135,6 +145,7 @@ class Mlp {
 
  private:
   std::string name_;
+  MlpKind kind_;
   Gelu gelu_;
   float dropout_;
   std::uint32_t first_id_;
@@ -143,15 +154,16 @@ class Mlp {
 
 /// x = x + attention(norm1(x)); x = x + mlp(norm2(x)).
 struct TransformerBlock {
-  TransformerBlock(const Initialiser&, const ModelConfig&, std::int64_t index);
+  TransformerBlock(const Initialiser&, const ModelConfig&, const RotaryTables&, std::int64_t index);
 
   Var operator()(Tape&, const Var& x);
   void collect(std::vector<Parameter*>&);
+  void collect(std::vector<Norm*>&);
 
   std::string name;
-  LayerNorm norm1;
+  Norm norm1;
   CausalSelfAttention attention;
-  LayerNorm norm2;
+  Norm norm2;
   Mlp mlp;
 };
 

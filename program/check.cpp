@@ -11,6 +11,7 @@
 #include "core/text/program_name.h"
 #include "kernels/choose/make_backend.h"
 #include "program/header.h"
+#include "program/model_text.h"
 #include "program/run_folder.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/idle_keys.h"
@@ -115,8 +116,7 @@ class Check {
       report_.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
       return;
     }
-    fact("model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters", m.layers,
-         m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+    fact("model       {}", model_text(m));
     numbers().parameters = parameter_count(m);
     plan_ = memory_plan(recipe_);
     if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "program/model_text.h"
 #include "program/output.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/precision_table.h"
@@ -13,18 +14,15 @@ namespace mxtape {
 
 void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, const Backend& backend,
                   const std::string& memory, const std::filesystem::path& folder) {
-  const ModelConfig& m = recipe.model;
-  const std::int64_t parameters = parameter_count(m);
   say(out, "mxtape {}   recipe {}   seed {}\n", MXTAPE_VERSION, recipe.name, recipe.seed);
   say(out, "device      {}\n", backend.description());
-  say(out, "model       layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n", m.layers,
-      m.heads, m.width, m.context, m.vocabulary, parameters);
+  say(out, "model       {}\n", model_text(recipe.model));
   say(out, "memory      {}\n", memory);
   say(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
       data.validation.count(), data.hash);
   if (data.floor) say(out, "floor       {:.4f} nats per token\n", *data.floor);
   say(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
-      recipe.train.accumulation, m.context);
+      recipe.train.accumulation, recipe.model.context);
   say(out, "validation  {}\n", validation_text(recipe, data));
   if (recipe.telemetry.every > 0) say(out, "telemetry   {}\n", telemetry_text(recipe));
   say(out, "{}", precision_table(recipe));

@@ -7,12 +7,13 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
+#include "recipes/knobs/model_knobs.h"
+#include "recipes/knobs/rows.h"
 #include "recipes/text/rule_format.h"
 
 namespace mxtape {
 namespace {
 
-constexpr std::array<std::string_view, 2> gelu_names{"tanh", "erf"};
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 3> divergence_names{"stop", "skip", "rollback"};
@@ -22,12 +23,6 @@ constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "
 
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 2> windows_names{
     {{"auto", auto_windows}, {"all", 0}}};
-
-constexpr Interval at_least(double low) { return {.low = low}; }
-constexpr Interval between(double low, double high) { return {.low = low, .high = high}; }
-constexpr Interval above(double low) { return {.low = low, .low_is_out = true}; }
-/// [0, 1): moments' decays, dropout.
-constexpr Interval fraction_below_one{.low = 0, .high = 1, .high_is_out = true};
 
 void check_name(const std::string& text) {
   constexpr std::size_t longest = 255;  // Linux's NAME_MAX
@@ -46,15 +41,6 @@ void check_not_empty(const std::string& text) {
 }
 void check_quantizer(const std::string& text) { (void)parse_quantizer(text); }
 void check_rule_format(const std::string& text) { (void)plain_rule_format(text); }
-std::string_view kinds_of_models() {
-  static const std::string text = [] {
-    std::string all = "one of:";
-    for (const ModelKind& kind : model_kinds()) all.append(" ").append(kind.name);
-    return all;
-  }();
-  return text;
-}
-void check_model_kind(const std::string& text) { (void)model_kind(text); }
 constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them", check_quantizer};
 constexpr TextCheck rule_format{
     "a number format, 'hadamard=<size> signs=none|run|step|call', 'source=master|forward|shared' or "
@@ -68,12 +54,6 @@ Knob recorded(Knob knob) {
 Knob untraced(Knob knob) {
   knob.effect = Effect::nothing;
   return knob;
-}
-
-template <class Enum>
-Choice choice(Enum& field, std::span<const std::string_view> names) {
-  static_assert(sizeof(Enum) == 1);
-  return {reinterpret_cast<std::uint8_t*>(&field), names};
 }
 
 }  // namespace
@@ -100,32 +80,12 @@ void copy_value(const Knob& to, const Knob& from) {
 }
 
 std::vector<Knob> knobs(Recipe& r) {
-  return {
+  std::vector<Knob> all{
       recorded({"name", &r.name,
                 "the run's folder is <train.out>/<name>; the recipe file's name if not given",
                 TextCheck{"a name for a folder", check_name}}),
       recorded({"description", &r.description, "one line for `mxtape recipes`"}),
       {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
-
-      {"model.kind", &r.model.kind, "architecture", TextCheck{kinds_of_models(), check_model_kind}},
-      {"model.vocabulary", &r.model.vocabulary, "tokens that the model knows; 0: those of the data",
-       between(0, 0x1p31 - 1)},
-      {"model.layers", &r.model.layers, "blocks of attention and MLP", between(1, 1000)},
-      {"model.heads", &r.model.heads, "attention heads; must divide model.width", between(1, 1 << 16)},
-      {"model.width", &r.model.width, "channels", between(1, 1 << 20)},
-      {"model.context", &r.model.context, "tokens of a sequence", between(1, 1 << 24)},
-      {"model.mlp_width", &r.model.mlp_width, "hidden channels of the MLP; 0: 4 x width",
-       between(0, 1 << 24)},
-      {"model.bias", &r.model.bias, "biases in linear layers and norms"},
-      {"model.tied_head", &r.model.tied_head, "the head's weight is the token embedding"},
-      {"model.gelu", choice(r.model.gelu, gelu_names), "tanh: GPT-2's approximation; erf: exact"},
-      {"model.dropout", &r.model.dropout, "probability, after the embedding, attention and MLP",
-       fraction_below_one},
-      {"model.attention_dropout", &r.model.attention_dropout,
-       "probability with which a weight of attention is 0", fraction_below_one},
-      {"model.norm_eps", &r.model.norm_eps, "added to the variance in norms", above(0)},
-      {"model.init_deviation", &r.model.init_deviation,
-       "standard deviation of the initial weights; residual projections get it / sqrt(2 x layers)", above(0)},
 
       recorded({"data.file", &r.data.file,
                 "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"}),
@@ -203,10 +163,10 @@ std::vector<Knob> knobs(Recipe& r) {
        "on a CPU, how operands that have integer codes (mxfp4's, say) are multiplied. library: as bf16 "
        "values, by oneDNN; integer: as codes, with exact sums in blocks and the same bits on every machine; "
        "auto: integer where the CPU has byte dot products and no AMX, and the run records which it was"},
-      untraced(
-          {"compute.recompute", choice(r.compute.recompute, recompute_names),
-           "results that backward computes again instead of keeping the operand made from them: less memory, "
-           "more time, the same bits"}),
+      untraced({"compute.recompute", choice(r.compute.recompute, recompute_names),
+                "results that backward computes again instead of keeping the operand made from them, SwiGLU "
+                "as GELU: "
+                "less memory, more time, the same bits"}),
       untraced(
           {"compute.graph", &r.compute.graph,
            "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
@@ -231,6 +191,10 @@ std::vector<Knob> knobs(Recipe& r) {
                 "steps up to a measurement over which weights are followed: oscillation",
                 between(1, 0x1p31)}),
   };
+  const std::vector<Knob> model = model_knobs(r.model);
+  all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),
+             model.begin(), model.end());
+  return all;
 }
 
 std::vector<Knob> knobs(PrecisionRule& rule) {

@@ -53,6 +53,8 @@ class CpuBackend final : public Backend {
   void compute(const call::Add&);
   void compute(const call::Gelu&);
   void compute(const call::GeluBackward&);
+  void compute(const call::Swiglu&);
+  void compute(const call::SwigluBackward&);
   void compute(const call::Dropout&);
   // rows.cpp
   void compute(const call::LayerNorm&);
@@ -62,6 +64,9 @@ class CpuBackend final : public Backend {
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);
+  // rotary.cpp
+  void compute(const call::Rotary&);
+  void compute(const call::RotaryBackward&);
   // embedding.cpp
   void compute(const call::Embedding&);
   void compute(const call::EmbeddingBackward&);

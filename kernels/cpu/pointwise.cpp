@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/pointwise_loops.h"
@@ -31,6 +33,23 @@ void CpuBackend::compute(const call::GeluBackward& call) {
   parallel_for(call.dx.count(), grain, [&](std::int64_t begin, std::int64_t end) {
     loop(call.dx.data() + begin, call.dy.data() + begin, call.x.data() + begin, end - begin);
   });
+}
+
+void CpuBackend::compute(const call::Swiglu& call) {
+  const std::int64_t F = call.y.cols();
+  parallel_for(call.y.rows(), std::max<std::int64_t>(1, grain / F),
+               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
+                 loops->swiglu(call.y.data() + begin * F, call.x.data() + begin * 2 * F, end - begin, F);
+               });
+}
+
+void CpuBackend::compute(const call::SwigluBackward& call) {
+  const std::int64_t F = call.dy.cols();
+  parallel_for(call.dy.rows(), std::max<std::int64_t>(1, grain / F),
+               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
+                 loops->swiglu_backward(call.dx.data() + begin * 2 * F, call.dy.data() + begin * F,
+                                        call.x.data() + begin * 2 * F, end - begin, F);
+               });
 }
 
 void CpuBackend::compute(const call::Dropout& call) {

@@ -1,15 +1,13 @@
-#include <algorithm>
-
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/layer_norm_loops.h"
 #include "kernels/cpu/loops/softmax_loops.h"
+#include "kernels/cpu/row_sums.h"
 
 namespace mxtape {
 namespace {
 
-/// Rows of one range: about 16384 numbers.
-std::int64_t rows_at_a_time(std::int64_t cols) { return std::max<std::int64_t>(1, (1 << 14) / cols); }
+using cpu::rows_at_a_time;
 
 float* at(const Tensor& x, std::int64_t i) { return x ? x.data() + i : nullptr; }
 
@@ -25,27 +23,16 @@ void norm(const auto& call, const Tensor& mean, const Tensor& bias) {
 
 void norm_backward(Backend& backend, const auto& call, const Tensor& mean, const Tensor& dbias) {
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
-  const std::int64_t grain = std::max(rows_at_a_time(C), (rows + 63) / 64);  // at most 64 partial sums
-  const std::int64_t ranges = (rows + grain - 1) / grain;
-  // Each range of rows sums on its own; the ranges are then added in their order.
-  const Tensor sums = backend.empty({ranges, 2, C});
+  const cpu::RowSums sums(backend, rows, C, C);
   const auto& loops = cpu::layer_norm_loops();
-  parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    float* const partial = sums.data() + begin / grain * 2 * C;
-    std::fill_n(partial, 2 * C, 0.0f);
+  parallel_for(rows, sums.grain(), [&](std::int64_t begin, std::int64_t end) {
+    float* const partial = sums.of_range(begin);
     loops.backward(call.dx.data() + begin * C, partial, dbias ? partial + C : nullptr,
                    call.dy.data() + begin * C, call.x.data() + begin * C, at(mean, begin),
                    call.rstd.data() + begin, call.gain.data(), at(call.others, begin * C), end - begin, C);
   });
-  auto collect = [&](const Tensor& total, std::int64_t offset) {
-    if (call.write == Write::overwrite) std::fill_n(total.data(), C, 0.0f);
-    for (std::int64_t range = 0; range < ranges; ++range) {
-      const float* const partial = sums.data() + range * 2 * C + offset;
-      for (std::int64_t c = 0; c < C; ++c) total.data()[c] += partial[c];
-    }
-  };
-  collect(call.dgain, 0);
-  if (dbias) collect(dbias, C);
+  sums.collect(call.dgain, 0, call.write);
+  if (dbias) sums.collect(dbias, 1, call.write);
 }
 
 }  // namespace

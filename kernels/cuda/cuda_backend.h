@@ -63,6 +63,8 @@ class CudaBackend final : public Backend {
   void compute(const call::Add&);
   void compute(const call::Gelu&);
   void compute(const call::GeluBackward&);
+  void compute(const call::Swiglu&);
+  void compute(const call::SwigluBackward&);
   void compute(const call::Dropout&);
   // layer_norm.cu
   void compute(const call::LayerNorm&);
@@ -73,6 +75,9 @@ class CudaBackend final : public Backend {
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);
+  // rotary.cu
+  void compute(const call::Rotary&);
+  void compute(const call::RotaryBackward&);
   // embedding.cu
   void compute(const call::Embedding&);
   void compute(const call::EmbeddingBackward&);

@@ -9,6 +9,7 @@
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
 #include "program/json/recipe_json.h"
+#include "program/model_text.h"
 #include "program/packed/packed_table.h"
 #include "program/run_name.h"
 #include "recipes/text/precision_table.h"
@@ -81,8 +82,7 @@ void print_info(const std::filesystem::path& path, const CheckpointFile& checkpo
              header.written_by.empty() ? unknown_writer : header.written_by);
   fmt::print("step        {} of {}\n", header.step, recipe.train.steps);
   fmt::print("recipe      {}   seed {}\n", recipe.name, recipe.seed);
-  fmt::print("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
-             m.kind, m.layers, m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+  fmt::print("model       {}: {}\n", m.kind, model_text(m));
   const bool of_files = header.tokenizer.kind() == Tokenizer::Kind::subwords;
   fmt::print("tokenizer   {}{}\n", header.tokenizer.text(),
              of_files ? ", hash " + header.tokenizer.hash() : "");

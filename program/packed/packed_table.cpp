@@ -5,6 +5,7 @@
 
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/json/recipe_json.h"
+#include "program/model_text.h"
 #include "recipes/text/precision_table.h"
 #include "train/memory/memory_plan.h"
 
@@ -99,8 +100,7 @@ void print_packed_info(const PackedModelFile& file) {
   fmt::print("from        the checkpoint with content hash {}\n", file.header().source_hash);
   fmt::print("step        {} of {}\n", header.step, header.recipe.train.steps);
   fmt::print("recipe      {}   seed {}\n", header.recipe.name, header.recipe.seed);
-  fmt::print("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
-             m.kind, m.layers, m.heads, m.width, m.context, m.vocabulary, parameter_count(m));
+  fmt::print("model       {}: {}\n", m.kind, model_text(m));
   fmt::print("tokenizer   {}\n", header.tokenizer.text());
   fmt::print("data        {}, hash {}\n", header.recipe.data.file, header.data_hash);
   fmt::print("precision   {}\n{}\n", precision_of(file.header()), precision_table(header.recipe));

@@ -12,6 +12,15 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   const auto add = [&](bool unused, std::string_view key, std::string_view reason) {
     if (unused) idle.push_back({key, reason});
   };
+  const ModelConfig& m = recipe.model;
+  add(m.mlp == MlpKind::swiglu, "model.gelu", "model.mlp is swiglu");
+  add(m.bias, "model.qkv_bias", "model.bias is true: all linear layers have biases");
+  const bool turned = m.positions == Positions::rope;
+  for (const char* key : {"model.rope_theta", "model.rope_scaling"})
+    add(!turned, key, "model.positions is not rope");
+  add(!turned || m.rope.scaling == RopeScaling::none, "model.rope_factor", "nothing is scaled");
+  for (const char* key : {"model.rope_low", "model.rope_high", "model.rope_original"})
+    add(!turned || m.rope.scaling != RopeScaling::llama3, key, "the scaling is not llama3");
   const auto kind = recipe.schedule.kind;
   add(kind != ScheduleKind::wsd, "schedule.decay_fraction", "schedule.kind is not wsd");
   add(kind == ScheduleKind::constant, "schedule.final_fraction", "schedule.kind is constant");

@@ -97,7 +97,8 @@ format = "bf16"
 
 Layers of a model with N blocks: `blocks.0.attn.qkv`, `blocks.0.attn.out`, `blocks.0.mlp.up`, `blocks.0.mlp.down` and so
 on to `blocks.<N-1>.mlp.down`, `head` (linear layers), `blocks.0.attn` to `blocks.<N-1>.attn` (attention),
-`blocks.0.norm1`, `blocks.0.norm2` to `blocks.<N-1>.norm2`, `norm` (norms), and `embedding`.
+`blocks.0.norm1`, `blocks.0.norm2` to `blocks.<N-1>.norm2`, `norm` (norms), and `embedding`. With `mlp = "swiglu"` the first
+matrix of the MLP is `blocks.0.mlp.gate_up`; `qk_norm` adds the norms `blocks.0.attn.q_norm` and `blocks.0.attn.k_norm`.
 
 | slot | of | operand of | blocks run along |
 |---|---|---|---|

@@ -20,7 +20,7 @@ void validate_cudnn_attention(const Recipe& r) {
        r.compute.device);
   want(r.compute.activations == ActivationType::bf16,
        "which is for bf16; found compute.activations = f32; want bf16");
-  const std::int64_t width = r.model.width / r.model.heads;
+  const std::int64_t width = r.model.head_channels();
   want(cudnn_takes_width(width),
        "which has kernels for heads whose width is a multiple of 8 up to 128; found model.width / "
        "model.heads = "

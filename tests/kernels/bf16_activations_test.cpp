@@ -64,6 +64,43 @@ void expect_roundings_of_f32(std::int64_t rows, std::int64_t C) {
   expect("rms_norm_backward, others");
   EXPECT_EQ(download(d, dgain), narrow_gain);
 
+  const Tensor both = narrow(d, {rows, 2 * C}, normals(rows * 2 * C, 7)),
+               dboth = d.empty(both.shape(), DType::bf16), wide_dboth = d.empty(both.shape());
+  d.run(call::Swiglu{y, both}), d.run(call::Swiglu{f, wide(d, both)}), expect("swiglu");
+  d.run(call::SwigluBackward{dboth, b, both}),
+      d.run(call::SwigluBackward{wide_dboth, wide(d, b), wide(d, both)});
+  EXPECT_EQ(download(d, dboth), rounded(download(d, wide_dboth))) << "swiglu_backward";
+
+  const std::int64_t D = 2 * C;  // two heads of queries, one of keys
+  const Shape heads{1, rows, 4 * D};
+  const Tensor qkv = narrow(d, heads, normals(heads.count(), 8)),
+               dqkv = narrow(d, heads, normals(heads.count(), 9)), turned = d.empty(heads, DType::bf16),
+               wide_turned = d.empty(heads);
+  const Tensor cos = upload(d, {rows, C}, normals(rows * C, 10)),
+               sin = upload(d, {rows, C}, normals(rows * C, 11));
+  const Tensor q = upload(d, {D}, normals(D, 12)), k = upload(d, {D}, normals(D, 13)), dq = d.empty({D}),
+               dk = d.empty({D});
+  const auto expect_turned = [&](const char* op) {
+    EXPECT_EQ(download(d, turned), rounded(download(d, wide_turned))) << op;
+  };
+  d.run(call::Rotary{turned, qkv, cos, sin, 2, 1}),
+      d.run(call::Rotary{wide_turned, wide(d, qkv), cos, sin, 2, 1});
+  expect_turned("rotary");
+  d.run(call::RotaryBackward{turned, dqkv, cos, sin, 2, 1});
+  d.run(call::RotaryBackward{wide_turned, wide(d, dqkv), cos, sin, 2, 1}), expect_turned("rotary_backward");
+  if (D <= 512) {
+    const Tensor each = d.empty({1, rows, 3});
+    d.run(call::Rotary{turned, qkv, cos, sin, 2, 1, 0, each, q, k});
+    d.run(call::Rotary{wide_turned, wide(d, qkv), cos, sin, 2, 1, 0, each, q, k}),
+        expect_turned("rotary, norms");
+    d.run(call::RotaryBackward{turned, dqkv, cos, sin, 2, 1, 0, dq, dk, qkv, each, q, k});
+    const auto dgains = std::pair(download(d, dq), download(d, dk));
+    d.run(call::RotaryBackward{wide_turned, wide(d, dqkv), cos, sin, 2, 1, 0, dq, dk, wide(d, qkv), each, q,
+                               k});
+    expect_turned("rotary_backward, norms");
+    EXPECT_EQ(std::pair(download(d, dq), download(d, dk)), dgains);
+  }
+
   const Tensor tokens = upload(d, {1, rows}, random_tokens(rows, 7, 5));
   const Tensor table = upload(d, {7, C}, normals(7 * C, 6)), dtable = d.empty({7, C});
   d.run(call::Embedding{y, table, {}, tokens}), d.run(call::Embedding{f, table, {}, tokens}),

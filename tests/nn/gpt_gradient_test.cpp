@@ -13,24 +13,35 @@ using namespace test;
 using oracle::Complex;
 using Parameters = std::map<std::string, oracle::Values<Complex>>;
 
-/// The loss of GPT-2's architecture, written from its description in one piece.
+/// The loss of GPT-2's or Llama's architecture, written from their descriptions in one piece.
 Complex gpt_loss(const ModelConfig& c, Parameters& p, const Tokens& tokens) {
-  const auto C = std::size_t(c.width), T = std::size_t(tokens.time);
+  const auto C = std::size_t(c.width), T = std::size_t(tokens.time), F = std::size_t(c.hidden());
+  const auto H = std::size_t(c.heads), G = std::size_t(c.key_heads()), D = std::size_t(c.head_channels());
   const auto linear = [&](const oracle::Values<Complex>& x, const std::string& name, std::size_t in) {
     const auto& w = p.at(name + ".weight");
     return oracle::linear(x, w, p[name + ".bias"], w.size() / in, in);
   };
   const auto norm = [&](const oracle::Values<Complex>& x, const std::string& name) {
-    return oracle::layer_norm(x, p.at(name + ".gain"), p[name + ".bias"], double(c.norm_eps));
+    const auto& gain = p.at(name + ".gain");
+    return c.norm == NormKind::rms ? oracle::rms_norm(x, gain, double(c.norm_eps))
+                                   : oracle::layer_norm(x, gain, p[name + ".bias"], double(c.norm_eps));
   };
-  auto x = oracle::embedding(tokens.inputs, T, p.at("tokens.weight"), p.at("positions.weight"), C);
+  const bool turned = c.positions == Positions::rope;
+  const RopeAngles angles = rope_angles(rope_frequencies(c.rope, c.head_channels()), 0, tokens.time);
+  auto x = oracle::embedding(tokens.inputs, T, p.at("tokens.weight"), p["positions.weight"], C);
   for (std::int64_t i = 0; i < c.layers; ++i) {
-    const std::string block = block_name(i);
-    const auto qkv = linear(norm(x, block + ".norm1"), block + ".attn.qkv", C);
-    const AttentionShape shape{tokens.batch, tokens.time, c.heads, c.width / c.heads};
-    x = oracle::add(x, linear(oracle::attention(qkv, shape), block + ".attn.out", C));
-    const auto hidden = oracle::gelu(linear(norm(x, block + ".norm2"), block + ".mlp.up", C), c.gelu);
-    x = oracle::add(x, linear(hidden, block + ".mlp.down", std::size_t(c.hidden())));
+    const std::string block = block_name(i), attention = block + ".attn";
+    auto qkv = linear(norm(x, block + ".norm1"), attention + ".qkv", C);
+    if (turned)
+      qkv = oracle::rotary(qkv, H, G, T, 0, angles.cos, angles.sin, p[attention + ".q_norm.gain"],
+                           p[attention + ".k_norm.gain"], double(c.norm_eps), D);
+    const AttentionShape shape{tokens.batch, tokens.time, c.heads, c.head_channels(), c.key_heads()};
+    x = oracle::add(x, linear(oracle::attention(qkv, shape), attention + ".out", H * D));
+    const auto normed = norm(x, block + ".norm2");
+    const auto hidden = c.mlp == MlpKind::swiglu
+                            ? oracle::swiglu(linear(normed, block + ".mlp.gate_up", C), F)
+                            : oracle::gelu(linear(normed, block + ".mlp.up", C), c.gelu);
+    x = oracle::add(x, linear(hidden, block + ".mlp.down", F));
   }
   const auto& head = p.at(c.tied_head ? "tokens.weight" : "head.weight");
   const auto logits = oracle::linear(norm(x, "norm"), head, {}, std::size_t(c.vocabulary), C);
@@ -57,25 +68,42 @@ void enlarge(Gpt& model) {
 
 struct Variant {
   const char* name;
-  bool tied, bias;
-  Gelu gelu;
+  ModelConfig config;
 };
 
 void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
 
+ModelConfig changed(const auto& change) {
+  ModelConfig c = tiny;
+  change(c);
+  return c;
+}
+ModelConfig llama(const auto& change) {
+  return changed([&](ModelConfig& c) {
+    c.norm = NormKind::rms, c.positions = Positions::rope, c.mlp = MlpKind::swiglu, c.bias = false;
+    change(c);
+  });
+}
+
+const Variant variants[] = {
+    {"tied_bias_tanh", tiny},
+    {"untied_plain_erf", changed([](ModelConfig& c) { c.tied_head = c.bias = false, c.gelu = Gelu::erf; })},
+    {"llama_grouped_untied",
+     llama([](ModelConfig& c) { c.heads = 4, c.kv_heads = 2, c.tied_head = false, c.rope.theta = 500000; })},
+    {"llama_qk_norm_tied_wide_heads", llama([](ModelConfig& c) {
+       c.kv_heads = 1, c.head_width = 10, c.qk_norm = true;
+       c.rope = {.scaling = RopeScaling::llama3, .factor = 8, .low = 1, .high = 4, .original = 32};
+     })},
+    {"layer_norm_rope_gelu_qkv_bias",
+     changed([](ModelConfig& c) { c.positions = Positions::rope, c.bias = false, c.qkv_bias = true; })},
+    {"rms_norm_learned_swiglu_bias",
+     changed([](ModelConfig& c) { c.norm = NormKind::rms, c.mlp = MlpKind::swiglu; })}};
+
 class GptGradient : public testing::TestWithParam<Variant> {
  protected:
-  ModelConfig config() const {
-    ModelConfig c = tiny;
-    c.tied_head = GetParam().tied;
-    c.bias = GetParam().bias;
-    c.gelu = GetParam().gelu;
-    return c;
-  }
+  const ModelConfig& config() const { return GetParam().config; }
 };
-INSTANTIATE_TEST_SUITE_P(Variants, GptGradient,
-                         testing::Values(Variant{"tied_bias_tanh", true, true, Gelu::tanh},
-                                         Variant{"untied_plain_erf", false, false, Gelu::erf}),
+INSTANTIATE_TEST_SUITE_P(Variants, GptGradient, testing::ValuesIn(variants),
                          testing::PrintToStringParamName());
 
 TEST_P(GptGradient, MatchesTheOracleInEveryParameter) {

@@ -38,6 +38,91 @@ TEST(Gpt, NamesItsParametersInTheOrderOfComputation) {
                        "blocks.0.mlp.down.bias", "norm.gain", "norm.bias"}));
 }
 
+const ModelConfig tiny_llama{.vocabulary = 17,
+                             .layers = 2,
+                             .heads = 4,
+                             .width = 24,
+                             .context = 10,
+                             .mlp_width = 40,
+                             .bias = false,
+                             .tied_head = false,
+                             .norm = NormKind::rms,
+                             .positions = Positions::rope,
+                             .mlp = MlpKind::swiglu,
+                             .kv_heads = 2,
+                             .head_width = 8,
+                             .qk_norm = true};
+
+TEST(Gpt, ALlamaNamesItsParametersInTheOrderOfComputation) {
+  ModelConfig c = tiny_llama;
+  c.layers = 1;
+  Gpt model = make(c);
+  std::vector<std::string> names;
+  for (const Parameter* p : model.parameters()) names.push_back(p->name + " " + p->value.shape().text());
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "tokens.weight [17, 24]", "blocks.0.norm1.gain [24]",
+                       "blocks.0.attn.qkv.weight [64, 24]", "blocks.0.attn.q_norm.gain [8]",
+                       "blocks.0.attn.k_norm.gain [8]", "blocks.0.attn.out.weight [24, 32]",
+                       "blocks.0.norm2.gain [24]", "blocks.0.mlp.gate_up.weight [80, 24]",
+                       "blocks.0.mlp.down.weight [24, 40]", "norm.gain [24]", "head.weight [17, 24]"}));
+}
+
+TEST(Gpt, ALlamaHasAsManyParametersAsItsConfigSays) {
+  for (const bool bias : {true, false})
+    for (const bool qkv_bias : {true, false})
+      for (const bool qk_norm : {true, false}) {
+        ModelConfig c = tiny_llama;
+        c.bias = bias, c.qkv_bias = qkv_bias, c.qk_norm = qk_norm;
+        Gpt model = make(c);
+        std::int64_t count = 0;
+        for (const Parameter* p : model.parameters()) count += p->value.count();
+        EXPECT_EQ(count, parameter_count(c));
+      }
+}
+
+// Only differences of positions count: a text that begins later in the context would give the same logits.
+TEST(Gpt, TurnsByPositionSoThatTheOrderOfEarlierTokensMatters) {
+  Gpt model = make(tiny_llama);
+  Tokens tokens(tiny_llama, 1, 8, 3);
+  tokens.inputs[1] = 1, tokens.inputs[2] = 2;
+  const std::vector<float> before = logits(model, tokens);
+  std::swap(tokens.inputs[1], tokens.inputs[2]);
+  const std::vector<float> after = logits(model, tokens);
+  const auto last = std::ptrdiff_t(7 * tiny_llama.vocabulary);
+  EXPECT_FALSE(std::equal(before.begin() + last, before.end(), after.begin() + last));
+}
+
+TEST(Gpt, ALlamaGivesEachLayerAndGainTheRoundingsOfItsName) {
+  const Tokens tokens(tiny_llama, 2, 6, 3);
+  Gpt plain = make(tiny_llama);
+  for (const std::string& name : linear_layer_names(tiny_llama)) {
+    PrecisionPlan plan = uniform_plan(tiny_llama);
+    plan.linear[name].fprop_x = mxfp4;
+    Gpt model(device(), tiny_llama, plan, 1);
+    EXPECT_NE(logits(model, tokens), logits(plain, tokens)) << name;
+  }
+  for (const std::string& name : parameter_layer_names(tiny_llama)) {
+    const auto with_gains = [&](const Quantizer& q) {
+      PrecisionPlan plan = uniform_plan(tiny_llama);
+      plan.parameters[name] = q;
+      Gpt model(device(), tiny_llama, plan, 1);
+      for (Parameter* p : model.parameters())  // ones are numbers of every format
+        if (p->name.ends_with(".gain")) {
+          const std::vector<float> gains(std::size_t(p->value.count()), 1.23f);
+          device().upload(p->value, gains.data());
+        }
+      return logits(model, tokens);
+    };
+    EXPECT_NE(with_gains(mxfp4), with_gains({})) << name;
+  }
+  for (const std::string& name : attention_layer_names(tiny_llama)) {
+    PrecisionPlan plan = uniform_plan(tiny_llama);
+    plan.attention[name].qk_k = mxfp4;
+    Gpt model(device(), tiny_llama, plan, 1);
+    EXPECT_NE(logits(model, tokens), logits(plain, tokens)) << name;
+  }
+}
+
 TEST(Gpt, HasAsManyParametersAsItsConfigSays) {
   for (bool tied : {true, false})
     for (bool bias : {true, false}) {

@@ -70,6 +70,32 @@ TEST(Trace, EveryPrecisionFragmentRunsAsItsTableSaysOnOneModel) {
   EXPECT_GT(traced, 40);
 }
 
+TEST(Trace, ALlamaRunsAsItsTableSaysGainsOfHeadsIncluded) {
+  for (const char* precision : {"precision/mxfp4", "precision/nvfp4", "precision/quartet2025"})
+    for (const char* activations : {"f32", "bf16"}) {
+      Recipe recipe =
+          read_recipe_onto(read_recipe("llama-shakespeare"), precision,
+                           {fmt::format("compute.activations={}", activations), "model.qk_norm=true",
+                            "precision.rules=[{layers=\"*norm*\", slots=[\"norm.gain\"], format=\"mxfp6\"}, "
+                            "{layers=\"blocks.*.attn\", slots=[\"*\"], format=\"mxfp8\"}]"});
+      recipe = small(recipe);
+      recipe.model.kv_heads = 1;
+      const TraceReport report = trace_recipe(recipe);
+      EXPECT_TRUE(report.differences.empty()) << precision << ": " << report.differences.front();
+      EXPECT_EQ(report.gemms, 3 * (2 * 4 + 1) * report.phases);
+      EXPECT_EQ(report.attentions, 2 * report.phases);
+    }
+  Recipe recipe = small(read_recipe("llama-shakespeare-mxfp4"));
+  recipe.model.qk_norm = true;
+  const auto trace = trace_of(recipe);
+  PrecisionPlan plan = precision_plan(recipe, 0);
+  plan.parameters.at("blocks.1.attn.k_norm") = mxfp4;
+  plan.linear.at("blocks.0.mlp.gate_up").fprop_x = mxfp6;
+  const std::vector<std::string> want{"blocks.0.mlp.gate_up fprop x: asked for mxfp6, ran mxfp4 rule=even",
+                                      "blocks.1.attn.k_norm norm.gain: asked for mxfp4, which did not run"};
+  EXPECT_EQ(differences(plan, trace, "cpu"), want);
+}
+
 TEST(Trace, SourcesStraightThroughKindsAndRoundingsOutsideOfGemmsAreSeen) {
   for (const char* activations : {"f32", "bf16"}) {
     const auto rule = [](const char* layers, const char* slots, const char* format) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <tuple>
 
 #include "autograd/slots.h"
 #include "recipes/text/reference.h"
@@ -65,6 +66,26 @@ TEST(ShippedRecipes, Gpt2HasItsNumberOfParameters) {
       EXPECT_EQ(parameter_count(model), parameters) << r.name;
       EXPECT_EQ(r.train.batch_size * r.train.accumulation * model.context % (1 << 19), 0) << r.name;
     }
+}
+
+// Within a hundredth, so that their steps and losses compare.
+TEST(ShippedRecipes, LlamasHaveAsManyParametersAsTheGpt2OfTheirSize) {
+  const auto parameters = [](const char* name, std::int64_t vocabulary) {
+    ModelConfig model = read_recipe(name).model;
+    model.vocabulary = vocabulary;
+    return double(parameter_count(model));
+  };
+  const std::tuple<const char*, const char*, std::int64_t> pairs[] = {
+      {"llama-shakespeare", "shakespeare", 65},
+      {"llama-demo-bf16", "demo-bf16", 64},
+      {"llama-124m", "gpt2-124m", 50257},
+      {"llama-350m-cuda-bf16", "gpt2-350m-cuda-bf16", 50257}};
+  for (const auto& [llama, gpt2, vocabulary] : pairs) {
+    const double positions = double(read_recipe(gpt2).model.context * read_recipe(gpt2).model.width);
+    const double want = parameters(gpt2, vocabulary);
+    EXPECT_NEAR(parameters(llama, vocabulary), want, std::max(0.01 * want, 1.01 * positions)) << llama;
+  }
+  EXPECT_EQ(std::int64_t(parameters("llama-1b-cuda-mxfp4", 128256)), 1235814400);  // as Llama 3.2 1B
 }
 
 TEST(ShippedRecipes, PrecisionsAreWhatTheirPapersSay) {

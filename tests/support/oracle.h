@@ -80,6 +80,41 @@ Values<T> gelu(const Values<T>& x, Gelu form) {
   return y;
 }
 
+/// y [rows, F] = silu(a) b of rows [a | b].
+template <class T>
+Values<T> swiglu(const Values<T>& x, std::size_t F) {
+  Values<T> y;
+  for (std::size_t r = 0; r < x.size() / (2 * F); ++r)
+    for (std::size_t f = 0; f < F; ++f) {
+      const T a = x[r * 2 * F + f], b = x[r * 2 * F + F + f];
+      y.push_back(a / (1.0 + std::exp(-a)) * b);
+    }
+  return y;
+}
+
+/// Rows of H + 2 G heads [D] at positions r mod time + first. Queries and keys are RMS-normed if they have a
+/// gain, and turned by cos, sin [positions, D / 2]: the pair (i, i + D / 2) is a complex number times e^(i
+/// angle).
+template <class T>
+Values<T> rotary(const Values<T>& x, std::size_t H, std::size_t G, std::size_t time, std::size_t first,
+                 const std::vector<float>& cos, const std::vector<float>& sin, const Values<T>& q_gain,
+                 const Values<T>& k_gain, double eps, std::size_t D) {
+  Values<T> y = x;
+  for (std::size_t head = 0; head < x.size() / D; ++head) {
+    const std::size_t in_row = head % (H + 2 * G), t = head / (H + 2 * G) % time + first;
+    if (in_row >= H + G) continue;
+    Values<T> h(x.begin() + std::ptrdiff_t(head * D), x.begin() + std::ptrdiff_t((head + 1) * D));
+    const Values<T>& gain = in_row < H ? q_gain : k_gain;
+    if (!gain.empty()) h = rms_norm(h, gain, eps);
+    for (std::size_t i = 0; i < D / 2; ++i) {
+      const double c = cos[t * (D / 2) + i], s = sin[t * (D / 2) + i];
+      y[head * D + i] = h[i] * c - h[i + D / 2] * s;
+      y[head * D + i + D / 2] = h[i + D / 2] * c + h[i] * s;
+    }
+  }
+  return y;
+}
+
 template <class T>
 Values<T> add(Values<T> a, const Values<T>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];

@@ -47,6 +47,9 @@ TEST(Recompute, GivesTheSameBitsForOperandsOfFourKinds) {
   recipes[3].compute.activations = ActivationType::bf16;
   recipes[3].model.bias = false;
   recipes[3].model.gelu = Gelu::erf;
+  recipes.push_back(small(3));
+  recipes[4].model.norm = NormKind::rms, recipes[4].model.positions = Positions::rope;
+  recipes[4].model.mlp = MlpKind::swiglu, recipes[4].model.qk_norm = true, recipes[4].model.kv_heads = 1;
   for (const Recipe& recipe : recipes) {
     const auto kept = bits_after(recipe, Recompute::none);
     for (const Recompute recompute : everything)

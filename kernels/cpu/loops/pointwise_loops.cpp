@@ -68,6 +68,30 @@ void gelu_erf_backward(float* dx, const float* dy, const float* x, std::int64_t 
   });
 }
 
+constexpr float log2_e = 1.442695f;
+
+void swiglu(float* y, const float* x, std::int64_t rows, std::int64_t F) {
+  for (std::int64_t r = 0; r < rows; ++r, y += F, x += 2 * F)
+    for_lanes(F, [&](std::int64_t i, auto l) {
+      const f32x16 a = l.load(x + i);
+      l.store(y + i, a / (exp2(a * -log2_e) + 1.0f) * l.load(x + F + i));
+    });
+}
+
+void swiglu_backward(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t F) {
+  for (std::int64_t r = 0; r < rows; ++r, dx += 2 * F, dy += F, x += 2 * F)
+    for_lanes(F, [&](std::int64_t i, auto l) {
+      // Below -87 both derivatives are 0 within 2^-118, and e^-a stays finite up to there.
+      const f32x16 a_i = l.load(x + i);
+      const f32x16 a = select(a_i < all(-87.0f), all(-87.0f), a_i);
+      const f32x16 b = l.load(x + F + i), gradient = l.load(dy + i);
+      const f32x16 e = exp2(a * -log2_e);
+      const f32x16 s = 1.0f / (e + 1.0f);
+      l.store(dx + i, gradient * b * (s * (a * (e * s) + 1.0f)));  // e s = 1 - s without cancellation
+      l.store(dx + F + i, gradient * (a * s));
+    });
+}
+
 void dropout(float* y, const float* x, std::int64_t n, float p, const DrawKey& key, std::int64_t first) {
   // Draws of 32 bits, four to a Philox call; the first element may lie inside a call.
   constexpr std::int64_t per_call = 4, elements = 256, calls_at_once = groups_at_once;
@@ -89,6 +113,6 @@ void dropout(float* y, const float* x, std::int64_t n, float p, const DrawKey& k
 }  // namespace
 
 extern const PointwiseLoops pointwise_loops{
-    add, gelu_tanh, gelu_erf, gelu_tanh_backward, gelu_erf_backward, dropout};
+    add, gelu_tanh, gelu_erf, gelu_tanh_backward, gelu_erf_backward, swiglu, swiglu_backward, dropout};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -3,6 +3,7 @@
 #include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows/collect_sums.h"
 #include "kernels/cuda/rows/row_parts.cuh"
 
 namespace mxtape {
@@ -153,27 +154,6 @@ __global__ void __launch_bounds__(threads_for_rounds(rounds), packed&& rounds ==
   }
 }
 
-// Adds the partial sums [blocks, 2, C] of 32 columns: each warp every 32nd, then one after the other.
-constexpr int collect_threads = 1024;
-__global__ void __launch_bounds__(collect_threads)
-    collect_kernel(float* dgain, float* dbias, const float* partial, int blocks, int C, Write write) {
-  __shared__ float of_warp[collect_threads / warp_lanes][warp_lanes];
-  const int column = int(blockIdx.x) * warp_lanes + lane_id();
-  const float* const sums = partial + std::int64_t(blockIdx.y) * C + column;
-  float sum = 0;
-  if (column < C)
-#pragma unroll 8
-    for (int block = warp_id(); block < blocks; block += collect_threads / warp_lanes)
-      sum += sums[std::int64_t(block) * 2 * C];
-  of_warp[warp_id()][lane_id()] = sum;
-  block_sync();
-  if (warp_id() != 0 || column >= C) return;
-  float& total = (blockIdx.y == 0 ? dgain : dbias)[column];
-  float all = write == Write::accumulate ? total : 0.0f;
-  for (const auto& warp : of_warp) all += warp[lane_id()];
-  total = all;
-}
-
 /// Calls f(T*, packed, rounds) with the types of the kernels for call.x.
 void with_kernel_types(const auto& call, const auto& f) {
   const std::int64_t C = call.x.cols();
@@ -218,8 +198,7 @@ void norm_backward(Backend& backend, cudaStream_t stream, const auto& call, cons
            mean.data(), call.rstd.data(), call.gain.data(), call.others.template data<T>(), rows,
            rows_of_block, C);
   });
-  launch("norm_collect", stream, {dim3(blocks_for(C, warp_lanes), dbias ? 2 : 1), collect_threads},
-         collect_kernel, call.dgain.data(), dbias.data(), partial.data(), blocks, C, call.write);
+  collect_sums(stream, call.dgain, dbias, partial, call.write);
 }
 
 }  // namespace

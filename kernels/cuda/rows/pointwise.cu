@@ -1,7 +1,9 @@
+#include <algorithm>
+
 #include "core/math/normal_tail.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/rows/row_parts.cuh"
 
 namespace mxtape {
 namespace cuda {
@@ -102,6 +104,14 @@ struct GeluBackward {
   }
 };
 
+constexpr float log2_e = 1.442695f;
+
+/// The columns of a thread of one of the `pieces` blocks that share a row of F columns.
+template <bool packed>
+__device__ RowParts<packed> parts_of_piece(unsigned pieces, int F) {
+  return {F, int(pieces * blockDim.x), int(blockIdx.x % pieces * blockDim.x + threadIdx.x)};
+}
+
 template <class T>
 struct Dropout {
   const T* x;
@@ -134,6 +144,49 @@ struct Dropout {
     return e;
   }
 };
+
+// SwiGLU: a thread computes eight columns of a row of y, or of dy.
+template <class T, bool packed>
+__global__ void swiglu_kernel(T* y, const T* x, unsigned pieces, int F) {
+  const std::int64_t row = blockIdx.x / pieces;
+  const RowParts<packed> parts = parts_of_piece<packed>(pieces, F);
+  const Eight a = parts.load(x + row * 2 * F, 0);
+  Eight b = parts.load(x + (row * 2 + 1) * F, 0);
+#pragma unroll
+  for (int k = 0; k < 8; ++k)
+    b.values[k] *= a.values[k] * reciprocal_fast(exp2_fast(a.values[k] * -log2_e) + 1.0f);
+  parts.store(y + row * F, 0, b);
+}
+
+template <class T, bool packed>
+__global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, unsigned pieces, int F) {
+  const std::int64_t row = blockIdx.x / pieces;
+  const RowParts<packed> parts = parts_of_piece<packed>(pieces, F);
+  Eight a = parts.load(x + row * 2 * F, 0), b = parts.load(x + (row * 2 + 1) * F, 0);
+  const Eight gradient = parts.load(dy + row * F, 0);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    // Below -87 both derivatives are 0 within 2^-118, and e^-a stays finite up to there.
+    const float v = a.values[k] < -87.0f ? -87.0f : a.values[k];
+    const float e = exp2_fast(v * -log2_e), s = reciprocal_fast(e + 1.0f);
+    a.values[k] = gradient.values[k] * b.values[k] * (s * fmaf(v, e * s, 1.0f));
+    b.values[k] = gradient.values[k] * (v * s);
+  }
+  parts.store(dx + row * 2 * F, 0, a);
+  parts.store(dx + (row * 2 + 1) * F, 0, b);
+}
+
+/// Calls launch(T*, packed, extents, pieces): `pieces` blocks for each row of F columns.
+void with_pieces(DType dtype, std::int64_t rows, std::int64_t F, const auto& launch_one) {
+  const unsigned workers = blocks_for(F, 8);
+  const unsigned of_block = std::min(threads, (workers + warp_lanes - 1) / warp_lanes * warp_lanes);
+  const unsigned pieces = blocks_for(workers, of_block);
+  with_type(dtype, [&]<class T>(T* type) {
+    with_packed(F, [&](auto packed) {
+      launch_one(type, packed, Launch{blocks_for(rows * pieces, 1), of_block}, pieces);
+    });
+  });
+}
 
 template <class T, class Op>
 void launch_pointwise(const char* name, cudaStream_t stream, const Tensor& y, const Op& op) {
@@ -170,6 +223,26 @@ void CudaBackend::compute(const call::GeluBackward& call) {
       cuda::launch_pointwise<T>("gelu_erf_backward", stream_.get(), call.dx,
                                 cuda::GeluBackward<T, Gelu::erf>{gradient, in});
   });
+}
+
+void CudaBackend::compute(const call::Swiglu& call) {
+  const std::int64_t F = call.y.cols();
+  cuda::with_pieces(call.y.dtype(), call.y.rows(), F,
+                    [&]<class T>(T*, auto packed, const cuda::Launch& how, unsigned pieces) {
+                      cuda::launch("swiglu", stream_.get(), how,
+                                   cuda::swiglu_kernel<T, decltype(packed)::value>, call.y.data<T>(),
+                                   call.x.data<T>(), pieces, F);
+                    });
+}
+
+void CudaBackend::compute(const call::SwigluBackward& call) {
+  const std::int64_t F = call.dy.cols();
+  cuda::with_pieces(call.dy.dtype(), call.dy.rows(), F,
+                    [&]<class T>(T*, auto packed, const cuda::Launch& how, unsigned pieces) {
+                      cuda::launch("swiglu_backward", stream_.get(), how,
+                                   cuda::swiglu_backward_kernel<T, decltype(packed)::value>,
+                                   call.dx.data<T>(), call.dy.data<T>(), call.x.data<T>(), pieces, F);
+                    });
 }
 
 void CudaBackend::compute(const call::Dropout& call) {

@@ -25,13 +25,21 @@ Recipe packed_recipe() {
   return recipe;
 }
 
+Recipe packed_llama_recipe() {
+  Recipe recipe = packed_recipe();
+  ModelConfig& m = recipe.model;
+  m.norm = NormKind::rms, m.positions = Positions::rope, m.mlp = MlpKind::swiglu, m.bias = false;
+  m.heads = 4, m.kv_heads = 2, m.head_width = 10, m.qk_norm = true, m.tied_head = false;
+  return recipe;
+}
+
 struct Precision {
   std::string weights, activations = "f32", head = "f32", rotation = "";
 };
 
 class PackedModel : public testing::Test {
  protected:
-  PackedModel() {
+  explicit PackedModel(const Recipe& recipe = packed_recipe()) : run_(recipe) {
     run_.run(2);
     run_.trainer.save(checkpoint_);
   }
@@ -69,7 +77,7 @@ class PackedModel : public testing::Test {
 
   const TemporaryFolder folder_;
   const std::filesystem::path checkpoint_ = folder_ / "checkpoint.h5", packed_ = folder_ / "packed.h5";
-  TinyRun run_{packed_recipe()};
+  TinyRun run_;
   std::unique_ptr<Backend> backend_ = make_backend("cpu");
 };
 
@@ -114,6 +122,21 @@ TEST_F(PackedModel, GivesTheCheckpointsLogitsBitForBitInEveryFormatAndRotation) 
       EXPECT_TRUE(same_bits(logits(*device, *model), want)) << "the second time";
       EXPECT_FALSE(same_bits(want, f32)) << "nothing was rounded";
     }
+}
+
+struct PackedLlama : PackedModel {
+  PackedLlama() : PackedModel(packed_llama_recipe()) {}
+};
+TEST_F(PackedLlama, GivesTheCheckpointsLogitsBitForBit) {
+  const std::vector<float> f32 = logits(*backend_, *whole(*backend_, recipe_in({"f32"})));
+  for (const char* format : {"mxfp4", "mxfp6", "nvfp4", "int8 block=axis scale=f32"}) {
+    const Recipe recipe = recipe_in({format, format, format});
+    const PackedModelFile file = pack(recipe);
+    const auto want = logits(*backend_, *whole(*backend_, recipe));
+    const auto device = make_backend("cpu");
+    EXPECT_TRUE(same_bits(logits(*device, *file.load(*device)), want)) << format;
+    EXPECT_FALSE(same_bits(want, f32)) << format;
+  }
 }
 
 TEST_F(PackedModel, OfWeightsAloneLeavesActivationsAsTheyAre) {

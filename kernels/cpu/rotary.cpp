@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/loops/layer_norm_loops.h"
+#include "kernels/cpu/loops/rotary_loops.h"
+#include "kernels/cpu/row_sums.h"
+
+namespace mxtape {
+namespace {
+
+/// Where the numbers of row r lie: H + 2 G heads of D.
+struct Rows {
+  std::int64_t H, G, D, T, first_position;
+  const float *cos, *sin;
+
+  Rows(const auto& call, const Tensor& x)
+      : H(call.heads),
+        G(call.kv_heads),
+        D(x.cols() / (call.heads + 2 * call.kv_heads)),
+        T(x.shape()[1]),
+        first_position(call.first_position),
+        cos(call.cos.data()),
+        sin(call.sin.data()) {}
+
+  std::int64_t width() const { return (H + 2 * G) * D; }
+  /// Queries and keys of row r from x to y, and the values behind them.
+  void turn(float* y, const float* x, std::int64_t r, bool back) const {
+    const std::int64_t angles = (first_position + r % T) * (D / 2);
+    cpu::rotary_loops().turn(y, x, cos + angles, sin + angles, H + G, D, back);
+  }
+  void copy_values(float* y, const float* x) const {
+    if (y != x) std::copy_n(x + (H + G) * D, G * D, y + (H + G) * D);
+  }
+};
+
+}  // namespace
+
+void CpuBackend::compute(const call::Rotary& call) {
+  const Rows rows(call, call.x);
+  const std::int64_t H = rows.H, G = rows.G, D = rows.D, width = rows.width();
+  const auto& norms = cpu::layer_norm_loops();
+  parallel_for(call.x.rows(), cpu::rows_at_a_time(width), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* const x = call.x.data() + r * width;
+      float* const y = call.y.data() + r * width;
+      if (call.rstd) {
+        float* const rstd = call.rstd.data() + r * (H + G);
+        norms.forward(y, nullptr, rstd, x, call.q_gain.data(), nullptr, H, D, call.eps);
+        norms.forward(y + H * D, nullptr, rstd + H, x + H * D, call.k_gain.data(), nullptr, G, D, call.eps);
+      }
+      rows.turn(y, call.rstd ? y : x, r, false);
+      rows.copy_values(y, x);
+    }
+  });
+}
+
+void CpuBackend::compute(const call::RotaryBackward& call) {
+  const Rows rows(call, call.dy);
+  const std::int64_t H = rows.H, G = rows.G, D = rows.D, width = rows.width();
+  const cpu::RowSums sums(*this, call.dy.rows(), width, D);
+  const auto& norms = cpu::layer_norm_loops();
+  parallel_for(call.dy.rows(), sums.grain(), [&](std::int64_t begin, std::int64_t end) {
+    float* const dgains = sums.of_range(begin);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* const dy = call.dy.data() + r * width;
+      float* const dx = call.dx.data() + r * width;
+      rows.turn(dx, dy, r, true);
+      rows.copy_values(dx, dy);
+      if (!call.rstd) continue;
+      const float *const x = call.x.data() + r * width, *const rstd = call.rstd.data() + r * (H + G);
+      norms.backward(dx, dgains, nullptr, dx, x, nullptr, rstd, call.q_gain.data(), nullptr, H, D);
+      norms.backward(dx + H * D, dgains + D, nullptr, dx + H * D, x + H * D, nullptr, rstd + H,
+                     call.k_gain.data(), nullptr, G, D);
+    }
+  });
+  if (call.dq_gain) sums.collect(call.dq_gain, 0, call.write), sums.collect(call.dk_gain, 1, call.write);
+}
+
+}  // namespace mxtape
