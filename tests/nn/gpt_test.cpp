@@ -188,9 +188,7 @@ TEST(Gpt, PredictsFromEarlierTokensOnly) {
       std::equal(before.begin() + 5 * tiny.vocabulary, before.end(), after.begin() + 5 * tiny.vocabulary));
 }
 
-TEST(Gpt, DropsInTrainingOnlyAndAnewEachPass) {
-  ModelConfig c = tiny;
-  c.dropout = 0.2f;
+void expect_drops(const ModelConfig& c) {
   Gpt model = make(c), plain = make(tiny);
   const Tokens tokens(c, 2, 6, 3);
   EXPECT_EQ(logits(model, tokens), logits(plain, tokens));
@@ -200,6 +198,18 @@ TEST(Gpt, DropsInTrainingOnlyAndAnewEachPass) {
   EXPECT_NE(training(0), logits(plain, tokens));
   EXPECT_EQ(training(0), training(0));
   EXPECT_NE(training(0), training(1));
+}
+
+TEST(Gpt, DropsInTrainingOnlyAndAnewEachPass) {
+  ModelConfig c = tiny;
+  c.dropout = 0.2f;
+  expect_drops(c);
+}
+
+TEST(Gpt, DropsWeightsOfAttentionInTrainingOnlyAndAnewEachPass) {
+  ModelConfig c = tiny;
+  c.attention_dropout = 0.2f;
+  expect_drops(c);
 }
 
 TEST(Gpt, ChangesItsPrecisionBetweenPasses) {

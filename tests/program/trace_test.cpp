@@ -107,7 +107,7 @@ TEST(Trace, SourcesStraightThroughKindsAndRoundingsOutsideOfGemmsAreSeen) {
         rule("blocks.1.*", "*.source", "source=shared") + rule("blocks.0.mlp.*", "fprop.x.ste", "ste=mask") +
         rule("blocks.*", "fprop.w.ste", "ste=dge") + rule("blocks.1.mlp.up", "out", "mxfp6") +
         rule("blocks.1.mlp.down", "out", "bf16") + rule("*norm*", "*.gain", "mxfp8") +
-        rule("embedding", "embedding.table", "nvfp4") +
+        rule("embedding", "embedding.table", "nvfp4") + rule("blocks.0.attn", "scores", "mxfp8") +
         rule("blocks.1.attn.*", "wgrad.source", "source=forward") +
         rule("blocks.1.attn.*", "wgrad.x", "bf16") + rule("head", "*.source", "source=forward");
     const Recipe recipe =
@@ -122,12 +122,14 @@ TEST(Trace, SourcesStraightThroughKindsAndRoundingsOutsideOfGemmsAreSeen) {
     plan.linear.at("blocks.0.mlp.up").x_ste = {};
     plan.linear.at("blocks.1.mlp.up").out = mxfp4;
     plan.parameters.at("norm") = {};
+    plan.attention.at("blocks.0.attn").qk_s = {};
     const std::vector<std::string> want{
         "blocks.0.attn.qkv dgrad w: asked for mxfp4, ran mxfp4, from the forward's values",
         "blocks.0.mlp.up gradient: ran ste=mask of mxfp4 alpha=0.75, which nobody asked for",
         "blocks.1.mlp.up out: asked for mxfp4, which did not run",
         "blocks.1.mlp.up out: ran mxfp6, which nobody asked for",
-        "norm norm.gain: ran mxfp8, which nobody asked for"};
+        "norm norm.gain: ran mxfp8, which nobody asked for",
+        "blocks.0.attn scores: asked for f32, ran mxfp8"};
     EXPECT_EQ(differences(plan, trace, "cpu"), want);
   }
 }

@@ -144,6 +144,7 @@ TEST(PrecisionPlan, SlotsOutsideOfGemmsAreReachedByNameOnly) {
   ASSERT_EQ(all.parameters.size(), 2 * 3 + 2u);
   for (const auto& [layer, q] : all.parameters) EXPECT_TRUE(q.is_identity()) << layer;
   for (const auto& [layer, q] : all.linear) EXPECT_TRUE(q.out.is_identity()) << layer;
+  for (const auto& [layer, q] : all.attention) EXPECT_TRUE(q.qk_s.is_identity()) << layer;
 
   const auto gains = parameters(rule_of("blocks[-1:].*|norm", "*.gain", "mxfp8"));
   for (const auto& [layer, q] : gains)
@@ -152,6 +153,10 @@ TEST(PrecisionPlan, SlotsOutsideOfGemmsAreReachedByNameOnly) {
   const auto plan = precision_plan(with_precision(rule_of("head", "out", "bf16")), 0);
   EXPECT_EQ(plan.linear.at("head").out, bf16_cast);
   EXPECT_EQ(plan.linear.at("head").fprop_x, f32_passthrough);
+  const auto scores = precision_plan(with_precision(rule_of("blocks.1.attn", "scores", "mxfp8")), 0);
+  EXPECT_EQ(scores.attention.at("blocks.1.attn").qk_s, mxfp8_e4m3);
+  EXPECT_EQ(scores.attention.at("blocks.1.attn").qk_q, f32_passthrough);
+  EXPECT_EQ(scores.attention.at("blocks.0.attn"), AttentionQuant{});
   EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nlayers = \"norm\"\nformat = \"mxfp4\"\n"),
                        "no slot of these layers matches '*' for format 'mxfp4'; slots: norm.gain"));
 }

@@ -74,18 +74,19 @@ TEST(PrecisionTable, SourcesStraightThroughKindsAndWhatEntersNoGemmAreShown) {
     return fmt::format("{{layers=\"{}\", slots=[\"{}\"], format=\"{}\"}},", layers, slot, format);
   };
   const std::string table = precision_table(
-      read_recipe("shakespeare-mxfp4",
-                  {"precision.rules=[" + rule("blocks.*", "dgrad.source", "source=shared") +
-                       rule("blocks.*", "wgrad.source", "source=forward") +
-                       rule("blocks.*", "wgrad.x", "mxfp6") + rule("blocks.*", "fprop.w.ste", "ste=dge k=3") +
-                       rule("head", "out", "mxfp8") + rule("blocks.*.norm1|norm", "*.gain", "mxint8") +
-                       rule("embedding", "embedding.table", "nvfp4") + "]",
-                   "precision.phases=[{start=100, rules=[" + rule("norm", "*.gain", "f32") + "]}]"}),
+      read_recipe(
+          "shakespeare-mxfp4",
+          {"precision.rules=[" + rule("blocks.*", "dgrad.source", "source=shared") +
+               rule("blocks.*", "wgrad.source", "source=forward") + rule("blocks.*", "wgrad.x", "mxfp6") +
+               rule("blocks.*", "fprop.w.ste", "ste=dge k=3") + rule("head", "out", "mxfp8") +
+               rule("*.attn", "scores", "mxfp6") + rule("blocks.*.norm1|norm", "*.gain", "mxint8") +
+               rule("embedding", "embedding.table", "nvfp4") + "]",
+           "precision.phases=[{start=100, rules=[" + rule("norm", "*.gain", "f32") + "]}]"}),
       Bf16Products::native);
   for (const char* part :
        {"exact products; gradient of w: ste=dge k=3\n", "exact products; w is fprop's w\n",
         "x  mxfp6                             bf16 GEMM, exact products; x rounded from fprop's x\n",
-        "head\n  all operands bf16 ", "\n  result y     mxfp8\n",
+        "head\n  all operands bf16 ", "\n  result y     mxfp8\n", "\n  scores       mxfp6\n",
         "blocks.0-3.norm1 norm\n  gain         mxint8\n", "embedding\n  table        nvfp4\n",
         "from step 100\nnorm\n  gain         f32\n"})
     EXPECT_TRUE(contains(table, part)) << part << "\n" << table;

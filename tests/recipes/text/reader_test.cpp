@@ -206,6 +206,11 @@ TEST(Reader, AttentionByCudnnIsRefusedWhereItsKernelsDoNotFit) {
   EXPECT_TRUE(contains(refused({"model.context=1"}), "want model.context >= 2"));
   EXPECT_TRUE(contains(refused({"precision.attention=mxfp8"}), "found qk.q = "));
   EXPECT_TRUE(
+      contains(refused({"precision.rules=[{layers=\"*.attn\", slots=[\"scores\"], format=\"mxfp8\"}]"}),
+               "which does not round scores; found scores = mxfp8 in blocks.0.attn"));
+  EXPECT_TRUE(
+      contains(refused({"model.attention_dropout=0.1"}), "found model.attention_dropout = 0.1; want 0"));
+  EXPECT_TRUE(
       contains(refused({"precision.phases=[{start=900, rules=[{slots=[\"pv.p\"], format=\"mxfp8\"}]}]"}),
                "in blocks.0.attn from step 900; want precision.attention = bf16 there"));
 }
