@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -204,6 +205,19 @@ TEST(Diffuse, GivesNumbersThatTheFormatRoundsToThemselves) {
       for (std::size_t i = 0; i < again.size(); ++i)  // an f32 scale derived again is off in its last bits
         EXPECT_NEAR(again[i], result.values[i], 0x1p-20f * std::abs(again[i]));
     }
+}
+
+TEST(Diffuse, KeepsTheLargestWeightOfATensorThatItsScaleComesFrom) {
+  constexpr std::int64_t n = 4, k = 64, rows = 200, largest = 2 * k + 48;  // the first of its block
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto x = correlated(rows, k, seed);
+    auto w = normals(n * k, seed + 20, 0.03f);
+    for (const float v : w) w[largest] = std::max(w[largest], 1.02f * std::abs(v));
+    const auto result = diffuse(w.data(), n, k, nvfp4, error_paths(gram_of(x, k), 0.01));
+    EXPECT_NEAR(result.values[largest], w[largest], 0x1p-20f * w[largest]);
+    EXPECT_EQ(result.moved, 0);
+  }
 }
 
 TEST(Diffuse, SaysHowManyValuesAScaleThatIsNotOfTheLargestMagnitudeMoves) {
