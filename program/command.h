@@ -59,6 +59,7 @@ void add_inspect_command(CLI::App&);
 void add_verify_command(CLI::App&);
 void add_diff_command(CLI::App&);
 void add_export_command(CLI::App&);
+void add_post_training_command(CLI::App&);
 void add_replay_command(CLI::App&);
 void add_prepare_command(CLI::App&);
 void add_tokenizer_command(CLI::App&);

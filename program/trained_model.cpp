@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/choose/make_backend.h"
+#include "program/resume.h"
 #include "program/run_name.h"
 #include "train/saved/packed_model.h"
 
@@ -23,7 +24,8 @@ PassKey TrainedModel::next_pass() const {
   return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
 }
 
-TrainedModel load_trained_model(const std::string& run, const std::string& device) {
+TrainedModel load_trained_model(const std::string& run, const std::string& device,
+                                std::optional<GemmChoice> gemm) {
   TrainedModel loaded;
   loaded.file = checkpoint_of(run);
   const auto file = open_sealed(loaded.file);
@@ -38,12 +40,24 @@ TrainedModel load_trained_model(const std::string& run, const std::string& devic
   }
   const CheckpointFile checkpoint(file);
   loaded.header = checkpoint.header();
+  if (gemm) loaded.header.recipe.compute.gemm = *gemm;
   loaded.backend = backend_for(loaded.header, device);
   const Recipe& recipe = loaded.header.recipe;
   loaded.model =
       make_model(*loaded.backend, recipe.model, precision_plan(recipe, loaded.header.step), recipe.seed);
   checkpoint.read_parameters(*loaded.backend, loaded.model->parameters());
   return loaded;
+}
+
+MeasuredData read_data_of(const TrainedModel& trained, const std::string& given) {
+  const std::string file = given.empty() ? trained.header.recipe.data.file : given;
+  require(!given.empty() || std::filesystem::exists(file), ExitCode::data,
+          "{}: no such file here; {} was trained with it{}: name it with --data FILE", file,
+          trained.file.string(),
+          std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
+  MeasuredData data{file, TokenFile::read(file)};
+  require_same_tokenizer(trained.header, trained.file, data.tokens, file);
+  return data;
 }
 
 CheckpointHeader header_of_model(const std::filesystem::path& path) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "kernels/backend.h"
 #include "nn/model.h"
@@ -22,8 +23,18 @@ struct TrainedModel {
 };
 
 /// From what checkpoint_of() (program/run_name.h) takes, or a packed model, on `device`, or the recipe's if
-/// that is empty. Throws Error(data).
-TrainedModel load_trained_model(const std::string& run, const std::string& device = {});
+/// that is empty, with `gemm` in place of its choice of GEMMs. Throws Error(data).
+TrainedModel load_trained_model(const std::string& run, const std::string& device = {},
+                                std::optional<GemmChoice> gemm = {});
+
+/// What a model is measured on.
+struct MeasuredData {
+  std::string file;
+  TokenFile tokens;
+};
+/// `given`, or the recipe's file if that is empty. Throws Error(data) if it is not there or its tokenizer is
+/// another one.
+MeasuredData read_data_of(const TrainedModel&, const std::string& given);
 
 /// What the file says besides its tensors.
 CheckpointHeader header_of_model(const std::filesystem::path&);

@@ -6,7 +6,6 @@
 #include "program/command.h"
 #include "program/json/json_output.h"
 #include "program/progress.h"
-#include "program/resume.h"
 #include "program/run_name.h"
 #include "program/trained_model.h"
 #include "train/evaluate.h"
@@ -19,7 +18,7 @@ struct Arguments {
   std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
   std::int64_t windows = 0;
   bool chosen = false;  ///< precisions were given
-  bool weights_only = false, json = false;
+  bool weights_only = false, attention = false, json = false;
 };
 
 struct Row {
@@ -84,24 +83,20 @@ void print_results_json(const Subject& s, const std::vector<Row>& rows) {
 
 void run(const Arguments& arguments) {
   // Read before the work begins, so that a misspelt one costs no time.
+  check_attention(arguments.attention, arguments.weights_only, arguments.precisions);
   std::vector<std::pair<Cast, double>> casts;
   for (const auto& text : arguments.precisions) {
-    const Cast cast{text, arguments.weights_only};
+    const Cast cast{text, arguments.weights_only, arguments.attention};
     casts.emplace_back(cast, cast.bits_per_element());
   }
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
-  require(trained.packed_as.empty() || (!arguments.chosen && !arguments.weights_only), ExitCode::usage,
-          "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision "
-          "and --weights-only out, or take the checkpoint",
+  require(trained.packed_as.empty() || (!arguments.chosen && !arguments.weights_only && !arguments.attention),
+          ExitCode::usage,
+          "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision, "
+          "--weights-only and --attention out, or take the checkpoint",
           trained.file.string(), trained.packed_as);
   const Recipe& recipe = trained.header.recipe;
-  const std::string file = arguments.data.empty() ? recipe.data.file : arguments.data;
-  require(!arguments.data.empty() || std::filesystem::exists(file), ExitCode::data,
-          "{}: no such file here; {} was trained with it{}: name it with --data FILE", file,
-          trained.file.string(),
-          std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
-  const TokenFile data = TokenFile::read(file);
-  require_same_tokenizer(trained.header, trained.file, data, file);
+  const auto [file, data] = read_data_of(trained, arguments.data);
 
   const std::int64_t all = Windows(data.validation, recipe.model.context).count();
   EvaluateOptions options{
@@ -150,13 +145,11 @@ void add_eval_command(CLI::App& app) {
   command->add_option("checkpoint", a->checkpoint, model_name_help)->required();
   command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
   auto* precision =
-      repeatable(command->add_option(
-                     "--precision", a->precisions,
-                     "a format for weights and activations of all linear layers (mxtape formats lists them), "
-                     "'recipe' for the precision it was trained with, or another recipe's, such as "
-                     "precision/nvfp4; may be repeated; f32 is always there"))
+      repeatable(command->add_option("--precision", a->precisions,
+                                     precision_help + std::string("; may be repeated; f32 is always there")))
           ->capture_default_str();
   command->add_flag("--weights-only", a->weights_only, "leave the activations in f32");
+  command->add_flag("--attention", a->attention, attention_help);
   command->add_option("--data", a->data, "another token file than the recipe's");
   command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
       ->check(whole(0))

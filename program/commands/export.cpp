@@ -51,6 +51,7 @@ class LayerProgress {
 void run(const Arguments& arguments) {
   require(arguments.packed, ExitCode::usage,
           "export: say in which form; there is one so far: --packed, weights in the codes of their formats");
+  check_attention(arguments.cast.attention, arguments.cast.weights_only, {arguments.cast.precision});
   (void)arguments.cast.bits_per_element();  // a misspelt format costs no time
   const fs::path source = checkpoint_of(arguments.run);
   const CheckpointFile checkpoint(source);
@@ -92,13 +93,9 @@ void add_export_command(CLI::App& app) {
   command->add_flag(
       "--packed", a->packed,
       "the weights of linear layers as codes and scales, everything else in f32 (docs/packed.md)");
-  command
-      ->add_option("--precision", a->cast.precision,
-                   "'recipe' for the precision it was trained with; a format for weights and activations of "
-                   "all linear layers (mxtape formats lists them); or another recipe's, such as "
-                   "precision/nvfp4")
-      ->capture_default_str();
+  command->add_option("--precision", a->cast.precision, precision_help)->capture_default_str();
   command->add_flag("--weights-only", a->cast.weights_only, "leave the activations in f32");
+  command->add_flag("--attention", a->cast.attention, attention_help);
   command->add_option("-o,--out", a->out,
                       "the file to write; default: packed_step_<8 digits>.h5 in the run's folder");
   command->add_flag("--force", a->force, "write over a file that is there");

@@ -1,0 +1,157 @@
+#include "program/post_training/table.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "program/output.h"
+#include "program/progress.h"
+#include "train/memory/memory_plan.h"
+
+namespace mxtape {
+namespace {
+
+constexpr int cell_width = 17;  // "0.8247  +0.0000"
+
+/// Precisions in the order of the table.
+std::vector<std::string> precisions_of(const PostTraining& p) {
+  std::vector<std::string> all;
+  for (const Measurement& m : p.measurements)
+    if (std::find(all.begin(), all.end(), m.precision) == all.end()) all.push_back(m.precision);
+  return all;
+}
+
+const Measurement* find(const PostTraining& p, const std::string& precision, Setting setting) {
+  for (const Measurement& m : p.measurements)
+    if (m.precision == precision && m.setting == setting) return &m;
+  return nullptr;
+}
+
+std::string cell(const Measurement* m, double f32) {
+  if (!m) return "";
+  return m->loss ? fmt::format("{:.4f} {:>+8.4f}", *m->loss, *m->loss - f32) : "diverged";
+}
+
+template <class Of>
+double median(const std::vector<LayerDiffusion>& layers, const Of& of) {
+  std::vector<double> all;
+  for (const LayerDiffusion& layer : layers) all.push_back(of(layer));
+  const auto middle = all.begin() + std::ptrdiff_t(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return all.empty() ? 0 : *middle;
+}
+
+/// Relative output errors of the layers on the calibration's inputs.
+std::string diffusion_text(const PostTraining& p, std::size_t width) {
+  std::string rows;
+  for (const Measurement& m : p.measurements) {
+    if (m.layers.empty()) continue;
+    std::int64_t moved = 0, numbers = 0;
+    const LayerDiffusion* worst = &m.layers.front();
+    for (const LayerDiffusion& layer : m.layers) {
+      moved += layer.moved, numbers += layer.rows * layer.cols;
+      if (layer.error > worst->error) worst = &layer;
+    }
+    rows += fmt::format("{:<{}}  {:<16}  {:>9.5f}  {:>9.5f}  {:>9}  {} ({:.5f})\n", m.precision, width,
+                        name_of(m.setting), median(m.layers, [](auto& l) { return l.direct_error; }),
+                        median(m.layers, [](auto& l) { return l.error; }),
+                        moved ? fmt::format("{:.2f}%", 100 * double(moved) / double(numbers)) : "0",
+                        worst->layer, worst->error);
+  }
+  if (rows.empty()) return "";
+  return fmt::format(
+             "\nerror of the layers' outputs on the calibration windows, relative, medians over layers\n"
+             "{:<{}}  {:<16}  {:>9}  {:>9}  {:>9}  {}\n",
+             "precision", width, "setting", "cast", "diffused", "moved", "worst layer, diffused") +
+         rows +
+         "moved: weights that change when the model is read and rounded again, which derives the scales "
+         "anew;\n"
+         "the losses above are those after that\n";
+}
+
+}  // namespace
+
+std::string subject_text(const PostTraining& p) {
+  std::string text = fmt::format("checkpoint   {}, step {}\n", p.checkpoint, p.step);
+  text += fmt::format("data         {}, {} of {} validation windows of {} tokens\n", p.data, p.windows,
+                      p.all_windows, p.context);
+  if (p.diffusion_bytes) {
+    text += fmt::format(
+        "calibration  {} windows of its training split, seed {}, damping {}; {} on the host for "
+        "the largest layer\n",
+        p.calibration, p.seed, p.damping, bytes_text(double(p.diffusion_bytes)));
+    if (!p.tied.empty())
+      text += fmt::format("             {}: tied to the embedding, so cast directly there too\n",
+                          fmt::join(p.tied, ", "));
+  }
+  if (p.finetunes)
+    text += fmt::format(
+        "finetuning   {} steps of {} sequences of its training split, learning rate {:.3g} falling "
+        "to 0\n",
+        p.finetune.steps, p.finetune_batch, p.finetune.learning_rate);
+  return text + "\n";
+}
+
+std::string table_text(const PostTraining& p) {
+  const std::vector<std::string> precisions = precisions_of(p);
+  std::size_t width = std::string_view("precision").size();
+  for (const auto& precision : precisions) width = std::max(width, precision.size());
+  std::vector<NamedSetting> columns;
+  for (const auto& row : settings)
+    if (std::any_of(p.measurements.begin(), p.measurements.end(), [&](const Measurement& m) {
+          return m.setting == row.setting && (m.precision != "f32" || precisions.size() == 1);
+        }))
+      columns.push_back(row);
+  std::string text = fmt::format("{:<{}}  {:>6}", "precision", width, "bits");
+  for (const auto& column : columns) text += fmt::format("  {:>{}}", column.name, cell_width);
+  text += "\n";
+  for (const auto& precision : precisions) {
+    const bool is_f32 = precision == "f32";
+    const auto bits = std::find_if(p.measurements.begin(), p.measurements.end(),
+                                   [&](const Measurement& m) { return m.precision == precision; });
+    std::string line = fmt::format("{:<{}}  {:>6.2f}", precision, width, bits->bits);
+    for (const auto& column : columns) {
+      const bool has_none = is_f32 && column.setting != Setting::finetuned;
+      line += fmt::format("  {:>{}}", has_none ? "" : cell(find(p, precision, column.setting), p.f32),
+                          cell_width);
+    }
+    while (line.ends_with(' ')) line.pop_back();
+    text += line + "\n";
+  }
+  text += fmt::format("\nunquantized: {:.4f}{}\n", p.f32,
+                      p.floor ? fmt::format(", {:.4f} above the floor", p.f32 - *p.floor) : "");
+  text +=
+      "loss and gap to the unquantized model: nats per token; bits: per weight of the linear layers, scales "
+      "included\n";
+  for (const auto& column : columns) text += fmt::format("{}: {}\n", column.name, column.meaning);
+  text += diffusion_text(p, width);
+  for (const Measurement& m : p.measurements)
+    if (!m.loss) text += fmt::format("\n{} {}: {}\n", m.precision, name_of(m.setting), m.failure);
+  std::string kept;
+  for (const Measurement& m : p.measurements)
+    if (!m.kept.empty()) kept += fmt::format("kept    {}\n", m.kept);
+  return text + (kept.empty() ? "" : "\n" + kept);
+}
+
+PostTrainingLine::PostTrainingLine(std::FILE* out) : out_(out), screen_(is_screen(out)) {}
+
+void PostTrainingLine::look(const PostTrainingProgress& now) {
+  const auto time = Clock::now();
+  const double seconds = std::chrono::duration<double>(time - begin_).count();
+  const std::string eta =
+      now.share > 0 ? duration_text(seconds / now.share * (1 - now.share)) : std::string("-");
+  const std::string start = open_ ? "\r\033[K" : "";
+  const int width = int(std::to_string(now.all).size());
+  if (now.finished) {
+    const Measurement& m = *now.finished;
+    say(out_, "{}[{:>{}}/{}] {} | {} | {} | eta {}\n", start, now.done, width, now.all, now.what,
+        m.loss ? fmt::format("loss {:.4f}", *m.loss) : "diverged", duration_text(m.seconds), eta);
+    open_ = false;
+  } else if (screen_ && time - drawn_ > std::chrono::milliseconds(200)) {
+    drawn_ = time;
+    say(out_, "{}{} | {}/{} | {:.0f}% | eta {}", start, now.what, now.done, now.all, 100 * now.share, eta);
+    open_ = true;
+  }
+}
+
+}  // namespace mxtape
