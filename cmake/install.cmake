@@ -16,6 +16,9 @@ target_sources(mxtape PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" 
 # Libraries that lie in a prefix of their own are found again by the installed program.
 set_target_properties(mxtape_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS mxtape_program)
+if(mxtape_mpi)
+  install(TARGETS mxtape_mpi LIBRARY DESTINATION lib/mxtape)  # where the program looks for it
+endif()
 install(TARGETS mxtape mxtape_flags EXPORT mxtapeTargets
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/mxtape")
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/mxtape")

@@ -16,6 +16,7 @@ enum class ExitCode : int {
   diverged = 4,      ///< a number that is not finite, in the loss or a gradient
   differs = 5,       ///< two files that were compared are not equal
   resource = 6,      ///< disk, memory, permissions, device
+  peer = 7,          ///< another process of the same run is gone, or does not answer
   interrupted = 75,  ///< stopped on request, checkpoint written (EX_TEMPFAIL: run again to go on)
 };
 

@@ -41,11 +41,14 @@ struct Shape {
   std::string text() const;
 };
 
-/// What a tensor holds: activations and masters f32 or bf16, tokens i32, packed codes u8.
-enum class DType : std::uint8_t { f32, bf16, i32, u8 };
-constexpr std::int64_t size_of(DType t) { return t == DType::bf16 ? 2 : t == DType::u8 ? 1 : 4; }
+/// What a tensor holds: activations and masters f32 or bf16, tokens i32, packed codes u8, sums of squares
+/// f64.
+enum class DType : std::uint8_t { f32, bf16, i32, u8, f64 };
+constexpr std::int64_t size_of(DType t) {
+  return t == DType::bf16 ? 2 : t == DType::u8 ? 1 : t == DType::f64 ? 8 : 4;
+}
 constexpr std::string_view name_of(DType t) {
-  constexpr std::string_view names[] = {"f32", "bf16", "i32", "u8"};
+  constexpr std::string_view names[] = {"f32", "bf16", "i32", "u8", "f64"};
   return names[std::size_t(t)];
 }
 template <class T>
@@ -56,6 +59,8 @@ template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
 template <>
 inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
 
 /// A contiguous, row-major block of numbers on one device. Copies share storage.
 class Tensor {
@@ -90,6 +95,12 @@ class Tensor {
     require(shape.count() == count(), "reshape: {} to {}; the number of elements must stay", shape_.text(),
             shape.text());
     return {data_, shape, dtype_};
+  }
+  /// The elements from `first` on, in the same storage.
+  Tensor part(std::int64_t first, Shape shape) const {
+    require(first >= 0 && first + shape.count() <= count(), "part: {} elements from {} on, of {}",
+            shape.count(), first, count());
+    return {{data_, static_cast<char*>(data_.get()) + first * size_of(dtype_)}, shape, dtype_};
   }
 
  private:

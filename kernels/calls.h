@@ -22,6 +22,7 @@ enum class Role : std::uint8_t {
   index,       ///< read: i32
   found,       ///< written: i32
   bytes,       ///< read or written: u8
+  wide,        ///< read or written: f64
   any          ///< read or written: any type
 };
 constexpr bool is_activation(Role role) { return role == Role::activation || role == Role::result; }
@@ -371,15 +372,26 @@ struct AttentionBackward {
   }
 };
 
+/// sums[i] = sum of the squares of x[i unit .. (i + 1) unit), in an order that the range's length decides.
+/// sums f64 [ceil(count / unit)].
+struct Squares {
+  static constexpr std::string_view name = "squares";
+  Tensor sums, x;
+  std::int64_t unit;
+  static void each(auto& c, const auto& f) { f(wide, "sums", c.sums), f(input, "x", c.x); }
+};
+
 /// norm[1] = sqrt of the sum of squares over all tensors, in a fixed order; factor[1] = min(1, max_norm /
-/// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite.
+/// norm), 1 if max_norm is 0; NaN, with or without a limit, if the norm is not finite. `squares`, f64, given
+/// instead of gradients: these are added, in an order that their number decides.
 struct ClipFactor {
   static constexpr std::string_view name = "clip_factor";
   Tensor norm, factor;
   std::span<const Tensor> gradients;
   float max_norm;
+  Tensor squares{};
   static void each(auto& c, const auto& f) {
-    f(output, "norm", c.norm), f(output, "factor", c.factor);
+    f(output, "norm", c.norm), f(output, "factor", c.factor), f(wide, "squares", c.squares);
     for (const Tensor& gradient : c.gradients) f(input, "gradient", gradient);
   }
 };
@@ -411,7 +423,7 @@ using AnyCall = std::variant<
     const call::LayerNorm*, const call::LayerNormBackward*, const call::RmsNorm*,
     const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
     const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
-    const call::AttentionBackward*, const call::ClipFactor*, const call::AdamW*>;
+    const call::AttentionBackward*, const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
 
 /// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
 void check_types(AnyCall);

@@ -7,16 +7,20 @@
 
 namespace mxtape {
 
-AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWConfig& config)
+AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWConfig& config,
+             std::vector<Range> own)
     : backend_(backend),
       parameters_(std::move(parameters)),
       config_(config),
+      own_(std::move(own)),
       norm_(backend.empty({1})),
       factor_(backend.empty({1})),
       rates_(backend.empty({3})) {
-  for (const Parameter* p : parameters_)
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
     for (auto* moments : {&m_, &v_}) {
-      moments->push_back(backend.empty(p->value.shape()));
+      moments->emplace_back();
+      if (!own_.empty() && own_[i].count == 0) continue;
+      moments->back() = backend.empty(own_.empty() ? parameters_[i]->value.shape() : Shape{own_[i].count});
       backend.fill(moments->back(), 0);
     }
 }
@@ -34,18 +38,36 @@ Tensor AdamW::update() {
     require(p->has_grad, "adamw: parameter '{}' has no gradient; it took no part in the loss", p->name);
     gradients.push_back(p->grad);
   }
-  backend_.run(call::ClipFactor{norm_, factor_, gradients, config_.clip_norm});
+  return update(gradients, {});
+}
+
+Tensor AdamW::update(std::span<const Tensor> gradients, const Tensor& squares) {
+  backend_.run(call::ClipFactor{norm_, factor_, squares ? std::span<const Tensor>() : gradients,
+                                config_.clip_norm, squares});
   AdamWStep step{.beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .weight_decay = 0};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& p = *parameters_[i];
     step.weight_decay = p.decay ? config_.weight_decay : 0;
-    NextCopies next(p);
-    backend_.run(
-        call::AdamW{p.value, m_[i], v_[i], p.grad, factor_, rates_, step, next.copies(), next.draws()});
-    next.make_from_forward(backend_);
     p.has_grad = false;
+    if (own_.empty()) {
+      NextCopies next(p);
+      backend_.run(call::AdamW{p.value, m_[i], v_[i], gradients[i], factor_, rates_, step, next.copies(),
+                               next.draws()});
+      next.make_from_forward(backend_);
+    } else if (m_[i]) {
+      const Tensor value = p.value.part(own_[i].first, {own_[i].count});
+      backend_.run(call::AdamW{value, m_[i], v_[i], gradients[i], factor_, rates_, step});
+    }
   }
   return norm_;
+}
+
+void AdamW::renew_copies() {
+  for (const Parameter* p : parameters_) {
+    NextCopies next(*p);
+    if (!next.copies().empty()) backend_.run(call::Quantize{next.copies(), p->value, next.draws()});
+    next.make_from_forward(backend_);
+  }
 }
 
 float AdamW::step(float factor) {

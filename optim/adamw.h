@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <vector>
 
 #include "autograd/parameter.h"
@@ -17,10 +18,17 @@ struct AdamWConfig {
   bool operator==(const AdamWConfig&) const = default;
 };
 
+/// Elements of a parameter.
+struct Range {
+  std::int64_t first = 0, count = 0;
+};
+
 /// AdamW with decoupled decay and global-norm clipping, f32 masters and moments.
 class AdamW {
  public:
-  AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&);
+  /// `own`: what of each parameter is updated here, and has moments here, where devices share the work;
+  /// empty: everything.
+  AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&, std::vector<Range> own = {});
 
   /// One step in three parts, so that the second can be recorded and repeated by the device:
   /// 1. the learning rate of the step that comes, learning_rate * factor, and its bias corrections;
@@ -33,6 +41,11 @@ class AdamW {
   ///    the copies go, which may have been drawn anew.
   void advance();
   void withdraw();
+  /// The same for gradients that are not in the parameters, and of which the sums of squares are known
+  /// (call::ClipFactor). Of ranges, if there are some; then no copies are renewed, as other devices have the
+  /// rest of the new values. renew_copies() is for when they are here.
+  Tensor update(std::span<const Tensor> gradients, const Tensor& squares);
+  void renew_copies();
   /// All three. Waits for the device; returns the norm.
   float step(float factor);
 
@@ -40,7 +53,7 @@ class AdamW {
   /// For a checkpoint, after the values and moments were loaded: bias correction, the parameters' versions
   /// and with them the random draws go on as if n steps had just been made. Copies of old values go.
   void set_steps_done(std::int64_t n);
-  /// First and second moment of parameter i, for checkpoints.
+  /// First and second moment of parameter i, for checkpoints; of its range, which may be none.
   const Tensor& m(std::size_t i) const { return m_[i]; }
   const Tensor& v(std::size_t i) const { return v_[i]; }
 
@@ -48,6 +61,7 @@ class AdamW {
   Backend& backend_;
   std::vector<Parameter*> parameters_;
   AdamWConfig config_;
+  std::vector<Range> own_;
   std::vector<Tensor> m_, v_;
   Tensor norm_, factor_, rates_;
   std::int64_t steps_ = 0;

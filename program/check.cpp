@@ -78,7 +78,7 @@ class Check {
     numbers().train_tokens = data.train.count();
     numbers().validation_tokens = data.validation.count();
     numbers().vocabulary = data.tokenizer.size();
-    const std::int64_t passes = recipe_.train.steps * recipe_.train.accumulation * recipe_.train.batch_size;
+    const std::int64_t passes = recipe_.train.steps * recipe_.train.passes() * recipe_.train.batch_size;
     fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
     numbers().epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
     const auto too_short = short_splits(recipe_, data);

@@ -20,6 +20,7 @@ inline constexpr std::array exit_code_names{
     ExitCodeName{ExitCode::diverged, "diverged", "a number that is not finite"},
     ExitCodeName{ExitCode::differs, "differs", "two files that were compared are not equal"},
     ExitCodeName{ExitCode::resource, "resource", "disk, memory, permissions, device"},
+    ExitCodeName{ExitCode::peer, "peer", "another process of the run is gone, or does not answer"},
     ExitCodeName{ExitCode::interrupted, "interrupted", "stopped on request, checkpoint written"}};
 
 constexpr std::string_view name_of(ExitCode code) {

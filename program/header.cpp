@@ -21,8 +21,10 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
   say(out, "data        {}: {} + {} tokens, hash {}\n", recipe.data.file, data.train.count(),
       data.validation.count(), data.hash);
   if (data.floor) say(out, "floor       {:.4f} nats per token\n", *data.floor);
-  say(out, "step        batch {} x accumulation {} x context {} tokens\n", recipe.train.batch_size,
-      recipe.train.accumulation, recipe.model.context);
+  const std::int64_t strands = recipe.train.strands;
+  say(out, "step        batch {} x accumulation {} x {}context {} tokens\n", recipe.train.batch_size,
+      recipe.train.accumulation, strands > 1 ? fmt::format("strands {} x ", strands) : "",
+      recipe.model.context);
   say(out, "validation  {}\n", validation_text(recipe, data));
   if (recipe.telemetry.every > 0) say(out, "telemetry   {}\n", telemetry_text(recipe));
   say(out, "{}", precision_table(recipe));

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
+#include "dist/together.h"
 #include "program/command.h"
 #include "program/stop_signals.h"
 #include "program/version.h"
@@ -155,6 +156,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "mxtape:%s%s %s; `%s%s --help` says what there is\n", command.c_str(),
                  command.empty() ? "" : ":", e.what(), shell_quoted(program_name()).c_str(), command.c_str());
     return int(ExitCode::usage);
+  } catch (const Told& e) {
+    return int(e.code());
   } catch (const Error& e) {
     std::fprintf(stderr, "mxtape: %s\n", e.what());
     return int(e.code());

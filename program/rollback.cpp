@@ -110,6 +110,7 @@ std::vector<std::string> rollbacks_after(const RunFolder& folder, const Recipe& 
 std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const TokenFile& data,
                                  std::unique_ptr<Trainer> diverged, const Divergence& divergence) {
   Recipe recipe = diverged->recipe();
+  Devices* const devices = diverged->devices();
   const std::string lineage = diverged->lineage();
   diverged.reset();
   const auto file = last_good(folder, divergence.step, recipe.train);
@@ -128,7 +129,7 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
   // The recipe decides: until it is written, a resume comes to the same divergence again.
   keep_records(folder, turn.rollback, step, divergence);
   write_recipe(folder, start, step, recipe);
-  auto trainer = std::make_unique<Trainer>(backend, recipe, data);
+  auto trainer = std::make_unique<Trainer>(backend, recipe, data, devices);
   trainer->load(checkpoint);
   trainer->set_lineage(with_turn(lineage, turn));
   say(stdout, "rollback {} of at most {}: from step {} to {}\n", turn.rollback, recipe.train.rollback_most,

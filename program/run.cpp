@@ -8,9 +8,12 @@
 
 #include "core/parallel.h"
 #include "core/text/program_name.h"
+#include "dist/together.h"
 #include "kernels/around/checked_backend.h"
 #include "kernels/choose/make_backend.h"
 #include "program/check.h"
+#include "program/devices/agree.h"
+#include "program/devices/follow.h"
 #include "program/header.h"
 #include "program/metrics/run_log.h"
 #include "program/output.h"
@@ -59,15 +62,31 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
       steps, checkpoint.string(), program_name(), file);
 }
 
+void print_devices(Devices& devices, const TrainConfig& train) {
+  say(stdout, "devices     {}\n", devices_text(devices, train));
+  // It kills the processes two seconds after it has passed a SIGTERM on, and a SIGINT at once.
+  if (devices.group().place().launcher == "Open MPI's mpirun")
+    say(stdout, "to stop     kill -USR1 of mpirun: after Ctrl-C it leaves no time to save\n");
+}
+
 }  // namespace
 
-void run_training(const Recipe& recipe, const RunOptions& options) {
+void run_training(const Recipe& recipe, const RunOptions& options, Devices* devices) {
   outlive_readers();
-  require(!recipe.data.file.empty(), ExitCode::usage,
-          "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
-          recipe.name, program_name());
-  const TokenFile data = TokenFile::read(recipe.data.file);
-  if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
+  TokenFile data;
+  together(devices ? &devices->group() : nullptr, [&] {
+    require(!recipe.data.file.empty(), ExitCode::usage,
+            "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
+            recipe.name, program_name());
+    data = TokenFile::read(recipe.data.file);
+    if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
+  });
+  if (devices) {
+    agree_on_start(*devices, recipe, data);
+    devices->lead();
+    if (devices->rank() > 0) return follow(*devices, data);
+    hear_signals(*devices);
+  }
   RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
   Start start = choose_start(folder, options.resume);
   const bool branches = options.branch && !start.checkpoint;
@@ -108,7 +127,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
     if (checkpoint->header().step == resolved.train.steps && !lacks_validation(folder, resolved.train.steps))
       return print_finished(notes, resolved.train.steps, *start.checkpoint);
   }
-  if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
+  if (recipe.compute.threads > 0 && !devices) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(resolved.compute.device, resolved.compute.options());
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
@@ -117,12 +136,14 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   std::optional<MeasuringBackend> measuring;
   if (resolved.telemetry.every > 0) measuring.emplace(computing, measuring_options(resolved));
   TracingBackend backend(measuring ? *measuring : computing);
-  const MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
+  MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
+  if (devices && budget.host) budget.capacity /= devices->group().place().local_size;
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
   folder.reserve(checkpoint_room(plan, resolved));
-  auto trainer = std::make_unique<Trainer>(backend, resolved, data);
+  auto trainer = std::make_unique<Trainer>(backend, resolved, data, devices);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
+  if (devices) print_devices(*devices, resolved.train);
   for (const auto& note : notes) say(stdout, "{}\n", note);
   if (checkpoint) {
     trainer->load(*checkpoint);
@@ -141,6 +162,7 @@ void run_training(const Recipe& recipe, const RunOptions& options) {
   std::fflush(stdout);
   const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command,
                                                  measuring ? &*measuring : nullptr);
+  if (devices) devices->announce("end", "0");
   print_result(stdout, validation, data.floor, backend.peak_bytes());
   print_sample(backend, *trainer, data);
   print_paths(stdout, folder, trainer->steps_done());

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/devices.h"
 #include "program/branch.h"
 
 namespace mxtape {
@@ -17,7 +18,8 @@ struct RunOptions {
 /// Trains a recipe to its end in its run folder: header, steps, validations, checkpoints, a sampled text.
 /// What it prints and writes: docs/training.md. A run that is resumed with no step left says so and returns.
 /// Throws Error(interrupted) after a signal of StopSignals, with a checkpoint written; other Errors by their
-/// meaning, with the last checkpoint intact.
-void run_training(const Recipe&, const RunOptions&);
+/// meaning, with the last checkpoint intact. `devices`: that train it together; null for one. Rank 0 does
+/// what is said here, the others follow it.
+void run_training(const Recipe&, const RunOptions&, Devices* devices = nullptr);
 
 }  // namespace mxtape

@@ -20,6 +20,7 @@ struct CaughtSignal {
 };
 
 volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0, asked_to_save = 0;
+volatile std::sig_atomic_t shared = 0, silent = 0;
 std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
                                             {SIGTERM, "SIGTERM", {}},
                                             {SIGHUP, "SIGHUP", {}},
@@ -40,7 +41,7 @@ void use_handlers_stack() {
 
 /// Whether a second one is a user who does not want to wait. A lost connection sends several SIGHUP, from the
 /// kernel and from the shell; a batch system's SIGUSR1 warns of the SIGTERM that comes later.
-bool is_impatience(int signal) { return signal == SIGINT || signal == SIGTERM; }
+bool is_impatience(int signal) { return signal == SIGINT || (signal == SIGTERM && !shared); }
 
 // Only what signal-safety(7) allows: signal, write and _exit.
 void on_signal(int signal) {
@@ -57,6 +58,10 @@ void on_signal(int signal) {
   const char* const text = is_impatience(signal)
                                ? "\nmxtape: finishing the step, then saving; once more stops at once\n"
                                : "\nmxtape: finishing the step, then saving\n";
+  if (silent) {
+    errno = kept;
+    return;
+  }
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
   errno = kept;
 }
@@ -112,6 +117,17 @@ bool StopSignals::take_save_request() {
   asked_to_save = 0;
   return asked;
 }
+
+void StopSignals::share(Voice voice) {
+  shared = 1;
+  silent = voice == Voice::silent;
+}
+
+void StopSignals::hear(int signal) {
+  if (!first_signal) first_signal = signal;
+}
+
+void StopSignals::hear_save_request() { asked_to_save = 1; }
 
 const char* StopSignals::name_of(int signal) {
   for (const auto& [number, name, before] : caught_signals)

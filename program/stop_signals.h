@@ -23,6 +23,13 @@ class StopSignals {
   static int received();
   /// Whether a SIGUSR2 has come since the last call.
   static bool take_save_request();
+  /// Before one lives: this process is one of several of a run. A launcher sends what it gets to all of them,
+  /// and more than once: then a second SIGINT alone ends the program at once, and one of them prints.
+  enum class Voice : bool { silent, speaks };
+  static void share(Voice);
+  /// What another process of the run was sent counts as if it had come here.
+  static void hear(int signal);
+  static void hear_save_request();
   /// "SIGINT", "SIGTERM", ...
   static const char* name_of(int signal);
 };

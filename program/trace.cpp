@@ -157,7 +157,7 @@ TraceReport trace_recipe(const Recipe& recipe) {
     phase.train.rollbacks.clear();
     phase.train.on_divergence = OnDivergence::stop;
     phase.schedule.start = phase.optim.start = 0;
-    phase.train.batch_size = phase.train.accumulation = 1;
+    phase.train.batch_size = phase.train.accumulation = phase.train.strands = 1;
     const TokenFile tokens = random_tokens(phase);
     Trainer trainer(traced, phase, tokens);
     traced.start();

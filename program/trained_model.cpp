@@ -21,7 +21,7 @@ std::unique_ptr<Backend> backend_for(CheckpointHeader& header, const std::string
 }  // namespace
 
 PassKey TrainedModel::next_pass() const {
-  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
+  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.passes())};
 }
 
 TrainedModel load_trained_model(const std::string& run, const std::string& device,

@@ -29,7 +29,9 @@ enum class OnDivergence : std::uint8_t {
 struct TrainConfig {
   std::int64_t steps = 2000;
   std::int64_t batch_size = 12;              ///< sequences of one micro-batch
-  std::int64_t accumulation = 1;             ///< micro-batches of one optimizer step
+  std::int64_t accumulation = 1;             ///< micro-batches of a strand, one after the other on a device
+  std::int64_t strands = 1;                  ///< of one optimizer step; devices share them
+  std::int64_t verify_every = 100;           ///< steps between comparisons of the devices; 0: before saving
   std::int64_t eval_every = 250;             ///< 0: only at the end
   std::int64_t eval_windows = auto_windows;  ///< of each validation; 0: the whole split
   std::int64_t save_every = 0;               ///< 0: only at the end
@@ -44,6 +46,9 @@ struct TrainConfig {
   std::vector<std::string> rollbacks{};  ///< those that were: phases/rollbacks.h
   std::string out = "runs";              ///< folder of the run's folder `<out>/<name>`
   std::int64_t sample_tokens = 200;      ///< length of the text printed at the end; 0: none
+
+  /// Forward and backward passes, so micro-batches, of one optimizer step.
+  std::int64_t passes() const { return accumulation * strands; }
 };
 
 /// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are

@@ -13,7 +13,7 @@ constexpr std::int64_t layout_version = 1;
 }  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader& header, Backend& backend,
-                      std::span<Parameter* const> parameters, const AdamW& optimizer) {
+                      std::span<Parameter* const> parameters, const MomentSource& moment) {
   require(!std::filesystem::exists(path), ExitCode::resource,
           "{}: exists already; a checkpoint is never overwritten", path.string());
   Hdf5Writer file(path);
@@ -31,8 +31,8 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     write("parameters/" + parameters[i]->name, parameters[i]->value);
-    write("optimizer/m/" + parameters[i]->name, optimizer.m(i));
-    write("optimizer/v/" + parameters[i]->name, optimizer.v(i));
+    write("optimizer/m/" + parameters[i]->name, moment(i, Moment::m));
+    write("optimizer/v/" + parameters[i]->name, moment(i, Moment::v));
   }
   file.commit(Seal::yes);
 }
@@ -57,18 +57,19 @@ CheckpointFile::CheckpointFile(std::shared_ptr<const Hdf5Reader> file) : file_(s
           header_.step, own);
 }
 
-void CheckpointFile::read_tensor(Backend& backend, const std::string& name, const Tensor& tensor) const {
+std::vector<float> CheckpointFile::read_tensor(const std::string& name, const Shape& wanted) const {
   const Shape found = shape_of(file_->info(name).dims);
-  require(found == tensor.shape(), ExitCode::data, "{}: '{}' is {}, the model wants {}",
-          file_->path().string(), name, found.text(), tensor.shape().text());
-  backend.upload(tensor, file_->read_f32(name).data());
+  require(found == wanted, ExitCode::data, "{}: '{}' is {}, the model wants {}", file_->path().string(), name,
+          found.text(), wanted.text());
+  return file_->read_f32(name);
 }
 
 void CheckpointFile::read_parameters(Backend& backend, std::span<Parameter* const> parameters) const {
   std::size_t count = 0;
   for (const auto& dataset : file_->datasets()) count += dataset.name.starts_with("parameters/");
   for (auto* parameter : parameters) {
-    read_tensor(backend, "parameters/" + parameter->name, parameter->value);
+    const Tensor& value = parameter->value;
+    backend.upload(value, read_tensor("parameters/" + parameter->name, value.shape()).data());
     // As AdamW counts: the draws for a weight's copies are keyed by its version.
     parameter->written(std::uint64_t(header_.step) + 1);
   }
@@ -76,12 +77,10 @@ void CheckpointFile::read_parameters(Backend& backend, std::span<Parameter* cons
           file_->path().string(), count, parameters.size());
 }
 
-void CheckpointFile::read_optimizer(Backend& backend, std::span<Parameter* const> parameters,
-                                    AdamW& optimizer) const {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    read_tensor(backend, "optimizer/m/" + parameters[i]->name, optimizer.m(i));
-    read_tensor(backend, "optimizer/v/" + parameters[i]->name, optimizer.v(i));
-  }
+void CheckpointFile::read_optimizer(std::span<Parameter* const> parameters, const MomentSink& take) const {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (const auto& [moment, name] : {std::pair{Moment::m, "m/"}, std::pair{Moment::v, "v/"}})
+      take(i, moment, read_tensor("optimizer/" + (name + parameters[i]->name), parameters[i]->value.shape()));
 }
 
 }  // namespace mxtape

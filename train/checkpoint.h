@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,11 +10,18 @@
 
 namespace mxtape {
 
+enum class Moment : std::uint8_t { m, v };
+/// Asked for a parameter's whole moment, in the order of the parameters, each one's m before its v: where
+/// devices share the moments, all of them take part.
+using MomentSource = std::function<Tensor(std::size_t parameter, Moment)>;
+/// The other way, in the same order.
+using MomentSink = std::function<void(std::size_t parameter, Moment, const std::vector<float>&)>;
+
 /// Writes parameters, both moments and the header as HDF5 with a seal (data/hdf5/seal.h):
 /// docs/checkpoints.md. The file appears under its name whole or not at all. Throws Error(resource) if the
 /// name is taken or the disk is full, Error(diverged) if a number is not finite: nothing is written then.
 void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Backend&,
-                      std::span<Parameter* const>, const AdamW&);
+                      std::span<Parameter* const>, const MomentSource&);
 
 /// A checkpoint that has passed its content hash.
 class CheckpointFile {
@@ -27,10 +35,10 @@ class CheckpointFile {
   /// Every parameter must be there in its shape, and nothing else. Throws Error(data) naming the first
   /// misfit.
   void read_parameters(Backend&, std::span<Parameter* const>) const;
-  void read_optimizer(Backend&, std::span<Parameter* const>, AdamW&) const;
+  void read_optimizer(std::span<Parameter* const>, const MomentSink&) const;
 
  private:
-  void read_tensor(Backend&, const std::string& name, const Tensor&) const;
+  std::vector<float> read_tensor(const std::string& name, const Shape&) const;
 
   std::shared_ptr<const Hdf5Reader> file_;
   CheckpointHeader header_;

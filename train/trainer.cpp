@@ -5,9 +5,8 @@
 #include <iterator>
 #include <vector>
 
-#include "kernels/around/checked_backend.h"
-#include "recipes/phases/rollbacks.h"
 #include "train/divergence/forensics.h"
+#include "train/strands/losses.h"
 
 namespace mxtape {
 
@@ -19,95 +18,81 @@ Recipe with_vocabulary(Recipe recipe, const Tokenizer& tokenizer) {
   return recipe;
 }
 
-Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data)
+Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, Devices* devices)
     : backend_(backend),
       recipe_(with_vocabulary(recipe, data.tokenizer)),
       data_(data),
-      loader_(data.train, recipe.train.batch_size, recipe_.model.context, recipe.seed),
+      devices_(devices),
       model_(make_model(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed)),
-      optimizer_(backend, model_->parameters(), recipe_.optim) {
+      exchange_(recipe_.train.strands > 1 ? std::make_unique<Exchange>(backend, model_->parameters(),
+                                                                       recipe_.train.strands, devices)
+                                          : nullptr),
+      optimizer_(backend, model_->parameters(), recipe_.optim,
+                 exchange_ ? exchange_->own() : std::vector<Range>()),
+      passes_(backend, recipe_, data.train, *model_) {
   for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
+  const Devices::Together all(devices_, "start", devices_ ? to_toml(recipe_) : "");
 }
 
-Trainer::~Trainer() { backend_.forget(step_name()); }
+Trainer::~Trainer() { forget_steps(); }
 
 Trainer::StepResult Trainer::step() {
+  const Devices::Together all(devices_, "step");
   use_precision_of_this_step();
   // A recorded step reads and renews the copies where they were.
-  if (model_->make_weight_copies(backend_, next_pass())) backend_.forget(step_name());
-  upload_batches();
+  if (model_->make_weight_copies(backend_, next_pass())) forget_steps();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   optimizer_.prepare(factor);
-  backend_.set_clocks(next_pass().step, std::uint32_t(steps_done_ + 1));
-  const auto results = backend_.repeat(step_name(), [&] {
-    std::vector<Tensor> losses_and_norm;
+  std::vector<float> losses;  // of the passes on this device
+  Tensor norm_on_device;
+  const auto compute = [&](std::int64_t strand, const std::function<void(std::vector<Tensor>&)>& then) {
+    const auto results = passes_.compute(step_name(), steps_done_, strand, then);
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
-      losses_and_norm.push_back(micro_step(backend_, micro));
-    losses_and_norm.push_back(optimizer_.update());
-    // Until the next backward pass their memory serves its forward pass.
-    for (auto* parameter : model_->parameters()) parameter->grad = {};
-    return losses_and_norm;
-  });
-
-  double loss = 0;
-  for (std::size_t micro = 0; micro + 1 < results.size(); ++micro)
-    loss += double(download_scalar(backend_, results[micro]));
-  loss /= double(recipe_.train.accumulation);
-  const float norm = download_scalar(backend_, results.back());
+      losses.push_back(download_scalar(backend_, results[std::size_t(micro)]));
+    norm_on_device = results.back();
+  };
+  if (!exchange_) {
+    compute(0, [&](std::vector<Tensor>& losses_and_norm) {
+      losses_and_norm.push_back(optimizer_.update());
+      // Until the next backward pass their memory serves its forward pass.
+      for (auto* parameter : model_->parameters()) parameter->grad = {};
+    });
+  } else {
+    for (std::int64_t round = 0; round < exchange_->rounds(); ++round) {
+      if (const std::int64_t strand = exchange_->strand_of(round); strand >= 0)
+        compute(strand, [&](auto&) { exchange_->end_strand(); });
+      exchange_->add_round(round);
+    }
+    norm_on_device = exchange_->update(optimizer_, step_name() + ", update");
+  }
+  const double loss = mean_of_losses(losses, recipe_.train, devices_);
+  const float norm = download_scalar(backend_, norm_on_device);
   if (!std::isfinite(loss)) stop_diverged(std::isnan(loss) ? "the loss is nan" : "the loss is infinite");
   if (!std::isfinite(norm))
     stop_diverged(std::isnan(norm) ? "the gradient's norm is nan" : "the gradient's norm is infinite");
   optimizer_.advance();
   ++steps_done_;
+  norm_ = norm;
+  if (devices_ && recipe_.train.verify_every > 0 && steps_done_ % recipe_.train.verify_every == 0)
+    require_same_replicas(state(), steps_done_, norm_);
   return {loss, norm, recipe_.optim.learning_rate * factor};
 }
 
-void Trainer::skip_step() { optimizer_.set_steps_done(++steps_done_); }
-
-void Trainer::upload_batches() {
-  batches_.resize(std::size_t(recipe_.train.accumulation));
-  const auto first =
-      next_pass().step + std::uint32_t(steps_passed_over(recipe_, steps_done_) * recipe_.train.accumulation);
-  for (std::size_t micro = 0; micro < batches_.size(); ++micro) {
-    const Batch batch = loader_.at(first + std::uint32_t(micro));
-    auto& [inputs, targets] = batches_[micro];
-    if (!inputs) {
-      inputs = backend_.empty({batch.batch, batch.time}, DType::i32);
-      targets = backend_.empty({batch.batch * batch.time}, DType::i32);
-    }
-    backend_.upload(inputs, batch.inputs.data());
-    backend_.upload(targets, batch.targets.data());
-  }
-}
-
-Tensor Trainer::micro_step(Backend& backend, std::int64_t micro) {
-  PassKey pass = next_pass();
-  pass.step += std::uint32_t(micro);
-  const auto& [inputs, targets] = batches_[std::size_t(micro)];
-  Tape tape(backend, Tape::Mode::training, pass, recipe_.compute.recompute);
-  try {
-    const Var logits = model_->forward(tape, inputs);
-    static const std::string name = "loss";
-    const Tape::Layer layer(tape, name);
-    const Var loss = ops::cross_entropy(tape, logits, targets, 1 / float(recipe_.train.accumulation));
-    tape.backward(loss);
-    return loss.value;
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::diverged) throw;
-    fail(e.code(), "{}: {}", tape.place(), e.what());
-  }
-}
-
-PassKey Trainer::next_pass() const {
-  return {.seed = recipe_.seed, .step = std::uint32_t(steps_done_ * recipe_.train.accumulation)};
+void Trainer::skip_step() {
+  const Devices::Together all(devices_, "skip");
+  optimizer_.set_steps_done(++steps_done_);
 }
 
 void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
   if (start == plan_start_) return;
-  backend_.forget(step_name());
+  forget_steps();
   model_->set_precision(plan);
   plan_start_ = start;
+}
+
+void Trainer::forget_steps() {
+  for (const char* piece : {"", ", update"}) backend_.forget(step_name() + piece);
 }
 
 // Two trainers may share a backend, but not what it has recorded.
@@ -116,6 +101,7 @@ std::string Trainer::step_name() const {
 }
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {
+  const Devices::Together together(devices_, "validate");
   use_precision_of_this_step();
   backend_.trim();  // other sizes than a step's: kept beside them, they would raise the run's peak
   const std::int64_t all = Windows(data_.validation, recipe_.model.context).count();
@@ -123,50 +109,51 @@ Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> pro
                                      {.windows = validation_windows(recipe_.train, all),
                                       .batch_size = recipe_.train.batch_size,
                                       .pass = next_pass(),
-                                      .progress = std::move(progress)});
+                                      .progress = std::move(progress),
+                                      .devices = devices_});
   backend_.trim();
   return result;
 }
 
 void Trainer::save(const std::filesystem::path& path) {
+  const Devices::Together all(devices_, "save");
+  if (devices_) require_same_replicas(state(), steps_done_, norm_);
   backend_.trim();  // the image in memory takes the place of the step's activations
-  write_checkpoint(path, {steps_done_, recipe_, data_.tokenizer, data_.hash, lineage_}, backend_,
-                   model_->parameters(), optimizer_);
+  save_state(state(), path, {steps_done_, recipe_, data_.tokenizer, data_.hash, lineage_});
 }
 
 void Trainer::load(const CheckpointFile& file) {
   require(steps_done_ == 0, "Trainer::load: {} steps are done; want a new Trainer", steps_done_);
-  file.read_parameters(backend_, model_->parameters());
-  steps_done_ = file.header().step;
-  if (steps_done_ > recipe_.optim.start) file.read_optimizer(backend_, model_->parameters(), optimizer_);
-  optimizer_.set_steps_done(steps_done_);
   lineage_ = file.header().lineage;
+  load_as_first_does(file.header().step, &file);
+}
+
+void Trainer::load_as_first_does(std::int64_t step, const CheckpointFile* file) {
+  const Devices::Together all(devices_, "load", std::to_string(step));
+  steps_done_ = step;
+  load_state(state(), file, step > recipe_.optim.start);
+  optimizer_.set_steps_done(step);
+}
+
+SharedState Trainer::state() {
+  return {backend_, model_->parameters(), optimizer_, exchange_.get(), devices_};
 }
 
 void Trainer::stop_diverged(const std::string& what) {
-  const std::string kernel = first_nonfinite_kernel();
+  optimizer_.withdraw();
+  const std::string kernel = first_nonfinite_kernel(passes_, steps_done_, recipe_.train.strands, devices_);
   const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
   // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
   // gradients are the bad step's.
   optimizer_.withdraw();
-  backend_.forget(step_name());
-  for (auto* parameter : model_->parameters()) parameter->grad = {}, parameter->has_grad = false;
+  forget_steps();
+  for (auto* parameter : model_->parameters()) {
+    parameter->has_grad = false;
+    if (!exchange_) parameter->grad = {};
+  }
+  if (devices_) devices_->agree();
   fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
        steps_done_ + 1, what, kernel, tensor, steps_done_);
-}
-
-/// Computes the step once more, up to the first kernel with a result that is not finite.
-std::string Trainer::first_nonfinite_kernel() {
-  optimizer_.withdraw();
-  for (auto* parameter : model_->parameters()) parameter->has_grad = false;
-  CheckedBackend checked(backend_);
-  try {
-    for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) micro_step(checked, micro);
-    return "every kernel's results are finite; the sum of the squared gradients overflows";
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::diverged) throw;
-    return std::string("first seen in ") + e.what();
-  }
 }
 
 }  // namespace mxtape

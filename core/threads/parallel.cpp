@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/threads/affinity.h"
 
 namespace mxtape {
 namespace {
@@ -153,7 +154,7 @@ void set_threads(int count) {
 }
 
 int threads() {
-  if (!team()) set_threads(int(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u)));
+  if (!team()) set_threads(std::clamp(allowed_processors(), 1, 1024));
   return team()->size();
 }
 

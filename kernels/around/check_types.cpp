@@ -12,7 +12,7 @@ constexpr bool takes(Role role, DType dtype) {
       return dtype == DType::f32 || dtype == DType::bf16;
     case Role::operand:
     case Role::rounded:
-      return dtype != DType::i32;
+      return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::u8;
     case Role::input:
     case Role::output:
     case Role::sum:
@@ -23,6 +23,8 @@ constexpr bool takes(Role role, DType dtype) {
       return dtype == DType::i32;
     case Role::bytes:
       return dtype == DType::u8;
+    case Role::wide:
+      return dtype == DType::f64;
     case Role::any:
       return true;
   }

@@ -124,6 +124,7 @@ void CpuBackend::compute(const call::Fill& call) {
       return fill_with(call.y, to_bf16(call.value));
     case DType::i32:
     case DType::u8:
+    case DType::f64:
       fail(ExitCode::internal, "fill: y is {}; want f32 or bf16", name_of(call.y.dtype()));
   }
 }
@@ -177,8 +178,10 @@ std::int64_t CpuBackend::first_nonfinite(const Tensor& x) {
     case DType::i32:
     case DType::u8:
       return -1;  // integers are finite
+    case DType::f64:
+      break;
   }
-  return -1;
+  fail(ExitCode::internal, "first_nonfinite: x is {}", name_of(x.dtype()));
 }
 
 }  // namespace mxtape

@@ -74,6 +74,7 @@ class CpuBackend final : public Backend {
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
   // update.cpp
+  void compute(const call::Squares&);
   void compute(const call::ClipFactor&);
   void compute(const call::AdamW&);
 

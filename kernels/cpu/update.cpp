@@ -13,6 +13,16 @@ constexpr std::int64_t grain = 1 << 14;
 
 }  // namespace
 
+void CpuBackend::compute(const call::Squares& call) {
+  const auto squares = cpu::update_loops().squares;
+  parallel_for(call.sums.count(), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i * call.unit, count = std::min(call.unit, call.x.count() - first);
+      call.sums.data<double>()[i] = squares(call.x.data() + first, count);
+    }
+  });
+}
+
 void CpuBackend::compute(const call::ClipFactor& call) {
   struct Piece {
     const float* data;
@@ -30,6 +40,8 @@ void CpuBackend::compute(const call::ClipFactor& call) {
   });
   double total = 0;
   for (const Piece& piece : pieces) total += piece.squares;
+  if (call.squares)
+    for (const double sum : call.squares.host<double>()) total += sum;
   const float length = float(std::sqrt(total));
   *call.norm.data() = length;
   // min() alone would turn an infinite gradient into zeros elsewhere.

@@ -85,6 +85,7 @@ class CudaBackend final : public Backend {
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
   // clip_factor.cu
+  void compute(const call::Squares&);
   void compute(const call::ClipFactor&);
   // adamw.cu
   void compute(const call::AdamW&);

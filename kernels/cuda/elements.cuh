@@ -85,6 +85,7 @@ void with_type(DType dtype, const F& f) {
       return f(static_cast<bf16*>(nullptr));
     case DType::i32:
     case DType::u8:
+    case DType::f64:
       fail(ExitCode::internal, "cuda: an activation is {}; want f32 or bf16", name_of(dtype));
   }
 }

@@ -67,7 +67,7 @@ void run(const Arguments& arguments) {
   const auto backend = make_backend("cpu");
   const auto model = make_model(*backend, recipe.model, precision_plan(recipe, trained.step), recipe.seed);
   checkpoint.read_parameters(*backend, model->parameters());
-  const PassKey pass{.seed = recipe.seed, .step = std::uint32_t(trained.step * recipe.train.accumulation)};
+  const PassKey pass{.seed = recipe.seed, .step = std::uint32_t(trained.step * recipe.train.passes())};
   write_packed_model(out, header, *backend, *model, pass, LayerProgress(!arguments.json));
 
   const PackedModelFile written(out);

@@ -20,6 +20,7 @@ struct Arguments {
 using Seen = WatchingBackend::Seen;
 
 std::string pass_of(const Seen& seen, std::int64_t micro_batches) {
+  if (seen.layer == "sum of strands") return "sum";
   return seen.micro >= micro_batches ? "update" : seen.backward ? "backward" : "forward";
 }
 
@@ -44,7 +45,7 @@ std::string loss_text(const Replay& r) {
 }
 
 void print_table(const Replay& r) {
-  const std::int64_t micro_batches = r.recipe.train.accumulation;
+  const std::int64_t micro_batches = r.recipe.train.passes();
   std::size_t layer = 5, call = 4, shape = 5;
   const auto call_of = [](const Seen& seen) { return seen.kernel + " " + seen.name; };
   for (const Seen& seen : r.tensors) {
@@ -82,7 +83,7 @@ void print(const Arguments& a, const Replay& r) {
              a.options.step - 1 - r.begin);
   fmt::print("loss        {}\n", loss_text(r));
   const Seen* bad = r.first_nonfinite();
-  fmt::print("not finite  {}\n", bad ? "first in " + place_of(*bad, r.recipe.train.accumulation)
+  fmt::print("not finite  {}\n", bad ? "first in " + place_of(*bad, r.recipe.train.passes())
                                      : fmt::format("no number in {} tensors", r.tensors.size()));
   if (!r.divergence.empty()) fmt::print("diverged    {}\n", r.divergence);
   print_table(r);
@@ -110,7 +111,7 @@ Json json_of(const Seen& seen, std::int64_t micro_batches) {
 }
 
 void print_json_of(const Arguments& a, const Replay& r) {
-  const std::int64_t micro_batches = r.recipe.train.accumulation;
+  const std::int64_t micro_batches = r.recipe.train.passes();
   Json json{{"run", a.run}, {"step", a.options.step}};
   put_if_known(json, "checkpoint", r.checkpoint ? r.checkpoint->string() : "",
                "none before the step: from the first");

@@ -1,8 +1,38 @@
+#include "dist/together.h"
 #include "program/command.h"
+#include "program/devices/on_all_devices.h"
 #include "program/resume.h"
 #include "program/run.h"
 
 namespace mxtape {
+namespace {
+
+/// The recipe that the command's words ask for; what else they say goes into `options`.
+Recipe wanted_recipe(const CLI::App& command, const std::string& recipe, RunOptions& options,
+                     BranchOptions& from) {
+  require(options.allow_change.empty() || !from.from.empty() ||
+              (!options.resume.empty() && options.resume != "no"),
+          ExitCode::usage,
+          "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
+          "checkpoint's path, or --from RUN, with it");
+  require_known_changes(options.allow_change);
+  std::vector<std::string> words = words_of(command, recipe);
+  for (const auto& key : options.allow_change) words.push_back("--allow-change=" + key);
+  if (from.from.empty()) {
+    options.command = train_command(words);
+    return read_recipe(recipe, overrides_of(command));
+  }
+  words.insert(words.end(), {"--from", from.from});
+  for (const auto& word : from.fresh) words.push_back("--fresh=" + word);
+  options.command = train_command(words);
+  from.allow_change = options.allow_change;
+  if (options.resume == "auto")
+    if (const auto own = recipe_of_own_checkpoint(from.from, recipe, overrides_of(command))) return *own;
+  options.branch = plan_branch(from, recipe, overrides_of(command));
+  return options.branch->recipe;
+}
+
+}  // namespace
 
 void add_train_command(CLI::App& app) {
   auto* command =
@@ -25,27 +55,12 @@ void add_train_command(CLI::App& app) {
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
-    require(options->allow_change.empty() || !from->from.empty() ||
-                (!options->resume.empty() && options->resume != "no"),
-            ExitCode::usage,
-            "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
-            "checkpoint's path, or --from RUN, with it");
-    require_known_changes(options->allow_change);
-    std::vector<std::string> words = words_of(*command, *recipe);
-    for (const auto& key : options->allow_change) words.push_back("--allow-change=" + key);
-    if (from->from.empty()) {
-      options->command = train_command(words);
-      return run_training(read_recipe(*recipe, overrides_of(*command)), *options);
-    }
-    words.insert(words.end(), {"--from", from->from});
-    for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
-    options->command = train_command(words);
-    from->allow_change = options->allow_change;
-    if (options->resume == "auto")
-      if (const auto own = recipe_of_own_checkpoint(from->from, *recipe, overrides_of(*command)))
-        return run_training(*own, *options);
-    options->branch = plan_branch(*from, *recipe, overrides_of(*command));
-    run_training(options->branch->recipe, *options);
+    on_all_devices([&](Devices* devices) {
+      std::optional<Recipe> wanted;
+      together(devices ? &devices->group() : nullptr,
+               [&] { wanted = wanted_recipe(*command, *recipe, *options, *from); });
+      run_training(*wanted, *options, devices);
+    });
   });
 }
 

@@ -102,9 +102,11 @@ void validate(const Recipe& r) {
           r.schedule.start ? "train.steps - schedule.start" : "train.steps", scheduled,
           r.origin("train.steps"), scheduled / 10);
   // Random draws are keyed by the number of the forward pass, 32 bits (core/random.h).
-  require(r.train.steps * r.train.accumulation <= std::numeric_limits<std::uint32_t>::max(), ExitCode::usage,
-          "recipe {}: train.steps x train.accumulation = {} x {}; want less than 2^32", r.name, r.train.steps,
-          r.train.accumulation);
+  require(
+      double(r.train.steps) * double(r.train.passes()) <= double(std::numeric_limits<std::uint32_t>::max()),
+      ExitCode::usage,
+      "recipe {}: train.steps x train.strands x train.accumulation = {} x {} x {}; want less than 2^32",
+      r.name, r.train.steps, r.train.strands, r.train.accumulation);
   for (const auto& phase : r.precision.phases)
     if (const std::int64_t start = phase_start(r, phase); start >= r.train.steps && start != never)
       fail(ExitCode::usage,

@@ -34,6 +34,43 @@ TEST(ClipFactor, TheNormIsTheRootOfAllSquaresRoundedOnce) {
   EXPECT_NEAR(got.factor, 1.5 / norm, 2.001 * unit_roundoff * 1.5 / norm);
 }
 
+std::vector<double> squares_of(const std::vector<float>& x, std::int64_t unit) {
+  const std::int64_t n = std::int64_t(x.size());
+  const Tensor sums = device().empty({(n + unit - 1) / unit}, DType::f64);
+  device().run(call::Squares{sums, upload(device(), {n}, x), unit});
+  std::vector<double> values(std::size_t(sums.count()));
+  device().download(values.data(), sums);
+  return values;
+}
+
+TEST(Squares, OfEachUnitAreThoseOfItsElementsAlone) {
+  const std::vector<float> x = normals(100 * 96 + 32, 5);
+  const auto all = squares_of(x, 96);
+  ASSERT_EQ(all.size(), 101u);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<float> unit(
+        x.begin() + std::int64_t(i) * 96,
+        x.begin() + std::min<std::int64_t>(std::int64_t(i + 1) * 96, std::ssize(x)));
+    double sum = 0;
+    for (const float v : unit) sum += double(v) * v;
+    // All terms are positive: n roundings of double at most.
+    EXPECT_NEAR(all[i], sum, 2 * 96 * 0x1p-53 * sum);
+    EXPECT_EQ(all[i], squares_of(unit, 96).front()) << "depends on its neighbours";
+  }
+}
+
+TEST(ClipFactor, TakesSumsOfSquaresInsteadOfGradients) {
+  const std::vector<float> x = normals(5000, 6);
+  const Tensor norm = device().empty({1}), factor = device().empty({1}),
+               sums = device().empty({79}, DType::f64);
+  const Tensor gradient = upload(device(), {5000}, x);
+  device().run(call::Squares{sums, gradient, 64});
+  device().run(call::ClipFactor{norm, factor, {}, 2, sums});
+  const Clip want = clip({gradient}, 2);
+  EXPECT_NEAR(download(device(), norm)[0], want.norm, 2.001 * unit_roundoff * double(want.norm));
+  EXPECT_NEAR(download(device(), factor)[0], want.factor, 4.001 * unit_roundoff * double(want.factor));
+}
+
 TEST(ClipFactor, IsOneBelowTheLimitAndWithoutOne) {
   const std::vector<Tensor> gradients{upload<float>(device(), {2}, {3, 4})};
   EXPECT_EQ(clip(gradients, 5).norm, 5);

@@ -23,24 +23,24 @@ inline void set_signals(const std::vector<int>& ignored = {}) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// The mxtape program, run as a user would: by the word `mxtape`, in a folder, with arguments; stdout and
-/// stderr go to one file there.
+/// The mxtape program (or another `file`), run as a user would: by the word `mxtape`, in a folder, with
+/// arguments; stdout and stderr go to one file there.
 class Program {
  public:
   Program(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
-          const std::vector<int>& ignored_signals = {})
+          const std::vector<int>& ignored_signals = {}, const std::string& file = MXTAPE_PROGRAM)
       : output_(folder / "output.txt") {
     std::filesystem::remove(output_);  // printed() must not see an earlier run's
     child_ = ::fork();
     if (child_ != 0) return;
-    const int file = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::dup2(file, STDOUT_FILENO);
-    ::dup2(file, STDERR_FILENO);
+    const int to = ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ::dup2(to, STDOUT_FILENO);
+    ::dup2(to, STDERR_FILENO);
     set_signals(ignored_signals);
     std::vector<char*> argv{const_cast<char*>("mxtape")};
     for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
-    if (::chdir(folder.c_str()) == 0) ::execv(MXTAPE_PROGRAM, argv.data());
+    if (::chdir(folder.c_str()) == 0) ::execv(file.c_str(), argv.data());
     ::_exit(127);
   }
   ~Program() {
@@ -58,6 +58,7 @@ class Program {
     child_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
+  pid_t pid() const { return child_; }
   void send(int signal) { ::kill(child_, signal); }
   bool running() const {
     siginfo_t info{};

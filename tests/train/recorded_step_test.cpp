@@ -69,6 +69,13 @@ TEST(RecordedStep, GivesTheBitsOfStepsThatAreComputedOneCallAfterTheOther) {
   EXPECT_TRUE(called.parameters == recorded.parameters);
 }
 
+TEST(RecordedStep, StrandsGiveTheBitsOfStrandsThatAreComputedOneCallAfterTheOther) {
+  Recipe recipe = lively_recipe(9);
+  recipe.train.strands = 3;
+  const Outcome called = outcome_of(recipe, false), recorded = outcome_of(recipe, true);
+  EXPECT_TRUE(called == recorded);
+}
+
 TEST(RecordedStep, ValidationsAndCheckpointsInBetweenChangeNothing) {
   const Recipe recipe = lively_recipe(4);
   const TemporaryFolder folder;

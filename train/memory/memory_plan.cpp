@@ -7,6 +7,7 @@
 #include "kernels/around/measuring_memory.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/telemetry/telemetry.h"
+#include "train/strands/strand_sum.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -64,8 +65,12 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
       validation_windows(recipe.train, validation_windows_at_a_time(recipe.model, recipe.train.batch_size));
   // Later micro-batches are like the second one.
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
-  const double repeats = double(recipe.train.accumulation) / double(seen);
+  double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
+  // Strands are all alike; from the second group on there is one sum more.
+  const std::int64_t strands = std::min(recipe.train.strands, strands_of_a_group + 1);
+  repeats *= double(recipe.train.strands) / double(strands);
+  recipe.train.strands = strands;
   DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
   const TelemetryPlan telemetry = telemetry_plan(recipe);
   MeasuringMemory measured(

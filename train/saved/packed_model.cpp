@@ -16,7 +16,7 @@ std::string group_of(const std::string& layer) { return "packed/" + layer; }
 std::string place_of(const Parameter& parameter) { return "tensors/" + parameter.name; }
 
 PassKey pass_of(const CheckpointHeader& header) {
-  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.accumulation)};
+  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.passes())};
 }
 
 bool is_packed(const LinearWeight& weight) { return !weight.quant.fprop_w.is_identity(); }

@@ -22,26 +22,37 @@ struct GradientBatch {
   int size = 0;
 };
 
-// squares[blockIdx.x] = sum of the squares of a piece, in double: a square of a large f32 is beyond f32.
-__global__ void __launch_bounds__(threads) squares_kernel(double* squares, GradientBatch batch) {
-  int at = 0;
-  for (int i = 1; i < batch.size; ++i) at = batch.first_piece[i] <= blockIdx.x ? i : at;
-  const std::int64_t begin = std::int64_t(blockIdx.x - batch.first_piece[at]) * piece;
-  const std::int64_t left = batch.count[at] - begin;
-  const float* const x = batch.data[at] + begin;
-  const int count = left < piece ? int(left) : int(piece);
+// A block's sum of squares, in double: a square of a large f32 is beyond f32. x is aligned to four.
+__device__ double sum_of_squares(const float* x, std::int64_t count) {
   double sums[4] = {};
 #pragma unroll 4
-  for (int i = 4 * int(threadIdx.x); i + 4 <= count; i += 4 * threads) {
+  for (std::int64_t i = 4 * int(threadIdx.x); i + 4 <= count; i += 4 * threads) {
     const float4 v = load_four(x + i);
     sums[0] += double(v.x) * double(v.x);
     sums[1] += double(v.y) * double(v.y);
     sums[2] += double(v.z) * double(v.z);
     sums[3] += double(v.w) * double(v.w);
   }
-  const int last = count / 4 * 4 + int(threadIdx.x);
+  const std::int64_t last = count / 4 * 4 + int(threadIdx.x);
   if (last < count) sums[0] += double(x[last]) * double(x[last]);
-  const double sum = block_sum_double<threads>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return block_sum_double<threads>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+// squares[blockIdx.x] = those of a piece.
+__global__ void __launch_bounds__(threads) squares_kernel(double* squares, GradientBatch batch) {
+  int at = 0;
+  for (int i = 1; i < batch.size; ++i) at = batch.first_piece[i] <= blockIdx.x ? i : at;
+  const std::int64_t begin = std::int64_t(blockIdx.x - batch.first_piece[at]) * piece;
+  const std::int64_t left = batch.count[at] - begin;
+  const double sum = sum_of_squares(batch.data[at] + begin, left < piece ? left : piece);
+  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
+}
+
+// squares[blockIdx.x] = those of a unit.
+__global__ void __launch_bounds__(threads)
+    unit_squares_kernel(double* squares, const float* x, std::int64_t count, std::int64_t unit) {
+  const std::int64_t begin = std::int64_t(blockIdx.x) * unit, left = count - begin;
+  const double sum = sum_of_squares(x + begin, left < unit ? left : unit);
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
@@ -66,7 +77,20 @@ __global__ void __launch_bounds__(factor_threads)
 }  // namespace
 }  // namespace cuda
 
+void CudaBackend::compute(const call::Squares& call) {
+  require(call.unit % 4 == 0 || call.sums.count() == 1, "squares: units of {}; want a multiple of 4",
+          call.unit);
+  cuda::launch("squares", stream_.get(), {unsigned(call.sums.count()), cuda::threads},
+               cuda::unit_squares_kernel, call.sums.data<double>(), call.x.data(), call.x.count(), call.unit);
+}
+
 void CudaBackend::compute(const call::ClipFactor& call) {
+  if (call.squares) {
+    cuda::launch("clip_factor", stream_.get(), {1, cuda::factor_threads}, cuda::clip_factor_kernel,
+                 call.norm.data(), call.factor.data(), call.squares.data<double>(), call.squares.count(),
+                 call.max_norm);
+    return;
+  }
   std::int64_t pieces = 0;
   for (const Tensor& g : call.gradients) pieces += (g.count() + cuda::piece - 1) / cuda::piece;
   const Tensor scratch = empty({std::max<std::int64_t>(pieces, 1), 2});

@@ -1,0 +1,29 @@
+#pragma once
+#include <span>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace mxtape {
+
+/// A tensor that goes to a rank, or comes from it.
+struct Part {
+  int rank;
+  Tensor data;
+};
+
+/// The device plane of a run on several devices. Moves tensors and adds nothing: the order of additions is
+/// the run's own (train/strands/strand_sum.h).
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual std::string description() const = 0;
+  /// Every rank starts the same places in the same order, with parts that match: the i-th part to a rank is
+  /// the i-th one that it receives from here, in size and type. What the device was asked for before is in
+  /// what is sent. Memory stays untouched until finish(). Nothing is sent for no elements.
+  virtual void start(int place, std::span<const Part> send, std::span<const Part> receive) = 0;
+  /// The device's later work sees what came. A GPU's host does not wait, a CPU's does. Throws Error(peer).
+  virtual void finish(int place) = 0;
+};
+
+}  // namespace mxtape

@@ -1,0 +1,125 @@
+#include "dist/launch.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace mxtape {
+namespace {
+
+/// The variables of a launcher; all of `wanted` or none.
+struct Launcher {
+  std::string_view name;
+  Launch::Plane plane;
+  const char *rank, *size, *local_rank, *local_size;  ///< local_size may be missing
+  const char* more = nullptr;                         ///< one that belongs to the set
+};
+
+// Innermost first: what srun or mpirun starts may start others.
+constexpr std::array launchers{
+    Launcher{"torchrun", Launch::Plane::sockets, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+             "MASTER_ADDR"},
+    Launcher{"Open MPI's mpirun", Launch::Plane::mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Launcher{"MPICH's mpirun", Launch::Plane::mpi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+             "MPI_LOCALNRANKS"},
+    Launcher{"srun", Launch::Plane::sockets, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+             nullptr},
+};
+
+class Reader {
+ public:
+  explicit Reader(const Variables& variables) : variables_(variables) {}
+
+  const char* text(const char* name) const { return name ? variables_(name) : nullptr; }
+
+  int number(const Launcher& l, const char* name, int least) const {
+    const std::string_view found = text(name);
+    int value = -1;
+    const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
+    require(error == std::errc() && end == found.data() + found.size() && value >= least, ExitCode::usage,
+            "{}: {} is '{}'; want a whole number from {} on; {}", l.name, name, found, least, seen(l));
+    return value;
+  }
+
+  /// "seen: RANK=0, WORLD_SIZE not set, ..."
+  std::string seen(const Launcher& l) const {
+    std::string all = "seen:";
+    for (const char* name : {l.rank, l.size, l.local_rank, l.more})
+      if (name)
+        all += fmt::format("{} {}{}{}", all.size() > 5 ? "," : "", name, text(name) ? "=" : " not set",
+                           text(name) ? text(name) : "");
+    return all;
+  }
+
+  std::optional<Launch> read(const Launcher& l) const {
+    int set = 0, wanted = 0;
+    for (const char* name : {l.rank, l.size, l.local_rank, l.more}) {
+      wanted += name != nullptr;
+      set += text(name) != nullptr;
+    }
+    if (set == 0) return {};
+    require(set == wanted, ExitCode::usage,
+            "{}'s variables are not all set; {}; want all of them, or none: unset what is left over from "
+            "elsewhere",
+            l.name, seen(l));
+    Launch launch;
+    launch.plane = l.plane;
+    Place& place = launch.place;
+    place.launcher = l.name;
+    place.rank = number(l, l.rank, 0);
+    place.size = number(l, l.size, 1);
+    place.local_rank = number(l, l.local_rank, 0);
+    if (text(l.local_size)) place.local_size = number(l, l.local_size, 1);
+    require(place.rank < place.size, ExitCode::usage, "{}: {} is not below {}; {}", l.name, l.rank, l.size,
+            seen(l));
+    if (place.size == 1) launch.plane = Launch::Plane::none;
+    return launch;
+  }
+
+ private:
+  const Variables& variables_;
+};
+
+}  // namespace
+
+Launch read_launch(const Variables& variables) {
+  const Reader reader(variables);
+  for (const Launcher& l : launchers) {
+    if (l.name == "srun") {
+      // A batch script has some of them too, and is one process.
+      if (!reader.text("SLURM_STEP_NUM_TASKS")) {
+        Launch one;
+        const char* const tasks = reader.text("SLURM_NTASKS");
+        if (tasks && std::string_view(tasks) != "1")
+          one.note = fmt::format(
+              "Slurm: SLURM_NTASKS is {}, and this is one process: it was started by the script, not by srun",
+              tasks);
+        return one;
+      }
+    }
+    auto launch = reader.read(l);
+    if (!launch) continue;
+    const bool pmi = reader.text("PMIX_RANK") || reader.text("PMI_FD") || reader.text("PMI_RANK");
+    if (l.name == "srun" && launch->plane == Launch::Plane::sockets && pmi)
+      launch->plane = Launch::Plane::mpi;
+    return *launch;
+  }
+  return {};
+}
+
+double peer_timeout(const Variables& variables) {
+  const char* const text = variables("MXTAPE_PEER_TIMEOUT");
+  if (!text) return 300;
+  const std::string_view found = text;
+  int value = 0;
+  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
+  require(error == std::errc() && end == found.data() + found.size() && value >= 1 && value <= 1 << 20,
+          ExitCode::usage, "MXTAPE_PEER_TIMEOUT is '{}'; want seconds, a whole number in [1, 1048576]",
+          found);
+  return value;
+}
+
+}  // namespace mxtape

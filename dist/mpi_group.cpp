@@ -1,0 +1,209 @@
+#include "dist/mpi_group.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <sstream>
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr const char* module_name = "libmxtape_mpi.so";
+constexpr std::int64_t most_bytes = std::int64_t{1} << 30;  // of a message
+constexpr int head_tag = 0, body_tag = 1, first_place_tag = 2;
+constexpr double long_patience = 10;
+
+/// The first message of all_gather() to each rank: a length, and as much of the text as fits.
+struct Head {
+  std::int64_t bytes = 0;
+  std::array<char, 120> text{};
+  bool whole() const { return bytes <= std::int64_t(text.size()); }
+};
+
+/// "Open MPI v4.1.4" of what MPI_Get_library_version says: a name, and lines of other things.
+std::string short_version(const std::string& library) {
+  std::istringstream words(library.substr(0, library.find_first_of(",\n")));
+  std::string version;
+  for (std::string word; words >> word;) version += (version.empty() ? "" : " ") + word;
+  return version;
+}
+
+}  // namespace
+
+const MxtapeMpi& load_mpi_module() {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
+  std::string tried;
+  for (const fs::path& folder : {program, program.parent_path() / "lib" / "mxtape"}) {
+    const fs::path file = folder / module_name;
+    if (!fs::exists(file)) {
+      tried += fmt::format("{}{}", tried.empty() ? "" : ", ", file.string());
+      continue;
+    }
+    // Global: MPI's own plugins look for its symbols.
+    void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    require(module != nullptr, ExitCode::usage, "{}: cannot be loaded: {}", file.string(), ::dlerror());
+    const auto table = reinterpret_cast<MxtapeMpiTable>(::dlsym(module, "mxtape_mpi"));
+    require(table && table()->version == mpi_table_version, ExitCode::usage,
+            "{}: belongs to another mxtape; install both together", file.string());
+    return *table();
+  }
+  fail(ExitCode::usage,
+       "started as one of several processes, and this mxtape has no MPI: there is no {}; build it with "
+       "-DMXTAPE_MPI=ON (docs/devices.md), or start it alone",
+       tried);
+}
+
+MpiGroup::MpiGroup(const MxtapeMpi& mpi, const Launch& launch, double timeout_seconds)
+    : mpi_(mpi), place_(launch.place), timeout_(timeout_seconds) {
+  int rank = 0, size = 1;
+  check(mpi_.init(&rank, &size), "MPI_Init_thread");
+  std::array<char, 1024> library{};
+  check(mpi_.library(library.data(), int(library.size())), "MPI_Get_library_version");
+  description_ = short_version(library.data());
+  const bool same = size == launch.place.size;
+  if (!same) mpi_.finalize();
+  require(same, ExitCode::usage,
+          "{} started {} processes, but {}, which this mxtape was built with, finds {}: the two are not of "
+          "one kind, and each process would train alone; start it with the mpirun of {}",
+          launch.place.launcher, launch.place.size, description_, size, description_);
+  place_.rank = rank;
+  meet();
+}
+
+MpiGroup::~MpiGroup() { mpi_.finalize(); }
+
+void MpiGroup::meet() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  place_.host = host.data();
+  hosts_.assign(std::size_t(place_.size), "");
+  hosts_ = all_gather(place_.host, Patience::alone);
+  place_.local_size = int(std::count(hosts_.begin(), hosts_.end(), place_.host));
+  place_.local_rank = int(std::count(hosts_.begin(), hosts_.begin() + place_.rank, place_.host));
+  const std::size_t count = std::set<std::string>(hosts_.begin(), hosts_.end()).size();
+  description_ =
+      fmt::format("{}, {} processes on {} host{}", description_, place_.size, count, count == 1 ? "" : "s");
+}
+
+void MpiGroup::check(int error, const char* call) const {
+  if (error == 0) return;
+  std::array<char, 512> text{};
+  mpi_.error(error, text.data(), int(text.size()));
+  fail(ExitCode::peer, "{}: {}", call, text.data());
+}
+
+void MpiGroup::send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>& all) {
+  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
+    MxtapeMpiRequest* request = nullptr;
+    check(mpi_.send(static_cast<const char*>(data) + begin, std::min(most_bytes, bytes - begin), to, tag,
+                    &request),
+          "MPI_Isend");
+    all.push_back({request, to});
+  }
+}
+
+void MpiGroup::receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>& all) {
+  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
+    MxtapeMpiRequest* request = nullptr;
+    check(mpi_.receive(static_cast<char*>(data) + begin, std::min(most_bytes, bytes - begin), from, tag,
+                       &request),
+          "MPI_Irecv");
+    all.push_back({request, from});
+  }
+}
+
+void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::string& what) {
+  const double seconds = timeout_ * (patience == Patience::alone ? long_patience : 1);
+  // The lowest rank speaks first, and ends the others.
+  const auto deadline =
+      SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
+                               std::chrono::duration<double>(seconds + 0.25 * double(place_.rank)));
+  for (std::int64_t polls = 0; !all.empty(); ++polls) {
+    std::erase_if(all, [&](const Operation& operation) {
+      int done = 0;
+      check(mpi_.test(operation.request, &done), "MPI_Test");
+      return done != 0;
+    });
+    if (all.empty()) return;
+    constexpr std::int64_t eager = 200, sleepy = 1000;
+    if (polls < eager) continue;
+    polls < sleepy ? void(::sched_yield()) : void(::usleep(50));
+    if (SteadyClock::now() < deadline) continue;
+    std::set<int> missing;
+    for (const Operation& operation : all) missing.insert(operation.rank);
+    std::string names;
+    for (const int rank : missing)
+      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", rank, hosts_[std::size_t(rank)]);
+    fail(ExitCode::peer,
+         "waited {:.0f} s, {}, for rank{} {}: gone, stopped, or slower than MXTAPE_PEER_TIMEOUT allows",
+         seconds, what, missing.size() == 1 ? "" : "s", names);
+  }
+}
+
+std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience patience) {
+  const auto size = std::size_t(place_.size);
+  Head head;
+  head.bytes = std::int64_t(mine.size());
+  std::memcpy(head.text.data(), mine.data(), std::min(mine.size(), head.text.size()));
+  std::vector<Head> heads(size);
+  std::vector<std::string> texts(size);
+  std::vector<Operation> operations;
+  const auto others = [&](const auto& f) {
+    for (int rank = 0; rank < place_.size; ++rank)
+      if (rank != place_.rank) f(rank);
+  };
+  others([&](int rank) { receive(&heads[std::size_t(rank)], sizeof(Head), rank, head_tag, operations); });
+  others([&](int rank) { send(&head, sizeof(Head), rank, head_tag, operations); });
+  wait(operations, patience, "to hear from all");
+  others([&](int rank) {
+    const Head& from = heads[std::size_t(rank)];
+    std::string& text = texts[std::size_t(rank)];
+    text.resize(std::size_t(from.bytes));
+    if (from.whole())
+      std::memcpy(text.data(), from.text.data(), text.size());
+    else
+      receive(text.data(), from.bytes, rank, body_tag, operations);
+  });
+  if (!head.whole())
+    others([&](int rank) { send(mine.data(), std::int64_t(mine.size()), rank, body_tag, operations); });
+  wait(operations, patience, "for a message's rest");
+  texts[std::size_t(place_.rank)] = mine;
+  return texts;
+}
+
+void MpiGroup::abandon(ExitCode code, std::string_view why) noexcept {
+  // MPI_Abort may wait for what is gone.
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(10);
+  std::fprintf(stderr, "mxtape: %s: %.*s\n",
+               fmt::format("rank {} of {} ({})", place_.rank, place_.size, place_.host).c_str(),
+               int(why.size()), why.data());
+  std::fflush(nullptr);
+  mpi_.abort(int(code));
+  ::_exit(int(code));
+}
+
+void MpiGroup::start(int place, std::span<const Part> send_parts, std::span<const Part> receive_parts) {
+  auto& operations = started_[place];
+  require(operations.empty(), "mpi: place {} is under way already", place);
+  for (const Part& part : receive_parts)
+    receive(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+  for (const Part& part : send_parts)
+    send(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+}
+
+void MpiGroup::finish(int place) {
+  auto operations = started_.extract(place);
+  if (operations) wait(operations.mapped(), Patience::step, fmt::format("in exchange {}", place));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+
+#include "data/hdf5/token_file.h"
+#include "dist/devices.h"
+#include "recipes/recipe.h"
+
+namespace mxtape {
+
+/// Before the first step, on all devices: that program, recipe, data and instruction set are the same
+/// everywhere, and that each device has a strand. Then processes that share processors share them out as
+/// threads, unless compute.threads says how many. Throws on all, one Error and otherwise Told.
+void agree_on_start(Devices&, const Recipe&, const TokenFile&);
+
+/// Throws Error(usage) if the recipe has fewer strands than there are devices, with what would do.
+void require_strands(const TrainConfig&, int devices);
+
+/// "Open MPI v4.1.4, 4 processes on 1 host; 8 strands in 2 rounds, all busy".
+std::string devices_text(Devices&, const TrainConfig&);
+
+}  // namespace mxtape

@@ -1,0 +1,136 @@
+#include "dist/launch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace mxtape {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+Variables variables(const Environment& environment) {
+  return [&environment](const char* name) -> const char* {
+    const auto found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
+  };
+}
+
+/// "plane rank/size local/local_size launcher", or the first words of the error.
+std::string told(const Environment& environment) {
+  try {
+    const Launch l = read_launch(variables(environment));
+    const char* const plane = l.plane == Launch::Plane::none  ? "none"
+                              : l.plane == Launch::Plane::mpi ? "mpi"
+                                                              : "sockets";
+    return fmt::format("{} {}/{} {}/{}{}{}{}", plane, l.place.rank, l.place.size, l.place.local_rank,
+                       l.place.local_size, l.place.launcher.empty() ? "" : " ", l.place.launcher,
+                       l.note.empty() ? "" : ", note");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    return std::string("error: ") + e.what();
+  }
+}
+
+Environment open_mpi(const std::string& rank, const std::string& size) {
+  return {{"OMPI_COMM_WORLD_RANK", rank},
+          {"OMPI_COMM_WORLD_SIZE", size},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+}
+Environment mpich(const std::string& rank, const std::string& size) {
+  return {{"PMI_RANK", rank},
+          {"PMI_SIZE", size},
+          {"MPI_LOCALRANKID", "0"},
+          {"MPI_LOCALNRANKS", "2"},
+          {"PMI_FD", "5"}};
+}
+Environment torchrun(const std::string& rank, const std::string& size) {
+  return {{"RANK", rank},           {"WORLD_SIZE", size},    {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "8"},
+          {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+}
+Environment srun(const std::string& rank, const std::string& size) {
+  return {
+      {"SLURM_PROCID", rank}, {"SLURM_STEP_NUM_TASKS", size}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", size}};
+}
+Environment with(Environment all, const Environment& more) {
+  for (const auto& [name, value] : more) all[name] = value;
+  return all;
+}
+Environment without(Environment all, const char* name) {
+  all.erase(name);
+  return all;
+}
+
+TEST(Launch, EachLaunchersVariablesGiveAPlace) {
+  const std::pair<Environment, const char*> cases[] = {
+      {{}, "none 0/1 0/1"},
+      {open_mpi("3", "4"), "mpi 3/4 1/2 Open MPI's mpirun"},
+      {open_mpi("0", "1"), "none 0/1 1/2 Open MPI's mpirun"},
+      {without(open_mpi("3", "4"), "OMPI_COMM_WORLD_LOCAL_SIZE"), "mpi 3/4 1/1 Open MPI's mpirun"},
+      {mpich("1", "4"), "mpi 1/4 0/2 MPICH's mpirun"},
+      {mpich("0", "1"), "none 0/1 0/2 MPICH's mpirun"},
+      {torchrun("11", "16"), "sockets 11/16 3/8 torchrun"},
+      {torchrun("0", "1"), "none 0/1 3/8 torchrun"},
+      {srun("5", "16"), "sockets 5/16 1/1 srun"},
+      {srun("0", "1"), "none 0/1 1/1 srun"},
+      {with(srun("5", "16"), {{"PMIX_RANK", "5"}}), "mpi 5/16 1/1 srun"},
+      {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "none 0/1 0/1, note"},
+      {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "none 0/1 0/1"},
+      // The innermost launcher's.
+      {with(srun("0", "2"), open_mpi("2", "4")), "mpi 2/4 1/2 Open MPI's mpirun"},
+      {with(srun("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
+      {with(open_mpi("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
+      {with(srun("1", "2"), mpich("1", "2")), "mpi 1/2 0/2 MPICH's mpirun"},
+  };
+  for (const auto& [environment, want] : cases) EXPECT_EQ(told(environment), want);
+}
+
+TEST(Launch, APartOfASetIsRefusedWithWhatWasSeen) {
+  for (const char* missing : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
+    const std::string text = told(without(open_mpi("1", "2"), missing));
+    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
+  }
+  for (const char* missing : {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}) {
+    const std::string text = told(without(mpich("1", "2"), missing));
+    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
+  }
+  for (const char* missing : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}) {
+    const std::string text = told(without(torchrun("1", "2"), missing));
+    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
+  }
+  for (const char* missing : {"SLURM_PROCID", "SLURM_LOCALID"}) {
+    const std::string text = told(without(srun("1", "2"), missing));
+    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
+  }
+  EXPECT_EQ(
+      told({{"RANK", "3"}}),
+      "error: torchrun's variables are not all set; seen: RANK=3, WORLD_SIZE not set, LOCAL_RANK not set, "
+      "MASTER_ADDR not set; want all of them, or none: unset what is left over from elsewhere");
+}
+
+TEST(Launch, NumbersThatDoNotFitAreRefused) {
+  const Environment cases[] = {open_mpi("4", "4"),    open_mpi("-1", "4"), open_mpi("0", "0"),
+                               open_mpi("1x", "4"),   open_mpi("", "4"),   open_mpi("1", " 4"),
+                               open_mpi("1", "four"), mpich("2", "2"),     torchrun("9", "8"),
+                               torchrun("0", "-2"),   srun("3", "3"),      open_mpi("99999999999", "4")};
+  for (const Environment& environment : cases) {
+    const std::string text = told(environment);
+    EXPECT_EQ(text.substr(0, 6), "error:") << text;
+    EXPECT_NE(text.find("seen:"), std::string::npos) << text;
+  }
+}
+
+TEST(PeerTimeout, IsAWholeNumberOfSeconds) {
+  const Environment none;
+  EXPECT_EQ(peer_timeout(variables(none)), 300);
+  const Environment ten{{"MXTAPE_PEER_TIMEOUT", "10"}};
+  EXPECT_EQ(peer_timeout(variables(ten)), 10);
+  for (const char* bad : {"0", "-1", "1.5", "", "5s", "99999999"}) {
+    const Environment environment{{"MXTAPE_PEER_TIMEOUT", bad}};
+    EXPECT_THROW(peer_timeout(variables(environment)), Error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace mxtape

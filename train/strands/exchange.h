@@ -1,0 +1,64 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dist/devices.h"
+#include "kernels/backend.h"
+#include "optim/adamw.h"
+#include "train/strands/units.h"
+
+namespace mxtape {
+
+/// The gradient of a step of several strands: where each strand leaves its own, their sum, and the update. On
+/// N devices (docs/devices.md) strand s is computed by device s mod N, in round s / N, and each device sums,
+/// squares and updates its own units, and has the moments of these alone.
+class Exchange {
+ public:
+  /// From now on the parameters' gradients lie in buckets, whose memory stays; on several devices their
+  /// values do, too. `devices`: null for one.
+  Exchange(Backend&, std::vector<Parameter*>, std::int64_t strands, Devices* devices);
+
+  /// What this device updates, by parameter; empty on one device: everything.
+  const std::vector<Range>& own() const { return own_; }
+  std::int64_t rounds() const { return (strands_ + size_ - 1) / size_; }
+  /// The strand that this device computes in a round; -1: none.
+  std::int64_t strand_of(std::int64_t round) const;
+
+  /// In the strand's repeated work, after its last backward pass: the next one overwrites the gradients.
+  /// Throws Error(internal) if a parameter has none.
+  void end_strand();
+  /// Adds the gradients of a round's strands, in their order; rounds in order. On all devices.
+  void add_round(std::int64_t round);
+  /// After the last round: the gradient's squares by unit, the optimizer's step, the new values on all
+  /// devices. Returns the norm [1]. On one device it repeats under `name`.
+  Tensor update(AdamW&, const std::string& name);
+
+  // --- checkpoints, on all devices
+  /// Rank 0's values become everybody's.
+  void share_values();
+  /// A whole moment on rank 0, put together of what the devices have; elsewhere nothing is returned.
+  Tensor gather(std::size_t parameter, const Tensor& own);
+  /// The other way: each device gets its part of rank 0's `whole`.
+  void scatter(std::size_t parameter, const Tensor& whole, const Tensor& own);
+
+ private:
+  /// The sum of this device's gradients, by parameter; their squares are in squares_.
+  std::vector<Tensor> squared_gradients();
+  void share_squares();
+  void share_new_values();
+  void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
+
+  Backend& backend_;
+  std::vector<Parameter*> parameters_;
+  std::int64_t strands_;
+  Devices* devices_;
+  int rank_, size_;
+  std::vector<Bucket> layout_;
+  std::vector<std::vector<Shard>> shards_;       // by bucket, by rank
+  std::vector<Tensor> buckets_, sums_, totals_;  // by bucket; sums and totals of this device's shard
+  std::vector<Tensor> values_;                   // by bucket, on several devices
+  Tensor squares_;                               // f64, by unit
+  std::vector<Range> own_;
+};
+
+}  // namespace mxtape

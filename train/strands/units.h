@@ -1,0 +1,57 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace mxtape {
+
+/// How a model's parameters are cut, so that devices can share the work on their gradients. A unit is what
+/// one device sums the squares of and updates: a strip of 32 k rows of a matrix, k the smallest with 2^14
+/// elements or more, or a whole vector. Units depend on shapes alone, so that what is computed by unit, and
+/// added in the order of units, has the same bits on any number of devices.
+std::int64_t elements_of_a_unit(const Shape&);
+
+/// A parameter in its bucket.
+struct Slot {
+  std::size_t parameter;
+  std::int64_t first;  ///< its first element, in the bucket
+  std::int64_t count;
+  std::int64_t unit;        ///< elements of its units; the last one may have fewer
+  std::int64_t first_unit;  ///< in the order of the parameters
+  std::int64_t units() const { return (count + unit - 1) / unit; }
+};
+
+/// Parameters whose gradients lie side by side, at multiples of 256 bytes, and travel together.
+struct Bucket {
+  std::vector<Slot> slots;
+  std::int64_t count = 0;  ///< elements, those between parameters too
+};
+
+/// Buckets of 2^22 elements (16 MiB) or more, but for the last one, in the order in which backward completes
+/// gradients: the last parameter first. One layout for every number of devices.
+std::vector<Bucket> make_buckets(std::span<const Shape> parameters);
+/// Units of all parameters.
+std::int64_t count_units(std::span<const Bucket>);
+
+/// Consecutive units of a parameter.
+struct Piece {
+  std::size_t parameter;
+  std::int64_t first, count;  ///< elements, of the parameter
+  std::int64_t in_bucket;     ///< where they begin there
+  std::int64_t unit;          ///< elements of a unit
+  std::int64_t first_unit, units;
+};
+
+/// A device's part of a bucket: whole units in a row, and what lies between them.
+struct Shard {
+  std::int64_t first = 0, count = 0;  ///< elements of the bucket
+  std::vector<Piece> pieces;
+};
+
+/// The bucket in `devices` shards, cut between units where it is nearest to equal parts.
+std::vector<Shard> cut(const Bucket&, int devices);
+
+}  // namespace mxtape
