@@ -124,7 +124,8 @@ void MpiGroup::receive(void* data, std::int64_t bytes, int from, int tag, std::v
 void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::string& what) {
   const double seconds = timeout_ * (patience == Patience::alone ? long_patience : 1);
   // The lowest rank speaks first, and ends the others.
-  const auto deadline =
+  auto last = SteadyClock::now();
+  auto deadline =
       SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                std::chrono::duration<double>(seconds + 0.25 * double(place_.rank)));
   for (std::int64_t polls = 0; !all.empty(); ++polls) {
@@ -137,7 +138,12 @@ void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::s
     constexpr std::int64_t eager = 200, sleepy = 1000;
     if (polls < eager) continue;
     polls < sleepy ? void(::sched_yield()) : void(::usleep(50));
-    if (SteadyClock::now() < deadline) continue;
+    // What this process slept through itself, stopped by a signal or with its machine, is not the others'
+    // fault.
+    const auto now = SteadyClock::now();
+    if (now - last > std::chrono::seconds(1)) deadline += now - last;
+    last = now;
+    if (now < deadline) continue;
     std::set<int> missing;
     for (const Operation& operation : all) missing.insert(operation.rank);
     std::string names;

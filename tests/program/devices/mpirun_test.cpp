@@ -68,7 +68,7 @@ TEST_F(Mpirun, AnErrorThatAllHaveIsSaidOnce) {
   EXPECT_EQ(on(3, train({"--train.stepps=3"})), 2) << output_;
   EXPECT_EQ(times("stepps"), 1) << output_;
   EXPECT_EQ(on(3, train({"--data.file=none.h5"})), 3) << output_;
-  EXPECT_EQ(times("none.h5"), 1) << output_;
+  EXPECT_EQ(times("mxtape: none.h5: no such token file"), 1) << output_;
   ASSERT_EQ(on(2, train()), 0) << output_;
   EXPECT_EQ(on(2, train()), 2) << output_;  // checkpoints are in the way: rank 0 alone sees them
   EXPECT_EQ(times("add --resume auto"), 1) << output_;
@@ -98,8 +98,8 @@ TEST_F(Mpirun, AnotherDataFileOrNoneOnOneHostIsNamed) {
     return launch(words);
   };
   EXPECT_EQ(with_wdir(), 3) << output_;
-  EXPECT_TRUE(says("rank 1 of 2"));
-  EXPECT_EQ(times("data.h5"), 1) << output_;
+  EXPECT_TRUE(says("mxtape: rank 1 of 2"));
+  EXPECT_EQ(times("data.h5: no such token file"), 1) << output_;
   TokenFile data = tiny_data();
   data.train.narrow.pop_back();
   data.write(elsewhere / "data.h5");
