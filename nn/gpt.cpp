@@ -9,6 +9,7 @@ namespace mxtape {
 
 struct Gpt::Layers {
   ModelConfig config;
+  RotaryTables tables;  ///< of all blocks; empty if positions are learned
   Embedding embedding;
   std::vector<TransformerBlock> blocks;
   Norm norm;
@@ -20,12 +21,14 @@ struct Gpt::Layers {
       : config(c),
         embedding(make, c),
         norm(make, "norm", c.width, c.norm, c.bias, c.norm_eps, head_id() + site::final_norm) {
-    RotaryTables tables;
-    if (c.positions == Positions::rope)
-      tables = make_rotary_tables(make.backend, c.rope, c.head_channels(), c.context);
+    place_tables(make.backend);
     blocks.reserve(std::size_t(c.layers));
     for (std::int64_t i = 0; i < c.layers; ++i) blocks.emplace_back(make, c, tables, i);
     if (!c.tied_head) head = make.normal("head.weight", {c.vocabulary, c.width}, c.init_deviation, head_id());
+  }
+  void place_tables(Backend& backend) {
+    if (config.positions == Positions::rope)
+      tables = make_rotary_tables(backend, config.rope, config.head_channels(), config.context);
   }
   std::uint32_t head_id() const { return first_id(config.layers + 1); }
   Parameter& head_weight() { return head ? *head : embedding.table(); }
@@ -71,6 +74,8 @@ std::vector<Parameter*> Gpt::parameters() {
   if (layers_->head) all.push_back(&*layers_->head);
   return all;
 }
+
+void Gpt::place_constants(Backend& backend) { layers_->place_tables(backend); }
 
 const ModelConfig& Gpt::config() const { return layers_->config; }
 

@@ -19,6 +19,7 @@ class Gpt final : public Model {
   /// "norm.gain", "norm.bias".
   std::vector<Parameter*> parameters() override;
   void set_precision(const PrecisionPlan&) override;
+  void place_constants(Backend&) override;
 
  private:
   struct Layers;

@@ -110,7 +110,7 @@ class Embedding {
 /// may be normed and turned before (ops::rotary).
 class CausalSelfAttention {
  public:
-  /// `first_id` is that of the block.
+  /// `first_id` is that of the block; the tables outlive it.
   CausalSelfAttention(const Initialiser&, const std::string& name, const ModelConfig&, const RotaryTables&,
                       std::uint32_t first_id);
 
@@ -126,7 +126,7 @@ class CausalSelfAttention {
   std::int64_t heads_, kv_heads_;
   float dropout_, attention_dropout_, eps_;
   std::uint32_t first_id_;
-  RotaryTables tables_;  ///< empty: positions are learned
+  const RotaryTables& tables_;  ///< the model's; empty: positions are learned
   Linear qkv_;
   std::optional<Norm> q_norm_, k_norm_;
   Linear out_;

@@ -33,6 +33,8 @@ class Model {
   virtual std::vector<Parameter*> parameters() = 0;
   /// For a recipe's phases: weight copies go. The plan must name every layer and nothing else.
   virtual void set_precision(const PrecisionPlan&) = 0;
+  /// Makes what is no parameter, as tables of angles, again on the device that the parameters have moved to.
+  virtual void place_constants(Backend&) {}
 };
 
 /// A kind of model: what `model.kind` names. Layers are named in the order of computation.

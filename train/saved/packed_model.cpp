@@ -122,6 +122,7 @@ std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
     backend.upload(parameter->value, file_->read_f32(place).data());
     ++count;
   }
+  model->place_constants(backend);
   for (const LinearWeight& weight : model->linear_weights()) {
     if (!is_packed(weight)) continue;
     const MxTensor t = codes_of(weight.layer);
