@@ -9,6 +9,8 @@
 
 namespace mxtape {
 
+inline constexpr std::int64_t checkpoint_layout = 1;  ///< the version of what lies where in the file
+
 /// Writes parameters, both moments and the header as HDF5 with a seal (data/hdf5/seal.h):
 /// docs/checkpoints.md. The file appears under its name whole or not at all. Throws Error(resource) if the
 /// name is taken or the disk is full, Error(diverged) if a number is not finite: nothing is written then.
