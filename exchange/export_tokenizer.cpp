@@ -21,16 +21,16 @@ void write_text(const fs::path& path, const std::string& text) {
 }
 
 /// The text of a special token, as configs of tokenizers name them.
-void put_special(Json& config, const char* key, const Json& file, std::optional<std::int64_t> id) {
+void put_special(Json& config, const char* key, const nlohmann::json& file, std::optional<std::int64_t> id) {
   if (!id || config.contains(key) || !file.contains("added_tokens") || !file["added_tokens"].is_array())
     return;
-  for (const Json& token : file["added_tokens"])
+  for (const auto& token : file["added_tokens"])
     if (token.value("id", std::int64_t(-1)) == *id) config[key] = token.value("content", "");
 }
 
 /// transformers 5 builds a model's own class anew from vocabulary and merges and forgets the file's rules;
 /// under this name it keeps them.
-Json tokenizer_config(const TokenizerFiles& came, const Json& file, const ModelFacts& model) {
+Json tokenizer_config(const TokenizerFiles& came, const nlohmann::json& file, const ModelFacts& model) {
   Json config;
   const bool has =
       std::find(came.names.begin(), came.names.end(), "tokenizer_config.json") != came.names.end();
@@ -63,12 +63,12 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
     write_text(folder / "tokenizer.json", text + "\n");
   }
   if (!text.empty()) {
-    const Json config = tokenizer_config(came, Json::parse(text), model);
+    const Json config = tokenizer_config(came, nlohmann::json::parse(text), model);
     fs::remove(folder / "tokenizer_config.json");
     write_text(folder / "tokenizer_config.json", config.dump(2) + "\n");
     return;
   }
-  const Json held = Json::parse(came.tokenizer.to_json());
+  const auto held = nlohmann::json::parse(came.tokenizer.to_json());
   if (has("tokenizer.model") || held.value("kind", "") != "sentencepiece") return;
   const auto bytes = from_base64(held.at("model").get<std::string>());
   require(bytes.has_value(), "export: the tokenizer's model is no base64");

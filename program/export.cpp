@@ -55,15 +55,16 @@ std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& 
 TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path& checkpoint) {
   TokenizerFiles files{header.tokenizer, {}, {}};
   const fs::path run = fs::absolute(checkpoint).parent_path().parent_path();
-  const auto names = tokenizer_files_in(run);
-  if (names.empty()) return files;
-  try {
-    if (read_tokenizer(run) != header.tokenizer) return files;
-  } catch (const Error&) {  // generation_config.json alone, or files of another program
-    return files;
-  }
   files.folder = run;
-  files.names = names;
+  files.names = tokenizer_files_in(run);
+  bool same = false;
+  try {
+    same = read_tokenizer(run) == header.tokenizer;
+  } catch (const Error&) {  // no tokenizer, or that of another program
+  }
+  // How to sample goes along in any case.
+  if (!same)
+    std::erase_if(files.names, [](const std::string& name) { return name != generation_config_name; });
   return files;
 }
 

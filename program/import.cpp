@@ -26,7 +26,7 @@ constexpr std::string_view tokenizer_names[] = {"tokenizer.json",
                                                 "special_tokens_map.json",
                                                 "added_tokens.json",
                                                 "chat_template.jinja",
-                                                "generation_config.json"};
+                                                std::string_view(generation_config_name)};
 
 /// Without files of a tokenizer the model takes ids.
 Tokenizer tokenizer_of(const fs::path& folder, const ModelFacts& model) {
@@ -135,7 +135,7 @@ ImportReport import_model(const ImportOptions& options) {
   if (folder)
     for (const auto& name : tokenizer_files_in(beside)) {
       fs::copy_file(beside / name, out.path() / name);
-      report.tokenizer_files.push_back(name);
+      if (name != generation_config_name) report.tokenizer_files.push_back(name);
     }
   out.finish();
   report.checkpoint = options.out / "checkpoints/step_00000000.h5";

@@ -26,7 +26,7 @@ struct ForeignGpt2 {
   };
   std::map<std::string, Tensor> tensors{};  // without the prefix
 
-  /// `seed` draws all of them; the numbers are multiples of 1/64, so that f16 and bf16 hold them.
+  /// `seed` draws all of them; the numbers have so few digits that f16 and bf16 hold them.
   void draw(unsigned seed) {
     std::mt19937 random(seed);
     const auto add = [&](const std::string& name, std::vector<std::uint64_t> dims, double around) {
@@ -34,8 +34,8 @@ struct ForeignGpt2 {
       std::uint64_t count = 1;
       for (const auto extent : tensor.dims) count *= extent;
       for (std::uint64_t i = 0; i < count; ++i)
-        tensor.values.push_back(float(around) +
-                                (float(random() % 129) - 64) / 64 * (around != 0 ? 0.25f : 0.5f));
+        tensor.values.push_back(around != 0 ? float(around) + float(int(random() % 33) - 16) / 64
+                                            : float(int(random() % 129) - 64) / 128);
       tensors[name] = std::move(tensor);
     };
     const auto u = [](std::int64_t x) { return std::uint64_t(x); };
