@@ -58,6 +58,7 @@ void add_info_command(CLI::App&);
 void add_inspect_command(CLI::App&);
 void add_verify_command(CLI::App&);
 void add_diff_command(CLI::App&);
+void add_import_command(CLI::App&);
 void add_export_command(CLI::App&);
 void add_post_training_command(CLI::App&);
 void add_replay_command(CLI::App&);

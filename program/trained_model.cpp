@@ -51,6 +51,10 @@ TrainedModel load_trained_model(const std::string& run, const std::string& devic
 
 MeasuredData read_data_of(const TrainedModel& trained, const std::string& given) {
   const std::string file = given.empty() ? trained.header.recipe.data.file : given;
+  require(!file.empty(), ExitCode::usage,
+          "{}: was imported, so it has no data of its own: name a token file with --data FILE, or evaluate a "
+          "text with `eval --text FILE`",
+          trained.file.string());
   require(!given.empty() || std::filesystem::exists(file), ExitCode::data,
           "{}: no such file here; {} was trained with it{}: name it with --data FILE", file,
           trained.file.string(),

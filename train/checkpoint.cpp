@@ -6,18 +6,13 @@
 #include <vector>
 
 namespace mxtape {
-namespace {
-
-constexpr std::int64_t layout_version = 1;
-
-}  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader& header, Backend& backend,
                       std::span<Parameter* const> parameters, const MomentSource& moment) {
   require(!std::filesystem::exists(path), ExitCode::resource,
           "{}: exists already; a checkpoint is never overwritten", path.string());
   Hdf5Writer file(path);
-  write_header(file, checkpoint_content, layout_version, header);
+  write_header(file, checkpoint_content, checkpoint_layout, header);
 
   std::vector<float> host;
   const auto write = [&](const std::string& name, const Tensor& tensor) {
@@ -46,7 +41,7 @@ CheckpointFile::CheckpointFile(std::shared_ptr<const Hdf5Reader> file) : file_(s
           name);
   require(content == checkpoint_content, ExitCode::data,
           "{}: not an mxtape checkpoint; want a run's folder, or a file of its checkpoints/", name);
-  header_ = read_header(*file_, layout_version);
+  header_ = read_header(*file_, checkpoint_layout);
   // Resume and retention take the newest by its name: under another step's, steps would come twice or be
   // lost.
   const std::string own = fmt::format("step_{:08}.h5", header_.step), called = path.filename().string();

@@ -10,6 +10,8 @@
 
 namespace mxtape {
 
+inline constexpr std::int64_t checkpoint_layout = 1;  ///< the version of what lies where in the file
+
 enum class Moment : std::uint8_t { m, v };
 /// Asked for a parameter's whole moment, in the order of the parameters, each one's m before its v: where
 /// devices share the moments, all of them take part.

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/files/atomic_parts.h"
 #include "core/files/retried.h"
 
 namespace mxtape {
@@ -141,7 +142,9 @@ fs::path file_to_write(const fs::path& path) {
   return file;
 }
 
-void write_atomically(const fs::path& name, std::span<const std::byte> content) {
+void write_parts_atomically(const fs::path& name, std::initializer_list<std::span<const std::byte>> parts) {
+  std::size_t bytes = 0;
+  for (const auto& part : parts) bytes += part.size();
   const fs::path path = file_to_write(name);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const fs::path temporary = path.string() + ".tmp." + std::to_string(::getpid());
@@ -152,7 +155,7 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
     ::unlink(temporary.c_str());
     fail(ExitCode::resource,
          "{}: cannot {}: {}; {} bytes are needed, {} are free; nothing under that name changed",
-         path.string(), what, reason(error), content.size(), free);
+         path.string(), what, reason(error), bytes, free);
   };
   {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
@@ -164,7 +167,8 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
     int error = 0;
     {
       const HoldSizeSignal hold;
-      error = write_all(file.number(), content);
+      for (const auto& part : parts)
+        if (!error) error = write_all(file.number(), part);
     }
     if (error) stop("write", error);
     if (retried([&] { return ::fsync(file.number()); }) != 0) stop("sync", errno);
@@ -174,6 +178,10 @@ void write_atomically(const fs::path& name, std::span<const std::byte> content) 
   if (!sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
          path.string(), folder.string(), reason(errno));
+}
+
+void write_atomically(const fs::path& path, std::span<const std::byte> content) {
+  write_parts_atomically(path, {content});
 }
 
 void remove_unfinished() noexcept {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,11 @@ class Hdf5Writer {
   /// Dataset names may hold '/' (groups are made). Types: f32, i32, u8 by DType; bf16 as u16 with attribute
   /// dtype = "bf16".
   void dataset(const std::string& name, const Shape& shape, DType dtype, const void* data);
+  /// An f32 dataset that `fill` hands over in parts, in order. Throws Error(internal) unless they fill the
+  /// shape.
+  using Put = std::function<void(std::span<const float>)>;
+  void dataset_in_parts(const std::string& name, const Shape& shape,
+                        const std::function<void(const Put&)>& fill);
   void dataset_u16(const std::string& name, std::span<const std::uint16_t> data);
   void dataset_u32(const std::string& name, std::span<const std::uint32_t> data);
   /// A text of any length, as one fixed-length UTF-8 string. (An attribute holds at most 64 KiB.)
@@ -42,8 +48,8 @@ class Hdf5Writer {
 
   /// The bytes of the finished file. Nothing can be added afterwards.
   std::vector<std::byte> image(Seal);
-  /// Writes image(seal). Throws Error(resource) with path, needed and free bytes. Seal::yes appends the
-  /// content hash of data/hdf5/seal.h, which h5dump and h5py do not see.
+  /// Writes image(seal), without making a copy of it. Throws Error(resource) with path, needed and free
+  /// bytes. Seal::yes appends the content hash of data/hdf5/seal.h, which h5dump and h5py do not see.
   void commit(Seal seal = Seal::no);
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/files/atomic_file.h"
+#include "core/files/atomic_parts.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/hdf5_library.h"
 #include "data/hdf5/seal.h"
@@ -42,7 +42,7 @@ struct Hdf5Writer::State {
     check.close(access, "access properties");
   }
 
-  void write(const std::string& name, hid_t type, Handle space, const void* data) const {
+  Handle make(const std::string& name, hid_t type, const Handle& space) const {
     require(file >= 0, "hdf5: {}: dataset {} after the image was finished", path.string(), name);
     Handle groups = check.open(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make link properties");
     check(H5Pset_create_intermediate_group(groups, 1), "ask for groups");
@@ -50,8 +50,13 @@ struct Hdf5Writer::State {
     check(H5Pset_obj_track_times(timeless, false), "switch off object times");
     Handle set = check.open(H5Dcreate2(file, name.c_str(), type, space, groups, timeless, H5P_DEFAULT),
                             H5Dclose, "make dataset", name);
+    for (Handle* handle : {&timeless, &groups}) check.close(*handle, name);
+    return set;
+  }
+  void write(const std::string& name, hid_t type, Handle space, const void* data) const {
+    Handle set = make(name, type, space);
     check(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write dataset", name);
-    for (Handle* handle : {&set, &timeless, &groups, &space}) check.close(*handle, name);
+    for (Handle* handle : {&set, &space}) check.close(*handle, name);
   }
   void array(const std::string& name, hid_t type, std::span<const std::int64_t> dims,
              const void* data) const {
@@ -82,6 +87,42 @@ void Hdf5Writer::dataset(const std::string& name, const Shape& shape, DType dtyp
                          H5T_NATIVE_UINT8};  // as DType
   state_->array(name, types[std::size_t(dtype)], {shape.dims.data(), std::size_t(shape.rank)}, data);
   if (dtype == DType::bf16) attribute(name, "dtype", std::string("bf16"));
+}
+void Hdf5Writer::dataset_in_parts(const std::string& name, const Shape& shape,
+                                  const std::function<void(const Put&)>& fill) {
+  const auto& [path, check, file] = *state_;
+  require(shape.rank <= 2, "hdf5: {}: {} in parts is {}; want a vector or a matrix", path.string(), name,
+          shape.text());
+  const std::vector<hsize_t> extents(shape.dims.begin(), shape.dims.begin() + shape.rank);
+  Handle space = check.open(H5Screate_simple(shape.rank, extents.data(), nullptr), H5Sclose,
+                            "describe the shape of", name);
+  Handle set = state_->make(name, H5T_NATIVE_FLOAT, space);
+  const auto all = hsize_t(shape.count()), cols = hsize_t(shape.cols());
+  hsize_t done = 0;
+  /// `count` numbers at `done`, in one row or whole rows.
+  const auto write = [&](const float* values, hsize_t count) {
+    const bool matrix = shape.rank == 2;
+    const hsize_t start[] = {matrix ? done / cols : done, done % cols};
+    const hsize_t counts[] = {matrix ? std::max<hsize_t>(count / cols, 1) : count, std::min(count, cols)};
+    check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, counts, nullptr), "select a part of",
+          name);
+    Handle memory = check.open(H5Screate_simple(1, &count, nullptr), H5Sclose, "describe a part of", name);
+    check(H5Dwrite(set, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values), "write dataset", name);
+    check.close(memory, name);
+    done += count;
+  };
+  fill([&](std::span<const float> part) {
+    require(part.size() <= all - done, "hdf5: {}: more than {} numbers for {}", path.string(), all, name);
+    for (std::size_t from = 0; from < part.size();) {
+      const hsize_t left = part.size() - from, to_row_end = cols - done % cols;
+      // To the end of a row that was begun, then whole rows, then the beginning of the next.
+      const hsize_t count = left < to_row_end ? left : to_row_end < cols ? to_row_end : left / cols * cols;
+      write(part.data() + from, count);
+      from += count;
+    }
+  });
+  require(done == all, "hdf5: {}: {} numbers for {}, want {}", path.string(), done, name, all);
+  for (Handle* handle : {&set, &space}) check.close(*handle, name);
 }
 void Hdf5Writer::dataset_u16(const std::string& name, std::span<const std::uint16_t> data) {
   state_->array(name, H5T_NATIVE_UINT16, std::array{std::int64_t(data.size())}, data.data());
@@ -124,6 +165,19 @@ std::vector<std::byte> Hdf5Writer::image(Seal seal) {
   return bytes;
 }
 
-void Hdf5Writer::commit(Seal seal) { write_atomically(state_->path, image(seal)); }
+void Hdf5Writer::commit(Seal seal) {
+  auto& [path, check, file] = *state_;
+  require(file >= 0, "hdf5: {}: the image was finished before", path.string());
+  check(H5Fflush(file, H5F_SCOPE_GLOBAL), "finish the image");
+  const auto length = std::size_t(check(H5Fget_file_image(file, nullptr, 0), "measure the image"));
+  void* memory = nullptr;  // of the memory driver: a pointer to where the image lies
+  check(H5Fget_vfd_handle(file, H5P_DEFAULT, &memory), "find the image");
+  const std::span<const std::byte> image(*static_cast<const std::byte* const*>(memory), length);
+  if (seal == Seal::yes)
+    write_parts_atomically(path, {image, make_seal(image)});
+  else
+    write_parts_atomically(path, {image});
+  check.close(file, "the image");
+}
 
 }  // namespace mxtape

@@ -7,6 +7,7 @@
 #include "core/files/atomic_file.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_forms.h"
 #include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
@@ -39,6 +40,9 @@ Tokenizer from_json_file(const fs::path& path) {
   return naming(path, [&] {
     const std::string text = read_whole_text(path);
     refuse_stand_ins(text);
+    // Characters and bytes, as they are exported.
+    if (text.find("\"merges\": []") != std::string::npos || text.find("\"merges\":[]") != std::string::npos)
+      if (auto plain = plain_tokenizer_of(parse_json_strictly(text))) return *plain;
     return Tokenizer::from_tokenizer_json(text);
   });
 }

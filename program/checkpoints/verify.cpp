@@ -58,15 +58,19 @@ std::string look_at_checkpoint(const fs::path& path) {
   DryBackend nowhere;  // names and shapes are all that is asked
   const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, header.step), recipe.seed);
   std::size_t count = 0;
+  // An import has no moments yet: a run that begins with it has them at 0.
+  const bool moments = header.step > 0 || checkpoint.file().has("optimizer");
   for (const Parameter* parameter : model->parameters())
     for (const char* group : {"parameters/", "optimizer/m/", "optimizer/v/"}) {
+      if (!moments && std::string_view(group) != "parameters/") continue;
       require_sound(checkpoint.file(), group + parameter->name, parameter->value.shape());
       ++count;
     }
   const std::size_t found = checkpoint.file().datasets().size();
-  require(found == count, ExitCode::data, "{}: {} tensors, its recipe's model has {} with its moments",
-          path.string(), found, count);
-  return fmt::format("checkpoint of step {}, {} tensors", header.step, count);
+  require(found == count, ExitCode::data, "{}: {} tensors, its recipe's model has {} {} its moments",
+          path.string(), found, count, moments ? "with" : "without");
+  return fmt::format("checkpoint of step {}, {} tensors{}", header.step, count,
+                     moments ? "" : ", no moments");
 }
 
 std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened) {
@@ -144,7 +148,8 @@ std::vector<Finding> look_at_run(const fs::path& run) {
   for (const auto& file : checkpoints) look(file, look_at_checkpoint);
   for (const auto& [step, file] : list_earlier_recipes(run)) look(file, look_at_recipe);
   if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
-  if (!checkpoints.empty() || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));
+  const bool has_steps = !checkpoints.empty() && step_of_checkpoint(checkpoints.front()).value_or(1) > 0;
+  if (has_steps || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));
   return findings;
 }
 

@@ -70,7 +70,7 @@ void run_conformance(const std::string& folder, const std::string& device) {
   const auto backend = make_backend(device);
   Report report;
   if (conformance::is_interop_set(folder)) {
-    const auto cases = conformance::interop_cases(folder);
+    const auto cases = conformance::interop_cases(folder, device);
     for (const auto& c : cases) report.add(c.suite(), c.name, c.run());
     return report.print(fmt::format("{} cases of {} on {}", cases.size(), folder, device), folder);
   }
@@ -83,8 +83,8 @@ void run_conformance(const std::string& folder, const std::string& device) {
 }  // namespace
 
 void add_conformance_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("conformance", "Run a golden set through a device's kernels; exit 1 on a failure");
+  auto* command = app.add_subcommand(
+      "conformance", "Run a golden set, or one of models and texts from elsewhere; exit 1 on a failure");
   auto folder = std::make_shared<std::string>(), device = std::make_shared<std::string>("cpu");
   command->add_option("DIR", *folder,
                       "Folder of a golden set: tests/golden, or your own (docs/conformance.md)");

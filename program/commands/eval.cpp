@@ -5,6 +5,7 @@
 #include "program/cast.h"
 #include "program/command.h"
 #include "program/json/json_output.h"
+#include "program/perplexity.h"
 #include "program/progress.h"
 #include "program/run_name.h"
 #include "program/trained_model.h"
@@ -19,6 +20,8 @@ struct Arguments {
   std::int64_t windows = 0;
   bool chosen = false;  ///< precisions were given
   bool weights_only = false, attention = false, json = false;
+  std::string text, bos = "none";
+  std::int64_t stride = 0;
 };
 
 struct Row {
@@ -82,6 +85,21 @@ void print_results_json(const Subject& s, const std::vector<Row>& rows) {
 }
 
 void run(const Arguments& arguments) {
+  require(!arguments.text.empty() || (arguments.stride == 0 && arguments.bos == "none"), ExitCode::usage,
+          "eval: --stride and --bos are of a text: want --text FILE with them");
+  require(arguments.text.empty() || (arguments.data.empty() && arguments.windows == 0), ExitCode::usage,
+          "eval: --text takes the whole of a text; want it, or --data and --windows, of a token file");
+  if (!arguments.text.empty())
+    return evaluate_text({.run = arguments.checkpoint,
+                          .device = arguments.device,
+                          .text = arguments.text,
+                          .stride = arguments.stride,
+                          .bos_each = arguments.bos == "each",
+                          .precisions = arguments.precisions,
+                          .chosen = arguments.chosen,
+                          .weights_only = arguments.weights_only,
+                          .attention = arguments.attention,
+                          .json = arguments.json});
   // Read before the work begins, so that a misspelt one costs no time.
   check_attention(arguments.attention, arguments.weights_only, arguments.precisions);
   std::vector<std::pair<Cast, double>> casts;
@@ -153,6 +171,17 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--data", a->data, "another token file than the recipe's");
   command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
       ->check(whole(0))
+      ->capture_default_str();
+  command->add_option("--text", a->text,
+                      "instead of a token file: a text, scored whole; prints bits per byte too");
+  command
+      ->add_option(
+          "--stride", a->stride,
+          "with --text: a window of the context every so many tokens; 0: the context. Each token counts once")
+      ->check(whole(0))
+      ->capture_default_str();
+  command->add_option("--bos", a->bos, "with --text: each: the tokenizer's BOS in front of each window")
+      ->check(CLI::IsMember({"none", "each"}))
       ->capture_default_str();
   add_json_option(*command, a->json);
   command->callback([=] {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace mxtape::conformance {
 namespace {
 
@@ -11,17 +13,17 @@ namespace fs = std::filesystem;
 struct Suite {
   std::string_view name;
   std::string_view file;  // in the set's folder: the suite is there if this is
-  std::vector<InteropCase> (*cases)(const fs::path&);
+  std::vector<InteropCase> (*cases)(const fs::path& set, const std::string& device);
 };
-constexpr Suite suites[] = {{"models", "models", nullptr},
-                            {"variants", "models", nullptr},
-                            {"finetune", "finetune.safetensors", nullptr},
-                            {"safetensors", "safetensors/expected.json", nullptr},
-                            {"configs", "configs/cases.json", nullptr},
-                            {"llmc", "llmc/reference.safetensors", nullptr},
+constexpr Suite suites[] = {{"models", "models", model_cases},
+                            {"variants", "models", variant_cases},
+                            {"finetune", "finetune.safetensors", finetune_cases},
+                            {"safetensors", "safetensors/expected.json", safetensors_cases},
+                            {"configs", "configs/cases.json", config_cases},
+                            {"llmc", "llmc/reference.safetensors", llmc_cases},
                             {"rope", "rope.safetensors", nullptr},
                             {"sampling", "sampling.json", nullptr},
-                            {"strided", "strided.safetensors", nullptr},
+                            {"strided", "strided.safetensors", strided_cases},
                             {"tokenizers", "tokenizers/strings.json", tokenizer_cases}};
 
 }  // namespace
@@ -32,7 +34,7 @@ bool is_interop_set(const fs::path& folder) {
                      [&](const Suite& suite) { return fs::exists(folder / suite.file); });
 }
 
-std::vector<InteropCase> interop_cases(const fs::path& folder) {
+std::vector<InteropCase> interop_cases(const fs::path& folder, const std::string& device) {
   std::vector<InteropCase> all;
   for (const Suite& suite : suites) {
     if (!fs::exists(folder / suite.file)) continue;
@@ -41,7 +43,16 @@ std::vector<InteropCase> interop_cases(const fs::path& folder) {
                      [] { return not_applicable("mxtape does not read this suite yet"); }});
       continue;
     }
-    for (InteropCase& c : suite.cases(folder)) all.push_back(std::move(c));
+    for (InteropCase& c : suite.cases(folder, device)) {
+      c.run = [run = std::move(c.run)] {
+        try {
+          return run();
+        } catch (const Error& e) {  // the other cases say something all the same
+          return failed(e.what());
+        }
+      };
+      all.push_back(std::move(c));
+    }
   }
   return all;
 }

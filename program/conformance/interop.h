@@ -22,10 +22,24 @@ bool is_interop_set(const std::filesystem::path& folder);
 
 /// The cases of all suites that the set has, in the order of the table. A suite that mxtape cannot run yet
 /// is one case that says so. Throws Error(data) for a file of the set that is missing or malformed.
-std::vector<InteropCase> interop_cases(const std::filesystem::path& folder);
+std::vector<InteropCase> interop_cases(const std::filesystem::path& folder,
+                                       const std::string& device = "cpu");
 
 /// Suite `tokenizers`: ids, specials as text, decoding, long runs, files that must be refused, merges of the
 /// trainer, classes of code points, texts that are not UTF-8.
-std::vector<InteropCase> tokenizer_cases(const std::filesystem::path& set);
+std::vector<InteropCase> tokenizer_cases(const std::filesystem::path& set, const std::string& device);
+
+/// Suites `models` and `variants`: folders below models/, imported; logits, loss, gradients, greedy texts
+/// against a second implementation in double, and export and import again.
+std::vector<InteropCase> model_cases(const std::filesystem::path& set, const std::string& device);
+std::vector<InteropCase> variant_cases(const std::filesystem::path& set, const std::string& device);
+/// Suite `finetune`: steps of AdamW.
+std::vector<InteropCase> finetune_cases(const std::filesystem::path& set, const std::string& device);
+/// Suites `safetensors`, `configs` and `llmc`: files and folders that must be taken or refused.
+std::vector<InteropCase> safetensors_cases(const std::filesystem::path& set, const std::string& device);
+std::vector<InteropCase> config_cases(const std::filesystem::path& set, const std::string& device);
+std::vector<InteropCase> llmc_cases(const std::filesystem::path& set, const std::string& device);
+/// Suite `strided`: -log p of every token of a text, with windows that overlap.
+std::vector<InteropCase> strided_cases(const std::filesystem::path& set, const std::string& device);
 
 }  // namespace mxtape::conformance

@@ -163,7 +163,7 @@ json read_json(const fs::path& path) {
   }
 }
 
-std::vector<InteropCase> tokenizer_cases(const fs::path& set) {
+std::vector<InteropCase> tokenizer_cases(const fs::path& set, const std::string&) {
   const fs::path folder = set / "tokenizers";
   std::vector<InteropCase> cases;
   try {

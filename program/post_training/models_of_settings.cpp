@@ -62,7 +62,7 @@ PostTraining ModelsOfSettings::subject() const {
                  .seed = options_.seed,
                  .damping = options_.damping,
                  .finetune = options_.finetune,
-                 .finetune_batch = recipe.train.batch_size * recipe.train.accumulation,
+                 .finetune_batch = recipe.train.batch_size * recipe.train.passes(),
                  .attention = options_.attention,
                  .floor = data_.tokens.floor};
   s.finetune.learning_rate = finetuning(recipe).optim.learning_rate;
@@ -106,7 +106,7 @@ double ModelsOfSettings::work(Setting setting) const {
   if (is_diffused(setting)) windows += windows_of_a_diffusion * double(calibration_.batch);
   const TrainConfig& train = trained_.header.recipe.train;
   if (setting == Setting::finetuned)
-    windows += windows_of_a_step * double(options_.finetune.steps * train.batch_size * train.accumulation);
+    windows += windows_of_a_step * double(options_.finetune.steps * train.batch_size * train.passes());
   return windows;
 }
 

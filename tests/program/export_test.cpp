@@ -153,8 +153,7 @@ TEST_F(Export, RefusesWhatItCannotDo) {
     EXPECT_EQ(run(std::move(arguments)), int(code)) << output_;
     EXPECT_TRUE(says(text));
   };
-  refused({"export", "runs/tiny"}, ExitCode::usage,
-          "export: say in which form; there is one so far: --packed");
+  refused({"export", "runs/tiny"}, ExitCode::usage, "export: say in which form, one of: --packed");
   refused({"export", "runs/tiny", "--packed", "--precision", "mxfp5"}, ExitCode::usage, "mxfp5");
   refused({"export", "runs/tiny", "--packed", "--precision", "precision/none"}, ExitCode::usage,
           "precision/none");

@@ -88,7 +88,7 @@ TEST_F(InteropTest, SuitesThatNothingReadsSaySo) {
   EXPECT_EQ(count.not_applicable, 1);
 }
 
-TEST(SharedInteropSet, TokenizersPass) {
+TEST(SharedInteropSet, EveryCasePassesOrSaysWhyItDoesNotApply) {
   const fs::path folder = fs::path(MXTAPE_SHARED) / "interop";
   if (!fs::exists(folder / "tokenizers"))
     GTEST_SKIP() << "no " << folder << "; tests/interop is the set that is always there";

@@ -1,0 +1,104 @@
+#include "core/files/output_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "core/files/retried.h"
+
+namespace mxtape {
+namespace fs = std::filesystem;
+
+OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
+  descriptor_ = retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  require(descriptor_ >= 0, ExitCode::resource, "{}: cannot be made: {}", path_.string(),
+          std::strerror(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  constexpr std::size_t largest_write = std::size_t{1}
+                                        << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  while (!bytes.empty()) {
+    const ssize_t n =
+        retried([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write)); });
+    require(n > 0, ExitCode::resource, "{}: cannot be written after byte {}: {}", path_.string(), written_,
+            n == 0 ? "nothing was taken" : std::strerror(errno));
+    bytes = bytes.subspan(std::size_t(n));
+    written_ += std::uint64_t(n);
+  }
+}
+
+void OutputFile::finish() {
+  const bool synced = retried([&] { return ::fsync(descriptor_); }) == 0;
+  const int error = errno;
+  const bool closed = ::close(std::exchange(descriptor_, -1)) == 0;
+  require(synced && closed, ExitCode::resource, "{}: cannot be written: {}", path_.string(),
+          std::strerror(synced ? errno : error));
+}
+
+UnfinishedFolder::UnfinishedFolder(const fs::path& name) : name_(name) {
+  if (!name_.has_filename()) name_ = name_.parent_path();  // "folder/"
+  std::error_code error;
+  require(!fs::exists(fs::symlink_status(name_, error)), ExitCode::usage,
+          "{}: is there already; name another folder, or move it away", name_.string());
+  temporary_ = fmt::format("{}.tmp.{}", name_.string(), ::getpid());
+  fs::remove_all(temporary_, error);  // of a process that had this number
+  fs::create_directories(temporary_, error);
+  require(!error, ExitCode::resource, "{}: cannot be made: {}", temporary_.string(), error.message());
+}
+
+UnfinishedFolder::~UnfinishedFolder() {
+  std::error_code stays;
+  if (!finished_) fs::remove_all(temporary_, stays);
+}
+
+void UnfinishedFolder::finish() {
+  const fs::path above = name_.has_parent_path() ? name_.parent_path() : fs::path(".");
+  require(sync_folder(temporary_), ExitCode::resource, "{}: cannot be synced: {}", temporary_.string(),
+          std::strerror(errno));
+  // Not rename() at once: that would take the place of an empty folder that was made meanwhile.
+  int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), RENAME_NOREPLACE);
+  if (result != 0 && errno == EINVAL) result = ::rename(temporary_.c_str(), name_.c_str());  // NFS
+  require(result == 0, ExitCode::resource, "{}: cannot be given to the finished folder: {}", name_.string(),
+          std::strerror(errno));
+  finished_ = true;
+  require(sync_folder(above), ExitCode::resource,
+          "{}: written, but {} cannot be synced: {}; a power cut may undo it", name_.string(), above.string(),
+          std::strerror(errno));
+}
+
+UnfinishedFile::UnfinishedFile(const fs::path& name)
+    : name_(file_to_write(name)), temporary_(fmt::format("{}.tmp.{}", name_.string(), ::getpid())) {
+  std::error_code error;
+  if (name_.has_parent_path()) fs::create_directories(name_.parent_path(), error);
+  require(!error, ExitCode::resource, "{}: its folder cannot be made: {}", name_.string(), error.message());
+  fs::remove(temporary_, error);  // of a process that had this number
+}
+
+UnfinishedFile::~UnfinishedFile() {
+  std::error_code stays;
+  if (!finished_) fs::remove(temporary_, stays);
+}
+
+void UnfinishedFile::finish() {
+  const fs::path above = name_.has_parent_path() ? name_.parent_path() : fs::path(".");
+  require(::rename(temporary_.c_str(), name_.c_str()) == 0, ExitCode::resource,
+          "{}: cannot be given to the finished file: {}", name_.string(), std::strerror(errno));
+  finished_ = true;
+  require(sync_folder(above), ExitCode::resource,
+          "{}: written, but {} cannot be synced: {}; a power cut may undo it", name_.string(), above.string(),
+          std::strerror(errno));
+}
+
+}  // namespace mxtape

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/files/output_file.h"
+#include "data/safetensors/header.h"
+
+namespace mxtape {
+
+/// Writes a .safetensors file: the header first, padded with blanks to 8 bytes, then the tensors in the order
+/// in which they were declared.
+class SafetensorsWriter {
+ public:
+  /// Of each tensor name, type (F32, F16, BF16) and dims; places are counted here. Throws as OutputFile.
+  SafetensorsWriter(const std::filesystem::path&, std::vector<TensorInfo>,
+                    const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+  /// The next elements, rounded to nearest even into their tensor's type. Throws Error(data) with name and
+  /// index where that overflows.
+  void write(std::span<const float>);
+  /// Throws Error(internal) if elements are missing.
+  void finish();
+  std::uint64_t bytes() const { return file_.written(); }
+
+ private:
+  OutputFile file_;
+  std::vector<TensorInfo> tensors_;
+  std::size_t current_ = 0;
+  std::uint64_t done_ = 0;  // elements of the current tensor
+};
+
+/// Tensors as files: the first ones that fit, at least one, the next ones, and so on. Names
+/// model.safetensors, or model-00001-of-00007.safetensors.
+struct Shard {
+  std::string name;
+  std::vector<TensorInfo> tensors;
+};
+std::vector<Shard> plan_shards(const std::vector<TensorInfo>&, std::uint64_t shard_bytes);
+/// The text of model.safetensors.index.json.
+std::string index_of(const std::vector<Shard>&);
+
+}  // namespace mxtape

@@ -1,0 +1,127 @@
+#include <chrono>
+#include <cstdio>
+
+#include "program/command.h"
+#include "program/import.h"
+#include "program/json/json_output.h"
+#include "program/progress.h"
+#include "train/memory/memory_plan.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string source, out;
+  std::int64_t context = 0;
+  bool json = false;
+};
+
+/// "models/gpt2" for "downloads/gpt2/" and for "downloads/gpt2.bin".
+fs::path default_out(const fs::path& source) {
+  const fs::path named = source.has_filename() ? source : source.parent_path();
+  const fs::path whole = fs::absolute(named).lexically_normal();
+  std::error_code unknown;
+  return fs::path("models") / (fs::is_directory(whole, unknown) ? whole.filename() : whole.stem());
+}
+
+/// A line that is written over, where somebody looks.
+class ImportProgress {
+ public:
+  explicit ImportProgress(bool shown) : shown_(shown && is_screen(stdout)) {}
+  void operator()(std::int64_t done, std::int64_t all) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!shown_ || (done < all && now - drawn_ < std::chrono::milliseconds(100))) return;
+    drawn_ = now;
+    fmt::print("\r\033[K");
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (done < all)
+      fmt::print("reading {:.0f} %, {} to go", 100 * double(done) / double(all),
+                 duration_text(seconds / double(done) * double(all - done)));
+    std::fflush(stdout);
+  }
+
+ private:
+  bool shown_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), drawn_{};
+};
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 6;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
+void print(const Arguments& arguments, const ImportReport& report, double seconds) {
+  const ImportedModel& m = report.model;
+  const ModelConfig c = m.config();
+  fmt::print("source      {}: {}, {}\n", arguments.source, m.source, m.types);
+  fmt::print("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
+             m.facts.architecture, c.layers, c.heads, c.width, c.context, c.vocabulary, m.parameters());
+  fmt::print(
+      "tensors     {} read{}\n", m.tensors_read,
+      m.buffers.empty() ? "" : fmt::format("; {} buffers not read: {}", m.buffers.size(), listed(m.buffers)));
+  if (!m.unread.empty())
+    fmt::print("config      keys that mxtape does not know and did not read: {}\n", listed(m.unread));
+  for (const auto& note : m.notes) fmt::print("note        {}\n", note);
+  fmt::print("tokenizer   {}\n", report.tokenizer_files.empty()
+                                     ? "none is beside it: the model takes ids"
+                                     : report.tokenizer.text() + ", from " + listed(report.tokenizer_files));
+  fmt::print("checkpoint  {}, {} in {:.1f} s\n", report.checkpoint.string(),
+             bytes_text(double(fs::file_size(report.checkpoint))), seconds);
+}
+
+void print_as_json(const Arguments& arguments, const ImportReport& report) {
+  const ImportedModel& m = report.model;
+  Json json{{"source", arguments.source},
+            {"files", m.source},
+            {"types", m.types},
+            {"architecture", m.facts.architecture},
+            {"parameters", m.parameters()},
+            {"tensors_read", m.tensors_read},
+            {"buffers_not_read", m.buffers},
+            {"keys_not_read", m.unread},
+            {"notes", m.notes},
+            {"tokenizer", report.tokenizer.text()},
+            {"tokenizer_files", report.tokenizer_files},
+            {"context", m.context},
+            {"checkpoint", report.checkpoint.string()},
+            {"bytes", fs::file_size(report.checkpoint)}};
+  print_json(json);
+}
+
+void run(const Arguments& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  ImportOptions options{
+      .source = arguments.source,
+      .out = arguments.out.empty() ? default_out(arguments.source) : fs::path(arguments.out),
+      .progress = ImportProgress(!arguments.json)};
+  if (arguments.context) options.context = arguments.context;
+  const ImportReport report = import_model(options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (arguments.json) return print_as_json(arguments, report);
+  print(arguments, report, seconds);
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app) {
+  auto* command = app.add_subcommand(
+      "import",
+      "Make a run's folder at step 0 of a model from elsewhere: a Hugging Face folder, or llm.c's model.bin");
+  auto a = std::make_shared<Arguments>();
+  command
+      ->add_option("SOURCE", a->source, "a folder with config.json and safetensors, or a model.bin of llm.c")
+      ->required();
+  command->add_option("-o,--out", a->out, "the folder to make; default: models/<name of SOURCE>");
+  command
+      ->add_option("--context", a->context,
+                   "keep so many positions; default: all learned ones, at most 2048 of a model with RoPE")
+      ->check(whole(1));
+  add_json_option(*command, a->json);
+  command->callback([a] { run(*a); });
+}
+
+}  // namespace mxtape

@@ -1,0 +1,107 @@
+#include "program/export.h"
+
+#include <map>
+
+#include "autograd/packed/packed_weight.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "exchange/export.h"
+#include "formats/codec/mx_tensor.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/codec/packed_tensor.h"
+#include "program/import.h"
+#include "program/run_name.h"
+#include "train/checkpoint.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Q(W) of the layers that round their weights, by the parameter's name.
+std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& checkpoint) {
+  const CheckpointHeader& header = checkpoint.header();
+  const Recipe& recipe = header.recipe;
+  const auto backend = make_backend("cpu");
+  const auto model = make_model(*backend, recipe.model, precision_plan(recipe, header.step), recipe.seed);
+  checkpoint.read_parameters(*backend, model->parameters());
+  const PassKey pass{.seed = recipe.seed, .step = std::uint32_t(header.step * recipe.train.passes())};
+  std::map<std::string, std::vector<float>> rounded;
+  for (const LinearWeight& weight : model->linear_weights()) {
+    if (weight.quant.fprop_w.is_identity()) continue;
+    require(!weight.tied, ExitCode::usage,
+            "--weights rounded: layer '{}' rounds the table that the embedding reads as it is, so one tensor "
+            "cannot be "
+            "both; want --weights master, or a model with model.tied_head = false",
+            weight.layer);
+    require(weight.quant.fprop_rotation.size == 0, ExitCode::usage,
+            "--weights rounded: layer '{}' rotates x and W before it rounds them, so its numbers are no "
+            "weights of "
+            "another program; want --weights master",
+            weight.layer);
+    const MxTensor t = pack_weight(*backend, weight.parameter, weight.quant, pass, weight.tensor_id);
+    auto& values = rounded[weight.parameter.name];
+    values.resize(std::size_t(t.rows * t.cols));
+    unpack(*backend, values.data(), t);
+    for (float& value : values) value *= t.multiplier;
+  }
+  require(!rounded.empty(), ExitCode::usage,
+          "--weights rounded: every layer of this model multiplies by f32 weights at step {}; want --weights "
+          "master",
+          header.step);
+  return rounded;
+}
+
+/// The files that an import or its run has beside the checkpoints, if they are of the checkpoint's tokenizer.
+TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path& checkpoint) {
+  TokenizerFiles files{header.tokenizer, {}, {}};
+  const fs::path run = fs::absolute(checkpoint).parent_path().parent_path();
+  files.folder = run;
+  files.names = tokenizer_files_in(run);
+  bool same = false;
+  try {
+    same = read_tokenizer(run) == header.tokenizer;
+  } catch (const Error&) {  // no tokenizer, or that of another program
+  }
+  // How to sample goes along in any case.
+  if (!same)
+    std::erase_if(files.names, [](const std::string& name) { return name != generation_config_name; });
+  return files;
+}
+
+}  // namespace
+
+ExportReport export_model(const ExportRequest& request) {
+  const fs::path source = checkpoint_of(request.run);
+  const CheckpointFile checkpoint(source);
+  const CheckpointHeader& header = checkpoint.header();
+  std::map<std::string, std::vector<float>> rounded;
+  if (request.weights == ExportWeights::rounded) rounded = rounded_weights(checkpoint);
+  const WeightSource weights = [&](const std::string& name) {
+    const auto found = rounded.find(name);
+    return found == rounded.end() ? checkpoint.file().read_f32("parameters/" + name) : found->second;
+  };
+  const ExportOptions options{.type = request.type,
+                              .shard_bytes = request.shard_bytes,
+                              .vocabulary = request.vocabulary,
+                              .progress = request.progress};
+  ExportReport report{source, header.step, ""};
+  if (request.form == ExportForm::safetensors) {
+    std::vector<std::pair<std::string, Shape>> shapes;
+    const std::string group = "parameters/";
+    for (const auto& info : checkpoint.file().datasets())
+      if (info.name.starts_with(group))
+        shapes.emplace_back(info.name.substr(group.size()), shape_of(info.dims));
+    export_plain_file(request.out, shapes, weights, options);
+    return report;
+  }
+  ModelFacts facts = facts_of(header.recipe.model);
+  recall_import(header.lineage, facts);
+  report.architecture = facts.architecture;
+  if (request.form == ExportForm::llmc)
+    export_llmc_file(request.out, facts, weights, options);
+  else
+    export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source), options);
+  return report;
+}
+
+}  // namespace mxtape

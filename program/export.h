@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/safetensors/header.h"
+
+namespace mxtape {
+
+/// As what a model is given to other programs.
+enum class ExportForm : std::uint8_t {
+  hf,          ///< a folder for transformers
+  llmc,        ///< llm.c's model.bin
+  safetensors  ///< one file with mxtape's names
+};
+/// Which numbers: the f32 ones that are trained, or Q(W) of fprop.w, which the forward pass multiplies by.
+enum class ExportWeights : std::uint8_t { master, rounded };
+
+struct ExportRequest {
+  std::string run;            ///< as checkpoint_of() takes it
+  std::filesystem::path out;  ///< the folder or file
+  ExportForm form = ExportForm::hf;
+  ExportWeights weights = ExportWeights::master;
+  TensorType type = TensorType::f32;
+  std::uint64_t shard_bytes = 5'000'000'000;
+  std::optional<std::int64_t> vocabulary{};  ///< rows of the table; the others are padding
+  std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
+};
+
+struct ExportReport {
+  std::filesystem::path checkpoint;
+  std::int64_t step = 0;
+  std::string architecture;  ///< "gpt2"; empty for plain safetensors
+};
+
+/// Writes a checkpoint's model in the form of another program. Throws Error(usage) for a model that the form
+/// cannot say and for an output that is there; Error(data) for a checkpoint that cannot be used, or a number
+/// beyond the type.
+ExportReport export_model(const ExportRequest&);
+
+}  // namespace mxtape

@@ -1,0 +1,145 @@
+#include "program/import.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "core/files/output_file.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "kernels/around/dry_backend.h"
+#include "train/saved/weights.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a folder's tokenizer may consist of. generation_config.json is no part of it, but goes with it.
+constexpr std::string_view tokenizer_names[] = {"tokenizer.json",
+                                                "tokenizer.model",
+                                                "vocab.json",
+                                                "merges.txt",
+                                                "encoder.json",
+                                                "vocab.bpe",
+                                                "tokenizer_config.json",
+                                                "special_tokens_map.json",
+                                                "added_tokens.json",
+                                                "chat_template.jinja",
+                                                std::string_view(generation_config_name)};
+
+/// Without files of a tokenizer the model takes ids.
+Tokenizer tokenizer_of(const fs::path& folder, const ModelFacts& model) {
+  const auto files = tokenizer_files_in(folder);
+  const auto has = [&](std::string_view name) {
+    return std::find(files.begin(), files.end(), name) != files.end();
+  };
+  const bool readable =
+      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
+  Tokenizer tokenizer = readable ? read_tokenizer(folder) : Tokenizer::of_ids(model.vocabulary);
+  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
+          "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", folder.string(),
+          tokenizer.size(), model.vocabulary);
+  return tokenizer;
+}
+
+/// The names and shapes of what was read are those of the model that the recipe describes.
+void require_whole(const ImportedModel& imported, const Recipe& recipe) {
+  DryBackend nowhere;
+  const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, 0), recipe.seed);
+  const auto parameters = model->parameters();
+  const auto matches = [](const Parameter* parameter, const ImportedTensor& tensor) {
+    return parameter->name == tensor.name && parameter->value.shape() == tensor.shape;
+  };
+  for (const Parameter* parameter : parameters)
+    require(std::any_of(imported.tensors.begin(), imported.tensors.end(),
+                        [&](const ImportedTensor& tensor) { return matches(parameter, tensor); }),
+            "import: the model's '{}' {} is not in the table of names", parameter->name,
+            parameter->value.shape().text());
+  require(parameters.size() == imported.tensors.size(),
+          "import: {} tensors in the table of names, {} in the model", imported.tensors.size(),
+          parameters.size());
+}
+
+Recipe recipe_of(const ImportedModel& imported, const fs::path& out) {
+  Recipe recipe;
+  recipe.name = (out.has_filename() ? out : out.parent_path()).filename().string();
+  recipe.description = fmt::format("{} imported from elsewhere", imported.facts.architecture);
+  recipe.model = imported.config();
+  for (const auto& change : differences(Recipe{}, recipe))
+    recipe.origins[change.substr(0, change.find_first_of(": "))] = "import";
+  return recipe;
+}
+
+}  // namespace
+
+std::vector<std::string> tokenizer_files_in(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code unknown;
+  for (const auto name : tokenizer_names)
+    if (fs::is_regular_file(folder / name, unknown)) files.emplace_back(name);
+  return files;
+}
+
+std::string with_import(const std::string& lineage, const ImportedModel& model, const fs::path& source) {
+  auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
+  nlohmann::ordered_json event{{"step", 0},
+                               {"event", "import"},
+                               {"source", source.string()},
+                               {"architecture", model.facts.architecture},
+                               {"positions", model.facts.positions}};
+  if (model.facts.bos) event["bos"] = *model.facts.bos;
+  if (!model.facts.eos.empty()) event["eos"] = model.facts.eos;
+  if (model.facts.pad) event["pad"] = *model.facts.pad;
+  event["changed"] = nlohmann::ordered_json::array();
+  all.push_back(event);
+  return all.dump();
+}
+
+void recall_import(const std::string& lineage, ModelFacts& facts) {
+  if (lineage.empty()) return;
+  for (const auto& event : nlohmann::json::parse(lineage)) {
+    if (event.value("event", "") != "import") continue;
+    // Learned positions end with their table.
+    if (facts.is_llama_style())
+      facts.positions = std::max(facts.positions, event.value("positions", facts.positions));
+    if (facts.architecture == "llama" && event.value("architecture", "") == "mistral")
+      facts.architecture = "mistral";
+    if (event.contains("bos")) facts.bos = event["bos"].get<std::int64_t>();
+    if (event.contains("eos")) facts.eos = event["eos"].get<std::vector<std::int64_t>>();
+    if (event.contains("pad")) facts.pad = event["pad"].get<std::int64_t>();
+  }
+}
+
+ImportReport import_model(const ImportOptions& options) {
+  ImportReport report{open_foreign_model(options.source, options.context), {}, {}, {}};
+  std::error_code unknown;
+  const fs::path beside =
+      fs::is_directory(options.source, unknown) ? options.source : options.source.parent_path() / ".";
+  const bool folder = fs::is_directory(options.source, unknown);
+  const ImportedModel& model = report.model;
+  report.tokenizer = folder ? tokenizer_of(beside, model.facts) : Tokenizer::of_ids(model.facts.vocabulary);
+  const Recipe recipe = recipe_of(model, options.out);
+  require_whole(model, recipe);
+  UnfinishedFolder out(options.out);
+  const CheckpointHeader header{.step = 0,
+                                .recipe = recipe,
+                                .tokenizer = report.tokenizer,
+                                .data_hash = "",
+                                .lineage = with_import("", model, fs::absolute(options.source))};
+  std::vector<SavedTensor> tensors;
+  for (const ImportedTensor& tensor : model.tensors)
+    tensors.push_back({tensor.name, tensor.shape, tensor.read});
+  write_weights(out.path() / "checkpoints/step_00000000.h5", header, tensors, options.progress);
+  write_atomically(out.path() / "recipe.toml", to_toml(recipe));
+  if (folder)
+    for (const auto& name : tokenizer_files_in(beside)) {
+      fs::copy_file(beside / name, out.path() / name);
+      if (name != generation_config_name) report.tokenizer_files.push_back(name);
+    }
+  out.finish();
+  report.checkpoint = options.out / "checkpoints/step_00000000.h5";
+  return report;
+}
+
+}  // namespace mxtape
