@@ -9,6 +9,7 @@
 #include "formats/quantizer.h"
 #include "recipes/knobs/model_knobs.h"
 #include "recipes/knobs/rows.h"
+#include "recipes/knobs/telemetry_knobs.h"
 #include "recipes/text/rule_format.h"
 
 namespace mxtape {
@@ -36,9 +37,6 @@ void check_name(const std::string& text) {
       "character, no '.' in front, no blank at its ends",
       longest);
 }
-void check_not_empty(const std::string& text) {
-  require(!text.empty(), ExitCode::usage, "the text is empty");
-}
 void check_quantizer(const std::string& text) { (void)parse_quantizer(text); }
 void check_rule_format(const std::string& text) { (void)plain_rule_format(text); }
 constexpr TextCheck number_format{"a number format: 'mxtape formats' lists them", check_quantizer};
@@ -46,15 +44,6 @@ constexpr TextCheck rule_format{
     "a number format, 'hadamard=<size> signs=none|run|step|call', 'source=master|forward|shared' or "
     "'ste=identity|mask|dge'",
     check_rule_format};
-
-Knob recorded(Knob knob) {
-  knob.effect = Effect::record;
-  return knob;
-}
-Knob untraced(Knob knob) {
-  knob.effect = Effect::nothing;
-  return knob;
-}
 
 }  // namespace
 
@@ -178,28 +167,12 @@ std::vector<Knob> knobs(Recipe& r) {
            "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
       untraced({"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
                 between(0, 4096)}),
-
-      untraced(
-          {"telemetry.every", &r.telemetry.every,
-           "steps between measurements of what rounding does in each layer, kept in telemetry.jsonl; 0: none",
-           between(0, 0x1p31)}),
-      untraced({"telemetry.formats", &r.telemetry.formats,
-                "formats that are tried on the same numbers besides those in use"}),
-      untraced({"telemetry.layers", &r.telemetry.layers,
-                "pattern of the layers' names, as in precision.rules",
-                TextCheck{"a pattern of layer names", check_not_empty}}),
-      untraced(
-          {"telemetry.slots", &r.telemetry.slots,
-           "globs over slots: \"fprop.*\", \"*.w\", \"wgrad.dw\"; none: all operands and both gradients"}),
-      untraced({"telemetry.sample", &r.telemetry.sample, "numbers of an operand that are measured, about",
-                between(1024, 1 << 28)}),
-      untraced({"telemetry.window", &r.telemetry.window,
-                "steps up to a measurement over which weights are followed: oscillation",
-                between(1, 0x1p31)}),
   };
   const std::vector<Knob> model = model_knobs(r.model);
   all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),
              model.begin(), model.end());
+  const std::vector<Knob> telemetry = telemetry_knobs(r.telemetry);
+  all.insert(all.end(), telemetry.begin(), telemetry.end());
   return all;
 }
 

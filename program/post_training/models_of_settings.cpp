@@ -168,9 +168,18 @@ void ModelsOfSettings::measure_diffused(Measurement& m, const Recipe& recipe,
   if (!options_.keep) return;
   const CheckpointHeader header = header_of(m, recipe);
   AdamW optimizer(backend, model.parameters(), recipe.optim);
-  CheckpointFile(trained_.file).read_optimizer(backend, model.parameters(), optimizer);
+  const auto moment = [&](std::size_t i, Moment which) {
+    return which == Moment::m ? optimizer.m(i) : optimizer.v(i);
+  };
+  // An imported model has none.
+  if (trained_.header.step > recipe.optim.start)
+    CheckpointFile(trained_.file)
+        .read_optimizer(model.parameters(),
+                        [&](std::size_t i, Moment which, const std::vector<float>& values) {
+                          backend.upload(moment(i, which), values.data());
+                        });
   keep(m, header.recipe,
-       [&](const fs::path& file) { write_checkpoint(file, header, backend, model.parameters(), optimizer); });
+       [&](const fs::path& file) { write_checkpoint(file, header, backend, model.parameters(), moment); });
 }
 
 void ModelsOfSettings::measure_finetuned(Measurement& m, const Recipe& recipe,

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/error.h"
 #include "recipes/knobs.h"
 
 /// What rows of the knob tables are written with.
@@ -14,6 +15,19 @@ template <class Enum>
 Choice choice(Enum& field, std::span<const std::string_view> names) {
   static_assert(sizeof(Enum) == 1);
   return {reinterpret_cast<std::uint8_t*>(&field), names};
+}
+
+inline void check_not_empty(const std::string& text) {
+  require(!text.empty(), ExitCode::usage, "the text is empty");
+}
+
+inline Knob recorded(Knob knob) {
+  knob.effect = Effect::record;
+  return knob;
+}
+inline Knob untraced(Knob knob) {
+  knob.effect = Effect::nothing;
+  return knob;
 }
 
 }  // namespace mxtape
