@@ -90,7 +90,7 @@ TEST(Trace, ALlamaRunsAsItsTableSaysGainsOfHeadsIncluded) {
   const auto trace = trace_of(recipe);
   PrecisionPlan plan = precision_plan(recipe, 0);
   plan.parameters.at("blocks.1.attn.k_norm") = mxfp4;
-  plan.linear.at("blocks.0.mlp.gate_up").fprop_x = mxfp6;
+  plan.linear.at("blocks.0.mlp.gate_up").fprop_x = parse_quantizer("mxfp6");
   const std::vector<std::string> want{"blocks.0.mlp.gate_up fprop x: asked for mxfp6, ran mxfp4 rule=even",
                                       "blocks.1.attn.k_norm norm.gain: asked for mxfp4, which did not run"};
   EXPECT_EQ(differences(plan, trace, "cpu"), want);
