@@ -34,6 +34,12 @@ const CLI::App& known_command(const CLI::App& app, const std::string& word) {
   fail(ExitCode::usage, "unknown command '{}'{}", word, suggestion(word, known));
 }
 
+/// Where both go to one file, what was printed stands before it.
+void complain(const std::string& why) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "mxtape: %s\n", why.c_str());
+}
+
 /// What `mxtape` without a word says.
 void print_overview(const CLI::App& app) {
   std::fprintf(stderr, "mxtape: no command; want one of\n\n");
@@ -159,16 +165,16 @@ int main(int argc, char** argv) {
   } catch (const Told& e) {
     return int(e.code());
   } catch (const Error& e) {
-    std::fprintf(stderr, "mxtape: %s\n", e.what());
+    complain(e.what());
     return int(e.code());
   } catch (const std::system_error& e) {  // of the file system, of threads, or of {fmt} when it prints
-    std::fprintf(stderr, "mxtape: %s%s\n", std::ferror(stdout) ? "standard output: " : "", e.what());
+    complain(std::string(std::ferror(stdout) ? "standard output: " : "") + e.what());
     return int(ExitCode::resource);
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "mxtape: out of memory\n");
     return int(ExitCode::resource);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "mxtape: unexpected: %s\n", e.what());
+    complain(std::string("unexpected: ") + e.what());
     return int(ExitCode::internal);
   }
   return 0;

@@ -47,32 +47,9 @@ Json file_of_bytes() {
   return without_merges(std::move(vocabulary), byte_level, byte_level);
 }
 
-/// What other readers want to see written, where mxtape's own files leave it out.
-void spell_out(Json& part) {
-  if (part.is_array())
-    for (Json& one : part) spell_out(one);
-  if (!part.is_object()) return;
-  const auto set = [&](std::initializer_list<std::pair<const char*, bool>> keys) {
-    for (const auto& [key, value] : keys)
-      if (!part.contains(key)) part[key] = value;
-  };
-  if (part.value("type", "") == "ByteLevel")
-    set({{"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}});
-  for (const char* const inner : {"pretokenizers", "decoders", "processors", "normalizers"})
-    if (part.contains(inner)) spell_out(part[inner]);
-}
-
 /// A file that was kept, in the words that the tokenizers library asks for.
 Json for_other_readers(Json file) {
-  for (const char* const key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"})
-    if (file.contains(key)) spell_out(file[key]);
-  if (file.contains("added_tokens") && file["added_tokens"].is_array())
-    for (Json& token : file["added_tokens"])
-      for (const char* const key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
-        if (!token.contains(key)) token[key] = false;
-  for (const char* const key :
-       {"truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
-    if (!file.contains(key)) file[key] = nullptr;
+  for (const char* const key : {"truncation", "padding"}) file.emplace(key, nullptr);
   return file;
 }
 

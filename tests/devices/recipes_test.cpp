@@ -18,6 +18,7 @@ Recipe in_small(const std::string& name) {
   Recipe r = read_recipe(name);
   r.model.layers = 3;
   r.model.heads = 2;
+  r.model.kv_heads = std::min<std::int64_t>(r.model.kv_heads, 1);
   r.model.width = 64;
   r.model.context = 32;
   r.model.vocabulary =

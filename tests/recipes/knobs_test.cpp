@@ -127,9 +127,16 @@ class RandomRecipe {
     r.name = "random";  // a folder's name cannot hold everything that a text can
     // Values that must fit together.
     r.model.width = r.model.heads * (1 + below(16));
+    r.model.kv_heads = below(2) ? 1 : 0;
+    r.model.head_width = 2 * below(16);
+    r.model.qk_norm = r.model.qk_norm && r.model.positions == Positions::rope;
+    r.model.rope.factor = 1.5f * float(1 + below(8));
+    r.model.rope.low = 0.25f * float(1 + below(4)), r.model.rope.high = r.model.rope.low + 0.5f;
+    r.model.rope.original = 1 + below(1 << 20);
     r.compute.attention = {};
     r.train.steps = 1000 + below(1000);
     r.train.accumulation = 1 + below(1000);
+    r.train.strands = 1 + below(1000);
     r.schedule.warmup_steps = below(1000);
     r.schedule.start = r.optim.start = 0;
     r.model.layers = 1 + below(6);

@@ -8,6 +8,24 @@
 namespace mxtape {
 
 using nlohmann::json;
+namespace {
+
+/// Writes defaults out, so that files that leave them out are the same, and other readers see them.
+void spell_out(json& part) {
+  if (part.is_array())
+    for (json& one : part) spell_out(one);
+  if (!part.is_object()) return;
+  const auto set = [&](std::initializer_list<std::pair<const char*, bool>> keys) {
+    for (const auto& [key, value] : keys)
+      if (!part.contains(key)) part[key] = value;
+  };
+  if (part.value("type", "") == "ByteLevel")
+    set({{"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}});
+  for (const char* const inner : {"pretokenizers", "decoders", "processors", "normalizers"})
+    if (part.contains(inner)) spell_out(part[inner]);
+}
+
+}  // namespace
 
 json parse_json_strictly(std::string_view text) {
   constexpr int deepest = 16;
@@ -65,6 +83,11 @@ json canonical_tokenizer_json(json file) {
   for (const char* key : {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
     file.emplace(key, nullptr);
   file.emplace("version", "1.0");
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) spell_out(file[key]);
+  if (file["added_tokens"].is_array())
+    for (json& token : file["added_tokens"])
+      for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
+        token.emplace(key, false);
   json& model = file["model"];
   for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"})
     model.emplace(key, nullptr);
