@@ -126,7 +126,7 @@ class RandomRecipe {
     for (const Knob& knob : knobs(r)) std::visit([&](auto field) { set(field, knob); }, knob.field);
     r.name = "random";  // a folder's name cannot hold everything that a text can
     // Values that must fit together.
-    r.model.width = r.model.heads * (1 + below(16));
+    r.model.width = r.model.heads * 2 * (1 + below(8));
     r.model.kv_heads = below(2) ? 1 : 0;
     r.model.head_width = 2 * below(16);
     r.model.qk_norm = r.model.qk_norm && r.model.positions == Positions::rope;
