@@ -98,13 +98,8 @@ TEST_F(PeerFaults, ASignalToAnyProcessOrToTheLauncherSavesOnceAndEndsWith75) {
     }
 }
 
-TEST_F(PeerFaults, AFullDiskOnRankZeroEndsAllWithItsCode) {
-  const Words plain = ranks(1, train());
-  std::string shell = "ulimit -f 40; exec";
-  for (std::size_t i = 2; i < plain.size(); ++i) shell += " '" + plain[i] + "'";
-  Words words{"-n", "1", "sh", "-c", shell, ":"};
-  words.insert(words.end(), plain.begin(), plain.end());
-  EXPECT_EQ(launch(words), 6) << output_;
+TEST_F(PeerFaults, AFolderThatRankZeroCannotMakeEndsAllWithItsCode) {
+  EXPECT_EQ(on(2, train({"--train.out=data.h5"})), 6) << output_;
   EXPECT_EQ(times("mxtape: "), 1) << output_;
 }
 
