@@ -1,5 +1,6 @@
 cmake_minimum_required(VERSION 3.24)
-# Fails if a file includes a header from a floor that its folder may not stand on, or a device or file library outside its folder.
+# Fails if a file includes a header from a floor that its folder may not stand on, or a device or file library outside its folder,
+# or if a source file does not include its own header first: so the header compiles alone.
 # Run as: cmake -DROOT=<source dir> -P tests/layering.cmake
 set(core      core)
 set(formats   core formats)
@@ -19,6 +20,13 @@ foreach(folder IN LISTS folders)
   file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.cuh)
   foreach(file IN LISTS files)
     file(STRINGS ${ROOT}/${file} lines REGEX "^#include [\"<]")
+    string(REGEX REPLACE "\\.cpp$" ".h" own_header ${file})
+    if(file MATCHES "\\.cpp$" AND EXISTS ${ROOT}/${own_header})
+      list(GET lines 0 first)
+      if(NOT first STREQUAL "#include \"${own_header}\"")
+        string(APPEND bad "  ${file}: includes ${own_header} after another file\n")
+      endif()
+    endif()
     foreach(line IN LISTS lines)
       if(line MATCHES "^#include \"([a-z]+)/")
         if(NOT CMAKE_MATCH_1 IN_LIST ${folder})

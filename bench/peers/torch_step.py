@@ -10,9 +10,9 @@ The model is bench_step's: learned positions, biases, tanh GELU, tied head, no d
 
 The last two quantize all six operands of the blocks' linear layers to --element and multiply in floating point.
 
-On a GPU (--device cuda) attention is PyTorch's fused one, --compile runs torch.compile, and microxcaling may use its
-own CUDA extension (--custom-cuda). Debian's PyTorch on a CPU is quickest here with OpenBLAS' OpenMP build and tcmalloc
-(libopenblas0-openmp, libtcmalloc-minimal4):
+PyTorch 2 has fused attention and a fused AdamW, which are used, and torch.compile (--compile; on a CPU it wants a C++
+compiler and Python's headers). On a GPU microxcaling may use its own CUDA extension (--custom-cuda). Debian's PyTorch 1.13
+on a CPU is quickest here with OpenBLAS' OpenMP build and tcmalloc (libopenblas0-openmp, libtcmalloc-minimal4):
   LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-openmp LD_PRELOAD=libtcmalloc_minimal.so.4 \
   ATEN_CPU_CAPABILITY=avx512 OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 /usr/bin/python3 bench/peers/torch_step.py
 """
@@ -31,6 +31,7 @@ from torch import nn
 from torch.nn import functional as F
 
 QUANTIZING = "microxcaling", "torchao"  # peers whose linear layers are in --element
+fused_attention = hasattr(F, "scaled_dot_product_attention")  # of PyTorch 2: on CPUs as well
 
 
 class Block(nn.Module):
@@ -48,7 +49,7 @@ class Block(nn.Module):
         head = width // self.heads
         q, k, v = (t.view(batch, time_, self.heads, head).transpose(1, 2).reshape(-1, time_, head)
                    for t in self.qkv(x).split(width, dim=2))
-        if x.is_cuda:
+        if fused_attention or x.is_cuda:
             q, k, v = (t.view(batch, self.heads, time_, head) for t in (q, k, v))
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.out(mixed.transpose(1, 2).reshape(batch, time_, width))
@@ -156,7 +157,7 @@ def main():
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
          {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.99),
-        **({"fused": True} if o.device == "cuda" else {}))
+        **({"fused": True} if fused_attention else {}))
     tokens = torch.randint(o.vocabulary, (o.batch, o.context + 1), device=o.device)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
