@@ -15,6 +15,7 @@ struct Launcher {
   Launch::Plane plane;
   const char *rank, *size, *local_rank, *local_size;  ///< local_size may be missing
   const char* more = nullptr;                         ///< one that belongs to the set
+  bool more_of_srun = false;                          ///< srun may set some of them as well
 };
 
 // Innermost first: what srun or mpirun starts may start others.
@@ -24,7 +25,7 @@ constexpr std::array launchers{
     Launcher{"Open MPI's mpirun", Launch::Plane::mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     Launcher{"MPICH's mpirun", Launch::Plane::mpi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-             "MPI_LOCALNRANKS"},
+             "MPI_LOCALNRANKS", nullptr, true},
     Launcher{"srun", Launch::Plane::sockets, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
              nullptr},
 };
@@ -100,6 +101,8 @@ Launch read_launch(const Variables& variables) {
         return one;
       }
     }
+    // Slurm's pmi2 sets PMI_RANK and PMI_SIZE for what srun starts, and MPICH's mpirun always its local rank.
+    if (l.more_of_srun && !reader.text(l.local_rank) && reader.text("SLURM_STEP_NUM_TASKS")) continue;
     auto launch = reader.read(l);
     if (!launch) continue;
     const bool pmi = reader.text("PMIX_RANK") || reader.text("PMI_FD") || reader.text("PMI_RANK");

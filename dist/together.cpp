@@ -1,8 +1,9 @@
 #include "dist/together.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
+
+#include "core/errors/current_error.h"
 
 namespace mxtape {
 namespace {
@@ -28,12 +29,8 @@ void together(Group* group, const std::function<void()>& work) {
   std::optional<Error> mine;
   try {
     work();
-  } catch (const Error& e) {
-    mine = e;
-  } catch (const std::bad_alloc&) {
-    mine.emplace(ExitCode::resource, "out of memory");
-  } catch (const std::exception& e) {
-    mine.emplace(ExitCode::internal, fmt::format("unexpected: {}", e.what()));
+  } catch (const std::exception&) {
+    mine = current_error();
   }
   const Place& place = group->place();
   const auto all = group->all_gather(

@@ -103,13 +103,14 @@ struct Quantize {
   }
 };
 
-/// y = values * multiplier: what a copy is worth.
+/// y = what a copy is worth: its values, or its codes times their scales, times its multiplier.
 struct Dequantize {
   static constexpr std::string_view name = "dequantize";
-  Tensor y, values;
-  Tensor multiplier{};
+  Tensor y;
+  QuantizedCopy copy;
   static void each(auto& c, const auto& f) {
-    f(rounded, "y", c.y), f(operand, "values", c.values), f(input, "multiplier", c.multiplier);
+    f(rounded, "y", c.y), f(operand, "values", c.copy.values), f(input, "scales", c.copy.scales),
+        f(input, "multiplier", c.copy.multiplier);
   }
 };
 

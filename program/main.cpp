@@ -6,13 +6,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/current_error.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "dist/together.h"
@@ -164,18 +163,12 @@ int main(int argc, char** argv) {
     return int(ExitCode::usage);
   } catch (const Told& e) {
     return int(e.code());
-  } catch (const Error& e) {
-    complain(e.what());
-    return int(e.code());
-  } catch (const std::system_error& e) {  // of the file system, of threads, or of {fmt} when it prints
-    complain(std::string(std::ferror(stdout) ? "standard output: " : "") + e.what());
-    return int(ExitCode::resource);
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "mxtape: out of memory\n");
-    return int(ExitCode::resource);
   } catch (const std::exception& e) {
-    complain(std::string("unexpected: ") + e.what());
-    return int(ExitCode::internal);
+    const Error error = current_error();
+    // {fmt} reports a failed write without the name of what it wrote to.
+    const bool printing = dynamic_cast<const std::system_error*>(&e) && std::ferror(stdout);
+    complain((printing ? "standard output: " : "") + std::string(error.what()));
+    return int(error.code());
   }
   return 0;
 }

@@ -112,6 +112,7 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
   Recipe recipe = diverged->recipe();
   Devices* const devices = diverged->devices();
   const std::string lineage = diverged->lineage();
+  if (devices) devices->announce("wait");  // while files are read
   diverged.reset();
   const auto file = last_good(folder, divergence.step, recipe.train);
   require(file.has_value(), ExitCode::diverged, "{}\n  {}: no checkpoint before step {} to go back to",

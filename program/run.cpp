@@ -102,7 +102,9 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   settle_gemm(resolved.compute, checkpoint && !branches ? &checkpoint->header().recipe.compute : nullptr);
   validate(resolved);  // what auto became may not go with the recipe's sources
   std::vector<std::string> notes = start.notes;
-  if (recipe.compute.gemm == GemmChoice::automatic)
+  const bool chosen = recipe.origins.contains("compute.gemm") ||
+                      resolved.compute.gemm_kernels() != recipe.compute.gemm_kernels();
+  if (recipe.compute.gemm == GemmChoice::automatic && chosen)
     notes.push_back(fmt::format(
         "compute.gemm = auto is {} {}", resolved.compute.gemm == GemmChoice::integer ? "integer" : "library",
         checkpoint && !branches ? "here, as in the checkpoint" : "on this machine, by its instruction set"));

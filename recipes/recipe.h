@@ -62,7 +62,7 @@ struct ComputeConfig {
   std::string device = "cpu";
   ActivationType activations = ActivationType::f32;
   AttentionKernels attention = AttentionKernels::own;
-  GemmChoice gemm = GemmChoice::library;
+  GemmChoice gemm = GemmChoice::automatic;
   Recompute recompute = Recompute::none;
   bool graph = true;         ///< record the step on devices that can, and launch it as one
   std::int64_t threads = 0;  ///< 0: all

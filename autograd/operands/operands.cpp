@@ -90,9 +90,13 @@ void quantize_again(Backend& backend, const QuantizedCopy& copy, const Quantized
 }
 
 Tensor worth(Backend& backend, const QuantizedCopy& copy) {
-  if (!copy.multiplier) return copy.values;
-  Tensor y = backend.empty(copy.values.shape());
-  backend.run(call::Dequantize{y, copy.values, copy.multiplier});
+  const bool codes = copy.form == Form::codes;
+  if (!codes && !copy.multiplier) return copy.values;
+  const CodeLayout& at = copy.layout;
+  Tensor y = backend.empty(!codes                   ? copy.values.shape()
+                           : copy.axis == Axis::row ? Shape{at.lines, at.depth}
+                                                    : Shape{at.depth, at.lines});
+  backend.run(call::Dequantize{y, copy});
   return y;
 }
 
@@ -104,7 +108,7 @@ Tensor rounded(const Tape& tape, const Parameter& p, const ParameterQuant& quant
       {tape.pass().seed, Purpose::rounding, quant.tensor_id, std::uint32_t(p.version), 0, Clock::update});
   if (copy.values.dtype() == DType::f32 && !copy.multiplier) return copy.values;
   Tensor y = backend.empty(p.value.shape());
-  backend.run(call::Dequantize{y, copy.values, copy.multiplier});
+  backend.run(call::Dequantize{y, copy});
   return y;
 }
 

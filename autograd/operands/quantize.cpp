@@ -38,7 +38,7 @@ Var ops::quantize(Tape& tape, const Var& x, const Quantizer& q, Axis axis, const
   Tensor y = copy.values;
   if (copy.multiplier || y.dtype() != x.value.dtype()) {
     y = backend.empty(x.value.shape(), x.value.dtype());
-    backend.run(call::Dequantize{y, copy.values, copy.multiplier});
+    backend.run(call::Dequantize{y, copy});
   }
   if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<QuantizeNode>();

@@ -65,9 +65,9 @@ void MeasuringBackend::dispatch(AnyCall any) {
 
 /// The values of a copy with its multiplier are what the copy is.
 void MeasuringBackend::follow(const call::Dequantize& call) {
-  if (const auto source = sources_.find(call.values.raw()); source != sources_.end())
+  if (const auto source = sources_.find(call.copy.values.raw()); source != sources_.end())
     sources_[call.y.raw()] = source->second;
-  if (const auto layer = weight_copies_.find(call.values.raw()); layer != weight_copies_.end())
+  if (const auto layer = weight_copies_.find(call.copy.values.raw()); layer != weight_copies_.end())
     weight_copies_[call.y.raw()] = layer->second;
 }
 

@@ -35,7 +35,7 @@ class Products {
     make_room(backend_, copy, s.shape());
     backend_.run(call::Quantize{
         {&copy, 1}, s, attention_draws(call_.draws, score_place, s_, s_.heads, head, s.count())});
-    backend_.run(call::Dequantize{s, copy.values, copy.multiplier});
+    backend_.run(call::Dequantize{s, copy});
     return s;
   }
   void drop(const Tensor& p, std::int64_t head) const {

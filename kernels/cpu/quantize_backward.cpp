@@ -40,21 +40,43 @@ void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std:
       });
 }
 
+/// Calls write(place in the tensor, value) for each code. A panel's sixteen lines lie together, so one thread
+/// takes whole panels.
+void each_code(const QuantizedCopy& copy, const auto& write) {
+  const CodeLayout& at = copy.layout;
+  const auto* const codes = static_cast<const std::int8_t*>(copy.values.raw());
+  const std::int64_t line_step = copy.axis == Axis::row ? at.depth : 1,
+                     depth_step = copy.axis == Axis::row ? 1 : at.lines;
+  parallel_for(at.panels(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * CodeLayout::panel; first < std::min(end * CodeLayout::panel, at.lines);
+         first += CodeLayout::panel)
+      for (std::int64_t k = 0; k < at.depth; ++k)
+        for (std::int64_t line = first; line < std::min(first + CodeLayout::panel, at.lines); ++line)
+          write(line * line_step + k * depth_step,
+                float(codes[at.code_at(line, k)]) * copy.scales.data()[at.scale_at(line, k / at.along)]);
+  });
+}
+
 }  // namespace
 
 void CpuBackend::compute(const call::Dequantize& call) {
-  require(call.y.count() == call.values.count(), "dequantize: y is {}, values are {}; want the same size",
-          call.y.shape().text(), call.values.shape().text());
-  const float multiplier = call.multiplier ? *call.multiplier.data() : 1.0f;
-  const bool from_narrow = call.values.dtype() == DType::bf16, to_narrow = call.y.dtype() == DType::bf16;
-  parallel_for(call.y.count(), work, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const float value = from_narrow ? to_f32(call.values.data<bf16>()[i]) : call.values.data()[i];
-      if (to_narrow)
-        call.y.data<bf16>()[i] = to_bf16(value * multiplier);
-      else
-        call.y.data()[i] = value * multiplier;
-    }
+  const QuantizedCopy& copy = call.copy;
+  const bool codes = copy.form == Form::codes;
+  const std::int64_t count = codes ? copy.layout.lines * copy.layout.depth : copy.values.count();
+  require(call.y.count() == count, "dequantize: y is {}, the copy has {} numbers; want the same size",
+          call.y.shape().text(), count);
+  const float multiplier = copy.multiplier ? *copy.multiplier.data() : 1.0f;
+  const auto write = [&](std::int64_t i, float value) {
+    if (call.y.dtype() == DType::bf16)
+      call.y.data<bf16>()[i] = to_bf16(value * multiplier);
+    else
+      call.y.data()[i] = value * multiplier;
+  };
+  if (codes) return each_code(copy, write);
+  const bool narrow = copy.values.dtype() == DType::bf16;
+  parallel_for(count, work, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      write(i, narrow ? to_f32(copy.values.data<bf16>()[i]) : copy.values.data()[i]);
   });
 }
 

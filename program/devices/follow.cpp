@@ -32,6 +32,7 @@ class Follower {
       trainer_->validate();
     } else if (order.word == "save") {
       trainer_->save({});
+    } else if (order.word == "wait") {  // rank 0 has work of its own
     } else if (order.word == "end") {
       const auto code = ExitCode(std::stoi(order.more));
       if (code != ExitCode::ok) throw Told(code);
@@ -77,7 +78,8 @@ void follow(Devices& devices, const TokenFile& data) {
     } catch (const Told&) {
       throw;
     } catch (const Error&) {
-      if (devices.broken()) throw;  // rank 0 has the same error, and says what comes of it
+      // Rank 0 has the same error, and says what comes of it; but it announces a start after its own went well.
+      if (devices.broken() || order.word == "start") throw;
     }
   }
 }

@@ -4,9 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <optional>
 
+#include "core/errors/current_error.h"
 #include "dist/launch.h"
 #include "dist/mpi_group.h"
 #include "dist/together.h"
@@ -17,12 +17,13 @@ namespace {
 
 const char* variable(const char* name) { return std::getenv(name); }
 
-/// An error of a process that knows its rank, but not the others: rank 0's is printed. The launcher ends all
-/// when the first one ends with an error, so the others leave it the time.
+/// An error of a process that knows its rank, but not the others. Most happen to all, and the launcher ends
+/// all when the first one ends with an error: so the others leave rank 0 the time, and speak if they are
+/// still there.
 [[noreturn]] void refuse(const Error& error, int rank) {
   if (rank == 0) throw error;
-  ::sleep(1);
-  throw Told(error.code());
+  ::sleep(2);
+  throw Error(error.code(), fmt::format("rank {}: {}", rank, error.what()));
 }
 
 /// Of variables that do not fit together.
@@ -74,12 +75,9 @@ void on_all_devices(const std::function<void(Devices*)>& work) {
     if (devices.leads() && devices.rank() == 0) devices.announce("end", "0");
   } catch (const Told&) {
     throw;
-  } catch (const Error& e) {
-    end_all(devices, e.code(), e.what());
-  } catch (const std::bad_alloc&) {
-    end_all(devices, ExitCode::resource, "out of memory");
-  } catch (const std::exception& e) {
-    end_all(devices, ExitCode::internal, e.what());
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    end_all(devices, error.code(), error.what());
   }
 }
 

@@ -48,15 +48,15 @@ void validate_cudnn_attention(const Recipe& r) {
     look_at(precision_plan(as_rolled_back(r, n), 0), fmt::format("rollback {}", n));
 }
 
-/// Integer GEMMs multiply codes, from which nothing is rounded again.
+/// Integer GEMMs read codes along the axis that they sum over: a copy of codes serves one axis.
 void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
   if (r.compute.gemm_kernels() != GemmKernels::integer) return;
   for (const auto& [layer, quant] : plan.linear)
     for (const auto& [slot, source] :
          {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
-      require(source == OperandSource::master, ExitCode::usage,
-              "recipe {}: {} of {} is '{}', and compute.gemm = {} keeps codes of the forward's operands, no "
-              "values; want --compute.gemm=library",
+      require(source != OperandSource::shared, ExitCode::usage,
+              "recipe {}: {} of {} is '{}', and compute.gemm = {} keeps codes, which serve one axis; want "
+              "--compute.gemm=library",
               r.name, slot, layer, to_text(source),
               r.compute.gemm == GemmChoice::automatic ? "auto, integer on this machine," : "integer");
 }

@@ -1,4 +1,5 @@
 // Linear layers whose GEMMs multiply integer codes, against the composition of quantized_linear_fixture.h.
+#include "autograd/operands/operands.h"
 #include "tests/autograd/quantized_linear_fixture.h"
 
 namespace mxtape {
@@ -48,6 +49,42 @@ TEST(IntegerLinear, GivesTheLibrarysBitsBehindRotationsWhereSumsAreExact) {
     EXPECT_EQ(got.dx, want.dx);
     EXPECT_EQ(got.dw, want.dw);
   }
+}
+
+TEST(IntegerLinear, GivesTheLibrarysBitsWhereBackwardIsMadeFromTheForward) {
+  const Data d;
+  const auto values = make_backend("cpu", {.gemm = GemmKernels::library});
+  for (const auto& [forward, backward] :
+       {std::pair{mxfp4, mxfp4}, std::pair{mxfp4, mxfp6_e2m3}, std::pair{mxfp6_e3m2, mxfp4}}) {
+    LinearQuant q = everywhere(stochastic(backward));
+    q.fprop_x = q.fprop_w = forward;
+    q.dgrad_source = q.wgrad_source = OperandSource::forward;
+    for (const std::int32_t rotation : {0, 16}) {
+      q.fprop_rotation = {rotation, SignsPer::run};
+      const Computed want = computed(d, q, pass, version, *values), got = computed_in_integers(d, q);
+      EXPECT_EQ(got.y, want.y);
+      EXPECT_EQ(got.dx, want.dx);
+      EXPECT_EQ(got.dw, want.dw);
+    }
+  }
+}
+
+TEST(IntegerLinear, ACopyInCodesIsWorthWhatItIsInValues) {
+  const std::int64_t rows = 37, cols = 45;
+  const auto x = normals(rows * cols, 3);
+  Quantizer int4_e4m3 = nvfp4;
+  int4_e4m3.element = int4;
+  for (const Quantizer& q : {mxfp4, mxint8, mx(e2m1, 16), nvfp4, int4_e4m3})
+    for (const Axis axis : {Axis::row, Axis::column}) {
+      const auto worth_as = [&](Form form) {
+        QuantizedCopy copy{.quantizer = q, .axis = axis, .form = form};
+        quantize_operands(integers(), std::span(&copy, 1), upload(integers(), {rows, cols}, x), "x", {});
+        const Tensor y = integers().empty({rows, cols});
+        integers().run(call::Dequantize{y, copy});
+        return download(integers(), y);
+      };
+      EXPECT_EQ(worth_as(Form::codes), worth_as(Form::values)) << to_text(q);
+    }
 }
 
 TEST(IntegerLinear, AGemmWithAnOperandThatHasNoCodesIsTheLibrarys) {

@@ -75,6 +75,8 @@ TEST(Launch, EachLaunchersVariablesGiveAPlace) {
       {srun("5", "16"), "sockets 5/16 1/1 srun"},
       {srun("0", "1"), "none 0/1 1/1 srun"},
       {with(srun("5", "16"), {{"PMIX_RANK", "5"}}), "mpi 5/16 1/1 srun"},
+      {with(srun("3", "4"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}}), "mpi 3/4 1/1 srun"},
+      {with(srun("0", "1"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "7"}}), "none 0/1 1/1 srun"},
       {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "none 0/1 0/1, note"},
       {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "none 0/1 0/1"},
       // The innermost launcher's.

@@ -51,8 +51,8 @@ void save_state(const SharedState& state, const std::filesystem::path& path, con
   if (!leads(state)) return give_the_rest();
   try {
     write_checkpoint(path, header, state.backend, state.parameters, moment);
-  } catch (const Error&) {
-    if (!state.devices) throw;
+  } catch (const Error& e) {
+    if (!state.devices || e.code() == ExitCode::peer) throw;  // a rank that is gone gives nothing more
     const std::exception_ptr error = std::current_exception();
     give_the_rest();
     state.devices->agree();

@@ -35,14 +35,16 @@ __global__ void straight_through_kernel(Dx* dx, const Dy* dy, const X* x, Defini
 }  // namespace cuda
 
 void CudaBackend::compute(const call::Dequantize& call) {
-  require(call.y.count() == call.values.count(), "dequantize: y is {}, values are {}; want the same size",
-          call.y.shape().text(), call.values.shape().text());
-  const float* const multiplier = call.multiplier ? call.multiplier.data() : nullptr;
+  const Tensor& values = call.copy.values;
+  require(call.copy.form == Form::values, "dequantize: integer codes, which this device does not make");
+  require(call.y.count() == values.count(), "dequantize: y is {}, values are {}; want the same size",
+          call.y.shape().text(), values.shape().text());
+  const float* const multiplier = call.copy.multiplier ? call.copy.multiplier.data() : nullptr;
   cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {
-    cuda::with_type(call.values.dtype(), [&]<class V>(V*) {
+    cuda::with_type(values.dtype(), [&]<class V>(V*) {
       cuda::launch(
           "dequantize", stream_.get(), {cuda::blocks_for(call.y.count(), cuda::threads), cuda::threads},
-          cuda::dequantize_kernel<Y, V>, call.y.data<Y>(), call.values.data<V>(), multiplier, call.y.count());
+          cuda::dequantize_kernel<Y, V>, call.y.data<Y>(), values.data<V>(), multiplier, call.y.count());
     });
   });
 }
