@@ -4,7 +4,7 @@
 namespace mxtape {
 
 // A tokenizer's file may come from anywhere. These limits keep what its rules cost, in time and in memory, in
-// proportion to the file and to the text. What is published stays far below them.
+// proportion to the file and to the text. Published files stay far below them.
 
 /// Bytes of a text that a rule looks for or puts in its place, of an added token, of a SentencePiece piece.
 inline constexpr std::size_t longest_rule_text = 1024;
