@@ -47,6 +47,15 @@ constexpr KindRow kinds[] = {{"bytes", Kind::bytes, bytes_of},
                              {"tokenizer.json", Kind::subwords, bpe_of},
                              {"sentencepiece", Kind::subwords, sentencepiece_of}};
 
+json parsed(const std::string& text) {
+  constexpr int deepest = 20;  // around a tokenizer.json, which has a limit of its own
+  try {
+    return parse_json_strictly(text, deepest);
+  } catch (const Error& error) {
+    fail(error.code(), "tokenizer: {}", error.what());
+  }
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer() : Tokenizer(Kind::bytes, std::make_shared<ByteTokenizer>()) {}
@@ -86,7 +95,7 @@ std::string Tokenizer::first_difference(const Tokenizer& there) const {
 
 Tokenizer Tokenizer::from_json(const std::string& text) {
   try {
-    const json value = json::parse(text);
+    const json value = parsed(text);
     const auto name = value.at("kind").get<std::string>();
     std::string known;
     for (const KindRow& row : kinds) {

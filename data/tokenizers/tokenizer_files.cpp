@@ -24,6 +24,8 @@ auto naming(const fs::path& path, const Read& read) {
     const std::string text = error.what();
     const bool named = text.starts_with(path.string());
     fail(error.code(), "{}{}", named ? "" : path.string() + ": ", text);
+  } catch (const nlohmann::json::exception& error) {
+    fail(ExitCode::data, "{}: {}", path.string(), error.what());
   }
 }
 
@@ -67,7 +69,10 @@ Tokenizer from_gpt2_files(const std::optional<fs::path>& vocabulary, const fs::p
   return naming(*vocabulary, [&] {
     const std::string text = read_whole_text(*vocabulary);
     refuse_stand_ins(text);
-    return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json(parse_json_strictly(text), lines).dump());
+    const auto ids = parse_json_strictly(text);
+    require(ids.is_object(), ExitCode::data, "is {}; want an object with tokens and their ids",
+            ids.type_name());
+    return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json(ids, lines).dump());
   });
 }
 

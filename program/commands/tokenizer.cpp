@@ -48,8 +48,12 @@ void train(const TokenizerOptions& options) {
           "tokenizer train: want --out FOLDER for the files it writes");
   const fs::path folder = options.out;
   std::error_code error;
-  require(!fs::exists(folder / "tokenizer.json", error), ExitCode::usage,
-          "{}: holds a tokenizer.json already; name another folder", options.out);
+  require(!fs::exists(folder, error) || fs::is_directory(folder, error), ExitCode::usage,
+          "{}: is no folder; name another one", options.out);
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    require(!fs::exists(fs::symlink_status(folder / name, error)), ExitCode::usage,
+            "{}: holds a {} already; name another folder", options.out, name);
+  require_valid(options.training);
   std::vector<std::string> texts;
   std::size_t bytes = 0;
   for (const auto& path : options.operands) bytes += texts.emplace_back(read_input(path)).size();
@@ -62,10 +66,10 @@ void train(const TokenizerOptions& options) {
   const TrainedBpe trained =
       train_bpe(views, options.training, TrainingProgress(options.training.vocabulary));
   const BpeFiles files = files_of(trained, options.training);
+  const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
   write_atomically(folder / "vocab.json", files.vocab_json);
   write_atomically(folder / "merges.txt", files.merges_txt);
   write_atomically(folder / "tokenizer.json", files.tokenizer_json);
-  const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
   fmt::print("read       {} bytes, {} words, {} of them distinct\n", bytes, trained.words,
              trained.distinct_words);
   fmt::print("vocabulary {}: 256 bytes, {} merges, {} special\n", made.text(), trained.merges.size(),

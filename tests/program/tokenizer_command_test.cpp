@@ -45,8 +45,33 @@ TEST_F(TokenizerCommandTest, TrainWritesFilesThatMeanTheSame) {
   const Tokenizer merges = read_tokenizer(folder_ / "gpt2/merges.txt");
   EXPECT_EQ(one.encode(text, SpecialTokens::parse), merges.encode(text, SpecialTokens::parse))
       << "ids follow as GPT-2's";
-  EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", "tok"}), int(ExitCode::usage))
-      << "nothing is overwritten";
+}
+
+TEST_F(TokenizerCommandTest, TrainOverwritesNoneOfItsThreeFiles) {
+  for (const std::string name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    const auto file = folder_ / name / name;
+    write_atomically(file, std::string_view("kept"));
+    EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", name}), int(ExitCode::usage));
+    EXPECT_TRUE(says(name + ": holds a " + name + " already")) << output_;
+    EXPECT_EQ(read_whole_text(file), "kept");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / name), {}), 1);
+  }
+  EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", "cats.txt"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("cats.txt: is no folder")) << output_;
+}
+
+TEST_F(TokenizerCommandTest, TrainRefusesSpecialTokensThatDoNotFitBeforeItReadsTexts) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--special", "a"}, "--special 'a': want a text that is no token yet"},
+      {{"--special", "<s>", "--special", "<s>"}, "--special '<s>': want a text that is no token yet"},
+      {{"--special", "\xff"}, "--special '<0xFF>': want 1 to 1024 bytes of UTF-8"},
+      {{"--special", std::string(1025, 'x')}, "want 1 to 1024 bytes of UTF-8"}};
+  for (const auto& [options, want] : cases) {
+    std::vector<std::string> arguments{"tokenizer", "train", "missing.txt", "--out", "tok"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    EXPECT_EQ(run(arguments), int(ExitCode::usage));
+    EXPECT_TRUE(says(want)) << output_;
+  }
 }
 
 TEST_F(TokenizerCommandTest, EncodeAndDecodeGiveTheTextBack) {

@@ -1,54 +1,42 @@
 #include "data/tokenizers/bpe/added_tokens.h"
 
-#include <algorithm>
-#include <limits>
-
-#include "core/error.h"
-
 namespace mxtape {
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  require(tokens_.size() <= std::numeric_limits<std::uint16_t>::max(), ExitCode::data,
-          "{} added tokens; want at most {}", tokens_.size(), std::numeric_limits<std::uint16_t>::max());
-  std::stable_sort(tokens_.begin(), tokens_.end(),
-                   [](const auto& a, const auto& b) { return a.content.size() > b.content.size(); });
-  for (std::size_t i = 0; i < tokens_.size(); ++i)
-    by_byte_[static_cast<unsigned char>(tokens_[i].content[0])].push_back(std::uint16_t(i));
+void AddedTokens::Set::insert(const AddedToken& token) {
+  trie.insert(token.content, token.id);
+  begins[static_cast<unsigned char>(token.content[0])] = true;
 }
 
-const AddedToken* AddedTokens::at(std::string_view text, SpecialTokens specials) const {
-  for (const std::uint16_t i : by_byte_[static_cast<unsigned char>(text[0])]) {
-    const AddedToken& token = tokens_[i];
-    if ((specials == SpecialTokens::parse || !token.special) && text.starts_with(token.content))
-      return &token;
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens) {
+  for (const AddedToken& token : tokens) {
+    all_.insert(token);
+    if (!token.special) ordinary_.insert(token);
   }
-  return nullptr;
 }
 
 void AddedTokens::cut(std::string_view text, SpecialTokens specials,
                       const std::function<void(std::string_view, std::size_t)>& on_text,
                       const std::function<void(std::int32_t)>& on_token) const {
-  const bool any = std::any_of(tokens_.begin(), tokens_.end(), [&](const AddedToken& token) {
-    return specials == SpecialTokens::parse || !token.special;
-  });
+  const Set& set = specials == SpecialTokens::parse ? all_ : ordinary_;
   std::size_t begin = 0;
-  for (std::size_t position = 0; any && position < text.size();) {
-    const AddedToken* const token = at(text.substr(position), specials);
-    if (!token) {
+  for (std::size_t position = 0; !set.trie.empty() && position < text.size();) {
+    std::int32_t id = -1;
+    const bool may_begin = set.begins[static_cast<unsigned char>(text[position])];
+    const std::size_t length = may_begin ? set.trie.longest(text.substr(position), &id) : 0;
+    if (length == 0) {
       ++position;
       continue;
     }
     if (position > begin) on_text(text.substr(begin, position - begin), begin);
-    on_token(token->id);
-    begin = position += token->content.size();
+    on_token(id);
+    begin = position += length;
   }
   if (begin < text.size()) on_text(text.substr(begin), begin);
 }
 
 std::int32_t AddedTokens::find(std::string_view content) const {
-  for (const AddedToken& token : tokens_)
-    if (token.content == content) return token.id;
-  return -1;
+  std::int32_t id = -1;
+  return all_.trie.longest(content, &id) == content.size() ? id : -1;
 }
 
 }  // namespace mxtape

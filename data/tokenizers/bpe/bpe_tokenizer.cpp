@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
+#include "data/tokenizers/limits.h"
 #include "data/tokenizers/unicode/nfc.h"
 #include "data/tokenizers/unicode/utf8.h"
 
@@ -14,8 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  if (text.find(from) == text.npos) return;
+/// False as soon as the text would have more than `most` bytes.
+bool replace_all(std::string& text, const std::string& from, const std::string& to, std::size_t most) {
+  if (text.find(from) == text.npos) return true;
   std::string result;
   for (std::size_t at = 0;;) {
     const std::size_t found = text.find(from, at);
@@ -23,8 +25,10 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     if (found == text.npos) break;
     result += to;
     at = found + from.size();
+    if (result.size() > most) return false;
   }
   text = std::move(result);
+  return text.size() <= most;
 }
 
 /// What <0x41> stands for, or none.
@@ -48,7 +52,10 @@ std::vector<std::string> bytes_of(const BpeRules& rules) {
       if (auto found = from_stand_ins(piece)) piece = std::move(*found);
       continue;
     }
-    for (const auto& [from, to] : rules.decoder.replace) replace_all(piece, from, to);
+    const std::size_t most = longest_rewritten(piece.size());
+    for (const auto& [from, to] : rules.decoder.replace)
+      require(replace_all(piece, from, to, most), ExitCode::data,
+              "tokenizer.json.decoder: makes more than {} bytes of token {}", most, id);
     if (rules.decoder.byte_fallback)
       if (const auto byte = fallback_byte(piece)) piece = std::string(1, *byte);
   }
@@ -71,9 +78,9 @@ BpeTokenizer::BpeTokenizer(const BpeRules& rules, std::string file)
       bytes_(bytes_of(rules)),
       before_(rules.before),
       byte_level_(rules.byte_level) {
-  // Normalizers that look at one character, or at what a blank or line end is never part of.
+  // Normalizers that look at one character, and leave a blank or a mark where a blank was.
   const bool local = std::all_of(normalizer_.begin(), normalizer_.end(), [](const NormalizerStep& step) {
-    return step.kind != NormalizerStep::Kind::replace || step.text == " ";
+    return step.kind != NormalizerStep::Kind::replace || (step.text == " " && step.with == blank_mark);
   });
   cuts_anywhere_ =
       local && (splitter_.cuts_at_blanks() || (splitter_.keeps_whole() && model_.may_cut_before_blanks()));
@@ -95,13 +102,18 @@ bool BpeTokenizer::may_cut(std::string_view text, std::size_t at) const {
 
 std::string BpeTokenizer::normalized(const TextPart& part) const {
   std::string text(part.text);
+  const std::size_t most = longest_rewritten(text.size());
+  bool fits = true;
   for (const NormalizerStep& step : normalizer_) {
     if (step.kind == NormalizerStep::Kind::nfc)
       text = to_nfc(text);
     else if (step.kind == NormalizerStep::Kind::replace)
-      replace_all(text, step.text, step.with);
+      fits = replace_all(text, step.text, step.with, most);
     else if (part.begins && !text.empty())
       text.insert(0, step.text);
+    require(fits && text.size() <= most, ExitCode::data,
+            "tokenizer.json.normalizer: makes more than {} bytes of {} bytes of text", most,
+            part.text.size());
   }
   return text;
 }
@@ -141,8 +153,8 @@ std::vector<std::int32_t> BpeTokenizer::encode(std::string_view text, SpecialTok
 
 void BpeTokenizer::decode(std::int32_t token, DecodeState& state, std::string& text) const {
   std::string piece = bytes_[std::size_t(token)];
-  if (!decoder_.metaspace.empty())
-    replace_all(piece, decoder_.metaspace, state.tokens == 0 && decoder_.drop_first ? "" : " ");
+  if (!decoder_.metaspace.empty())  // which has a byte at least: nothing grows
+    replace_all(piece, decoder_.metaspace, state.tokens == 0 && decoder_.drop_first ? "" : " ", piece.size());
   std::size_t strip = 0;
   while (state.at_start && state.stripped < decoder_.strip_start && strip < piece.size() &&
          piece[strip] == ' ')

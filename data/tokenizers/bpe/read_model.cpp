@@ -4,6 +4,7 @@
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
+#include "data/tokenizers/limits.h"
 
 namespace mxtape {
 namespace {
@@ -27,10 +28,12 @@ AddedToken added_token(const json& value, const std::string& path) {
   JsonSection token(value, path);
   AddedToken added{.id = std::int32_t(token.integer("id")), .content = token.text("content")};
   added.special = token.flag("special");
-  token.ignore("normalized");  // read_tokenizer_json looks at it beside the normalizer
+  added.normalized = token.flag("normalized");
   for (const char* key : {"single_word", "lstrip", "rstrip"})
     if (token.flag(key)) token.refuse(key, "true", "false");
   require(!added.content.empty(), ExitCode::data, "{}.content: is empty", path);
+  require(added.content.size() <= longest_rule_text, ExitCode::data,
+          "{}.content: has {} bytes; want at most {}", path, added.content.size(), longest_rule_text);
   token.done();
   return added;
 }
@@ -42,6 +45,7 @@ void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
   if (added) {
     require(added->is_array(), ExitCode::data, "tokenizer.json.added_tokens: is {}; want an array",
             added->type_name());
+    std::unordered_map<std::string, std::int32_t> seen;
     for (std::size_t i = 0; i < added->size(); ++i) {
       rules.added.push_back(added_token((*added)[i], fmt::format("tokenizer.json.added_tokens[{}]", i)));
       const AddedToken& token = rules.added.back();
@@ -50,6 +54,10 @@ void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
       require(known == vocabulary.end() || *known == token.id, ExitCode::data,
               "tokenizer.json.added_tokens[{}]: {} has id {}, in the vocabulary {}", i,
               shown_text(token.content), token.id, known == vocabulary.end() ? "" : known->dump());
+      const auto first = seen.emplace(token.content, token.id).first;
+      require(first->second == token.id, ExitCode::data,
+              "tokenizer.json.added_tokens[{}]: {} has id {}, and id {} before", i, shown_text(token.content),
+              token.id, first->second);
     }
   }
   rules.pieces.resize(most);

@@ -2,6 +2,7 @@
 
 #include "data/tokenizers/bpe/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
+#include "data/tokenizers/limits.h"
 
 namespace mxtape {
 namespace {
@@ -14,20 +15,38 @@ void for_each_step(const json& value, const std::string& path, const std::string
   JsonSection section(value, path);
   if (section.text("type") != "Sequence") return body(value, path);
   const json& steps = section.array(list);
+  require(steps.size() <= most_rule_steps, ExitCode::data, "{}.{}: {} steps; want at most {}", path, list,
+          steps.size(), most_rule_steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string place = fmt::format("{}.{}[{}]", path, list, i);
-    require(!steps[i].is_object() || steps[i].value("type", "") != "Sequence", ExitCode::data,
+    require(JsonSection(steps[i], place).text("type") != "Sequence", ExitCode::data,
             "{}: a Sequence in a Sequence is not understood", place);
     body(steps[i], place);
   }
   section.done();
 }
 
+/// A text of at most longest_rule_text bytes.
+const std::string& rule_text(JsonSection& step, const std::string& key) {
+  const std::string& text = step.text(key);
+  require(text.size() <= longest_rule_text, ExitCode::data, "{}: has {} bytes; want at most {}",
+          step.path(key), text.size(), longest_rule_text);
+  return text;
+}
+
+/// What a Metaspace writes for a blank. More would be cut in two, less could not be found again.
+const std::string& one_character(JsonSection& step, const std::string& key) {
+  const std::string& text = step.text(key);
+  require(!text.empty() && character_at(text, 0).length == text.size(), ExitCode::data,
+          "{}: {}; want one character", step.path(key), shown_text(text));
+  return text;
+}
+
 /// {"String": ".."} or {"Regex": ".."}; returns whether it is a regular expression.
 bool read_pattern(JsonSection& step, std::string& text) {
   JsonSection pattern = step.section("pattern");
   const bool regex = pattern.find("Regex") != nullptr;
-  text = pattern.text(regex ? "Regex" : "String");
+  text = regex ? pattern.text("Regex") : rule_text(pattern, "String");
   pattern.done();
   require(!text.empty(), ExitCode::data, "{}: is empty", pattern.path());
   return regex;
@@ -75,7 +94,7 @@ SplitStep split_step(JsonSection& step) {
   if (type == "Metaspace") {
     step.ignore("str_rep");
     return {.kind = Kind::metaspace,
-            .text = step.text("replacement"),
+            .text = one_character(step, "replacement"),
             .prepend = prepend_scheme(step),
             .cuts = step.flag("split", true)};
   }
@@ -93,23 +112,34 @@ std::vector<std::int32_t> template_token(JsonSection& tokens, const std::string&
             token.path("ids"), value, vocabulary);
     ids.push_back(std::int32_t(value));
   }
+  for (const char* key : {"id", "tokens"}) token.ignore(key);  // the same in words
+  token.done();
   return ids;
 }
 
 void read_template(JsonSection& step, BpeRules& rules) {
   JsonSection tokens = step.section("special_tokens");
   bool before = true;
-  for (const json& part : step.array("single")) {
-    JsonSection item(part, step.path("single"));
-    if (item.find("Sequence")) {
-      require(before, ExitCode::data, "{}: the text twice is not understood", step.path("single"));
+  const json& parts = step.array("single");
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    JsonSection item(parts[i], fmt::format("{}[{}]", step.path("single"), i));
+    const bool is_text = item.find("Sequence") != nullptr;
+    JsonSection part = item.section(is_text ? "Sequence" : "SpecialToken");
+    item.done();
+    const std::string& id = part.text("id");
+    part.ignore("type_id");  // of models that take two texts
+    part.done();
+    if (is_text) {
+      if (id != "A") part.refuse("id", id, "A");
+      require(before, ExitCode::data, "{}: the text twice is not understood", item.path());
       before = false;
       continue;
     }
-    JsonSection special = item.section("SpecialToken");
-    const auto ids = template_token(tokens, special.text("id"), rules.pieces.size());
+    const auto ids = template_token(tokens, id, rules.pieces.size());
     auto& side = before ? rules.before : rules.after;
     side.insert(side.end(), ids.begin(), ids.end());
+    require(side.size() <= most_template_tokens, ExitCode::data, "{}: more than {} tokens", item.path(),
+            most_template_tokens);
   }
   require(!before, ExitCode::data, "{}: the text is missing", step.path("single"));
   step.ignore("pair");
@@ -123,11 +153,11 @@ void read_normalizer(const json& normalizer, const std::string& path, BpeRules& 
     const std::string& type = step.text("type");
     NormalizerStep made{.kind = NormalizerStep::Kind::nfc};
     if (type == "Prepend") {
-      made = {.kind = NormalizerStep::Kind::prepend, .text = step.text("prepend")};
+      made = {.kind = NormalizerStep::Kind::prepend, .text = rule_text(step, "prepend")};
     } else if (type == "Replace") {
       made.kind = NormalizerStep::Kind::replace;
       if (read_pattern(step, made.text)) step.refuse("pattern", "Regex", "String");
-      made.with = step.text("content");
+      made.with = rule_text(step, "content");
     } else if (type != "NFC") {
       step.refuse("type", type, "NFC Prepend Replace Sequence");
     }
@@ -141,8 +171,13 @@ void read_pre_tokenizer(const json& pre_tokenizer, const std::string& path, BpeR
     const bool last = rules.splitter.empty() || rules.splitter.back().kind != SplitStep::Kind::byte_level;
     require(last, ExitCode::data, "{}: a step after ByteLevel is not understood", place);
     JsonSection step(value, place);
-    rules.splitter.push_back(split_step(step));
+    SplitStep made = split_step(step);
     step.done();
+    // Each writes a blank in front of every piece, which the next one may cut again: words without bound.
+    const auto metaspace = [](const SplitStep& s) { return s.kind == SplitStep::Kind::metaspace; };
+    require(!metaspace(made) || std::none_of(rules.splitter.begin(), rules.splitter.end(), metaspace),
+            ExitCode::data, "{}: a second Metaspace is not understood", place);
+    rules.splitter.push_back(std::move(made));
   });
 }
 
@@ -150,11 +185,15 @@ void read_post_processor(const json& post_processor, const std::string& path, Bp
   for_each_step(post_processor, path, "processors", [&](const json& value, const std::string& place) {
     JsonSection step(value, place);
     const std::string& type = step.text("type");
-    if (type == "ByteLevel") return;  // of offsets alone
-    if (type != "TemplateProcessing") step.refuse("type", type, "ByteLevel TemplateProcessing Sequence");
-    require(rules.before.empty() && rules.after.empty(), ExitCode::data,
-            "{}: a second template is not understood", place);
-    read_template(step, rules);
+    if (type == "ByteLevel") {  // of offsets alone
+      for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step.flag(key);
+    } else if (type == "TemplateProcessing") {
+      require(rules.before.empty() && rules.after.empty(), ExitCode::data,
+              "{}: a second template is not understood", place);
+      read_template(step, rules);
+    } else {
+      step.refuse("type", type, "ByteLevel TemplateProcessing Sequence");
+    }
     step.done();
   });
 }
@@ -166,7 +205,7 @@ void read_decoder(const json& decoder, const std::string& path, BpeRules& rules)
     JsonSection step(value, place);
     const std::string& type = step.text("type");
     if (type == "ByteLevel") {
-      for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step.ignore(key);
+      for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step.flag(key);
     } else if (type == "ByteFallback") {
       d.byte_fallback = true;
     } else if (type == "Fuse") {
@@ -174,16 +213,17 @@ void read_decoder(const json& decoder, const std::string& path, BpeRules& rules)
     } else if (type == "Replace") {
       std::string from;
       if (read_pattern(step, from)) step.refuse("pattern", "Regex", "String");
-      require(!fused && !d.byte_fallback, ExitCode::data,
-              "{}: Replace after ByteFallback or Fuse is not understood", place);
-      d.replace.emplace_back(from, step.text("content"));
+      require(!fused && !d.byte_fallback && d.metaspace.empty(), ExitCode::data,
+              "{}: Replace after ByteFallback, Fuse or Metaspace is not understood", place);
+      d.replace.emplace_back(from, rule_text(step, "content"));
     } else if (type == "Strip") {
       require(fused && d.strip_start == 0 && step.text("content") == " " && step.integer("stop") == 0,
               ExitCode::data,
               "{}: a Strip of anything but blanks at the start, after Fuse, is not understood", place);
       d.strip_start = int(step.integer("start"));
     } else if (type == "Metaspace") {
-      d.metaspace = step.text("replacement");
+      require(d.metaspace.empty(), ExitCode::data, "{}: a second Metaspace is not understood", place);
+      d.metaspace = one_character(step, "replacement");
       d.drop_first = prepend_scheme(step) != SplitStep::Prepend::never;
       step.ignore("split");
       step.ignore("str_rep");

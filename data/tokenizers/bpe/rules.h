@@ -10,7 +10,8 @@ namespace mxtape {
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
-  bool special = true;  ///< else it is found in every text, also where specials are text
+  bool special = true;      ///< else it is found in every text, also where specials are text
+  bool normalized = false;  ///< to be found in the text that the normalizer made
 };
 
 /// What changes the text between added tokens, in order.

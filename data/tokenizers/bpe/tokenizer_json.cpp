@@ -10,25 +10,28 @@ namespace mxtape {
 using nlohmann::json;
 namespace {
 
+/// Null counts as absent.
+void set_default(json& object, const char* key, const json& value) {
+  if (json& place = object[key]; place.is_null()) place = value;
+}
+
 /// Writes defaults out, so that files that leave them out are the same, and other readers see them.
-void spell_out(json& part) {
+/// `prefix`: whether a ByteLevel step that does not say so puts a blank in front.
+void spell_out(json& part, bool prefix) {
   if (part.is_array())
-    for (json& one : part) spell_out(one);
+    for (json& one : part) spell_out(one, prefix);
   if (!part.is_object()) return;
-  const auto set = [&](std::initializer_list<std::pair<const char*, bool>> keys) {
-    for (const auto& [key, value] : keys)
-      if (!part.contains(key)) part[key] = value;
-  };
-  if (part.value("type", "") == "ByteLevel")
-    set({{"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}});
+  if (part["type"] == "ByteLevel") {
+    set_default(part, "add_prefix_space", prefix);
+    for (const char* key : {"trim_offsets", "use_regex"}) set_default(part, key, true);
+  }
   for (const char* const inner : {"pretokenizers", "decoders", "processors", "normalizers"})
-    if (part.contains(inner)) spell_out(part[inner]);
+    if (part.contains(inner)) spell_out(part[inner], prefix);
 }
 
 }  // namespace
 
-json parse_json_strictly(std::string_view text) {
-  constexpr int deepest = 16;
+json parse_json_strictly(std::string_view text, int deepest) {
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     require(depth <= deepest, ExitCode::data, "JSON nested deeper than {}", deepest);
@@ -64,12 +67,11 @@ BpeRules read_tokenizer_json(const json& file) {
   if (const json* const found = section.find("decoder")) read_decoder(*found, section.path("decoder"), rules);
   section.done();
 
-  if (added)
-    for (const json& token : *added)
-      require(!token.value("normalized", false) || rules.normalizer.empty(), ExitCode::data,
-              "tokenizer.json.added_tokens: {} has normalized = true beside a normalizer; mxtape finds added "
-              "tokens in the text as it is",
-              shown_text(token.value("content", "")));
+  for (const AddedToken& token : rules.added)
+    require(!token.normalized || rules.normalizer.empty(), ExitCode::data,
+            "tokenizer.json.added_tokens: {} has normalized = true beside a normalizer; mxtape finds added "
+            "tokens in the text as it is",
+            shown_text(token.content));
   rules.byte_level = !rules.splitter.empty() && rules.splitter.back().kind == SplitStep::Kind::byte_level;
   require(rules.byte_level || rules.byte_fallback || rules.unknown >= 0, ExitCode::data,
           "tokenizer.json: no ByteLevel pre-tokenizer, no byte_fallback and no unk_token: most characters "
@@ -83,15 +85,16 @@ json canonical_tokenizer_json(json file) {
   for (const char* key : {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"})
     file.emplace(key, nullptr);
   file.emplace("version", "1.0");
-  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"}) spell_out(file[key]);
+  for (const char* key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"})
+    spell_out(file[key], key == std::string_view("pre_tokenizer"));
   if (file["added_tokens"].is_array())
     for (json& token : file["added_tokens"])
       for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
-        token.emplace(key, false);
+        set_default(token, key, false);
   json& model = file["model"];
   for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"})
     model.emplace(key, nullptr);
-  for (const char* key : {"fuse_unk", "byte_fallback", "ignore_merges"}) model.emplace(key, false);
+  for (const char* key : {"fuse_unk", "byte_fallback", "ignore_merges"}) set_default(model, key, false);
   model["type"] = "BPE";
   for (json& merge : model["merges"]) {
     if (!merge.is_string()) continue;

@@ -7,15 +7,15 @@
 namespace mxtape {
 
 /// Parses JSON text whose origin is unknown. Throws Error(data) for what is no JSON or UTF-8, equal keys in
-/// one object (of which the library would keep the last) and nesting deeper than 16.
-nlohmann::json parse_json_strictly(std::string_view text);
+/// one object (of which the library would keep the last) and nesting deeper than `deepest`.
+nlohmann::json parse_json_strictly(std::string_view text, int deepest = 16);
 
 /// The rules of a tokenizer.json of Hugging Face's tokenizers, version 1.0, with a BPE model. Throws
 /// Error(data) with the path of what is broken or not understood: docs/tokenizers.md has the table.
 BpeRules read_tokenizer_json(const nlohmann::json& file);
 
-/// The same file in the one spelling that is kept and compared: merges as pairs, all keys of the model, no
-/// padding and truncation. `file` was read without error.
+/// The same file in the one spelling that is kept and compared: merges as pairs, all keys of the model,
+/// defaults written out, no padding and truncation. `file` was read without error.
 nlohmann::json canonical_tokenizer_json(nlohmann::json file);
 
 // Its parts, in the order in which they are read:

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/word_counts.h"
+#include "data/tokenizers/limits.h"
 #include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
@@ -88,6 +90,11 @@ class Trainer {
     const std::string whole = pieces_[left] + pieces_[right];
     const auto [known, fresh] = ids_.emplace(whole, Symbol(pieces_.size()));
     if (fresh) pieces_.push_back(whole);
+    const auto& specials = options_.specials;
+    const bool taken = fresh && !specials.empty() &&
+                       std::find(specials.begin(), specials.end(), to_stand_ins(whole)) != specials.end();
+    require(!taken, ExitCode::usage, "--special {}: the training makes this token; want another text",
+            shown_text(whole));
     // A pair comes again where one of its halves has been made anew in another way: it has its rank already.
     if (merged_.emplace(pair, true).second) out.merges.emplace_back(pieces_[left], pieces_[right]);
     const Symbol made = known->second;
@@ -139,24 +146,39 @@ class Trainer {
 
 }  // namespace
 
-TrainedBpe train_bpe(std::span<const std::string_view> texts, const BpeTraining& options,
-                     const std::function<void(std::int64_t)>& progress) {
-  const KnownPattern* const style = known_pattern_named(options.style);
-  require(style != nullptr, ExitCode::usage, "--style {}: want gpt2, llama3 or qwen2", options.style);
+void require_valid(const BpeTraining& options) {
+  require(known_pattern_named(options.style) != nullptr, ExitCode::usage,
+          "--style {}: want gpt2, llama3 or qwen2", options.style);
   const auto specials = std::int64_t(options.specials.size());
   require(options.vocabulary >= 256 + specials, ExitCode::usage,
           "--vocabulary {}: want at least {}, for 256 bytes and {} special tokens", options.vocabulary,
           256 + specials, specials);
+  std::set<std::string> known;
+  for (int b = 0; b < 256; ++b) known.insert(utf8(stand_in(static_cast<unsigned char>(b))));
+  for (const std::string& special : options.specials) {
+    const bool is_text =
+        !special.empty() && special.size() <= longest_rule_text && first_bad_byte(special) == special.size();
+    require(is_text, ExitCode::usage, "--special {}: want 1 to {} bytes of UTF-8", shown_text(special),
+            longest_rule_text);
+    require(known.insert(special).second, ExitCode::usage, "--special {}: want a text that is no token yet",
+            shown_text(special));
+  }
+}
+
+TrainedBpe train_bpe(std::span<const std::string_view> texts, const BpeTraining& options,
+                     const std::function<void(std::int64_t)>& progress) {
+  require_valid(options);
   for (const auto text : texts) require_utf8(text);
   TrainedBpe trained;
   std::vector<Word> words;
-  for (const auto& [word, count] : count_words(texts, style->scanner)) {
+  for (const auto& [word, count] : count_words(texts, known_pattern_named(options.style)->scanner)) {
     trained.words += count;
     Word& entry = words.emplace_back(Word{{}, count});
     for (const char b : word) entry.symbols.push_back(Symbol(gpt2_order(static_cast<unsigned char>(b))));
   }
   trained.distinct_words = std::int64_t(words.size());
-  Trainer(std::move(words), options).run(std::size_t(options.vocabulary - specials), progress, trained);
+  Trainer(std::move(words), options)
+      .run(std::size_t(options.vocabulary) - options.specials.size(), progress, trained);
   return trained;
 }
 

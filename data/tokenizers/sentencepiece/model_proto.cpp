@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "data/tokenizers/limits.h"
 #include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
@@ -83,7 +84,6 @@ std::uint64_t number_of(const Message::Field& field, const char* name) {
 }
 
 SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) {
-  constexpr std::size_t longest = 1024;
   SentencePieceProto::Piece piece;
   Message message(bytes);
   for (Message::Field field; message.next(field);) {
@@ -100,11 +100,11 @@ SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) 
       piece.type = SentencePieceProto::PieceType(type);
     }
   }
-  const bool well = !piece.text.empty() && piece.text.size() <= longest &&
+  const bool well = !piece.text.empty() && piece.text.size() <= longest_rule_text &&
                     first_bad_byte(piece.text) == piece.text.size() && std::isfinite(piece.score);
   require(well, ExitCode::data,
           "piece {} is {} with score {}; want 1 to {} bytes of UTF-8 and a finite score", index,
-          shown_text(piece.text), piece.score, longest);
+          shown_text(piece.text), piece.score, longest_rule_text);
   return piece;
 }
 
@@ -123,6 +123,9 @@ void read_trainer_spec(std::string_view bytes, SentencePieceProto& proto) {
       proto.byte_fallback = number_of(field, "trainer_spec.byte_fallback") != 0;
     } else if (field.number == 44) {
       proto.unknown_surface = text_of(field, "trainer_spec.unk_surface");
+      require(proto.unknown_surface.size() <= longest_rule_text, ExitCode::data,
+              "trainer_spec.unk_surface has {} bytes; want at most {}", proto.unknown_surface.size(),
+              longest_rule_text);
     }
   }
 }

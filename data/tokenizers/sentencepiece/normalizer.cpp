@@ -5,18 +5,30 @@
 
 #include "core/error.h"
 #include "data/tokenizers/bpe/bpe_model.h"
+#include "data/tokenizers/limits.h"
 #include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {
-
-constexpr std::size_t longest_rule = 1024;  // a broken trie may run in circles
 
 // A unit of the double array.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
 std::uint32_t value(std::uint32_t unit) { return unit & 0x7fffffff; }
 std::uint32_t label(std::uint32_t unit) { return unit & 0x800000ff; }
 std::size_t offset(std::uint32_t unit) { return std::size_t(unit >> 10) << ((unit & 1u << 9) >> 6); }
+
+/// The callers go from character to character without looking: all that a rule leaves must be UTF-8.
+void check_rule(std::string_view text, std::size_t length, std::string_view replacement) {
+  const auto inside = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; };
+  const auto refuse = [&](const std::string& what) {
+    fail(ExitCode::data, "normalizer_spec.precompiled_charsmap: its rule for {} {}",
+         shown_text(text.substr(0, length)), what);
+  };
+  if (length < text.size() && inside(text[length])) refuse("ends inside a character");
+  if (!replacement.empty() && inside(replacement[0])) refuse("writes a text that begins inside a character");
+  if (replacement.size() > longest_rule_text)
+    refuse(fmt::format("writes {} bytes; want at most {}", replacement.size(), longest_rule_text));
+}
 
 }  // namespace
 
@@ -50,7 +62,8 @@ SentencePieceNormalizer::Prefix SentencePieceNormalizer::prefix(std::string_view
   std::string_view replacement;
   if (!units_.empty()) {
     std::size_t node = offset(units_[0]);
-    for (std::size_t i = 0; i < std::min(text.size(), longest_rule); ++i) {
+    // A broken trie may run in circles.
+    for (std::size_t i = 0; i < std::min(text.size(), longest_rule_text); ++i) {
       const auto byte = static_cast<unsigned char>(text[i]);
       node ^= byte;
       if (node >= units_.size() || label(units_[node]) != byte) break;
@@ -64,6 +77,7 @@ SentencePieceNormalizer::Prefix SentencePieceNormalizer::prefix(std::string_view
       longest = i + 1;
     }
   }
+  if (longest > 0) check_rule(text, longest, replacement);
   if (longest == 0) longest = known_character_at(text.data()).length, replacement = text.substr(0, longest);
   return {replacement, longest};
 }
@@ -76,6 +90,7 @@ std::string SentencePieceNormalizer::normalized(std::string_view text, const Pie
   }
   std::string result;
   if (text.empty()) return result;
+  const std::size_t most = longest_rewritten(text.size());
   result.reserve(text.size() + text.size() / 4);
   if (dummy_prefix_) result += blank_mark;
   bool after_blank = join_blanks_;
@@ -99,6 +114,8 @@ std::string SentencePieceNormalizer::normalized(std::string_view text, const Pie
       else
         result += c;
     after_blank = join_blanks_ && part.ends_with(' ');
+    require(result.size() <= most, ExitCode::data,
+            "normalizer_spec.precompiled_charsmap: makes more than {} bytes of the text", most);
   }
   while (join_blanks_ && result.ends_with(blank_mark)) result.resize(result.size() - blank_mark.size());
   return result;

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizers/bpe/piece_trie.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
-#include "data/tokenizers/sentencepiece/piece_trie.h"
 
 namespace mxtape {
 
@@ -15,6 +15,8 @@ class SentencePieceNormalizer {
  public:
   /// `kept` are the user-defined symbols, which no rule changes. Throws Error(data) for a broken charsmap.
   SentencePieceNormalizer(const SentencePieceProto&, const PieceTrie& kept);
+  /// Of a text that is UTF-8. Throws Error(data) where a rule of the charsmap cuts a character, or makes the
+  /// text longer than limits.h allows: the rules are looked at as they are met.
   std::string normalized(std::string_view text, const PieceTrie& kept) const;
 
  private:

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/tokenizers/bpe/merges.h"
+#include "data/tokenizers/bpe/piece_trie.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
-#include "data/tokenizers/sentencepiece/piece_trie.h"
 
 namespace mxtape {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizers/bpe/piece_trie.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
-#include "data/tokenizers/sentencepiece/piece_trie.h"
 
 namespace mxtape {
 

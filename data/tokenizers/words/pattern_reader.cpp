@@ -53,6 +53,7 @@ CharacterSet PatternReader::set(bool any_case) {
 }
 
 CharacterSet PatternReader::bracket(bool any_case) {
+  constexpr std::size_t most_items = 256;  // each is looked at for a character beyond ASCII
   CharacterSet set;
   set.negated = take("^");
   if (take("]")) refuse("an empty class");
@@ -69,6 +70,7 @@ CharacterSet PatternReader::bracket(bool any_case) {
         refuse("this range");
       found.last = last.first;
     }
+    if (set.items.size() == most_items) refuse("a class of more than 256 parts");
     set.items.push_back(found);
   }
   if (any_case) fold(set);

@@ -26,13 +26,24 @@ struct Regex::Run {
   struct Way {
     std::size_t pc, at, least;  // tried at `at`, then one character earlier, as long as that is >= least
   };
+  static constexpr std::size_t most_ways = 1 << 24;  // 384 MiB
   std::string_view text;
+  Budget& budget;
   std::vector<Way> ways{};
-  std::int64_t steps = 0;
+
+  void push(Way way) {
+    if (ways.size() == most_ways) [[unlikely]]
+      refuse("keeps more ways open", std::int64_t(most_ways), way.at);
+    ways.push_back(way);
+  }
+  [[noreturn]] void refuse(const char* what, std::int64_t most, std::size_t at) const {
+    fail(ExitCode::data, "the pattern of its words {} than {}, at {}", what, most,
+         shown_text(text.substr(at, 40)));
+  }
 };
 
-std::size_t Regex::repeat(const Instruction& i, std::string_view text, std::size_t at,
-                          std::size_t& least) const {
+std::size_t Regex::repeat(const Instruction& i, Run& run, std::size_t at, std::size_t& least) const {
+  const std::string_view text = run.text;
   const CharacterSet& set = sets_[i.set];
   std::uint32_t count = 0;
   least = i.low == 0 ? at : none;
@@ -42,15 +53,15 @@ std::size_t Regex::repeat(const Instruction& i, std::string_view text, std::size
     at += c.length;
     if (++count == i.low) least = at;
   }
+  run.budget.left -= count;
   return count < i.low ? none : at;
 }
 
 std::size_t Regex::run(std::size_t pc, std::size_t at, Run& run) const {
-  constexpr std::int64_t most_steps = 50'000'000;
   const std::size_t bottom = run.ways.size();
   while (true) {
-    require(++run.steps < most_steps, ExitCode::data,
-            "the pattern of its words takes more than {} steps at byte {}", most_steps, at);
+    if (--run.budget.left < 0) [[unlikely]]
+      run.refuse("takes more steps", run.budget.steps, at);
     const Instruction& i = program_[pc];
     bool fits = true;
     switch (i.op) {
@@ -63,15 +74,15 @@ std::size_t Regex::run(std::size_t pc, std::size_t at, Run& run) const {
       }
       case Op::repeat: {
         std::size_t least;
-        const std::size_t end = repeat(i, run.text, at, least);
+        const std::size_t end = repeat(i, run, at, least);
         fits = end != none;
         ++pc;
-        if (fits && !i.possessive && end > least) run.ways.push_back({pc, end, least});
+        if (fits && !i.possessive && end > least) run.push({pc, end, least});
         if (fits) at = end;
         break;
       }
       case Op::split:
-        run.ways.push_back({i.target, at, none});
+        run.push({i.target, at, none});
         ++pc;
         break;
       case Op::jump:
@@ -110,8 +121,8 @@ std::size_t Regex::run(std::size_t pc, std::size_t at, Run& run) const {
   }
 }
 
-std::size_t Regex::match(std::string_view text, std::size_t at) const {
-  Run state{.text = text};
+std::size_t Regex::match(std::string_view text, std::size_t at, Budget& budget) const {
+  Run state{.text = text, .budget = budget};
   return run(0, at, state);
 }
 

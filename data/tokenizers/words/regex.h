@@ -38,10 +38,21 @@ class Regex {
   /// Throws Error(data) for anything else, with what and its column.
   explicit Regex(std::string_view pattern);
 
+  /// The work that all matches in a text may take, in steps: an instruction, or a character that one walks
+  /// over. Patterns in use take fewer than 50 a byte.
+  struct Budget {
+    explicit Budget(std::size_t bytes) : steps(50'000'000 + 1000 * std::int64_t(bytes)), left(steps) {}
+    std::int64_t steps, left;
+  };
+
   static constexpr std::size_t none = std::size_t(-1);
-  /// The end of the match that begins at `at` in a text that is UTF-8, or none. Throws Error(data) where a
-  /// match takes more than 50 million steps.
-  std::size_t match(std::string_view text, std::size_t at) const;
+  /// The end of the match that begins at `at` in a text that is UTF-8, or none. Throws Error(data) where the
+  /// budget is spent, or where more than 2^24 ways are to be kept in mind.
+  std::size_t match(std::string_view text, std::size_t at, Budget&) const;
+  std::size_t match(std::string_view text, std::size_t at) const {
+    Budget budget(text.size());
+    return match(text, at, budget);
+  }
 
  private:
   friend class RegexParser;
@@ -64,7 +75,7 @@ class Regex {
   std::size_t run(std::size_t pc, std::size_t at, Run&) const;
   /// The end of up to instruction.high characters of its set from `at`; none if there are fewer than low.
   /// `least` becomes the end of the first `low` of them.
-  std::size_t repeat(const Instruction&, std::string_view text, std::size_t at, std::size_t& least) const;
+  std::size_t repeat(const Instruction&, Run&, std::size_t at, std::size_t& least) const;
 
   std::vector<Instruction> program_;
   std::vector<CharacterSet> sets_;

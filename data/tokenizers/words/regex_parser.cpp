@@ -74,8 +74,8 @@ class RegexParser : PatternReader {
       if (!bounds) break;
       if (times > 1) refuse("a repetition of a repetition of a repetition");
       const auto [low, high, possessive] = *bounds;
-      Regex::Instruction& first = out_.program_[begin];
-      if (here() == begin + 1 && first.op == Op::one) {
+      if (here() == begin + 1 && out_.program_[begin].op == Op::one) {
+        Regex::Instruction& first = out_.program_[begin];
         first = {.op = Op::repeat, .possessive = possessive, .set = first.set, .low = low, .high = high};
       } else {
         if (empty && high > 1) refuse("repeating what may be empty");

@@ -75,7 +75,7 @@ Splitter::Splitter(std::vector<SplitStep> steps) {
   if (alone) scanner_ = steps_[0].scanner;
 }
 
-Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text) const {
+Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text, Regex::Budget& budget) const {
   std::vector<Range> ranges;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -83,7 +83,7 @@ Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text) c
     if (step.scanner) {
       end = step.scanner(text, at);
     } else if (step.regex) {
-      end = step.regex->match(text, at);
+      end = step.regex->match(text, at, budget);
     } else if (text.substr(at).starts_with(step.rule.text)) {
       end = at + step.rule.text.size();
     }
@@ -101,9 +101,9 @@ Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text) c
 }
 
 Splitter::Pieces Splitter::pieces_of(const Step& step, std::string_view text, bool at_start,
-                                     std::string& changed) const {
+                                     std::string& changed, Regex::Budget& budget) const {
   const SplitStep& rule = step.rule;
-  if (rule.kind == Kind::pattern || rule.kind == Kind::literal) return matches_of(step, text);
+  if (rule.kind == Kind::pattern || rule.kind == Kind::literal) return matches_of(step, text, budget);
   if (rule.kind == Kind::digits)
     return joined(text, digit_ranges(text, rule.one_by_one), Behaviour::isolated);
   const bool metaspace = rule.kind == Kind::metaspace;
@@ -120,7 +120,7 @@ Splitter::Pieces Splitter::pieces_of(const Step& step, std::string_view text, bo
       rule.prepend == SplitStep::Prepend::always || (rule.prepend == SplitStep::Prepend::first && at_start);
   if (wanted && !text.starts_with(mark)) text = changed = mark + std::string(text);
   if (!rule.cuts) return {text};
-  if (!metaspace) return matches_of(step, text);
+  if (!metaspace) return matches_of(step, text, budget);
   Pieces pieces;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(mark, begin + 1), text.size());

@@ -16,6 +16,7 @@ class Splitter {
   explicit Splitter(std::vector<SplitStep> steps);
 
   /// Calls word(std::string_view) for each word of `text`, which is UTF-8. `at_start`: nothing is before it.
+  /// Throws Error(data) where its patterns spend Regex's budget for such a text.
   template <class Word>
   void for_each_word(std::string_view text, bool at_start, const Word& word) const {
     if (scanner_) {
@@ -26,7 +27,8 @@ class Splitter {
       }
       return;
     }
-    if (!text.empty()) cut(0, text, at_start, word);
+    Regex::Budget budget(text.size());
+    if (!text.empty()) cut(0, text, at_start, budget, word);
   }
   /// Whether no word crosses the end of an ASCII letter or digit before a blank or line end.
   bool cuts_at_blanks() const { return scanner_ != nullptr; }
@@ -40,15 +42,17 @@ class Splitter {
   };
   using Pieces = std::vector<std::string_view>;
   /// The pieces of one step; `changed` owns the text where the step changed it.
-  Pieces pieces_of(const Step&, std::string_view text, bool at_start, std::string& changed) const;
-  Pieces matches_of(const Step&, std::string_view text) const;
+  Pieces pieces_of(const Step&, std::string_view text, bool at_start, std::string& changed,
+                   Regex::Budget&) const;
+  Pieces matches_of(const Step&, std::string_view text, Regex::Budget&) const;
 
   template <class Word>
-  void cut(std::size_t step, std::string_view text, bool at_start, const Word& word) const {
+  void cut(std::size_t step, std::string_view text, bool at_start, Regex::Budget& budget,
+           const Word& word) const {
     if (step == steps_.size()) return word(text);
     std::string changed;
-    for (const auto piece : pieces_of(steps_[step], text, at_start, changed)) {
-      cut(step + 1, piece, at_start, word);
+    for (const auto piece : pieces_of(steps_[step], text, at_start, changed, budget)) {
+      cut(step + 1, piece, at_start, budget, word);
       at_start = false;
     }
   }

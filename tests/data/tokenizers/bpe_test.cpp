@@ -86,6 +86,17 @@ TEST(BpeTrainer, OptionsThatDoNotFitAreRefused) {
   EXPECT_THROW(train_bpe({&text, 1}, {.vocabulary = 255}), Error);
   EXPECT_THROW(train_bpe({&text, 1}, {.vocabulary = 256, .specials = {"<s>"}}), Error);
   EXPECT_THROW(train_bpe({&text, 1}, {.style = "gpt3"}), Error);
+  EXPECT_THROW(train_bpe({&text, 1}, {.specials = {"\u0120"}}), Error) << "the token of a blank";
+}
+
+TEST(BpeTrainer, AMergeThatMakesASpecialTokenIsRefusedAtOnce) {
+  const std::string_view text = "ab ab ab cdcd cdcd";
+  int tokens = 0;
+  const auto count = [&](std::int64_t now) { tokens = int(now); };
+  EXPECT_THROW(train_bpe({&text, 1}, {.vocabulary = 300, .specials = {"cd"}}, count), Error);
+  EXPECT_EQ(tokens, 0) << "cd occurs most often";
+  EXPECT_THROW(train_bpe({&text, 1}, {.vocabulary = 300, .specials = {"\u0120ab"}}, count), Error);
+  EXPECT_GT(tokens, 256);
 }
 
 TEST(BpeTokenizer, AMillionEqualCharactersTakeAboutTenTimesAHundredThousand) {

@@ -1,39 +1,19 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <random>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
 #include "data/tokenizers/tokenizer.h"
+#include "tests/data/tokenizers/sentencepiece_model.h"
 
 namespace mxtape {
 namespace {
 
+using namespace test::sentencepiece;
 using Ids = std::vector<std::int32_t>;
 
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += char(0x80 | (value & 0x7f));
-  return bytes + char(value);
-}
-std::string number_field(int field, std::uint64_t value) {
-  return varint(std::uint64_t(field) << 3) + varint(value);
-}
-std::string text_field(int field, const std::string& text) {
-  return varint(std::uint64_t(field) << 3 | 2) + varint(text.size()) + text;
-}
-std::string piece(const std::string& text, float score, int type = 1) {
-  std::string bits(4, '\0');
-  std::memcpy(bits.data(), &score, 4);
-  return text_field(1,
-                    text_field(1, text) + varint(2 << 3 | 5) + bits + number_field(3, std::uint64_t(type)));
-}
-std::string trainer(int model_type) { return text_field(2, number_field(3, std::uint64_t(model_type))); }
-std::string normalizer(bool dummy_prefix, bool join_blanks) {
-  return text_field(3, number_field(3, dummy_prefix) + number_field(4, join_blanks));
-}
 const std::string mark = "\u2581";
 
 TEST(SentencePiece, BpeMergesByScoreAndKeepsUserDefinedSymbolsWhole) {

@@ -103,6 +103,18 @@ TEST(Regex, AMatchThatNeverEndsIsAnError) {
   EXPECT_EQ(Regex("(?:a|b)+").match(std::string(1 << 20, 'a'), 0), std::size_t(1) << 20) << "no recursion";
 }
 
+TEST(Regex, AnEmptyGroupAtTheBeginningMayBeRepeated) {
+  EXPECT_EQ(Regex("(?:)?a").match("a", 0), 1u);
+  EXPECT_EQ(Regex("(?:)?").match("a", 0), 0u);
+}
+
+TEST(Regex, AClassHasAtMost256Parts) {
+  std::string parts;
+  for (int i = 0; i < 256; ++i) parts += "\\d";
+  EXPECT_EQ(Regex("[" + parts + "]").match("7", 0), 1u);
+  EXPECT_THROW(Regex("[" + parts + "a]"), Error);
+}
+
 TEST(Splitter, JoinsDelimitersAsItIsTold) {
   using Behaviour = SplitStep::Behaviour;
   const auto cut = [](Behaviour behaviour, bool invert = false) {
