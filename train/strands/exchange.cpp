@@ -74,6 +74,7 @@ Tensor Exchange::update(AdamW& optimizer, const std::string& name) {
   const Tensor norm = optimizer.update(gradients, squares_);
   share_new_values();
   optimizer.renew_copies();
+  settle();
   return norm;
 }
 
@@ -115,6 +116,7 @@ void Exchange::share_values() {
       add_part(receive, 0, values);
     transfer(send, receive);
   }
+  settle();
 }
 
 Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
@@ -137,6 +139,7 @@ Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
             add_part(receive, rank, part);
         }
   transfer(send, receive);
+  settle();
   return whole;
 }
 
@@ -155,6 +158,7 @@ void Exchange::scatter(std::size_t parameter, const Tensor& whole, const Tensor&
             add_part(send, rank, part);
         }
   transfer(send, receive);
+  settle();
 }
 
 void Exchange::transfer(const std::vector<Part>& send, const std::vector<Part>& receive) {
@@ -163,6 +167,10 @@ void Exchange::transfer(const std::vector<Part>& send, const std::vector<Part>& 
   constexpr int place = 0;
   devices_->communicator().start(place, send, receive);
   devices_->communicator().finish(place);
+}
+
+void Exchange::settle() {
+  if (devices_) devices_->communicator().settle();
 }
 
 }  // namespace mxtape

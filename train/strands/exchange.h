@@ -53,6 +53,7 @@ class Exchange {
   /// The strands' gradients of this device's shard of a bucket, by rank, whose memory may be the bucket's.
   std::vector<Tensor> strands_of(std::size_t bucket, int busy);
   std::vector<Tensor> rounded_strands_of(std::size_t bucket, int busy, const PassKey& own);
+  void settle();
   static void add_part(std::vector<Part>&, int rank, const Tensor& data);
   void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
 

@@ -82,6 +82,7 @@ void Exchange::add_round(std::int64_t round, const PassKey& own) {
             backend_.run(call::Add{to, to, from});
           });
   }
+  settle();
   backend_.enter("", false);
 }
 
