@@ -21,7 +21,7 @@ namespace {
 using lockstep::host::SideWork;
 
 Recipe strands_recipe(const char* sum = nullptr) {
-  Recipe r = tiny_mxfp4_recipe(5);
+  Recipe r = tiny_mxfp4_recipe(4);
   r.model = {.layers = 1, .heads = 2, .width = 16, .context = 8, .dropout = 0.1f};
   r.train.batch_size = 2;
   r.train.accumulation = 1;
