@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
 #include "train/strands/exchange.h"
@@ -133,6 +136,31 @@ TEST(PackedGradients, AModelsMatricesAndTheTiedTableHaveAFormatVectorsHaveNone) 
   }
   EXPECT_GT(matrices, 4);
   EXPECT_GT(vectors, 2);
+}
+
+TEST(PackedGradients, AGradientThatIsNotFiniteMakesANormThatIsNot) {
+  for (const char* text : formats)
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      const Gradients of;
+      Parameter p{.name = "a.weight", .value = upload(*of.backend, of.shapes[0], of.values[0])};
+      AdamW optimizer(*of.backend, {&p}, {});
+      Exchange exchange(*of.backend, {&p}, 2, nullptr);
+      PrecisionPlan plan;
+      plan.sums = {{"a", parse_quantizer(text)}};
+      exchange.set_precision(plan);
+      for (std::uint32_t s = 0; s < 2; ++s) {
+        std::vector<float> gradient = of.values[0];
+        if (s == 1) gradient[77] = bad;
+        of.backend->upload(p.grad, gradient.data());
+        p.has_grad = true;
+        exchange.end_strand();
+        exchange.add_round(s, {.seed = 7, .step = s});
+      }
+      optimizer.prepare(1);
+      const float norm = download(*of.backend, exchange.update(optimizer, "update"))[0];
+      EXPECT_FALSE(std::isfinite(norm)) << text << ", " << bad;
+    }
 }
 
 // Without clipping the factor is 1, and AdamW sees the sums themselves.
