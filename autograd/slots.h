@@ -53,5 +53,6 @@ inline constexpr std::array<StraightThroughSlot, 2> straight_through_slots{{
 /// Slots of what enters no GEMM. Only rules that name them reach them: "*" does not.
 inline constexpr std::array<LinearSlot, 1> output_slots{{{"out", &LinearQuant::out}}};
 inline constexpr std::string_view gain_slot = "norm.gain", table_slot = "embedding.table";
+inline constexpr std::string_view sum_slot = "sum.dw";  ///< of gradients, on their way into a step's sum
 
 }  // namespace mxtape

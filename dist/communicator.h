@@ -6,6 +6,8 @@
 
 namespace mxtape {
 
+class Backend;
+
 /// A tensor that goes to a rank, or comes from it.
 struct Part {
   int rank;
@@ -18,12 +20,17 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual std::string description() const = 0;
+  /// Whose tensors it moves from now on; for devices that have queues of work.
+  virtual void attach(Backend&) {}
   /// Every rank starts the same places in the same order, with parts that match: the i-th part to a rank is
   /// the i-th one that it receives from here, in size and type. What the device was asked for before is in
   /// what is sent. Memory stays untouched until finish(). Nothing is sent for no elements.
   virtual void start(int place, std::span<const Part> send, std::span<const Part> receive) = 0;
   /// The device's later work sees what came. A GPU's host does not wait, a CPU's does. Throws Error(peer).
   virtual void finish(int place) = 0;
+  /// What was started and finished has really ended, so that the host may wait for the device: where a lost
+  /// peer is seen. Throws Error(peer), or ends all processes.
+  virtual void settle() {}
 };
 
 }  // namespace mxtape

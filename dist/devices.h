@@ -15,14 +15,19 @@ namespace mxtape {
 class Devices {
  public:
   /// Both must live as long as this.
-  Devices(Group& group, Communicator& communicator) : group_(group), communicator_(communicator) {}
+  Devices(Group& group, Communicator& communicator) : group_(group), communicator_(&communicator) {}
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;
 
   int rank() const { return group_.place().rank; }
   int size() const { return group_.place().size; }
   Group& group() { return group_; }
-  Communicator& communicator() { return communicator_; }
+  Communicator& communicator() { return *communicator_; }
+  /// Tensors go another way from now on: those of GPUs.
+  void use(std::unique_ptr<Communicator> communicator) {
+    own_ = std::move(communicator);
+    communicator_ = own_.get();
+  }
 
   /// What comes next: a word, and what belongs to it.
   struct Order {
@@ -59,7 +64,8 @@ class Devices {
 
  private:
   Group& group_;
-  Communicator& communicator_;
+  std::unique_ptr<Communicator> own_;
+  Communicator* communicator_;
   bool inside_ = false, leads_ = false;
   std::string last_;  // order
 };

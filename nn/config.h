@@ -55,10 +55,10 @@ struct PrecisionPlan {
                                                     ///< "...mlp.gate_up", "...mlp.down", "head"
   std::map<std::string, AttentionQuant> attention;  ///< "blocks.0.attn"
   /// Of parameters that enter no GEMM: a norm's gain ("blocks.0.norm1", "blocks.0.attn.q_norm", "norm"), the
-  /// token table
-  /// ("embedding"). f32 where there is no entry.
+  /// token table ("embedding"). f32 where there is no entry.
   std::map<std::string, Quantizer> parameters;
-  DType activations = DType::f32;  ///< what passes between layers: f32 or bf16
+  std::map<std::string, Quantizer> sums;  ///< of a layer's matrices: a strand's gradient, before it is added
+  DType activations = DType::f32;         ///< what passes between layers: f32 or bf16
   bool operator==(const PrecisionPlan&) const = default;
 };
 

@@ -124,6 +124,10 @@ class Check {
       numbers().memory_needed = budget_->needed(*plan_);
       numbers().memory_capacity = budget_->capacity;
     }
+    if (recipe_.train.strands > 1) {
+      numbers().strand_gradient_bytes = plan_->travelling;
+      fact("exchange    {}", gradients_text(*plan_));
+    }
     const double flops = plan_->integer_ops + plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;
     const bool widened = bf16_products(recipe_.compute.device) == Bf16Products::widened;

@@ -20,8 +20,9 @@ struct CheckNumbers {
   std::optional<std::int64_t> memory_needed, memory_capacity;  ///< [bytes]
   std::optional<double> step_flops, bf16_flops, integer_ops;   ///< of linear layers, in one step
   std::optional<std::int64_t> checkpoint_bytes;
-  std::optional<double> disk_needed, disk_free;  ///< [bytes]
-  std::string device;                            ///< its description
+  std::optional<std::int64_t> strand_gradient_bytes;  ///< as they travel; of runs with several strands
+  std::optional<double> disk_needed, disk_free;       ///< [bytes]
+  std::string device;                                 ///< its description
 };
 
 /// What a look at a recipe, its data, the disk and the machine found.

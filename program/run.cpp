@@ -131,6 +131,7 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   }
   if (recipe.compute.threads > 0 && !devices) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(resolved.compute.device, resolved.compute.options());
+  if (devices) devices->communicator().attach(*device);
   CheckedBackend checked(*device);
   // Looks at every kernel's result and changes none.
   const char* check = std::getenv("MXTAPE_CHECK");

@@ -83,6 +83,18 @@ void compare_roundings(std::vector<std::string>& lines, const std::string& layer
                [](const Quantizer& q) { return to_text(q); });
 }
 
+/// Which roundings there are, not of what: strands are added parameter after parameter, in no layer.
+void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan,
+                  const TracingBackend::Trace& trace) {
+  std::vector<Quantizer> asked, ran;
+  for (const auto& [layer, q] : plan.sums)
+    if (!q.is_identity() && std::find(asked.begin(), asked.end(), q) == asked.end()) asked.push_back(q);
+  if (const auto sum = trace.roundings.find("sum of strands"); sum != trace.roundings.end())
+    if (const auto packed = sum->second.find("packed"); packed != sum->second.end()) ran = packed->second;
+  compare_sets(lines, fmt::format("sum of strands {}", sum_slot), asked, ran,
+               [](const Quantizer& q) { return to_text(q); });
+}
+
 void compare_ways_back(std::vector<std::string>& lines, const std::string& layer, const LinearQuant& quant,
                        const TracingBackend::Trace& trace) {
   using WayBack = TracingBackend::WayBack;
@@ -119,6 +131,7 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBa
       compare_roundings(lines, layer, table_slot, "table", quant, trace);
     else
       compare_roundings(lines, layer, gain_slot, "gain", quant, trace);
+  compare_sums(lines, plan, trace);
   for (const auto& [layer, slots] : trace.gemms)
     if (!plan.linear.contains(layer)) lines.push_back(layer + ": ran, and is in no plan");
   for (const auto& [layer, quant] : asked.attention) {
@@ -157,7 +170,8 @@ TraceReport trace_recipe(const Recipe& recipe) {
     phase.train.rollbacks.clear();
     phase.train.on_divergence = OnDivergence::stop;
     phase.schedule.start = phase.optim.start = 0;
-    phase.train.batch_size = phase.train.accumulation = phase.train.strands = 1;
+    phase.train.batch_size = phase.train.accumulation = 1;
+    phase.train.strands = std::min<std::int64_t>(course.train.strands, 2);
     const TokenFile tokens = random_tokens(phase);
     Trainer trainer(traced, phase, tokens);
     traced.start();

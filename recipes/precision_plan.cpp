@@ -17,6 +17,7 @@ PrecisionPlan broad_plan(const PrecisionConfig& precision, const ModelConfig& mo
   for (const auto& name : linear_layer_names(model)) {
     LinearQuant& q = plan.linear[name];
     const bool in_block = name != "head";
+    if (in_block || !model.tied_head) plan.sums[name] = {};
     q.fprop_w = q.dgrad_w = in_block ? weights : head;
     q.fprop_x = q.wgrad_x = in_block ? activations : head;
     q.dgrad_dy = q.wgrad_dy = in_block ? gradients : head;
@@ -24,6 +25,7 @@ PrecisionPlan broad_plan(const PrecisionConfig& precision, const ModelConfig& mo
   for (const auto& name : attention_layer_names(model))
     for (const auto& slot : attention_slots) plan.attention[name].*slot.field = attention;
   for (const auto& name : parameter_layer_names(model)) plan.parameters[name] = {};
+  if (plan.parameters.contains("embedding")) plan.sums["embedding"] = {};
   return plan;
 }
 

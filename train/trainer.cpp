@@ -59,9 +59,9 @@ Trainer::StepResult Trainer::step() {
     });
   } else {
     for (std::int64_t round = 0; round < exchange_->rounds(); ++round) {
-      if (const std::int64_t strand = exchange_->strand_of(round); strand >= 0)
-        compute(strand, [&](auto&) { exchange_->end_strand(); });
-      exchange_->add_round(round);
+      const std::int64_t strand = exchange_->strand_of(round);
+      if (strand >= 0) compute(strand, [&](auto&) { exchange_->end_strand(); });
+      exchange_->add_round(round, pass_key(recipe_, steps_done_, strand));
     }
     norm_on_device = exchange_->update(optimizer_, step_name() + ", update");
   }
@@ -88,6 +88,7 @@ void Trainer::use_precision_of_this_step() {
   if (start == plan_start_) return;
   forget_steps();
   model_->set_precision(plan);
+  if (exchange_) exchange_->set_precision(plan);
   plan_start_ = start;
 }
 

@@ -81,7 +81,7 @@ class Trainer {
   AdamW optimizer_;
   Passes passes_;
   std::map<std::int64_t, PrecisionPlan> plans_;  // by the step from which they hold; 0 is always there
-  std::int64_t plan_start_ = 0;                  // of the plan in force
+  std::int64_t plan_start_ = -1;                 // of the plan in force
   std::int64_t steps_done_ = 0;
   float norm_ = 0;  // of the last gradient
   std::string lineage_;

@@ -48,6 +48,8 @@ void TracingBackend::note(const auto& call) {
   if constexpr (requires { call.copies; })
     for (const QuantizedCopy& copy : call.copies) made_[copy.values.raw()] = {copy.quantizer, copy.rotation};
   if constexpr (std::is_same_v<Call, call::Quantize>) note_rounding(call);
+  if constexpr (std::is_same_v<Call, call::Pack>)
+    add_new(trace_.roundings[layer_]["packed"], call.y.quantizer);
   if constexpr (std::is_same_v<Call, call::QuantizeBackward>) {
     if (!layer_.empty() && call.ste.kind != SteKind::identity)
       add_new(trace_.ways_back[layer_], WayBack{call.copy.quantizer, call.ste});

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
+#include <vector>
 
+#include "core/parallel.h"
 #include "formats/codec/block_codec.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/codec/check_quantize.h"
@@ -8,19 +10,52 @@
 
 namespace mxtape {
 
-// By formats/codec/mx_tensor.h, the definition, on one thread: for storage and transport, not inside a step.
+// By formats/codec/mx_tensor.h, the definition: for storage and transport, not inside a pass. All threads
+// where strips of rows can be packed each for itself.
+namespace {
+
+constexpr std::int64_t strip_rows = 32;  // codes of any width fill whole bytes
+constexpr std::int64_t none = -1;
+
+bool has_strips(const PackedTensor& y) {
+  const BlockExtent e = block_extent(y.quantizer.block, y.rows, y.cols, y.axis);
+  return !y.quantizer.has_tensor_scale() &&
+         (y.quantizer.scale == ScaleKind::none || strip_rows % std::max<std::int64_t>(e.rows, 1) == 0);
+}
+
+/// Rows [first, first + rows) of y; returns its element without a code.
+std::int64_t pack_rows(const PackedTensor& y, const float* x, std::int64_t first, std::int64_t rows,
+                       DrawKey key) {
+  const Quantizer& q = y.quantizer;
+  key.first_element += std::uint64_t(first * y.cols);
+  std::int64_t first_uncoded = none;
+  const MxTensor t = mxtape::pack(x + first * y.cols, rows, y.cols, y.axis, q, key, first_uncoded);
+  const PackedLayout before = packed_layout(q, first, y.cols, y.axis);
+  const auto put = [](const Tensor& to, std::int64_t at, const std::vector<std::uint8_t>& bytes) {
+    if (to) std::copy(bytes.begin(), bytes.end(), to.data<std::uint8_t>() + at);
+  };
+  put(y.codes, before.codes, t.codes);
+  put(y.scales, before.scales, t.scales);
+  put(y.offsets, before.offsets, bytes_of(t.offsets));
+  if (y.multiplier && first == 0) *y.multiplier.data() = t.multiplier;
+  return first_uncoded == none ? none : first * y.cols + first_uncoded;
+}
+
+}  // namespace
+
 void CpuBackend::compute(const call::Pack& call) {
   check_pack(call.y, call.x);
-  std::int64_t first_uncoded = -1;
-  const MxTensor t = mxtape::pack(call.x.data(), call.y.rows, call.y.cols, call.y.axis, call.y.quantizer,
-                                  call.draws, first_uncoded);
-  std::copy(t.codes.begin(), t.codes.end(), call.y.codes.data<std::uint8_t>());
-  std::copy(t.scales.begin(), t.scales.end(), call.y.scales.data<std::uint8_t>());
-  const auto offsets = bytes_of(t.offsets);
-  std::copy(offsets.begin(), offsets.end(), call.y.offsets.data<std::uint8_t>());
-  if (call.y.multiplier) *call.y.multiplier.data() = t.multiplier;
-  *call.y.first_uncoded.data<std::int32_t>() =
-      std::int32_t(std::min<std::int64_t>(first_uncoded, std::numeric_limits<std::int32_t>::max()));
+  const PackedTensor& y = call.y;
+  const std::int64_t rows = has_strips(y) ? strip_rows : std::max<std::int64_t>(y.rows, 1);
+  std::vector<std::int64_t> uncoded(std::size_t(std::max<std::int64_t>((y.rows + rows - 1) / rows, 1)), none);
+  parallel_for(std::ssize(uncoded), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t strip = begin; strip < end; ++strip)
+      uncoded[std::size_t(strip)] =
+          pack_rows(y, call.x.data(), strip * rows, std::min(rows, y.rows - strip * rows), call.draws);
+  });
+  const auto first = std::find_if(uncoded.begin(), uncoded.end(), [](std::int64_t i) { return i != none; });
+  *y.first_uncoded.data<std::int32_t>() = std::int32_t(std::min<std::int64_t>(
+      first == uncoded.end() ? none : *first, std::numeric_limits<std::int32_t>::max()));
 }
 
 }  // namespace mxtape

@@ -25,6 +25,7 @@ class CudaBackend final : public Backend {
   std::string description() const override;
   void dispatch(AnyCall) override;
   void wait() override;
+  cudaStream_t stream() const { return stream_.get(); }
   GemmPath last_gemm() const override { return last_gemm_; }
   std::vector<std::string> choices() const override;
 

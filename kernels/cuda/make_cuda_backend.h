@@ -2,11 +2,17 @@
 #include <memory>
 
 #include "kernels/choose/make_backend.h"
+#include "kernels/side/side_stream.h"
 
 namespace mxtape {
 
-/// The first CUDA device that the environment shows. Throws Error(resource) if there is none that can be
-/// used: no driver, a driver too old, no kernels for the card, cuBLAS missing.
+/// The device that choose_cuda_gpu() chose, else the first one that the environment shows. Throws
+/// Error(resource) if there is none that can be used: no driver, a driver too old, no kernels for the card,
+/// cuBLAS missing.
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& = {});
+
+/// kernels/side/side_stream.h
+std::unique_ptr<SideStream> make_cuda_side_stream(Backend&);
+std::string choose_cuda_gpu(int local_rank);
 
 }  // namespace mxtape

@@ -50,9 +50,11 @@ Stream::Stream() {
   require(counted == cudaSuccess && devices > 0, ExitCode::resource,
           "cuda: no device ({}); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the device cpu",
           cudaGetErrorString(counted));
-  check(cudaSetDevice(0), "choosing device 0");
+  int chosen = 0;  // choose_cuda_gpu()
+  check(cudaGetDevice(&chosen), "the device of this thread");
+  check(cudaSetDevice(chosen), "choosing a device");
   cudaDeviceProp device;
-  check(cudaGetDeviceProperties(&device, 0), "device properties");
+  check(cudaGetDeviceProperties(&device, chosen), "device properties");
   name_ = fmt::format("{}, sm_{}{}, {} SMs, {:.1f} GiB", device.name, device.major, device.minor,
                       device.multiProcessorCount, double(device.totalGlobalMem) / 0x1p30);
   multiprocessors_ = device.multiProcessorCount;

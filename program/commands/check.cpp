@@ -98,6 +98,7 @@ Json json_of(const CheckNumbers& n) {
   put(json, "step_flops", n.step_flops);
   put(json, "step_bf16_flops", n.bf16_flops);
   put(json, "step_integer_ops", n.integer_ops);
+  if (n.strand_gradient_bytes) json["strand_gradient_bytes"] = *n.strand_gradient_bytes;
   put(json, "checkpoint_bytes", n.checkpoint_bytes);
   put(json, "disk_needed_bytes", n.disk_needed);
   put(json, "disk_free_bytes", n.disk_free);

@@ -3,11 +3,15 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include "core/parallel.h"
 #include "core/threads/affinity.h"
+#include "dist/launch.h"
+#include "dist/nccl_communicator.h"
 #include "dist/together.h"
 #include "kernels/choose/make_backend.h"
 
@@ -24,10 +28,39 @@ std::string program_text() {
   return fmt::format("mxtape {}, program file {:016x}", MXTAPE_VERSION, hash);
 }
 
-/// The device's description without its threads, on which no bit depends.
+/// The device's description without a CPU's threads, on which no bit depends.
 std::string arithmetic_of(const ComputeConfig& compute) {
   const std::string text = make_backend(compute.device)->description();
-  return text.substr(0, text.rfind(','));
+  return compute.device == "cpu" ? text.substr(0, text.rfind(',')) : text;
+}
+
+/// No two processes may have one GPU. `mine`: what it is called on this host, "" if there is none.
+void require_own_gpu(Group& group, const std::string& mine) {
+  const Place& place = group.place();
+  const auto all = group.all_gather(mine.empty() ? "" : place.host + " " + mine, Patience::alone);
+  together(&group, [&] {
+    for (std::size_t a = 0; a < all.size(); ++a)
+      for (std::size_t b = a + 1; b < all.size(); ++b)
+        require(all[a].empty() || all[a] != all[b], ExitCode::resource,
+                "ranks {} and {} have the same GPU ({}); start as many processes on a host as it has GPUs, "
+                "each of which sees its own or all",
+                a, b, all[a]);
+  });
+}
+
+/// Tensors go from GPU to GPU.
+void connect_gpus(Devices& devices) {
+  Group& group = devices.group();
+  NcclCalls nccl{};
+  int version = 0;
+  together(&group, [&] {
+    nccl = load_nccl();
+    nccl.get_version(&version);
+  });
+  require_same(group, ExitCode::resource, "NCCL's version", std::to_string(version),
+               "install the same one everywhere");
+  devices.use(std::make_unique<NcclCommunicator>(
+      nccl, group, peer_timeout([](const char* name) { return std::getenv(name); })));
 }
 
 /// A process that has its processors for itself takes all of them, others their share.
@@ -63,26 +96,30 @@ void agree_on_start(Devices& devices, const Recipe& recipe, const TokenFile& dat
                "start all with the same words, and the same recipe file");
   require_same(group, ExitCode::data, "the content of " + recipe.data.file, "hash " + data.hash,
                "copy one file to all hosts");
+  const bool on_gpus = recipe.compute.device == "cuda";
+  std::string gpu;
   together(&group, [&] {
     require_strands(recipe.train, devices.size());
-    require(
-        recipe.compute.device == "cpu", ExitCode::usage,
-        "compute.device = {}: several processes share a run on CPUs alone in this mxtape; want cpu, or one "
-        "process",
-        recipe.compute.device);
+    if (on_gpus) gpu = choose_gpu(group.place().local_rank);
     if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   });
   std::string arithmetic;
   together(&group, [&] { arithmetic = arithmetic_of(recipe.compute); });
-  require_same(group, ExitCode::resource, "arithmetic", arithmetic,
-               "the bits of a run want one instruction set and one library: take equal machines");
+  require_same(
+      group, ExitCode::resource, "arithmetic", arithmetic,
+      "the bits of a run want one instruction set or GPU model, and one library: take equal machines");
   if (recipe.compute.threads == 0) share_threads(group);
+  if (!on_gpus) return;
+  require_own_gpu(group, gpu);
+  connect_gpus(devices);
 }
 
 std::string devices_text(Devices& devices, const TrainConfig& train) {
   const std::int64_t rounds = (train.strands + devices.size() - 1) / devices.size();
   const double busy = double(train.strands) / double(rounds * devices.size());
-  return fmt::format("{}; {} strands in {} round{}, {}", devices.group().description(), train.strands, rounds,
+  const std::string group = devices.group().description(), tensors = devices.communicator().description();
+  return fmt::format("{}{}; {} strands in {} round{}, {}", group,
+                     tensors == group ? "" : ", tensors by " + tensors, train.strands, rounds,
                      rounds == 1 ? "" : "s",
                      busy == 1 ? "all busy" : fmt::format("{:.0f}% busy", 100 * busy));
 }

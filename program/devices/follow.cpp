@@ -48,6 +48,7 @@ class Follower {
     trainer_.reset();  // two would not fit
     if (!device_) {
       device_ = make_backend(recipe.compute.device, recipe.compute.options());
+      devices_.communicator().attach(*device_);
       const char* const check = std::getenv("MXTAPE_CHECK");
       if (check && std::string_view(check) == "1") checked_.emplace(*device_);
     }

@@ -103,6 +103,10 @@ Json precision_json(const Recipe& recipe) {
             {{"layer", name},
              {"kind", "parameter"},
              {"slots", {{std::string(name == "embedding" ? table_slot : gain_slot), to_text(quant)}}}});
+    for (const auto& [name, quant] : plan.sums)
+      if (!quant.is_identity())
+        phase["layers"].push_back(
+            {{"layer", name}, {"kind", "sum"}, {"slots", {{std::string(sum_slot), to_text(quant)}}}});
     json.push_back(std::move(phase));
   };
   for (const std::int64_t step : plan_changes(recipe))

@@ -143,35 +143,41 @@ void write_groups(std::string& out, const std::map<std::string, Quant>& layers, 
 
 enum class Unrounded : bool { hide, show };
 
-/// Parameters that enter no GEMM, under the names of those that are rounded alike.
-void write_parameters(std::string& out, const std::map<std::string, Quantizer>& parameters,
-                      Unrounded unrounded) {
-  std::map<std::pair<std::string_view, std::string>, std::vector<std::string>> groups;
-  for (const auto& [name, q] : parameters)
-    if (!q.is_identity() || unrounded == Unrounded::show)
-      groups[{name == "embedding" ? "table" : "gain", to_text(q)}].push_back(name);
+/// Roundings that belong to no GEMM, under the names of layers that are rounded alike.
+void write_others(std::string& out, const std::map<std::string, Quantizer>& layers, Unrounded unrounded,
+                  std::size_t parts_of_a_block, const auto& what) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> groups;
+  for (const auto& [name, q] : layers)
+    if (!q.is_identity() || unrounded == Unrounded::show) groups[what(name, q)].push_back(name);
   for (const auto& [rounding, names] : groups)
-    fmt::format_to(std::back_inserter(out), "{}\n  {:<12} {}\n", joined_names(names, 0), rounding.first,
-                   rounding.second);
+    fmt::format_to(std::back_inserter(out), "{}\n  {:<12} {}\n", joined_names(names, parts_of_a_block),
+                   rounding.first, rounding.second);
 }
 
 std::string table_of(const PrecisionPlan& plan, Products products, Unrounded unrounded) {
   std::string out;
   write_groups(out, plan.linear, 4, {gemm_path, products});
   write_groups(out, plan.attention, 1, {attention_path, products});
-  write_parameters(out, plan.parameters, unrounded);
+  write_others(out, plan.parameters, unrounded, 1, [](const std::string& name, const Quantizer& q) {
+    return std::pair(std::string(name == "embedding" ? "table" : "gain"), to_text(q));
+  });
+  write_others(out, plan.sums, unrounded, 4, [](const std::string&, const Quantizer& q) {
+    return std::pair(std::string(sum_slot),
+                     fmt::format("{}, {:.4g} of 32 bits travel", to_text(q), q.bits_per_element()));
+  });
   return out;
 }
 
 /// The layers of `after` that differ from `before`.
 PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
   PrecisionPlan plan = after;
-  std::erase_if(plan.linear,
-                [&](const auto& layer) { return before.linear.at(layer.first) == layer.second; });
-  std::erase_if(plan.attention,
-                [&](const auto& layer) { return before.attention.at(layer.first) == layer.second; });
-  std::erase_if(plan.parameters,
-                [&](const auto& layer) { return before.parameters.at(layer.first) == layer.second; });
+  const auto keep_changed = [](auto& layers, const auto& old) {
+    std::erase_if(layers, [&](const auto& layer) { return old.at(layer.first) == layer.second; });
+  };
+  keep_changed(plan.linear, before.linear);
+  keep_changed(plan.attention, before.attention);
+  keep_changed(plan.parameters, before.parameters);
+  keep_changed(plan.sums, before.sums);
   return plan;
 }
 
@@ -219,9 +225,8 @@ std::string precision_table(const Recipe& recipe, Products products) {
   };
   const auto put_changes = [&](const PrecisionPlan& before, const PrecisionPlan& plan) {
     const PrecisionPlan changes = changed(before, plan);
-    out += changes.linear.empty() && changes.attention.empty() && changes.parameters.empty()
-               ? "  nothing changes\n"
-               : table_of(changes, products, Unrounded::show);
+    const std::string table = table_of(changes, products, Unrounded::show);
+    out += table.empty() ? "  nothing changes\n" : table;
   };
   std::int64_t before = 0;
   for (const std::int64_t step : plan_changes(recipe)) {

@@ -68,9 +68,13 @@ transform, values from the forward are still rotated, and the gradient is rotate
 `dge` is the slope of a curve between the steps, at most `most`, and 0 beyond the largest element
 ([numerics.md](numerics.md#straight-through-gradients)). For x both keep x itself for backward.
 
-The last four slots below enter no GEMM: a linear layer's result, attention's scores, norms' gains, the token table. Only a pattern that says
-their names reaches them, as `*.gain` or `out` do; `*` and a rule without slots do not. Backward takes their rounding for
-the identity.
+The last five slots below enter no GEMM: a linear layer's result, attention's scores, norms' gains, the token table, a
+strand's gradient. Only a pattern that says their names reaches them, as `*.gain` or `out` do; `*` and a rule without
+slots do not. Backward takes the rounding of the first four for the identity.
+
+`sum.dw` rounds the gradient of a layer's matrix that a strand has given, before the strands are added
+([devices.md](devices.md#gradients-in-few-bits)). It wants `train.strands` above 1, and a format whose scales keep what is
+not finite. Gradients of vectors stay f32, and those of a tied head are the embedding's.
 
 ```toml
 [precision]
@@ -171,6 +175,8 @@ std::string recipe_reference() {
                  "| `{}` | attention | none: S = Q K^T, before it is scaled | keys |\n", score_slot.name);
   fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", gain_slot);
   fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", table_slot);
+  fmt::format_to(std::back_inserter(out),
+                 "| `{}` | linear layers, embedding | none: a strand's dW | in-features |\n", sum_slot);
 
   PrecisionRule rule;
   PrecisionPhase phase;

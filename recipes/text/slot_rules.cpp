@@ -85,6 +85,8 @@ void apply_rule(const PrecisionRule& rule, PrecisionPlan& plan, const ModelConfi
   for (const auto& name : matching_layers(rule.layers, names, model.layers, rule.where)) {
     const auto linear = plan.linear.find(name);
     const auto parameter = plan.parameters.find(name);
+    if (const auto sum = plan.sums.find(name); is_number && sum != plan.sums.end())
+      writer.write_one(sum_slot, sum->second, parse_quantizer(format), true);
     if (linear != plan.linear.end()) {
       LinearQuant& quant = linear->second;
       if (is_rotation_text(format)) writer.write(rotation_slots, quant, parse_rotation(format));

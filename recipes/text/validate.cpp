@@ -1,14 +1,19 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "autograd/slots.h"
 #include "core/error.h"
+#include "formats/codec/mx_tensor.h"
 #include "recipes/knobs.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/telemetry/telemetry.h"
 
 namespace mxtape {
 namespace {
+
+constexpr std::int32_t strip_rows = 32;  // train/strands/units.h
 
 /// cuDNN's attention is for unquantized operands in bf16 on CUDA.
 void validate_cudnn_attention(const Recipe& r) {
@@ -59,6 +64,41 @@ void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
               "--compute.gemm=library",
               r.name, slot, layer, to_text(source),
               r.compute.gemm == GemmChoice::automatic ? "auto, integer on this machine," : "integer");
+}
+
+/// True if a gradient that is infinite or NaN is not finite either when it comes out of its codes.
+bool keeps_what_is_not_finite(const Quantizer& q) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::array<float, 2> x{1, bad};
+    std::int64_t first_uncoded = -1;
+    const MxTensor t = pack(x.data(), 1, std::ssize(x), Axis::row, q, {}, first_uncoded);
+    unpack(x.data(), t);
+    if (std::isfinite(x[0] * t.multiplier) && std::isfinite(x[1] * t.multiplier)) return false;
+  }
+  return true;
+}
+
+/// Strands' gradients travel in strips of rows, and tell by not being finite that a step diverges.
+void validate_sums(const Recipe& r, const PrecisionPlan& plan) {
+  for (const auto& [layer, q] : plan.sums) {
+    if (q.is_identity()) continue;
+    const std::string where = fmt::format("recipe {}: {} of {} is '{}'", r.name, sum_slot, layer, to_text(q));
+    require(r.train.strands > 1, ExitCode::usage,
+            "{}, and train.strands = 1: no strands are added, so nothing would be rounded; want "
+            "--train.strands=2 or more, or no such rule",
+            where);
+    require(!q.has_group_scale(), ExitCode::usage, "{}, which has no codes; want outer=tensor or none",
+            where);
+    require(q.scale == ScaleKind::none || (q.block.across > 0 && strip_rows % q.block.across == 0),
+            ExitCode::usage,
+            "{}: devices share matrices in strips of {} rows; want blocks of 1, 2, 4, ... {} rows", where,
+            strip_rows, strip_rows);
+    require(
+        keeps_what_is_not_finite(q), ExitCode::usage,
+        "{}, in which a gradient that is infinite or NaN becomes a finite one, so that nobody would see a "
+        "step diverge; want bf16, or blocks whose scales have a NaN, as mxfp8",
+        where);
+  }
 }
 
 /// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.
@@ -114,9 +154,12 @@ void validate(const Recipe& r) {
            "starts",
            r.name, start, r.train.steps);
   validate_rollbacks(r);
-  for (const std::int64_t step : plan_changes(r)) validate_sources(r, precision_plan(r, step));
-  for (const std::int64_t n : coming_rollbacks(r))
-    validate_sources(r, precision_plan(as_rolled_back(r, n), 0));
+  const auto validate_plan = [&](const PrecisionPlan& plan) {
+    validate_sources(r, plan);
+    validate_sums(r, plan);
+  };
+  for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
+  for (const std::int64_t n : coming_rollbacks(r)) validate_plan(precision_plan(as_rolled_back(r, n), 0));
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
   (void)telemetry_plan(r);
 }

@@ -96,6 +96,22 @@ TEST(Trace, ALlamaRunsAsItsTableSaysGainsOfHeadsIncluded) {
   EXPECT_EQ(differences(plan, trace, "cpu"), want);
 }
 
+TEST(Trace, RoundingsOfStrandsGradientsAreSeen) {
+  Recipe recipe =
+      small(read_recipe("shakespeare", {"train.strands=3",
+                                        "precision.rules=[{layers=\"blocks.*\", slots=[\"sum.dw\"], "
+                                        "format=\"mxfp8\"}, {layers=\"embedding\", slots=[\"sum.dw\"], "
+                                        "format=\"bf16\"}]"}));
+  EXPECT_EQ(trace_recipe(recipe).differences, std::vector<std::string>());
+  recipe.train.strands = 2;
+  const auto trace = trace_of(recipe);
+  PrecisionPlan plan = precision_plan(recipe, 0);
+  plan.sums.at("embedding") = mxfp4;
+  EXPECT_EQ(differences(plan, trace, "cpu"),
+            (std::vector<std::string>{"sum of strands sum.dw: asked for mxfp4, which did not run",
+                                      "sum of strands sum.dw: ran bf16, which nobody asked for"}));
+}
+
 TEST(Trace, SourcesStraightThroughKindsAndRoundingsOutsideOfGemmsAreSeen) {
   for (const char* activations : {"f32", "bf16"}) {
     const auto rule = [](const char* layers, const char* slots, const char* format) {

@@ -7,6 +7,7 @@
 #include "kernels/around/measuring_memory.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/telemetry/telemetry.h"
+#include "train/strands/packed_gradients.h"
 #include "train/strands/strand_sum.h"
 #include "train/trainer.h"
 
@@ -85,7 +86,11 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   plan.integer_ops = device.integer_gemms().flops * repeats / steps;
   plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
   plan.f32_flops = device.f32_gemms().flops * repeats / steps;
-  for (const Parameter* p : trainer.model().parameters()) {
+  const std::vector<Parameter*> parameters = trainer.model().parameters();
+  const std::vector<Quantizer> formats = sum_formats(parameters, precision_plan(recipe, 0));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter* const p = parameters[i];
+    plan.travelling += bytes_of_gradient(p->value.shape(), formats[i]);
     plan.weights += p->value.bytes();
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
@@ -106,9 +111,10 @@ MemoryPlan memory_plan(const Recipe& recipe) {
   const auto look_at = [&](const Recipe& course, std::int64_t start) {
     const MemoryPlan phase = plan_of_phase(from_phase(course, start), data);
     const std::int64_t peak = std::max(plan.peak, phase.peak),
-                       telemetry = std::max(plan.telemetry, phase.telemetry);
+                       telemetry = std::max(plan.telemetry, phase.telemetry),
+                       travelling = std::max(plan.travelling, phase.travelling);
     if (phase.step_peak > plan.step_peak) plan = phase;
-    plan.peak = peak, plan.telemetry = telemetry;
+    plan.peak = peak, plan.telemetry = telemetry, plan.travelling = travelling;
   };
   for (const std::int64_t start : plan_changes(recipe)) look_at(recipe, start);
   for (const std::int64_t n : coming_rollbacks(recipe)) look_at(as_rolled_back(recipe, n), 0);
@@ -119,6 +125,14 @@ std::string bytes_text(double bytes) {
   if (bytes >= 0x1p30) return fmt::format("{:.2f} GiB", bytes / 0x1p30);
   if (bytes >= 0x1p20) return fmt::format("{:.1f} MiB", bytes / 0x1p20);
   return fmt::format("{:.1f} KiB", bytes / 0x1p10);
+}
+
+std::string gradients_text(const MemoryPlan& plan) {
+  const std::string bytes = bytes_text(double(plan.travelling));
+  return plan.travelling == plan.gradients
+             ? fmt::format("a strand's gradients travel in {}, f32", bytes)
+             : fmt::format("a strand's gradients travel in {}, {:.3g}% of f32's", bytes,
+                           100 * double(plan.travelling) / double(plan.gradients));
 }
 
 std::int64_t checkpoint_room(const MemoryPlan& plan, const Recipe& recipe) {

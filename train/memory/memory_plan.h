@@ -11,6 +11,7 @@ struct MemoryPlan {
   std::int64_t weights = 0;        ///< f32 masters
   std::int64_t gradients = 0;      ///< f32
   std::int64_t moments = 0;        ///< AdamW's two, f32
+  std::int64_t travelling = 0;     ///< gradients of a strand, as they go from device to device
   std::int64_t weight_copies = 0;  ///< quantized, kept between steps
   std::int64_t step_peak =
       0;                  ///< most bytes of tensors at a time in a training step, all of the above included
@@ -34,6 +35,9 @@ MemoryPlan memory_plan(const Recipe&);
 
 /// "3.1 MiB".
 std::string bytes_text(double bytes);
+
+/// "a strand's gradients travel in 12.3 MiB, 26% of f32's".
+std::string gradients_text(const MemoryPlan&);
 
 /// Room on the disk for a checkpoint's file and the records of the run: the tensors, at most 1 KiB for what
 /// HDF5 notes of each, 64 KiB for recipe and tokenizer and 96 bytes for each of its tokens,

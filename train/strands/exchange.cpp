@@ -1,18 +1,8 @@
 #include "train/strands/exchange.h"
 
-#include <utility>
-
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {
-namespace {
-
-void add_part(std::vector<Part>& parts, int rank, const Tensor& data) {
-  if (data && data.count() > 0) parts.push_back({rank, data});
-}
-
-}  // namespace
-
 Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::int64_t strands,
                    Devices* devices)
     : backend_(backend),
@@ -20,10 +10,10 @@ Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::in
       strands_(strands),
       devices_(devices),
       rank_(devices ? devices->rank() : 0),
-      size_(devices ? devices->size() : 1) {
-  std::vector<Shape> shapes;
-  for (const Parameter* p : parameters_) shapes.push_back(p->value.shape());
-  layout_ = make_buckets(shapes);
+      size_(devices ? devices->size() : 1),
+      formats_(parameters_.size()) {
+  for (const Parameter* p : parameters_) shapes_.push_back(p->value.shape());
+  layout_ = make_buckets(shapes_);
   if (devices_) own_.resize(parameters_.size());
   for (const Bucket& bucket : layout_) {
     const auto zeros = [&](std::int64_t count) {
@@ -52,48 +42,13 @@ Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::in
   squares_ = backend_.empty({count_units(layout_)}, DType::f64);
 }
 
+void Exchange::add_part(std::vector<Part>& parts, int rank, const Tensor& data) {
+  if (data && data.count() > 0) parts.push_back({rank, data});
+}
+
 std::int64_t Exchange::strand_of(std::int64_t round) const {
   const std::int64_t strand = round * size_ + rank_;
   return strand < strands_ ? strand : -1;
-}
-
-void Exchange::end_strand() {
-  for (Parameter* p : parameters_)
-    require(std::exchange(p->has_grad, false),
-            "strand: parameter '{}' has no gradient; it took no part in the loss", p->name);
-}
-
-void Exchange::add_round(std::int64_t round) {
-  static const std::string place = "sum of strands";
-  backend_.enter(place, false);
-  const std::int64_t first = round * size_;
-  const int busy = int(std::min<std::int64_t>(size_, strands_ - first));
-  for (std::size_t b = 0; b < layout_.size(); ++b) {
-    const auto& shards = shards_[b];
-    const Shard& mine = shards[std::size_t(rank_)];
-    std::vector<Tensor> strands(static_cast<std::size_t>(busy));
-    std::vector<Part> send, receive;
-    for (int rank = 0; rank < size_; ++rank) {
-      const Shard& shard = shards[std::size_t(rank)];
-      if (rank == rank_) {
-        if (rank < busy) strands[std::size_t(rank)] = buckets_[b].part(mine.first, {mine.count});
-        continue;
-      }
-      if (rank_ < busy) add_part(send, rank, buckets_[b].part(shard.first, {shard.count}));
-      if (rank < busy && mine.count > 0)
-        add_part(receive, rank, strands[std::size_t(rank)] = backend_.empty({mine.count}));
-    }
-    transfer(send, receive);
-    if (mine.count == 0) continue;
-    for (int rank = 0; rank < busy; ++rank)
-      take_strand(
-          first + rank, strands_, sums_[b], totals_.empty() ? sums_[b] : totals_[b],
-          strands[std::size_t(rank)], [&](const Tensor& to, const Tensor& from) { backend_.copy(to, from); },
-          [&](const Tensor& to, const Tensor& from) {
-            backend_.run(call::Add{to, to, from});
-          });
-  }
-  backend_.enter("", false);
 }
 
 std::vector<Tensor> Exchange::squared_gradients() {
@@ -119,6 +74,7 @@ Tensor Exchange::update(AdamW& optimizer, const std::string& name) {
   const Tensor norm = optimizer.update(gradients, squares_);
   share_new_values();
   optimizer.renew_copies();
+  settle();
   return norm;
 }
 
@@ -160,6 +116,7 @@ void Exchange::share_values() {
       add_part(receive, 0, values);
     transfer(send, receive);
   }
+  settle();
 }
 
 Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
@@ -182,6 +139,7 @@ Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
             add_part(receive, rank, part);
         }
   transfer(send, receive);
+  settle();
   return whole;
 }
 
@@ -200,6 +158,7 @@ void Exchange::scatter(std::size_t parameter, const Tensor& whole, const Tensor&
             add_part(send, rank, part);
         }
   transfer(send, receive);
+  settle();
 }
 
 void Exchange::transfer(const std::vector<Part>& send, const std::vector<Part>& receive) {
@@ -208,6 +167,10 @@ void Exchange::transfer(const std::vector<Part>& send, const std::vector<Part>& 
   constexpr int place = 0;
   devices_->communicator().start(place, send, receive);
   devices_->communicator().finish(place);
+}
+
+void Exchange::settle() {
+  if (devices_) devices_->communicator().settle();
 }
 
 }  // namespace mxtape

@@ -2,8 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "autograd/tape.h"
 #include "dist/devices.h"
-#include "kernels/backend.h"
+#include "nn/config.h"
 #include "optim/adamw.h"
 #include "train/strands/units.h"
 
@@ -27,8 +28,11 @@ class Exchange {
   /// In the strand's repeated work, after its last backward pass: the next one overwrites the gradients.
   /// Throws Error(internal) if a parameter has none.
   void end_strand();
-  /// Adds the gradients of a round's strands, in their order; rounds in order. On all devices.
-  void add_round(std::int64_t round);
+  /// How strands' gradients are rounded from now on, before they are added: PrecisionPlan::sums.
+  void set_precision(const PrecisionPlan&);
+  /// Adds the gradients of a round's strands, in their order; rounds in order. On all devices. `own`: the
+  /// first pass of this device's strand, if it has one.
+  void add_round(std::int64_t round, const PassKey& own);
   /// After the last round: the gradient's squares by unit, the optimizer's step, the new values on all
   /// devices. Returns the norm [1]. On one device it repeats under `name`.
   Tensor update(AdamW&, const std::string& name);
@@ -46,6 +50,11 @@ class Exchange {
   std::vector<Tensor> squared_gradients();
   void share_squares();
   void share_new_values();
+  /// The strands' gradients of this device's shard of a bucket, by rank, whose memory may be the bucket's.
+  std::vector<Tensor> strands_of(std::size_t bucket, int busy);
+  std::vector<Tensor> rounded_strands_of(std::size_t bucket, int busy, const PassKey& own);
+  void settle();
+  static void add_part(std::vector<Part>&, int rank, const Tensor& data);
   void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
 
   Backend& backend_;
@@ -53,6 +62,8 @@ class Exchange {
   std::int64_t strands_;
   Devices* devices_;
   int rank_, size_;
+  std::vector<Shape> shapes_;       // by parameter
+  std::vector<Quantizer> formats_;  // of strands' gradients, by parameter
   std::vector<Bucket> layout_;
   std::vector<std::vector<Shard>> shards_;       // by bucket, by rank
   std::vector<Tensor> buckets_, sums_, totals_;  // by bucket; sums and totals of this device's shard

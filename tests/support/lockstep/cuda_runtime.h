@@ -2,6 +2,7 @@
 // The part of the CUDA runtime that kernels/cuda/ uses, on the host: see lockstep.h.
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -45,7 +46,12 @@ extern LockstepPlace lockstep_place;
 #define blockDim (lockstep_place.threads_of_block)
 #define gridDim (lockstep_place.blocks_of_grid)
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
@@ -55,11 +61,19 @@ struct LockstepWork {
 };
 struct LockstepStream {
   LockstepWork* capture = nullptr;
+  std::deque<std::function<bool()>> queue;  // each says whether it has ended
+  std::uint64_t asked = 0, done = 0;
+  bool lazy = false;  // works when somebody waits for it
+  bool busy = false;
+};
+struct LockstepEvent {
+  LockstepStream* stream = nullptr;
+  std::uint64_t last = 0;  // of its work
 };
 using cudaStream_t = LockstepStream*;
 using cudaGraph_t = LockstepWork*;
 using cudaGraphExec_t = LockstepWork*;
-using cudaEvent_t = int*;
+using cudaEvent_t = LockstepEvent*;
 
 struct cudaDeviceProp {
   char name[256];
@@ -72,6 +86,9 @@ const char* cudaGetErrorString(cudaError_t);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaGetDevice(int*);
+cudaError_t cudaDeviceGetPCIBusId(char*, int, int);
+cudaError_t cudaDeviceGetStreamPriorityRange(int*, int*);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int);
 cudaError_t cudaDriverGetVersion(int*);
 cudaError_t cudaRuntimeGetVersion(int*);
@@ -82,7 +99,10 @@ cudaError_t cudaFree(void*);
 cudaError_t cudaMallocHost(void**, std::size_t);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t*, unsigned);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t*, unsigned, int);
 cudaError_t cudaStreamDestroy(cudaStream_t);
+cudaError_t cudaStreamQuery(cudaStream_t);
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t);
 cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t);

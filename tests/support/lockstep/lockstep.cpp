@@ -157,11 +157,4 @@ void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_
       }
 }
 
-void enqueue(cudaStream_t stream, std::function<void()> work) {
-  if (stream && stream->capture)
-    stream->capture->calls.push_back(std::move(work));
-  else
-    work();
-}
-
 }  // namespace mxtape::lockstep::host

@@ -9,8 +9,8 @@
 /// a matrix product) and waits there. What a real GPU would get wrong without a word is an error here: a warp
 /// whose lanes do not all come to the same call, threads that end while others wait for them, reads of memory
 /// that nobody wrote (it is filled with NaN), races (races.h). Threads run in ascending or, with the
-/// environment variable MXTAPE_LOCKSTEP=reverse, in descending order. Speed, memory limits and rounding inside
-/// of tensor cores are not modelled.
+/// environment variable MXTAPE_LOCKSTEP=reverse, in descending order. Speed, memory limits and rounding
+/// inside of tensor cores are not modelled.
 namespace mxtape::lockstep::host {
 
 /// A call that a warp makes together: each lane leaves `bytes` bytes, at most 64, and gets all 32 lanes' once
@@ -32,7 +32,9 @@ void require_shared(const char* call, const void* address);
 void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& thread);
 
-/// Work of a stream: done at once, or kept while the stream is being captured.
+/// Work of a stream: done when streams.h says, or kept while the stream is being captured.
 void enqueue(cudaStream_t, std::function<void()> work);
+/// Work that is asked again and again whether it has ended, which it may do by itself.
+void enqueue_until(cudaStream_t, std::function<bool()> ended);
 
 }  // namespace mxtape::lockstep::host

@@ -4,6 +4,9 @@
 #define cuda lockstep
 #define CudaBackend LockstepBackend
 #define make_cuda_backend make_lockstep_backend
+#define make_cuda_side_stream make_lockstep_side_stream
+#define choose_cuda_gpu choose_lockstep_gpu
+#define CudaSideStream LockstepSideStream
 
 // Launch bounds are nothing here, so what is computed for them is unused, and loops need not be unrolled.
 #pragma GCC diagnostic ignored "-Wunused-function"

@@ -3,7 +3,7 @@
 
 #include "tests/support/lockstep/lockstep.h"
 
-// The CUDA runtime on the host: memory is malloc's, streams run at once or record for a graph.
+// The CUDA runtime on the host, but for streams.cpp: memory is malloc's.
 
 const char* cudaGetErrorName(cudaError_t e) { return e == cudaSuccess ? "cudaSuccess" : "cudaError"; }
 const char* cudaGetErrorString(cudaError_t e) {
@@ -12,13 +12,16 @@ const char* cudaGetErrorString(cudaError_t e) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* n) { return *n = 1, cudaSuccess; }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaDeviceGetPCIBusId(char* name, int size, int) {
+  return std::strncpy(name, "lockstep", std::size_t(size)), cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   *p = {"lockstep on the host", 9, 0, 2, std::size_t{1} << 34, 232448};
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* v) { return *v = 13000, cudaSuccess; }
 cudaError_t cudaRuntimeGetVersion(int* v) { return *v = 13000, cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total) {
   return *free_bytes = *total = std::size_t{1} << 34, cudaSuccess;
 }
@@ -34,13 +37,6 @@ cudaError_t cudaFree(void* p) { return std::free(p), cudaSuccess; }
 cudaError_t cudaMallocHost(void** p, std::size_t bytes) { return cudaMalloc(p, bytes); }
 cudaError_t cudaFreeHost(void* p) { return cudaFree(p); }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
-  return *s = new LockstepStream, cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t s) { return delete s, cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t s) {
-  return s && s->capture ? cudaErrorInvalidValue : cudaSuccess;
-}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t s) {
   mxtape::lockstep::host::enqueue(s, [=] { std::memmove(to, from, bytes); });
   return cudaSuccess;
@@ -50,23 +46,8 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = new int, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
-  return s->capture = new LockstepWork, cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* g) {
-  return *g = std::exchange(s->capture, nullptr), cudaSuccess;
-}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t g, unsigned long long) {
   return *exec = new LockstepWork(*g), cudaSuccess;
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
-  for (const auto& call : exec->calls) call();
-  return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t g) { return delete g, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g) { return delete g, cudaSuccess; }

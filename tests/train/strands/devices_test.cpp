@@ -5,6 +5,7 @@
 
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
+#include "tests/support/ranks/follow.h"
 #include "tests/support/tensors.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/train/tiny_run.h"
@@ -30,27 +31,6 @@ struct Outcome {
   std::string checkpoint;
   bool operator==(const Outcome&) const = default;
 };
-
-/// Rank 0 does what one device would do; the others follow the announcements, as program/devices/follow.cpp
-/// does.
-void follow(Devices& devices, const TokenFile& data, Backend& backend) {
-  std::unique_ptr<Trainer> trainer;
-  for (;;) {
-    const Devices::Order order = devices.next();
-    if (order.word == "end") return;
-    try {
-      if (order.word == "start")
-        trainer = std::make_unique<Trainer>(backend, recipe_from_toml(order.more, "order"), data, &devices);
-      if (order.word == "load") trainer->load_as_first_does(std::stoll(order.more));
-      if (order.word == "step") trainer->step();
-      if (order.word == "skip") trainer->skip_step();
-      if (order.word == "validate") trainer->validate();
-      if (order.word == "save") trainer->save({});
-    } catch (const Error&) {
-      if (devices.broken()) throw;
-    }
-  }
-}
 
 /// Runs `lead` on the trainer of rank 0 of so many devices; 0: on a trainer without any.
 void on_devices(int count, const Recipe& recipe, const std::function<void(Trainer&, Backend&)>& lead,
@@ -104,6 +84,7 @@ struct Kind {
   const char *name, *weights, *activations, *gradients, *attention;
   ActivationType type = ActivationType::f32;
   Recompute recompute = Recompute::none;
+  const char* sum = nullptr;  // slot sum.dw
 };
 constexpr Kind kinds[] = {
     {"f32", "f32", "f32", "f32", "f32"},
@@ -116,6 +97,11 @@ constexpr Kind kinds[] = {
     {"attention", "mxfp4", "mxfp4", "mxfp4 round=stochastic", "mxfp8_e4m3"},
     {"recompute", "mxfp4", "mxfp4", "mxfp4 round=stochastic", "f32", ActivationType::f32,
      Recompute::norm_and_gelu},
+    {"sum_mxfp8", "mxfp4", "mxfp4", "mxfp4 round=stochastic", "f32", ActivationType::f32, Recompute::none,
+     "mxfp8_e5m2 round=stochastic"},
+    {"sum_nvfp4", "f32", "f32", "f32", "f32", ActivationType::f32, Recompute::none, "nvfp4 round=stochastic"},
+    {"sum_bf16", "bf16", "bf16", "bf16", "f32", ActivationType::bf16, Recompute::none,
+     "bf16 round=stochastic"},
 };
 
 class SharedRun : public testing::TestWithParam<Kind> {};
@@ -131,8 +117,11 @@ TEST_P(SharedRun, HasTheBitsOfOneDeviceOnAnyNumber) {
     recipe.precision.attention = kind.attention;
     recipe.compute.activations = kind.type;
     recipe.compute.recompute = kind.recompute;
-    const Outcome want = outcome_on(0, recipe);
+    const Outcome in_f32 = outcome_on(0, recipe);
+    if (kind.sum) recipe.precision.rules.push_back({"*", {"sum.dw"}, kind.sum, "here"});
+    const Outcome want = kind.sum ? outcome_on(0, recipe) : in_f32;
     ASSERT_NE(want.losses.front(), want.losses.back());
+    EXPECT_EQ(want == in_f32, kind.sum == nullptr);
     for (const int devices : {1, 2, 3, 4, 5, 6, 8}) {
       EXPECT_TRUE(outcome_on(devices, recipe) == want) << strands << " strands on " << devices << " devices";
       ++compared;

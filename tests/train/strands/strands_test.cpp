@@ -57,7 +57,7 @@ TEST(Strands, AdamWGetsTheSumInGroupsOfEightBitForBit) {
         folded.pointers[i]->has_grad = true;
       }
       exchange.end_strand();
-      exchange.add_round(s);
+      exchange.add_round(s, {});
     }
     for (std::size_t i = 0; i < plain.pointers.size(); ++i) {
       std::vector<float> total;

@@ -1,0 +1,33 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "kernels/backend.h"
+
+namespace mxtape {
+
+/// A second queue of a GPU's work, beside that of its Backend: for what moves tensors. Nothing orders the two
+/// but the calls below. Needs the backend for these alone, and may outlive it.
+class SideStream {
+ public:
+  virtual ~SideStream() = default;
+  /// A cudaStream_t.
+  virtual void* handle() const = 0;
+  /// What comes on this stream waits for all that the backend was asked for before.
+  virtual void follow_backend() = 0;
+  /// What the backend is asked for from now on waits for all that came on this stream before.
+  virtual void lead_backend() = 0;
+  /// Whether all that came on this stream has ended. Does not wait. Throws Error(resource) if the device has
+  /// failed.
+  virtual bool done() = 0;
+};
+
+/// Throws Error(internal) for a device that has no streams, or for what stands around one.
+std::unique_ptr<SideStream> make_side_stream(Backend&);
+
+/// Lets this process use one of the GPUs that it sees: the `local_rank`-th, or the only one. Returns what no
+/// other GPU of this host is called. Before the first backend is made. Throws Error(resource) if there are
+/// too few.
+std::string choose_gpu(int local_rank);
+
+}  // namespace mxtape
