@@ -29,11 +29,12 @@ struct Head {
   bool whole() const { return bytes <= std::int64_t(text.size()); }
 };
 
-/// "Open MPI v4.1.4" of what MPI_Get_library_version says: a name, and lines of other things.
+/// "Open MPI v4.1.4", "MPICH 4.0.2" of what MPI_Get_library_version says: a name, and lines of other things.
 std::string short_version(const std::string& library) {
   std::istringstream words(library.substr(0, library.find_first_of(",\n")));
   std::string version;
-  for (std::string word; words >> word;) version += (version.empty() ? "" : " ") + word;
+  for (std::string word; words >> word;)
+    if (word != "Version:") version += (version.empty() ? "" : " ") + word;
   return version;
 }
 
