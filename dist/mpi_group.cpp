@@ -29,21 +29,30 @@ struct Head {
   bool whole() const { return bytes <= std::int64_t(text.size()); }
 };
 
-/// "Open MPI v4.1.4" of what MPI_Get_library_version says: a name, and lines of other things.
+/// "Open MPI v4.1.4", "MPICH 4.0.2" of what MPI_Get_library_version says: a name, and lines of other things.
 std::string short_version(const std::string& library) {
   std::istringstream words(library.substr(0, library.find_first_of(",\n")));
   std::string version;
-  for (std::string word; words >> word;) version += (version.empty() ? "" : " ") + word;
+  for (std::string word; words >> word;)
+    if (word != "Version:") version += (version.empty() ? "" : " ") + word;
   return version;
+}
+
+std::array<fs::path, 2> places_of_module() {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
+  return {program / module_name, program.parent_path() / "lib" / "mxtape" / module_name};
 }
 
 }  // namespace
 
+bool is_mpi_module_there() {
+  const auto places = places_of_module();
+  return std::any_of(places.begin(), places.end(), [](const fs::path& file) { return fs::exists(file); });
+}
+
 const MxtapeMpi& load_mpi_module() {
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
   std::string tried;
-  for (const fs::path& folder : {program, program.parent_path() / "lib" / "mxtape"}) {
-    const fs::path file = folder / module_name;
+  for (const fs::path& file : places_of_module()) {
     if (!fs::exists(file)) {
       tried += fmt::format("{}{}", tried.empty() ? "" : ", ", file.string());
       continue;
@@ -58,7 +67,7 @@ const MxtapeMpi& load_mpi_module() {
   }
   fail(ExitCode::usage,
        "started as one of several processes, and this mxtape has no MPI: there is no {}; build it with "
-       "-DMXTAPE_MPI=ON (docs/devices.md), or start it alone",
+       "-DMXTAPE_MPI=ON, or start it with torchrun (docs/devices.md)",
        tried);
 }
 

@@ -15,6 +15,9 @@ namespace mxtape {
 /// as long as the process lives. Throws Error(usage) if there is none: a build without MPI.
 const MxtapeMpi& load_mpi_module();
 
+/// Whether it is there.
+bool is_mpi_module_there();
+
 /// Both planes of a run over MPI, for devices whose memory is the host's. No call of MPI blocks: each is
 /// asked whether it has ended until the deadline, after which the run ends with the names of those who are
 /// missing.

@@ -10,6 +10,8 @@
 
 #include "core/text/program_name.h"
 #include "kernels/choose/make_backend.h"
+#include "program/devices/agree.h"
+#include "program/devices/plan_text.h"
 #include "program/header.h"
 #include "program/model_text.h"
 #include "program/run_folder.h"
@@ -33,7 +35,8 @@ fs::path nearest_existing(const fs::path& folder) {
 
 class Check {
  public:
-  Check(const Recipe& recipe, Resume resume) : recipe_(recipe), resume_(resume) {}
+  Check(const Recipe& recipe, Resume resume, int devices)
+      : recipe_(recipe), resume_(resume), devices_(devices) {}
 
   CheckReport run() {
     attempt([&] { look_at_data(); });
@@ -47,6 +50,7 @@ class Check {
       if (device_) budget_ = MemoryBudget::of(recipe_, *device_, data_);
     });
     look_at_model();
+    attempt([&] { look_at_devices(); });
     attempt([&] { look_at_disk(); });
     look_at_rollbacks();
     look_at_telemetry();
@@ -145,6 +149,14 @@ class Check {
     });
   }
 
+  void look_at_devices() {
+    if (devices_ == 0) return;
+    require_strands(recipe_.train, devices_);
+    if (recipe_.model.vocabulary == 0) return;
+    report_.devices = device_plan(recipe_, devices_);
+    for (auto& line : device_facts(*report_.devices)) report_.facts.push_back(std::move(line));
+  }
+
   void look_at_folder() {
     const fs::path existing = nearest_existing(folder());
     fact("folder      {}", folder().string());
@@ -208,6 +220,7 @@ class Check {
 
   Recipe recipe_;
   const Resume resume_;
+  const int devices_;
   TokenFile data_;
   bool has_data_ = false;
   std::unique_ptr<Backend> device_;
@@ -244,6 +257,8 @@ void require_reached_starts(const Recipe& recipe, std::int64_t step) {
           recipe.name, recipe.schedule.start, recipe.optim.start, step);
 }
 
-CheckReport check_run(const Recipe& recipe, Resume resume) { return Check(recipe, resume).run(); }
+CheckReport check_run(const Recipe& recipe, Resume resume, int devices) {
+  return Check(recipe, resume, devices).run();
+}
 
 }  // namespace mxtape

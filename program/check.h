@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "data/hdf5/token_file.h"
 #include "recipes/recipe.h"
+#include "train/memory/device_plan.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -29,8 +30,9 @@ struct CheckNumbers {
 struct CheckReport {
   std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
   CheckNumbers numbers;
-  std::vector<std::string> notes;  ///< keys without effect, precision that may surprise
-  std::vector<Error> problems;     ///< what would stop the run, in the order in which run_training() meets it
+  std::optional<DevicePlan> devices{};  ///< if asked for, and known
+  std::vector<std::string> notes;       ///< keys without effect, precision that may surprise
+  std::vector<Error> problems;  ///< what would stop the run, in the order in which run_training() meets it
 };
 
 /// Whether the run would be started with --resume, to which checkpoints that are there already are no
@@ -42,7 +44,8 @@ enum class Resume { no, yes };
 /// reached.
 void require_reached_starts(const Recipe&, std::int64_t step);
 
-CheckReport check_run(const Recipe&, Resume = Resume::no);
+/// `devices`: how many processes share the run; 0 if that was not said.
+CheckReport check_run(const Recipe&, Resume = Resume::no, int devices = 0);
 
 /// Bytes of all checkpoints that are kept, and of one more while the newest is written beside them.
 double disk_needed(const MemoryPlan&, const TrainConfig&);

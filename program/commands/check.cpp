@@ -4,6 +4,7 @@
 #include "program/branch.h"
 #include "program/check.h"
 #include "program/command.h"
+#include "program/devices/plan_text.h"
 #include "program/exit_code_names.h"
 #include "program/json/recipe_json.h"
 #include "program/resume.h"
@@ -33,15 +34,22 @@ std::optional<TraceReport> trace_if(bool wanted, const Recipe& recipe, CheckRepo
   return trace;
 }
 
+constexpr int most_devices = 4096;
+
 struct CheckOptions {
   Resume resume = Resume::no;
   std::optional<Branch> branch{};
   bool trace = false;
+  int devices = 0;  ///< 0: not said
   std::string command;
 };
 
+std::string launched(const std::string& command, int devices) {
+  return devices > 1 ? fmt::format("torchrun --no-python --nproc-per-node {} {}", devices, command) : command;
+}
+
 CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
-  CheckReport report = check_run(recipe, options.resume);
+  CheckReport report = check_run(recipe, options.resume, options.devices);
   if (!options.branch) {
     try {
       const auto files = list_checkpoints(std::filesystem::path(recipe.train.out) / recipe.name);
@@ -111,6 +119,7 @@ void print_check_json(const std::string& name, const Recipe& recipe, const Check
   const auto trace = trace_if(options.trace, recipe, report);
   Json json{{"recipe", name}, {"keys", recipe_json(recipe)}, {"precision", precision_json(recipe)}};
   json["numbers"] = json_of(report.numbers);
+  if (report.devices) json["devices"] = json_of(*report.devices);
   json["notes"] = report.notes;
   json["problems"] = Json::array();
   for (const Error& problem : report.problems)
@@ -145,6 +154,10 @@ void add_check_command(CLI::App& app) {
   command->add_flag("--trace", options->trace,
                     "train one step of each phase on random tokens, and compare what was multiplied with the "
                     "precision table");
+  command
+      ->add_option("--devices", options->devices,
+                   "so many processes share the run: what each needs, and what they send (docs/devices.md)")
+      ->check(CLI::Range(1, most_devices));
   auto json = std::make_shared<bool>(false);
   add_json_option(*command, *json);
   command->allow_extras();
@@ -159,7 +172,8 @@ void add_check_command(CLI::App& app) {
     if (!resume->empty()) words.insert(words.end(), {"--resume", *resume});
     const auto print = *json ? print_check_json : print_check;
     options->resume = resume->empty() ? Resume::no : Resume::yes;
-    options->command = train_command(words);
+    if (options->devices > 0) words.insert(words.end(), {"--devices", std::to_string(options->devices)});
+    options->command = launched(train_command(words), options->devices);
     require(from->allow_change.empty() || !from->from.empty(), ExitCode::usage,
             "--allow-change: a recipe differs from a parent's; want --from RUN with it");
     require_known_changes(from->allow_change);
@@ -167,7 +181,7 @@ void add_check_command(CLI::App& app) {
     words.insert(words.end(), {"--from", from->from});
     for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
     for (const auto& key : from->allow_change) words.push_back("--allow-change=" + key);
-    options->command = train_command(words);
+    options->command = launched(train_command(words), options->devices);
     options->branch = plan_branch(*from, *recipe, overrides_of(*command));
     print(*recipe, options->branch->recipe, *options);
   });

@@ -32,6 +32,15 @@ Recipe wanted_recipe(const CLI::App& command, const std::string& recipe, RunOpti
   return options.branch->recipe;
 }
 
+/// What --devices says is what a launcher has started.
+void require_devices(int wanted, int found) {
+  require(
+      wanted == 0 || wanted == found, ExitCode::usage,
+      "--devices {0}: {1} {2} started; put `torchrun --no-python --nproc-per-node {0}` or `mpirun -n {0}` "
+      "before the command (docs/devices.md)",
+      wanted, found, found == 1 ? "process was" : "processes were");
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app) {
@@ -51,14 +60,21 @@ void add_train_command(CLI::App& app) {
   auto from = std::make_shared<BranchOptions>();
   add_branch_options(*command, *from);
   add_device_option(*command);
+  auto processes = std::make_shared<int>(0);
+  command
+      ->add_option("--devices", *processes,
+                   "refuse to train on another number of processes, started by torchrun, mpirun or srun")
+      ->check(CLI::PositiveNumber);
   command->allow_extras();
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
     on_all_devices([&](Devices* devices) {
       std::optional<Recipe> wanted;
-      together(devices ? &devices->group() : nullptr,
-               [&] { wanted = wanted_recipe(*command, *recipe, *options, *from); });
+      together(devices ? &devices->group() : nullptr, [&] {
+        require_devices(*processes, devices ? devices->size() : 1);
+        wanted = wanted_recipe(*command, *recipe, *options, *from);
+      });
       run_training(*wanted, *options, devices);
     });
   });

@@ -9,6 +9,7 @@
 #include "core/errors/current_error.h"
 #include "dist/launch.h"
 #include "dist/mpi_group.h"
+#include "dist/sockets/socket_communicator.h"
 #include "dist/together.h"
 #include "program/output.h"
 
@@ -33,8 +34,50 @@ int named_rank() {
   return 0;
 }
 
+/// An error of a process that has not found the others: they cannot be told, so each says its own.
+[[noreturn]] void say_alone(const Error& error, const Place& place) {
+  std::fflush(stdout);
+  const std::string name = place.rank > 0 ? fmt::format("rank {} of {}: ", place.rank, place.size) : "";
+  std::fprintf(stderr, "mxtape: %s%s\n", name.c_str(), error.what());
+  throw Told(error.code());
+}
+
+/// Both planes of a run on CPUs; null for one process.
+struct Planes {
+  std::unique_ptr<MpiGroup> mpi;
+  std::unique_ptr<SocketGroup> sockets;
+  std::unique_ptr<SocketCommunicator> connections;
+
+  Group* group() const { return mpi ? static_cast<Group*>(mpi.get()) : sockets.get(); }
+  Communicator& communicator() const { return mpi ? static_cast<Communicator&>(*mpi) : *connections; }
+};
+
+Planes join(const Launch& launch) {
+  Planes planes;
+  if (launch.plane == Launch::Plane::none) return planes;
+  const double timeout = peer_timeout(variable);
+  // Where srun offers PMI to all that it starts, a build without MPI does without it.
+  const bool mpi =
+      launch.plane == Launch::Plane::mpi && (launch.place.launcher != "srun" || is_mpi_module_there());
+  if (mpi) {
+    planes.mpi = std::make_unique<MpiGroup>(load_mpi_module(), launch, timeout);
+    return planes;
+  }
+  const Rendezvous at = read_rendezvous(launch, variable);
+  try {
+    planes.sockets = std::make_unique<SocketGroup>(launch.place, at, timeout);
+  } catch (const Told&) {
+    throw;
+  } catch (const Error& e) {
+    say_alone(e, launch.place);
+  }
+  planes.connections = std::make_unique<SocketCommunicator>(*planes.sockets);
+  return planes;
+}
+
 /// An error has come out of the work: says why, and tells or ends the other processes. Rank 0 prints before
-/// it leaves MPI, which the others wait for: the launcher ends all when the first one ends with an error.
+/// it leaves the group, which the others wait for: the launcher ends all when the first one ends with an
+/// error.
 [[noreturn]] void end_all(Devices& devices, ExitCode code, const char* why) {
   if (devices.broken() || code == ExitCode::peer || (devices.leads() && devices.rank() > 0))
     devices.group().abandon(code, why);
@@ -43,6 +86,7 @@ int named_rank() {
   if (devices.rank() == 0 && devices.leads()) {
     try {
       devices.announce("end", std::to_string(int(code)));
+    } catch (const Told&) {     // one of them has had its own say
     } catch (const Error& e) {  // one of them is gone, too
       devices.group().abandon(code, e.what());
     }
@@ -54,22 +98,18 @@ int named_rank() {
 
 void on_all_devices(const std::function<void(Devices*)>& work) {
   Launch launch;
-  std::unique_ptr<MpiGroup> group;
+  Planes planes;
   try {
     launch = read_launch(variable);
-    require(
-        launch.plane != Launch::Plane::sockets, ExitCode::usage,
-        "{} has started {} processes, and they would find each other by sockets, which this mxtape does not "
-        "know; start them with mpirun (docs/devices.md)",
-        launch.place.launcher, launch.place.size);
-    if (launch.plane == Launch::Plane::mpi)
-      group = std::make_unique<MpiGroup>(load_mpi_module(), launch, peer_timeout(variable));
+    planes = join(launch);
+  } catch (const Told&) {
+    throw;
   } catch (const Error& e) {
     refuse(e, named_rank());
   }
   if (!launch.note.empty()) say(stdout, "{}\n", launch.note);
-  if (!group) return work(nullptr);
-  Devices devices(*group, *group);
+  if (!planes.group()) return work(nullptr);
+  Devices devices(*planes.group(), planes.communicator());
   try {
     work(&devices);
     if (devices.leads() && devices.rank() == 0) devices.announce("end", "0");

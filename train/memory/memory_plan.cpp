@@ -14,13 +14,13 @@
 namespace mxtape {
 namespace {
 
-/// Two splits long enough for a batch and for the largest validation pass. No token of them is there: a batch
-/// of a million sequences would take gigabytes, and no one reads it.
-TokenFile blank_tokens(const Recipe& recipe) {
+/// Two splits long enough for a batch and for the largest validation pass on each device. No token of them is
+/// there: a batch of a million sequences would take gigabytes, and no one reads it.
+TokenFile blank_tokens(const Recipe& recipe, std::int64_t devices) {
   TokenFile data;
   data.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "a");
   data.train.unread = recipe.model.context + 1;
-  const auto windows = validation_windows_at_a_time(recipe.model, recipe.train.batch_size);
+  const auto windows = devices * validation_windows_at_a_time(recipe.model, recipe.train.batch_size);
   data.validation.unread = windows * recipe.model.context + 1;
   return data;
 }
@@ -60,16 +60,22 @@ void add_telemetry(MemoryPlan& plan, MeasuringMemory& measured, Trainer& trainer
   }
 }
 
-MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
+/// Strands are all alike. From the second group on there is one sum more, and a device with two of them has
+/// seen what it will.
+std::int64_t strands_of_plan(std::int64_t strands, int devices) {
+  return std::min(strands, std::max<std::int64_t>(strands_of_a_group + 1, 2 * devices));
+}
+
+MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices) {
+  const int size = devices ? devices->size() : 1;
   // One pass of validation: later ones are like it.
-  recipe.train.eval_windows =
-      validation_windows(recipe.train, validation_windows_at_a_time(recipe.model, recipe.train.batch_size));
+  recipe.train.eval_windows = validation_windows(
+      recipe.train, size * validation_windows_at_a_time(recipe.model, recipe.train.batch_size));
   // Later micro-batches are like the second one.
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
-  // Strands are all alike; from the second group on there is one sum more.
-  const std::int64_t strands = std::min(recipe.train.strands, strands_of_a_group + 1);
+  const std::int64_t strands = strands_of_plan(recipe.train.strands, size);
   repeats *= double(recipe.train.strands) / double(strands);
   recipe.train.strands = strands;
   DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
@@ -77,7 +83,8 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
   MeasuringMemory measured(
       device, [&](std::string_view layer) { return telemetry.wants_layer(layer); },
       !telemetry.formats.empty());
-  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(measured) : device, recipe, data);
+  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(measured) : device, recipe, data,
+                  devices);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan
 
@@ -105,11 +112,11 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data) {
 
 }  // namespace
 
-MemoryPlan memory_plan(const Recipe& recipe) {
-  const TokenFile data = blank_tokens(recipe);
+MemoryPlan memory_plan(const Recipe& recipe, Devices* devices) {
+  const TokenFile data = blank_tokens(recipe, devices ? devices->size() : 1);
   MemoryPlan plan;
   const auto look_at = [&](const Recipe& course, std::int64_t start) {
-    const MemoryPlan phase = plan_of_phase(from_phase(course, start), data);
+    const MemoryPlan phase = plan_of_phase(from_phase(course, start), data, devices);
     const std::int64_t peak = std::max(plan.peak, phase.peak),
                        telemetry = std::max(plan.telemetry, phase.telemetry),
                        travelling = std::max(plan.travelling, phase.travelling);

@@ -5,6 +5,8 @@
 
 namespace mxtape {
 
+class Devices;
+
 /// What a run will need, found by running two optimizer steps and one validation pass of the real trainer on
 /// a DryBackend, for the phase of the precision rules that needs most. Bytes.
 struct MemoryPlan {
@@ -30,8 +32,9 @@ struct MemoryPlan {
 };
 
 /// An estimate: what kernels take for themselves comes on top, but for attention's on a GPU, which is counted
-/// (attention_scratch.h), and so does the program itself. The recipe's vocabulary must be set.
-MemoryPlan memory_plan(const Recipe&);
+/// (attention_scratch.h), and so does the program itself. The recipe's vocabulary must be set. `devices`: of
+/// a dry run as one of several (device_plan.h); null for one.
+MemoryPlan memory_plan(const Recipe&, Devices* devices = nullptr);
 
 /// "3.1 MiB".
 std::string bytes_text(double bytes);

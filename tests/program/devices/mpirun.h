@@ -2,35 +2,22 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <map>
 
-#include "tests/program/program_fixture.h"
+#include "tests/program/devices/shared_program.h"
 
 namespace mxtape::test {
 
-/// `mpirun -n N mxtape ...` in a folder with data.h5 and shared.toml, a recipe of four strands. Open MPI's or
-/// MPICH's, whichever the module was built with.
-class Mpirun : public ProgramTest {
+/// `mpirun -n N mxtape ...`: Open MPI's or MPICH's, whichever the module was built with.
+class Mpirun : public SharedProgram {
  protected:
-  using Words = std::vector<std::string>;
-  using Clock = std::chrono::steady_clock;
-
   Mpirun() {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
     ::setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // containers often forbid it
-    Recipe recipe = tiny_mxfp4_recipe(8);
-    recipe.name = "shared";
-    recipe.model = {.layers = 1, .heads = 2, .width = 64, .context = 8, .dropout = 0.1f};
-    recipe.train.batch_size = 2;
-    recipe.train.strands = 4;
-    recipe.train.accumulation = 1;
-    recipe.train.save_every = 4;
-    recipe.data.file = "data.h5";
-    write_atomically(folder_ / "shared.toml", to_toml(recipe));
   }
   void SetUp() override {
 #ifndef MXTAPE_MPIRUN
@@ -48,35 +35,11 @@ class Mpirun : public ProgramTest {
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
-  static Words train(const Words& more = {}) {
-    Words words{"train", "shared.toml"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  /// mpirun with these words, as they are.
-  int launch(const Words& words) {
-    Program program(folder_.path(), words, {}, mpirun());
+  int on(int count, const Words& words) {
+    Program program(folder_.path(), ranks(count, words), {}, mpirun());
     const int code = program.wait();
     output_ = program.output();
     return code;
-  }
-  int on(int count, const Words& words) { return launch(ranks(count, words)); }
-
-  std::filesystem::path last(const std::string& run, std::int64_t step = 8) const {
-    return folder_ / fmt::format("runs/{}/checkpoints/step_{:08}.h5", run, step);
-  }
-  /// Whether two checkpoints hold the same tensors, header and recipe, but for the name of the run.
-  bool same_checkpoint(const std::filesystem::path& a, const std::filesystem::path& b) {
-    if (run({"diff", a.string(), b.string()}) == 0) return true;
-    return output_.find("differ: 0 of ") != std::string::npos &&
-           output_.find("recipe      name: ") != std::string::npos &&
-           output_.find(" tensors, 1 keys of the recipe, 0 other fields") != std::string::npos;
-  }
-  int times(const std::string& text) const {
-    int count = 0;
-    for (std::size_t at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1))
-      ++count;
-    return count;
   }
 
   /// Processes of the program that mpirun has started, by rank; waits until there are so many.

@@ -1,5 +1,8 @@
-// What a user sees who starts the program with mpirun.
+// What a user sees who starts the program with mpirun. What launchers do not differ in is in
+// socket_run_test.cpp.
 #include "tests/program/devices/mpirun.h"
+
+#include <algorithm>
 
 namespace mxtape::test {
 namespace {
@@ -38,32 +41,6 @@ TEST_F(Mpirun, AnyNumberOfProcessesLeavesTheCheckpointsAndRecordsOfOne) {
   EXPECT_TRUE(bytes("two", 8) == first);
 }
 
-TEST_F(Mpirun, OneThreadAProcessOrTwoGiveTheSameBits) {
-  ASSERT_EQ(on(2, train({"--name=one", "--compute.threads=1"})), 0) << output_;
-  ASSERT_EQ(on(2, train({"--name=two", "--compute.threads=2"})), 0) << output_;
-  EXPECT_TRUE(same_checkpoint(last("one"), last("two"))) << output_;
-}
-
-TEST_F(Mpirun, ARunGoesOnOnAnotherNumberOfProcesses) {
-  ASSERT_EQ(on(1, train({"--name=whole"})), 0) << output_;
-  ASSERT_EQ(on(4, train()), 0) << output_;
-  std::filesystem::remove(last("shared"));
-  ASSERT_EQ(on(3, train({"--resume", "auto"})), 0) << output_;
-  EXPECT_TRUE(says("resumed from"));
-  EXPECT_TRUE(same_checkpoint(last("whole"), last("shared"))) << output_;
-  std::filesystem::remove(last("shared"));
-  ASSERT_EQ(run({"train", "shared.toml", "--resume", "auto"}), 0) << output_;
-  EXPECT_TRUE(same_checkpoint(last("whole"), last("shared"))) << output_;
-}
-
-TEST_F(Mpirun, MoreProcessesThanStrandsAreRefusedWithWhatWouldDo) {
-  EXPECT_EQ(on(2, train({"--train.strands=1", "--train.accumulation=4"})), 2) << output_;
-  EXPECT_TRUE(
-      says("train.strands = 1: one device can share a step, and there are 2; want, say, --train.strands=2 "
-           "--train.accumulation=2"));
-  EXPECT_EQ(times("train.strands = 1"), 1) << output_;
-}
-
 TEST_F(Mpirun, AnErrorThatAllHaveIsSaidOnce) {
   EXPECT_EQ(on(3, train({"--train.stepps=3"})), 2) << output_;
   EXPECT_EQ(times("stepps"), 1) << output_;
@@ -72,51 +49,6 @@ TEST_F(Mpirun, AnErrorThatAllHaveIsSaidOnce) {
   ASSERT_EQ(on(2, train()), 0) << output_;
   EXPECT_EQ(on(2, train()), 2) << output_;  // checkpoints are in the way: rank 0 alone sees them
   EXPECT_EQ(times("add --resume auto"), 1) << output_;
-}
-
-TEST_F(Mpirun, AnotherRecipeOnOneProcessIsNamedWithBothValues) {
-  Words words = ranks(1, train());
-  words.push_back(":");
-  const Words other = ranks(1, train({"--seed=9"}));
-  words.insert(words.end(), other.begin(), other.end());
-  EXPECT_EQ(launch(words), 2) << output_;
-  EXPECT_TRUE(says("the processes of the run differ in recipe: rank 0 of 2"));
-  EXPECT_TRUE(says("rank 1 of 2"));
-  EXPECT_TRUE(says("seed = 9"));
-  EXPECT_EQ(times("differ in recipe"), 1) << output_;
-}
-
-TEST_F(Mpirun, AnotherDataFileOrNoneOnOneHostIsNamed) {
-  const auto elsewhere = folder_ / "elsewhere";
-  std::filesystem::create_directories(elsewhere);
-  std::filesystem::copy_file(folder_ / "shared.toml", elsewhere / "shared.toml");
-  const auto with_wdir = [&] {
-    Words words = ranks(1, train());
-    words.insert(words.end(), {":", "-wdir", elsewhere.string()});
-    const Words other = ranks(1, train());
-    words.insert(words.end(), other.begin(), other.end());
-    return launch(words);
-  };
-  EXPECT_EQ(with_wdir(), 3) << output_;
-  EXPECT_TRUE(says("mxtape: rank 1 of 2"));
-  EXPECT_EQ(times("data.h5: no such token file"), 1) << output_;
-  TokenFile data = tiny_data();
-  data.train.narrow.pop_back();
-  data.write(elsewhere / "data.h5");
-  EXPECT_EQ(with_wdir(), 3) << output_;
-  EXPECT_TRUE(says("differ in the content of data.h5"));
-  EXPECT_TRUE(says("copy one file to all hosts"));
-}
-
-TEST_F(Mpirun, AnotherInstructionSetOnOneProcessIsRefused) {
-  Words words = ranks(1, train());
-  words.insert(words.end(), {":", "-x", "ONEDNN_MAX_CPU_ISA=AVX2", "-x", "DNNL_MAX_CPU_ISA=AVX2"});
-  const Words other = ranks(1, train());
-  words.insert(words.end(), other.begin(), other.end());
-  const int code = launch(words);
-  if (code == 0) GTEST_SKIP() << "this machine has no instruction set above AVX2";
-  EXPECT_EQ(code, 6) << output_;
-  EXPECT_TRUE(says("differ in arithmetic"));
 }
 
 TEST_F(Mpirun, VariablesWithoutTheirLauncherAreRefused) {
@@ -132,35 +64,54 @@ TEST_F(Mpirun, VariablesWithoutTheirLauncherAreRefused) {
   EXPECT_TRUE(says("OMPI_COMM_WORLD_RANK not set"));
   EXPECT_EQ(alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "here"}}), 2)
       << output_;
-  EXPECT_TRUE(says("start them with mpirun"));
+  EXPECT_TRUE(says("MASTER_PORT is not set"));
   EXPECT_EQ(alone({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "here"}}), 2);
   EXPECT_EQ(output_, "") << "rank 0 says it";
 }
 
-TEST_F(Mpirun, ADivergenceEndsAllWithItsCodeAndOneMessage) {
-  EXPECT_EQ(on(2, train({"--optim.learning_rate=1e30", "--optim.clip_norm=0", "--schedule.warmup_steps=0"})),
-            4)
-      << output_;
-  EXPECT_EQ(times("first seen in"), 1) << output_;
+TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
+  train_whole();
+  Program program(folder_.path(), ranks(2, long_run("killed")), {}, mpirun());
+  const auto pids = processes_of(program, 2);
+  ASSERT_EQ(pids.size(), 2u) << program.output();
+  wait_for_records([&] { return program.running(); }, "killed", 5000);
+  ::kill(pids[1], SIGKILL);
+  const auto begin = Clock::now();
+  EXPECT_NE(program.wait(), 0);
+  const auto left = [&] {
+    return std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return ::kill(pid, 0) == 0; });
+  };
+  while (left() && Clock::now() - begin < std::chrono::seconds(30)) ::usleep(10'000);
+  EXPECT_FALSE(left()) << "mpirun has ended, and a process of its has not";
+  expect_whole("killed");
 }
 
-// Weights grow by about the learning rate in each step, and E4M3 without a scale ends at 448.
-TEST_F(Mpirun, ARollbackIsSharedToo) {
-  const std::string text = read_whole_text(folder_ / "shared.toml");
-  Recipe recipe = recipe_from_toml(text, "shared.toml");
-  recipe.train.steps = 40;
-  recipe.train.save_every = 5;
-  recipe.train.on_divergence = OnDivergence::rollback;
-  recipe.schedule.warmup_steps = 0;
-  recipe.optim.learning_rate = 25;
-  recipe.precision.weights = "e4m3";
-  recipe.precision.phases = {{.start_rollback = 1, .rules = {{"*", {"*.w"}, "f32", "here"}}}};
-  write_atomically(folder_ / "shared.toml", to_toml(recipe));
-  ASSERT_EQ(on(1, train({"--name=alone"})), 0) << output_;
-  EXPECT_EQ(times("rollback 1 of at most"), 1) << output_;
-  ASSERT_EQ(on(3, train()), 0) << output_;
-  EXPECT_EQ(times("rollback 1 of at most"), 1) << output_;
-  EXPECT_TRUE(same_checkpoint(last("alone", 40), last("shared", 40))) << output_;
+TEST_F(Mpirun, AStoppedProcessIsNamedAfterTheDeadline) {
+  train_whole();
+  ::setenv("MXTAPE_PEER_TIMEOUT", "2", 1);
+  Program program(folder_.path(), ranks(2, long_run("stopped")), {}, mpirun());
+  const auto pids = processes_of(program, 2);
+  ASSERT_EQ(pids.size(), 2u) << program.output();
+  wait_for_records([&] { return program.running(); }, "stopped", 3000);
+  ::kill(pids[1], SIGSTOP);
+  EXPECT_EQ(program.wait(), int(ExitCode::peer)) << program.output();
+  output_ = program.output();
+  EXPECT_TRUE(says("for rank 1 ("));
+  EXPECT_EQ(times("mxtape: rank"), 1) << output_;
+  ::unsetenv("MXTAPE_PEER_TIMEOUT");
+  expect_whole("stopped");
+}
+
+TEST_F(Mpirun, ASignalToTheLauncherSavesOnceAndEndsWith75) {
+  train_whole();
+  Program program(folder_.path(), ranks(2, long_run("signal")), {}, mpirun());
+  ASSERT_EQ(processes_of(program, 2).size(), 2u) << program.output();
+  wait_for_records([&] { return program.running(); }, "signal", 1000);
+  program.send(SIGUSR1);
+  EXPECT_EQ(program.wait(), 75) << program.output();
+  output_ = program.output();
+  EXPECT_EQ(times("mxtape: stopped by"), 1) << output_;
+  expect_whole("signal");
 }
 
 }  // namespace

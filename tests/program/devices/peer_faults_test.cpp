@@ -1,105 +1,98 @@
 // Processes that are killed, stopped or signalled in the middle of a run on several.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <random>
 
-#include "tests/program/devices/mpirun.h"
+#include "tests/program/devices/ranks.h"
 
 namespace mxtape::test {
 namespace {
 
-class PeerFaults : public Mpirun {
+class PeerFaults : public Ranks {
  protected:
-  /// Long enough to be hit anywhere.
-  Words long_run(const std::string& name, const Words& more = {}) const {
-    Words words = train({"--name=" + name, "--train.steps=400", "--train.save_every=20", "--train.keep=100",
-                         "--schedule.warmup_steps=2"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  void train_whole() { ASSERT_EQ(run(long_run("whole")), 0) << output_; }
-  /// The run ends as the undisturbed one, on one process.
-  void expect_whole(const std::string& name) {
-    ASSERT_EQ(run(long_run(name, {"--resume", "auto"})), 0) << output_;
-    EXPECT_TRUE(same_checkpoint(last("whole", 400), last(name, 400))) << output_;
-  }
-  /// Waits until the run has written a step's records.
-  void wait_for_records(const Program& program, const std::string& name, std::uintmax_t bytes) const {
-    const auto file = folder_ / "runs" / name / "metrics.jsonl";
-    std::error_code missing;
-    while (program.running()) {
-      const auto size = std::filesystem::file_size(file, missing);
-      if (!missing && size >= bytes) return;
-      ::usleep(1000);
-    }
+  using Codes = std::vector<int>;
+  void wait_for(const RankProcesses& run, const std::string& name, std::uintmax_t bytes) const {
+    wait_for_records([&] { return run.running(); }, name, bytes);
   }
 };
 
-TEST_F(PeerFaults, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
+TEST_F(PeerFaults, AKilledProcessIsNamedAndTheRunGoesOnToTheSameBits) {
   train_whole();
   std::mt19937 random(1);
-  for (int i = 0; i < 4; ++i) {
-    const int count = i % 2 ? 4 : 2;
+  for (int i = 0; i < 6; ++i) {
+    const std::size_t count = i % 2 ? 4 : 2, killed = random() % count;
     const std::string name = fmt::format("killed{}", i);
-    Program program(folder_.path(), ranks(count, long_run(name)), {}, mpirun());
-    const auto pids = processes_of(program, std::size_t(count));
-    ASSERT_EQ(pids.size(), std::size_t(count)) << program.output();
-    wait_for_records(program, name, 200 + random() % 20000);
-    ::kill(pids[random() % pids.size()], SIGKILL);
+    RankProcesses run = start(int(count), long_run(name));
+    wait_for(run, name, 200 + random() % 20000);
+    run[killed].send(SIGKILL);
     const auto begin = Clock::now();
-    EXPECT_NE(program.wait(), 0);
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30));
-    const auto left = [&] {
-      return std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return ::kill(pid, 0) == 0; });
-    };
-    while (left() && Clock::now() - begin < std::chrono::seconds(30)) ::usleep(10'000);
-    EXPECT_FALSE(left()) << "mpirun has ended, and a process of its has not";
+    Codes want(count, 7);
+    want[killed] = 128 + SIGKILL;
+    EXPECT_EQ(run.wait(), want) << run.output();
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5));
+    output_ = run.output();
+    EXPECT_EQ(times("mxtape: rank"), 1) << output_;
+    EXPECT_TRUE(says(fmt::format("): rank {} of {} (", killed, count)));
+    EXPECT_TRUE(says("is gone: its connection has ended"));
     expect_whole(name);
   }
 }
 
 TEST_F(PeerFaults, AStoppedProcessIsNamedAfterTheDeadline) {
   train_whole();
-  ::setenv("MXTAPE_PEER_TIMEOUT", "2", 1);
-  for (const std::size_t stopped : {0u, 1u}) {
+  for (const std::size_t stopped : {0u, 1u, 2u}) {
     const std::string name = fmt::format("stopped{}", stopped);
-    Program program(folder_.path(), ranks(2, long_run(name)), {}, mpirun());
-    const auto pids = processes_of(program, 2);
-    ASSERT_EQ(pids.size(), 2u) << program.output();
-    wait_for_records(program, name, 3000);
-    ::kill(pids[stopped], SIGSTOP);
+    RankProcesses run = start(std::vector<Rank>(3, {long_run(name), {"MXTAPE_PEER_TIMEOUT=2"}}));
+    wait_for(run, name, 3000);
+    run[stopped].send(SIGSTOP);
     const auto begin = Clock::now();
-    EXPECT_EQ(program.wait(), int(ExitCode::peer)) << program.output();
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2 + 10));
-    output_ = program.output();
+    for (const std::size_t rank : {0u, 1u, 2u}) {
+      if (rank == stopped) continue;
+      EXPECT_EQ(run[rank].wait(), 7) << run.output();
+    }
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2 + 5));
+    output_ = run.output();
     EXPECT_TRUE(says(fmt::format("for rank {} (", stopped)));
+    EXPECT_EQ(times("mxtape: rank"), 1) << output_;
+    // It ends by itself once it goes on, and says nothing of its own.
+    run[stopped].send(SIGCONT);
+    EXPECT_EQ(run[stopped].wait(), 7);
+    output_ = run.output();
     EXPECT_EQ(times("mxtape: rank"), 1) << output_;
     expect_whole(name);
   }
-  ::unsetenv("MXTAPE_PEER_TIMEOUT");
 }
 
-TEST_F(PeerFaults, ASignalToAnyProcessOrToTheLauncherSavesOnceAndEndsWith75) {
+TEST_F(PeerFaults, ASignalToAnyProcessOrToAllSavesOnceAndEndsWith75) {
   train_whole();
   int i = 0;
   for (const int signal : {SIGUSR1, SIGTERM, SIGINT})
     for (const int to : {0, 1, -1}) {
-      if (to < 0 && signal != SIGUSR1) continue;  // mpirun kills its processes then, or waits two seconds
       const std::string name = fmt::format("signal{}", i++);
-      Program program(folder_.path(), ranks(2, long_run(name)), {}, mpirun());
-      const auto pids = processes_of(program, 2);
-      ASSERT_EQ(pids.size(), 2u) << program.output();
-      wait_for_records(program, name, 1000);
-      ::kill(to < 0 ? program.pid() : pids[std::size_t(to)], signal);
-      EXPECT_EQ(program.wait(), 75) << program.output();
-      output_ = program.output();
+      RankProcesses run = start(2, long_run(name));
+      wait_for(run, name, 1000);
+      for (const int rank : {0, 1})
+        if (to < 0 || to == rank) run[std::size_t(rank)].send(signal);
+      EXPECT_EQ(run.wait(), (Codes{75, 75})) << run.output();
+      output_ = run.output();
       EXPECT_EQ(times("mxtape: stopped by"), 1) << output_;
       EXPECT_EQ(times("to go on:"), 1) << output_;
       expect_whole(name);
     }
 }
 
-TEST_F(PeerFaults, AFolderThatRankZeroCannotMakeEndsAllWithItsCode) {
-  EXPECT_EQ(on(2, train({"--train.out=data.h5"})), 6) << output_;
+TEST_F(PeerFaults, AFullDiskOfRankZeroEndsAllWithItsCode) {
+  train_whole();
+  RankProcesses run = start(3, long_run("full"));
+  wait_for(run, "full", 3000);
+  const rlimit small{4096, 4096};  // of a file
+  ASSERT_EQ(::prlimit(run[0].pid(), RLIMIT_FSIZE, &small, nullptr), 0);
+  EXPECT_EQ(run.wait(), (Codes{6, 6, 6})) << run.output();
+  output_ = run.output();
+  EXPECT_EQ(times("mxtape: "), 1) << output_;
+  expect_whole("full");
+  EXPECT_EQ(on(2, train({"--name=nowhere", "--train.out=data.h5"})), 6) << output_;
   EXPECT_EQ(times("mxtape: "), 1) << output_;
 }
 

@@ -1,0 +1,147 @@
+// What check --devices says of a step, against what a step sends.
+#include "train/strands/volume.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/thread_ranks.h"
+#include "tests/train/tiny_run.h"
+#include "train/memory/device_plan.h"
+
+namespace mxtape::test {
+namespace {
+
+/// Counts what goes to the others and what comes from them.
+class CountingCommunicator final : public Communicator {
+ public:
+  explicit CountingCommunicator(Communicator& inner) : inner_(inner) {}
+  std::string description() const override { return inner_.description(); }
+  void start(int place, std::span<const Part> send, std::span<const Part> receive) override {
+    for (const Part& part : send) {
+      counted.sent += part.data.bytes();
+      ++counted.messages;
+      counted.largest = std::max(counted.largest, part.data.bytes());
+    }
+    for (const Part& part : receive) counted.received += part.data.bytes();
+    inner_.start(place, send, receive);
+  }
+  void finish(int place) override { inner_.finish(place); }
+  Traffic counted;
+
+ private:
+  Communicator& inner_;
+};
+
+struct Shared {
+  int strands, size;
+};
+
+Recipe recipe_of(std::int64_t strands, std::int64_t width) {
+  Recipe r = tiny_mxfp4_recipe(3);
+  r.model.width = width;
+  r.train.strands = strands;
+  r.train.accumulation = 1;
+  r.train.batch_size = 1;
+  r.train.verify_every = 0;
+  return r;
+}
+
+std::vector<std::vector<Shard>> shards_of(const std::vector<Parameter*>& parameters, int devices) {
+  std::vector<Shape> shapes;
+  for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
+  std::vector<std::vector<Shard>> shards;
+  for (const Bucket& bucket : make_buckets(shapes)) shards.push_back(cut(bucket, devices));
+  return shards;
+}
+
+TEST(ExchangeVolume, IsWhatEachDeviceOfARunSendsAndReceives) {
+  int compared = 0;
+  for (const std::int64_t width : {32, 96})
+    for (const Shared& shared : {Shared{2, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {17, 5}, {4, 4}}) {
+      const int strands = shared.strands, size = shared.size;
+      const Recipe recipe = recipe_of(strands, width);
+      const TokenFile data = tiny_data();
+      std::vector<Traffic> counted(static_cast<std::size_t>(size)), planned(counted);
+      std::vector<std::int64_t> own(counted.size()), elements(counted.size());
+      ThreadRanks ranks(size);
+      on_threads(ranks, [&](Devices& plain) {
+        CountingCommunicator counting(plain.communicator());
+        Devices devices(plain.group(), counting);
+        const auto backend = make_backend("cpu");
+        const auto next = [&] {
+          if (devices.rank() > 0) devices.next();  // rank 0 announces what all do here
+        };
+        next();
+        Trainer trainer(*backend, recipe, data, &devices);
+        next();
+        trainer.step();
+        counting.counted = {};
+        next();
+        trainer.step();
+        const auto rank = std::size_t(devices.rank());
+        counted[rank] = counting.counted;
+        const auto shards = shards_of(trainer.model().parameters(), size);
+        planned[rank] = exchange_volume(shards, strands, int(rank)).all();
+        own[rank] = own_elements(shards, int(rank));
+        for (const Parameter* p : trainer.model().parameters()) elements[rank] += p->value.count();
+      });
+      std::int64_t sent = 0, received = 0, updated = 0;
+      for (std::size_t rank = 0; rank < counted.size(); ++rank) {
+        EXPECT_EQ(planned[rank].sent, counted[rank].sent) << strands << " on " << size << ", rank " << rank;
+        EXPECT_EQ(planned[rank].received, counted[rank].received) << rank;
+        EXPECT_EQ(planned[rank].messages, counted[rank].messages) << rank;
+        EXPECT_EQ(planned[rank].largest, counted[rank].largest) << rank;
+        EXPECT_GT(counted[rank].sent, 0);
+        sent += planned[rank].sent, received += planned[rank].received, updated += own[rank];
+        ++compared;
+      }
+      EXPECT_EQ(sent, received);
+      EXPECT_EQ(updated, elements.front());
+      Recipe known = recipe;
+      known.model.vocabulary = data.tokenizer.size();
+      const DevicePlan plan = device_plan(known, size);
+      EXPECT_EQ(plan.sent_by_all, sent);
+      std::int64_t busiest = 0;
+      for (const Traffic& t : counted) busiest = std::max(busiest, t.bytes());
+      EXPECT_EQ(plan.busiest.all().bytes(), busiest);
+    }
+  std::printf("%d devices compared, 0 differ\n", compared);
+}
+
+TEST(DevicePlan, MemoryIsWhatADeviceOfARunTakesAtItsPeak) {
+  for (const Shared& shared : {Shared{4, 2}, {8, 4}, {12, 3}, {6, 1}}) {
+    const int strands = shared.strands, size = shared.size;
+    Recipe recipe = recipe_of(strands, 128);
+    recipe.model.layers = 3;
+    const TokenFile data = tiny_data();
+    recipe.model.vocabulary = data.tokenizer.size();
+    std::vector<std::int64_t> peaks(static_cast<std::size_t>(size));
+    const auto train = [&](Devices* devices) {
+      const auto backend = make_backend("cpu");
+      const auto next = [&] {
+        if (devices && devices->rank() > 0) devices->next();
+      };
+      next();
+      Trainer trainer(*backend, recipe, data, devices);
+      for (int step = 0; step < 2; ++step) {
+        next();
+        trainer.step();
+      }
+      next();
+      trainer.validate();
+      peaks[devices ? std::size_t(devices->rank()) : 0] = backend->peak_bytes();
+    };
+    if (size == 1) {
+      train(nullptr);
+    } else {
+      ThreadRanks ranks(size);
+      on_threads(ranks, [&](Devices& devices) { train(&devices); });
+    }
+    const auto most = double(*std::max_element(peaks.begin(), peaks.end()));
+    const DevicePlan plan = device_plan(recipe, size);
+    EXPECT_NEAR(double(plan.peak), most, 0.01 * most) << strands << " on " << size;
+    EXPECT_GT(plan.rest(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace mxtape::test

@@ -1,0 +1,74 @@
+#include "train/memory/device_plan.h"
+
+#include <algorithm>
+
+#include "dist/devices.h"
+#include "dist/dry_devices.h"
+#include "kernels/around/dry_backend.h"
+#include "nn/model.h"
+#include "train/memory/memory_plan.h"
+#include "train/strands/strand_sum.h"
+
+namespace mxtape {
+namespace {
+
+std::vector<std::vector<Shard>> shards_of(const Recipe& recipe, int devices) {
+  DryBackend device;
+  const auto model = make_model(device, recipe.model, precision_plan(recipe, 0), recipe.seed);
+  std::vector<Shape> shapes;
+  for (const Parameter* p : model->parameters()) shapes.push_back(p->value.shape());
+  std::vector<std::vector<Shard>> shards;
+  for (const Bucket& bucket : make_buckets(shapes)) shards.push_back(cut(bucket, devices));
+  return shards;
+}
+
+}  // namespace
+
+DevicePlan device_plan(const Recipe& recipe, int devices) {
+  constexpr std::int64_t f32 = 4;
+  DevicePlan plan;
+  plan.devices = devices;
+  plan.strands = recipe.train.strands;
+  plan.rounds = (plan.strands + devices - 1) / devices;
+  MemoryPlan memory;
+  if (devices == 1) {
+    memory = memory_plan(recipe);
+  } else {
+    DryDevice first(0, devices);
+    Devices all(first, first);
+    memory = memory_plan(recipe, &all);
+  }
+  plan.weights = memory.weights;
+  plan.gradients = memory.gradients;
+  plan.weight_copies = memory.weight_copies;
+  plan.moments = memory.moments;
+  plan.peak = memory.peak;
+  if (plan.strands > 1) {
+    const auto shards = shards_of(recipe, devices);
+    const std::int64_t sums = plan.strands > strands_of_a_group ? 2 : 1;
+    const auto of_rank = [&](int rank) {
+      return f32 * (sums * elements_of_shards(shards, rank) + 2 * own_elements(shards, rank));
+    };
+    const std::int64_t of_first = of_rank(0);
+    std::int64_t most = 0;
+    for (int rank = 0; rank < devices; ++rank) {
+      if (of_rank(rank) > most) {
+        most = of_rank(rank);
+        plan.sums = f32 * sums * elements_of_shards(shards, rank);
+        plan.moments = most - plan.sums;
+      }
+      if (devices == 1) break;
+      const ExchangeVolume volume = exchange_volume(shards, plan.strands, rank);
+      plan.sent_by_all += volume.all().sent;
+      plan.messages_of_all += volume.all().messages;
+      if (volume.all().bytes() > plan.busiest.all().bytes()) plan.busiest = volume;
+    }
+    plan.peak += most - of_first;  // the dry run was rank 0's
+  }
+  if (recipe.compute.device == "cpu")
+    plan.saving = plan.weights + plan.gradients + plan.sums + plan.moments + plan.weight_copies +
+                  2 * (memory.weights + memory.moments);
+  return plan;
+}
+
+}  // namespace mxtape
