@@ -130,7 +130,7 @@ class Check {
     }
     if (recipe_.train.strands > 1) {
       numbers().strand_gradient_bytes = plan_->travelling;
-      fact("exchange    {}", gradients_text(*plan_));
+      fact("strands     {}", gradients_text(*plan_));
     }
     const double flops = plan_->integer_ops + plan_->bf16_flops + plan_->f32_flops;
     const bool large = flops >= 1e12;

@@ -7,19 +7,29 @@
 #include "kernels/around/dry_backend.h"
 #include "nn/model.h"
 #include "train/memory/memory_plan.h"
+#include "train/strands/packed_gradients.h"
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {
 namespace {
 
-std::vector<std::vector<Shard>> shards_of(const Recipe& recipe, int devices) {
+struct Cut {
+  std::vector<std::vector<Shard>> shards;  // by bucket, by rank
+  GradientMessages messages;
+};
+
+Cut cut_for(const Recipe& recipe, int devices) {
   DryBackend device;
-  const auto model = make_model(device, recipe.model, precision_plan(recipe, 0), recipe.seed);
+  const PrecisionPlan precision = precision_plan(recipe, 0);
+  const auto model = make_model(device, recipe.model, precision, recipe.seed);
+  const std::vector<Parameter*> parameters = model->parameters();
   std::vector<Shape> shapes;
-  for (const Parameter* p : model->parameters()) shapes.push_back(p->value.shape());
-  std::vector<std::vector<Shard>> shards;
-  for (const Bucket& bucket : make_buckets(shapes)) shards.push_back(cut(bucket, devices));
-  return shards;
+  for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
+  const std::vector<Bucket> buckets = make_buckets(shapes);
+  Cut made;
+  for (const Bucket& bucket : buckets) made.shards.push_back(cut(bucket, devices));
+  made.messages = gradient_messages(buckets, made.shards, shapes, sum_formats(parameters, precision));
+  return made;
 }
 
 }  // namespace
@@ -44,7 +54,7 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
   plan.moments = memory.moments;
   plan.peak = memory.peak;
   if (plan.strands > 1) {
-    const auto shards = shards_of(recipe, devices);
+    const auto [shards, messages] = cut_for(recipe, devices);
     const std::int64_t sums = plan.strands > strands_of_a_group ? 2 : 1;
     const auto of_rank = [&](int rank) {
       return f32 * (sums * elements_of_shards(shards, rank) + 2 * own_elements(shards, rank));
@@ -58,7 +68,7 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
         plan.moments = most - plan.sums;
       }
       if (devices == 1) break;
-      const ExchangeVolume volume = exchange_volume(shards, plan.strands, rank);
+      const ExchangeVolume volume = exchange_volume(shards, messages, plan.strands, rank);
       plan.sent_by_all += volume.all().sent;
       plan.messages_of_all += volume.all().messages;
       if (volume.all().bytes() > plan.busiest.all().bytes()) plan.busiest = volume;

@@ -62,7 +62,10 @@ void save_state(const SharedState& state, const std::filesystem::path& path, con
 
 void load_state(const SharedState& state, const CheckpointFile* file, bool moments) {
   if (file) file->read_parameters(state.backend, state.parameters);
-  if (state.devices) state.exchange->share_values();
+  if (state.devices) {
+    state.devices->group().all_gather("", Patience::alone);  // rank 0 has read a file
+    state.exchange->share_values();
+  }
   if (!moments) return;
   const auto take = [&](std::size_t i, Moment which, const std::vector<float>& values) {
     const Tensor& own = own_moment(state, i, which);

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 
+#include "kernels/around/dry_backend.h"
+#include "train/strands/packed_gradients.h"
+
 namespace mxtape {
 namespace {
+
+constexpr std::int64_t f32 = 4;
 
 void count_sent(Traffic& traffic, std::int64_t bytes, std::int64_t times) {
   if (bytes == 0 || times == 0) return;  // nothing is sent for no elements
@@ -25,20 +30,47 @@ Traffic ExchangeVolume::all() const {
   return sum;
 }
 
-ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, std::int64_t strands, int rank) {
-  constexpr std::int64_t f32 = 4, f64 = 8;
+GradientMessages gradient_messages(std::span<const Bucket> buckets,
+                                   std::span<const std::vector<Shard>> shards, std::span<const Shape> shapes,
+                                   std::span<const Quantizer> formats) {
+  DryBackend device;
+  GradientMessages all;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    auto& of_bucket = all.emplace_back();
+    const bool rounded = PackedGradients(shapes, formats).concerns(buckets[b]);
+    for (const Shard& shard : shards[b]) {
+      auto& messages = of_bucket.emplace_back();
+      if (rounded) {
+        PackedGradients packed(shapes, formats);
+        packed.make_room(device, shard);
+        std::vector<Part> parts;
+        packed.add_parts(parts, 0);
+        for (const Part& part : parts) messages.push_back(part.data.bytes());
+      } else if (shard.count > 0) {
+        messages.push_back(f32 * shard.count);
+      }
+    }
+  }
+  return all;
+}
+
+ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const GradientMessages& messages,
+                               std::int64_t strands, int rank) {
+  constexpr std::int64_t f64 = 8;
   ExchangeVolume volume;
-  for (const auto& bucket : shards) {
+  for (std::size_t b = 0; b < shards.size(); ++b) {
+    const auto& bucket = shards[b];
     const auto devices = std::int64_t(bucket.size());
     const std::int64_t own_strands = (strands - rank + devices - 1) / devices;
     const Shard& mine = bucket[std::size_t(rank)];
     for (std::size_t to = 0; to < bucket.size(); ++to) {
       if (to == std::size_t(rank)) continue;
-      count_sent(volume.gradients, f32 * bucket[to].count, own_strands);
+      for (const std::int64_t bytes : messages[b][to]) count_sent(volume.gradients, bytes, own_strands);
       volume.values.received += f32 * bucket[to].count;
       for (const Piece& piece : bucket[to].pieces) volume.squares.received += f64 * piece.units;
     }
-    volume.gradients.received += f32 * mine.count * (strands - own_strands);
+    for (const std::int64_t bytes : messages[b][std::size_t(rank)])
+      volume.gradients.received += bytes * (strands - own_strands);
     count_sent(volume.values, f32 * mine.count, devices - 1);
     for (const Piece& piece : mine.pieces) count_sent(volume.squares, f64 * piece.units, devices - 1);
   }

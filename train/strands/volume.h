@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <span>
 
+#include "formats/quantize.h"
 #include "train/strands/units.h"
 
 namespace mxtape {
@@ -14,16 +15,22 @@ struct Traffic {
   std::int64_t bytes() const { return sent > received ? sent : received; }  ///< of the busier direction
 };
 
-/// Of one optimizer step (Exchange), of f32 gradients and values. What goes over the host plane (orders,
-/// losses: some hundred bytes a device) comes on top, and so does what a network adds to a message.
+/// Bytes of the messages in which a strand's gradient of a shard travels, by bucket and by rank of the shard.
+using GradientMessages = std::vector<std::vector<std::vector<std::int64_t>>>;
+/// `shards`: each bucket's, by rank (cut()); `formats`: those of sum_formats().
+GradientMessages gradient_messages(std::span<const Bucket>, std::span<const std::vector<Shard>> shards,
+                                   std::span<const Shape>, std::span<const Quantizer> formats);
+
+/// Of one optimizer step (Exchange). What goes over the host plane (orders, losses: some hundred bytes a
+/// device) comes on top, and so does what a network adds to a message.
 struct ExchangeVolume {
   Traffic gradients;  ///< of all rounds
   Traffic squares;    ///< f64 sums, one a unit
   Traffic values;     ///< the new ones
   Traffic all() const;
 };
-/// `shards`: each bucket's, by rank (cut()).
-ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, std::int64_t strands, int rank);
+ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const GradientMessages&,
+                               std::int64_t strands, int rank);
 
 /// Elements that the device sums up: its shards, with what lies between parameters.
 std::int64_t elements_of_shards(std::span<const std::vector<Shard>> shards, int rank);

@@ -6,6 +6,7 @@
 #include "tests/support/thread_ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/memory/device_plan.h"
+#include "train/strands/packed_gradients.h"
 
 namespace mxtape::test {
 namespace {
@@ -45,66 +46,83 @@ Recipe recipe_of(std::int64_t strands, std::int64_t width) {
   return r;
 }
 
-std::vector<std::vector<Shard>> shards_of(const std::vector<Parameter*>& parameters, int devices) {
+struct Planned {
+  std::vector<std::vector<Shard>> shards;
+  ExchangeVolume volume;
+};
+
+Planned planned_for(const std::vector<Parameter*>& parameters, const Recipe& recipe, int devices, int rank) {
   std::vector<Shape> shapes;
   for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
-  std::vector<std::vector<Shard>> shards;
-  for (const Bucket& bucket : make_buckets(shapes)) shards.push_back(cut(bucket, devices));
-  return shards;
+  const std::vector<Bucket> buckets = make_buckets(shapes);
+  Planned planned;
+  for (const Bucket& bucket : buckets) planned.shards.push_back(cut(bucket, devices));
+  const auto messages =
+      gradient_messages(buckets, planned.shards, shapes, sum_formats(parameters, precision_plan(recipe, 0)));
+  planned.volume = exchange_volume(planned.shards, messages, recipe.train.strands, rank);
+  return planned;
+}
+
+void expect_what_is_sent(std::int64_t width, const std::string& sum_format) {
+  int compared = 0;
+  for (const Shared& shared : {Shared{2, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {17, 5}, {4, 4}}) {
+    const int strands = shared.strands, size = shared.size;
+    Recipe recipe = recipe_of(strands, width);
+    if (!sum_format.empty()) recipe.precision.rules.push_back({"*", {"sum.dw"}, sum_format, "here"});
+    const TokenFile data = tiny_data();
+    std::vector<Traffic> counted(static_cast<std::size_t>(size)), planned(counted);
+    std::vector<std::int64_t> own(counted.size()), elements(counted.size());
+    ThreadRanks ranks(size);
+    on_threads(ranks, [&](Devices& plain) {
+      CountingCommunicator counting(plain.communicator());
+      Devices devices(plain.group(), counting);
+      const auto backend = make_backend("cpu");
+      const auto next = [&] {
+        if (devices.rank() > 0) devices.next();  // rank 0 announces what all do here
+      };
+      next();
+      Trainer trainer(*backend, recipe, data, &devices);
+      next();
+      trainer.step();
+      counting.counted = {};
+      next();
+      trainer.step();
+      const auto rank = std::size_t(devices.rank());
+      counted[rank] = counting.counted;
+      const Planned plan = planned_for(trainer.model().parameters(), recipe, size, int(rank));
+      planned[rank] = plan.volume.all();
+      own[rank] = own_elements(plan.shards, int(rank));
+      for (const Parameter* p : trainer.model().parameters()) elements[rank] += p->value.count();
+    });
+    std::int64_t sent = 0, received = 0, updated = 0;
+    for (std::size_t rank = 0; rank < counted.size(); ++rank) {
+      EXPECT_EQ(planned[rank].sent, counted[rank].sent) << strands << " on " << size << ", rank " << rank;
+      EXPECT_EQ(planned[rank].received, counted[rank].received) << rank;
+      EXPECT_EQ(planned[rank].messages, counted[rank].messages) << rank;
+      EXPECT_EQ(planned[rank].largest, counted[rank].largest) << rank;
+      EXPECT_GT(counted[rank].sent, 0);
+      sent += planned[rank].sent, received += planned[rank].received, updated += own[rank];
+      ++compared;
+    }
+    EXPECT_EQ(sent, received);
+    EXPECT_EQ(updated, elements.front());
+    Recipe known = recipe;
+    known.model.vocabulary = data.tokenizer.size();
+    const DevicePlan plan = device_plan(known, size);
+    EXPECT_EQ(plan.sent_by_all, sent);
+    std::int64_t busiest = 0;
+    for (const Traffic& t : counted) busiest = std::max(busiest, t.bytes());
+    EXPECT_EQ(plan.busiest.all().bytes(), busiest);
+  }
+  std::printf("%d devices compared, 0 differ\n", compared);
 }
 
 TEST(ExchangeVolume, IsWhatEachDeviceOfARunSendsAndReceives) {
-  int compared = 0;
-  for (const std::int64_t width : {32, 96})
-    for (const Shared& shared : {Shared{2, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {17, 5}, {4, 4}}) {
-      const int strands = shared.strands, size = shared.size;
-      const Recipe recipe = recipe_of(strands, width);
-      const TokenFile data = tiny_data();
-      std::vector<Traffic> counted(static_cast<std::size_t>(size)), planned(counted);
-      std::vector<std::int64_t> own(counted.size()), elements(counted.size());
-      ThreadRanks ranks(size);
-      on_threads(ranks, [&](Devices& plain) {
-        CountingCommunicator counting(plain.communicator());
-        Devices devices(plain.group(), counting);
-        const auto backend = make_backend("cpu");
-        const auto next = [&] {
-          if (devices.rank() > 0) devices.next();  // rank 0 announces what all do here
-        };
-        next();
-        Trainer trainer(*backend, recipe, data, &devices);
-        next();
-        trainer.step();
-        counting.counted = {};
-        next();
-        trainer.step();
-        const auto rank = std::size_t(devices.rank());
-        counted[rank] = counting.counted;
-        const auto shards = shards_of(trainer.model().parameters(), size);
-        planned[rank] = exchange_volume(shards, strands, int(rank)).all();
-        own[rank] = own_elements(shards, int(rank));
-        for (const Parameter* p : trainer.model().parameters()) elements[rank] += p->value.count();
-      });
-      std::int64_t sent = 0, received = 0, updated = 0;
-      for (std::size_t rank = 0; rank < counted.size(); ++rank) {
-        EXPECT_EQ(planned[rank].sent, counted[rank].sent) << strands << " on " << size << ", rank " << rank;
-        EXPECT_EQ(planned[rank].received, counted[rank].received) << rank;
-        EXPECT_EQ(planned[rank].messages, counted[rank].messages) << rank;
-        EXPECT_EQ(planned[rank].largest, counted[rank].largest) << rank;
-        EXPECT_GT(counted[rank].sent, 0);
-        sent += planned[rank].sent, received += planned[rank].received, updated += own[rank];
-        ++compared;
-      }
-      EXPECT_EQ(sent, received);
-      EXPECT_EQ(updated, elements.front());
-      Recipe known = recipe;
-      known.model.vocabulary = data.tokenizer.size();
-      const DevicePlan plan = device_plan(known, size);
-      EXPECT_EQ(plan.sent_by_all, sent);
-      std::int64_t busiest = 0;
-      for (const Traffic& t : counted) busiest = std::max(busiest, t.bytes());
-      EXPECT_EQ(plan.busiest.all().bytes(), busiest);
-    }
-  std::printf("%d devices compared, 0 differ\n", compared);
+  for (const std::int64_t width : {32, 96}) expect_what_is_sent(width, "");
+}
+
+TEST(ExchangeVolume, CountsCodesAndScalesWhereSumsAreInFewBits) {
+  for (const char* const format : {"mxfp8_e4m3", "nvfp4", "bf16"}) expect_what_is_sent(96, format);
 }
 
 TEST(DevicePlan, MemoryIsWhatADeviceOfARunTakesAtItsPeak) {
