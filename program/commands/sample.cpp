@@ -121,6 +121,7 @@ void run(const Arguments& arguments) {
   for (SampledText& text : texts) text.finish();
   show();
   if (arguments.json) print_document(arguments, trained, why, texts, times);
+  std::fflush(stdout);  // the figures come last, also where both go to one file
   print_times(times);
 }
 

@@ -190,7 +190,7 @@ TEST(MixesTokens, IsSaidOfOperandsWhoseRoundingSeesOtherTokens) {
             "blocks.0.attn.out fprop.x is mxfp4 round=stochastic, whose random numbers are counted over a "
             "whole pass");
   EXPECT_EQ(of_linear(parse_quantizer("mxfp4 block=16x16")),
-            "blocks.0.attn.out fprop.x is e2m1 scale=e8m0 block=16x16, whose blocks lie across tokens");
+            "blocks.0.attn.out fprop.x is mxfp4 block=16x16, whose blocks lie across tokens");
   LinearQuant weights;
   weights.fprop_w = parse_quantizer("nvfp4 round=stochastic");
   EXPECT_EQ(mixes_tokens(uniform_plan(tiny, weights)), "") << "weights are no tokens";
