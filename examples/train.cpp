@@ -75,7 +75,7 @@ int main(int argc, char** argv) try {
   fmt::print("validation loss {:.4f} nats per character\n", trainer.validate().loss);
 
   const std::vector<std::int32_t> prompt{data.train[0]};
-  const auto continued = sample(*backend, trainer.model(), prompt, {.tokens = 80, .temperature = 0.5f});
+  const auto continued = sample(*backend, trainer.model(), prompt, {.tokens = 80, .temperature = 0.5});
   fmt::print("it writes: {}{}\n", data.tokenizer.decode(prompt), data.tokenizer.decode(continued));
   return 0;
 } catch (const mxtape::Error& e) {

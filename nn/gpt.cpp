@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "nn/cache/key_value_cache.h"
+#include "nn/cache/mixes_tokens.h"
 #include "nn/layers.h"
 
 namespace mxtape {
@@ -16,6 +18,7 @@ struct Gpt::Layers {
   std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
   LinearQuant head_quant;
   DType activations = DType::f32;
+  std::string mixture;  ///< mixes_tokens()
 
   Layers(const Initialiser& make, const ModelConfig& c)
       : config(c),
@@ -32,6 +35,22 @@ struct Gpt::Layers {
   }
   std::uint32_t head_id() const { return first_id(config.layers + 1); }
   Parameter& head_weight() { return head ? *head : embedding.table(); }
+  /// x [B, T, C] behind the blocks; with a cache, of tokens that follow those in it.
+  Var stream(Tape& tape, const Tensor& tokens, KeyValueCache* cache) {
+    const std::int64_t before = cache ? cache->length() : 0;
+    require(tokens.shape().rank == 2 && before + tokens.shape()[1] <= config.context, ExitCode::usage,
+            "model: tokens are {} behind {} others, want [B, T] with T <= model.context = {}",
+            tokens.shape().text(), before, config.context);
+    Var x = embedding(tape, tokens, activations, before);
+    for (TransformerBlock& block : blocks) x = block(tape, x, cache);
+    return x;
+  }
+  Var logits(Tape& tape, Var x) {
+    x = norm(tape, x);
+    static const std::string name = "head";
+    const Tape::Layer layer(tape, name);
+    return ops::linear(tape, x, head_weight(), nullptr, head_quant, head_id());
+  }
   std::vector<Linear*> linears() {  ///< the head is not among them
     std::vector<Linear*> all;
     for (TransformerBlock& block : blocks) block.attention.collect(all), block.mlp.collect(all);
@@ -46,17 +65,16 @@ Gpt::Gpt(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
 Gpt::~Gpt() = default;
 
 Var Gpt::forward(Tape& tape, const Tensor& tokens) {
-  Layers& l = *layers_;
-  require(tokens.shape().rank == 2 && tokens.shape()[1] <= l.config.context, ExitCode::usage,
-          "model: tokens are {}, want [B, T] with T <= model.context = {}", tokens.shape().text(),
-          l.config.context);
-  Var x = l.embedding(tape, tokens, l.activations);
-  for (TransformerBlock& block : l.blocks) x = block(tape, x);
-  x = l.norm(tape, x);
-  static const std::string name = "head";
-  const Tape::Layer layer(tape, name);
-  return ops::linear(tape, x, l.head_weight(), nullptr, l.head_quant, l.head_id());
+  return layers_->logits(tape, layers_->stream(tape, tokens, nullptr));
 }
+
+Var Gpt::extend(Tape& tape, const Tensor& tokens, KeyValueCache& cache) {
+  const Var x = layers_->stream(tape, tokens, &cache);
+  cache.advance(tokens.cols());
+  return layers_->logits(tape, {last_rows(tape.backend(), x.value)});
+}
+
+std::string Gpt::no_cache() const { return layers_->mixture; }
 
 std::vector<LinearWeight> Gpt::linear_weights() {
   Layers& l = *layers_;
@@ -103,6 +121,7 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
   for (Norm* norm : norms) norm->set_precision(gain_of(norm->name()));
   l.embedding.set_precision(gain_of("embedding"));
   l.activations = plan.activations;
+  l.mixture = mixes_tokens(plan);
   l.head_weight().copies = {};
 }
 

@@ -14,6 +14,8 @@ class Gpt final : public Model {
 
   const ModelConfig& config() const override;
   Var forward(Tape&, const Tensor& tokens) override;
+  Var extend(Tape&, const Tensor& tokens, KeyValueCache&) override;
+  std::string no_cache() const override;
   std::vector<LinearWeight> linear_weights() override;
   /// Names "tokens.weight", "positions.weight", "blocks.0.norm1.gain", "blocks.0.attn.qkv.weight" ...
   /// "norm.gain", "norm.bias".

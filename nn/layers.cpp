@@ -3,20 +3,9 @@
 #include <utility>
 
 #include "autograd/operands/operands.h"
+#include "nn/cache/key_value_cache.h"
 
 namespace mxtape {
-
-Parameter Initialiser::normal(std::string name, Shape shape, float deviation, std::uint32_t tensor_id) const {
-  Parameter p{.name = std::move(name), .value = backend.empty(shape), .decay = shape.rank >= 2};
-  backend.run(call::Normal{p.value, deviation, {seed, Purpose::initialisation, tensor_id, 0, 0}});
-  return p;
-}
-
-Parameter Initialiser::constant(std::string name, Shape shape, float value) const {
-  Parameter p{.name = std::move(name), .value = backend.empty(shape), .decay = shape.rank >= 2};
-  backend.fill(p.value, value);
-  return p;
-}
 
 Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
                float deviation, std::uint32_t tensor_id)
@@ -74,10 +63,16 @@ Embedding::Embedding(const Initialiser& make, const ModelConfig& c)
     positions_ = make.normal("positions.weight", {c.context, c.width}, c.init_deviation, 1);
 }
 
-Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype) {
+Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype, std::int64_t first_position) {
   static const std::string name = "embedding";
   const Tape::Layer layer(tape, name);
-  const Var x = ops::embedding(tape, tokens, table_, positions_ ? &*positions_ : nullptr, dtype, rounding_);
+  Parameter later, *positions = positions_ ? &*positions_ : nullptr;
+  if (positions && first_position > 0) {
+    const std::int64_t rows = positions_->value.rows() - first_position, C = positions_->value.cols();
+    later.value = positions_->value.part(first_position * C, {rows, C});
+    positions = &later;
+  }
+  const Var x = ops::embedding(tape, tokens, table_, positions, dtype, rounding_);
   return ops::dropout(tape, x, dropout_, 2);
 }
 
@@ -107,18 +102,21 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
   if (c.qk_norm) q_norm_ = norm(".q_norm", site::q_norm), k_norm_ = norm(".k_norm", site::k_norm);
 }
 
-Var CausalSelfAttention::operator()(Tape& tape, const Var& x) {
+Var CausalSelfAttention::operator()(Tape& tape, const Var& x, KeyValueCache* cache) {
   const Tape::Layer layer(tape, name_);
   Var qkv = qkv_(tape, x);
   if (tables_.cos) {
     const ParameterUse q = q_norm_ ? q_norm_->gain(tape) : ParameterUse{},
                        k = k_norm_ ? k_norm_->gain(tape) : ParameterUse{};
-    qkv = ops::rotary(tape, std::move(qkv), heads_, kv_heads_, tables_, q, k, eps_);
+    qkv = ops::rotary(tape, std::move(qkv), heads_, kv_heads_, tables_, q, k, eps_,
+                      cache ? cache->length() : 0);
   }
   const Shape extents = qkv.value.shape();
   AttentionShape shape{extents[0], extents[1], heads_, extents[2] / (heads_ + 2 * kv_heads_), kv_heads_};
   shape.dropout = attention_dropout_;
-  const Var heads = ops::attention(tape, qkv, shape, quant_, first_id_ + site::attention);
+  const std::uint32_t id = first_id_ + site::attention;
+  const Var heads =
+      cache ? cache->attend(tape, qkv, shape, quant_, id) : ops::attention(tape, qkv, shape, quant_, id);
   qkv = {};
   return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
 }
@@ -168,9 +166,9 @@ TransformerBlock::TransformerBlock(const Initialiser& make, const ModelConfig& c
       norm2(make, name + ".norm2", c.width, c.norm, c.bias, c.norm_eps, first_id(index + 1) + site::norm2),
       mlp(make, name + ".mlp", c, first_id(index + 1)) {}
 
-Var TransformerBlock::operator()(Tape& tape, const Var& x) {
+Var TransformerBlock::operator()(Tape& tape, const Var& x, KeyValueCache* cache) {
   const Tape::Layer layer(tape, name);
-  Var middle = ops::add(tape, x, attention(tape, norm1(tape, x)));
+  Var middle = ops::add(tape, x, attention(tape, norm1(tape, x), cache));
   return ops::add(tape, middle, mlp(tape, norm2(tape, middle)));
 }
 

@@ -8,6 +8,8 @@
 
 namespace mxtape {
 
+class KeyValueCache;
+
 /// The arguments of a layer's ops::linear() that last: they live as long as the model.
 struct LinearWeight {
   std::string layer;
@@ -35,6 +37,11 @@ class Model {
   virtual void set_precision(const PrecisionPlan&) = 0;
   /// Makes what is no parameter, as tables of angles, again on the device that the parameters have moved to.
   virtual void place_constants(Backend&) {}
+  /// logits [B, 1, V] after the last of `tokens` i32 [B, T], which follow those of the cache and join them;
+  /// T = 1 unless it is empty. Evaluation only. What forward() gives but for the order of additions, if
+  /// no_cache() is "": else it says why not (nn/cache/mixes_tokens.h).
+  virtual Var extend(Tape&, const Tensor&, KeyValueCache&) { fail(ExitCode::internal, "{}", no_cache()); }
+  virtual std::string no_cache() const { return "this kind of model keeps no keys and values"; }
 };
 
 /// A kind of model: what `model.kind` names. Layers are named in the order of computation.

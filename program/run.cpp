@@ -40,7 +40,7 @@ void print_sample(Backend& backend, Trainer& trainer, const TokenFile& data) {
   const std::int64_t tokens = trainer.recipe().train.sample_tokens;
   if (tokens == 0) return;
   const SampleOptions options{.tokens = tokens,
-                              .temperature = 0.8f,  // a little below 1: fewer of the rare slips
+                              .temperature = 0.8,  // a little below 1: fewer of the rare slips
                               .tokens_known = data.tokenizer.size(),
                               .seed = trainer.recipe().seed,
                               .pass = trainer.next_pass()};

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/few_rows.h"
 #include "kernels/cpu/integer/gemm_codes.h"
 #include "kernels/gemm/extents.h"
 
@@ -41,6 +42,10 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
   constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
   constexpr double most = 16;      // more pieces only pack more often
   constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
+  if (M <= most_few_rows) {             // a stream over the other side, for all threads to share
+    constexpr std::int64_t numbers = 1 << 18;
+    return {M, std::max(granule, numbers / std::max<std::int64_t>(K, 1) / granule * granule)};
+  }
   const double wanted = std::min(most, double(M) * double(N) * double(K) / work);
   Piece piece{M, N};
   for (double count = 1; 2 * count <= wanted; count *= 2) {
@@ -57,9 +62,9 @@ void CpuBackend::compute(const call::Gemm& call) {
   if (last_gemm_ == GemmPath::integer) return cpu::gemm_codes(*this, call);
 
   Operand sides[2] = {call.a, call.b};
-  const bool narrow = last_gemm_ == GemmPath::bf16;
+  const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a), M);
   for (Operand& side : sides)
-    if (!narrow && side.values.dtype() == DType::bf16) side.values = widened(side.values);
+    if (!as_they_are && side.values.dtype() == DType::bf16) side.values = widened(side.values);
   const MatrixView av = view(sides[0]), bv = view(sides[1]);
 
   const bool scaled = call.a.multiplier || call.b.multiplier;

@@ -17,7 +17,8 @@ struct MatrixView {
 /// c[M, N] = op(a)[M, K] op(b)[K, N], in f32 sums, on the calling thread (also inside parallel_for); rows of
 /// c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16 sides
 /// multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of additions
-/// depends on the extents, types and transpositions only.
+/// depends on the extents, types and transpositions only. Few rows are multiplied by own loops (few_rows.h),
+/// more by oneDNN.
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);
 
@@ -26,7 +27,8 @@ struct Piece {
 };
 /// Cuts c[M, N] into equal pieces for the threads, by its shape alone: the bits must not depend on how many
 /// threads there are. K is never cut. A piece packs its share of both sides, so nearly square pieces waste
-/// least. Pieces that are not the last have whole panels of codes.
+/// least; of few rows, pieces read equal parts of the other side. Pieces that are not the last have whole
+/// panels of codes.
 Piece cut(std::int64_t M, std::int64_t N, std::int64_t K);
 
 /// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no

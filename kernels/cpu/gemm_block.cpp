@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/few_rows.h"
 #include "kernels/cpu/isa_name.h"
 
 namespace mxtape::cpu {
@@ -186,6 +186,7 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
                 std::int64_t N, std::int64_t K, Write write, const float* bias) {
   if (M == 0 || N == 0) return;
   if (K == 0) return write_empty_sum(c, c_stride, M, N, write, bias);
+  if (is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
   thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();
   MatrixView sides[2] = {a, b};

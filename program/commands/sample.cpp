@@ -1,8 +1,10 @@
 #include <cstdio>
 
-#include "data/tokenizers/text_stream.h"
 #include "program/command.h"
+#include "program/json/json_output.h"
+#include "program/output.h"
 #include "program/run_name.h"
+#include "program/sampling/sampled_text.h"
 #include "program/trained_model.h"
 #include "train/sampling/sample.h"
 
@@ -12,11 +14,12 @@ namespace {
 struct Arguments {
   std::string checkpoint, device, prompt = "\n";
   std::int64_t samples = 1;
+  std::vector<std::string> stops;
+  bool whole_passes = false, json = false;
   SampleOptions options;
 };
 
-void run(const Arguments& arguments) {
-  const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
+std::vector<std::int32_t> encoded_prompt(const Arguments& arguments, const TrainedModel& trained) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
   std::vector<std::int32_t> prompt;
   try {
@@ -27,21 +30,99 @@ void run(const Arguments& arguments) {
   require(!prompt.empty() || tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
           "--prompt: want token ids, as in --prompt \"0 1\": {} was trained on ids without their tokenizer",
           trained.file.string());
-  SampleOptions options = arguments.options;
-  options.tokens_known = tokenizer.size();
-  options.pass = trained.next_pass();
-  TextStream text(tokenizer);
-  options.on_token = [&](std::int32_t token) {
-    fmt::print("{}", text.push(token));
+  return prompt;
+}
+
+/// Shows texts one after the other: the first that is not finished as it grows, those behind it when their
+/// turn comes.
+class Printer {
+ public:
+  explicit Printer(std::vector<SampledText>& texts) : texts_(texts) {}
+  void print() {
+    for (; shown_ < texts_.size(); ++shown_) {
+      if (shown_ > 0 && !begun_) fmt::print("----\n");
+      begun_ = true;
+      fmt::print("{}", texts_[shown_].take());
+      if (!texts_[shown_].finished()) break;
+      fmt::print("\n");
+      begun_ = false;
+    }
     std::fflush(stdout);
-  };
-  for (std::int64_t i = 0; i < arguments.samples; ++i, ++options.seed) {
-    text = TextStream(tokenizer);
-    fmt::print("{}", i == 0 ? "" : "----\n");
-    for (const std::int32_t token : prompt) fmt::print("{}", text.push(token));
-    sample(*trained.backend, *trained.model, prompt, options);
-    fmt::print("{}\n", text.finish());
   }
+
+ private:
+  std::vector<SampledText>& texts_;
+  std::size_t shown_ = 0;
+  bool begun_ = false;
+};
+
+std::string rate(std::int64_t tokens, double seconds) {
+  return fmt::format("{} tokens in {:.3g} s, {:.4g} tokens/s", tokens, seconds, double(tokens) / seconds);
+}
+
+void print_times(const SampleTimes& times) {
+  if (times.prompt_tokens == 0) return;
+  say(stderr, "mxtape: prompt {}{}\n", rate(times.prompt_tokens, times.prompt_seconds),
+      times.tokens > 0 ? "; then " + rate(times.tokens, times.seconds) : "");
+}
+
+void print_document(const Arguments& arguments, const TrainedModel& trained, const std::string& whole_passes,
+                    const std::vector<SampledText>& texts, const SampleTimes& times) {
+  const SampleOptions& o = arguments.options;
+  Json json{{"checkpoint", trained.file.string()},
+            {"step", trained.header.step},
+            {"prompt", arguments.prompt},
+            {"temperature", o.temperature},
+            {"top_k", o.top_k},
+            {"top_p", o.top_p},
+            {"min_p", o.min_p}};
+  put_if_known(json, "whole_passes", whole_passes, "keys and values of the tokens before are kept");
+  json["samples"] = Json::array();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Json& sample = json["samples"].emplace_back(
+        Json{{"seed", o.seed + i}, {"text", texts[i].drawn()}, {"tokens", texts[i].tokens()}});
+    put_if_known(sample, "stop", texts[i].stop(), "it ended after --tokens");
+  }
+  json["prompt_tokens"] = times.prompt_tokens;
+  json["prompt_seconds"] = times.prompt_seconds;
+  json["tokens"] = times.tokens;
+  json["seconds"] = times.seconds;
+  print_json(json);
+}
+
+void run(const Arguments& arguments) {
+  const StopFilter checked(arguments.stops);  // before the model is read
+  const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
+  const std::vector<std::int32_t> prompt = encoded_prompt(arguments, trained);
+  SampleOptions options = arguments.options;
+  options.tokens_known = trained.header.tokenizer.size();
+  options.pass = trained.next_pass();
+  options.cache = !arguments.whole_passes;
+  const std::string why = arguments.whole_passes ? "--whole-passes was given" : trained.model->no_cache();
+  if (!why.empty() && !arguments.whole_passes)
+    say(stderr, "mxtape: sample: {}: keys and values cannot be kept, each token takes a whole pass\n", why);
+
+  std::vector<SampledText> texts(std::size_t(arguments.samples),
+                                 SampledText(trained.header.tokenizer, prompt, arguments.stops));
+  Printer printer(texts);
+  const auto show = [&] {
+    if (!arguments.json) printer.print();
+  };
+  show();
+  const SampleTimes times = sample_texts(*trained.backend, *trained.model, prompt, options, arguments.samples,
+                                         [&](std::int64_t text, std::int32_t token) {
+                                           SampledText& grown = texts[std::size_t(text)];
+                                           const bool goes_on = grown.push(token);
+                                           if (std::int64_t(grown.tokens().size()) == options.tokens)
+                                             grown.finish();
+                                           show();
+                                           return goes_on;
+                                         });
+  for (SampledText& text : texts) text.finish();
+  show();
+  if (arguments.json) print_document(arguments, trained, why, texts, times);
+  std::fflush(stdout);  // the figures come last, also where both go to one file
+  print_times(times);
 }
 
 }  // namespace
@@ -66,13 +147,28 @@ void add_sample_command(CLI::App& app) {
       ->check(whole(0))
       ->capture_default_str();
   command
+      ->add_option("--top-p", a->options.top_p,
+                   "then from the fewest likeliest that together have probability p")
+      ->check(between(0, 1))
+      ->capture_default_str();
+  command
+      ->add_option("--min-p", a->options.min_p,
+                   "then from those that are at least p times as likely as the likeliest")
+      ->check(between(0, 1))
+      ->capture_default_str();
+  repeatable(command->add_option("--stop", a->stops,
+                                 "end a text before this one; may be repeated, and may span several tokens"));
+  command
       ->add_option("--samples", a->samples,
                    "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them")
-      ->check(whole(1))
+      ->check(whole(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--seed", a->options.seed, "the same seed draws the same text")
       ->check(whole(0))
       ->capture_default_str();
+  command->add_flag("--whole-passes", a->whole_passes,
+                    "compute every token from the whole context, without keys and values that were kept");
+  add_json_option(*command, a->json);
   command->callback([a] { run(*a); });
 }
 

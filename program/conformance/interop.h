@@ -20,8 +20,8 @@ struct InteropCase {
 /// of the suites' files.
 bool is_interop_set(const std::filesystem::path& folder);
 
-/// The cases of all suites that the set has, in the order of the table. A suite that mxtape cannot run yet
-/// is one case that says so. Throws Error(data) for a file of the set that is missing or malformed.
+/// The cases of all suites that the set has, in the order of the table. Throws Error(data) for a file of the
+/// set that is missing or malformed.
 std::vector<InteropCase> interop_cases(const std::filesystem::path& folder,
                                        const std::string& device = "cpu");
 
@@ -39,6 +39,10 @@ std::vector<InteropCase> finetune_cases(const std::filesystem::path& set, const 
 std::vector<InteropCase> safetensors_cases(const std::filesystem::path& set, const std::string& device);
 std::vector<InteropCase> config_cases(const std::filesystem::path& set, const std::string& device);
 std::vector<InteropCase> llmc_cases(const std::filesystem::path& set, const std::string& device);
+/// Suite `rope`: frequencies, cosines and sines, queries that are turned and gradients that are turned back.
+std::vector<InteropCase> rope_cases(const std::filesystem::path& set, const std::string& device);
+/// Suite `sampling`: which tokens temperature, top_k, top_p and min_p leave, and how likely.
+std::vector<InteropCase> sampling_cases(const std::filesystem::path& set, const std::string& device);
 /// Suite `strided`: -log p of every token of a text, with windows that overlap.
 std::vector<InteropCase> strided_cases(const std::filesystem::path& set, const std::string& device);
 

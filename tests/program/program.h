@@ -94,6 +94,11 @@ inline Result run_program(const std::filesystem::path& folder, const std::vector
   const int code = program.wait();
   return {code, program.output()};
 }
+/// What `sample` printed but for the last line, which says how fast it was.
+inline std::string without_times(const std::string& output) {
+  const auto last = output.rfind("\nmxtape: prompt ");
+  return last == std::string::npos ? output : output.substr(0, last + 1);
+}
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -1,80 +1,109 @@
 #include "train/sampling/sample.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <numeric>
+#include <chrono>
+#include <utility>
 
-#include "train/evaluate.h"
+#include "train/sampling/next_logits.h"
+#include "train/sampling/token_filter.h"
 
 namespace mxtape {
 namespace {
 
-/// Logits of the first `tokens_known` tokens as the one that follows `recent`. The input is padded at the end
-/// to a power of two, so that a growing text meets few shapes (each costs the GEMM library a set-up). No
-/// position attends to what comes after it; a scale that tokens share (of a whole tensor, or of blocks along
-/// keys) sees the padding, too.
-std::vector<float> next_logits(Backend& backend, Model& model, std::span<const std::int32_t> recent,
-                               PassKey pass, std::int64_t tokens_known) {
-  const auto count = std::int64_t(recent.size());
-  const std::int64_t time = std::min(model.config().context, std::int64_t(std::bit_ceil(recent.size())));
-  std::vector<std::int32_t> padded(recent.begin(), recent.end());
-  padded.resize(std::size_t(time), recent.back());
-  Tape tape(backend, Tape::Mode::evaluation, pass);
-  const Var all = model.forward(tape, upload_tokens(backend, padded, {1, time}));
-  const std::int64_t vocabulary = model.config().vocabulary;
-  const Tensor wide = backend.empty(all.value.shape());
-  backend.copy(wide, all.value);  // from bf16, if activations are
-  // A view of one row: `wide` outlives it.
-  float* row = static_cast<float*>(wide.raw()) + (count - 1) * vocabulary;
-  const Tensor last(std::shared_ptr<void>(std::shared_ptr<void>(), row), {vocabulary}, DType::f32);
-  std::vector<float> logits(static_cast<std::size_t>(vocabulary));
-  backend.download(logits.data(), last);
-  logits.resize(std::size_t(tokens_known));
-  return logits;
+using Timer = std::chrono::steady_clock;
+using OnToken = std::function<bool(std::int64_t text, std::int32_t token)>;
+
+/// Texts of one batch, and which of them go on.
+class Batch {
+ public:
+  Batch(const SampleOptions& options, std::span<const std::int32_t> prompt, std::int64_t first,
+        std::int64_t count, std::int64_t tokens_known)
+      : options_(options),
+        first_(first),
+        known_(std::size_t(tokens_known)),
+        texts_(std::size_t(count), TextTokens(prompt.begin(), prompt.end())),
+        live_(std::size_t(count), true) {}
+
+  const std::vector<TextTokens>& texts() const { return texts_; }
+  bool live() const { return std::find(live_.begin(), live_.end(), true) != live_.end(); }
+
+  /// Token `number` of each text, from `logits` [texts, V], or [V] for all. Returns how many were drawn.
+  std::int64_t draw(std::span<const float> logits, std::size_t V, std::int64_t number,
+                    const OnToken& on_token) {
+    std::int64_t drawn = 0;
+    for (std::size_t b = 0; b < texts_.size(); ++b) {
+      // A text that has ended keeps its row: passes cost what reading the weights costs.
+      std::int32_t token = texts_[b].back();
+      if (live_[b]) {
+        const std::int64_t text = first_ + std::int64_t(b);
+        const auto row = logits.size() == V ? logits : logits.subspan(b * V, V);
+        const DrawKey draws{.seed = options_.seed + std::uint64_t(text), .purpose = Purpose::sampling};
+        token = draw_token(row.first(known_),
+                           {options_.temperature, options_.top_k, options_.top_p, options_.min_p},
+                           draws.uniform(std::uint64_t(number)));
+        live_[b] = on_token(text, token);
+        ++drawn;
+      }
+      texts_[b].push_back(token);
+    }
+    return drawn;
+  }
+
+ private:
+  const SampleOptions& options_;
+  std::int64_t first_;
+  std::size_t known_;
+  std::vector<TextTokens> texts_;
+  std::vector<bool> live_;
+};
+
+double seconds_since(Timer::time_point& from) {
+  const auto now = Timer::now();
+  return std::chrono::duration<double>(now - std::exchange(from, now)).count();
 }
 
 }  // namespace
 
-std::int32_t draw_token(std::span<const float> logits, float temperature, std::int64_t top_k, float uniform) {
-  std::vector<std::int32_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto likelier = [&](std::int32_t a, std::int32_t b) {
-    const float left = logits[std::size_t(a)], right = logits[std::size_t(b)];
-    return left != right ? left > right : a < b;
-  };
-  if (temperature == 0) return *std::min_element(order.begin(), order.end(), likelier);
-  if (top_k > 0 && std::size_t(top_k) < order.size()) {
-    std::partial_sort(order.begin(), order.begin() + top_k, order.end(), likelier);
-    order.resize(std::size_t(top_k));
-  }
-  float largest = logits[std::size_t(order[0])];
-  for (auto token : order) largest = std::max(largest, logits[std::size_t(token)]);
-  std::vector<double> cumulative;
-  double sum = 0;
-  for (auto token : order)
-    cumulative.push_back(sum += std::exp(double(logits[std::size_t(token)] - largest) / double(temperature)));
-  const auto at = std::upper_bound(cumulative.begin(), cumulative.end(), double(uniform) * sum);
-  return order[std::min(std::size_t(at - cumulative.begin()), order.size() - 1)];
-}
-
-std::vector<std::int32_t> sample(Backend& backend, Model& model, std::span<const std::int32_t> prompt,
-                                 const SampleOptions& options) {
+SampleTimes sample_texts(Backend& backend, Model& model, std::span<const std::int32_t> prompt,
+                         const SampleOptions& options, std::int64_t texts, const OnToken& on_token) {
   require(!prompt.empty(), ExitCode::usage, "sample: the prompt is empty; want at least one token");
   const std::int64_t vocabulary = model.config().vocabulary;
   const std::int64_t tokens_known = options.tokens_known > 0 ? options.tokens_known : vocabulary;
   require(tokens_known <= vocabulary, "sample: {} tokens are known, the model has {}", tokens_known,
           vocabulary);
-  const auto context = std::size_t(model.config().context);
-  const DrawKey draws{.seed = options.seed, .purpose = Purpose::sampling};
-  std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const auto recent = std::span(text).last(std::min(text.size(), context));
-    const auto logits = next_logits(backend, model, recent, options.pass, tokens_known);
-    text.push_back(draw_token(logits, options.temperature, options.top_k, draws.uniform(std::uint64_t(i))));
-    if (options.on_token) options.on_token(text.back());
+  const auto length = std::int64_t(prompt.size());
+  SampleTimes times;
+  const bool cached = options.cache && model.no_cache().empty();
+  const std::int64_t together = cached ? most_texts : 1;
+  if (options.tokens == 0) return times;
+  for (std::int64_t first = 0; first < texts; first += together) {
+    const std::int64_t count = std::min(together, texts - first);
+    const auto source = cached ? cached_passes(backend, model, options.pass, count, length, options.tokens)
+                               : whole_passes(backend, model, options.pass);
+    Batch batch(options, prompt, first, count, tokens_known);
+    auto clock = Timer::now();
+    std::vector<float> logits = source->begin(prompt);
+    times.prompt_seconds += seconds_since(clock);
+    times.prompt_tokens += std::min(length, model.config().context);
+    batch.draw(logits, std::size_t(vocabulary), 0, on_token);
+    for (std::int64_t i = 1; i < options.tokens && batch.live(); ++i) {
+      logits = source->next(batch.texts());
+      times.tokens += batch.draw(logits, std::size_t(vocabulary), i, on_token);
+    }
+    times.seconds += seconds_since(clock);
   }
-  return {text.begin() + std::ptrdiff_t(prompt.size()), text.end()};
+  return times;
+}
+
+std::vector<std::int32_t> sample(Backend& backend, Model& model, std::span<const std::int32_t> prompt,
+                                 const SampleOptions& options) {
+  std::vector<std::int32_t> drawn;
+  sample_texts(backend, model, prompt, options, 1, [&](std::int64_t, std::int32_t token) {
+    drawn.push_back(token);
+    if (options.on_token) options.on_token(token);
+    return true;
+  });
+  return drawn;
 }
 
 }  // namespace mxtape

@@ -82,12 +82,6 @@ TEST_F(InteropTest, ASetThatIsMalformedIsRefusedWithItsFile) {
   EXPECT_THROW(interop_cases(folder_), Error);
 }
 
-TEST_F(InteropTest, SuitesThatNothingReadsSaySo) {
-  std::ofstream(folder_ / "rope.safetensors") << "x";
-  const Count count = run(folder_);
-  EXPECT_EQ(count.not_applicable, 1);
-}
-
 TEST(SharedInteropSet, EveryCasePassesOrSaysWhyItDoesNotApply) {
   const fs::path folder = fs::path(MXTAPE_SHARED) / "interop";
   if (!fs::exists(folder / "tokenizers"))

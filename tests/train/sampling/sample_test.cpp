@@ -11,49 +11,11 @@ namespace {
 
 using test::TinyRun;
 
-/// How often each token is drawn over a fine grid of uniform numbers.
-std::vector<double> frequencies(std::span<const float> logits, float temperature, std::int64_t top_k) {
-  constexpr int draws = 4096;
-  std::vector<double> counts(logits.size());
-  for (int i = 0; i < draws; ++i)
-    counts[std::size_t(draw_token(logits, temperature, top_k, (float(i) + 0.5f) / draws))] += 1.0 / draws;
-  return counts;
-}
-
-const std::vector<float> logits{0, 2, -1, 1, 2};
-
-TEST(DrawToken, FollowsTheSoftmaxOfTheLogitsAtTheTemperature) {
-  for (float temperature : {0.5f, 1.0f, 3.0f}) {
-    double sum = 0;
-    for (float logit : logits) sum += std::exp(double(logit) / double(temperature));
-    const auto got = frequencies(logits, temperature, 0);
-    // Each token owns one interval of [0, 1): a grid of 4096 counts it to within two points.
-    for (std::size_t i = 0; i < logits.size(); ++i)
-      EXPECT_NEAR(got[i], std::exp(double(logits[i]) / double(temperature)) / sum, 2.0 / 4096) << i;
-  }
-}
-
-TEST(DrawToken, TakesTheLikeliestAtTemperatureZeroAndTheSmallerOfEquals) {
-  for (float uniform : {0.0f, 0.5f, 0.999f}) EXPECT_EQ(draw_token(logits, 0, 0, uniform), 1);
-}
-
-TEST(DrawToken, NeverLeavesTheTopK) {
-  const auto two = frequencies(logits, 1, 2);
-  EXPECT_EQ(two[0] + two[2] + two[3], 0);
-  EXPECT_NEAR(two[1], 0.5, 2.0 / 4096);
-  EXPECT_EQ(frequencies(logits, 1, 99), frequencies(logits, 1, 0)) << "more than there are means all";
-}
-
-TEST(DrawToken, StaysInRangeAtTheEndsOfTheUniformNumbers) {
-  const float last = 1 - 0x1p-24f;
-  EXPECT_EQ(draw_token(std::vector<float>{0, 0, 0}, 1, 0, 0), 0);
-  EXPECT_EQ(draw_token(std::vector<float>{0, 0, 0}, 1, 0, last), 2);
-  EXPECT_EQ(draw_token(std::vector<float>{-1e30f, 1e30f}, 1, 0, last), 1) << "no overflow";
-}
-
 /// The likeliest continuation, token by token.
-std::vector<std::int32_t> greedy(TinyRun& run, std::span<const std::int32_t> prompt, std::int64_t tokens) {
-  return sample(*run.backend, run.trainer.model(), prompt, {.tokens = tokens, .temperature = 0});
+std::vector<std::int32_t> greedy(TinyRun& run, std::span<const std::int32_t> prompt, std::int64_t tokens,
+                                 bool cache = true) {
+  return sample(*run.backend, run.trainer.model(), prompt,
+                {.tokens = tokens, .temperature = 0, .cache = cache});
 }
 
 TEST(Sample, BeyondTheContextDependsOnTheLastContextTokensAlone) {
@@ -62,20 +24,118 @@ TEST(Sample, BeyondTheContextDependsOnTheLastContextTokensAlone) {
   std::vector<std::int32_t> prompt =
       run.data.tokenizer.encode("the cat sees a small dog. the cat sees a dog. ");
   ASSERT_GT(prompt.size(), 2u * 16u);
-  const auto whole = greedy(run, prompt, 40);
-  EXPECT_EQ(whole.size(), 40u);
-  EXPECT_EQ(greedy(run, std::span(prompt).last(16), 40), whole);
+  for (const bool cache : {true, false}) {
+    const auto whole = greedy(run, prompt, 40, cache);
+    EXPECT_EQ(whole.size(), 40u);
+    EXPECT_EQ(greedy(run, std::span(prompt).last(16), 40, cache), whole);
+  }
+}
+
+// Logits have the same bits (tests/nn/cache/), so every draw is the same.
+TEST(Sample, WithKeysAndValuesKeptAndWithoutGivesTheSameTextUpToTheContext) {
+  for (const Recipe& recipe : {test::tiny_recipe(20), test::tiny_mxfp4_recipe(20)}) {
+    TinyRun run(recipe);
+    run.run(20);
+    ASSERT_EQ(run.trainer.model().no_cache(), "");
+    const auto prompt = run.data.tokenizer.encode("the ");
+    const auto drawn = [&](bool cache) {
+      return sample(*run.backend, run.trainer.model(), prompt, {.tokens = 13, .seed = 5, .cache = cache});
+    };
+    EXPECT_EQ(drawn(true), drawn(false));
+  }
+}
+
+TEST(Sample, ThatFillsTheContextGoesOnBehindItsNewestHalf) {
+  TinyRun run(test::tiny_recipe(20));
+  run.run(20);
+  std::vector<std::int32_t> text = run.data.tokenizer.encode("the cat sees a small dog. ");
+  text.resize(16);
+  const auto drawn = greedy(run, text, 9 + 5);
+  text.push_back(drawn[0]);  // it followed the whole context
+  const auto next = greedy(run, std::span(text).last(8), 9 + 4);
+  EXPECT_EQ(std::vector(drawn.begin() + 1, drawn.end()), next);
+}
+
+TEST(Sample, OfAPrecisionThatMixesTokensMakesWholePasses) {
+  Recipe recipe = test::tiny_recipe(20);
+  recipe.precision.activations = "nvfp4";
+  TinyRun run(recipe);
+  run.run(20);
+  ASSERT_NE(run.trainer.model().no_cache(), "");
+  const auto prompt = run.data.tokenizer.encode("the ");
+  EXPECT_EQ(greedy(run, prompt, 40), greedy(run, prompt, 40, false));
+}
+
+/// What `texts` texts become, with the first `ends` of them ended after three tokens.
+std::vector<std::vector<std::int32_t>> several(TinyRun& run, std::span<const std::int32_t> prompt,
+                                               const SampleOptions& options, std::int64_t texts,
+                                               std::int64_t ends = 0) {
+  std::vector<std::vector<std::int32_t>> all(static_cast<std::size_t>(texts));
+  sample_texts(*run.backend, run.trainer.model(), prompt, options, texts,
+               [&](std::int64_t text, std::int32_t token) {
+                 all[std::size_t(text)].push_back(token);
+                 return text >= ends || all[std::size_t(text)].size() < 3;
+               });
+  return all;
+}
+
+TEST(SampleTexts, EachIsWhatItsSeedDrawsAlone) {
+  for (const Recipe& recipe : {test::tiny_recipe(20), test::tiny_mxfp4_recipe(20)}) {
+    TinyRun run(recipe);
+    run.run(20);
+    const auto prompt = run.data.tokenizer.encode("the cat ");
+    SampleOptions options{.tokens = 30, .top_p = 0.95, .seed = 5};  // three times through the context
+    const auto all = several(run, prompt, options, 19);             // more than one batch
+    for (std::size_t text = 0; text < all.size(); ++text) {
+      SampleOptions one = options;
+      one.seed += text;
+      EXPECT_EQ(sample(*run.backend, run.trainer.model(), prompt, one), all[text]) << text;
+    }
+    EXPECT_NE(all[0], all[1]);
+    const auto some = several(run, prompt, options, 4, 2);
+    EXPECT_EQ(some[0], std::vector(all[0].begin(), all[0].begin() + 3));
+    EXPECT_EQ(some[3], all[3]) << "others have ended";
+  }
+}
+
+TEST(SampleTexts, AreTimedApartFromTheirPrompt) {
+  TinyRun run(test::tiny_recipe(1));
+  const auto prompt = run.data.tokenizer.encode("the cat ");
+  for (const bool cache : {true, false}) {
+    const auto times = sample_texts(*run.backend, run.trainer.model(), prompt, {.tokens = 5, .cache = cache},
+                                    3, [](std::int64_t, std::int32_t) { return true; });
+    EXPECT_EQ(times.prompt_tokens, cache ? 8 : 3 * 8)
+        << "texts that are computed alone have passes of their own";
+    EXPECT_EQ(times.tokens, 3 * 4);
+    EXPECT_GT(times.prompt_seconds, 0);
+    EXPECT_GT(times.seconds, 0);
+  }
+}
+
+TEST(Sample, OfLogitsThatAreNotFiniteIsAnError) {
+  TinyRun run(test::tiny_recipe(1));
+  Parameter& gain = *run.trainer.model().parameters().back();
+  run.backend->fill(gain.value, NAN);
+  for (const bool cache : {true, false}) {
+    try {
+      greedy(run, std::vector<std::int32_t>{1, 2}, 1, cache);
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::diverged);
+      EXPECT_NE(std::string(e.what()).find("the logit of token 0 is nan"), std::string::npos) << e.what();
+    }
+  }
 }
 
 TEST(Sample, PaddingTheInputDoesNotChangeTheDraws) {
   TinyRun run(test::tiny_recipe(20));
   run.run(20);
   const auto prompt = run.data.tokenizer.encode("the ");  // padded to 4, 8, 16 as it grows
-  const auto whole = greedy(run, prompt, 10);
+  const auto whole = greedy(run, prompt, 10, false);
   for (std::size_t cut = 1; cut < whole.size(); ++cut) {
     std::vector<std::int32_t> longer = prompt;
     longer.insert(longer.end(), whole.begin(), whole.begin() + std::ptrdiff_t(cut));
-    EXPECT_EQ(greedy(run, longer, 1)[0], whole[cut]) << cut;
+    EXPECT_EQ(greedy(run, longer, 1, false)[0], whole[cut]) << cut;
   }
 }
 

@@ -1,0 +1,114 @@
+#include "kernels/cpu/loops/few_rows_loops.h"
+
+#include "core/bf16.h"
+#include "kernels/cpu/loops/simd.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+MXT_LANES f32x16 wide(const float* p) { return load(p); }
+MXT_LANES f32x16 wide(const bf16* p) {
+  return floats(load_halves(reinterpret_cast<const std::uint16_t*>(p)) << 16);
+}
+/// The first n < 16; the rest is 0.
+MXT_LANES f32x16 wide_first(const float* p, std::int64_t n) { return load_first(p, n); }
+MXT_LANES f32x16 wide_first(const bf16* p, std::int64_t n) {
+  bf16 s[lanes] = {};
+  std::memcpy(s, p, std::size_t(n) * sizeof(bf16));
+  return wide(s);
+}
+
+// Rows of a and columns of c of one block: their sums stay in registers, and each number of b that was read
+// serves all rows.
+constexpr int block_rows = 4, block_columns = 4, block_vectors = 4, blocks_ahead = 4;
+
+template <int rows, int columns, class B>
+MXT_LANES void dots_block(const FewRowsJob& j, std::int64_t m, std::int64_t n) {
+  const float* const a = j.a + m * j.a_stride;
+  const B* const b = static_cast<const B*>(j.b) + n * j.b_stride;
+  f32x16 sums[rows][columns] = {};
+  std::int64_t k = 0;
+  const auto add = [&](const auto& of_a, const auto& of_b) {
+    for (int column = 0; column < columns; ++column) {
+      // Rows are too short for the processor to see where it goes on: it is told, a block ahead.
+      __builtin_prefetch(b + (blocks_ahead * columns + column) * j.b_stride + k, 0, 2);
+      const f32x16 w = of_b(b + column * j.b_stride);
+      for (int row = 0; row < rows; ++row) sums[row][column] += of_a(a + row * j.a_stride) * w;
+    }
+  };
+  for (; k + lanes <= j.K; k += lanes)
+    add([k](const float* p) { return wide(p + k); }, [k](const B* p) { return wide(p + k); });
+  if (const std::int64_t rest = j.K - k; rest > 0)
+    add([=](const float* p) { return wide_first(p + k, rest); },
+        [=](const B* p) { return wide_first(p + k, rest); });
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < columns; ++column) {
+      float& c = j.c[(m + row) * j.c_stride + n + column];
+      const float value = sum(sums[row][column]) + (j.bias ? j.bias[n + column] : 0.0f);
+      c = j.accumulate ? c + value : value;
+    }
+}
+
+template <class B>
+void dots(const FewRowsJob& j) {
+  const auto all_rows = [&]<int columns>(std::int64_t n) {
+    std::int64_t m = 0;
+    for (; m + block_rows <= j.M; m += block_rows) dots_block<block_rows, columns, B>(j, m, n);
+    for (; m < j.M; ++m) dots_block<1, columns, B>(j, m, n);
+  };
+  std::int64_t n = 0;
+  for (; n + block_columns <= j.N; n += block_columns) all_rows.template operator()<block_columns>(n);
+  for (; n < j.N; ++n) all_rows.template operator()<1>(n);
+}
+
+/// `count` columns from n on: 16 for each vector, or fewer of one.
+template <int rows, int vectors, class B>
+MXT_LANES void columns_block(const FewRowsJob& j, std::int64_t m, std::int64_t n, std::int64_t count) {
+  const float* const a = j.a + m * j.a_stride;
+  const B* const b = static_cast<const B*>(j.b) + n;
+  const bool whole = count == vectors * lanes;
+  f32x16 sums[rows][vectors] = {};
+  const auto add = [&](const auto& load_b) {
+    for (std::int64_t k = 0; k < j.K; ++k)
+      for (int v = 0; v < vectors; ++v) {
+        const f32x16 w = load_b(b + k * j.b_stride + v * lanes);
+        for (int row = 0; row < rows; ++row) sums[row][v] += w * a[row * j.a_stride + k];
+      }
+  };
+  if (whole)
+    add([](const B* p) { return wide(p); });
+  else
+    add([count](const B* p) { return wide_first(p, count); });
+  for (int row = 0; row < rows; ++row)
+    for (int v = 0; v < vectors; ++v) {
+      float* const c = j.c + (m + row) * j.c_stride + n + v * lanes;
+      const float* const bias = j.bias ? j.bias + n + v * lanes : nullptr;
+      f32x16 value = sums[row][v];
+      if (bias) value += whole ? load(bias) : load_first(bias, count);
+      if (j.accumulate) value = (whole ? load(c) : load_first(c, count)) + value;
+      if (whole)
+        store(c, value);
+      else
+        store_first(c, value, count);
+    }
+}
+
+template <class B>
+void columns(const FewRowsJob& j) {
+  const auto all_rows = [&]<int vectors>(std::int64_t n, std::int64_t count) {
+    std::int64_t m = 0;
+    for (; m + block_rows <= j.M; m += block_rows) columns_block<block_rows, vectors, B>(j, m, n, count);
+    for (; m < j.M; ++m) columns_block<1, vectors, B>(j, m, n, count);
+  };
+  std::int64_t n = 0;
+  for (; n + block_vectors * lanes <= j.N; n += block_vectors * lanes)
+    all_rows.template operator()<block_vectors>(n, block_vectors * lanes);
+  for (; n + lanes <= j.N; n += lanes) all_rows.template operator()<1>(n, lanes);
+  if (n < j.N) all_rows.template operator()<1>(n, j.N - n);
+}
+
+}  // namespace
+
+extern const FewRowsLoops few_rows_loops{dots<float>, dots<bf16>, columns<float>, columns<bf16>};
+
+}  // namespace mxtape::cpu::MXT_TIER
