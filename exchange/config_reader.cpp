@@ -1,6 +1,7 @@
 #include "exchange/config_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
@@ -84,9 +85,16 @@ std::string ConfigReader::text_or(const std::string& key, const std::string& oth
 std::vector<std::int64_t> ConfigReader::ids(const std::string& key) {
   const Json* const found = find(key);
   if (!found) return {};
-  const auto is_id = [](const Json& one) { return one.is_number_integer() && one.get<std::int64_t>() >= -1; };
+  constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+  constexpr std::size_t most = 1024;  // known models list a handful
+  const auto is_id = [](const Json& one) {
+    if (one.is_number_unsigned()) return one.get<std::uint64_t>() <= std::uint64_t(largest);
+    return one.is_number_integer() && one.get<std::int64_t>() >= -1 && one.get<std::int64_t>() <= largest;
+  };
   std::vector<std::int64_t> ids;
   const Json list = found->is_array() ? *found : Json::array({*found});
+  require(list.size() <= most, ExitCode::data, "{}{} is a list of {} token ids; want at most {}", where_, key,
+          list.size(), most);
   for (const Json& one : list) {
     if (!is_id(one)) wrong(key, *found, "a token id, or a list of them");
     if (one.get<std::int64_t>() >= 0) ids.push_back(one.get<std::int64_t>());  // -1: none

@@ -28,7 +28,7 @@ class ConfigReader {
   bool flag_or(const std::string& key, bool otherwise);
   std::string text(const std::string& key);
   std::string text_or(const std::string& key, const std::string& otherwise);
-  /// A number or a list of numbers; empty if there is none.
+  /// A token id or a list of at most 1,024; empty if there is none. -1 is none.
   std::vector<std::int64_t> ids(const std::string& key);
   const Json* find(const std::string& key);  ///< nullptr if there is none, or null
 

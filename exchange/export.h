@@ -17,8 +17,9 @@ using WeightSource = std::function<std::vector<float>(const std::string& name)>;
 
 struct ExportOptions {
   TensorType type = TensorType::f32;          ///< F32, F16, BF16
-  std::uint64_t shard_bytes = 5'000'000'000;  ///< of a folder's files
-  std::optional<std::int64_t> vocabulary{};   ///< rows of the table that are kept; the others are padding
+  std::uint64_t shard_bytes = 5'000'000'000;  ///< of a file of export_hf_folder()
+  /// Of export_hf_folder(): rows of the table that are kept; the others are padding.
+  std::optional<std::int64_t> vocabulary{};
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
 };
 

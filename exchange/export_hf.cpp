@@ -106,7 +106,6 @@ void export_hf_folder(const fs::path& path, ModelFacts model, const WeightSource
 
 void export_plain_file(const fs::path& path, const std::vector<std::pair<std::string, Shape>>& shapes,
                        const WeightSource& source, const ExportOptions& options) {
-  require(!options.vocabulary, ExitCode::usage, "--vocabulary: only with --to hf");
   std::vector<TensorInfo> infos;
   for (const auto& [name, shape] : shapes) {
     TensorInfo info{.name = name, .type = options.type, .dims = {}};

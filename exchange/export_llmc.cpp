@@ -54,7 +54,6 @@ void export_llmc_file(const std::filesystem::path& path, const ModelFacts& m, co
                       const ExportOptions& options) {
   require_sayable(m);
   require(options.type != TensorType::f16, ExitCode::usage, "--to llmc: its files are f32 or bf16, not f16");
-  require(!options.vocabulary, ExitCode::usage, "--vocabulary: only with --to hf");
   const bool narrow = options.type == TensorType::bf16;
   const std::int64_t padded =
       (m.vocabulary + llmc::vocabulary_multiple - 1) / llmc::vocabulary_multiple * llmc::vocabulary_multiple;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "core/files/output_file.h"
 #include "core/text/base64.h"
 #include "data/safetensors/json_file.h"
@@ -55,7 +56,7 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
   const auto has = [&](std::string_view name) {
     return std::find(came.names.begin(), came.names.end(), name) != came.names.end();
   };
-  for (const auto& name : came.names) fs::copy_file(came.folder / name, folder / name);
+  for (const auto& name : came.names) write_atomically(folder / name, read_whole(came.folder / name));
   std::string text;
   if (has("tokenizer.json")) {
     text = read_json_file(came.folder / "tokenizer.json").dump();
@@ -64,8 +65,7 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
   }
   if (!text.empty()) {
     const Json config = tokenizer_config(came, nlohmann::json::parse(text), model);
-    fs::remove(folder / "tokenizer_config.json");
-    write_text(folder / "tokenizer_config.json", config.dump(2) + "\n");
+    write_atomically(folder / "tokenizer_config.json", config.dump(2) + "\n");
     return;
   }
   const auto held = nlohmann::json::parse(came.tokenizer.to_json());

@@ -172,18 +172,29 @@ void read_llama_style(ConfigReader& config, HfConfig& result) {
   note_dropouts(config, result, {"attention_dropout"});
 }
 
-/// Attention to the last tokens alone is refused where the context is longer than that.
-void read_window(ConfigReader& config, HfConfig& result, bool in_use, std::int64_t otherwise) {
+/// Attention to the last tokens alone is refused where the context is longer than that. A context within the
+/// window sees all tokens before, so the model has as many positions as its window: an export that said more
+/// would have texts beyond the window attended to as a whole.
+void read_window(ConfigReader& config, HfConfig& result, bool in_use) {
   const auto most = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t window = config.integer_or("sliding_window", 1, most, otherwise);
+  // The classes' own default where the key is missing; null is none.
+  constexpr std::int64_t class_default = 4096;
+  const std::int64_t window = config.integer_or(
+      "sliding_window", 1, most, config.contains("sliding_window") ? most_context : class_default);
   bool some_layer = true;
   if (const json* const kinds = config.find("layer_types"); kinds && kinds->is_array())
     some_layer =
         std::any_of(kinds->begin(), kinds->end(), [](const json& kind) { return kind != "full_attention"; });
-  if (in_use && some_layer && window < result.context)
+  if (!in_use || !some_layer) return;
+  if (window < result.context)
     config.refuse(
         "sliding_window",
         fmt::format("attention to all tokens before; --context {} keeps within the window", window));
+  if (window >= result.model.positions) return;
+  result.notes.push_back(
+      fmt::format("sliding_window = {}: of {} positions the model keeps as many; an export says so", window,
+                  result.model.positions));
+  result.model.positions = window;
 }
 
 void read_llama(ConfigReader& config, HfConfig& result) {
@@ -197,21 +208,19 @@ void read_llama(ConfigReader& config, HfConfig& result) {
 }
 void read_mistral(ConfigReader& config, HfConfig& result) {
   read_llama_style(config, result);
-  // The class's own default where the key is missing; null is none.
-  constexpr std::int64_t class_default = 4096;
-  read_window(config, result, true, config.contains("sliding_window") ? most_context : class_default);
+  read_window(config, result, true);
 }
 void read_qwen2(ConfigReader& config, HfConfig& result) {
   read_llama_style(config, result);
   result.model.qkv_bias = true;
-  read_window(config, result, config.flag_or("use_sliding_window", false), most_context);
+  read_window(config, result, config.flag_or("use_sliding_window", false));
 }
 void read_qwen3(ConfigReader& config, HfConfig& result) {
   read_llama_style(config, result);
   result.model.qk_norm = true;
   config.require_neutral("attention_bias", false, "biases beside the norms of q and k");
   if (!config.has("head_dim")) result.model.head_width = 128;  // the class's own default
-  read_window(config, result, config.flag_or("use_sliding_window", false), most_context);
+  read_window(config, result, config.flag_or("use_sliding_window", false));
 }
 
 constexpr Architecture architectures[] = {{"gpt2", "GPT2LMHeadModel", read_gpt2},

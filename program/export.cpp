@@ -9,6 +9,7 @@
 #include "kernels/choose/make_backend.h"
 #include "kernels/codec/packed_tensor.h"
 #include "program/import.h"
+#include "program/model_files.h"
 #include "program/run_name.h"
 #include "train/checkpoint.h"
 
@@ -51,15 +52,13 @@ std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& 
   return rounded;
 }
 
-/// The files that an import or its run has beside the checkpoints, if they are of the checkpoint's tokenizer.
+/// The files that came with the model, if they are of the checkpoint's tokenizer.
 TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path& checkpoint) {
-  TokenizerFiles files{header.tokenizer, {}, {}};
-  const fs::path run = fs::absolute(checkpoint).parent_path().parent_path();
-  files.folder = run;
-  files.names = tokenizer_files_in(run);
+  const fs::path folder = folder_of_model_files(checkpoint);
+  TokenizerFiles files{header.tokenizer, folder, model_files_in(folder)};
   bool same = false;
   try {
-    same = read_tokenizer(run) == header.tokenizer;
+    same = read_tokenizer(folder) == header.tokenizer;
   } catch (const Error&) {  // no tokenizer, or that of another program
   }
   // How to sample goes along in any case.
@@ -71,6 +70,9 @@ TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path
 }  // namespace
 
 ExportReport export_model(const ExportRequest& request) {
+  require(request.form == ExportForm::hf || (!request.shard_bytes && !request.vocabulary), ExitCode::usage,
+          "{}: only with --to hf; the other forms are one file with the whole table",
+          request.vocabulary ? "--vocabulary" : "--shard-size");
   const fs::path source = checkpoint_of(request.run);
   const CheckpointFile checkpoint(source);
   const CheckpointHeader& header = checkpoint.header();
@@ -81,7 +83,7 @@ ExportReport export_model(const ExportRequest& request) {
     return found == rounded.end() ? checkpoint.file().read_f32("parameters/" + name) : found->second;
   };
   const ExportOptions options{.type = request.type,
-                              .shard_bytes = request.shard_bytes,
+                              .shard_bytes = request.shard_bytes.value_or(ExportOptions{}.shard_bytes),
                               .vocabulary = request.vocabulary,
                               .progress = request.progress};
   ExportReport report{source, header.step, ""};

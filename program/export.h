@@ -24,8 +24,8 @@ struct ExportRequest {
   ExportForm form = ExportForm::hf;
   ExportWeights weights = ExportWeights::master;
   TensorType type = TensorType::f32;
-  std::uint64_t shard_bytes = 5'000'000'000;
-  std::optional<std::int64_t> vocabulary{};  ///< rows of the table; the others are padding
+  std::optional<std::uint64_t> shard_bytes{};  ///< of hf, as vocabulary; none: as ExportOptions has it
+  std::optional<std::int64_t> vocabulary{};    ///< rows of the table; the others are padding
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
 };
 
@@ -36,8 +36,8 @@ struct ExportReport {
 };
 
 /// Writes a checkpoint's model in the form of another program. Throws Error(usage) for a model that the form
-/// cannot say and for an output that is there; Error(data) for a checkpoint that cannot be used, or a number
-/// beyond the type.
+/// cannot say, for an option of another form and for an output that is there; Error(data) for a checkpoint
+/// that cannot be used, or a number beyond the type.
 ExportReport export_model(const ExportRequest&);
 
 }  // namespace mxtape

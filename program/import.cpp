@@ -8,6 +8,7 @@
 #include "core/files/output_file.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "kernels/around/dry_backend.h"
+#include "program/model_files.h"
 #include "train/saved/weights.h"
 
 namespace mxtape {
@@ -15,22 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a folder's tokenizer may consist of. generation_config.json is no part of it, but goes with it.
-constexpr std::string_view tokenizer_names[] = {"tokenizer.json",
-                                                "tokenizer.model",
-                                                "vocab.json",
-                                                "merges.txt",
-                                                "encoder.json",
-                                                "vocab.bpe",
-                                                "tokenizer_config.json",
-                                                "special_tokens_map.json",
-                                                "added_tokens.json",
-                                                "chat_template.jinja",
-                                                std::string_view(generation_config_name)};
-
 /// Without files of a tokenizer the model takes ids.
 Tokenizer tokenizer_of(const fs::path& folder, const ModelFacts& model) {
-  const auto files = tokenizer_files_in(folder);
+  const auto files = model_files_in(folder);
   const auto has = [&](std::string_view name) {
     return std::find(files.begin(), files.end(), name) != files.end();
   };
@@ -72,14 +60,6 @@ Recipe recipe_of(const ImportedModel& imported, const fs::path& out) {
 }
 
 }  // namespace
-
-std::vector<std::string> tokenizer_files_in(const fs::path& folder) {
-  std::vector<std::string> files;
-  std::error_code unknown;
-  for (const auto name : tokenizer_names)
-    if (fs::is_regular_file(folder / name, unknown)) files.emplace_back(name);
-  return files;
-}
 
 std::string with_import(const std::string& lineage, const ImportedModel& model, const fs::path& source) {
   auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
@@ -132,11 +112,11 @@ ImportReport import_model(const ImportOptions& options) {
     tensors.push_back({tensor.name, tensor.shape, tensor.read});
   write_weights(out.path() / "checkpoints/step_00000000.h5", header, tensors, options.progress);
   write_atomically(out.path() / "recipe.toml", to_toml(recipe));
-  if (folder)
-    for (const auto& name : tokenizer_files_in(beside)) {
-      fs::copy_file(beside / name, out.path() / name);
-      if (name != generation_config_name) report.tokenizer_files.push_back(name);
-    }
+  if (folder) {
+    copy_model_files(beside, out.path());
+    report.tokenizer_files = model_files_in(out.path());
+    std::erase(report.tokenizer_files, generation_config_name);
+  }
   out.finish();
   report.checkpoint = options.out / "checkpoints/step_00000000.h5";
   return report;

@@ -37,9 +37,4 @@ std::string with_import(const std::string& lineage, const ImportedModel&,
 /// The last one in a lineage; fills in positions, bos, eos, pad. Without one nothing changes.
 void recall_import(const std::string& lineage, ModelFacts&);
 
-inline constexpr std::string_view generation_config_name = "generation_config.json";
-
-/// Files that belong to a tokenizer, and generation_config.json, of those that are in a folder.
-std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder);
-
 }  // namespace mxtape

@@ -101,11 +101,10 @@ void evaluate_text(const TextEvaluation& request) {
   }
   const TrainedModel trained = load_trained_model(request.run, request.device);
   const bool packed = !trained.packed_as.empty();
-  require(
-      !packed || (!request.chosen && !request.weights_only && !request.attention), ExitCode::usage,
-      "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision, "
-      "--weights-only and --attention out, or take the checkpoint",
-      trained.file.string(), trained.packed_as);
+  require(!packed || (!request.chosen && !request.weights_only && !request.attention), ExitCode::usage,
+          "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision, "
+          "--weights-only and --attention out, or take the checkpoint",
+          trained.file.string(), trained.packed_as);
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const std::string text = read_input(request.text);
   std::vector<std::int32_t> tokens;
@@ -130,8 +129,10 @@ void evaluate_text(const TextEvaluation& request) {
     options.bos = bos_of(tokenizer);
     scored.bos = tokenizer.decode(std::span(&*options.bos, 1));
   }
-  require(!tokens.empty(), ExitCode::data, "{}: no token; want a text", request.text);
   scored.scored = scored.tokens - (request.bos_each ? 0 : 1);
+  require(scored.scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}",
+          request.text, scored.tokens, request.bos_each ? 1 : 2,
+          scored.tokens == 1 ? ", or --bos each, which puts a token in front of the first" : "");
   scored.windows =
       std::int64_t(stride_windows(scored.tokens, options.window, options.stride, request.bos_each).size());
   if (!request.json) print_subject(request, trained, scored);

@@ -16,6 +16,7 @@
 #include "program/devices/follow.h"
 #include "program/header.h"
 #include "program/metrics/run_log.h"
+#include "program/model_files.h"
 #include "program/output.h"
 #include "program/resume.h"
 #include "program/rollback.h"
@@ -162,6 +163,7 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   for (const auto& note : make_way(folder, start)) say(stdout, "{}\n", note);
   write_recipe(folder, start, trainer->steps_done(), trainer->recipe());
   if (branches) write_parent(folder, *options.branch);
+  if (start.checkpoint) copy_model_files(folder_of_model_files(*start.checkpoint), folder.path());
   std::fflush(stdout);
   const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command,
                                                  measuring ? &*measuring : nullptr);

@@ -12,7 +12,7 @@ namespace mxtape {
 /// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
 /// precision.txt, parent.json, metrics.jsonl and telemetry.jsonl, each with <stem>.rollback_<n>.jsonl and
 /// <stem>.broken.txt, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
-/// lives, so that no second process writes there.
+/// lives, so that no second process writes there. After an import also the files of program/model_files.h.
 class RunFolder {
  public:
   /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws

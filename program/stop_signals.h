@@ -2,8 +2,8 @@
 
 namespace mxtape {
 
-/// From now on SIGINT, SIGTERM and SIGHUP take away the file that is being written before they end the
-/// program, as they do by default. Those that are ignored stay so.
+/// From now on SIGINT, SIGTERM and SIGHUP take away the files and folders that are being written before they
+/// end the program, as they do by default. Those that are ignored stay so.
 void leave_no_unfinished_file();
 
 /// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 only set a flag, so that the step can be

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <string>
 
 #include "core/error.h"
 #include "core/files/atomic_parts.h"
 #include "core/files/retried.h"
+#include "core/files/unfinished.h"
 
 namespace mxtape {
 namespace {
@@ -80,23 +80,6 @@ int write_all(int descriptor, std::span<const std::byte> content) {
   }
   return 0;
 }
-
-// What a signal handler may read: no std::string.
-char unfinished_name[4096];  // PATH_MAX
-volatile std::sig_atomic_t is_unfinished = 0;
-
-/// While it lives, remove_unfinished() takes this file away.
-class Unfinished {
- public:
-  explicit Unfinished(const fs::path& temporary) {
-    if (temporary.native().size() >= sizeof unfinished_name) return;
-    std::strcpy(unfinished_name, temporary.c_str());
-    is_unfinished = 1;
-  }
-  ~Unfinished() { is_unfinished = 0; }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-};
 
 std::string free_bytes(const fs::path& folder) {
   std::error_code error;
@@ -182,10 +165,6 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
 
 void write_atomically(const fs::path& path, std::span<const std::byte> content) {
   write_parts_atomically(path, {content});
-}
-
-void remove_unfinished() noexcept {
-  if (is_unfinished) ::unlink(unfinished_name);
 }
 
 void write_atomically(const fs::path& path, std::string_view content) {

@@ -15,8 +15,8 @@ namespace mxtape {
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);
 
-/// Takes away the temporary file of a write_atomically that is under way. For a signal handler after which
-/// the process ends: it calls nothing but unlink.
+/// Takes away what is under a temporary name at this moment: every Unfinished (core/files/unfinished.h). For
+/// a signal handler after which the process ends.
 void remove_unfinished() noexcept;
 /// After this the names in a folder outlive a power cut. False, with errno set, if that is not known.
 bool sync_folder(const std::filesystem::path&);

@@ -54,6 +54,7 @@ UnfinishedFolder::UnfinishedFolder(const fs::path& name) : name_(name) {
           "{}: is there already; name another folder, or move it away", name_.string());
   temporary_ = fmt::format("{}.tmp.{}", name_.string(), ::getpid());
   fs::remove_all(temporary_, error);  // of a process that had this number
+  removed_by_signals_.emplace(temporary_);
   fs::create_directories(temporary_, error);
   require(!error, ExitCode::resource, "{}: cannot be made: {}", temporary_.string(), error.message());
 }
@@ -84,6 +85,7 @@ UnfinishedFile::UnfinishedFile(const fs::path& name)
   if (name_.has_parent_path()) fs::create_directories(name_.parent_path(), error);
   require(!error, ExitCode::resource, "{}: its folder cannot be made: {}", name_.string(), error.message());
   fs::remove(temporary_, error);  // of a process that had this number
+  removed_by_signals_.emplace(temporary_);
 }
 
 UnfinishedFile::~UnfinishedFile() {

@@ -1,8 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string_view>
+
+#include "core/files/unfinished.h"
 
 namespace mxtape {
 
@@ -47,6 +50,7 @@ class UnfinishedFolder {
 
  private:
   std::filesystem::path name_, temporary_;
+  std::optional<Unfinished> removed_by_signals_{};
   bool finished_ = false;
 };
 
@@ -64,6 +68,7 @@ class UnfinishedFile {
 
  private:
   std::filesystem::path name_, temporary_;
+  std::optional<Unfinished> removed_by_signals_{};
   bool finished_ = false;
 };
 

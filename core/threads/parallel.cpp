@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,18 +35,21 @@ class Team {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-  ~Team() {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-      ticket_.store(ticket(++generation_, closed));
+    std::string fault;
+    try {
+      for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
+    } catch (const std::exception& e) {  // a limit of processes (ulimit -u) or of memory
+      fault = fmt::format(
+          "threads: the {}. of {} cannot be started: {}; want fewer (--compute.threads), or a "
+          "higher limit of processes (ulimit -u)",
+          workers_.size() + 2, count, e.what());
     }
-    wake_.notify_all();
-    for (auto& w : workers_) w.join();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (fault.empty()) return;
+    stop();  // no destructor runs for an object that was never made
+    fail(ExitCode::resource, "{}", fault);
   }
+  ~Team() { stop(); }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
@@ -74,6 +78,16 @@ class Team {
   }
 
  private:
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      ticket_.store(ticket(++generation_, closed));
+    }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+  }
+
   static constexpr std::uint32_t closed = 0xffffffff;
   /// A training step has a few hundred short jobs microseconds apart, so look for a while before sleeping.
   static constexpr int spins = 4000;

@@ -29,4 +29,9 @@ std::string read_long_text(const Hdf5Reader& file, const std::string& name) {
   return text;
 }
 
+std::optional<std::string> find_long_text(const Hdf5Reader& file, const std::string& name) {
+  if (!file.has_attribute("/", part(name, 0))) return file.find_text_attribute("/", name);
+  return read_long_text(file, name);
+}
+
 }  // namespace mxtape

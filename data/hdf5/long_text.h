@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "data/hdf5/hdf5.h"
@@ -10,5 +11,7 @@ namespace mxtape {
 void write_long_text(Hdf5Writer&, const std::string& name, const std::string& text);
 /// Throws Error(data) if there is neither.
 std::string read_long_text(const Hdf5Reader&, const std::string& name);
+/// None if there is neither.
+std::optional<std::string> find_long_text(const Hdf5Reader&, const std::string& name);
 
 }  // namespace mxtape

@@ -70,4 +70,8 @@ class DryBackend final : public Backend {
   GemmPath last_gemm_{};
 };
 
+/// Whether it is a DryBackend, or one that stands around a DryBackend: there what is uploaded is never read,
+/// so a caller may leave out what is long to compute.
+bool merely_counts(const Backend&);
+
 }  // namespace mxtape

@@ -29,6 +29,7 @@ class ForwardingBackend : public Backend {
     return work();
   }
   void forget(const std::string& name) override { inner_.forget(name); }
+  const Backend& inner() const { return inner_; }
 
  protected:
   Backend& inner_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/loops/four_over_six_loops.h"
+
 namespace mxtape::cpu {
 namespace {
 
@@ -28,6 +30,21 @@ void share_within_line(std::uint32_t* amax, int lines, int per_line, int across)
       std::uint32_t* const end = begin + std::min(across, per_line - first);
       std::fill(begin, end, *std::max_element(begin, end));
     }
+}
+
+/// Blocks that err less with their largest element at 4 get that scale. Returns as floating_scales().
+bool four_over_six(TileScales scales, std::uint32_t* amax, int count, const Tile& t, Axis axis, int along,
+                   const BlockRule& rule, float encode) {
+  constexpr int most = tile_elements / 16;
+  alignas(64) float inverse[most + 16], scale[most + 16];
+  const TileScales at_four{inverse, scale};
+  BlockRule rule_of_four = rule;
+  rule_of_four.element_max = 4;
+  const bool exact = quantize_loops().floating_scales(at_four, amax, count, rule_of_four, encode);
+  const FourOverSixLoops& loops = four_over_six_loops();
+  (axis == Axis::row ? loops.take_better_along_row : loops.take_better_along_column)(scales, at_four, t,
+                                                                                     along, rule);
+  return exact;
 }
 
 void write(TileValues y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
@@ -65,8 +82,9 @@ void quantize_window(const Out& y, const Tile& t, Axis axis, const Quantizer& q,
 
   const TileScales scales{inverse, scale};
   const int count = lines * per_line;
-  const bool exact = q.scale == ScaleKind::floating ? loops.floating_scales(scales, amax, count, rule, encode)
-                                                    : loops.power_of_two_scales(scales, amax, count, rule);
+  bool exact = q.scale == ScaleKind::floating ? loops.floating_scales(scales, amax, count, rule, encode)
+                                              : loops.power_of_two_scales(scales, amax, count, rule);
+  if (q.four_over_six) exact &= four_over_six(scales, amax, count, t, axis, along, rule, encode);
   write(y, t, axis, along, scales, rule, exact, draws);
 }
 
@@ -83,13 +101,21 @@ void quantize_windows(const Out& y, const Tile& t, Axis axis, const Quantizer& q
   }
 }
 
+/// By formula from amax, or the better of two such scales for blocks whose elements lie in one line.
+bool has_scale_loops(const Quantizer& q) {
+  Quantizer plain = q;
+  plain.four_over_six = false;
+  const bool one_of_two = q.scale == ScaleKind::floating && q.block.across == 1;
+  return plain.scale_is_of_amax() && (!q.four_over_six || one_of_two);
+}
+
 }  // namespace
 
 bool fits_tiles(const Quantizer& q) {
   const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::floating;
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
   const bool rounded = q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return scaled && rounded && q.scale_is_of_amax() && q.operand_dtype() == DType::bf16 &&
+  return scaled && rounded && has_scale_loops(q) && q.operand_dtype() == DType::bf16 &&
          is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
 }
 

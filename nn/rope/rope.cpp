@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "core/parallel.h"
+#include "kernels/around/dry_backend.h"
 
 namespace mxtape {
 namespace {
@@ -49,8 +50,9 @@ RopeAngles rope_angles(const std::vector<float>& frequencies, std::int64_t first
 
 RotaryTables make_rotary_tables(Backend& backend, const RopeConfig& c, std::int64_t D,
                                 std::int64_t positions) {
-  const RopeAngles angles = rope_angles(rope_frequencies(c, D), 0, positions);
   const RotaryTables tables{backend.empty({positions, D / 2}), backend.empty({positions, D / 2})};
+  if (merely_counts(backend)) return tables;  // a memory plan's, of which there may be twenty
+  const RopeAngles angles = rope_angles(rope_frequencies(c, D), 0, positions);
   backend.upload(tables.cos, angles.cos.data());
   backend.upload(tables.sin, angles.sin.data());
   return tables;

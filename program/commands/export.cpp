@@ -25,6 +25,7 @@ struct Arguments {
   std::int64_t vocabulary = 0;
   bool packed = false, force = false, json = false;
   bool has_cast = false, has_foreign = false;  ///< options of the other form were given
+  bool has_shards = false;
 };
 
 /// Beside the checkpoints folder of a run, else beside the checkpoint.
@@ -73,20 +74,21 @@ void run_foreign(const Arguments& arguments) {
   const ExportForm form = arguments.to == "hf"     ? ExportForm::hf
                           : arguments.to == "llmc" ? ExportForm::llmc
                                                    : ExportForm::safetensors;
+  const fs::path source = checkpoint_of(arguments.run);
   if (form != ExportForm::hf) {
-    require_output(arguments.out, {arguments.run});
+    require_output(arguments.out, {source.string()});
     require(arguments.force || !fs::exists(arguments.out), ExitCode::usage,
             "{}: is there already; --force writes over it, -o FILE writes another one", arguments.out);
   }
   ExportRequest request{
-      .run = arguments.run,
+      .run = source.string(),
       .out = arguments.out,
       .form = form,
       .weights = arguments.weights == "rounded" ? ExportWeights::rounded : ExportWeights::master,
       .type = arguments.type == "f32"   ? TensorType::f32
               : arguments.type == "f16" ? TensorType::f16
-                                        : TensorType::bf16,
-      .shard_bytes = std::uint64_t(arguments.shard_size * 1e9)};
+                                        : TensorType::bf16};
+  if (arguments.has_shards) request.shard_bytes = std::uint64_t(arguments.shard_size * 1e9);
   if (arguments.vocabulary) request.vocabulary = arguments.vocabulary;
   request.progress = [progress = LayerProgress(!arguments.json, "writing", "tensors")](std::int64_t done,
                                                                                        std::int64_t all) {
@@ -180,7 +182,7 @@ void add_export_command(CLI::App& app) {
                          ->check(whole(1));
   auto* shards =
       command->add_option("--shard-size", a->shard_size, "of --to hf: most GB of a file of weights")
-          ->check(at_least(1e-6))
+          ->check(between(1e-6, 1e9))
           ->capture_default_str();
   auto* precision =
       command->add_option("--precision", a->cast.precision, precision_help)->capture_default_str();
@@ -193,6 +195,7 @@ void add_export_command(CLI::App& app) {
   add_json_option(*command, a->json);
   command->callback([=] {
     a->has_cast = !precision->empty() || !only->empty() || !attention->empty();
+    a->has_shards = !shards->empty();
     a->has_foreign = !type->empty() || !weights->empty() || !vocabulary->empty() || !shards->empty();
     run(*a);
   });

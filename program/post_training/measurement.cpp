@@ -15,7 +15,10 @@ Setting parse_setting(const std::string& name) {
 }
 
 Json json_of(const Measurement& m, double f32) {
-  Json json{{"precision", m.precision}, {"setting", name_of(m.setting)}, {"bits_per_weight", m.bits}};
+  Json json{{"precision", m.precision},
+            {"setting", name_of(m.setting)},
+            {"changed", m.changed},
+            {"bits_per_weight", m.bits}};
   put_number(json, "loss", m.loss, m.failure);
   put_number(json, "above_f32", m.loss ? std::optional(*m.loss - f32) : std::nullopt, m.failure);
   put_if_known(json, "kept", m.kept, "--keep was not given");
@@ -35,6 +38,7 @@ Json json_of(const Measurement& m, double f32) {
 Measurement measurement_of(const Json& json) {
   Measurement m{.precision = json.at("precision"),
                 .setting = parse_setting(json.at("setting")),
+                .changed = json.at("changed"),
                 .bits = json.at("bits_per_weight"),
                 .seconds = json.at("seconds")};
   if (json.at("loss").is_null())

@@ -35,6 +35,9 @@ constexpr bool is_of_weights(Setting s) { return s == Setting::weights || s == S
 struct Measurement {
   std::string precision;  ///< as it was asked for: "mxfp4"
   Setting setting{};
+  /// What it changes in the run's recipe, as differences() says it: a file's name says nothing of its
+  /// content.
+  std::vector<std::string> changed{};
   double bits = 32;                      ///< of a weight of the linear layers, scales included, in the mean
   std::optional<double> loss{};          ///< [nats per token]; none: `failure` says why
   std::string failure{};                 ///< it diverged

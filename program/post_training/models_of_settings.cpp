@@ -5,6 +5,7 @@
 
 #include "data/hdf5/seal.h"
 #include "program/lineage.h"
+#include "program/model_files.h"
 #include "program/sweep/run_record.h"
 #include "train/trainer.h"
 
@@ -101,6 +102,11 @@ void ModelsOfSettings::check(const std::string& precision, Setting setting, Post
   }
 }
 
+std::vector<std::string> ModelsOfSettings::changed(const std::string& precision, Setting setting) const {
+  const CheckpointHeader& trained = trained_.header;
+  return differences(trained.recipe, cast_recipe(trained.recipe, trained.step, cast_of(precision, setting)));
+}
+
 double ModelsOfSettings::work(Setting setting) const {
   double windows = double(windows_);
   if (is_diffused(setting)) windows += windows_of_a_diffusion * double(calibration_.batch);
@@ -133,7 +139,7 @@ double ModelsOfSettings::loss(Model& model, const PassKey& pass,
 Measurement ModelsOfSettings::measure(const std::string& precision, Setting setting,
                                       const std::function<void(double)>& progress) {
   Model& model = *trained_.model;
-  Measurement m{.precision = precision, .setting = setting};
+  Measurement m{.precision = precision, .setting = setting, .changed = changed(precision, setting)};
   Recipe recipe = cast_recipe(trained_.header.recipe, trained_.header.step, cast_of(precision, setting));
   recipe.data.file = data_.file;
   model.set_precision(precision_plan(recipe, trained_.header.step));
@@ -204,6 +210,7 @@ void ModelsOfSettings::keep(Measurement& m, const Recipe& recipe,
   const fs::path file = options_.out / (recipe.name + ".h5");
   fs::remove(file);  // of an attempt without a result
   write(file);
+  copy_model_files(folder_of_model_files(trained_.file), options_.out);
   m.kept = file.string();
 }
 

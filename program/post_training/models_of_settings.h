@@ -20,6 +20,8 @@ class ModelsOfSettings {
   PostTraining subject() const;
   /// Throws Error(usage) for what could not be measured; adds to what `subject` says of error diffusion.
   void check(const std::string& precision, Setting, PostTraining& subject);
+  /// Measurement::changed of such a measurement.
+  std::vector<std::string> changed(const std::string& precision, Setting) const;
   /// About what a measurement takes, in forward passes of one window.
   double work(Setting) const;
   /// `progress` hears the share of it that is done. One that diverges has a failure instead of a loss.

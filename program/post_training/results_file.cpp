@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "program/post_training/models_of_settings.h"
 
 namespace mxtape {
 namespace {
@@ -36,6 +37,12 @@ std::string differences(const Json& before, const Json& now) {
   for (const auto& [key, value] : now.items())
     if (!decides_nothing(key) && before.value(key, Json()) != value)
       text += fmt::format("\n  {}: {} -> {}", key, before.value(key, Json()).dump(), value.dump());
+  return text;
+}
+
+std::string listed(std::string_view when, const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += fmt::format("\n  {}: {}", when, line);
   return text;
 }
 
@@ -75,6 +82,20 @@ void ResultsFile::read(const PostTraining& subject) {
   } catch (const nlohmann::json::exception& e) {
     fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
          path_.string(), e.what());
+  }
+}
+
+void ResultsFile::check(const std::string& precision, Setting setting,
+                        const std::vector<std::string>& changed) const {
+  for (const Measurement& m : measurements_) {
+    require(m.precision == precision || folder_name(m.precision) != folder_name(precision), ExitCode::usage,
+            "{}: has results of --precision '{}', and models of '{}' would have the same names; name another "
+            "folder with --out",
+            path_.string(), m.precision, precision);
+    require(m.precision != precision || m.setting != setting || m.changed == changed, ExitCode::usage,
+            "{}: --precision '{}' meant something else when it was measured:{}{}\nname another folder with "
+            "--out, or give the file another name",
+            path_.string(), precision, listed("then", m.changed), listed("now", changed));
   }
 }
 

@@ -16,6 +16,9 @@ class ResultsFile {
   ResultsFile(const ResultsFile&) = delete;
   ResultsFile& operator=(const ResultsFile&) = delete;
 
+  /// Throws Error(usage) if what is there under this precision's name is of another one: of a file with other
+  /// content, or of one whose models have the same names.
+  void check(const std::string& precision, Setting, const std::vector<std::string>& changed) const;
   /// What is there of a measurement; with `kept`, only if its model was kept as well.
   std::optional<Measurement> find(const std::string& precision, Setting, bool kept) const;
   void write(const PostTraining&) const;

@@ -51,6 +51,8 @@ PostTraining run_post_training(const PostTrainingOptions& options,
     all_work += work.emplace_back(models.work(job.setting));
   }
   ResultsFile file(options.out, result);
+  for (const Job& job : jobs)
+    file.check(job.precision, job.setting, models.changed(job.precision, job.setting));
   started(result);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto& [precision, setting] = jobs[i];

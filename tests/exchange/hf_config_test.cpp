@@ -125,6 +125,42 @@ TEST(HfConfig, TheFamilyOfLlamaDiffersInBiasesNormsAndWindows) {
   EXPECT_EQ(cut.notes.size(), 1u);
 }
 
+TEST(HfConfig, AModelHasNoMorePositionsThanItsWindow) {
+  json mistral = with(with(llama(), "model_type", "mistral"), "architectures", {"MistralForCausalLM"});
+  mistral["max_position_embeddings"] = 32768;
+  mistral["sliding_window"] = 4096;
+  const HfConfig config = read_hf_config(mistral, "x", 2048);
+  EXPECT_EQ(config.model.positions, 4096);
+  ASSERT_EQ(config.notes.size(), 1u);
+  EXPECT_NE(config.notes[0].find("sliding_window = 4096"), std::string::npos);
+  const json written = hf_config_of(config.model, "float32");
+  EXPECT_EQ(written["max_position_embeddings"], 4096);
+  EXPECT_EQ(written["sliding_window"], nullptr);
+  mistral["sliding_window"] = nullptr;
+  EXPECT_EQ(read_hf_config(mistral, "x", 2048).model.positions, 32768);
+  for (const auto& [type, name] :
+       {std::pair{"qwen2", "Qwen2ForCausalLM"}, std::pair{"qwen3", "Qwen3ForCausalLM"}}) {
+    json qwen = with(with(mistral, "model_type", type), "architectures", json::array({name}));
+    qwen.erase("sliding_window");
+    EXPECT_EQ(read_hf_config(qwen, "x").model.positions, 32768) << "no window is in use";
+    qwen["use_sliding_window"] = true;
+    EXPECT_EQ(read_hf_config(qwen, "x").model.positions, 4096) << "the class's own window";
+    EXPECT_NE(refusal(qwen, 5000).find("--context 4096"), std::string::npos) << refusal(qwen, 5000);
+    qwen["layer_types"] = {"full_attention", "full_attention"};
+    EXPECT_EQ(read_hf_config(qwen, "x").model.positions, 32768);
+  }
+}
+
+TEST(HfConfig, IdsAreFewAndFitThirtyTwoBits) {
+  EXPECT_EQ(read_hf_config(with(gpt2(), "eos_token_id", {3, 5}), "x").model.eos,
+            (std::vector<std::int64_t>{3, 5}));
+  EXPECT_NE(
+      refusal(with(gpt2(), "eos_token_id", std::vector<int>(20'000, 7))).find("a list of 20000 token ids"),
+      std::string::npos);
+  for (const json& bad : {json(std::uint64_t(-1)), json(std::int64_t{1} << 31), json(-2), json("a")})
+    EXPECT_NE(refusal(with(gpt2(), "eos_token_id", bad)).find("want a token id"), std::string::npos) << bad;
+}
+
 TEST(HfConfig, WhatIsNotComputedIsRefusedByItsKey) {
   const std::vector<std::pair<json, std::string>> cases{
       {with(gpt2(), "activation_function", "relu"), "activation_function"},

@@ -68,6 +68,21 @@ TEST_F(Quantize, EqualsTheDefinitionForUncommonOptions) {
       }
 }
 
+TEST_F(Quantize, FourOverSixEqualsTheDefinitionOnEveryTier) {
+  std::uint64_t seed = 3000;
+  on_every_tier([&] {
+    for (const char* q : {"nvfp4 4o6", "nvfp4 4o6 error=mae", "nvfp4 4o6 block=32 round=stochastic",
+                          "nvfp4 4o6 block=64 alpha=0.75", "nvfp4 4o6 round=zero", "nvfp4 4o6 scale=e5m2",
+                          "nvfp4 4o6 block=16x16", "e2m1 block=16 scale=f32 4o6"})
+      for (const Content kind : {Content::normal, Content::spread, Content::specials})
+        for (const auto [rows, cols] : shapes) {
+          ++seed;
+          expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
+          if (HasFailure()) return;
+        }
+  });
+}
+
 TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {
   const char* const pairs[][2] = {{"mxfp4", "mxfp8_e4m3 block=16"},
                                   {"mxfp4 round=stochastic", "mxint8 round=stochastic"},

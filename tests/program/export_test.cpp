@@ -183,6 +183,24 @@ TEST_F(Export, RefusesWhatItCannotDo) {
           "x.h5: its weights are packed in precision 'recipe' and can be evaluated in no other");
 }
 
+TEST_F(Export, ForOtherProgramsRefusesItsOwnCheckpointAndOptionsOfAnotherForm) {
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& text) {
+    arguments.insert(arguments.begin(), {"export", "runs/tiny", "--force"});
+    EXPECT_EQ(run(std::move(arguments)), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(says(text));
+  };
+  for (const char* form : {"safetensors", "llmc"}) {
+    refused({"--to", form, "-o", checkpoint(6).string()}, "this command reads or writes that file already");
+    EXPECT_EQ(run({"verify", "runs/tiny"}), 0) << output_;
+    refused({"--to", form, "-o", "x.bin", "--shard-size", "1"}, "--shard-size: only with --to hf");
+    refused({"--to", form, "-o", "x.bin", "--vocabulary", "20"}, "--vocabulary: only with --to hf");
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "x.bin"));
+  }
+  refused({"--to", "hf", "-o", "x", "--shard-size", "1e12"}, "--shard-size");
+  ASSERT_EQ(run({"export", "runs/tiny", "--to", "hf", "-o", "x", "--shard-size", "2e-5"}), 0) << output_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "x/model.safetensors.index.json"));
+}
+
 TEST_F(Export, OnADiskThatIsFullLeavesWhatWasThere) {
   ASSERT_EQ(run({"export", "runs/tiny@3", "--packed", "-o", "x.h5"}), 0);
   const auto before = read_whole(folder_ / "x.h5");

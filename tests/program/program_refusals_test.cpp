@@ -150,5 +150,13 @@ TEST_F(ProgramTest, AnOptionThatACommandDoesNotHaveGetsItsNearestName) {
   EXPECT_EQ(run({"--version", "train"}), int(ExitCode::usage));
 }
 
+TEST_F(ProgramTest, ATextOfOneTokenIsRefusedByItsNameBeforeAnythingIsPrinted) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  write_atomically(folder_ / "one.txt", std::string("t"));
+  EXPECT_EQ(run({"eval", "runs/tiny", "--text", "one.txt"}), int(ExitCode::data));
+  EXPECT_TRUE(says("one.txt: 1 tokens, so none that can be scored; want at least 2, or --bos each"));
+  EXPECT_FALSE(says("0 scored"));
+}
+
 }  // namespace
 }  // namespace mxtape::test

@@ -35,10 +35,10 @@ void write_header(Hdf5Writer& file, std::string_view content, std::int64_t layou
   file.attribute("/", "content", std::string(content));
   file.attribute("/", "layout_version", layout_version);
   file.attribute("/", "step", header.step);
-  file.attribute("/", "recipe", to_toml(without_whereabouts(header.recipe)));
+  write_long_text(file, "recipe", to_toml(without_whereabouts(header.recipe)));
   write_long_text(file, "tokenizer", header.tokenizer.to_json());
   file.attribute("/", "data_hash", header.data_hash);
-  if (!header.lineage.empty()) file.attribute("/", "lineage", header.lineage);
+  if (!header.lineage.empty()) write_long_text(file, "lineage", header.lineage);
   file.attribute("/", "written_by", std::string("mxtape " MXTAPE_VERSION));
 }
 
@@ -49,10 +49,10 @@ CheckpointHeader read_header(const Hdf5Reader& file, std::int64_t layout_version
           name, version, layout_version);
   CheckpointHeader header;
   header.step = file.int_attribute("/", "step");
-  header.recipe = recipe_from_toml(file.text_attribute("/", "recipe"), name);
+  header.recipe = recipe_from_toml(read_long_text(file, "recipe"), name);
   header.tokenizer = Tokenizer::from_json(read_long_text(file, "tokenizer"));
   header.data_hash = file.text_attribute("/", "data_hash");
-  header.lineage = file.find_text_attribute("/", "lineage").value_or("");
+  header.lineage = find_long_text(file, "lineage").value_or("");
   header.written_by = file.find_text_attribute("/", "written_by").value_or("");
   return header;
 }

@@ -1,15 +1,22 @@
 #include "core/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "core/error.h"
 
 namespace mxtape {
 namespace {
@@ -76,6 +83,39 @@ TEST(ParallelFor, NestedCallsRunInPlace) {
   EXPECT_EQ(sum, 40);
   EXPECT_FALSE(in_parallel());
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadows need the address space
+/// Ends the process: 0 if 1,000 threads, of which the stacks of a few fit, are an Error(resource), and what
+/// comes after it works.
+[[noreturn]] void start_too_many_threads() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  constexpr std::int64_t room = 100 << 20;
+  const auto bytes = rlim_t(pages * ::sysconf(_SC_PAGESIZE) + room);
+  const rlimit limit{bytes, bytes};
+  if (::setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  try {
+    set_threads(1000);
+    std::_Exit(3);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::resource || std::string(e.what()).find(" of 1000 ") == std::string::npos)
+      std::_Exit(4);
+  }
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  if (sigismember(&before, SIGINT) != sigismember(&after, SIGINT)) std::_Exit(5);
+  std::atomic<int> sum = 0;
+  set_threads(2);
+  parallel_for(100, 1, [&](std::int64_t begin, std::int64_t) { sum += int(begin); });
+  std::_Exit(sum == 4950 ? 0 : 6);
+}
+
+TEST(ParallelForDeathTest, AThreadThatCannotBeStartedIsAnErrorAndFewerWorkAfterwards) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // no team of another test's threads
+  EXPECT_EXIT(start_too_many_threads(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace mxtape

@@ -9,6 +9,8 @@
 #include <numbers>
 #include <optional>
 
+#include "kernels/around/checked_backend.h"
+#include "kernels/around/dry_backend.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/safetensors.h"
@@ -52,6 +54,17 @@ TEST(Rope, AnglesAreProductsOfPositionAndFrequency) {
     EXPECT_EQ(a.cos[i], float(std::cos(double(angles[i])))) << i;
     EXPECT_EQ(a.sin[i], float(std::sin(double(angles[i])))) << i;
   }
+}
+
+TEST(Rope, TablesOfADeviceThatMerelyCountsAreNotComputed) {
+  DryBackend nowhere;
+  CheckedBackend around(nowhere);
+  EXPECT_TRUE(merely_counts(around));
+  EXPECT_FALSE(merely_counts(device()));
+  constexpr std::int64_t positions = std::int64_t{1} << 40;  // whose angles no memory holds
+  const RotaryTables tables = make_rotary_tables(around, {}, 8, positions);
+  EXPECT_EQ(tables.cos.shape(), (Shape{positions, 4}));
+  EXPECT_EQ(nowhere.used_bytes(), 2 * 4 * 4 * positions);
 }
 
 TEST(Rope, TablesOnADeviceBeginAtPositionZero) {

@@ -141,6 +141,35 @@ TEST_F(PostTraining, MeasuresNothingTwiceInOneFolder) {
   refused({"post-training", "runs/tiny", "--out", "runs"}, "runs: this folder holds other files");
 }
 
+TEST_F(PostTraining, ResultsOfARulesFileAreNotThoseOfItsLaterContent) {
+  const auto rules = [&](const std::string& name, const std::string& format) {
+    write_atomically(folder_ / name,
+                     "[[precision.rules]]\nslots = [\"fprop.w\"]\nformat = \"" + format + "\"\n");
+  };
+  const std::vector<std::string> command{"post-training", "runs/tiny", "--precision", "rules.toml",
+                                         "--setting",     "cast",      "--out",       "table"};
+  rules("rules.toml", "mxfp4");
+  const Json before = json_of(command);
+  rules("rules.toml", "mxfp8");
+  refused(command, "--precision 'rules.toml' meant something else when it was measured:");
+  EXPECT_TRUE(says("then: precision.rules 1: nothing -> rule:"));
+  EXPECT_EQ(Json::parse(read_whole_text(folder_ / "table/results.json")), before);
+  rules("rules.toml", "mxfp4 block=32");
+  EXPECT_EQ(json_of(command), before) << "the same precision, written otherwise";
+}
+
+TEST_F(PostTraining, AModelIsNotReplacedByOneOfAnotherPrecision) {
+  const auto command = [](const std::string& precision) {
+    return std::vector<std::string>{"post-training", "runs/tiny", "--precision", precision, "--setting",
+                                    "diffused",      "--out",     "table",       "--keep"};
+  };
+  const Json before = json_of(command("int4 block=32 scale=e8m0"));
+  const std::string kept = cell(before, "int4 block=32 scale=e8m0", "diffused")["kept"];
+  const auto bytes = read_whole(folder_ / kept);
+  refused(command("int4  block=32 scale=e8m0"), "has results of --precision 'int4 block=32 scale=e8m0'");
+  EXPECT_EQ(read_whole(folder_ / kept), bytes);
+}
+
 TEST_F(PostTraining, NamesWhatItCannotDo) {
   refused({"post-training", "runs/tiny", "--keep"}, "name it with --out DIR");
   refused({"post-training", "runs/tiny", "--precision", "mxfp5"}, "mxfp5");
