@@ -28,21 +28,6 @@ constexpr std::string_view tokenizer_names[] = {"tokenizer.json",
                                                 "chat_template.jinja",
                                                 std::string_view(generation_config_name)};
 
-/// Without files of a tokenizer the model takes ids.
-Tokenizer tokenizer_of(const fs::path& folder, const ModelFacts& model) {
-  const auto files = tokenizer_files_in(folder);
-  const auto has = [&](std::string_view name) {
-    return std::find(files.begin(), files.end(), name) != files.end();
-  };
-  const bool readable =
-      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
-  Tokenizer tokenizer = readable ? read_tokenizer(folder) : Tokenizer::of_ids(model.vocabulary);
-  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
-          "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", folder.string(),
-          tokenizer.size(), model.vocabulary);
-  return tokenizer;
-}
-
 /// The names and shapes of what was read are those of the model that the recipe describes.
 void require_whole(const ImportedModel& imported, const Recipe& recipe) {
   DryBackend nowhere;
@@ -81,6 +66,32 @@ std::vector<std::string> tokenizer_files_in(const fs::path& folder) {
   return files;
 }
 
+Tokenizer tokenizer_of_source(const fs::path& source, const ModelFacts& model) {
+  std::error_code unknown;
+  const auto files =
+      fs::is_directory(source, unknown) ? tokenizer_files_in(source) : std::vector<std::string>();
+  const auto has = [&](std::string_view name) {
+    return std::find(files.begin(), files.end(), name) != files.end();
+  };
+  const bool readable =
+      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
+  Tokenizer tokenizer = readable ? read_tokenizer(source) : Tokenizer::of_ids(model.vocabulary);
+  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
+          "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", source.string(),
+          tokenizer.size(), model.vocabulary);
+  return tokenizer;
+}
+
+void bring_tokenizer_files(const fs::path& from, const fs::path& run) {
+  if (from.empty()) return;
+  std::error_code error;
+  for (const auto& name : tokenizer_files_in(from)) {
+    fs::copy_file(from / name, run / name, fs::copy_options::overwrite_existing, error);
+    require(!error, ExitCode::resource, "{}: cannot be copied to {}: {}", (from / name).string(),
+            run.string(), error.message());
+  }
+}
+
 std::string with_import(const std::string& lineage, const ImportedModel& model, const fs::path& source) {
   auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
   nlohmann::ordered_json event{{"step", 0},
@@ -113,12 +124,8 @@ void recall_import(const std::string& lineage, ModelFacts& facts) {
 
 ImportReport import_model(const ImportOptions& options) {
   ImportReport report{open_foreign_model(options.source, options.context), {}, {}, {}};
-  std::error_code unknown;
-  const fs::path beside =
-      fs::is_directory(options.source, unknown) ? options.source : options.source.parent_path() / ".";
-  const bool folder = fs::is_directory(options.source, unknown);
   const ImportedModel& model = report.model;
-  report.tokenizer = folder ? tokenizer_of(beside, model.facts) : Tokenizer::of_ids(model.facts.vocabulary);
+  report.tokenizer = tokenizer_of_source(options.source, model.facts);
   const Recipe recipe = recipe_of(model, options.out);
   require_whole(model, recipe);
   UnfinishedFolder out(options.out);
@@ -132,11 +139,12 @@ ImportReport import_model(const ImportOptions& options) {
     tensors.push_back({tensor.name, tensor.shape, tensor.read});
   write_weights(out.path() / "checkpoints/step_00000000.h5", header, tensors, options.progress);
   write_atomically(out.path() / "recipe.toml", to_toml(recipe));
-  if (folder)
-    for (const auto& name : tokenizer_files_in(beside)) {
-      fs::copy_file(beside / name, out.path() / name);
-      if (name != generation_config_name) report.tokenizer_files.push_back(name);
-    }
+  std::error_code unknown;
+  if (fs::is_directory(options.source, unknown)) {
+    bring_tokenizer_files(options.source, out.path());
+    report.tokenizer_files = tokenizer_files_in(options.source);
+    std::erase(report.tokenizer_files, generation_config_name);
+  }
   out.finish();
   report.checkpoint = options.out / "checkpoints/step_00000000.h5";
   return report;

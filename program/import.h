@@ -37,9 +37,15 @@ std::string with_import(const std::string& lineage, const ImportedModel&,
 /// The last one in a lineage; fills in positions, bos, eos, pad. Without one nothing changes.
 void recall_import(const std::string& lineage, ModelFacts&);
 
+/// The tokenizer beside a model from elsewhere; ids of its vocabulary if there is none. Throws Error(data)
+/// for one with more tokens than the model's table has rows.
+Tokenizer tokenizer_of_source(const std::filesystem::path& folder_or_file, const ModelFacts&);
+
 inline constexpr std::string_view generation_config_name = "generation_config.json";
 
 /// Files that belong to a tokenizer, and generation_config.json, of those that are in a folder.
 std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder);
+/// Copies them from a folder, if there is one, into that of a run with its weights. Throws Error(resource).
+void bring_tokenizer_files(const std::filesystem::path& from, const std::filesystem::path& run);
 
 }  // namespace mxtape

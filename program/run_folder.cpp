@@ -15,6 +15,7 @@
 #include "core/files/atomic_file.h"
 #include "core/files/retried.h"
 #include "data/hdf5/seal.h"
+#include "program/import.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -169,6 +170,7 @@ fs::path RunFolder::archive() const {
   fs::create_directory(moving);
   for (const auto& [step, file] : earlier_recipes()) fs::rename(file, moving / file.filename());
   for (const auto& file : list_kept_records(path_)) fs::rename(file, moving / file.filename());
+  for (const auto& name : tokenizer_files_in(path_)) fs::rename(path_ / name, moving / name);
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
                            "telemetry.jsonl", "events.out.tfevents.mxtape", "checkpoints"})

@@ -27,6 +27,7 @@ enum class OnDivergence : std::uint8_t {
 };
 
 struct TrainConfig {
+  std::string init = "";  ///< whose weights and [model] a new run begins with; empty: drawn
   std::int64_t steps = 2000;
   std::int64_t batch_size = 12;              ///< sequences of one micro-batch
   std::int64_t accumulation = 1;             ///< micro-batches of a strand, one after the other on a device
