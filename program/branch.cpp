@@ -121,6 +121,9 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
   branch.recipe = read_recipe_onto(std::move(base), given, overrides);
   const Recipe& recipe = branch.recipe;
 
+  require(recipe.train.init == parent.train.init, ExitCode::usage,
+          "--from {}: train.init = \"{}\" ({}) says that the weights come from there; want one of them",
+          options.from, recipe.train.init, recipe.origin("train.init"));
   require(step < recipe.train.steps, ExitCode::usage,
           "{}: its {} steps are done; say how many the branch shall have in all: --train.steps={}",
           branch.checkpoint.string(), step, 2 * step);

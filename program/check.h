@@ -33,6 +33,7 @@ struct CheckReport {
   std::optional<DevicePlan> devices{};  ///< if asked for, and known
   std::vector<std::string> notes;       ///< keys without effect, precision that may surprise
   std::vector<Error> problems;  ///< what would stop the run, in the order in which run_training() meets it
+  std::string weights, weights_hash;  ///< of train.init; empty: drawn
 };
 
 /// Whether the run would be started with --resume, to which checkpoints that are there already are no

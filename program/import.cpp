@@ -16,21 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without files of a tokenizer the model takes ids.
-Tokenizer tokenizer_of(const fs::path& folder, const ModelFacts& model) {
-  const auto files = model_files_in(folder);
-  const auto has = [&](std::string_view name) {
-    return std::find(files.begin(), files.end(), name) != files.end();
-  };
-  const bool readable =
-      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
-  Tokenizer tokenizer = readable ? read_tokenizer(folder) : Tokenizer::of_ids(model.vocabulary);
-  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
-          "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", folder.string(),
-          tokenizer.size(), model.vocabulary);
-  return tokenizer;
-}
-
 /// The names and shapes of what was read are those of the model that the recipe describes.
 void require_whole(const ImportedModel& imported, const Recipe& recipe) {
   DryBackend nowhere;
@@ -60,6 +45,21 @@ Recipe recipe_of(const ImportedModel& imported, const fs::path& out) {
 }
 
 }  // namespace
+
+Tokenizer tokenizer_of_source(const fs::path& source, const ModelFacts& model) {
+  std::error_code unknown;
+  const auto files = fs::is_directory(source, unknown) ? model_files_in(source) : std::vector<std::string>();
+  const auto has = [&](std::string_view name) {
+    return std::find(files.begin(), files.end(), name) != files.end();
+  };
+  const bool readable =
+      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
+  Tokenizer tokenizer = readable ? read_tokenizer(source) : Tokenizer::of_ids(model.vocabulary);
+  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
+          "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", source.string(),
+          tokenizer.size(), model.vocabulary);
+  return tokenizer;
+}
 
 std::string with_import(const std::string& lineage, const ImportedModel& model, const fs::path& source) {
   auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
@@ -93,12 +93,8 @@ void recall_import(const std::string& lineage, ModelFacts& facts) {
 
 ImportReport import_model(const ImportOptions& options) {
   ImportReport report{open_foreign_model(options.source, options.context), {}, {}, {}};
-  std::error_code unknown;
-  const fs::path beside =
-      fs::is_directory(options.source, unknown) ? options.source : options.source.parent_path() / ".";
-  const bool folder = fs::is_directory(options.source, unknown);
   const ImportedModel& model = report.model;
-  report.tokenizer = folder ? tokenizer_of(beside, model.facts) : Tokenizer::of_ids(model.facts.vocabulary);
+  report.tokenizer = tokenizer_of_source(options.source, model.facts);
   const Recipe recipe = recipe_of(model, options.out);
   require_whole(model, recipe);
   UnfinishedFolder out(options.out);
@@ -112,8 +108,8 @@ ImportReport import_model(const ImportOptions& options) {
     tensors.push_back({tensor.name, tensor.shape, tensor.read});
   write_weights(out.path() / "checkpoints/step_00000000.h5", header, tensors, options.progress);
   write_atomically(out.path() / "recipe.toml", to_toml(recipe));
-  if (folder) {
-    copy_model_files(beside, out.path());
+  if (std::error_code unknown; fs::is_directory(options.source, unknown)) {
+    copy_model_files(options.source, out.path());
     report.tokenizer_files = model_files_in(out.path());
     std::erase(report.tokenizer_files, generation_config_name);
   }

@@ -37,4 +37,8 @@ std::string with_import(const std::string& lineage, const ImportedModel&,
 /// The last one in a lineage; fills in positions, bos, eos, pad. Without one nothing changes.
 void recall_import(const std::string& lineage, ModelFacts&);
 
+/// The tokenizer beside a model from elsewhere; ids of its vocabulary if there is none. Throws Error(data)
+/// for one with more tokens than the model's table has rows.
+Tokenizer tokenizer_of_source(const std::filesystem::path& folder_or_file, const ModelFacts&);
+
 }  // namespace mxtape

@@ -6,7 +6,10 @@ namespace mxtape {
 namespace {
 
 nlohmann::ordered_json json_of(const Turn& turn) {
-  const char* const event = turn.rollback ? "rollback" : turn.parent.empty() ? "change" : "branch";
+  const char* const event = turn.rollback         ? "rollback"
+                            : turn.init           ? "init"
+                            : turn.parent.empty() ? "change"
+                                                  : "branch";
   nlohmann::ordered_json json{{"step", turn.step}, {"event", event}};
   if (turn.rollback) json["number"] = turn.rollback, json["from"] = turn.from;
   if (!turn.parent.empty()) json["parent"] = turn.parent, json["hash"] = turn.hash;

@@ -5,19 +5,20 @@
 
 namespace mxtape {
 
-/// One turn in a run's past: it branched from another run, went on with another recipe, or went back to a
-/// checkpoint. Lineage is in the run's folder (parent.json, with the parent's path), in its checkpoints and
-/// in metrics.jsonl.
+/// One turn in a run's past: it branched from another run, began with another's weights, went on with another
+/// recipe, or went back to a checkpoint. Lineage is in the run's folder (parent.json, with the parent's
+/// path), in its checkpoints and in metrics.jsonl.
 struct Turn {
   std::int64_t step = 0;             ///< steps done before it
-  std::string parent;                ///< the run it branched from; empty: it is the same run
-  std::string hash;                  ///< content hash of the parent's checkpoint
+  std::string parent;                ///< the run it comes from; empty: it is the same run
+  std::string hash;                  ///< content hash of the parent's checkpoint; with `init` of its weights
   std::vector<std::string> fresh;    ///< "optimizer", "schedule", "precision"
   std::vector<std::string> changed;  ///< "optim.beta2: 0.99 -> 0.95"
   std::int64_t rollback = 0;         ///< the how many-th, if it is one
   std::int64_t from = 0;             ///< of a rollback: the step that was not finite
+  bool init = false;                 ///< it began with the parent's weights alone: train.init
 
-  /// {"event":"branch"|"change"|"rollback","step":400,...}: a line of metrics.jsonl.
+  /// {"event":"branch"|"init"|"change"|"rollback","step":400,...}: a line of metrics.jsonl.
   std::string to_json() const;
 };
 

@@ -12,6 +12,7 @@
 
 #include "core/files/atomic_file.h"
 #include "kernels/choose/make_backend.h"
+#include "program/init/initial_weights.h"
 #include "program/metrics/run_log.h"
 #include "program/resume.h"
 #include "program/rollback.h"
@@ -96,6 +97,21 @@ struct Records {
   }
 };
 
+/// For a run's first steps: the weights that it began with must still be there.
+void load_initial_weights(Backend& backend, Trainer& trainer, const std::string& hash) {
+  const std::string& init = trainer.recipe().train.init;
+  constexpr const char* advice = "no checkpoint before that step is left; keep some with train.keep_every";
+  std::string found;
+  try {
+    found = InitialWeights(init).load(backend, trainer.model());
+  } catch (const Error& e) {
+    fail(e.code(), "{}; {}", e.what(), advice);
+  }
+  require(found == hash, ExitCode::data,
+          "train.init: {} has weights of content hash {}, the run began with {}; {}", init, found, hash,
+          advice);
+}
+
 }  // namespace
 
 const WatchingBackend::Seen* Replay::first_nonfinite() const {
@@ -146,8 +162,9 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     }
     checkpoint.reset();  // of the course after the rollback
   }
+  const std::string begun_hash = initial_hash_of(run);
   require(
-      checkpoint || !fs::exists(run / "parent.json"), ExitCode::data,
+      checkpoint || !begun_hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
       "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; keep some with "
       "train.keep_every",
       run.string(), step);
@@ -172,7 +189,10 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   WatchingBackend watched(*device);
   require_memory(recipe, memory_plan(recipe), MemoryBudget::of(recipe, watched, data));
   Trainer trainer(watched, recipe, data);
-  if (checkpoint) trainer.load(*checkpoint);
+  if (checkpoint)
+    trainer.load(*checkpoint);
+  else if (!begun_hash.empty())
+    load_initial_weights(watched, trainer, begun_hash);
   checkpoint.reset();
   quiet.reset();
   for (const Parameter* parameter : trainer.model().parameters())

@@ -47,6 +47,10 @@ void require_known_changes(const std::vector<std::string>& allowed);
 /// know them by number, so no --allow-change could make up for it.
 void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path& checkpoint,
                             const TokenFile&, const std::string& data_file);
+/// The same of weights in `file` that know the tokens `there`; `option`: of `mxtape prepare`, that gives
+/// them.
+void require_same_tokenizer(const Tokenizer& there, const std::filesystem::path& file,
+                            const std::string& option, const TokenFile&, const std::string& data_file);
 
 /// Lists the changed keys, "optim.beta2: 0.99 -> 0.95". Throws Error(usage) if one that changes numbers is
 /// not in `allowed`, which holds keys or whole sections ("precision"); "data" stands for the content of the

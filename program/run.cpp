@@ -15,6 +15,8 @@
 #include "program/devices/agree.h"
 #include "program/devices/follow.h"
 #include "program/header.h"
+#include "program/import.h"
+#include "program/init/initial_weights.h"
 #include "program/metrics/run_log.h"
 #include "program/model_files.h"
 #include "program/output.h"
@@ -70,6 +72,15 @@ void print_devices(Devices& devices, const TrainConfig& train) {
     say(stdout, "to stop     kill -USR1 of mpirun: after Ctrl-C it leaves no time to save\n");
 }
 
+void print_init(const InitialWeights& init, const Turn& turn, const RunFolder& folder) {
+  say(stdout, "init        {}\n            content hash {}; moments begin at zero\n", init.text(), turn.hash);
+  for (const auto& change : turn.changed) say(stdout, "  {}\n", change);
+  for (const auto& note : init.notes()) say(stdout, "  note: {}\n", note);
+  const std::string before = initial_hash_of(folder.path());
+  if (!before.empty() && before != turn.hash)
+    say(stdout, "  note: an earlier attempt here began with weights of content hash {}\n", before);
+}
+
 }  // namespace
 
 void run_training(const Recipe& recipe, const RunOptions& options, Devices* devices) {
@@ -96,6 +107,12 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   if (start.checkpoint) {
     checkpoint.emplace(*start.checkpoint);
     require_same_tokenizer(checkpoint->header(), *start.checkpoint, data, recipe.data.file);
+  }
+  std::optional<InitialWeights> init;
+  if (!checkpoint && !recipe.train.init.empty()) {
+    init.emplace(recipe.train.init);
+    init->check_folder(folder.path());
+    init->check_tokens(data, recipe.data.file);
   }
   require_reached_starts(recipe, checkpoint ? checkpoint->header().step : 0);
   Recipe resolved = with_vocabulary(recipe, data.tokenizer);
@@ -149,6 +166,12 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
   if (devices) print_devices(*devices, resolved.train);
   for (const auto& note : notes) say(stdout, "{}\n", note);
+  if (init) {
+    turn = init->turn(init->load(backend, trainer->model()), resolved.model);
+    trainer->load_as_first_does(0);
+    trainer->set_lineage(with_turn(init->lineage(), *turn));
+    print_init(*init, *turn, folder);
+  }
   if (checkpoint) {
     trainer->load(*checkpoint);
     if (turn) trainer->set_lineage(with_turn(trainer->lineage(), *turn));
@@ -164,6 +187,12 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   write_recipe(folder, start, trainer->steps_done(), trainer->recipe());
   if (branches) write_parent(folder, *options.branch);
   if (start.checkpoint) copy_model_files(folder_of_model_files(*start.checkpoint), folder.path());
+  if (!start.checkpoint) std::filesystem::remove(folder.parent());  // of an earlier attempt
+  if (init) {
+    init->write_parent(folder, *turn);
+    copy_model_files(init->folder(), folder.path());
+  }
+  init.reset();  // its files need not stay open
   std::fflush(stdout);
   const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command,
                                                  measuring ? &*measuring : nullptr);

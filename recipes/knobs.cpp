@@ -79,6 +79,8 @@ std::vector<Knob> knobs(Recipe& r) {
       recorded({"data.file", &r.data.file,
                 "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"}),
 
+      {"train.init", &r.train.init,
+       "a run, checkpoint, Hugging Face folder or llm.c file: a new run begins with its weights and [model]"},
       {"train.steps", &r.train.steps, "optimizer steps", between(1, 0x1p31)},
       {"train.batch_size", &r.train.batch_size, "sequences of a micro-batch", between(1, 1 << 20)},
       {"train.accumulation", &r.train.accumulation, "micro-batches of a strand, one after the other",

@@ -52,7 +52,7 @@ class Trainer {
   /// Goes on where the checkpoint was written; moments stay zero up to step optim.start. Only for a new
   /// Trainer.
   void load(const CheckpointFile&);
-  /// The same on the other ranks, which read no file: rank 0's is at `step`.
+  /// The same where no file is read: on ranks but 0, or where rank 0's model has its weights already.
   void load_as_first_does(std::int64_t step, const CheckpointFile* file = nullptr);
   /// What later checkpoints say of the run's past: CheckpointHeader::lineage.
   void set_lineage(std::string lineage) { lineage_ = std::move(lineage); }

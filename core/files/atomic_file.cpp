@@ -1,7 +1,6 @@
 #include "core/files/atomic_file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_parts.h"
+#include "core/files/held_size_signal.h"
 #include "core/files/retried.h"
 #include "core/files/unfinished.h"
 
@@ -44,27 +44,6 @@ class Descriptor {
 
  private:
   int number_;
-};
-
-/// Writing past the file size limit raises SIGXFSZ, which ends the process. Held back, the write returns
-/// EFBIG and becomes an Error like a full disk.
-class HoldSizeSignal {
- public:
-  HoldSizeSignal() {
-    sigemptyset(&set_);
-    sigaddset(&set_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~HoldSizeSignal() {
-    const timespec now{};
-    if (!sigismember(&before_, SIGXFSZ))
-      while (sigtimedwait(&set_, nullptr, &now) > 0) {
-      }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t set_, before_;
 };
 
 /// Returns 0 or the errno of the write that failed.
@@ -149,7 +128,7 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
     }
     int error = 0;
     {
-      const HoldSizeSignal hold;
+      const HeldSizeSignal held;
       for (const auto& part : parts)
         if (!error) error = write_all(file.number(), part);
     }

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/held_size_signal.h"
 #include "core/files/retried.h"
 
 namespace mxtape {
@@ -30,10 +31,15 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   constexpr std::size_t largest_write = std::size_t{1}
                                         << 30;  // Linux writes at most 2^31 - 4096 bytes at once
   while (!bytes.empty()) {
-    const ssize_t n =
-        retried([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write)); });
+    ssize_t n = 0;
+    int error = 0;
+    {
+      const HeldSizeSignal held;
+      n = retried([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), largest_write)); });
+      error = errno;  // before the signal mask is put back
+    }
     require(n > 0, ExitCode::resource, "{}: cannot be written after byte {}: {}", path_.string(), written_,
-            n == 0 ? "nothing was taken" : std::strerror(errno));
+            n == 0 ? "nothing was taken" : std::strerror(error));
     bytes = bytes.subspan(std::size_t(n));
     written_ += std::uint64_t(n);
   }

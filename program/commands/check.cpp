@@ -6,6 +6,8 @@
 #include "program/command.h"
 #include "program/devices/plan_text.h"
 #include "program/exit_code_names.h"
+#include "program/init/init_recipe.h"
+#include "program/init/initial_weights.h"
 #include "program/json/recipe_json.h"
 #include "program/resume.h"
 #include "program/trace.h"
@@ -48,6 +50,27 @@ std::string launched(const std::string& command, int devices) {
   return devices > 1 ? fmt::format("torchrun --no-python --nproc-per-node {} {}", devices, command) : command;
 }
 
+/// What a run with train.init would begin with; one that goes on from a checkpoint of its own does not.
+void look_at_weights(const Recipe& recipe, const CheckOptions& options, CheckReport& report) {
+  const std::filesystem::path folder = std::filesystem::path(recipe.train.out) / recipe.name;
+  const bool goes_on = options.resume == Resume::yes && !list_checkpoints(folder).empty();
+  if (recipe.train.init.empty() || goes_on) return;
+  try {
+    InitialWeights weights(recipe.train.init);
+    weights.check_folder(folder);
+    std::error_code unknown;
+    if (std::filesystem::exists(recipe.data.file, unknown))
+      weights.check_tokens(TokenFile::read(recipe.data.file), recipe.data.file);
+    report.weights = weights.text();
+    report.weights_hash = weights.content_hash(recipe.model);
+    report.facts.push_back(
+        fmt::format("init        {}, content hash {}", report.weights, report.weights_hash));
+    report.notes.insert(report.notes.end(), weights.notes().begin(), weights.notes().end());
+  } catch (const Error& e) {
+    report.problems.push_back(e);
+  }
+}
+
 CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
   CheckReport report = check_run(recipe, options.resume, options.devices);
   if (!options.branch) {
@@ -58,6 +81,7 @@ CheckReport report_on(const Recipe& recipe, const CheckOptions& options) {
       report.problems.push_back(e);
     }
   }
+  if (!options.branch) look_at_weights(recipe, options, report);
   if (!options.branch || recipe.data.file.empty()) return report;
   try {
     options.branch->check_data(TokenFile::read(recipe.data.file));
@@ -127,6 +151,8 @@ void print_check_json(const std::string& name, const Recipe& recipe, const Check
         {{"code", int(problem.code())}, {"kind", name_of(problem.code())}, {"message", problem.what()}});
   json["ready"] = report.problems.empty();
   json["command"] = options.command;
+  if (!report.weights_hash.empty())
+    json["init"] = {{"weights", report.weights}, {"hash", report.weights_hash}};
   if (options.branch) json["branch"] = Json::parse(options.branch->turn.to_json());
   if (trace)
     json["traced"] = {{"phases", trace->phases},
@@ -177,7 +203,8 @@ void add_check_command(CLI::App& app) {
     require(from->allow_change.empty() || !from->from.empty(), ExitCode::usage,
             "--allow-change: a recipe differs from a parent's; want --from RUN with it");
     require_known_changes(from->allow_change);
-    if (from->from.empty()) return print(*recipe, read_recipe(*recipe, overrides_of(*command)), *options);
+    if (from->from.empty())
+      return print(*recipe, read_recipe_of_run(*recipe, overrides_of(*command), *resume), *options);
     words.insert(words.end(), {"--from", from->from});
     for (const auto& word : from->fresh) words.push_back("--fresh=" + word);
     for (const auto& key : from->allow_change) words.push_back("--allow-change=" + key);

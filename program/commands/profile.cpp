@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/command.h"
+#include "program/init/init_recipe.h"
 #include "program/json/json_output.h"
 #include "program/profile.h"
 
@@ -45,7 +46,7 @@ Json json_of(const Profile& p, ProfileBy by) {
 }
 
 void run(const Arguments& arguments, const std::vector<std::string>& overrides) {
-  const Recipe recipe = read_recipe(arguments.recipe, overrides);
+  const Recipe recipe = read_recipe_of_run(arguments.recipe, overrides);
   if (!arguments.flame.empty()) require_output(arguments.flame, {recipe.data.file});
   const Profile p = profile_recipe(recipe, arguments.steps);
   const ProfileBy by = by_of(arguments.by);

@@ -1,6 +1,7 @@
 #include "dist/together.h"
 #include "program/command.h"
 #include "program/devices/on_all_devices.h"
+#include "program/init/init_recipe.h"
 #include "program/resume.h"
 #include "program/run.h"
 
@@ -20,7 +21,7 @@ Recipe wanted_recipe(const CLI::App& command, const std::string& recipe, RunOpti
   for (const auto& key : options.allow_change) words.push_back("--allow-change=" + key);
   if (from.from.empty()) {
     options.command = train_command(words);
-    return read_recipe(recipe, overrides_of(command));
+    return read_recipe_of_run(recipe, overrides_of(command), options.resume);
   }
   words.insert(words.end(), {"--from", from.from});
   for (const auto& word : from.fresh) words.push_back("--fresh=" + word);

@@ -6,6 +6,8 @@
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
 #include "program/check.h"
+#include "program/init/init_recipe.h"
+#include "program/init/initial_weights.h"
 #include "program/metrics/run_log.h"
 #include "program/resume.h"
 #include "recipes/text/precision_notes.h"
@@ -20,12 +22,13 @@ namespace {
 class Planner {
  public:
   explicit Planner(const SweepOptions& options) : options_(options) {
-    plan_.sweep = read_sweep(options.file);
+    plan_.sweep = read_sweep(options.file, initial_models());
   }
 
   SweepPlan plan() {
     look_at_data();
     look_at_arms();
+    look_at_weights();
     plan_.out = options_.out.empty()
                     ? fs::path(plan_.sweep.baseline_arm().recipe.train.out) / plan_.sweep.name
                     : fs::path(options_.out);
@@ -68,6 +71,15 @@ class Planner {
         fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
       }
     }
+  }
+
+  /// All arms begin with the same.
+  void look_at_weights() {
+    const Recipe recipe = with_vocabulary(plan_.sweep.arms.front().recipe, data_.tokenizer);
+    if (recipe.train.init.empty()) return;
+    InitialWeights weights(recipe.train.init);
+    weights.check_tokens(data_, recipe.data.file);
+    weights_hash_ = weights.content_hash(recipe.model);
   }
 
   void look_at_runs() {
@@ -141,6 +153,10 @@ class Planner {
     if (run.record && run.record->data_hash != plan_.data_hash)
       return fmt::format("trained on data of hash {}; {} has {}", run.record->data_hash,
                          plan_.sweep.arms[run.arm].recipe.data.file, plan_.data_hash);
+    const std::string began_with = initial_hash_of(run.folder);
+    if (!weights_hash_.empty() && !began_with.empty() && began_with != weights_hash_)
+      return fmt::format("began with weights of hash {}; {} has {}", began_with,
+                         plan_.sweep.arms[run.arm].recipe.train.init, weights_hash_);
     return "";
   }
 
@@ -173,6 +189,7 @@ class Planner {
   const SweepOptions& options_;
   SweepPlan plan_;
   TokenFile data_;
+  std::string weights_hash_;  // of train.init, if it is set
   bool host_ = true;
   std::vector<double> disk_;  // of a run, by arm [bytes]
 };

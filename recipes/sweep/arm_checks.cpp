@@ -48,8 +48,8 @@ Meaning meaning_of(const Recipe& recipe) {
 /// Keys in which all arms agree: initial weights, data order and draws follow from them, and what is
 /// measured at the end.
 bool is_shared(std::string_view key) {
-  constexpr std::array keys{"data.file",     "train.steps",      "train.batch_size",  "train.accumulation",
-                            "train.strands", "train.eval_every", "train.eval_windows"};
+  constexpr std::array keys{"data.file",          "train.init",    "train.steps",      "train.batch_size",
+                            "train.accumulation", "train.strands", "train.eval_every", "train.eval_windows"};
   return (key.starts_with("model.") && key != "model.dropout") ||
          std::find(keys.begin(), keys.end(), key) != keys.end();
 }

@@ -15,14 +15,15 @@ namespace {
 /// Makes recipes of a sweep's text.
 class ArmBuilder {
  public:
-  explicit ArmBuilder(const SweepText& text)
-      : text_(text), folder_(std::filesystem::path(text.source.label).parent_path()) {
+  ArmBuilder(const SweepText& text, const InitialModel& model_of)
+      : text_(text), model_of_(model_of), folder_(std::filesystem::path(text.source.label).parent_path()) {
     read_fragment(base_, text.base.name, folder_, text.base.place + ": base: ");
   }
 
   BuiltArm build(const ArmText& arm) const {
     BuiltArm built{{arm.name, arm.where, recipe_of(arm, nullptr)}, {}, {}};
     try {
+      take_initial_model(built.arm.recipe);
       validate(built.arm.recipe);
     } catch (const Error& e) {
       fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
@@ -35,6 +36,10 @@ class ArmBuilder {
   }
 
  private:
+  void take_initial_model(Recipe& recipe) const {
+    if (model_of_ && !recipe.train.init.empty()) take_model(recipe, model_of_(recipe.train.init));
+  }
+
   Recipe recipe_of(const ArmText& arm, const Setting* without) const {
     Recipe recipe = base_;
     const auto apply = [&](const std::vector<Setting>& settings) {
@@ -65,6 +70,7 @@ class ArmBuilder {
                      const Setting& setting) const {
     const auto add = [&](const std::string& key, const toml::source_region& at, Recipe recipe, bool judged) {
       try {
+        take_initial_model(recipe);
         validate(recipe);
       } catch (const Error&) {
         judged = false;
@@ -85,6 +91,7 @@ class ArmBuilder {
   }
 
   const SweepText& text_;
+  const InitialModel& model_of_;
   std::filesystem::path folder_;
   Recipe base_;
 };
@@ -107,10 +114,10 @@ const SweepArm& Sweep::baseline_arm() const {
   return *std::find_if(arms.begin(), arms.end(), [&](const SweepArm& arm) { return arm.name == baseline; });
 }
 
-Sweep read_sweep(const std::string& path) {
+Sweep read_sweep(const std::string& path, const InitialModel& model_of) {
   const SweepText text(path);
   require_names(text.arms, text);
-  const ArmBuilder builder(text);
+  const ArmBuilder builder(text, model_of);
   std::vector<BuiltArm> built;
   for (const ArmText& arm : text.arms) built.push_back(builder.build(arm));
   check_arms(built, text.baseline);

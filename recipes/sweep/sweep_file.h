@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "recipes/recipe.h"
+#include "recipes/text/initial_model.h"
 
 namespace mxtape {
 
@@ -30,7 +31,8 @@ struct Sweep {
 /// the grid, later wins. An arm trains with train.sample_tokens = 0 and train.keep = 1 unless the file sets
 /// them. Throws Error(usage) with file:line:column for what a recipe's reader would refuse, and for a
 /// baseline that is no arm, two arms alike, a key without effect in an arm, and an arm that differs from the
-/// baseline in what pairing needs.
-Sweep read_sweep(const std::string& path);
+/// baseline in what pairing needs. `model_of`: of arms with train.init, whose [model] is what take_model()
+/// makes of it.
+Sweep read_sweep(const std::string& path, const InitialModel& model_of = {});
 
 }  // namespace mxtape

@@ -8,6 +8,7 @@
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
 #include "recipes/text/fragment.h"
+#include "recipes/text/initial_model.h"
 #include "recipes/text/nesting.h"
 #include "recipes/text/run_folder_of.h"
 #include "recipes/text/table_reader.h"
@@ -130,6 +131,18 @@ void apply_override(Recipe& recipe, const std::string& text) {
   reader.read_key(name, {}, *table.get("value"));
 }
 
+/// What the document and the overrides say, not yet held to each other.
+void read_keys(Recipe& recipe, const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  std::vector<std::string> chain;
+  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  std::map<std::string, std::string> given;
+  for (const auto& text : overrides) {
+    apply_override(recipe, text);
+    const auto [earlier, first] = given.emplace(text.substr(0, text.find('=')), text);
+    require(first, ExitCode::usage, "command line: --{} and --{}; want the key once", earlier->second, text);
+  }
+}
+
 bool same_rule(const PrecisionRule& a, const PrecisionRule& b) {
   return a.layers == b.layers && a.slots == b.slots && a.format == b.format;
 }
@@ -152,20 +165,22 @@ Recipe read_recipe(const std::string& path_or_name, const std::vector<std::strin
 Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
                         const std::vector<std::string>& overrides) {
   const PrecisionConfig base = recipe.precision;
-  std::vector<std::string> chain;
-  read_document(recipe, open_document(path_or_name, {}, ""), chain);
-  std::map<std::string, std::string> given;
-  for (const auto& text : overrides) {
-    apply_override(recipe, text);
-    const auto [earlier, first] = given.emplace(text.substr(0, text.find('=')), text);
-    require(first, ExitCode::usage, "command line: --{} and --{}; want the key once", earlier->second, text);
-  }
+  read_keys(recipe, path_or_name, overrides);
   drop_repeated(recipe.precision.rules, base.rules.size(), same_rule);
   drop_repeated(recipe.precision.phases, base.phases.size(), [](const auto& a, const auto& b) {
     return a.start == b.start && a.start_tokens == b.start_tokens && a.start_fraction == b.start_fraction &&
            a.start_of_decay == b.start_of_decay && a.start_rollback == b.start_rollback &&
            std::ranges::equal(a.rules, b.rules, same_rule);
   });
+  validate(recipe);
+  return recipe;
+}
+
+Recipe read_run_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides,
+                       const InitialModel& model_of) {
+  Recipe recipe;
+  read_keys(recipe, path_or_name, overrides);
+  if (!recipe.train.init.empty()) take_model(recipe, model_of(recipe.train.init));
   validate(recipe);
   return recipe;
 }

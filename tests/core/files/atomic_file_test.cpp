@@ -1,14 +1,10 @@
 #include "core/files/atomic_file.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstring>
 
 #include "core/error.h"
+#include "tests/support/file_limit.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {
@@ -27,37 +23,16 @@ TEST(AtomicFile, ReplacesTheOldContentAndLeavesNothingElse) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
 }
 
-/// Runs `action` in a child whose files may not grow past `bytes`: its exit code is that of the Error, 0 for
-/// none.
-template <class Action>
-int with_file_limit(rlim_t bytes, const Action& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const rlimit limit{bytes, bytes};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-    int code = 0;
-    try {
-      action();
-    } catch (const Error& error) {
-      const bool named = std::strstr(error.what(), "File too large; 100000 bytes are needed") != nullptr;
-      code = named ? int(error.code()) : 99;
-    }
-    std::exit(code);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
 TEST(AtomicFile, AFullDiskLeavesTheOldContentAndNoPartOfTheNew) {
   const TemporaryFolder folder;
   write_atomically(folder / "a", "old");
   const std::string content(100'000, 'x');
-  EXPECT_EQ(with_file_limit(40'000, [&] { write_atomically(folder / "a", content); }),
+  const char* const said = "File too large; 100000 bytes are needed";
+  EXPECT_EQ(test::with_file_limit(40'000, said, [&] { write_atomically(folder / "a", content); }),
             int(ExitCode::resource));
   EXPECT_EQ(text_of(folder / "a"), "old");
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
-  EXPECT_EQ(with_file_limit(100'000, [&] { write_atomically(folder / "a", content); }), 0);
+  EXPECT_EQ(test::with_file_limit(100'000, said, [&] { write_atomically(folder / "a", content); }), 0);
   EXPECT_EQ(text_of(folder / "a"), content);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "core/error.h"
@@ -29,24 +30,27 @@ Count run(const fs::path& folder) {
   return count;
 }
 
-/// A copy that a test may break.
+/// A copy of the own set's tokenizers that a test may break.
 class InteropTest : public testing::Test {
  protected:
+  explicit InteropTest(std::vector<std::string> parts = {"tokenizers"}) : parts_(std::move(parts)) {}
   void SetUp() override {
     // By test: ctest runs the tests of a fixture side by side.
     folder_ = fs::path(testing::TempDir()) /
               fmt::format("interop_set_{}", testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    fs::copy(fs::path(MXTAPE_SOURCE) / "tests/interop/tokenizers", folder_ / "tokenizers",
-             fs::copy_options::recursive);
+    for (const std::string& part : parts_)
+      fs::copy(fs::path(MXTAPE_SOURCE) / "tests/interop" / part, folder_ / part, fs::copy_options::recursive);
   }
   void TearDown() override { fs::remove_all(folder_); }
-  int failures() const {
-    int failed = 0;
-    for (const InteropCase& c : interop_cases(folder_)) failed += c.run().status == Status::failed;
+  std::vector<std::string> failed_cases() const {
+    std::vector<std::string> failed;
+    for (const InteropCase& c : interop_cases(folder_))
+      if (c.run().status == Status::failed) failed.push_back(c.name);
     return failed;
   }
+  int failures() const { return int(failed_cases().size()); }
   void replace(const std::string& file, const std::string& from, const std::string& to) const {
     std::ifstream in(folder_ / file);
     std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -55,7 +59,40 @@ class InteropTest : public testing::Test {
     std::ofstream(folder_ / file) << text.replace(at, from.size(), to);
   }
   fs::path folder_;
+
+ private:
+  std::vector<std::string> parts_;
 };
+
+/// The same of its models, which transformers computed.
+class InteropModelsTest : public InteropTest {
+ protected:
+  InteropModelsTest() : InteropTest({"models", "finetune.safetensors"}) {}
+};
+
+TEST_F(InteropModelsTest, TheOwnModelsAndTheirFinetuningPass) {
+  const Count count = run(folder_);
+  EXPECT_EQ(count.failed, 0);
+  EXPECT_EQ(count.not_applicable, 0);
+  EXPECT_EQ(count.passed, 7 * 5 + 2) << "logits, loss, gradients, greedy texts, round trip; two finetuned";
+}
+
+TEST_F(InteropModelsTest, AnotherThetaAnotherEpsAndAnotherHeadFail) {
+  const auto fails = [&](const std::string& name) {
+    const auto failed = failed_cases();
+    return std::find(failed.begin(), failed.end(), name) != failed.end();
+  };
+  replace("models/llama3-gqa/config.json", R"("rope_theta": 10000.0)", R"("rope_theta": 20000.0)");
+  EXPECT_TRUE(fails("models/llama3-gqa/logits"));
+  EXPECT_TRUE(fails("models/llama3-gqa/gradients"));
+  EXPECT_TRUE(fails("finetune/llama3-gqa"));
+  replace("models/gpt2-untied-erf/config.json", R"("layer_norm_epsilon": 0.001)",
+          R"("layer_norm_epsilon": 0.00101)");
+  EXPECT_TRUE(fails("models/gpt2-untied-erf/logits"));
+  replace("models/mistral/config.json", R"("num_key_value_heads": 2)", R"("num_key_value_heads": 4)");
+  EXPECT_TRUE(fails("models/mistral/logits")) << "refused";
+  EXPECT_FALSE(fails("models/gpt2-tied/logits"));
+}
 
 TEST_F(InteropTest, TheOwnSetPasses) {
   const Count count = run(folder_);

@@ -75,6 +75,34 @@ TEST_F(PostTraining, MeasuresEachSettingAndKeepsModelsThatOtherCommandsTake) {
       << output_;
 }
 
+TEST_F(PostTraining, TakesAnImportedModelWithATextThatItsTokenizerPrepared) {
+  ASSERT_EQ(run({"export", "runs/tiny", "--to", "hf", "-o", "hf"}), 0) << output_;
+  ASSERT_EQ(run({"import", "hf"}), 0) << output_;
+  write_atomically(folder_ / "text.txt", tiny_text());
+  ASSERT_EQ(run({"prepare", "text.txt", "--tokenizer", "models/hf", "--out", "text.h5"}), 0) << output_;
+  const std::vector<std::string> on_text{"--data", "text.h5", "--windows", "8"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), on_text.begin(), on_text.end());
+    return words;
+  };
+  const std::vector<std::string> settings{"--setting", "weights", "--setting", "cast"};
+  const Json imported = json_of(with({"post-training", "models/hf"}, settings)),
+             trained = json_of(with({"post-training", "runs/tiny"}, settings));
+  EXPECT_EQ(imported["step"], 0);
+  EXPECT_EQ(imported["results"].size(), 1u + 6 * 2) << "every format, weights alone and cast";
+  for (const Json& result : imported["results"]) {
+    const std::string precision = result["precision"], setting = result["setting"];
+    SCOPED_TRACE(precision + " " + setting);
+    // The same weights; a batch of validation has another size, so sums are rounded otherwise.
+    EXPECT_NEAR(result["loss"].get<double>(), cell(trained, precision, setting)["loss"].get<double>(), 1e-5);
+    if (setting != "weights") continue;
+    EXPECT_EQ(result["loss"], eval(with({"models/hf"}, {"--precision", precision, "--weights-only"})));
+  }
+  refused({"post-training", "models/hf"}, "was imported, so it has no data of its own: name a token file",
+          ExitCode::usage);
+}
+
 TEST_F(PostTraining, FinetunesByTrainingOnInThatFormat) {
   const Json table = json_of({"post-training", "runs/tiny", "--precision", "mxfp4", "--setting", "finetuned",
                               "--finetune", "4", "--learning-rate", "0.002", "--out", "table", "--keep"});
