@@ -104,7 +104,7 @@ TEST_F(BashCompletion, CompletesCommandsOptionsKeysAndValues) {
   EXPECT_EQ(offered({"tr"}), "train");
   EXPECT_EQ(offered({"help", "pl"}), "plot");
   EXPECT_EQ(offered({"--ver"}), "--version");
-  EXPECT_EQ(offered({"sample", "--to"}), "--tokens --top-k");
+  EXPECT_EQ(offered({"sample", "--to"}), "--tokens --top-k --top-p");
   EXPECT_EQ(offered({"train", "--optim.beta"}), "--optim.beta1= --optim.beta2=");
   EXPECT_EQ(offered({"sample", "--optim.beta"}), "") << "it takes no keys";
   EXPECT_EQ(offered({"train", "x.toml", "--schedule.kind", "=", "co"}), "constant cosine");

@@ -80,7 +80,7 @@ TEST_F(IdsTest, AreWhatSampleTakesAndPrints) {
   ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
   ASSERT_EQ(run({"sample", "runs/tiny", "--prompt", "116, 104 101", "--tokens", "20"}), 0) << output_;
   EXPECT_TRUE(output_.starts_with("116 104 101 ")) << output_;
-  EXPECT_EQ(ids_in(without_times(output_)).size(), 23u) << output_;
+  EXPECT_EQ(ids_in(test::without_times(output_)).size(), 23u) << output_;
   EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "the"}), int(ExitCode::data));
   EXPECT_TRUE(says("--prompt: 'the' is no token id; want numbers from 0 to 299")) << output_;
   EXPECT_EQ(run({"sample", "runs/tiny"}), int(ExitCode::usage)) << "a line break is no id";
