@@ -57,7 +57,7 @@ TEST_F(InitTest, TheSameWeightsTrainToTheSameBitsWhateverTheyLieIn) {
   for (std::size_t i = 0; i < inits.size(); ++i) {
     const std::string name = fmt::format("t{}", i);
     ASSERT_EQ(tune(name, inits[i], {"--model.dropout=0.1"}), 0) << inits[i] << output_;
-    EXPECT_TRUE(says("init        " + inits[i])) << inits[i];
+    EXPECT_TRUE(says("init        " + inits[i].substr(0, inits[i].find('@'))));
     EXPECT_EQ(weights(name, 4), weights("t0", 4)) << inits[i];
     EXPECT_EQ(parent_of(name)["hash"], parent_of("t0")["hash"]) << inits[i];
   }
