@@ -118,7 +118,9 @@ TEST(Dequantize, IsValuesTimesTheMultiplierInEveryPairOfTypes) {
       for (const bool multiplied : {false, true}) {
         auto values = normals(shape.count(), 4);
         const Tensor x = of_type(from, shape, values), y = device().empty(shape, to);
-        device().run(call::Dequantize{y, {.values = x, .multiplier = multiplied ? multiplier : Tensor{}}});
+        QuantizedCopy copy{.quantizer = {}, .values = x};
+        if (multiplied) copy.multiplier = multiplier;
+        device().run(call::Dequantize{y, copy});
         const auto got = download(device(), y);
         for (std::size_t i = 0; i < got.size(); ++i) {
           const float want = values[i] * (multiplied ? 0.7f : 1.0f);

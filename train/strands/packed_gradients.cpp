@@ -118,7 +118,10 @@ void PackedGradients::unpack(Backend& backend, const Shard& shard, const Tensor&
     }
     const Tensor rows = flat.reshaped({piece.packed.rows, piece.packed.cols});
     backend.run(call::Unpack{rows, piece.packed});
-    if (piece.packed.multiplier) backend.run(call::Dequantize{rows, rows, piece.packed.multiplier});
+    if (!piece.packed.multiplier) continue;
+    QuantizedCopy copy{.quantizer = piece.packed.quantizer};
+    copy.values = rows, copy.multiplier = piece.packed.multiplier;
+    backend.run(call::Dequantize{rows, copy});
   }
 }
 

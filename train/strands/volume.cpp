@@ -8,7 +8,7 @@
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t f32 = 4;
+constexpr std::int64_t f32_bytes = 4;
 
 void count_sent(Traffic& traffic, std::int64_t bytes, std::int64_t times) {
   if (bytes == 0 || times == 0) return;  // nothing is sent for no elements
@@ -47,7 +47,7 @@ GradientMessages gradient_messages(std::span<const Bucket> buckets,
         packed.add_parts(parts, 0);
         for (const Part& part : parts) messages.push_back(part.data.bytes());
       } else if (shard.count > 0) {
-        messages.push_back(f32 * shard.count);
+        messages.push_back(f32_bytes * shard.count);
       }
     }
   }
@@ -66,12 +66,12 @@ ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const
     for (std::size_t to = 0; to < bucket.size(); ++to) {
       if (to == std::size_t(rank)) continue;
       for (const std::int64_t bytes : messages[b][to]) count_sent(volume.gradients, bytes, own_strands);
-      volume.values.received += f32 * bucket[to].count;
+      volume.values.received += f32_bytes * bucket[to].count;
       for (const Piece& piece : bucket[to].pieces) volume.squares.received += f64 * piece.units;
     }
     for (const std::int64_t bytes : messages[b][std::size_t(rank)])
       volume.gradients.received += bytes * (strands - own_strands);
-    count_sent(volume.values, f32 * mine.count, devices - 1);
+    count_sent(volume.values, f32_bytes * mine.count, devices - 1);
     for (const Piece& piece : mine.pieces) count_sent(volume.squares, f64 * piece.units, devices - 1);
   }
   return volume;
