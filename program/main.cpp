@@ -95,7 +95,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   if (word.starts_with('-')) refuse_option(command, word, "");
   std::string hint;
   for (const auto* option : command.get_options())
-    if (is_repeatable(*option))
+    if (is_repeatable(*option) && option->count() > 0)
       hint = fmt::format("; {0} takes one value a use: {0} A {0} B", option->get_name());
   fail(ExitCode::usage, "{}: '{}' is one word too many{}; `{} {} --help` says what there is",
        command.get_name(), word, hint, shell_quoted(program_name()), command.get_name());
