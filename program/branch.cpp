@@ -140,9 +140,10 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
                  .changed = {}};
   const Authors authors(recipe, given, label);
   std::string refused, other_model;
-  Recipe settled = recipe;
+  Recipe before = parent, settled = recipe;
+  settle_gemm(before.compute, nullptr);   // an import's, which no run has settled
   settle_gemm(settled.compute, nullptr);  // as the run will have it
-  for (const auto& change : differences(parent, without_whereabouts(settled))) {
+  for (const auto& change : differences(before, without_whereabouts(settled))) {
     const std::string key = change.substr(0, change.find_first_of(": "));
     if (!changes_numbers(key)) continue;
     branch.turn.changed.push_back(change);

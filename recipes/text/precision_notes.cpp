@@ -95,10 +95,10 @@ void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) 
       fmt::join(keys, ", "), keys.size() == 1 ? "reaches" : "reach"));
 }
 
-/// Why GEMMs with a quantized operand are the library's, where integers are preferred.
+/// Why GEMMs with a quantized operand are the library's, where integers were asked for.
 void note_library_gemms(const Recipe& recipe, const PrecisionPlan& plan, std::vector<std::string>& notes) {
+  if (recipe.compute.gemm != GemmChoice::integer) return;
   const GemmKernels kernels = recipe.compute.gemm_kernels();
-  if (kernels == GemmKernels::library) return;
   std::map<std::pair<std::string_view, std::string>, std::int64_t>
       layers;  // by GEMM and the format in the way
   const auto look = [&](std::string_view gemm, const Quantizer& a, const Quantizer& b) {

@@ -7,6 +7,7 @@
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
+#include "recipes/text/auto_gemm.h"
 #include "recipes/text/fragment.h"
 #include "recipes/text/initial_model.h"
 #include "recipes/text/nesting.h"
@@ -172,6 +173,7 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
            a.start_of_decay == b.start_of_decay && a.start_rollback == b.start_rollback &&
            std::ranges::equal(a.rules, b.rules, same_rule);
   });
+  settle_auto_gemm(recipe);
   validate(recipe);
   return recipe;
 }
@@ -181,6 +183,7 @@ Recipe read_run_recipe(const std::string& path_or_name, const std::vector<std::s
   Recipe recipe;
   read_keys(recipe, path_or_name, overrides);
   if (!recipe.train.init.empty()) take_model(recipe, model_of(recipe.train.init));
+  settle_auto_gemm(recipe);
   validate(recipe);
   return recipe;
 }
@@ -203,6 +206,7 @@ Recipe recipe_from_toml(const std::string& text, const std::string& where) {
   Recipe recipe;
   std::vector<std::string> chain;
   read_document(recipe, {text, where, where, where, {}}, chain);
+  settle_auto_gemm(recipe);
   validate(recipe);
   return recipe;
 }

@@ -53,17 +53,17 @@ void validate_cudnn_attention(const Recipe& r) {
     look_at(precision_plan(as_rolled_back(r, n), 0), fmt::format("rollback {}", n));
 }
 
-/// Integer GEMMs read codes along the axis that they sum over: a copy of codes serves one axis.
+/// Integer GEMMs read codes along the axis that they sum over: a copy of codes serves one axis. With auto
+/// such a recipe has the library's (settle_auto_gemm()).
 void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
-  if (r.compute.gemm_kernels() != GemmKernels::integer) return;
+  if (r.compute.gemm != GemmChoice::integer) return;
   for (const auto& [layer, quant] : plan.linear)
     for (const auto& [slot, source] :
          {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
       require(source != OperandSource::shared, ExitCode::usage,
-              "recipe {}: {} of {} is '{}', and compute.gemm = {} keeps codes, which serve one axis; want "
-              "--compute.gemm=library",
-              r.name, slot, layer, to_text(source),
-              r.compute.gemm == GemmChoice::automatic ? "auto, integer on this machine," : "integer");
+              "recipe {}: {} of {} is '{}', and compute.gemm = integer keeps codes, which serve one axis; "
+              "want --compute.gemm=library",
+              r.name, slot, layer, to_text(source));
 }
 
 /// True if a gradient that is infinite or NaN is not finite either when it comes out of its codes.

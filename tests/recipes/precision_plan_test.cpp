@@ -126,6 +126,12 @@ TEST(PrecisionPlan, ASharedOperandIsRoundedAsTheForwardsAndNotRotatedForItsOwnGe
   EXPECT_EQ(again.dgrad_source, OperandSource::forward);
   EXPECT_EQ(again.wgrad_source, OperandSource::shared) << "not rounded again: the forward's values";
   EXPECT_EQ(again.wgrad_x, mxfp4);
+  EXPECT_EQ(shared("source=shared").compute.gemm, GemmChoice::library) << "codes serve one axis";
+  EXPECT_EQ(with_precision("").compute.gemm, GemmChoice::automatic);
+  EXPECT_TRUE(
+      contains(refused_text("[compute]\ngemm = \"integer\"\n" + rule_of("blocks.*", "fprop.*", "mxfp4") +
+                            rule_of("blocks.*", "*.source", "source=shared")),
+               "keeps codes, which serve one axis; want --compute.gemm=library"));
   const std::string refused = refused_text(rule_of("blocks.*", "*.source", "source=shared") +
                                            rule_of("blocks.1.mlp.up", "wgrad.hadamard", "hadamard=16"));
   EXPECT_TRUE(contains(refused,

@@ -43,6 +43,7 @@ inline Recipe tiny_recipe(std::int64_t steps) {
   r.train.sample_tokens = 0;
   r.schedule.warmup_steps = 2;
   r.optim.learning_rate = 1e-2f;
+  r.compute.gemm = GemmChoice::library;  // as a backend that is made without options has it
   return r;
 }
 
