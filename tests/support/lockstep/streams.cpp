@@ -50,6 +50,7 @@ bool alive(cudaStream_t s) { return std::find(streams().begin(), streams().end()
 void set_side_work(SideWork when) { side_work = when; }
 
 void enqueue(cudaStream_t s, std::function<void()> work) {
+  if (!s) return work();  // the default stream: at once
   if (s->capture) return s->capture->calls.push_back(std::move(work));
   enqueue_until(s, [work = std::move(work)] { return work(), true; });
 }
