@@ -79,7 +79,8 @@ void follow(Devices& devices, const TokenFile& data) {
     } catch (const Told&) {
       throw;
     } catch (const Error&) {
-      // Rank 0 has the same error, and says what comes of it; but it announces a start after its own went well.
+      // Rank 0 has the same error, and says what comes of it; but it announces a start after its own went
+      // well.
       if (devices.broken() || order.word == "start") throw;
     }
   }

@@ -66,7 +66,8 @@ TEST_F(Mpirun, VariablesWithoutTheirLauncherAreRefused) {
       << output_;
   EXPECT_TRUE(says("MASTER_PORT is not set"));
   EXPECT_EQ(alone({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "here"}}), 2);
-  EXPECT_TRUE(says("mxtape: rank 1: torchrun: MASTER_PORT is not set")) << "rank 0 had the time to say it first";
+  EXPECT_TRUE(says("mxtape: rank 1: torchrun: MASTER_PORT is not set"))
+      << "rank 0 had the time to say it first";
 }
 
 TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
