@@ -168,7 +168,10 @@ void set_threads(int count) {
 }
 
 int threads() {
-  if (!team()) set_threads(std::clamp(allowed_processors(), 1, 1024));
+  static std::once_flag first;  // ranks that are threads of one process may all be the first to ask
+  std::call_once(first, [] {
+    if (!team()) set_threads(std::clamp(allowed_processors(), 1, 1024));
+  });
   return team()->size();
 }
 

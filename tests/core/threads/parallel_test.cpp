@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -82,6 +83,27 @@ TEST(ParallelFor, NestedCallsRunInPlace) {
   });
   EXPECT_EQ(sum, 40);
   EXPECT_FALSE(in_parallel());
+}
+
+/// Ends the process: 0 if eight threads, none of which finds a team, all have their loops run.
+[[noreturn]] void ask_for_the_team_from_eight_threads() {
+  ::alarm(20);  // a job whose team is gone waits for ever
+  std::atomic<int> sum = 0;
+  std::barrier together(8);
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 8; ++i)
+    askers.emplace_back([&] {
+      together.arrive_and_wait();
+      parallel_for(100, 1, [&](std::int64_t begin, std::int64_t) { sum += int(begin); });
+    });
+  for (auto& asker : askers) asker.join();
+  std::_Exit(sum == 8 * 4950 ? 0 : 6);
+}
+
+TEST(ParallelForDeathTest, ManyThreadsMayBeTheFirstToAsk) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // a process that has no team
+  for (int i = 0; i < 20; ++i)
+    ASSERT_EXIT(ask_for_the_team_from_eight_threads(), testing::ExitedWithCode(0), "");
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadows need the address space
