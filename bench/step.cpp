@@ -1,6 +1,6 @@
-// Times whole training steps (forward, backward, clip, AdamW, weight copies) of several recipes in turn, A B
-// C A B C ..., and prints medians and ratios to the first: a ratio survives a noisy machine, an absolute time
-// does not.
+// Times whole training steps (Trainer::step: batches, forward, backward, strands' sums, AdamW, weight copies)
+// of several recipes in turn, A B C A B C ..., and prints medians and ratios to the first: a ratio survives a
+// noisy machine, an absolute time does not.
 //
 //   bench_step shakespeare-6x384-bf16 shakespeare-6x384-mxfp4 --vocabulary 65 --rounds 7 --steps 3
 //
@@ -16,9 +16,7 @@
 
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
-#include "nn/model.h"
-#include "optim/adamw.h"
-#include "recipes/recipe.h"
+#include "train/trainer.h"
 
 namespace {
 
@@ -28,23 +26,32 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// One recipe's model and optimizer, stepping on random tokens.
+Recipe with_vocabulary(Recipe r, std::int64_t vocabulary) {
+  if (r.model.vocabulary == 0) r.model.vocabulary = vocabulary;
+  return r;
+}
+
+/// Enough random tokens for windows that differ from step to step.
+TokenFile random_tokens(const Recipe& recipe) {
+  const DrawKey key{.seed = recipe.seed, .purpose = Purpose::data_order};
+  std::vector<std::int32_t> draws(static_cast<std::size_t>(64 * (recipe.model.context + 1)));
+  for (std::size_t i = 0; i < draws.size(); ++i)
+    draws[i] = std::int32_t(key.bits32(i) % recipe.model.vocabulary);
+  TokenFile file;
+  file.tokenizer =
+      Tokenizer::from_text(Tokenizer::Kind::characters, " ");  // of one token: any vocabulary does
+  file.train = Split::from_tokens(draws, recipe.model.vocabulary);
+  return file;
+}
+
+/// One recipe's training run, on random tokens.
 class Run {
  public:
   Run(const std::string& recipe_name, const std::vector<std::string>& overrides, std::int64_t vocabulary)
       : recipe_(with_vocabulary(read_recipe(recipe_name, overrides), vocabulary)),
+        data_(random_tokens(recipe_)),
         backend_(make_backend(recipe_.compute.device, recipe_.compute.options())),
-        model_(make_model(*backend_, recipe_.model, precision_plan(recipe_, 0), recipe_.seed)),
-        optimizer_(*backend_, model_->parameters(), recipe_.optim) {
-    const std::int64_t count = recipe_.train.batch_size * recipe_.model.context;
-    const DrawKey key{.seed = recipe_.seed, .purpose = Purpose::data_order};
-    std::vector<std::int32_t> draws(static_cast<std::size_t>(count));
-    for (std::size_t i = 0; i < draws.size(); ++i)
-      draws[i] = std::int32_t(key.bits32(i) % recipe_.model.vocabulary);
-    tokens_ = backend_->empty({recipe_.train.batch_size, recipe_.model.context}, DType::i32);
-    backend_->upload(tokens_, draws.data());
-    targets_ = tokens_.reshaped({count});
-  }
+        trainer_(*backend_, recipe_, data_) {}
 
   /// Memory is planned, the step recorded, libraries have chosen; then others may have what it does not keep.
   void warm_up() {
@@ -52,27 +59,8 @@ class Run {
     backend_->trim();
   }
 
-  /// As Trainer::step, on the same tokens each time. Waits for the device, as that does.
-  void step() {
-    model_->make_weight_copies(*backend_, {recipe_.seed, passes_, 0});
-    optimizer_.prepare(1);
-    backend_->set_clocks(passes_, std::uint32_t(optimizer_.steps_done() + 1));
-    const auto results = backend_->repeat("bench", [&] {
-      for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro) {
-        Tape tape(*backend_, Tape::Mode::training, {recipe_.seed, passes_ + std::uint32_t(micro), 0},
-                  recipe_.compute.recompute);
-        const Var logits = model_->forward(tape, tokens_);
-        tape.backward(ops::cross_entropy(tape, logits, targets_, 1.0f / float(recipe_.train.accumulation)));
-      }
-      const Tensor norm = optimizer_.update();
-      for (auto* parameter : model_->parameters()) parameter->grad = {};
-      return std::vector<Tensor>{norm};
-    });
-    float norm = 0;
-    backend_->download(&norm, results[0]);
-    optimizer_.advance();
-    passes_ += std::uint32_t(recipe_.train.accumulation);
-  }
+  /// Waits for the device.
+  void step() { trainer_.step(); }
 
   /// Operations of a step: 6 N per token for N parameters that multiply (positions do not; a token's
   /// embedding does if the head is tied to it), and 6 L C T for the causal half of attention, llm.c's
@@ -87,22 +75,15 @@ class Run {
   }
 
   const Recipe& recipe() const { return recipe_; }
-  std::int64_t tokens_per_step() const { return tokens_.count() * recipe_.train.accumulation; }
+  std::int64_t tokens_per_step() const { return trainer_.tokens_per_step(); }
   std::string device() const { return backend_->description(); }
   std::int64_t peak_bytes() const { return backend_->peak_bytes(); }
 
  private:
-  static Recipe with_vocabulary(Recipe r, std::int64_t vocabulary) {
-    if (r.model.vocabulary == 0) r.model.vocabulary = vocabulary;
-    return r;
-  }
-
   Recipe recipe_;
+  TokenFile data_;
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Model> model_;
-  AdamW optimizer_;
-  Tensor tokens_, targets_;
-  std::uint32_t passes_ = 0;
+  Trainer trainer_;
 };
 
 double median(std::vector<double> v) {
