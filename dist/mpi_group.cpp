@@ -97,7 +97,6 @@ void MpiGroup::meet() {
   hosts_.assign(std::size_t(place_.size), "");
   hosts_ = all_gather(place_.host, Patience::alone);
   place_.local_size = int(std::count(hosts_.begin(), hosts_.end(), place_.host));
-  place_.local_rank = int(std::count(hosts_.begin(), hosts_.begin() + place_.rank, place_.host));
   const std::size_t count = std::set<std::string>(hosts_.begin(), hosts_.end()).size();
   description_ =
       fmt::format("{}, {} processes on {} host{}", description_, place_.size, count, count == 1 ? "" : "s");

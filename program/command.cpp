@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <string_view>
 
@@ -34,8 +35,8 @@ CLI::Validator at_least(double low) {
   const std::string range = fmt::format(">={}", low);
   const auto check = [low](const std::string& text) {
     double value = 0;
-    const bool fits = CLI::detail::lexical_cast(text, value) && value >= low;
-    return fits ? std::string() : fmt::format("'{}', want a number of at least {}", text, low);
+    const bool fits = CLI::detail::lexical_cast(text, value) && value >= low && std::isfinite(value);
+    return fits ? std::string() : fmt::format("'{}', want a finite number of at least {}", text, low);
   };
   return {check, range, "at least"};
 }

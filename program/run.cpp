@@ -47,10 +47,11 @@ void print_sample(Backend& backend, Trainer& trainer, const TokenFile& data) {
                               .tokens_known = data.tokenizer.size(),
                               .seed = trainer.recipe().seed,
                               .pass = trainer.next_pass()};
-  const std::int32_t first = data.validation[0];
-  const auto text = sample(backend, trainer.model(), std::span(&first, 1), options);
-  say(stdout, "\nsample, {} tokens at temperature {}:\n{}{}\n\n", tokens, options.temperature,
-      data.tokenizer.decode(std::span(&first, 1)), data.tokenizer.decode(text));
+  std::vector<std::int32_t> text{data.validation[0]};
+  const auto drawn = sample(backend, trainer.model(), text, options);
+  text.insert(text.end(), drawn.begin(), drawn.end());
+  say(stdout, "\nsample, {} tokens at temperature {}:\n{}\n\n", tokens, options.temperature,
+      data.tokenizer.decode(text));
 }
 
 /// A run of which nothing is left to do: the model is there, and nothing is trained or written.

@@ -43,21 +43,27 @@ std::optional<Door::Guest> Door::next(int milliseconds) {
     if (left.count() <= 0) return {};
     std::vector<pollfd> all{{listener_.descriptor(), POLLIN, 0}};
     for (const Pending& pending : pending_) all.push_back({pending.guest.socket.descriptor(), POLLIN, 0});
-    ::poll(all.data(), all.size(), int(left.count()));
+    if (::poll(all.data(), all.size(), int(left.count())) > 0 && all[0].revents) make_room(all);
   }
 }
 
 void Door::let_in() {
-  for (;;) {
+  while (pending_.size() < most_pending) {  // more wait in the listener's queue
     Pending pending;
     pending.guest.socket = accept_from(listener_, pending.guest.from);
     if (!pending.guest.socket) return;
     pending.until = SteadyClock::now() + most_patience;
-    if (pending_.size() == most_pending) {
-      refuse(pending_.front());
-      pending_.erase(pending_.begin());
-    }
     pending_.push_back(std::move(pending));
+  }
+}
+
+void Door::make_room(const std::vector<pollfd>& all) {
+  if (pending_.size() < most_pending) return;
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    if (all[i + 1].revents) continue;  // has just spoken
+    refuse(pending_[i]);
+    pending_.erase(pending_.begin() + std::ptrdiff_t(i));
+    return;
   }
 }
 

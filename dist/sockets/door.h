@@ -1,4 +1,6 @@
 #pragma once
+#include <poll.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -51,6 +53,9 @@ class Door {
     std::chrono::steady_clock::time_point until;
   };
   void let_in();
+  /// Drops the one who has been silent longest, if no more can be let in. `all`: what poll() has found of the
+  /// listener and of the pending ones.
+  void make_room(const std::vector<pollfd>& all);
   /// Whether it stays: not ended, not late.
   bool listen_to(Pending&);
   void refuse(const Pending&);

@@ -35,12 +35,24 @@ Channel::Message wait_for(Channel& channel, Channel::Kind kind, double seconds, 
   }
 }
 
+/// A scheduler may give rank 0's host its name only when it is up.
+std::vector<Address> resolve_by(const Deadline& end, const std::string& host) {
+  for (;;) {
+    try {
+      return resolve(host);
+    } catch (const Error&) {
+      if (end.has_passed()) throw;
+    }
+    ::usleep(500'000);
+  }
+}
+
 /// The others' side of the first meeting: rank 0 is at the first of its ports where the run is known.
 Channel find_first(const Rendezvous& at, const Hello& hello, double seconds) {
   const Deadline end(seconds);
-  const auto addresses = resolve(at.host);
   constexpr double of_a_connection = 2, of_an_answer = 5;
   for (;;) {
+    const auto addresses = resolve_by(end, at.host);
     for (int i = 0; i < Rendezvous::ports; ++i)
       for (const Address& address : addresses) {
         const double left = end.left();

@@ -8,11 +8,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "core/error.h"
+#include "dist/sockets/deadline.h"
 
 namespace mxtape {
 namespace {
@@ -145,10 +147,13 @@ Socket connect_to(const Address& address, double seconds) {
   if (::connect(socket.descriptor(), raw(address), address.length) == 0) return socket;
   if (errno != EINPROGRESS) return {};
   pollfd ready{socket.descriptor(), POLLOUT, 0};
-  int error = 0;
+  int error = 0, found = 0;
   socklen_t size = sizeof error;
-  if (::poll(&ready, 1, int(seconds * 1000)) != 1 ||
-      ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+  const Deadline end(seconds);
+  do  // a signal that has a handler ends poll(), and no connection
+    found = ::poll(&ready, 1, int(std::max(end.left(), 0.) * 1000));
+  while (found < 0 && errno == EINTR);
+  if (found != 1 || ::getsockopt(socket.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
     return {};
   return socket;
 }

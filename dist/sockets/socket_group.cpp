@@ -41,7 +41,6 @@ SocketGroup::SocketGroup(const Place& place, const Rendezvous& at, double timeou
   std::vector<std::string> hosts;
   for (const Member& member : meeting_.members) hosts.push_back(member.host);
   place_.local_size = int(std::count(hosts.begin(), hosts.end(), place_.host));
-  place_.local_rank = int(std::count(hosts.begin(), hosts.begin() + place_.rank, place_.host));
   const std::size_t count = std::set<std::string>(hosts.begin(), hosts.end()).size();
   waits_.assign(hosts.size(), false);
   description_ = fmt::format("sockets, {} processes on {} host{}", place_.size, count, count == 1 ? "" : "s");

@@ -8,9 +8,10 @@
 namespace mxtape {
 namespace {
 
-/// The recipe that the command's words ask for; what else they say goes into `options`.
+/// The recipe that the command's words ask for; what else they say goes into `options`. `model`: that of what
+/// train.init names, if it is known.
 Recipe wanted_recipe(const CLI::App& command, const std::string& recipe, RunOptions& options,
-                     BranchOptions& from) {
+                     BranchOptions& from, const std::optional<ModelConfig>& model) {
   require(options.allow_change.empty() || !from.from.empty() ||
               (!options.resume.empty() && options.resume != "no"),
           ExitCode::usage,
@@ -21,7 +22,7 @@ Recipe wanted_recipe(const CLI::App& command, const std::string& recipe, RunOpti
   for (const auto& key : options.allow_change) words.push_back("--allow-change=" + key);
   if (from.from.empty()) {
     options.command = train_command(words);
-    return read_recipe_of_run(recipe, overrides_of(command), options.resume);
+    return read_recipe_of_run(recipe, overrides_of(command), options.resume, model);
   }
   words.insert(words.end(), {"--from", from.from});
   for (const auto& word : from.fresh) words.push_back("--fresh=" + word);
@@ -71,11 +72,22 @@ void add_train_command(CLI::App& app) {
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {
     on_all_devices([&](Devices* devices) {
+      Group* const group = devices ? &devices->group() : nullptr;
       std::optional<Recipe> wanted;
-      together(devices ? &devices->group() : nullptr, [&] {
+      const auto read = [&](const std::optional<ModelConfig>& model) {
+        wanted = wanted_recipe(*command, *recipe, *options, *from, model);
+      };
+      together(group, [&] {
         require_devices(*processes, devices ? devices->size() : 1);
-        wanted = wanted_recipe(*command, *recipe, *options, *from);
+        if (!devices || devices->rank() == 0) read({});
       });
+      if (group) {  // what train.init names, and the checkpoint that a run goes on from, need be on rank 0's
+                    // host alone
+        const auto all = group->all_gather(wanted ? to_toml(*wanted) : "", Patience::alone);
+        together(group, [&] {
+          if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);
+        });
+      }
       run_training(*wanted, *options, devices);
     });
   });

@@ -69,7 +69,7 @@ void share_threads(Group& group) {
   const std::string mine = place.host + " " + allowed_processors_text();
   const auto all = group.all_gather(mine, Patience::alone);
   const auto sharing = std::count(all.begin(), all.end(), mine);
-  set_threads(std::max(1, allowed_processors() / int(sharing)));
+  together(&group, [&] { set_threads(std::max(1, allowed_processors() / int(sharing))); });
 }
 
 }  // namespace

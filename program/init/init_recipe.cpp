@@ -26,8 +26,9 @@ std::optional<fs::path> own_checkpoint(const std::string& recipe, const std::vec
 }  // namespace
 
 Recipe read_recipe_of_run(const std::string& recipe, const std::vector<std::string>& overrides,
-                          const std::string& resume) {
+                          const std::string& resume, const std::optional<ModelConfig>& known) {
   return read_run_recipe(recipe, overrides, [&](const std::string& init) {
+    if (known) return *known;
     const auto own = own_checkpoint(recipe, overrides, resume);
     return own ? CheckpointFile(*own).header().recipe.model : InitialWeights(init).model();
   });

@@ -65,7 +65,7 @@ class CachedPasses final : public NextLogits {
       : backend_(backend),
         model_(model),
         pass_(pass),
-        cache_(texts, std::min(model.config().context, prompt + tokens)) {}
+        cache_(texts, room_for(prompt, tokens, model.config().context)) {}
 
   std::vector<float> begin(std::span<const std::int32_t> prompt) override {
     return run_anew(newest(prompt, cache_.room()), 0, cache_.batch());
@@ -79,6 +79,9 @@ class CachedPasses final : public NextLogits {
   }
 
  private:
+  static std::int64_t room_for(std::int64_t prompt, std::int64_t tokens, std::int64_t context) {
+    return prompt >= context || tokens >= context - prompt ? context : prompt + tokens;
+  }
   std::vector<float> extend(KeyValueCache& cache, const TextTokens& tokens, std::int64_t B, std::int64_t T) {
     Tape tape(backend_, Tape::Mode::evaluation, pass_);
     return downloaded(backend_, model_.extend(tape, upload_tokens(backend_, tokens, {B, T}), cache).value);

@@ -36,7 +36,7 @@ std::string text_of(int rank, int turn, std::size_t bytes) {
 
 void gather_many(SocketGroup& group) {
   const Place& place = group.place();
-  demand(place.local_size == place.size && place.local_rank == place.rank, "all are on this host");
+  demand(place.local_size == place.size, "all are on this host");
   const std::size_t sizes[] = {0, 1, 100, std::size_t{1} << 20, 7};
   for (int turn = 0; turn < 10; ++turn) {
     const auto size_of = [&](int rank) { return sizes[std::size_t(rank + turn) % std::size(sizes)]; };

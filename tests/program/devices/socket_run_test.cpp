@@ -100,6 +100,22 @@ TEST_F(SocketRun, AnotherDataFileOrNoneOnOneHostIsNamed) {
   EXPECT_TRUE(says("copy one file to all hosts"));
 }
 
+TEST_F(SocketRun, WhatTrainInitNamesIsWantedOnRankZerosHostAlone) {
+  ASSERT_EQ(run(train({"--name=base"})), 0) << output_;
+  const auto elsewhere = folder_ / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  for (const char* const file : {"shared.toml", "data.h5"})
+    std::filesystem::copy_file(folder_ / file, elsewhere / file);
+  const Words words = train({"--name=tuned", "--train.init=runs/base"});
+  Words shorter = words, longer = words;
+  shorter.push_back("--train.steps=4");
+  EXPECT_EQ(end({{shorter}, {shorter, {}, elsewhere}}), 0) << output_;
+  std::filesystem::remove_all(folder_ / "runs/base");
+  longer.insert(longer.end(), {"--resume", "auto", "--allow-change", "train.steps"});
+  EXPECT_EQ(end({{longer}, {longer, {}, elsewhere}}), 0) << output_;
+  EXPECT_TRUE(std::filesystem::exists(last("tuned")));
+}
+
 TEST_F(SocketRun, AnotherInstructionSetOnOneProcessIsRefused) {
   const int code = end({{train()}, {train(), {"ONEDNN_MAX_CPU_ISA=AVX2", "DNNL_MAX_CPU_ISA=AVX2"}}});
   if (code == 0) GTEST_SKIP() << "this machine has no instruction set above AVX2";
@@ -132,7 +148,8 @@ TEST_F(SocketRun, VariablesThatDoNotFitAreRefused) {
   EXPECT_EQ(times("mxtape: rank 1: torchrun: MASTER_PORT is 'http'; want a port"), 1) << output_;
   EXPECT_EQ(end({{train(), {"LOCAL_RANK=x"}}}), 2) << output_;
   EXPECT_EQ(times("LOCAL_RANK is 'x'"), 1) << output_;
-  RankProcesses unknown = start({{train(), {"MASTER_ADDR=no.such.host.invalid", "RANK=1", "WORLD_SIZE=2"}}});
+  RankProcesses unknown = start(
+      {{train(), {"MASTER_ADDR=no.such.host.invalid", "RANK=1", "WORLD_SIZE=2", "MXTAPE_PEER_TIMEOUT=1"}}});
   EXPECT_EQ(unknown.wait(), std::vector<int>{2}) << unknown.output();
   EXPECT_NE(unknown.output().find("mxtape: rank 1 of 2: host 'no.such.host.invalid': "), std::string::npos)
       << unknown.output();
