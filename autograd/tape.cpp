@@ -1,7 +1,6 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <ostream>
 #include <utility>
 
 namespace mxtape {
@@ -15,6 +14,7 @@ GradIndex Tape::watch(Parameter& p) {
   if (!training()) return no_grad;
   grads_.emplace_back();
   parameters_.push_back(&p);
+  if (watched_.insert(&p).second) first_uses_.emplace_back(nodes_.size(), &p);
   return GradIndex(grads_.size()) - 1;
 }
 
@@ -88,11 +88,17 @@ void Tape::backward(const Var& loss) {
   seed_ = backend_.empty({1});
   backend_.fill(seed_, 1);
   add(loss.grad, seed_);
+  std::vector<Parameter*> complete;
   for (auto entry = nodes_.rbegin(); entry != nodes_.rend(); ++entry) {
     enter(entry->layer);
     if (Tensor dy = std::exchange(grads_[std::size_t(entry->grad)], {}))
       entry->node->backward(*this, std::move(dy));
     entry->node.reset();
+    const auto left = std::size_t(nodes_.rend() - entry) - 1;
+    complete.clear();
+    for (; !first_uses_.empty() && first_uses_.back().first >= left; first_uses_.pop_back())
+      complete.push_back(first_uses_.back().second);
+    if (after_node) after_node(complete);
   }
   nodes_.clear();
   backward_ = false;
@@ -102,20 +108,6 @@ void Tape::backward(const Var& loss) {
 std::string Tape::place() const {
   if (!layer_) return "";
   return backward_ ? *layer_ + ", backward" : *layer_;
-}
-
-void Tape::print(std::ostream& out) const {
-  out << fmt::format("{:>5}  {:<16} {:>14}  {}\n", "grad", "op", "saved bytes", "layer");
-  for (const auto& [node, grad, layer] : nodes_)
-    out << fmt::format("{:>5}  {:<16} {:>14}{}\n", grad, node->name(), node->saved_bytes(),
-                       layer ? "  " + *layer : "");
-  out << fmt::format("{:>5}  {:<16} {:>14}\n", "", "total", saved_bytes());
-}
-
-std::int64_t Tape::saved_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& entry : nodes_) sum += entry.node->saved_bytes();
-  return sum;
 }
 
 }  // namespace mxtape

@@ -1,7 +1,10 @@
 #pragma once
 #include <exception>
+#include <functional>
 #include <iosfwd>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +118,9 @@ class Tape {
 
   /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
   void backward(const Var& loss);
+  /// Called in backward() after each node, with the parameters to whose gradients none of the nodes that are
+  /// left adds anything: those that were watched first for this node.
+  std::function<void(std::span<Parameter* const> complete)> after_node{};
   /// True if dy is the 1 that backward() starts from, handed down unchanged.
   bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }
 
@@ -140,9 +146,11 @@ class Tape {
   std::vector<Entry> nodes_;
   std::vector<Tensor> grads_;           // by grad, for values
   std::vector<Parameter*> parameters_;  // by grad, null for values
-  Tensor seed_;                         // d(loss)/d(loss)
-  const std::string* layer_ = nullptr;  // being computed
-  bool backward_ = false;               // in backward()
+  std::set<Parameter*> watched_;
+  std::vector<std::pair<std::size_t, Parameter*>> first_uses_;  // by number of node, none before it
+  Tensor seed_;                                                 // d(loss)/d(loss)
+  const std::string* layer_ = nullptr;                          // being computed
+  bool backward_ = false;                                       // in backward()
 };
 
 }  // namespace mxtape

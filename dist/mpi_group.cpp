@@ -129,6 +129,14 @@ void MpiGroup::receive(void* data, std::int64_t bytes, int from, int tag, std::v
   }
 }
 
+void MpiGroup::test(std::vector<Operation>& all) const {
+  std::erase_if(all, [&](const Operation& operation) {
+    int done = 0;
+    check(mpi_.test(operation.request, &done), "MPI_Test");
+    return done != 0;
+  });
+}
+
 void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::string& what) {
   const double seconds = timeout_ * (patience == Patience::alone ? long_patience : 1);
   // The lowest rank speaks first, and ends the others.
@@ -137,11 +145,7 @@ void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::s
       SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                std::chrono::duration<double>(seconds + 0.25 * double(place_.rank)));
   for (std::int64_t polls = 0; !all.empty(); ++polls) {
-    std::erase_if(all, [&](const Operation& operation) {
-      int done = 0;
-      check(mpi_.test(operation.request, &done), "MPI_Test");
-      return done != 0;
-    });
+    test(all);
     if (all.empty()) return;
     constexpr std::int64_t eager = 200, sleepy = 1000;
     if (polls < eager) continue;
@@ -213,6 +217,10 @@ void MpiGroup::start(int place, std::span<const Part> send_parts, std::span<cons
     receive(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
   for (const Part& part : send_parts)
     send(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+}
+
+void MpiGroup::progress() {
+  for (auto& [place, operations] : started_) test(operations);
 }
 
 void MpiGroup::finish(int place) {

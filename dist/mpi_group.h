@@ -36,6 +36,7 @@ class MpiGroup final : public Group, public Communicator {
   [[noreturn]] void abandon(ExitCode, std::string_view why) noexcept override;
 
   void start(int place, std::span<const Part> send, std::span<const Part> receive) override;
+  void progress() override;
   void finish(int place) override;
 
  private:
@@ -46,6 +47,8 @@ class MpiGroup final : public Group, public Communicator {
   void check(int error, const char* call) const;
   void send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>&);
   void receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>&);
+  /// Asks each whether it has ended, and forgets it then.
+  void test(std::vector<Operation>&) const;
   void wait(std::vector<Operation>&, Patience, const std::string& what);
   /// Who is where: fills place_ and description_.
   void meet();

@@ -87,11 +87,29 @@ void NcclCommunicator::settle_call(const char* call, double seconds) {
 
 void NcclCommunicator::start(int place, std::span<const Part> send, std::span<const Part> receive) {
   require(stream_ != nullptr, "nccl: no backend is attached");
-  require(started_.insert(place).second, "nccl: place {} is under way already", place);
-  if (send.empty() && receive.empty()) return;
-  under_way_ =
-      fmt::format("exchange {} of {} tensors to others and {} from them", place, send.size(), receive.size());
   stream_->follow_backend();
+  move(place, send, receive);
+}
+
+bool NcclCommunicator::mark(int place) {
+  require(stream_ != nullptr, "nccl: no backend is attached");
+  stream_->mark(place);
+  return false;
+}
+
+void NcclCommunicator::start_marked(int place, std::span<const Part> send, std::span<const Part> receive) {
+  stream_->follow_mark(place);
+  move(place, send, receive);
+}
+
+void NcclCommunicator::move(int place, std::span<const Part> send, std::span<const Part> receive) {
+  require(started_.insert(place).second, "nccl: place {} is under way already", place);
+  if (send.empty() && receive.empty()) return stream_->arrive(place);
+  const int first = *started_.begin();
+  under_way_ = fmt::format("{} of {} tensors to others and {} from them",
+                           first == place ? fmt::format("exchange {}", place)
+                                          : fmt::format("exchanges {} to {}, the last", first, place),
+                           send.size(), receive.size());
   void* const stream = stream_->handle();
   check(nccl_.group_start(), "ncclGroupStart");
   // In a group a call only says what is wanted; its error is the group's, which must be ended all the same.
@@ -108,11 +126,12 @@ void NcclCommunicator::start(int place, std::span<const Part> send, std::span<co
   check(result, "ncclSend or ncclRecv");
   if (ended != nccl_in_progress) check(ended, "ncclGroupEnd");
   settle_call("ncclGroupEnd", timeout_);
+  stream_->arrive(place);
 }
 
 void NcclCommunicator::finish(int place) {
   require(started_.erase(place) == 1, "nccl: place {} is not under way", place);
-  stream_->lead_backend();
+  stream_->lead_backend(place);
 }
 
 void NcclCommunicator::settle() {

@@ -26,12 +26,16 @@ class NcclCommunicator final : public Communicator {
   void attach(Backend& backend) override { attach(make_side_stream(backend)); }
   void attach(std::unique_ptr<SideStream> stream) { stream_ = std::move(stream); }
   void start(int place, std::span<const Part> send, std::span<const Part> receive) override;
+  bool mark(int place) override;
+  void start_marked(int place, std::span<const Part> send, std::span<const Part> receive) override;
   void finish(int place) override;
   /// A peer that is lost, or an error of NCCL, ends this process, too (Group::abandon): what is under way on
   /// the GPU would keep it waiting for ever.
   void settle() override;
 
  private:
+  /// What the side stream waits for first is said already.
+  void move(int place, std::span<const Part> send, std::span<const Part> receive);
   /// A result that is no success: while something is under way gives up, before throws Error(peer).
   void check(int result, const char* call) const;
   /// Polls until done() or the deadline; false: the deadline.
@@ -49,7 +53,7 @@ class NcclCommunicator final : public Communicator {
   std::string description_;
   std::unique_ptr<SideStream> stream_;
   std::set<int> started_;  // places
-  std::string under_way_;  // the last exchange, for messages
+  std::string under_way_;  // the last exchanges, for messages
 };
 
 }  // namespace mxtape

@@ -169,6 +169,12 @@ std::vector<Knob> knobs(Recipe& r) {
            "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
       untraced({"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
                 between(0, 4096)}),
+      untraced({"compute.overlap", &r.compute.overlap,
+                "several devices: exchange gradients while backward goes on, for memory of what comes. "
+                "Results do not depend on it"}),
+      untraced({"compute.bucket_kib", &r.compute.bucket_kib,
+                "KiB of f32 gradients that devices exchange together. Results do not depend on it",
+                between(1, 1 << 21)}),
   };
   const std::vector<Knob> model = model_knobs(r.model);
   all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),

@@ -65,14 +65,17 @@ struct ComputeConfig {
   AttentionKernels attention = AttentionKernels::own;
   GemmChoice gemm = GemmChoice::automatic;
   Recompute recompute = Recompute::none;
-  bool graph = true;         ///< record the step on devices that can, and launch it as one
-  std::int64_t threads = 0;  ///< 0: all
+  bool graph = true;                ///< record the step on devices that can, and launch it as one
+  std::int64_t threads = 0;         ///< 0: all
+  bool overlap = true;              ///< several devices: gradients are exchanged while backward goes on
+  std::int64_t bucket_kib = 16384;  ///< f32 gradients that are exchanged together, or one larger parameter
 
   /// The choice, made for the device and this machine if it is automatic.
   GemmKernels gemm_kernels() const {
     if (gemm == GemmChoice::automatic) return quicker_gemm_kernels(device);
     return gemm == GemmChoice::integer ? GemmKernels::integer : GemmKernels::library;
   }
+  std::int64_t bucket_elements() const { return bucket_kib * (1024 / std::int64_t(sizeof(float))); }
   Products products() const { return {bf16_products(device), gemm_kernels()}; }
   BackendOptions options() const { return {.graph = graph, .attention = attention, .gemm = gemm_kernels()}; }
 };

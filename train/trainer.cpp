@@ -5,7 +5,6 @@
 #include <iterator>
 #include <vector>
 
-#include "train/divergence/forensics.h"
 #include "train/strands/losses.h"
 
 namespace mxtape {
@@ -24,9 +23,10 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
       data_(data),
       devices_(devices),
       model_(make_model(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed)),
-      exchange_(recipe_.train.strands > 1 ? std::make_unique<Exchange>(backend, model_->parameters(),
-                                                                       recipe_.train.strands, devices)
-                                          : nullptr),
+      exchange_(recipe_.train.strands > 1
+                    ? std::make_unique<Exchange>(backend, model_->parameters(), recipe_.train.strands,
+                                                 devices, recipe_.compute)
+                    : nullptr),
       optimizer_(backend, model_->parameters(), recipe_.optim,
                  exchange_ ? exchange_->own() : std::vector<Range>()),
       passes_(backend, recipe_, data.train, *model_) {
@@ -45,23 +45,28 @@ Trainer::StepResult Trainer::step() {
   optimizer_.prepare(factor);
   std::vector<float> losses;  // of the passes on this device
   Tensor norm_on_device;
-  const auto compute = [&](std::int64_t strand, const std::function<void(std::vector<Tensor>&)>& then) {
-    const auto results = passes_.compute(step_name(), steps_done_, strand, then);
+  const auto read_losses = [&](const std::vector<Tensor>& results) {
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
       losses.push_back(download_scalar(backend_, results[std::size_t(micro)]));
-    norm_on_device = results.back();
   };
   if (!exchange_) {
-    compute(0, [&](std::vector<Tensor>& losses_and_norm) {
+    const auto results = passes_.compute(step_name(), steps_done_, 0, [&](auto& losses_and_norm) {
       losses_and_norm.push_back(optimizer_.update());
       // Until the next backward pass their memory serves its forward pass.
       for (auto* parameter : model_->parameters()) parameter->grad = {};
     });
+    read_losses(results);
+    norm_on_device = results.back();
   } else {
     for (std::int64_t round = 0; round < exchange_->rounds(); ++round) {
       const std::int64_t strand = exchange_->strand_of(round);
-      if (strand >= 0) compute(strand, [&](auto&) { exchange_->end_strand(); });
-      exchange_->add_round(round, pass_key(recipe_, steps_done_, strand));
+      const auto after_node = exchange_->begin_round(round, pass_key(recipe_, steps_done_, strand));
+      const auto end = [&](auto&) { exchange_->end_strand(); };
+      std::vector<Tensor> results;
+      if (strand >= 0) results = passes_.compute(step_name(), steps_done_, strand, end, after_node);
+      // Before losses are read: who waits for backward begins no exchange meanwhile.
+      exchange_->add_round();
+      if (strand >= 0) read_losses(results);
     }
     norm_on_device = exchange_->update(optimizer_, step_name() + ", update");
   }
@@ -138,23 +143,6 @@ void Trainer::load_as_first_does(std::int64_t step, const CheckpointFile* file) 
 
 SharedState Trainer::state() {
   return {backend_, model_->parameters(), optimizer_, exchange_.get(), devices_};
-}
-
-void Trainer::stop_diverged(const std::string& what) {
-  optimizer_.withdraw();
-  const std::string kernel = first_nonfinite_kernel(passes_, steps_done_, recipe_.train.strands, devices_);
-  const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
-  // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
-  // gradients are the bad step's.
-  optimizer_.withdraw();
-  forget_steps();
-  for (auto* parameter : model_->parameters()) {
-    parameter->has_grad = false;
-    if (!exchange_) parameter->grad = {};
-  }
-  if (devices_) devices_->agree();
-  fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
-       steps_done_ + 1, what, kernel, tensor, steps_done_);
 }
 
 }  // namespace mxtape

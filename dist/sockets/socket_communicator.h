@@ -16,6 +16,7 @@ class SocketCommunicator final : public Communicator, private SocketGroup::Conne
 
   std::string description() const override { return group_.description(); }
   void start(int place, std::span<const Part> send, std::span<const Part> receive) override;
+  void progress() override { serve(); }
   void finish(int place) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "kernels/side/side_stream.h"
 
 #include <array>
+#include <map>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
@@ -16,17 +17,22 @@ class CudaSideStream final : public SideStream {
     cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "priorities of streams");
     // Others wait for what is moved: its kernels go before those that compute.
     cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest), "creating a stream");
-    for (cudaEvent_t* event : {&asked_, &moved_})
-      cuda::check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
   }
   ~CudaSideStream() override {
-    for (const cudaEvent_t event : {asked_, moved_}) cudaEventDestroy(event);
+    for (const auto* events : {&asked_, &marked_, &arrived_})
+      for (const auto& [place, event] : *events) cudaEventDestroy(event);
     cudaStreamDestroy(stream_);
   }
 
   void* handle() const override { return stream_; }
-  void follow_backend() override { order(asked_, backend_, stream_); }
-  void lead_backend() override { order(moved_, stream_, backend_); }
+  void follow_backend() override {
+    record(asked_, 0, backend_);
+    wait(stream_, asked_, 0);
+  }
+  void mark(int place) override { record(marked_, place, backend_); }
+  void follow_mark(int place) override { wait(stream_, marked_, place); }
+  void arrive(int place) override { record(arrived_, place, stream_); }
+  void lead_backend(int place) override { wait(backend_, arrived_, place); }
   bool done() override {
     const cudaError_t status = cudaStreamQuery(stream_);
     if (status == cudaErrorNotReady) return false;
@@ -35,14 +41,28 @@ class CudaSideStream final : public SideStream {
   }
 
  private:
-  /// An event may be recorded again while others wait for what it was recorded for before.
-  static void order(cudaEvent_t event, cudaStream_t before, cudaStream_t after) {
-    cuda::check(cudaEventRecord(event, before), "recording an event");
-    cuda::check(cudaStreamWaitEvent(after, event, 0), "waiting for an event");
+  using Events = std::map<int, cudaEvent_t>;  // by place
+
+  /// An event may be recorded again while others wait for what it was recorded for before. In a graph that is
+  /// being captured it is a node: each launch records it anew, for who waits from then on
+  /// (cudaGraphAddEventRecordNode).
+  static void record(Events& events, int place, cudaStream_t stream) {
+    cudaEvent_t& event = events[place];
+    if (!event) cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+    cudaStreamCaptureStatus status{};
+    cuda::check(cudaStreamIsCapturing(stream, &status), "recording an event");
+    const bool captured = status == cudaStreamCaptureStatusActive;
+    cuda::check(cudaEventRecordWithFlags(event, stream, captured ? cudaEventRecordExternal : 0),
+                "recording an event");
+  }
+  static void wait(cudaStream_t stream, const Events& events, int place) {
+    const auto event = events.find(place);
+    require(event != events.end(), "side stream: place {} is not marked", place);
+    cuda::check(cudaStreamWaitEvent(stream, event->second, 0), "waiting for an event");
   }
 
   cudaStream_t backend_, stream_ = nullptr;
-  cudaEvent_t asked_ = nullptr, moved_ = nullptr;
+  Events asked_, marked_, arrived_;
 };
 
 }  // namespace

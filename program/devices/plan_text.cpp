@@ -58,9 +58,9 @@ std::string memory_fact(const DevicePlan& plan) {
   const auto text = [](std::int64_t bytes) { return bytes_text(double(bytes)); };
   std::string all = fmt::format(
       "a device    about {}: weights {}, gradients {}, sums of strands {}, moments {}, quantized weights {}, "
-      "activations or messages {}",
+      "gradients on their way {}, activations or messages {}",
       text(plan.peak), text(plan.weights), text(plan.gradients), text(plan.sums), text(plan.moments),
-      text(plan.weight_copies), text(plan.rest()));
+      text(plan.weight_copies), text(plan.messages), text(plan.rest()));
   if (plan.saving > plan.peak) all += fmt::format("; rank 0 {} while it saves", text(plan.saving));
   return all;
 }
@@ -107,6 +107,7 @@ Json json_of(const DevicePlan& plan) {
                           {"sums_of_strands", plan.sums},
                           {"moments", plan.moments},
                           {"quantized_weights", plan.weight_copies},
+                          {"gradients_on_their_way", plan.messages},
                           {"activations_or_messages", plan.rest()},
                           {"saving", plan.saving}};
   json["step"] = {

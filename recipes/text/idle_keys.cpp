@@ -26,6 +26,8 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   add(kind == ScheduleKind::constant, "schedule.final_fraction", "schedule.kind is constant");
   add(recipe.compute.device != "cpu", "compute.gemm", "compute.device is not cpu: its library multiplies");
   add(recipe.compute.device == "cpu", "compute.graph", "compute.device is cpu, which records nothing");
+  for (const char* key : {"compute.overlap", "compute.bucket_kib"})
+    add(recipe.train.strands == 1, key, "train.strands is 1: devices have nothing to share");
   add(recipe.train.on_divergence != OnDivergence::skip, "train.skip_most", "train.on_divergence is not skip");
   for (const char* key : {"train.rollback_most", "train.rollback_skip"})
     add(recipe.train.on_divergence != OnDivergence::rollback, key, "train.on_divergence is not rollback");

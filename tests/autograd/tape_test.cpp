@@ -144,6 +144,37 @@ TEST(Tape, PrintsOneLinePerOpWithItsLayerAndTheTotal) {
   EXPECT_NE(text.find("total                        80"), std::string::npos) << text;
 }
 
+// The head is tied to the table, so the table is complete with the embedding alone; the norm's gain is used
+// twice in a row.
+TEST(Tape, SaysOfEachParameterOnceThatItsGradientIsCompleteAndThenNothingChangesIt) {
+  constexpr std::int64_t V = 5, C = 4, rows = 6;
+  Parameter table{.name = "table", .value = upload(device(), {V, C}, normals(V * C, 1))};
+  Parameter w{.name = "w", .value = upload(device(), {C, C}, normals(C * C, 2))};
+  Parameter bias{.name = "bias", .value = upload(device(), {C}, normals(C, 3))};
+  Parameter gain{.name = "gain", .value = upload(device(), {C}, normals(C, 4))};
+  Tape tape(device(), Tape::Mode::training);
+  const Tensor tokens = upload(device(), {1, rows}, random_tokens(rows, V, 5));
+  Var x = ops::embedding(tape, tokens, table, nullptr);
+  x = ops::rms_norm(tape, x, gain, 1e-5f);
+  x = ops::rms_norm(tape, ops::linear(tape, x, w, &bias, {}, 0), gain, 1e-5f);
+  const Var loss = dot(tape, ops::linear(tape, x, table, nullptr, {}, 3), normals(rows * V, 6));
+  std::vector<std::vector<std::string>> heard;
+  std::vector<std::pair<Parameter*, std::vector<float>>> seen;
+  tape.after_node = [&](std::span<Parameter* const> complete) {
+    auto& names = heard.emplace_back();
+    for (Parameter* const p : complete) {
+      names.push_back(p->name);
+      seen.emplace_back(p, download(device(), p->grad));
+    }
+  };
+  tape.backward(loss);
+  using Names = std::vector<std::string>;
+  // dot, head, norm, linear, norm, embedding
+  EXPECT_EQ(heard, (std::vector<Names>{{}, {}, {}, {"bias", "w"}, {"gain"}, {"table"}}));
+  for (const auto& [parameter, gradient] : seen)
+    EXPECT_EQ(download(device(), parameter->grad), gradient) << parameter->name;
+}
+
 // A node that fails, in either pass.
 struct Failing final : Node {
   const char* name() const override { return "failing"; }

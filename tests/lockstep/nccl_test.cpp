@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "core/files/atomic_file.h"
 #include "dist/nccl_communicator.h"
@@ -28,6 +29,7 @@ Recipe strands_recipe(const char* sum = nullptr) {
   r.train.strands = 3;
   r.train.eval_windows = 4;
   r.train.verify_every = 2;
+  r.compute.bucket_kib = 1;  // ten of them
   if (sum) r.precision.rules.push_back({"*", {"sum.dw"}, sum, "here"});
   return r;
 }
@@ -44,23 +46,47 @@ std::string trained(Trainer& trainer, const std::filesystem::path& file) {
   return bytes;
 }
 
-/// One that leaves out an order between the two streams.
+/// One that leaves out an order between the two streams, or has it in the wrong place.
 class Forgetful final : public SideStream {
  public:
-  enum class What { nothing, follow, lead };
+  enum class What {
+    nothing,
+    follow,
+    lead,
+    follow_mark,
+    mark,         ///< no mark at all
+    first_marks,  ///< none after the first step
+    early_marks,  ///< all where the first one belongs: before the other gradients are complete
+    arrive        ///< none after the first of a place
+  };
   Forgetful(std::unique_ptr<SideStream> inner, What what) : inner_(std::move(inner)), what_(what) {}
   void* handle() const override { return inner_->handle(); }
   void follow_backend() override {
     if (what_ != What::follow) inner_->follow_backend();
   }
-  void lead_backend() override {
-    if (what_ != What::lead) inner_->lead_backend();
+  void mark(int place) override {
+    if (what_ == What::mark) return;
+    const bool first = marked_.insert(place).second;
+    if (what_ == What::first_marks && !first) return;
+    if (what_ != What::early_marks) return inner_->mark(place);
+    constexpr int places = 100;
+    for (int p = 1; p < places && place == 1; ++p) inner_->mark(p);
+  }
+  void follow_mark(int place) override {
+    if (what_ != What::follow_mark) inner_->follow_mark(place);
+  }
+  void arrive(int place) override {
+    if (what_ != What::arrive || arrived_.insert(place).second) inner_->arrive(place);
+  }
+  void lead_backend(int place) override {
+    if (what_ != What::lead) inner_->lead_backend(place);
   }
   bool done() override { return inner_->done(); }
 
  private:
   std::unique_ptr<SideStream> inner_;
   What what_;
+  std::set<int> marked_, arrived_;
 };
 
 constexpr double patient = 60, impatient = 1;  // seconds
@@ -96,10 +122,13 @@ std::string on_one(const Recipe& recipe) {
 }
 
 TEST(Nccl, TwoAndThreeGpusGiveTheBitsOfOneHoweverEarlyOrLateMessagesTravel) {
-  for (const char* sum : {static_cast<const char*>(nullptr), "mxfp8_e5m2 round=stochastic"}) {
-    const Recipe recipe = strands_recipe(sum);
+  for (const auto& [sum, overlap] :
+       {std::pair(static_cast<const char*>(nullptr), true), std::pair("mxfp8_e5m2 round=stochastic", true),
+        std::pair(static_cast<const char*>(nullptr), false)}) {
+    Recipe recipe = strands_recipe(sum);
+    recipe.compute.overlap = overlap;
     const std::string want = on_one(recipe);
-    for (const int size : {2, 3})
+    for (int size = 2; size <= (overlap ? 3 : 2); ++size)
       for (const SideWork side : {SideWork::early, SideWork::late}) {
         const TemporaryFolder folder;
         for (const RankEnd& end : train_on(size, recipe, side, Forgetful::What::nothing, folder / "end.h5"))
@@ -113,11 +142,15 @@ TEST(Nccl, TwoAndThreeGpusGiveTheBitsOfOneHoweverEarlyOrLateMessagesTravel) {
 TEST(Nccl, AnOrderBetweenTheStreamsThatIsLeftOutIsSeen) {
   const Recipe recipe = strands_recipe();
   const std::string want = on_one(recipe);
-  for (const auto& [forgets, side] : {std::pair(Forgetful::What::follow, SideWork::early),
-                                      std::pair(Forgetful::What::lead, SideWork::late)}) {
+  using What = Forgetful::What;
+  for (const auto& [forgets, side] :
+       {std::pair(What::follow, SideWork::early), std::pair(What::follow_mark, SideWork::early),
+        std::pair(What::mark, SideWork::early), std::pair(What::first_marks, SideWork::early),
+        std::pair(What::early_marks, SideWork::early), std::pair(What::lead, SideWork::late),
+        std::pair(What::arrive, SideWork::late)}) {
     const TemporaryFolder folder;
     train_on(2, recipe, side, forgets, folder / "end.h5");
-    EXPECT_FALSE(bytes_of(folder / "end.h5") == want);
+    EXPECT_FALSE(bytes_of(folder / "end.h5") == want) << int(forgets);
   }
 }
 

@@ -21,6 +21,9 @@ class ThreadRanks {
   explicit ThreadRanks(int size) : size_(size), texts_(std::size_t(size)) {}
   /// Changes a message on its way: from, to, and the bytes.
   std::function<void(int, int, std::vector<char>&)> tamper{};
+  /// When a message's bytes are read where they come from, between start() and finish(): at the first or the
+  /// last moment.
+  bool late = false;
 
   int size() const { return size_; }
 
@@ -96,18 +99,32 @@ class ThreadRank final : public Group, public Communicator {
   }
   [[noreturn]] void abandon(ExitCode, std::string_view) noexcept override { std::terminate(); }
   void start(int place, std::span<const Part> send, std::span<const Part> receive) override {
-    for (const Part& part : send) ranks_.send(place_.rank, part.rank, place, part.data);
-    wanted_.assign(receive.begin(), receive.end());
+    require(!under_way_.contains(place), "threads: place {} is under way already", place);
+    Exchange& exchange = under_way_[place];
+    exchange.send.assign(send.begin(), send.end());
+    exchange.receive.assign(receive.begin(), receive.end());
+    if (!ranks_.late) post(place, exchange);
+    // Who reads what comes before it is there reads NaN.
+    for (const Part& part : receive) std::memset(part.data.raw(), 0xff, std::size_t(part.data.bytes()));
   }
   void finish(int place) override {
-    for (const Part& part : wanted_) ranks_.receive(part.rank, place_.rank, place, part.data);
-    wanted_.clear();
+    Exchange& exchange = under_way_.at(place);
+    if (ranks_.late) post(place, exchange);
+    for (const Part& part : exchange.receive) ranks_.receive(part.rank, place_.rank, place, part.data);
+    under_way_.erase(place);
   }
 
  private:
+  struct Exchange {
+    std::vector<Part> send, receive;
+  };
+  void post(int place, const Exchange& exchange) {
+    for (const Part& part : exchange.send) ranks_.send(place_.rank, part.rank, place, part.data);
+  }
+
   ThreadRanks& ranks_;
   Place place_;
-  std::vector<Part> wanted_;
+  std::map<int, Exchange> under_way_;  // by place
 };
 
 /// Runs work(devices) on each of `ranks`, and throws the error of the lowest that failed for its own reason.

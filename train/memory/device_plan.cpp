@@ -13,10 +13,30 @@
 namespace mxtape {
 namespace {
 
+constexpr std::int64_t f32 = 4;
+
 struct Cut {
   std::vector<std::vector<Shard>> shards;  // by bucket, by rank
   GradientMessages messages;
+  std::int64_t packed = 0;  // bytes of a strand's gradients that are rounded
 };
+
+/// What a device keeps of what is shared out.
+struct Share {
+  std::int64_t sums, moments, messages;
+  std::int64_t all() const { return sums + moments + messages; }
+};
+
+Share share_of(const Recipe& recipe, const Cut& made, int devices, int rank) {
+  const std::int64_t sums = recipe.train.strands > strands_of_a_group ? 2 : 1;
+  Share share{f32 * sums * elements_of_shards(made.shards, rank), f32 * 2 * own_elements(made.shards, rank),
+              0};
+  if (!recipe.compute.overlap || devices == 1) return share;
+  share.messages = made.packed;
+  for (const auto& of_bucket : made.messages)
+    for (const std::int64_t bytes : of_bucket[std::size_t(rank)]) share.messages += (devices - 1) * bytes;
+  return share;
+}
 
 Cut cut_for(const Recipe& recipe, int devices) {
   DryBackend device;
@@ -25,17 +45,19 @@ Cut cut_for(const Recipe& recipe, int devices) {
   const std::vector<Parameter*> parameters = model->parameters();
   std::vector<Shape> shapes;
   for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
-  const std::vector<Bucket> buckets = make_buckets(shapes);
+  const std::vector<Bucket> buckets = make_buckets(shapes, recipe.compute.bucket_elements());
   Cut made;
   for (const Bucket& bucket : buckets) made.shards.push_back(cut(bucket, devices));
-  made.messages = gradient_messages(buckets, made.shards, shapes, sum_formats(parameters, precision));
+  const std::vector<Quantizer> formats = sum_formats(parameters, precision);
+  made.messages = gradient_messages(buckets, made.shards, shapes, formats);
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    if (!formats[i].is_identity()) made.packed += bytes_of_gradient(shapes[i], formats[i]);
   return made;
 }
 
 }  // namespace
 
 DevicePlan device_plan(const Recipe& recipe, int devices) {
-  constexpr std::int64_t f32 = 4;
   DevicePlan plan;
   plan.devices = devices;
   plan.strands = recipe.train.strands;
@@ -54,30 +76,25 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
   plan.moments = memory.moments;
   plan.peak = memory.peak;
   if (plan.strands > 1) {
-    const auto [shards, messages] = cut_for(recipe, devices);
-    const std::int64_t sums = plan.strands > strands_of_a_group ? 2 : 1;
-    const auto of_rank = [&](int rank) {
-      return f32 * (sums * elements_of_shards(shards, rank) + 2 * own_elements(shards, rank));
-    };
-    const std::int64_t of_first = of_rank(0);
-    std::int64_t most = 0;
+    const Cut made = cut_for(recipe, devices);
+    Share most{};
     for (int rank = 0; rank < devices; ++rank) {
-      if (of_rank(rank) > most) {
-        most = of_rank(rank);
-        plan.sums = f32 * sums * elements_of_shards(shards, rank);
-        plan.moments = most - plan.sums;
-      }
+      const Share share = share_of(recipe, made, devices, rank);
+      if (share.all() > most.all()) most = share;
       if (devices == 1) break;
-      const ExchangeVolume volume = exchange_volume(shards, messages, plan.strands, rank);
+      const ExchangeVolume volume = exchange_volume(made.shards, made.messages, plan.strands, rank);
       plan.sent_by_all += volume.all().sent;
       plan.messages_of_all += volume.all().messages;
       if (volume.all().bytes() > plan.busiest.all().bytes()) plan.busiest = volume;
     }
-    plan.peak += most - of_first;  // the dry run was rank 0's
+    plan.sums = most.sums;
+    plan.moments = most.moments;
+    plan.messages = most.messages;
+    plan.peak += most.all() - share_of(recipe, made, devices, 0).all();  // the dry run was rank 0's
   }
   if (recipe.compute.device == "cpu")
-    plan.saving = plan.weights + plan.gradients + plan.sums + plan.moments + plan.weight_copies +
-                  2 * (memory.weights + memory.moments);
+    plan.saving = plan.weights + plan.gradients + plan.sums + plan.moments + plan.messages +
+                  plan.weight_copies + 2 * (memory.weights + memory.moments);
   return plan;
 }
 

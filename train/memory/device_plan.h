@@ -12,13 +12,14 @@ struct DevicePlan {
   std::int64_t strands = 1, rounds = 1;
   /// The device that needs most. Rank 0 saves, and needs `saving` meanwhile where its memory is the host's.
   std::int64_t weights = 0, gradients = 0, moments = 0, weight_copies = 0, peak = 0, saving = 0;
-  std::int64_t sums = 0;  ///< of strands
+  std::int64_t sums = 0;      ///< of strands
+  std::int64_t messages = 0;  ///< with compute.overlap: gradients of others, and own ones that are rounded
   /// One optimizer step, of the device that moves most bytes in a direction, and of all together.
   ExchangeVolume busiest;
   std::int64_t sent_by_all = 0, messages_of_all = 0;
 
   /// What backward, an exchange or validation takes for the time that it runs.
-  std::int64_t rest() const { return peak - weights - gradients - moments - weight_copies - sums; }
+  std::int64_t rest() const { return peak - weights - gradients - moments - weight_copies - sums - messages; }
   /// The share of the time of strands in which a device has one.
   double busy() const { return double(strands) / (double(rounds) * devices); }
 };

@@ -3,17 +3,29 @@
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {
+namespace {
+
+std::vector<Shape> shapes_of(const std::vector<Parameter*>& parameters) {
+  std::vector<Shape> shapes;
+  for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
+  return shapes;
+}
+
+}  // namespace
+
 Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::int64_t strands,
-                   Devices* devices)
+                   Devices* devices, const ComputeConfig& config)
     : backend_(backend),
       parameters_(std::move(parameters)),
       strands_(strands),
       devices_(devices),
       rank_(devices ? devices->rank() : 0),
       size_(devices ? devices->size() : 1),
-      formats_(parameters_.size()) {
-  for (const Parameter* p : parameters_) shapes_.push_back(p->value.shape());
-  layout_ = make_buckets(shapes_);
+      overlaps_(devices && config.overlap),
+      shapes_(shapes_of(parameters_)),
+      formats_(parameters_.size()),
+      layout_(make_buckets(shapes_, config.bucket_elements())),
+      completion_(layout_, parameters_.size()) {
   if (devices_) own_.resize(parameters_.size());
   for (const Bucket& bucket : layout_) {
     const auto zeros = [&](std::int64_t count) {
@@ -40,6 +52,7 @@ Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::in
       for (const Piece& piece : mine.pieces) own_[piece.parameter] = {piece.first, piece.count};
   }
   squares_ = backend_.empty({count_units(layout_)}, DType::f64);
+  set_precision({});
 }
 
 void Exchange::add_part(std::vector<Part>& parts, int rank, const Tensor& data) {
@@ -163,8 +176,7 @@ void Exchange::scatter(std::size_t parameter, const Tensor& whole, const Tensor&
 
 void Exchange::transfer(const std::vector<Part>& send, const std::vector<Part>& receive) {
   if (!devices_) return;
-  // One exchange at a time: what a device does meanwhile comes with the devices for which it pays.
-  constexpr int place = 0;
+  constexpr int place = 0;  // one at a time; those of gradients have places of their own
   devices_->communicator().start(place, send, receive);
   devices_->communicator().finish(place);
 }

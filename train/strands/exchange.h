@@ -6,6 +6,9 @@
 #include "dist/devices.h"
 #include "nn/config.h"
 #include "optim/adamw.h"
+#include "recipes/recipe.h"
+#include "train/strands/bucket_messages.h"
+#include "train/strands/completion.h"
 #include "train/strands/units.h"
 
 namespace mxtape {
@@ -16,8 +19,10 @@ namespace mxtape {
 class Exchange {
  public:
   /// From now on the parameters' gradients lie in buckets, whose memory stays; on several devices their
-  /// values do, too. `devices`: null for one.
-  Exchange(Backend&, std::vector<Parameter*>, std::int64_t strands, Devices* devices);
+  /// values do, too. `devices`: null for one. ComputeConfig: how large buckets are, and whether their
+  /// exchange begins while backward goes on.
+  Exchange(Backend&, std::vector<Parameter*>, std::int64_t strands, Devices* devices,
+           const ComputeConfig& = {});
 
   /// What this device updates, by parameter; empty on one device: everything.
   const std::vector<Range>& own() const { return own_; }
@@ -25,14 +30,17 @@ class Exchange {
   /// The strand that this device computes in a round; -1: none.
   std::int64_t strand_of(std::int64_t round) const;
 
+  // --- a round, on all devices; rounds in order
+  /// `own`: the first pass of this device's strand, if it has one. Returns what the last backward pass of the
+  /// strand has to call (Tape::after_node); empty if nothing is done meanwhile.
+  std::function<void(std::span<Parameter* const>)> begin_round(std::int64_t round, const PassKey& own);
   /// In the strand's repeated work, after its last backward pass: the next one overwrites the gradients.
   /// Throws Error(internal) if a parameter has none.
   void end_strand();
   /// How strands' gradients are rounded from now on, before they are added: PrecisionPlan::sums.
   void set_precision(const PrecisionPlan&);
-  /// Adds the gradients of a round's strands, in their order; rounds in order. On all devices. `own`: the
-  /// first pass of this device's strand, if it has one.
-  void add_round(std::int64_t round, const PassKey& own);
+  /// Adds the gradients of the round's strands, in their order.
+  void add_round();
   /// After the last round: the gradient's squares by unit, the optimizer's step, the new values on all
   /// devices. Returns the norm [1]. On one device it repeats under `name`.
   Tensor update(AdamW&, const std::string& name);
@@ -50,9 +58,9 @@ class Exchange {
   std::vector<Tensor> squared_gradients();
   void share_squares();
   void share_new_values();
-  /// The strands' gradients of this device's shard of a bucket, by rank, whose memory may be the bucket's.
-  std::vector<Tensor> strands_of(std::size_t bucket, int busy);
-  std::vector<Tensor> rounded_strands_of(std::size_t bucket, int busy, const PassKey& own);
+  void after_node(std::span<Parameter* const> complete);
+  void pack(std::size_t bucket);
+  void start(std::size_t bucket);
   void settle();
   static void add_part(std::vector<Part>&, int rank, const Tensor& data);
   void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
@@ -62,6 +70,7 @@ class Exchange {
   std::int64_t strands_;
   Devices* devices_;
   int rank_, size_;
+  bool overlaps_;
   std::vector<Shape> shapes_;       // by parameter
   std::vector<Quantizer> formats_;  // of strands' gradients, by parameter
   std::vector<Bucket> layout_;
@@ -70,6 +79,16 @@ class Exchange {
   std::vector<Tensor> values_;                   // by bucket, on several devices
   Tensor squares_;                               // f64, by unit
   std::vector<Range> own_;
+  std::vector<BucketMessages> messages_;  // by bucket
+  Completion completion_;
+  /// The one that is under way.
+  struct Round {
+    std::int64_t first = 0;   ///< strand
+    int busy = 0;             ///< devices that have one: the first ones
+    PassKey own{};            ///< the first pass of this device's
+    std::size_t started = 0;  ///< buckets
+  };
+  Round round_;
 };
 
 }  // namespace mxtape

@@ -56,17 +56,26 @@ bool PackedGradients::concerns(const Bucket& bucket) const {
                      [&](const Slot& slot) { return is_packed(slot.parameter); });
 }
 
-void PackedGradients::pack(Backend& backend, const Bucket& bucket, const Tensor& gradients,
-                           const DrawKey& strand) {
+void PackedGradients::make_room(Backend& backend, const Bucket& bucket) {
   for (const Slot& slot : bucket.slots) {
     const Shape& shape = shapes_[slot.parameter];
-    const Tensor gradient = gradients.part(slot.first, shape);
     Piece& piece = pieces_.emplace_back(Piece{slot.parameter});
+    if (is_packed(slot.parameter))
+      piece.packed = empty_packed(backend, formats_[slot.parameter], Axis::row, shape.rows(), shape.cols());
+  }
+}
+
+void PackedGradients::pack(Backend& backend, const Bucket& bucket, const Tensor& gradients,
+                           const DrawKey& strand) {
+  if (pieces_.empty()) make_room(backend, bucket);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Slot& slot = bucket.slots[i];
+    const Tensor gradient = gradients.part(slot.first, shapes_[slot.parameter]);
+    Piece& piece = pieces_[i];
     if (!is_packed(slot.parameter)) {
       piece.plain = gradient;
       continue;
     }
-    piece.packed = empty_packed(backend, formats_[slot.parameter], Axis::row, shape.rows(), shape.cols());
     DrawKey key = strand;
     key.tensor_id = first_tensor_id + std::uint32_t(slot.parameter);
     backend.run(call::Pack{piece.packed, gradient, key});

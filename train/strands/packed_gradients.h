@@ -28,6 +28,8 @@ class PackedGradients {
 
   /// True if some of the bucket's gradients have a format.
   bool concerns(const Bucket&) const;
+  /// Room for what pack() makes of a bucket.
+  void make_room(Backend&, const Bucket&);
   /// Rounds all gradients of a bucket. Draws are numbered by parameter and element; `strand`: the key of its
   /// first pass.
   void pack(Backend&, const Bucket&, const Tensor& gradients, const DrawKey& strand);

@@ -17,13 +17,15 @@ Passes::Passes(Backend& backend, const Recipe& recipe, const Split& split, Model
       model_(model) {}
 
 std::vector<Tensor> Passes::compute(const std::string& name, std::int64_t steps, std::int64_t strand,
-                                    const std::function<void(std::vector<Tensor>&)>& then) {
+                                    const std::function<void(std::vector<Tensor>&)>& then,
+                                    const AfterNode& after_node) {
   upload_batches(steps, strand);
   backend_.set_clocks(pass_key(recipe_, steps, strand).step, std::uint32_t(steps + 1));
   return backend_.repeat(name, [&] {
     std::vector<Tensor> losses;
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
-      losses.push_back(micro_step(backend_, pass_key(recipe_, steps, strand, micro), micro));
+      losses.push_back(micro_step(backend_, pass_key(recipe_, steps, strand, micro), micro,
+                                  micro + 1 == recipe_.train.accumulation ? after_node : AfterNode()));
     then(losses);
     return losses;
   });
@@ -45,9 +47,11 @@ void Passes::upload_batches(std::int64_t steps, std::int64_t strand) {
   }
 }
 
-Tensor Passes::micro_step(Backend& backend, const PassKey& pass, std::int64_t micro) {
+Tensor Passes::micro_step(Backend& backend, const PassKey& pass, std::int64_t micro,
+                          const AfterNode& after_node) {
   const auto& [inputs, targets] = batches_[std::size_t(micro)];
   Tape tape(backend, Tape::Mode::training, pass, recipe_.compute.recompute);
+  tape.after_node = after_node;
   try {
     const Var logits = model_.forward(tape, inputs);
     static const std::string name = "loss";

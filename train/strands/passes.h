@@ -19,17 +19,19 @@ class Passes {
   /// The recipe, the split and the model must live as long as this.
   Passes(Backend&, const Recipe&, const Split&, Model&);
 
+  using AfterNode = decltype(Tape::after_node);
   /// A strand's passes and then `then`, which may add to what is returned: their losses [1], still on the
-  /// device. Repeats under `name`.
+  /// device. `after_node` hears of the last backward pass. Repeats under `name`.
   std::vector<Tensor> compute(const std::string& name, std::int64_t steps, std::int64_t strand,
-                              const std::function<void(std::vector<Tensor>&)>& then);
+                              const std::function<void(std::vector<Tensor>&)>& then,
+                              const AfterNode& after_node = {});
   /// The strand once more, up to the first kernel with a result that is not finite: "" or "first seen in
   /// ...".
   std::string first_nonfinite_kernel(std::int64_t steps, std::int64_t strand);
 
  private:
   void upload_batches(std::int64_t steps, std::int64_t strand);
-  Tensor micro_step(Backend&, const PassKey&, std::int64_t micro);
+  Tensor micro_step(Backend&, const PassKey&, std::int64_t micro, const AfterNode& = {});
 
   Backend& backend_;
   const Recipe& recipe_;

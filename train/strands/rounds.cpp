@@ -1,86 +1,101 @@
+#include <algorithm>
 #include <utility>
 
 #include "train/strands/exchange.h"
 #include "train/strands/packed_gradients.h"
 #include "train/strands/strand_sum.h"
 
+// Gradients, from the strands that a device computes to the sums that it keeps. With overlap a bucket's
+// exchange begins when backward has completed its gradients, or, where the device records its work, waits
+// for a mark that the recording has there. All devices begin them in the order of the buckets.
 namespace mxtape {
+namespace {
 
-void Exchange::set_precision(const PrecisionPlan& plan) { formats_ = sum_formats(parameters_, plan); }
+const std::string layer = "sum of strands";
+
+int place_of(std::size_t bucket) { return 1 + int(bucket); }
+
+}  // namespace
+
+void Exchange::set_precision(const PrecisionPlan& plan) {
+  formats_ = sum_formats(parameters_, plan);
+  messages_.clear();
+  for (std::size_t b = 0; b < layout_.size(); ++b)
+    messages_.emplace_back(
+        BucketMessages::Of{layout_[b], shards_[b], buckets_[b], shapes_, formats_, std::size_t(rank_)});
+}
+
+std::function<void(std::span<Parameter* const>)> Exchange::begin_round(std::int64_t round,
+                                                                       const PassKey& own) {
+  const std::int64_t first = round * size_;
+  round_ = {.first = first, .busy = int(std::min<std::int64_t>(size_, strands_ - first)), .own = own};
+  completion_.begin();
+  if (!overlaps_) return {};
+  for (BucketMessages& messages : messages_) messages.make_room(backend_);
+  return [this](std::span<Parameter* const> complete) { after_node(complete); };
+}
+
+void Exchange::after_node(std::span<Parameter* const> complete) {
+  for (Parameter* const p : complete) {
+    require(p->has_grad, "strand: parameter '{}' has no gradient; it took no part in the loss", p->name);
+    completion_.complete(
+        std::size_t(std::find(parameters_.begin(), parameters_.end(), p) - parameters_.begin()));
+  }
+  while (const auto bucket = completion_.next()) {
+    pack(*bucket);
+    if (devices_->communicator().mark(place_of(*bucket))) start(*bucket);
+  }
+  if (round_.started > 0) devices_->communicator().progress();
+}
 
 void Exchange::end_strand() {
   for (Parameter* p : parameters_)
     require(std::exchange(p->has_grad, false),
             "strand: parameter '{}' has no gradient; it took no part in the loss", p->name);
+  require(!overlaps_ || completion_.is_at_end(), "strand: backward has left a bucket without its mark");
 }
 
-std::vector<Tensor> Exchange::strands_of(std::size_t b, int busy) {
-  const auto& shards = shards_[b];
-  const Shard& mine = shards[std::size_t(rank_)];
-  std::vector<Tensor> strands(static_cast<std::size_t>(busy));
+void Exchange::pack(std::size_t bucket) {
+  backend_.enter(layer, false);
+  messages_[bucket].pack(
+      backend_,
+      {.seed = round_.own.seed, .purpose = Purpose::rounding, .step = round_.own.step, .clock = Clock::pass});
+}
+
+void Exchange::start(std::size_t bucket) {
+  ++round_.started;
+  if (!devices_) return;
   std::vector<Part> send, receive;
-  for (int rank = 0; rank < size_; ++rank) {
-    const Shard& shard = shards[std::size_t(rank)];
-    if (rank == rank_) {
-      if (rank < busy) strands[std::size_t(rank)] = buckets_[b].part(mine.first, {mine.count});
-      continue;
-    }
-    if (rank_ < busy) add_part(send, rank, buckets_[b].part(shard.first, {shard.count}));
-    if (rank < busy && mine.count > 0)
-      add_part(receive, rank, strands[std::size_t(rank)] = backend_.empty({mine.count}));
-  }
-  transfer(send, receive);
-  return strands;
+  messages_[bucket].add_parts(round_.busy, send, receive);
+  Communicator& communicator = devices_->communicator();
+  // Where there is no strand there is no mark but an earlier round's, whose messages may still be read.
+  if (overlaps_ && rank_ < round_.busy)
+    communicator.start_marked(place_of(bucket), send, receive);
+  else
+    communicator.start(place_of(bucket), send, receive);
 }
 
-std::vector<Tensor> Exchange::rounded_strands_of(std::size_t b, int busy, const PassKey& own) {
-  const auto& shards = shards_[b];
-  const Shard& mine = shards[std::size_t(rank_)];
-  PackedGradients packed(shapes_, formats_);
-  if (rank_ < busy)
-    packed.pack(backend_, layout_[b], buckets_[b],
-                {.seed = own.seed, .purpose = Purpose::rounding, .step = own.step});
-  std::vector<PackedGradients> inbox(static_cast<std::size_t>(busy), {shapes_, formats_});
-  std::vector<Part> send, receive;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    if (rank_ < busy) packed.part(shards[std::size_t(rank)]).add_parts(send, rank);
-    if (rank >= busy) continue;
-    inbox[std::size_t(rank)].make_room(backend_, mine);
-    inbox[std::size_t(rank)].add_parts(receive, rank);
-  }
-  transfer(send, receive);
-  std::vector<Tensor> strands(static_cast<std::size_t>(busy));
-  for (int rank = 0; rank < busy && mine.count > 0; ++rank) {
-    Tensor& strand = strands[std::size_t(rank)];
-    if (rank == rank_) {
-      strand = buckets_[b].part(mine.first, {mine.count});
-      packed.part(mine).unpack(backend_, mine, strand);
-      continue;
-    }
-    strand = backend_.empty({mine.count});
-    backend_.fill(strand, 0);  // what lies between parameters is added, too
-    inbox[std::size_t(rank)].unpack(backend_, mine, strand);
-  }
-  return strands;
-}
-
-void Exchange::add_round(std::int64_t round, const PassKey& own) {
-  static const std::string place = "sum of strands";
-  backend_.enter(place, false);
-  const std::int64_t first = round * size_;
-  const int busy = int(std::min<std::int64_t>(size_, strands_ - first));
+void Exchange::add_round() {
+  const std::int64_t busy = round_.busy;
+  if (overlaps_)
+    while (round_.started < layout_.size()) start(round_.started);
   for (std::size_t b = 0; b < layout_.size(); ++b) {
-    const bool rounded = PackedGradients(shapes_, formats_).concerns(layout_[b]);
-    const std::vector<Tensor> strands = rounded ? rounded_strands_of(b, busy, own) : strands_of(b, busy);
-    if (shards_[b][std::size_t(rank_)].count == 0) continue;
-    for (int rank = 0; rank < busy; ++rank)
+    if (!overlaps_) {
+      messages_[b].make_room(backend_);
+      if (rank_ < busy) pack(b);
+      start(b);
+    }
+    backend_.enter(layer, false);
+    if (devices_) devices_->communicator().finish(place_of(b));
+    const std::vector<Tensor> strands = messages_[b].strands(backend_, round_.busy);
+    for (std::size_t rank = 0; rank < strands.size(); ++rank)
       take_strand(
-          first + rank, strands_, sums_[b], totals_.empty() ? sums_[b] : totals_[b],
-          strands[std::size_t(rank)], [&](const Tensor& to, const Tensor& from) { backend_.copy(to, from); },
+          round_.first + std::int64_t(rank), strands_, sums_[b], totals_.empty() ? sums_[b] : totals_[b],
+          strands[rank], [&](const Tensor& to, const Tensor& from) { backend_.copy(to, from); },
           [&](const Tensor& to, const Tensor& from) {
             backend_.run(call::Add{to, to, from});
           });
+    if (!overlaps_) messages_[b].give_up_room();
   }
   settle();
   backend_.enter("", false);

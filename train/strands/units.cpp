@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::int64_t strip_rows = 32;  // whole blocks along either axis
 constexpr std::int64_t least_of_a_unit = std::int64_t{1} << 14;
-constexpr std::int64_t least_of_a_bucket = std::int64_t{1} << 22;
 constexpr std::int64_t alignment = 256 / sizeof(float);
 
 /// Where a bucket can be cut: at the first element of each unit, and at its end.
@@ -45,7 +44,7 @@ std::int64_t elements_of_a_unit(const Shape& shape) {
   return strip * ((least_of_a_unit + strip - 1) / strip);
 }
 
-std::vector<Bucket> make_buckets(std::span<const Shape> parameters) {
+std::vector<Bucket> make_buckets(std::span<const Shape> parameters, std::int64_t elements) {
   std::vector<std::int64_t> first_units;
   std::int64_t units = 0;
   for (const Shape& shape : parameters) {
@@ -55,7 +54,7 @@ std::vector<Bucket> make_buckets(std::span<const Shape> parameters) {
   }
   std::vector<Bucket> buckets;
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    if (buckets.empty() || buckets.back().count >= least_of_a_bucket) buckets.emplace_back();
+    if (buckets.empty() || buckets.back().count >= elements) buckets.emplace_back();
     Bucket& bucket = buckets.back();
     const std::int64_t count = parameters[i].count();
     bucket.slots.push_back({i, bucket.count, count, elements_of_a_unit(parameters[i]), first_units[i]});

@@ -30,9 +30,10 @@ struct Bucket {
   std::int64_t count = 0;  ///< elements, those between parameters too
 };
 
-/// Buckets of 2^22 elements (16 MiB) or more, but for the last one, in the order in which backward completes
-/// gradients: the last parameter first. One layout for every number of devices.
-std::vector<Bucket> make_buckets(std::span<const Shape> parameters);
+/// Buckets of `elements` or more, but for the last one, in the order in which backward completes gradients:
+/// the last parameter first. One layout for every number of devices.
+std::vector<Bucket> make_buckets(std::span<const Shape> parameters,
+                                 std::int64_t elements = std::int64_t{1} << 22);
 /// Units of all parameters.
 std::int64_t count_units(std::span<const Bucket>);
 

@@ -84,6 +84,36 @@ TEST(SocketCommunicator, TensorsArriveWhateverTheirSizeAndTheOrderOfFinishing) {
     }
 }
 
+TEST(SocketCommunicator, ProgressMovesTensorsBeforeAnyoneWaits) {
+  ForkedRanks ranks;
+  ranks.start_all(2, [](SocketGroup& group) {
+    SocketCommunicator communicator(group);
+    const Exchanged large(group.place(), 1);
+    communicator.start(1, large.send, large.receive);
+    for (int i = 0; i < 10'000 && !large.arrived(); ++i) communicator.progress(), ::usleep(1000);
+    demand(large.arrived(), "it has come while nobody waited");
+    group.all_gather("both have it");
+    communicator.finish(1);
+  });
+  EXPECT_EQ(ranks.wait(), Codes(2)) << ranks.output();
+}
+
+// progress() is in the middle of a device's work: it is the end that says so.
+TEST(SocketCommunicator, ARankThatIsLostWhileOthersComputeIsNamedInTheEnd) {
+  ForkedRanks ranks;
+  ranks.start_all(2, [](SocketGroup& group) {
+    SocketCommunicator communicator(group);
+    const Exchanged large(group.place(), 1);
+    communicator.start(1, large.send, large.receive);
+    if (group.place().rank == 1) ::raise(SIGKILL);
+    for (int i = 0; i < 300; ++i) communicator.progress(), ::usleep(1000);
+    communicator.finish(1);
+    demand(false, "it ends in an error");
+  });
+  EXPECT_EQ(ranks.wait(), (Codes{7, 128 + SIGKILL})) << ranks.output();
+  EXPECT_NE(ranks.output().find("rank 1 of 2"), std::string::npos) << ranks.output();
+}
+
 TEST(SocketCommunicator, PartsThatDoNotMatchAreNamed) {
   ForkedRanks ranks;
   ranks.start_all(2, [](SocketGroup& group) {

@@ -26,8 +26,8 @@ TEST_F(PlanOfDevices, SaysRoundsMemoryAndBytesAndTheSameAsJson) {
   EXPECT_GT(step.at("sent_bytes_of_all"), sent("busiest_device"));
   const auto& memory = json.at("memory_bytes");
   std::int64_t parts = 0;
-  for (const char* part :
-       {"weights", "gradients", "sums_of_strands", "moments", "quantized_weights", "activations_or_messages"})
+  for (const char* part : {"weights", "gradients", "sums_of_strands", "moments", "quantized_weights",
+                           "gradients_on_their_way", "activations_or_messages"})
     parts += memory.at(part).get<std::int64_t>();
   EXPECT_EQ(parts, memory.at("needed"));
   const auto& slow = json.at("links").back();

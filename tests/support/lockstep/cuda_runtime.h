@@ -54,10 +54,16 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaEventRecordExternal = 1 };
 
+struct LockstepEvent;
+struct LockstepCall {
+  std::function<void()> work;
+  LockstepEvent* records = nullptr;  // instead of work
+};
 struct LockstepWork {
-  std::vector<std::function<void()>> calls;
+  std::vector<LockstepCall> calls;
 };
 struct LockstepStream {
   LockstepWork* capture = nullptr;
@@ -108,9 +114,10 @@ cudaError_t cudaMemcpyAsync(void*, const void*, std::size_t, cudaMemcpyKind, cud
 cudaError_t cudaMemsetAsync(void*, int, std::size_t, cudaStream_t);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned);
 cudaError_t cudaEventDestroy(cudaEvent_t);
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t, unsigned);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus*);
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);

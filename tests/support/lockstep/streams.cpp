@@ -51,7 +51,7 @@ void set_side_work(SideWork when) { side_work = when; }
 
 void enqueue(cudaStream_t s, std::function<void()> work) {
   if (!s) return work();  // the default stream: at once
-  if (s->capture) return s->capture->calls.push_back(std::move(work));
+  if (s->capture) return s->capture->calls.push_back({std::move(work)});
   enqueue_until(s, [work = std::move(work)] { return work(), true; });
 }
 
@@ -93,8 +93,9 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = new LockstepEvent, cudaSuccess; }
 cudaError_t cudaEventDestroy(cudaEvent_t e) { return delete e, cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-  if (s->capture) return cudaErrorInvalidValue;
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned flags) {
+  if ((s->capture != nullptr) != (flags == cudaEventRecordExternal)) return cudaErrorInvalidValue;
+  if (s->capture) return s->capture->calls.push_back({{}, e}), cudaSuccess;
   return *e = {s, s->asked}, cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
@@ -112,12 +113,20 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
   return s->capture = new LockstepWork, cudaSuccess;
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus* status) {
+  return *status = s->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;
+}
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* g) {
   return *g = std::exchange(s->capture, nullptr), cudaSuccess;
 }
+// Work of its own for each call, so that an event in the graph is one between two of them. A launch records
+// it for who waits from then on.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
-  enqueue(s, [work = *exec] {
-    for (const auto& call : work.calls) call();
-  });
+  for (const LockstepCall& call : exec->calls) {
+    if (call.records)
+      *call.records = {s, s->asked};
+    else
+      enqueue(s, call.work);
+  }
   return cudaSuccess;
 }

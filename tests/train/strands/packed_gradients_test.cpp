@@ -154,8 +154,9 @@ TEST(PackedGradients, AGradientThatIsNotFiniteMakesANormThatIsNot) {
         if (s == 1) gradient[77] = bad;
         of.backend->upload(p.grad, gradient.data());
         p.has_grad = true;
+        exchange.begin_round(s, {.seed = 7, .step = s});
         exchange.end_strand();
-        exchange.add_round(s, {.seed = 7, .step = s});
+        exchange.add_round();
       }
       optimizer.prepare(1);
       const float norm = download(*of.backend, exchange.update(optimizer, "update"))[0];
@@ -190,8 +191,9 @@ TEST(PackedGradients, OneDeviceAddsWhatTheCodesAreWorthToo) {
         of.backend->upload(folded[i].grad, of.values[i].data());
         folded[i].has_grad = true;
       }
+      exchange.begin_round(s, {.seed = 7, .step = 20 + s});
       exchange.end_strand();
-      exchange.add_round(s, {.seed = 7, .step = 20 + s});
+      exchange.add_round();
     }
     for (std::size_t i = 0; i < plain.size(); ++i) {
       std::vector<float> sum = of.values[i];

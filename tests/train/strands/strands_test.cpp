@@ -56,8 +56,9 @@ TEST(Strands, AdamWGetsTheSumInGroupsOfEightBitForBit) {
         folded.backend->upload(folded.pointers[i]->grad, folded.gradient(i, s).data());
         folded.pointers[i]->has_grad = true;
       }
+      exchange.begin_round(s, {});
       exchange.end_strand();
-      exchange.add_round(s, {});
+      exchange.add_round();
     }
     for (std::size_t i = 0; i < plain.pointers.size(); ++i) {
       std::vector<float> total;

@@ -54,7 +54,7 @@ struct Planned {
 Planned planned_for(const std::vector<Parameter*>& parameters, const Recipe& recipe, int devices, int rank) {
   std::vector<Shape> shapes;
   for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
-  const std::vector<Bucket> buckets = make_buckets(shapes);
+  const std::vector<Bucket> buckets = make_buckets(shapes, recipe.compute.bucket_elements());
   Planned planned;
   for (const Bucket& bucket : buckets) planned.shards.push_back(cut(bucket, devices));
   const auto messages =
@@ -63,11 +63,13 @@ Planned planned_for(const std::vector<Parameter*>& parameters, const Recipe& rec
   return planned;
 }
 
-void expect_what_is_sent(std::int64_t width, const std::string& sum_format) {
+void expect_what_is_sent(std::int64_t width, std::int64_t bucket_kib, const std::string& sum_format) {
   int compared = 0;
   for (const Shared& shared : {Shared{2, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {17, 5}, {4, 4}}) {
     const int strands = shared.strands, size = shared.size;
     Recipe recipe = recipe_of(strands, width);
+    recipe.compute.bucket_kib = bucket_kib;
+    recipe.compute.overlap = strands % 2 == 0;
     if (!sum_format.empty()) recipe.precision.rules.push_back({"*", {"sum.dw"}, sum_format, "here"});
     const TokenFile data = tiny_data();
     std::vector<Traffic> counted(static_cast<std::size_t>(size)), planned(counted);
@@ -118,18 +120,27 @@ void expect_what_is_sent(std::int64_t width, const std::string& sum_format) {
 }
 
 TEST(ExchangeVolume, IsWhatEachDeviceOfARunSendsAndReceives) {
-  for (const std::int64_t width : {32, 96}) expect_what_is_sent(width, "");
+  for (const std::int64_t width : {32, 96})
+    for (const std::int64_t bucket_kib : {16, 16384}) expect_what_is_sent(width, bucket_kib, "");
 }
 
 TEST(ExchangeVolume, CountsCodesAndScalesWhereSumsAreInFewBits) {
-  for (const char* const format : {"mxfp8_e4m3", "nvfp4", "bf16"}) expect_what_is_sent(96, format);
+  for (const char* const format : {"mxfp8_e4m3", "nvfp4", "bf16"}) expect_what_is_sent(96, 64, format);
 }
 
 TEST(DevicePlan, MemoryIsWhatADeviceOfARunTakesAtItsPeak) {
-  for (const Shared& shared : {Shared{4, 2}, {8, 4}, {12, 3}, {6, 1}}) {
-    const int strands = shared.strands, size = shared.size;
+  struct How {
+    int strands, size;
+    bool overlap = true;
+    const char* sum = "f32";
+  };
+  for (const How& how : {How{4, 2}, How{8, 4}, How{12, 3}, How{6, 1}, How{8, 4, false},
+                         How{4, 2, true, "mxfp8_e4m3"}, How{4, 2, false, "mxfp8_e4m3"}}) {
+    const int strands = how.strands, size = how.size;
     Recipe recipe = recipe_of(strands, 128);
     recipe.model.layers = 3;
+    recipe.compute.overlap = how.overlap;
+    recipe.precision.rules.push_back({"*", {"sum.dw"}, how.sum, "here"});
     const TokenFile data = tiny_data();
     recipe.model.vocabulary = data.tokenizer.size();
     std::vector<std::int64_t> peaks(static_cast<std::size_t>(size));
@@ -156,8 +167,10 @@ TEST(DevicePlan, MemoryIsWhatADeviceOfARunTakesAtItsPeak) {
     }
     const auto most = double(*std::max_element(peaks.begin(), peaks.end()));
     const DevicePlan plan = device_plan(recipe, size);
-    EXPECT_NEAR(double(plan.peak), most, 0.01 * most) << strands << " on " << size;
+    EXPECT_NEAR(double(plan.peak), most, 0.01 * most)
+        << strands << " on " << size << (how.overlap ? ", overlap " : ", ") << how.sum;
     EXPECT_GT(plan.rest(), 0);
+    EXPECT_EQ(plan.messages > 0, how.overlap && size > 1);
   }
 }
 
