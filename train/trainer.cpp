@@ -5,7 +5,6 @@
 #include <iterator>
 #include <vector>
 
-#include "train/divergence/forensics.h"
 #include "train/strands/losses.h"
 
 namespace mxtape {
@@ -30,6 +29,7 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
       optimizer_(backend, model_->parameters(), recipe_.optim,
                  exchange_ ? exchange_->own() : std::vector<Range>()),
       passes_(backend, recipe_, data.train, *model_) {
+  if (exchange_ && recipe_.train.gather == Gather::copies) exchange_->gather_copies(model_->linear_weights());
   for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
   const Devices::Together all(devices_, "start", devices_ ? to_toml(recipe_) : "");
 }
@@ -80,12 +80,14 @@ Trainer::StepResult Trainer::step() {
 
 void Trainer::skip_step() {
   const Devices::Together all(devices_, "skip");
+  if (exchange_) exchange_->gather_values();
   optimizer_.set_steps_done(++steps_done_);
 }
 
 void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
   if (start == plan_start_) return;
+  if (exchange_) exchange_->gather_values();
   forget_steps();
   model_->set_precision(plan);
   if (exchange_) exchange_->set_precision(plan);
@@ -138,23 +140,6 @@ void Trainer::load_as_first_does(std::int64_t step, const CheckpointFile* file) 
 
 SharedState Trainer::state() {
   return {backend_, model_->parameters(), optimizer_, exchange_.get(), devices_};
-}
-
-void Trainer::stop_diverged(const std::string& what) {
-  optimizer_.withdraw();
-  const std::string kernel = first_nonfinite_kernel(passes_, steps_done_, recipe_.train.strands, devices_);
-  const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
-  // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
-  // gradients are the bad step's.
-  optimizer_.withdraw();
-  forget_steps();
-  for (auto* parameter : model_->parameters()) {
-    parameter->has_grad = false;
-    if (!exchange_) parameter->grad = {};
-  }
-  if (devices_) devices_->agree();
-  fail(ExitCode::diverged, "step {}: {}\n  {}\n  {}\n  the weights are still those after step {}",
-       steps_done_ + 1, what, kernel, tensor, steps_done_);
 }
 
 }  // namespace mxtape

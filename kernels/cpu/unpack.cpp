@@ -8,6 +8,7 @@
 #include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/unpack_loops.h"
+#include "kernels/cpu/unpack_codes.h"
 
 // A packed model (train/saved/packed_model.h) unpacks every weight anew in every pass: so no copy of the
 // codes, and all threads.
@@ -117,7 +118,8 @@ void unpack_rows(Y* y, const Unpacker& unpacker, std::int64_t cols, std::int64_t
 }  // namespace
 
 void CpuBackend::compute(const call::Unpack& call) {
-  check_packed("unpack", call.x, call.y);
+  check_unpack(call);
+  if (call.y.dtype() == DType::u8) return cpu::unpack_codes(call);
   const Unpacker unpacker(call.x);
   const std::int64_t cols = call.x.cols;
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range

@@ -1,6 +1,8 @@
 #include "train/memory/device_plan.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "dist/devices.h"
 #include "dist/dry_devices.h"
@@ -8,6 +10,7 @@
 #include "nn/model.h"
 #include "train/memory/memory_plan.h"
 #include "train/strands/packed_gradients.h"
+#include "train/strands/passes.h"
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {
@@ -15,24 +18,60 @@ namespace {
 
 struct Cut {
   std::vector<std::vector<Shard>> shards;  // by bucket, by rank
-  GradientMessages messages;
+  Messages gradients, weights;
+};
+
+/// A model with its weights' copies, on a device without memory.
+struct DryModel {
+  DryBackend device;
+  std::unique_ptr<Model> model;
+  std::vector<Parameter*> parameters;
+  CopiesThatTravel copies;
+
+  DryModel(const Recipe& recipe, const PrecisionPlan& precision)
+      : device(DryBackend::Memory::pool, {}, recipe.compute.gemm_kernels()),
+        model(make_model(device, recipe.model, precision, recipe.seed)),
+        parameters(model->parameters()) {
+    model->make_weight_copies(device, pass_key(recipe, 0));
+    const bool some = recipe.train.gather == Gather::copies;
+    copies = CopiesThatTravel(parameters, some ? model->linear_weights() : std::vector<LinearWeight>());
+  }
 };
 
 Cut cut_for(const Recipe& recipe, int devices) {
-  DryBackend device;
   const PrecisionPlan precision = precision_plan(recipe, 0);
-  const auto model = make_model(device, recipe.model, precision, recipe.seed);
-  const std::vector<Parameter*> parameters = model->parameters();
+  const DryModel of(recipe, precision);
   std::vector<Shape> shapes;
-  for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
+  for (const Parameter* p : of.parameters) shapes.push_back(p->value.shape());
   const std::vector<Bucket> buckets = make_buckets(shapes);
   Cut made;
   for (const Bucket& bucket : buckets) made.shards.push_back(cut(bucket, devices));
-  made.messages = gradient_messages(buckets, made.shards, shapes, sum_formats(parameters, precision));
+  made.gradients = gradient_messages(buckets, made.shards, shapes, sum_formats(of.parameters, precision));
+  made.weights = weight_messages(buckets, made.shards, of.copies);
   return made;
 }
 
 }  // namespace
+
+std::vector<GatherPlan> gather_plans(const Recipe& recipe) {
+  std::vector<GatherPlan> plans;
+  if (recipe.train.gather == Gather::values) return plans;
+  for (const std::int64_t start : plan_changes(recipe)) {
+    const DryModel of(recipe, precision_plan(recipe, start));
+    GatherPlan plan{.start = start};
+    for (std::size_t i = 0; i < of.parameters.size(); ++i) {
+      const std::string why = of.copies.reason_for_values(i);
+      const std::int64_t f32 = 4 * of.parameters[i]->value.count();
+      plan.f32_bytes += f32;
+      if (why.empty())
+        ++plan.as_copies, plan.bytes += of.copies.bytes_on_the_way(i);
+      else
+        plan.as_values[why].push_back(of.parameters[i]->name), plan.bytes += f32;
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
 
 DevicePlan device_plan(const Recipe& recipe, int devices) {
   constexpr std::int64_t f32 = 4;
@@ -48,13 +87,14 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
     Devices all(first, first);
     memory = memory_plan(recipe, &all);
   }
+  if (devices > 1) plan.gathers = gather_plans(recipe);
   plan.weights = memory.weights;
   plan.gradients = memory.gradients;
   plan.weight_copies = memory.weight_copies;
   plan.moments = memory.moments;
   plan.peak = memory.peak;
   if (plan.strands > 1) {
-    const auto [shards, messages] = cut_for(recipe, devices);
+    const auto [shards, gradients, weights] = cut_for(recipe, devices);
     const std::int64_t sums = plan.strands > strands_of_a_group ? 2 : 1;
     const auto of_rank = [&](int rank) {
       return f32 * (sums * elements_of_shards(shards, rank) + 2 * own_elements(shards, rank));
@@ -68,7 +108,7 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
         plan.moments = most - plan.sums;
       }
       if (devices == 1) break;
-      const ExchangeVolume volume = exchange_volume(shards, messages, plan.strands, rank);
+      const ExchangeVolume volume = exchange_volume(shards, gradients, weights, plan.strands, rank);
       plan.sent_by_all += volume.all().sent;
       plan.messages_of_all += volume.all().messages;
       if (volume.all().bytes() > plan.busiest.all().bytes()) plan.busiest = volume;

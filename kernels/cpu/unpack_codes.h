@@ -1,0 +1,9 @@
+#pragma once
+#include "kernels/calls.h"
+
+namespace mxtape::cpu {
+
+/// call::Unpack into integer codes and their scales: the bytes that call::Quantize writes there.
+void unpack_codes(const call::Unpack&);
+
+}  // namespace mxtape::cpu
