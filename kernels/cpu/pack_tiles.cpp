@@ -50,7 +50,9 @@ bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const floa
                      first = by_rows ? first_col / along : first_col;
   for (int line = 0; line < lines; ++line)
     for (int i = 0; i < per_line; ++i) {
-      const float s = scale[line * per_line + i];
+      const int block = line * per_line + i;
+      // The loops give a block of zeros any scale.
+      const float s = amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : scale[block];
       if (std::isnan(s)) return false;
       scales[line * stride + first + i] = encode_exponent(s, quantizer_.scale_bits);
     }
