@@ -7,7 +7,7 @@ namespace {
 using GatherRun = Ranks;
 
 TEST_F(GatherRun, CopiesLeaveTheCheckpointsMetricsAndTelemetryOfValues) {
-  const Words measured{"--telemetry.every=3", "--telemetry.window=2", "--telemetry.formats=mxfp8_e4m3",
+  const Words measured{"--telemetry.every=3", "--telemetry.window=2", R"(--telemetry.formats=["mxfp8_e4m3"])",
                        "--model.width=128"};
   const auto words = [&](const char* out, const char* gather) {
     Words all = train({fmt::format("--train.out={}", out), fmt::format("--train.gather={}", gather)});
