@@ -97,7 +97,8 @@ void gather_weights(const SharedState& state) {
 void require_same_replicas(const SharedState& state, std::int64_t step, float norm) {
   std::vector<std::uint64_t> mine{std::uint64_t(step), std::bit_cast<std::uint32_t>(norm)};
   for (std::size_t i = 0; i < state.parameters.size(); ++i)
-    mine.push_back(fingerprint(state.backend, state.exchange->replicated(i)));
+    mine.push_back(fingerprint(state.backend, state.exchange ? state.exchange->replicated(i)
+                                                             : std::vector{state.parameters[i]->value}));
   const auto all = state.devices->group().all_gather(
       {reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]});
   for (std::size_t i = 0; i < mine.size(); ++i) {
