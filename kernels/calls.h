@@ -151,12 +151,16 @@ struct Pack {
 };
 
 /// y [rows, cols] = the values of x, without its multiplier: those of Quantize, if y has operand_dtype(); f32
-/// and bf16 may be asked for of any x.
+/// and bf16 may be asked for of any x. Or Quantize's integer codes as `layout` says, with their scales.
 struct Unpack {
   static constexpr std::string_view name = "unpack";
   Tensor y;
   PackedTensor x;
-  static void each(auto& c, const auto& f) { f(rounded, "y", c.y), Pack::each_part(c.x, f); }
+  Tensor scales{};
+  CodeLayout layout{};
+  static void each(auto& c, const auto& f) {
+    f(rounded, "y", c.y), f(output, "scales", c.scales), Pack::each_part(c.x, f);
+  }
 };
 
 /// y = a + b; y may be a or b.

@@ -62,14 +62,6 @@ Tensor AdamW::update(std::span<const Tensor> gradients, const Tensor& squares) {
   return norm_;
 }
 
-void AdamW::renew_copies() {
-  for (const Parameter* p : parameters_) {
-    NextCopies next(*p);
-    if (!next.copies().empty()) backend_.run(call::Quantize{next.copies(), p->value, next.draws()});
-    next.make_from_forward(backend_);
-  }
-}
-
 float AdamW::step(float factor) {
   prepare(factor);
   float norm = 0;

@@ -43,9 +43,8 @@ class AdamW {
   void withdraw();
   /// The same for gradients that are not in the parameters, and of which the sums of squares are known
   /// (call::ClipFactor). Of ranges, if there are some; then no copies are renewed, as other devices have the
-  /// rest of the new values. renew_copies() is for when they are here.
+  /// rest of the new values.
   Tensor update(std::span<const Tensor> gradients, const Tensor& squares);
-  void renew_copies();
   /// All three. Waits for the device; returns the norm.
   float step(float factor);
 

@@ -14,6 +14,7 @@
 #include "program/check.h"
 #include "program/devices/agree.h"
 #include "program/devices/follow.h"
+#include "program/devices/plan_text.h"
 #include "program/header.h"
 #include "program/import.h"
 #include "program/init/initial_weights.h"
@@ -66,8 +67,9 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
       steps, checkpoint.string(), program_name(), file);
 }
 
-void print_devices(Devices& devices, const TrainConfig& train) {
-  say(stdout, "devices     {}\n", devices_text(devices, train));
+void print_devices(Devices& devices, const Recipe& recipe) {
+  say(stdout, "devices     {}\n", devices_text(devices, recipe.train));
+  for (const GatherPlan& gather : gather_plans(recipe)) say(stdout, "gather      {}\n", gather_text(gather));
   // It kills the processes two seconds after it has passed a SIGTERM on, and a SIGINT at once.
   if (devices.group().place().launcher == "Open MPI's mpirun")
     say(stdout, "to stop     kill -USR1 of mpirun: after Ctrl-C it leaves no time to save\n");
@@ -165,7 +167,7 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   folder.reserve(checkpoint_room(plan, resolved));
   auto trainer = std::make_unique<Trainer>(backend, resolved, data, devices);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
-  if (devices) print_devices(*devices, resolved.train);
+  if (devices) print_devices(*devices, resolved);
   for (const auto& note : notes) say(stdout, "{}\n", note);
   if (init) {
     turn = init->turn(init->load(backend, trainer->model()), resolved.model);

@@ -18,6 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 3> divergence_names{"stop", "skip", "rollback"};
+constexpr std::array<std::string_view, 2> gather_names{"values", "copies"};
 constexpr std::array<std::string_view, 3> gemm_names{"auto", "library", "integer"};
 constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
@@ -91,6 +92,9 @@ std::vector<Knob> knobs(Recipe& r) {
       untraced({"train.verify_every", &r.train.verify_every,
                 "several devices: steps between comparisons of their weights; 0: only before saving",
                 at_least(0)}),
+      untraced({"train.gather", choice(r.train.gather, gather_names),
+                "several devices: what of new weights they send each other: f32 values, or codes and scales "
+                "of the copies that a step multiplies by, where it reads nothing else (docs/devices.md)"}),
       recorded({"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end",
                 at_least(0)}),
       recorded({"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},

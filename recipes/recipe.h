@@ -26,6 +26,9 @@ enum class OnDivergence : std::uint8_t {
   rollback  ///< the run goes on from its last checkpoint, otherwise than before; at most rollback_most times
 };
 
+/// What devices send each other of new weights: f32 values, or, where a step reads no more, packed copies.
+enum class Gather : std::uint8_t { values, copies };
+
 struct TrainConfig {
   std::string init = "";  ///< whose weights and [model] a new run begins with; empty: drawn
   std::int64_t steps = 2000;
@@ -33,6 +36,7 @@ struct TrainConfig {
   std::int64_t accumulation = 1;             ///< micro-batches of a strand, one after the other on a device
   std::int64_t strands = 1;                  ///< of one optimizer step; devices share them
   std::int64_t verify_every = 100;           ///< steps between comparisons of the devices; 0: before saving
+  Gather gather = Gather::values;            ///< the new weights, where devices share them
   std::int64_t eval_every = 250;             ///< 0: only at the end
   std::int64_t eval_windows = auto_windows;  ///< of each validation; 0: the whole split
   std::int64_t save_every = 0;               ///< 0: only at the end

@@ -30,6 +30,7 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
       optimizer_(backend, model_->parameters(), recipe_.optim,
                  exchange_ ? exchange_->own() : std::vector<Range>()),
       passes_(backend, recipe_, data.train, *model_) {
+  if (exchange_ && recipe_.train.gather == Gather::copies) exchange_->gather_copies(model_->linear_weights());
   for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
   const Devices::Together all(devices_, "start", devices_ ? to_toml(recipe_) : "");
 }
@@ -85,12 +86,14 @@ Trainer::StepResult Trainer::step() {
 
 void Trainer::skip_step() {
   const Devices::Together all(devices_, "skip");
+  if (exchange_) exchange_->gather_values();
   optimizer_.set_steps_done(++steps_done_);
 }
 
 void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
   if (start == plan_start_) return;
+  if (exchange_) exchange_->gather_values();
   forget_steps();
   model_->set_precision(plan);
   if (exchange_) exchange_->set_precision(plan);

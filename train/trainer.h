@@ -60,6 +60,7 @@ class Trainer {
 
   const Recipe& recipe() const { return recipe_; }
   Model& model() { return *model_; }
+  SharedState state();
   Devices* devices() const { return devices_; }
   /// Key of the pass that comes next.
   PassKey next_pass() const { return pass_key(recipe_, steps_done_); }
@@ -69,7 +70,6 @@ class Trainer {
   void forget_steps();
   /// What a device knows this trainer's steps by, in the precision that is in force.
   std::string step_name() const;
-  SharedState state();
   [[noreturn]] void stop_diverged(const std::string& what);
 
   Backend& backend_;

@@ -72,6 +72,18 @@ inline void check_packed(const char* method, const PackedTensor& packed, const T
   check("offsets", packed.offsets, want.offsets);
 }
 
+/// An operand of integer codes, or a plain tensor.
+inline void check_unpack(const call::Unpack& call) {
+  if (call.y.dtype() != DType::u8) return check_packed("unpack", call.x, call.y);
+  const PackedTensor& x = call.x;
+  check_packed("unpack", x, Tensor({}, {x.rows, x.cols}, DType::f32));
+  require(has_integer_codes(x.quantizer), "unpack: '{}' has no integer codes", to_text(x.quantizer));
+  const CodeLayout want = code_layout(x.quantizer, x.rows, x.cols, x.axis);
+  require(call.layout == want && call.y.shape() == want.codes() && call.scales.shape() == want.scales(),
+          "unpack: codes {} and scales {} for a packed [{}, {}]; want {} and {}", call.y.shape().text(),
+          call.scales.shape().text(), x.rows, x.cols, want.codes().text(), want.scales().text());
+}
+
 inline void check_pack(const PackedTensor& y, const Tensor& x) {
   check_packed("pack", y, x);
   const Quantizer& q = y.quantizer;

@@ -27,6 +27,20 @@ PackedTensor empty_packed(Backend& backend, const Quantizer& q, Axis axis, std::
   return t;
 }
 
+PackedTensor rows_of(const PackedTensor& whole, std::int64_t first, std::int64_t count) {
+  const PackedLayout before = packed_layout(whole.quantizer, first, whole.cols, whole.axis);
+  const PackedLayout size = packed_layout(whole.quantizer, count, whole.cols, whole.axis);
+  const auto part = [](const Tensor& bytes, std::int64_t begin, std::int64_t length) {
+    return bytes ? bytes.part(begin, {length}) : bytes;
+  };
+  PackedTensor rows = whole;
+  rows.rows = count;
+  rows.codes = part(whole.codes, before.codes, size.codes);
+  rows.scales = part(whole.scales, before.scales, size.scales);
+  rows.offsets = part(whole.offsets, before.offsets, size.offsets);
+  return rows;
+}
+
 PackedTensor upload(Backend& backend, const MxTensor& t) {
   t.check();
   const PackedTensor y = empty_packed(backend, t.quantizer, t.axis, t.rows, t.cols);

@@ -7,6 +7,10 @@ namespace mxtape {
 /// Room for a packed [rows, cols].
 PackedTensor empty_packed(Backend&, const Quantizer&, Axis, std::int64_t rows, std::int64_t cols);
 
+/// Rows [first, first + count) of a packed matrix, in its memory: codes and scales lie there row by row. Both
+/// ends are those of blocks, and of bytes.
+PackedTensor rows_of(const PackedTensor& whole, std::int64_t first, std::int64_t count);
+
 /// To the device and back, byte for byte. Both wait for the device. upload() throws Error(data) if the sizes
 /// of t's arrays do not fit; download() if a number of the source had no code, as formats/codec/mx_tensor.h's
 /// pack().

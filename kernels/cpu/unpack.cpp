@@ -8,6 +8,7 @@
 #include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/unpack_loops.h"
+#include "kernels/cpu/unpack_codes.h"
 
 // A packed model (train/saved/packed_model.h) unpacks every weight anew in every pass: so no copy of the
 // codes, and all threads.
@@ -42,6 +43,7 @@ class Unpacker {
   /// Row `row` of y. `scales` is memory for the scales and offsets of its vectors.
   template <class Y>
   void unpack_row(Y* y, std::int64_t row, std::vector<float>& scales) const {
+    if (unpack_own_scales(y, row)) return;
     const std::int64_t done = unpack_vectors(y, row, scales);
     for (std::int64_t c = done; c < x_.cols;) {
       const std::int64_t end = std::min((c / extent_.cols + 1) * extent_.cols, x_.cols);
@@ -58,6 +60,20 @@ class Unpacker {
     BlockScale s{0, scale_bytes(q_) == 1 ? scales_[scales[block]] : load_scale(scales, block, q_)};
     if (offsets) decode_offset(s, q_, std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
     return s;
+  }
+
+  /// A row of blocks that run along columns: each element has another scale than its neighbours.
+  template <class Y>
+  bool unpack_own_scales(Y* y, std::int64_t row) const {
+    const std::int64_t first_bit = row * x_.cols * bits_;
+    if (extent_.cols != 1 || bits_ > widest_listed || scale_bytes(q_) != 1 || q_.offset != Offset::none ||
+        first_bit % 8 != 0)
+      return false;
+    CodeReader reader{codes_ + first_bit / 8, bits_};
+    const std::uint8_t* const scales = x_.scales.data<std::uint8_t>() + row / extent_.rows * across_;
+    for (std::int64_t c = 0; c < x_.cols; ++c)
+      store(y + c, value_of_coded({0, scales_[scales[c]]}, values_[reader.take()]));
+    return true;
   }
 
   /// As many whole vectors of a row as the loops can take, from its start on; returns their elements.
@@ -117,7 +133,8 @@ void unpack_rows(Y* y, const Unpacker& unpacker, std::int64_t cols, std::int64_t
 }  // namespace
 
 void CpuBackend::compute(const call::Unpack& call) {
-  check_packed("unpack", call.x, call.y);
+  check_unpack(call);
+  if (call.y.dtype() == DType::u8) return cpu::unpack_codes(call);
   const Unpacker unpacker(call.x);
   const std::int64_t cols = call.x.cols;
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range

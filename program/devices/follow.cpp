@@ -32,6 +32,8 @@ class Follower {
       trainer_->validate();
     } else if (order.word == "save") {
       trainer_->save({});
+    } else if (order.word == "gather") {
+      gather_weights(trainer_->state());
     } else if (order.word == "wait") {  // rank 0 has work of its own
     } else if (order.word == "end") {
       const auto code = ExitCode(std::stoi(order.more));

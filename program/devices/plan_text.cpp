@@ -78,6 +78,17 @@ Json json_of(const Traffic& traffic) {
 
 }  // namespace
 
+std::string gather_text(const GatherPlan& plan) {
+  std::string text = plan.start > 0 ? fmt::format("from step {}: ", plan.start) : "";
+  text += fmt::format("new weights once {} instead of {} of f32; {} parameter{} as packed copies",
+                      decimal_text(plan.bytes), decimal_text(plan.f32_bytes), plan.as_copies,
+                      plan.as_copies == 1 ? "" : "s");
+  for (const auto& [why, names] : plan.as_values)
+    text += fmt::format("; {} as f32, {}: {}{}", names.size(), why, names.front(),
+                        names.size() > 1 ? " ..." : "");
+  return text;
+}
+
 std::vector<std::string> device_facts(const DevicePlan& plan) {
   std::vector<std::string> facts{strands_fact(plan), memory_fact(plan)};
   if (plan.devices == 1) return facts;
@@ -87,6 +98,7 @@ std::vector<std::string> device_facts(const DevicePlan& plan) {
       "{}; {} messages of up to {}",
       decimal_text(all.sent), decimal_text(all.received), decimal_text(plan.busiest.gradients.sent),
       decimal_text(plan.busiest.values.sent), all.messages, decimal_text(all.largest)));
+  for (const GatherPlan& gather : plan.gathers) facts.push_back("gather      " + gather_text(gather));
   std::string times;
   for (const Link& link : assumed_links)
     times += fmt::format("{} {} ({:g} GB/s) {}", times.empty() ? "" : ",", link.name,
@@ -114,6 +126,12 @@ Json json_of(const DevicePlan& plan) {
       {"busiest_device", json_of(plan.busiest.all())}, {"gradients", json_of(plan.busiest.gradients)},
       {"squares", json_of(plan.busiest.squares)},      {"weights", json_of(plan.busiest.values)},
       {"sent_bytes_of_all", plan.sent_by_all},         {"messages_of_all", plan.messages_of_all}};
+  for (const GatherPlan& gather : plan.gathers)
+    json["gather"].push_back({{"from_step", gather.start},
+                              {"parameters_as_copies", gather.as_copies},
+                              {"parameters_as_values", gather.as_values},
+                              {"bytes", gather.bytes},
+                              {"f32_bytes", gather.f32_bytes}});
   json["links"] = Json::array();
   for (const Link& link : assumed_links)
     json["links"].push_back({{"name", link.name},

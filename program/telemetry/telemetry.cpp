@@ -71,8 +71,9 @@ std::int64_t Telemetry::next_measurement() const {
 
 void Telemetry::before_step() {
   const std::int64_t step = trainer_.steps_done() + 1, measured = next_measurement();
-  if (!oscillation_.is_on() && step > measured - std::min(config_.window, config_.every))
-    oscillation_.begin();
+  const bool follows = oscillation_.is_on() || step > measured - std::min(config_.window, config_.every);
+  if (follows || step == measured) gather_weights(trainer_.state());
+  if (!oscillation_.is_on() && follows) oscillation_.begin();
   if (step != measured) return;
   backend_.start();
   measure_copies_at_hand(backend_, trainer_.model());
@@ -84,7 +85,10 @@ void Telemetry::abandon() {
 }
 
 void Telemetry::after_step() {
-  if (oscillation_.is_on()) oscillation_.look();
+  if (oscillation_.is_on()) {
+    gather_weights(trainer_.state());
+    oscillation_.look();
+  }
   if (config_.measures(trainer_.steps_done())) write(backend_.stop(), oscillation_.end());
 }
 

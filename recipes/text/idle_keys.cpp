@@ -31,6 +31,7 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   add(recipe.train.on_divergence != OnDivergence::skip, "train.skip_most", "train.on_divergence is not skip");
   for (const char* key : {"train.rollback_most", "train.rollback_skip"})
     add(recipe.train.on_divergence != OnDivergence::rollback, key, "train.on_divergence is not rollback");
+  add(recipe.train.strands == 1, "train.gather", "train.strands is 1: one device makes a step");
   add(!saves_meanwhile(recipe.train), "train.keep", "one checkpoint is written, at the end");
   for (const char* key :
        {"telemetry.formats", "telemetry.layers", "telemetry.slots", "telemetry.sample", "telemetry.window"})

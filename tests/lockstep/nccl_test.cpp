@@ -139,6 +139,23 @@ TEST(Nccl, TwoAndThreeGpusGiveTheBitsOfOneHoweverEarlyOrLateMessagesTravel) {
   }
 }
 
+TEST(Nccl, PackedCopiesOfWeightsGiveTheSameBits) {
+  for (const char* weights : {"mxfp4 round=stochastic", "bf16 round=stochastic"}) {
+    Recipe recipe = strands_recipe();
+    recipe.model.width = 32;
+    recipe.precision.weights = weights;
+    const std::string want = on_one(recipe);
+    recipe.train.gather = Gather::copies;
+    for (const SideWork side : {SideWork::early, SideWork::late}) {
+      const TemporaryFolder folder;
+      for (const RankEnd& end : train_on(2, recipe, side, Forgetful::What::nothing, folder / "end.h5"))
+        EXPECT_EQ(end.code, 0) << end.said;
+      EXPECT_TRUE(bytes_of(folder / "end.h5") == want)
+          << weights << (side == SideWork::early ? " early" : " late");
+    }
+  }
+}
+
 TEST(Nccl, AnOrderBetweenTheStreamsThatIsLeftOutIsSeen) {
   const Recipe recipe = strands_recipe();
   const std::string want = on_one(recipe);

@@ -5,6 +5,7 @@
 namespace mxtape {
 
 void Trainer::stop_diverged(const std::string& what) {
+  if (exchange_) exchange_->gather_values();
   optimizer_.withdraw();
   const std::string kernel = first_nonfinite_kernel(passes_, steps_done_, recipe_.train.strands, devices_);
   const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());

@@ -1,6 +1,8 @@
 #include "train/memory/device_plan.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "dist/devices.h"
 #include "dist/dry_devices.h"
@@ -8,6 +10,7 @@
 #include "nn/model.h"
 #include "train/memory/memory_plan.h"
 #include "train/strands/packed_gradients.h"
+#include "train/strands/passes.h"
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {
@@ -17,8 +20,25 @@ constexpr std::int64_t f32 = 4;
 
 struct Cut {
   std::vector<std::vector<Shard>> shards;  // by bucket, by rank
-  GradientMessages messages;
+  Messages gradients, weights;
   std::int64_t packed = 0;  // bytes of a strand's gradients that are rounded
+};
+
+/// A model with its weights' copies, on a device without memory.
+struct DryModel {
+  DryBackend device;
+  std::unique_ptr<Model> model;
+  std::vector<Parameter*> parameters;
+  CopiesThatTravel copies;
+
+  DryModel(const Recipe& recipe, const PrecisionPlan& precision)
+      : device(DryBackend::Memory::pool, {}, recipe.compute.gemm_kernels()),
+        model(make_model(device, recipe.model, precision, recipe.seed)),
+        parameters(model->parameters()) {
+    model->make_weight_copies(device, pass_key(recipe, 0));
+    const bool some = recipe.train.gather == Gather::copies;
+    copies = CopiesThatTravel(parameters, some ? model->linear_weights() : std::vector<LinearWeight>());
+  }
 };
 
 /// What a device keeps of what is shared out.
@@ -33,29 +53,48 @@ Share share_of(const Recipe& recipe, const Cut& made, int devices, int rank) {
               0};
   if (!recipe.compute.overlap || devices == 1) return share;
   share.messages = made.packed;
-  for (const auto& of_bucket : made.messages)
+  for (const auto& of_bucket : made.gradients)
     for (const std::int64_t bytes : of_bucket[std::size_t(rank)]) share.messages += (devices - 1) * bytes;
   return share;
 }
 
 Cut cut_for(const Recipe& recipe, int devices) {
-  DryBackend device;
   const PrecisionPlan precision = precision_plan(recipe, 0);
-  const auto model = make_model(device, recipe.model, precision, recipe.seed);
-  const std::vector<Parameter*> parameters = model->parameters();
+  const DryModel of(recipe, precision);
   std::vector<Shape> shapes;
-  for (const Parameter* p : parameters) shapes.push_back(p->value.shape());
+  for (const Parameter* p : of.parameters) shapes.push_back(p->value.shape());
   const std::vector<Bucket> buckets = make_buckets(shapes, recipe.compute.bucket_elements());
   Cut made;
   for (const Bucket& bucket : buckets) made.shards.push_back(cut(bucket, devices));
-  const std::vector<Quantizer> formats = sum_formats(parameters, precision);
-  made.messages = gradient_messages(buckets, made.shards, shapes, formats);
+  const std::vector<Quantizer> formats = sum_formats(of.parameters, precision);
+  made.gradients = gradient_messages(buckets, made.shards, shapes, formats);
+  made.weights = weight_messages(buckets, made.shards, of.copies);
   for (std::size_t i = 0; i < shapes.size(); ++i)
     if (!formats[i].is_identity()) made.packed += bytes_of_gradient(shapes[i], formats[i]);
   return made;
 }
 
 }  // namespace
+
+std::vector<GatherPlan> gather_plans(const Recipe& recipe) {
+  std::vector<GatherPlan> plans;
+  if (recipe.train.gather == Gather::values) return plans;
+  for (const std::int64_t start : plan_changes(recipe)) {
+    const DryModel of(recipe, precision_plan(recipe, start));
+    GatherPlan plan{.start = start};
+    for (std::size_t i = 0; i < of.parameters.size(); ++i) {
+      const std::string why = of.copies.reason_for_values(i);
+      const std::int64_t plain = f32 * of.parameters[i]->value.count();
+      plan.f32_bytes += plain;
+      if (why.empty())
+        ++plan.as_copies, plan.bytes += of.copies.bytes_on_the_way(i);
+      else
+        plan.as_values[why].push_back(of.parameters[i]->name), plan.bytes += plain;
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
 
 DevicePlan device_plan(const Recipe& recipe, int devices) {
   DevicePlan plan;
@@ -70,6 +109,7 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
     Devices all(first, first);
     memory = memory_plan(recipe, &all);
   }
+  if (devices > 1) plan.gathers = gather_plans(recipe);
   plan.weights = memory.weights;
   plan.gradients = memory.gradients;
   plan.weight_copies = memory.weight_copies;
@@ -82,7 +122,8 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
       const Share share = share_of(recipe, made, devices, rank);
       if (share.all() > most.all()) most = share;
       if (devices == 1) break;
-      const ExchangeVolume volume = exchange_volume(made.shards, made.messages, plan.strands, rank);
+      const ExchangeVolume volume =
+          exchange_volume(made.shards, made.gradients, made.weights, plan.strands, rank);
       plan.sent_by_all += volume.all().sent;
       plan.messages_of_all += volume.all().messages;
       if (volume.all().bytes() > plan.busiest.all().bytes()) plan.busiest = volume;

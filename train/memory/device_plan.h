@@ -1,10 +1,22 @@
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "recipes/recipe.h"
 #include "train/strands/volume.h"
 
 namespace mxtape {
+
+/// With train.gather = copies: in what new weights travel from a step on, as long as its precision holds.
+struct GatherPlan {
+  std::int64_t start = 0;                                       ///< step
+  std::int64_t as_copies = 0;                                   ///< parameters
+  std::map<std::string, std::vector<std::string>> as_values{};  ///< the others' names, by reason
+  std::int64_t bytes = 0, f32_bytes = 0;                        ///< all weights once: as they go, and as f32
+};
+/// One for each precision that the recipe has; none with train.gather = values. The vocabulary must be set.
+std::vector<GatherPlan> gather_plans(const Recipe&);
 
 /// What a run on several devices will need of each of them, and send between them. [bytes]
 struct DevicePlan {
@@ -17,6 +29,7 @@ struct DevicePlan {
   /// One optimizer step, of the device that moves most bytes in a direction, and of all together.
   ExchangeVolume busiest;
   std::int64_t sent_by_all = 0, messages_of_all = 0;
+  std::vector<GatherPlan> gathers{};
 
   /// What backward, an exchange or validation takes for the time that it runs.
   std::int64_t rest() const { return peak - weights - gradients - moments - weight_copies - sums - messages; }

@@ -86,7 +86,7 @@ Tensor Exchange::update(AdamW& optimizer, const std::string& name) {
   share_squares();
   const Tensor norm = optimizer.update(gradients, squares_);
   share_new_values();
-  optimizer.renew_copies();
+  renew_copies();
   settle();
   return norm;
 }
@@ -104,22 +104,6 @@ void Exchange::share_squares() {
   transfer(send, receive);
 }
 
-void Exchange::share_new_values() {
-  for (std::size_t b = layout_.size(); b-- > 0;) {  // the first layers' are needed first
-    const auto part = [&](int rank) {
-      const Shard& shard = shards_[b][std::size_t(rank)];
-      return values_[b].part(shard.first, {shard.count});
-    };
-    std::vector<Part> send, receive;
-    for (int rank = 0; rank < size_; ++rank) {
-      if (rank == rank_) continue;
-      add_part(send, rank, part(rank_));
-      add_part(receive, rank, part(rank));
-    }
-    transfer(send, receive);
-  }
-}
-
 void Exchange::share_values() {
   for (const Tensor& values : values_) {
     std::vector<Part> send, receive;
@@ -130,6 +114,7 @@ void Exchange::share_values() {
     transfer(send, receive);
   }
   settle();
+  whole_ = true;
 }
 
 Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {

@@ -9,6 +9,7 @@
 #include "recipes/recipe.h"
 #include "train/strands/bucket_messages.h"
 #include "train/strands/completion.h"
+#include "train/strands/packed_weights.h"
 #include "train/strands/units.h"
 
 namespace mxtape {
@@ -45,6 +46,17 @@ class Exchange {
   /// devices. Returns the norm [1]. On one device it repeats under `name`.
   Tensor update(AdamW&, const std::string& name);
 
+  // --- new weights, on all devices (new_values.cpp)
+  /// From now on new weights travel as their copies where that can be (packed_weights.h). Of what does, each
+  /// device then has the new values of its own units alone. The others' are NaN until whoever reads them asks
+  /// for gather_values(): nothing goes on with old ones.
+  void gather_copies(std::vector<LinearWeight>);
+  /// All values are on all devices, until the next update.
+  void gather_values();
+  bool has_all_values() const { return whole_; }
+  /// What of a parameter is the same on all devices: its value or, if it has travelled so, its copies.
+  std::vector<Tensor> replicated(std::size_t parameter) const;
+
   // --- checkpoints, on all devices
   /// Rank 0's values become everybody's.
   void share_values();
@@ -58,6 +70,8 @@ class Exchange {
   std::vector<Tensor> squared_gradients();
   void share_squares();
   void share_new_values();
+  void renew_copies();
+  void lose_others_values();
   void after_node(std::span<Parameter* const> complete);
   void pack(std::size_t bucket);
   void start(std::size_t bucket);
@@ -89,6 +103,8 @@ class Exchange {
     std::size_t started = 0;  ///< buckets
   };
   Round round_;
+  CopiesThatTravel copies_;
+  bool whole_ = true;  // this device has all values
 };
 
 }  // namespace mxtape

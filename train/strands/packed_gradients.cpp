@@ -17,21 +17,6 @@ std::string layer_of(const std::string& parameter, const PrecisionPlan& plan) {
   return plan.sums.contains(layer) ? layer : layer == "tokens" || layer == "positions" ? "embedding" : "";
 }
 
-/// Rows [first, first + count) of a packed matrix: its codes and scales lie there row by row.
-PackedTensor rows_of(const PackedTensor& whole, std::int64_t first, std::int64_t count) {
-  const PackedLayout before = packed_layout(whole.quantizer, first, whole.cols, Axis::row);
-  const PackedLayout size = packed_layout(whole.quantizer, count, whole.cols, Axis::row);
-  const auto part = [](const Tensor& bytes, std::int64_t begin, std::int64_t length) {
-    return bytes ? bytes.part(begin, {length}) : bytes;
-  };
-  PackedTensor rows = whole;
-  rows.rows = count;
-  rows.codes = part(whole.codes, before.codes, size.codes);
-  rows.scales = part(whole.scales, before.scales, size.scales);
-  rows.offsets = part(whole.offsets, before.offsets, size.offsets);
-  return rows;
-}
-
 }  // namespace
 
 std::vector<Quantizer> sum_formats(std::span<Parameter* const> parameters, const PrecisionPlan& plan) {

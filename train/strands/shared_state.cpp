@@ -18,15 +18,17 @@ const Tensor& own_moment(const SharedState& state, std::size_t i, Moment moment)
   return moment == Moment::m ? state.optimizer.m(i) : state.optimizer.v(i);
 }
 
-std::uint64_t fingerprint(Backend& backend, const Tensor& x) {
+std::uint64_t fingerprint(Backend& backend, const std::vector<Tensor>& tensors) {
   constexpr std::int64_t piece = std::int64_t{1} << 20;
-  std::vector<float> host;
+  std::vector<char> host;
   std::uint64_t hash = 0;
-  for (std::int64_t begin = 0; begin < x.count(); begin += piece) {
-    host.resize(std::size_t(std::min(piece, x.count() - begin)));
-    backend.download(host.data(), x.part(begin, {std::ssize(host)}));
-    hash = XXH3_64bits_withSeed(host.data(), host.size() * sizeof(float), hash);
-  }
+  for (const Tensor& x : tensors)
+    for (std::int64_t begin = 0; x && begin < x.count(); begin += piece) {
+      const std::int64_t count = std::min(piece, x.count() - begin);
+      host.resize(std::size_t(count * size_of(x.dtype())));
+      backend.download(host.data(), x.part(begin, {count}));
+      hash = XXH3_64bits_withSeed(host.data(), host.size(), hash);
+    }
   return hash;
 }
 
@@ -39,6 +41,10 @@ std::uint64_t number_at(const std::string& text, std::size_t i) {
 }  // namespace
 
 void save_state(const SharedState& state, const std::filesystem::path& path, const CheckpointHeader& header) {
+  if (state.exchange && !state.exchange->has_all_values()) {
+    state.exchange->gather_values();
+    require_same_replicas(state, header.step, 0);  // what has come is what is saved
+  }
   std::size_t asked = 0;  // moments so far
   const MomentSource moment = [&](std::size_t i, Moment which) {
     ++asked;
@@ -82,9 +88,17 @@ void load_state(const SharedState& state, const CheckpointFile* file, bool momen
     for (const Moment which : {Moment::m, Moment::v}) take(i, which, {});
 }
 
+void gather_weights(const SharedState& state) {
+  if (!state.exchange || state.exchange->has_all_values()) return;
+  const Devices::Together all(state.devices, "gather");
+  state.exchange->gather_values();
+}
+
 void require_same_replicas(const SharedState& state, std::int64_t step, float norm) {
   std::vector<std::uint64_t> mine{std::uint64_t(step), std::bit_cast<std::uint32_t>(norm)};
-  for (const Parameter* p : state.parameters) mine.push_back(fingerprint(state.backend, p->value));
+  for (std::size_t i = 0; i < state.parameters.size(); ++i)
+    mine.push_back(fingerprint(state.backend, state.exchange ? state.exchange->replicated(i)
+                                                             : std::vector{state.parameters[i]->value}));
   const auto all = state.devices->group().all_gather(
       {reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]});
   for (std::size_t i = 0; i < mine.size(); ++i) {

@@ -30,11 +30,10 @@ Traffic ExchangeVolume::all() const {
   return sum;
 }
 
-GradientMessages gradient_messages(std::span<const Bucket> buckets,
-                                   std::span<const std::vector<Shard>> shards, std::span<const Shape> shapes,
-                                   std::span<const Quantizer> formats) {
+Messages gradient_messages(std::span<const Bucket> buckets, std::span<const std::vector<Shard>> shards,
+                           std::span<const Shape> shapes, std::span<const Quantizer> formats) {
   DryBackend device;
-  GradientMessages all;
+  Messages all;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     auto& of_bucket = all.emplace_back();
     const bool rounded = PackedGradients(shapes, formats).concerns(buckets[b]);
@@ -54,25 +53,40 @@ GradientMessages gradient_messages(std::span<const Bucket> buckets,
   return all;
 }
 
-ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const GradientMessages& messages,
-                               std::int64_t strands, int rank) {
+Messages weight_messages(std::span<const Bucket> buckets, std::span<const std::vector<Shard>> shards,
+                         const CopiesThatTravel& copies) {
+  DryBackend device;
+  Messages all;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const WeightsOnTheirWay weights(device, buckets[b], device.empty({buckets[b].count}), copies);
+    auto& of_bucket = all.emplace_back();
+    for (const Shard& shard : shards[b]) {
+      auto& messages = of_bucket.emplace_back();
+      for (const Tensor& part : weights.parts(shard)) messages.push_back(part.bytes());
+    }
+  }
+  return all;
+}
+
+ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const Messages& gradients,
+                               const Messages& weights, std::int64_t strands, int rank) {
   constexpr std::int64_t f64 = 8;
   ExchangeVolume volume;
   for (std::size_t b = 0; b < shards.size(); ++b) {
     const auto& bucket = shards[b];
     const auto devices = std::int64_t(bucket.size());
     const std::int64_t own_strands = (strands - rank + devices - 1) / devices;
-    const Shard& mine = bucket[std::size_t(rank)];
+    const auto own = std::size_t(rank);
     for (std::size_t to = 0; to < bucket.size(); ++to) {
-      if (to == std::size_t(rank)) continue;
-      for (const std::int64_t bytes : messages[b][to]) count_sent(volume.gradients, bytes, own_strands);
-      volume.values.received += f32_bytes * bucket[to].count;
+      if (to == own) continue;
+      for (const std::int64_t bytes : gradients[b][to]) count_sent(volume.gradients, bytes, own_strands);
+      for (const std::int64_t bytes : weights[b][to]) volume.values.received += bytes;
       for (const Piece& piece : bucket[to].pieces) volume.squares.received += f64 * piece.units;
     }
-    for (const std::int64_t bytes : messages[b][std::size_t(rank)])
+    for (const std::int64_t bytes : gradients[b][own])
       volume.gradients.received += bytes * (strands - own_strands);
-    count_sent(volume.values, f32_bytes * mine.count, devices - 1);
-    for (const Piece& piece : mine.pieces) count_sent(volume.squares, f64 * piece.units, devices - 1);
+    for (const std::int64_t bytes : weights[b][own]) count_sent(volume.values, bytes, devices - 1);
+    for (const Piece& piece : bucket[own].pieces) count_sent(volume.squares, f64 * piece.units, devices - 1);
   }
   return volume;
 }

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "formats/quantize.h"
+#include "train/strands/packed_weights.h"
 #include "train/strands/units.h"
 
 namespace mxtape {
@@ -15,11 +16,14 @@ struct Traffic {
   std::int64_t bytes() const { return sent > received ? sent : received; }  ///< of the busier direction
 };
 
-/// Bytes of the messages in which a strand's gradient of a shard travels, by bucket and by rank of the shard.
-using GradientMessages = std::vector<std::vector<std::vector<std::int64_t>>>;
-/// `shards`: each bucket's, by rank (cut()); `formats`: those of sum_formats().
-GradientMessages gradient_messages(std::span<const Bucket>, std::span<const std::vector<Shard>> shards,
-                                   std::span<const Shape>, std::span<const Quantizer> formats);
+/// Bytes of the messages in which a shard travels, by bucket and by rank of the shard.
+using Messages = std::vector<std::vector<std::vector<std::int64_t>>>;
+/// A strand's gradients. `shards`: each bucket's, by rank (cut()); `formats`: those of sum_formats().
+Messages gradient_messages(std::span<const Bucket>, std::span<const std::vector<Shard>> shards,
+                           std::span<const Shape>, std::span<const Quantizer> formats);
+/// New weights.
+Messages weight_messages(std::span<const Bucket>, std::span<const std::vector<Shard>> shards,
+                         const CopiesThatTravel&);
 
 /// Of one optimizer step (Exchange). What goes over the host plane (orders, losses: some hundred bytes a
 /// device) comes on top, and so does what a network adds to a message.
@@ -29,8 +33,8 @@ struct ExchangeVolume {
   Traffic values;     ///< the new ones
   Traffic all() const;
 };
-ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const GradientMessages&,
-                               std::int64_t strands, int rank);
+ExchangeVolume exchange_volume(std::span<const std::vector<Shard>> shards, const Messages& gradients,
+                               const Messages& weights, std::int64_t strands, int rank);
 
 /// Elements that the device sums up: its shards, with what lies between parameters.
 std::int64_t elements_of_shards(std::span<const std::vector<Shard>> shards, int rank);

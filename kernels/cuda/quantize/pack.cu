@@ -150,7 +150,10 @@ void CudaBackend::compute(const call::Pack& call) {
 }
 
 void CudaBackend::compute(const call::Unpack& call) {
-  check_packed("unpack", call.x, call.y);
+  check_unpack(call);
+  require(call.y.dtype() != DType::u8,
+          "cuda: unpack: '{}' is wanted as integer codes, which this device has not",
+          to_text(call.x.quantizer));
   const cuda::DefinitionTask task =
       cuda::definition_task(call.x.quantizer, call.x.axis, call.x.rows, call.x.cols);
   cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {

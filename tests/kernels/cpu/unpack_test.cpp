@@ -6,6 +6,7 @@
 #include "formats/codec/codec.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/codec/packed_tensor.h"
+#include "kernels/gemm/room.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/for_all.h"
@@ -59,6 +60,55 @@ TEST(CpuUnpack, GivesTheDefinitionsBitsOnEveryTier) {
         },
         [&](const MxTensor& t) { return unpacks_as_defined(*backend, t); });
   });
+}
+
+TEST(CpuUnpack, GivesTheIntegerCodesThatQuantizeWrites) {
+  const auto backend = make_backend("cpu", {.gemm = GemmKernels::integer});
+  int compared = 0;
+  for (const char* format :
+       {"mxfp4", "mxfp4 rule=even round=stochastic", "mxfp6_e2m3", "mxint8", "int4 block=16 scale=e4m3",
+        "nvfp4 outer=none", "nvfp4", "mxfp4 block=32x32", "mxfp4 block=16x16", "e3m0 block=64 scale=e8m0"})
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{64, 96}, {37, 65}, {1, 5}})
+      for (const Axis axis : {Axis::row, Axis::column}) {
+        const Quantizer q = parse_quantizer(format);
+        ASSERT_TRUE(has_integer_codes(q)) << format;
+        std::vector<float> values = normals(rows * cols, 8);
+        for (std::size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 ? 0.0f : -0.0f;
+        const Tensor x = upload(*backend, {rows, cols}, values);
+        const DrawKey draws{.seed = 1, .tensor_id = 2};
+        QuantizedCopy want{.quantizer = q, .axis = axis, .form = Form::codes}, got = want;
+        make_room(*backend, want, x.shape());
+        make_room(*backend, got, x.shape());
+        std::memset(got.values.raw(), 0x55, std::size_t(got.values.bytes()));
+        std::memset(got.scales.raw(), 0x55, std::size_t(got.scales.bytes()));
+        backend->run(call::Quantize{{&want, 1}, x, draws});
+        const PackedTensor packed = empty_packed(*backend, q, axis, rows, cols);
+        backend->run(call::Pack{packed, x, draws});
+        backend->run(call::Unpack{got.values, packed, got.scales, got.layout});
+        EXPECT_TRUE(same_bits(got.values.raw(), want.values.raw(), std::size_t(want.values.bytes())))
+            << format << " " << rows << " x " << cols;
+        // Of a block of zeros the scale may be any.
+        const Tensor worth_got = backend->empty(x.shape()), worth_want = backend->empty(x.shape());
+        got.multiplier = want.multiplier;
+        backend->run(call::Dequantize{worth_got, got});
+        backend->run(call::Dequantize{worth_want, want});
+        EXPECT_TRUE(same_bits(worth_got.raw(), worth_want.raw(), std::size_t(x.bytes())))
+            << format << " " << rows << " x " << cols;
+        ++compared;
+      }
+  EXPECT_EQ(compared, 60);
+}
+
+TEST(CpuUnpack, RefusesCodesOfAnotherLayoutOrOfFormatsWithoutIntegers) {
+  const auto backend = make_backend("cpu");
+  const PackedTensor packed = empty_packed(*backend, mxfp4, Axis::row, 32, 64);
+  const CodeLayout layout = code_layout(mxfp4, 32, 64, Axis::row),
+                   other = code_layout(mxfp4, 64, 32, Axis::row);
+  const Tensor codes = backend->empty(layout.codes(), DType::u8), scales = backend->empty(layout.scales());
+  EXPECT_THROW(backend->run(call::Unpack{codes, packed, scales, other}), Error);
+  EXPECT_THROW(backend->run(call::Unpack{codes, packed}), Error);
+  const PackedTensor wide = empty_packed(*backend, mxfp8_e4m3, Axis::row, 32, 64);
+  EXPECT_THROW(backend->run(call::Unpack{codes, wide, scales, layout}), Error);
 }
 
 TEST(CpuUnpack, DecodesEveryCodeOfEveryFormat) {

@@ -20,6 +20,7 @@ inline void follow(Devices& devices, const TokenFile& data, Backend& backend) {
       if (order.word == "skip") trainer->skip_step();
       if (order.word == "validate") trainer->validate();
       if (order.word == "save") trainer->save({});
+      if (order.word == "gather") gather_weights(trainer->state());
     } catch (const Error&) {
       if (devices.broken()) throw;
     }
