@@ -1,13 +1,15 @@
 #include <utility>
 
 #include "autograd/ops.h"
+#include "autograd/saved/saved_copy.h"
+#include "kernels/attention/slots.h"
 
 namespace mxtape {
 namespace {
 
 struct AttentionNode final : Node {
   GradIndex qkv_grad, kv_grad;
-  call::Attention forward;  // its tensors, shape, roundings and draws
+  call::Attention forward;  // its tensors, qkv and kv perhaps in bf16, shape, roundings and draws
 
   const char* name() const override { return "attention"; }
   std::int64_t saved_bytes() const override {
@@ -15,6 +17,7 @@ struct AttentionNode final : Node {
   }
 
   void backward(Tape& tape, Tensor dy) override {
+    for (Tensor* const x : {&forward.qkv, &forward.kv}) *x = as_type(tape.backend(), *x, forward.o.dtype());
     const auto& [o, lse, qkv, shape, quant, draws, kv, lengths] = forward;
     Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype()), dkv;
     if (kv) dkv = tape.backend().empty(kv.shape(), kv.dtype());
@@ -59,6 +62,8 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
   node->qkv_grad = qkv.grad;
   node->kv_grad = kv.grad;
   node->forward = call;
+  if (rounds_inputs_to_bf16(quant))
+    for (Tensor* const x : {&node->forward.qkv, &node->forward.kv}) *x = kept_in_bf16(tape, *x);
   return tape.record(std::move(call.o), {qkv.grad, kv.grad}, std::move(node));
 }
 

@@ -3,8 +3,8 @@
 
 #include "autograd/linear_keys.h"
 #include "autograd/operands/operands.h"
+#include "autograd/saved/saved_copy.h"
 #include "autograd/weight_copies.h"
-#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
@@ -22,13 +22,13 @@ struct LinearNode final : Node {
   std::uint32_t tensor_id;
   std::uint64_t weight_version;
   Shape x_shape;
-  QuantizedCopy x;        // [M, K] for wgrad; without values if backward makes it again
+  SavedCopy saved_x;      // [M, K] for wgrad; without values if backward makes it again
   QuantizedCopy dgrad_w;  // [N, K] shared with the parameter, costs nothing
   Tensor w_value;         // the same
   Tensor x_value;         // [M, K] if a mask or DGE wants it; empty if backward makes it again
 
   const char* name() const override { return "linear"; }
-  std::int64_t saved_bytes() const override { return bytes_of(x) + x_value.bytes(); }
+  std::int64_t saved_bytes() const override { return saved_x.bytes() + x_value.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();
@@ -42,7 +42,8 @@ struct LinearNode final : Node {
                       tape.key(Purpose::rounding, tensor_id + 2, dy.cols()), bias.grad, bias.write);
     const DType dtype = dy.dtype();
     dy = {};
-    if (!x.values) make_x_again(tape, keys);
+    QuantizedCopy x = saved_x.take(backend);
+    if (!x.values) make_x_again(tape, keys, x);
 
     const Tape::Target w = tape.target(w_grad);
     const auto back_to_w =
@@ -83,7 +84,7 @@ struct LinearNode final : Node {
   DrawKey x_draws(const Tape& tape) const { return tape.key(Purpose::rounding, tensor_id, x_shape.cols()); }
 
   /// x's producer still is on the tape: it ran before this node, so its backward comes after this one's.
-  void make_x_again(Tape& tape, const LinearKeys& keys) {
+  void make_x_again(Tape& tape, const LinearKeys& keys, QuantizedCopy& x) {
     const Tensor value = tape.producer(x_grad)->recompute(tape);
     if (quant.x_ste.kind != SteKind::identity) x_value = value;
     std::array copies{keys.wanted(LinearGemm::fprop, quant.fprop_x, Axis::row), x};
@@ -117,6 +118,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const bool save_x = recording && !(producer && producer->recomputes());
   quantize_for_both(backend, std::span(copies).first(save_x ? 2 : 1), quant.wgrad_source, x.value, "x",
                     tape.key(Purpose::rounding, tensor_id, in.cols()));
+  SavedCopy saved_x(tape, recording ? std::move(copies[1]) : QuantizedCopy{}, in);
 
   Shape out = in;
   out.dims[std::size_t(out.rank - 1)] = weight[0];
@@ -142,7 +144,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   node->tensor_id = tensor_id;
   node->weight_version = w.version;
   node->x_shape = in;
-  node->x = std::move(copies[1]);
+  node->saved_x = std::move(saved_x);
   node->dgrad_w = w.copies.dgrad;
   node->w_value = w.value;
   if (save_x && x.grad != no_grad && quant.x_ste.kind != SteKind::identity) node->x_value = x.value;

@@ -51,8 +51,8 @@ namespace ops {
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w, dy and y
 /// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step, as do the
 /// signs of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad
-/// copy of x, not x: 2 rows K bytes for MX formats, 1.1 as integer codes; nothing if the tape recomputes x. A
-/// mask or DGE of x saves x too.
+/// copy of x, not x: 2 rows K bytes for MX formats, 1.1 as integer codes, half of that and less if the tape
+/// packs; nothing if it recomputes x. A mask or DGE of x saves x too.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y = Q(x), times its multiplier, in x's type; x seen as [rows, C], blocks along `axis`. Saves x unless
@@ -93,7 +93,7 @@ Var rotary(Tape&, Var qkv, std::int64_t heads, std::int64_t kv_heads, const Rota
 /// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D) + mask)) V, the dropout in training only. qkv [B, T, (H +
 /// 2 G) D]; or, if shape.own_keys, queries [B, T, H D], with keys and values in `kv` [B, shape.room, 2 G D].
 /// lengths [B], i32, from 1 to shape.keys: how many keys of each sequence are seen, all if empty. Saves its
-/// inputs, o and the row sums.
+/// inputs, in bf16 if the tape packs and backward rounds them so, o and the row sums.
 Var attention(Tape&, const Var& qkv, const AttentionShape&, const AttentionQuant&, std::uint32_t tensor_id,
               const Var& kv = {}, const Tensor& lengths = {});
 

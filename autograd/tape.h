@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autograd/parameter.h"
+#include "autograd/saved/saved.h"
 #include "kernels/backend.h"
 
 namespace mxtape {
@@ -42,9 +43,6 @@ class Node {
   virtual Tensor recompute(Tape&) const { fail(ExitCode::internal, "tape: '{}' does not recompute", name()); }
 };
 
-/// Ops whose results are not kept for backward but computed again there: time for memory. Bits of a set.
-enum class Recompute : std::uint8_t { none = 0, norm = 1, gelu = 2, norm_and_gelu = 3 };
-
 /// Which pass of which run: the part of every random draw's key that layers do not know.
 struct PassKey {
   std::uint64_t seed = 0;
@@ -58,8 +56,9 @@ class Tape {
  public:
   enum class Mode : std::uint8_t { training, evaluation };
 
-  Tape(Backend& backend, Mode mode, PassKey pass = {}, Recompute recompute = Recompute::none)
-      : backend_(backend), mode_(mode), pass_(pass), recompute_(recompute) {}
+  Tape(Backend& backend, Mode mode, PassKey pass = {}, Recompute recompute = Recompute::none,
+       Saved saved = Saved::ready)
+      : backend_(backend), mode_(mode), pass_(pass), recompute_(recompute), saved_(saved) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -68,6 +67,7 @@ class Tape {
   bool training() const { return mode_ == Mode::training; }
   const PassKey& pass() const { return pass_; }
   bool recomputes(Recompute op) const { return (std::uint8_t(recompute_) & std::uint8_t(op)) != 0; }
+  Saved saved() const { return saved_; }
   DrawKey key(Purpose, std::uint32_t tensor_id, std::int64_t row_elements) const;
 
   /// For as long as it lives, what the tape computes and records belongs to the layer `name`, which outlives
@@ -143,6 +143,7 @@ class Tape {
   Mode mode_;
   PassKey pass_;
   Recompute recompute_;
+  Saved saved_;
   std::vector<Entry> nodes_;
   std::vector<Tensor> grads_;           // by grad, for values
   std::vector<Parameter*> parameters_;  // by grad, null for values

@@ -28,6 +28,7 @@
 #include "autograd/operands/operands.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
+#include "kernels/codec/packed_copy.h"
 #include "kernels/cpu/integer/dots.h"
 #include "kernels/gemm/room.h"
 
@@ -166,6 +167,19 @@ void gemm_codes(benchmark::State& state, const std::string& format, Trans a_tran
   state.counters["op/s"] = benchmark::Counter(work, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+/// `bytes_per_second` counts what is read and what is written.
+void packed_copy(benchmark::State& state, const std::string& format, Form form, bool pack) {
+  const Shape shape{4096, 1536};
+  const QuantizedCopy copy = copy_for(format, Axis::column, shape, form);
+  backend().run(call::Quantize{{&copy, 1}, random_tensor(shape), {}});
+  const PackedCopy packed = room_for_packed(backend(), copy);
+  backend().run(call::PackCopy{packed, copy});
+  for (auto _ : state)
+    pack ? backend().run(call::PackCopy{packed, copy}) : backend().run(call::UnpackCopy{copy, packed});
+  state.SetBytesProcessed(state.iterations() *
+                          (bytes_of(copy) + packed.codes.bytes() + packed.scales.bytes()));
+}
+
 void name_and_register(const std::string& name, const char* format, Trans a, Trans b,
                        const std::vector<std::int64_t>& extents) {
   benchmark::RegisterBenchmark(name.c_str(), gemm_codes, std::string(format), a, b)
@@ -175,6 +189,17 @@ void name_and_register(const std::string& name, const char* format, Trans a, Tra
 }
 
 void register_all() {
+  for (const auto& [format, form] : {std::pair{"mxfp4", Form::codes},
+                                     {"mxfp6_e2m3", Form::codes},
+                                     {"nvfp4", Form::codes},
+                                     {"mxfp4", Form::values},
+                                     {"mxfp6", Form::values},
+                                     {"mxfp8", Form::values}})
+    for (const bool pack : {true, false})
+      benchmark::RegisterBenchmark((std::string(pack ? "pack" : "unpack") + "_copy/" + format +
+                                    (form == Form::codes ? "/codes" : "/values"))
+                                       .c_str(),
+                                   packed_copy, std::string(format), form, pack);
   const Shape large{4096, 1536}, small{768, 512};
   const auto quantize_named = [](std::string name, std::string format, std::vector<Axis> axes, Shape shape,
                                  Form form = Form::values) {

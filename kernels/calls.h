@@ -163,6 +163,28 @@ struct Unpack {
   }
 };
 
+/// y = x at the width of its format. x is a copy that can_pack() takes (kernels/codec/packed_copy.h).
+struct PackCopy {
+  static constexpr std::string_view name = "pack_copy";
+  PackedCopy y;
+  QuantizedCopy x;
+  static void each(auto& c, const auto& f) {
+    f(bytes, "codes", c.y.codes), f(bytes, "packed scales", c.y.scales);
+    f(operand, "values", c.x.values), f(input, "scales", c.x.scales);
+  }
+};
+
+/// The values and scales of y, bit for bit those that x was packed from.
+struct UnpackCopy {
+  static constexpr std::string_view name = "unpack_copy";
+  QuantizedCopy y;
+  PackedCopy x;
+  static void each(auto& c, const auto& f) {
+    f(rounded, "values", c.y.values), f(output, "scales", c.y.scales);
+    f(bytes, "codes", c.x.codes), f(bytes, "packed scales", c.x.scales);
+  }
+};
+
 /// y = a + b; y may be a or b.
 struct Add {
   static constexpr std::string_view name = "add";
@@ -423,10 +445,10 @@ struct AdamW {
 using AnyCall = std::variant<
     const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*, const call::Quantize*,
     const call::Dequantize*, const call::QuantizeBackward*, const call::Pack*, const call::Unpack*,
-    const call::Add*, const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
-    const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*, const call::Dropout*,
-    const call::LayerNorm*, const call::LayerNormBackward*, const call::RmsNorm*,
-    const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
+    const call::PackCopy*, const call::UnpackCopy*, const call::Add*, const call::Gelu*,
+    const call::GeluBackward*, const call::Swiglu*, const call::SwigluBackward*, const call::Rotary*,
+    const call::RotaryBackward*, const call::Dropout*, const call::LayerNorm*, const call::LayerNormBackward*,
+    const call::RmsNorm*, const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
     const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
     const call::AttentionBackward*, const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
 

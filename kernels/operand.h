@@ -52,6 +52,12 @@ struct PackedTensor {
   Tensor first_uncoded{};  ///< i32 [1]: see call::Pack
 };
 
+/// A QuantizedCopy between two GEMMs, its elements at the width of their format: kernels/codec/packed_copy.h.
+/// All else about it, its multiplier too, is the copy's.
+struct PackedCopy {
+  Tensor codes{}, scales{};  ///< u8
+};
+
 /// What AdamW keeps from step to step (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
 struct AdamWStep {
   float beta1, beta2, eps, weight_decay;

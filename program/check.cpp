@@ -18,6 +18,7 @@
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_notes.h"
+#include "recipes/text/saved_text.h"
 #include "train/divergence/high_loss.h"
 #include "train/memory/memory_budget.h"
 #include "train/trainer.h"
@@ -123,6 +124,7 @@ class Check {
     fact("model       {}", model_text(m));
     numbers().parameters = parameter_count(m);
     plan_ = memory_plan(recipe_);
+    if (const std::string saved = saved_text(recipe_); !saved.empty()) fact("saved       {}", saved);
     if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
     if (budget_) {
       numbers().memory_needed = budget_->needed(*plan_);

@@ -8,6 +8,7 @@
 #include "program/output.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/precision_table.h"
+#include "recipes/text/saved_text.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -27,6 +28,7 @@ void print_header(std::FILE* out, const Recipe& recipe, const TokenFile& data, c
       recipe.model.context);
   say(out, "validation  {}\n", validation_text(recipe, data));
   if (recipe.telemetry.every > 0) say(out, "telemetry   {}\n", telemetry_text(recipe));
+  if (const std::string saved = saved_text(recipe); !saved.empty()) say(out, "saved       {}\n", saved);
   say(out, "{}", precision_table(recipe));
   say(out, "folder      {}\n", folder.string());
 }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
+#include "recipes/knobs/compute_knobs.h"
 #include "recipes/knobs/model_knobs.h"
 #include "recipes/knobs/rows.h"
 #include "recipes/knobs/telemetry_knobs.h"
@@ -15,12 +16,8 @@
 namespace mxtape {
 namespace {
 
-constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
-constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 3> divergence_names{"stop", "skip", "rollback"};
 constexpr std::array<std::string_view, 2> gather_names{"values", "copies"};
-constexpr std::array<std::string_view, 3> gemm_names{"auto", "library", "integer"};
-constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
 constexpr std::array<std::string_view, 4> schedule_names{"constant", "linear", "cosine", "wsd"};
 
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 2> windows_names{
@@ -153,36 +150,12 @@ std::vector<Knob> knobs(Recipe& r) {
       {"precision.attention", &r.precision.attention, "all slots of attention", number_format},
       {"precision.head", &r.precision.head, "all slots of the head", number_format},
 
-      {"compute.device", &r.compute.device,
-       "cpu; or cuda, in a program that was built with nvcc, on a machine with an NVIDIA GPU",
-       TextCheck{"a device", check_not_empty}},
-      {"compute.activations", choice(r.compute.activations, activation_names),
-       "what passes between layers, and its gradients; bf16 is what GPUs are fast with, and slower on a CPU"},
-      {"compute.attention", choice(r.compute.attention, attention_names),
-       "whose kernels; cudnn: NVIDIA's, on cuda, for bf16 activations and attention that is not quantized"},
-      {"compute.gemm", choice(r.compute.gemm, gemm_names),
-       "on a CPU, how operands that have integer codes (mxfp4's, say) are multiplied. library: as bf16 "
-       "values, by oneDNN; integer: as codes, with exact sums in blocks and the same bits on every machine; "
-       "auto: integer where the CPU has byte dot products and no AMX, and the run records which it was"},
-      untraced({"compute.recompute", choice(r.compute.recompute, recompute_names),
-                "results that backward computes again instead of keeping the operand made from them, SwiGLU "
-                "as GELU: "
-                "less memory, more time, the same bits"}),
-      untraced(
-          {"compute.graph", &r.compute.graph,
-           "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),
-      untraced({"compute.threads", &r.compute.threads, "CPU threads; 0: all. Results do not depend on it",
-                between(0, 4096)}),
-      untraced({"compute.overlap", &r.compute.overlap,
-                "several devices: exchange gradients while backward goes on, for memory of what comes. "
-                "Results do not depend on it"}),
-      untraced({"compute.bucket_kib", &r.compute.bucket_kib,
-                "KiB of f32 gradients that devices exchange together. Results do not depend on it",
-                between(1, 1 << 21)}),
   };
   const std::vector<Knob> model = model_knobs(r.model);
   all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),
              model.begin(), model.end());
+  const std::vector<Knob> compute = compute_knobs(r.compute);
+  all.insert(all.end(), compute.begin(), compute.end());
   const std::vector<Knob> telemetry = telemetry_knobs(r.telemetry);
   all.insert(all.end(), telemetry.begin(), telemetry.end());
   return all;

@@ -50,6 +50,10 @@ void MeasuringBackend::dispatch(AnyCall any) {
   forget_written(any);
   if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
   if (const auto* const call = std::get_if<const call::Dequantize*>(&any)) follow(**call);
+  if (const auto* const call = std::get_if<const call::PackCopy*>(&any))
+    follow((*call)->x.values, (*call)->y.codes);
+  if (const auto* const call = std::get_if<const call::UnpackCopy*>(&any))
+    follow((*call)->x.codes, (*call)->y.values);
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_gradient(**call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
@@ -69,6 +73,16 @@ void MeasuringBackend::follow(const call::Dequantize& call) {
     sources_[call.y.raw()] = source->second;
   if (const auto layer = weight_copies_.find(call.copy.values.raw()); layer != weight_copies_.end())
     weight_copies_[call.y.raw()] = layer->second;
+}
+
+void MeasuringBackend::follow(const Tensor& from, const Tensor& to) {
+  copies_.erase(to.raw());
+  if (copies_.contains(from.raw())) copies_.insert(to.raw());
+  sources_.erase(to.raw());
+  if (auto source = sources_.extract(from.raw())) {
+    source.key() = to.raw();
+    sources_.insert(std::move(source));
+  }
 }
 
 /// What stood there is gone.

@@ -40,6 +40,8 @@ void TracingBackend::dispatch(AnyCall any) {
 void TracingBackend::note(const auto& call) {
   using Call = std::decay_t<decltype(call)>;
   if constexpr (std::is_same_v<Call, call::Gemm>) note_product(call);
+  if constexpr (std::is_same_v<Call, call::PackCopy>) return follow(call.x.values, call.y.codes);
+  if constexpr (std::is_same_v<Call, call::UnpackCopy>) return follow(call.x.codes, call.y.values);
   if constexpr (std::is_same_v<Call, call::Attention> || std::is_same_v<Call, call::AttentionBackward>)
     add_new(trace_.attention[layer_], call.quant);
   call.each(call, [&](Role role, std::string_view name, const Tensor& x) {
@@ -69,6 +71,14 @@ void TracingBackend::note_rounding(const call::Quantize& call) {
     if (!layer_.empty() && (call.slot == "value" || call.slot == "gain" || call.slot == "table"))
       add_new(trace_.roundings[layer_][std::string(call.slot)], copy.quantizer);
   }
+}
+
+void TracingBackend::follow(const Tensor& from, const Tensor& to) {
+  const auto made = made_.find(from.raw());
+  if (made == made_.end())
+    made_.erase(to.raw());
+  else
+    made_[to.raw()] = made->second;
 }
 
 TracingBackend::Side TracingBackend::side_of(const Tensor& x) const {

@@ -58,6 +58,8 @@ class TracingBackend final : public ForwardingBackend {
   void note(const auto& call);
   void note_product(const call::Gemm&);
   void note_rounding(const call::Quantize&);
+  /// `to` holds the rounded numbers of `from` in another form.
+  void follow(const Tensor& from, const Tensor& to);
   Side side_of(const Tensor&) const;
 
   bool on_ = false;

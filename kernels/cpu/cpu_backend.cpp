@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
+#include "kernels/cpu/loops/quantize_loops.h"
 #include "kernels/cpu/loops/tier.h"
 #include "kernels/cpu/memory_limit.h"
 
@@ -36,14 +37,6 @@ void fill_with(const Tensor& y, T value) {
   T* const out = y.data<T>();
   parallel_for(y.count(), range_bytes / std::int64_t(sizeof(T)),
                [&](std::int64_t begin, std::int64_t end) { std::fill(out + begin, out + end, value); });
-}
-
-template <class To, class From>
-void convert(const Tensor& y, const Tensor& x, To (*one)(From)) {
-  parallel_for(x.count(), range_bytes / std::int64_t(sizeof(float)),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) y.data<To>()[i] = one(x.data<From>()[i]);
-               });
 }
 
 /// The first i in [begin, end) whose exponent field is all ones, or end.
@@ -134,9 +127,12 @@ void CpuBackend::compute(const call::Copy& call) {
           call.y.shape().text(), call.x.shape().text());
   if (call.y.dtype() == call.x.dtype()) return copy_bytes(call.y.raw(), call.x.raw(), call.x.bytes());
   if (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)
-    return convert<bf16, float>(call.y, call.x, to_bf16);
-  if (call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16)
-    return convert<float, bf16>(call.y, call.x, to_f32);
+    return parallel_for(call.x.count(), range_bytes / std::int64_t(sizeof(float)),
+                        [&](std::int64_t begin, std::int64_t end) {
+                          cpu::quantize_loops().cast(static_cast<std::uint16_t*>(call.y.raw()) + begin,
+                                                     call.x.data() + begin, end - begin);
+                        });
+  if (call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16) return widen(call.y, call.x);
   fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16",
        name_of(call.y.dtype()), name_of(call.x.dtype()));
 }

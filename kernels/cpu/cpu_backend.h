@@ -49,6 +49,9 @@ class CpuBackend final : public Backend {
   void compute(const call::Pack&);
   // unpack.cpp
   void compute(const call::Unpack&);
+  // packed_copy.cpp
+  void compute(const call::PackCopy&);
+  void compute(const call::UnpackCopy&);
   // pointwise.cpp
   void compute(const call::Add&);
   void compute(const call::Gelu&);
@@ -80,6 +83,7 @@ class CpuBackend final : public Backend {
 
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);
+  static void widen(const Tensor& y, const Tensor& x);
   /// x after a copy's rotation; or before it.
   Tensor rotated(const Tensor& x, const QuantizedCopy&, RotationWay = RotationWay::forth);
 

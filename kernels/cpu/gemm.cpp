@@ -93,13 +93,17 @@ void CpuBackend::compute(const call::Gemm& call) {
 
 Tensor CpuBackend::widened(const Tensor& x) {
   Tensor y = empty(x.shape());
+  widen(y, x);
+  return y;
+}
+
+void CpuBackend::widen(const Tensor& y, const Tensor& x) {
   const bf16* const in = x.data<bf16>();
   float* const out = y.data();
   constexpr std::int64_t grain = 1 << 16;
   parallel_for(x.count(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) out[i] = to_f32(in[i]);
   });
-  return y;
 }
 
 }  // namespace mxtape

@@ -60,6 +60,9 @@ class CudaBackend final : public Backend {
   // pack.cu
   void compute(const call::Pack&);
   void compute(const call::Unpack&);
+  // cuda_backend.cpp: throws, as validate() does for recipes
+  void compute(const call::PackCopy&);
+  void compute(const call::UnpackCopy&);
   // pointwise.cu
   void compute(const call::Add&);
   void compute(const call::Gelu&);

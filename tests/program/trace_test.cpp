@@ -58,9 +58,9 @@ TEST(Trace, EveryPrecisionFragmentRunsAsItsTableSaysOnOneModel) {
   for (const auto& shipped : shipped_recipes()) {
     const std::string name(shipped.name);
     if (!name.starts_with("precision/")) continue;
-    for (const char* activations : {"f32", "bf16"}) {
-      const Recipe recipe = small(read_recipe_onto(read_recipe("shakespeare"), name,
-                                                   {fmt::format("compute.activations={}", activations)}));
+    for (const char* compute : {"activations=f32", "activations=bf16", "saved=packed"}) {
+      const Recipe recipe =
+          small(read_recipe_onto(read_recipe("shakespeare"), name, {fmt::format("compute.{}", compute)}));
       const TraceReport report = trace_recipe(recipe);
       EXPECT_TRUE(report.differences.empty()) << name << ": " << report.differences.front();
       EXPECT_EQ(report.gemms, 3 * (2 * 4 + 1) * report.phases) << name;

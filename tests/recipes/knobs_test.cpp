@@ -134,6 +134,7 @@ class RandomRecipe {
     r.model.rope.low = 0.25f * float(1 + below(4)), r.model.rope.high = r.model.rope.low + 0.5f;
     r.model.rope.original = 1 + below(1 << 20);
     r.compute.attention = {};
+    r.compute.saved = {};
     r.train.steps = 1000 + below(1000);
     r.train.accumulation = 1 + below(1000);
     r.train.strands = 1 + below(1000);

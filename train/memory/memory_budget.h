@@ -35,8 +35,8 @@ struct MemoryBudget {
 std::string memory_text(const MemoryPlan&, const MemoryBudget&);
 
 /// Throws Error(resource) if the run does not fit, with what would, the cheapest first: the largest
-/// micro-batch, for the same step, then recompute and own attention, then a context of half the length, a
-/// quarter ... Each is planned, not guessed.
+/// micro-batch, for the same step, then packed copies, recompute and own attention, then a context of half
+/// the length, a quarter ... Each is planned, not guessed.
 void require_memory(const Recipe&, const MemoryPlan&, const MemoryBudget&);
 
 }  // namespace mxtape

@@ -16,18 +16,6 @@ MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, cons
   return select(scale == scale, codes, i32x16{});
 }
 
-/// The lowest bytes of 16 words to memory.
-typedef std::int8_t narrow_bytes __attribute__((vector_size(sizeof(native::i32) / 4)));
-template <class V>
-MXT_LANES void store_narrow(std::int8_t* p, const V& v) {
-  if constexpr (IsPair<V>::value) {
-    store_narrow(p, v.lo);
-    store_narrow(p + sizeof v.lo / sizeof(std::int32_t), v.hi);
-  } else {
-    store_as(p, __builtin_convertvector(v, narrow_bytes));
-  }
-}
-
 /// The quads of four rows' sixteen codes: from [row][quad] to [quad][row].
 MXT_LANES void store_quads(std::int8_t* y, const i32x16 (&codes)[4]) {
   std::int8_t narrow[4][lanes];

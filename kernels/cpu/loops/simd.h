@@ -31,8 +31,13 @@ typedef float f32 __attribute__((vector_size(MXT_REGISTER)));
 typedef std::int32_t i32 __attribute__((vector_size(MXT_REGISTER)));
 typedef std::uint32_t u32 __attribute__((vector_size(MXT_REGISTER)));
 typedef double f64 __attribute__((vector_size(MXT_REGISTER)));
-typedef std::uint16_t u16 __attribute__((vector_size(MXT_REGISTER / 2)));  // as many lanes as an f32
-typedef float half_f32 __attribute__((vector_size(MXT_REGISTER / 2)));     // as many lanes as an f64
+typedef std::uint16_t u16 __attribute__((vector_size(MXT_REGISTER / 2)));    // as many lanes as an f32
+typedef std::uint8_t narrow __attribute__((vector_size(MXT_REGISTER / 4)));  // the same
+typedef std::uint8_t u8 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::int8_t i8 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::uint64_t u64 __attribute__((vector_size(MXT_REGISTER)));
+typedef std::uint32_t half_u32 __attribute__((vector_size(MXT_REGISTER / 2)));  // as many lanes as a u64
+typedef float half_f32 __attribute__((vector_size(MXT_REGISTER / 2)));          // as many lanes as an f64
 }  // namespace native
 #undef MXT_REGISTER
 
@@ -245,6 +250,33 @@ MXT_LANES V load_halves(const std::uint16_t* p) {
     return (V)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)load_as<native::u16>(p));
 #else
     return __builtin_convertvector(load_as<native::u16>(p), native::u32);
+#endif
+  }
+}
+
+/// The lowest bytes of 16 words to memory.
+template <class V>
+MXT_LANES void store_narrow(void* p, const V& v) {
+  if constexpr (IsPair<V>::value) {
+    store_narrow(p, v.lo);
+    store_narrow(static_cast<std::uint8_t*>(p) + sizeof v.lo / sizeof(std::uint32_t), v.hi);
+  } else {
+    store_as(p, __builtin_convertvector(v, native::narrow));
+  }
+}
+/// 16 bytes from memory, as words.
+template <class V = u32x16>
+MXT_LANES V load_narrow(const std::uint8_t* p) {
+  if constexpr (IsPair<V>::value) {
+    using Half = decltype(V::lo);
+    return {load_narrow<Half>(p), load_narrow<Half>(p + sizeof(Half) / sizeof(std::uint32_t))};
+  } else {  // g++ 12 would take the conversion apart into single elements
+#if defined(__AVX512F__)
+    return (V)_mm512_maskz_cvtepu8_epi32(0xffff, (__m128i)load_as<native::narrow>(p));
+#elif defined(__AVX2__)
+    return (V)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+#else
+    return __builtin_convertvector(load_as<native::narrow>(p), native::u32);
 #endif
   }
 }

@@ -49,6 +49,7 @@ std::vector<std::pair<const char*, Recipe>> kinds_of_runs() {
   kind("integer GEMMs", [](Recipe& r) { r.compute.gemm = GemmChoice::integer; });
   kind("bf16 activations", [](Recipe& r) { r.compute.activations = ActivationType::bf16; });
   kind("recompute", [](Recipe& r) { r.compute.recompute = Recompute::norm_and_gelu; });
+  kind("packed", [](Recipe& r) { r.compute.saved = Saved::packed; });
   kind("nvfp4", [](Recipe& r) { r.precision.weights = r.precision.activations = "nvfp4"; });
   kind("rotated, backward from the forward's values", [](Recipe& r) {
     r.precision.rules = {{"blocks.*", {"*.hadamard"}, "hadamard=16 signs=step", "here"},
@@ -63,6 +64,19 @@ std::vector<std::pair<const char*, Recipe>> kinds_of_runs() {
   });
   kind("head and attention quantized", [](Recipe& r) { r.precision.head = r.precision.attention = "mxfp8"; });
   return kinds;
+}
+
+TEST(TelemetryRun, MeasuresPackedCopiesAsThoseThatAreReady) {
+  for (const GemmChoice gemm : {GemmChoice::library, GemmChoice::integer}) {
+    Recipe recipe = measured(tiny_mxfp4_recipe(3), 1);
+    recipe.compute.gemm = gemm;
+    LoopRun ready(recipe);
+    recipe.compute.saved = Saved::packed;
+    LoopRun packed(recipe);
+    ASSERT_EQ(ready.train(), "");
+    ASSERT_EQ(packed.train(), "");
+    EXPECT_TRUE(records_of(telemetry_of(ready)) == records_of(telemetry_of(packed)));
+  }
 }
 
 TEST(TelemetryRun, HasTheSameLossesAndCheckpointsAsWithoutAndEverySlotOnceInEachMeasurement) {

@@ -88,6 +88,22 @@ TEST(MemoryBudget, OtherWaysToComputeTheSameAreNamedIfTheyFit) {
   EXPECT_NE(error_of(r, other).find(attention), std::string::npos) << error_of(r, other);
 }
 
+TEST(MemoryBudget, PackedCopiesAreNamedOnACpuAloneIfTheyFit) {
+  Recipe r = recipe_on_cuda();
+  r.precision.weights = r.precision.activations = r.precision.gradients = "mxfp4";
+  Recipe packed = r;
+  packed.compute.saved = Saved::packed;
+  const MemoryBudget some{.capacity = memory_plan(packed).peak, .workspace = 0, .tokens = 0};
+  const char* const saved = "--compute.saved=packed";
+  EXPECT_EQ(error_of(r, some).find(saved), std::string::npos) << "CUDA packs nothing";
+  r.compute.device = packed.compute.device = "cpu";
+  const MemoryPlan plan = memory_plan(packed);
+  MemoryBudget host{.capacity = 0, .workspace = 0, .tokens = 0, .host = true};
+  host.capacity = host.needed(plan);
+  EXPECT_NE(error_of(r, host).find(saved), std::string::npos) << error_of(r, host);
+  EXPECT_EQ(error_of(packed, host), "") << "what was named fits";
+}
+
 TEST(MemoryBudget, OnTheCpuTheTokensAreInTheSameMemory) {
   const TokenFile data = tiny_data();
   const auto backend = make_backend("cpu");

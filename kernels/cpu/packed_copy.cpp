@@ -1,0 +1,118 @@
+#include "kernels/codec/packed_copy.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "core/parallel.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/loops/packed_codes_loops.h"
+#include "kernels/cpu/loops/packed_values_loops.h"
+
+// Streams: one read and one write of memory for each number, and little arithmetic between.
+namespace mxtape {
+namespace {
+
+constexpr std::int64_t work = 1 << 15;  // numbers that pay for handing out a range
+
+cpu::CodeNumbers code_numbers(const ElementFormat& f) {
+  return {f.bits(), f.mantissa_bits, f.is_integer() ? 0 : (1 << f.exponent_bits) - 1};
+}
+cpu::FloatNumbers float_numbers(const ElementFormat& f) {
+  const ExponentRule fits = exponent_rule(f, ScaleRule::rceil);
+  return {f.bits(), f.mantissa_bits, f.min_exponent(), f.max_finite(), fits.carry, fits.subtract};
+}
+float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
+
+/// Ranges of whole panels of codes: f(first code, codes, first scale, scales).
+template <class F>
+void for_panels(const QuantizedCopy& copy, const F& f) {
+  const CodeLayout& at = copy.layout;
+  const std::int64_t codes = at.padded_depth() * CodeLayout::panel, scales = at.blocks() * CodeLayout::panel;
+  parallel_for(at.panels(), std::max<std::int64_t>(work / std::max<std::int64_t>(codes, 1), 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 f(begin * codes, (end - begin) * codes, begin * scales, (end - begin) * scales);
+               });
+}
+
+/// Rows of blocks of values: f(first row, rows, its number, scratch of the loops).
+template <class F>
+void for_blocks(const QuantizedCopy& copy, const F& f) {
+  const std::int64_t rows = copy.values.rows(), cols = copy.values.cols(),
+                     of_block = packed_rows(copy.quantizer, copy.axis);
+  constexpr std::int64_t chunk = cpu::PackedValuesLoops::chunk;
+  parallel_for((rows + of_block - 1) / of_block,
+               std::max<std::int64_t>(work / std::max<std::int64_t>(of_block * cols, 1), 1),
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<float> scratch(std::size_t((cols + chunk - 1) / chunk * chunk));
+                 for (std::int64_t b = begin; b < end; ++b)
+                   f(b * of_block, std::min(of_block, rows - b * of_block), b, scratch.data());
+               });
+}
+
+void pack_scales(std::uint8_t* y, const float* scales, std::int64_t count, const Quantizer& q) {
+  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
+  const float per_unit = 1 / unit_of(q);
+  if (q.scale == ScaleKind::power_of_two) return loops.pack_exponents(y, scales, count, per_unit);
+  loops.pack_floats(y, scales, count, per_unit, float_numbers(q.scale_format),
+                    encode(q.scale_format, float_of(0x7fc00000u)));
+}
+
+}  // namespace
+
+void CpuBackend::compute(const call::PackCopy& call) {
+  check_packed_copy(call.name, call.x, call.y);
+  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
+  const Quantizer& q = call.x.quantizer;
+  auto *const codes = call.y.codes.data<std::uint8_t>(), *const scales = call.y.scales.data<std::uint8_t>();
+  if (call.x.form == Form::codes)
+    return for_panels(
+        call.x, [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
+          loops.pack_codes(codes + first / 8 * q.element.bits(),
+                           static_cast<const std::int8_t*>(call.x.values.raw()) + first, count,
+                           code_numbers(q.element));
+          pack_scales(scales + scale, call.x.scales.data() + scale, scale_count, q);
+        });
+  const std::int64_t cols = call.x.values.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
+  for_blocks(call.x, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
+    cpu::packed_values_loops().pack(codes + row * row_bytes, scales + block * cols, scratch,
+                                    static_cast<const std::uint16_t*>(call.x.values.raw()) + row * cols, rows,
+                                    cols, float_numbers(q.element));
+  });
+}
+
+void CpuBackend::compute(const call::UnpackCopy& call) {
+  check_packed_copy(call.name, call.y, call.x);
+  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
+  const Quantizer& q = call.y.quantizer;
+  const auto *const codes = call.x.codes.data<std::uint8_t>(), *const scales =
+                                                                   call.x.scales.data<std::uint8_t>();
+  const std::int64_t cols = call.y.form == Form::codes ? 0 : call.y.values.cols(),
+                     row_bytes = (cols + 7) / 8 * q.element.bits();
+  if (call.y.form == Form::values)
+    return for_blocks(call.y, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
+      cpu::packed_values_loops().unpack(static_cast<std::uint16_t*>(call.y.values.raw()) + row * cols,
+                                        codes + row * row_bytes, scales + block * cols, scratch, rows, cols,
+                                        float_numbers(q.element));
+    });
+
+  std::array<float, 256> of_byte{};
+  for (std::size_t byte = 0; byte < of_byte.size(); ++byte) {
+    const auto code = std::uint8_t(byte);
+    const bool power = q.scale == ScaleKind::power_of_two;  // of eight bits here, whatever the format's width
+    of_byte[byte] = (power ? decode_exponent(code) : load_scale(&code, 0, q)) * unit_of(q);
+  }
+  const CodeLayout& at = call.y.layout;
+  for_panels(call.y,
+             [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
+               loops.unpack_codes(static_cast<std::int8_t*>(call.y.values.raw()) + first,
+                                  codes + first / 8 * q.element.bits(), count, code_numbers(q.element));
+               float* const y = call.y.scales.data() + scale;
+               for (std::int64_t i = 0; i < scale_count; ++i) y[i] = of_byte[scales[scale + i]];
+             });
+  // Lines that are missing in the last panel have scales of 0, which no exponent says.
+  for (std::int64_t line = at.lines; line < at.panels() * CodeLayout::panel; ++line)
+    for (std::int64_t b = 0; b < at.blocks(); ++b) call.y.scales.data()[at.scale_at(line, b)] = 0;
+}
+
+}  // namespace mxtape

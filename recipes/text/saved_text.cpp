@@ -1,0 +1,56 @@
+#include "recipes/text/saved_text.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "kernels/attention/slots.h"
+#include "kernels/codec/packed_copy.h"
+#include "recipes/text/precision_table.h"
+
+namespace mxtape {
+namespace {
+
+/// Bits of an element of what wgrad's x is kept as; 0: as it is.
+int packed_bits(const LinearQuant& quant, GemmKernels kernels) {
+  const bool shared = quant.wgrad_source == OperandSource::shared;
+  const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
+  const Form form = form_of(kernels, quant.wgrad_dy, quant.wgrad_x);
+  return can_pack(q, shared ? Axis::row : Axis::column, form) ? q.element.bits() : 0;
+}
+
+std::string layers_text(std::int64_t count) {
+  return fmt::format("{} layer{}", count, count == 1 ? "" : "s");
+}
+
+std::string text_of(const PrecisionPlan& plan, GemmKernels kernels) {
+  std::map<int, std::int64_t> layers;  // by bits
+  for (const auto& [name, quant] : plan.linear) ++layers[packed_bits(quant, kernels)];
+  std::int64_t narrow = 0, wide = 0;
+  for (const auto& [name, quant] : plan.attention)
+    ++(plan.activations == DType::f32 && rounds_inputs_to_bf16(quant) ? narrow : wide);
+  std::string text = "wgrad.x";
+  for (const char* comma = " of "; const auto& [bits, count] : layers) {
+    text += comma + layers_text(count) + (bits > 0 ? fmt::format(" in {} bits", bits) : " as it is");
+    comma = ", of ";
+  }
+  text += "; q, k and v";
+  if (narrow > 0) text += fmt::format(" of {} in bf16", layers_text(narrow));
+  if (wide > 0) text += fmt::format("{} of {} as they are", narrow > 0 ? "," : "", layers_text(wide));
+  return text;
+}
+
+}  // namespace
+
+std::string saved_text(const Recipe& recipe) {
+  if (recipe.compute.saved == Saved::ready) return "";
+  std::string text;
+  for (const std::int64_t step : plan_changes(recipe)) {
+    const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
+    text += (step == 0 ? "packed: " : fmt::format("; from step {}: ", step)) +
+            text_of(plan, recipe.compute.gemm_kernels());
+  }
+  return text;
+}
+
+}  // namespace mxtape

@@ -1,0 +1,59 @@
+#include "recipes/text/saved_text.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+std::string text_of(const std::string& name, const std::vector<std::string>& overrides) {
+  return saved_text(read_recipe(name, overrides));
+}
+
+TEST(SavedText, IsEmptyWhereNothingIsPacked) {
+  EXPECT_EQ(text_of("shakespeare-mxfp4", {}), "");
+  EXPECT_EQ(text_of("shakespeare-mxfp4", {"compute.saved=ready"}), "");
+}
+
+TEST(SavedText, CountsLayersByTheBitsOfWhatTheyKeep) {
+  const std::string packed = "compute.saved=packed", integer = "compute.gemm=integer",
+                    library = "compute.gemm=library";
+  for (const auto& gemm : {integer, library})
+    EXPECT_EQ(text_of("shakespeare-mxfp4", {packed, gemm}),
+              "packed: wgrad.x of 1 layer as it is, of 16 layers in 4 bits; q, k and v of 4 layers in bf16");
+  EXPECT_EQ(text_of("shakespeare-mxfp6", {packed, library}),
+            "packed: wgrad.x of 1 layer as it is, of 16 layers in 6 bits; q, k and v of 4 layers in bf16");
+  EXPECT_EQ(text_of("shakespeare-nvfp4", {packed, library}),
+            "packed: wgrad.x of 17 layers as it is; q, k and v of 4 layers in bf16");
+  EXPECT_EQ(text_of("shakespeare-nvfp4", {packed, integer}),
+            "packed: wgrad.x of 1 layer as it is, of 16 layers in 4 bits; q, k and v of 4 layers in bf16");
+  EXPECT_EQ(
+      text_of("shakespeare-mxfp4", {packed, integer, "precision.attention=f32"}),
+      "packed: wgrad.x of 1 layer as it is, of 16 layers in 4 bits; q, k and v of 4 layers as they are");
+  EXPECT_EQ(text_of("shakespeare-mxint8", {packed, integer, "compute.activations=bf16"}),
+            "packed: wgrad.x of 17 layers as it is; q, k and v of 4 layers as they are");
+}
+
+TEST(SavedText, TellsEveryPhaseOfTheRun) {
+  const std::string text =
+      text_of("shakespeare-mxfp4",
+              {"compute.saved=packed", "compute.gemm=integer",
+               "precision.phases=[{start=1000, rules=[{layers=\"blocks.0.*\", format=\"f32\"}]}]"});
+  EXPECT_NE(text.find("; from step 1000: wgrad.x of 5 layers as it is, of 12 layers in 4 bits"),
+            std::string::npos)
+      << text;
+}
+
+TEST(SavedPacked, IsRefusedWhereNoKernelPacks) {
+  try {
+    validate(read_recipe("gpt2-124m-cuda-mxfp4", {"compute.saved=packed"}));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("want --compute.saved=ready"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace mxtape
