@@ -116,6 +116,15 @@ TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAreWithinTheirRoundingErrors) {
   }
 }
 
+TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAddInOtherOrders) {
+  const Problem p{{1, 81, 2, 64}};
+  const auto by = [&](bool own) {
+    const Way way(own);
+    return results(p, input_of(p));
+  };
+  EXPECT_NE(by(true), by(false));
+}
+
 TEST_F(AttentionByPairs, LseIsTheLogarithmOfTheSumOfExponentials) {
   const Way way(true);
   const Problem p{{1, 70, 1, 16}};
