@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "core/parallel.h"
 #include "kernels/cpu/attention_paths.h"
@@ -36,6 +38,19 @@ std::int64_t next_head(const AttentionShape& s, std::int64_t head) {
   return key_head < s.batch * s.kv_heads ? key_head * s.group() : -1;
 }
 
+/// Its queries, the same rows of `others` [B, T, H D], and its keys and values unless it shares this head's.
+PairAhead ahead_of(const AttentionShape& s, std::int64_t head, std::int64_t keys, const Tensor& q,
+                   const Tensor& kv, std::initializer_list<const Tensor*> others) {
+  PairAhead ahead;
+  const std::int64_t next = next_head(s, head);
+  if (next < 0) return ahead;
+  ahead.add(source(q, s.q(), next, s.time));
+  for (const Tensor* x : others) ahead.add(source(*x, s.o(), next, s.time));
+  if (next % s.group() == 0)
+    for (const AttentionPart& part : {s.k(), s.v()}) ahead.add(source(kv, part, next / s.group(), keys));
+  return ahead;
+}
+
 PairHead head_of(const AttentionShape& s, std::int64_t length) {
   return {.queries = s.time,
           .keys = s.seen(s.time - 1, length),
@@ -66,13 +81,6 @@ void attention_by_pairs(Backend& memory, const call::Attention& call) {
     tiles.pack(v, {.columns = v_columns});
     for (std::int64_t h = key_head * s.group(); h < (key_head + 1) * s.group(); ++h) {
       tiles.pack(source(call.qkv, s.q(), h, s.time), {.rows = q_rows});
-      PairAhead ahead;
-      if (const std::int64_t next = next_head(s, h); next >= 0) {
-        ahead.add(source(call.qkv, s.q(), next, s.time));
-        if (next % s.group() == 0)
-          for (const AttentionPart& part : {s.k(), s.v()})
-            ahead.add(source(kv, part, next / s.group(), head.keys));
-      }
       tiles.forward({.head = head,
                      .q = q_rows,
                      .k = k_lines,
@@ -82,7 +90,7 @@ void attention_by_pairs(Backend& memory, const call::Attention& call) {
                      .lse = call.lse.data() + h * s.time,
                      .s = reinterpret_cast<float*>(scores),
                      .p = p,
-                     .ahead = ahead});
+                     .ahead = ahead_of(s, h, head.keys, call.qkv, kv, {})});
     }
   });
 }
@@ -103,8 +111,8 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
     Word *const k_lines = scratch.take(k.in_lines()), *const v_lines = scratch.take(k.in_lines());
     Word* const k_columns = scratch.take(k.in_columns());
     Word *const q_rows = scratch.take(any.in_rows()), *const do_rows = scratch.take(any.in_rows());
-    Word *const q_columns = scratch.take(any.in_columns()), *const do_columns =
-                                                                scratch.take(any.in_columns());
+    Word* const q_columns = scratch.take(any.in_columns());
+    Word* const do_columns = scratch.take(any.in_columns());
     Word *const p = scratch.take(tile_words), *const ds_lines = scratch.take(tile_words);
     Word* const ds_rows = scratch.take(tile_words);
     tiles.pack(k, {.lines = k_lines, .columns = k_columns});
@@ -120,15 +128,6 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
       tiles.pack(d_o, {.rows = do_rows, .columns = do_columns});
       attention_loops().row_dots(delta.data(), d_o.x, d_o.stride, call.o.data() + s.o().offset(h), s.o().row,
                                  s.time, s.width);
-      PairAhead ahead;
-      if (const std::int64_t next = next_head(s, h); next >= 0) {
-        ahead.add(source(call.qkv, s.q(), next, s.time));
-        ahead.add(source(call.d_o, s.o(), next, s.time));
-        ahead.add(source(call.o, s.o(), next, s.time));
-        if (next % s.group() == 0)
-          for (const AttentionPart& part : {s.k(), s.v()})
-            ahead.add(source(kv, part, next / s.group(), head.keys));
-      }
       tiles.backward({.head = head,
                       .q_rows = q_rows,
                       .q_columns = q_columns,
@@ -148,7 +147,7 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
                       .p = p,
                       .ds_lines = ds_lines,
                       .ds_rows = ds_rows,
-                      .ahead = ahead});
+                      .ahead = ahead_of(s, h, head.keys, call.qkv, kv, {&call.d_o, &call.o})});
     }
   });
 }

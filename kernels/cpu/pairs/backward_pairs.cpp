@@ -10,12 +10,12 @@ MXT_LANES std::int64_t panel_of_queries(const PairHead& h) {
   return PairBackward::scratch_words(h.queries) / (most_keys / lanes);
 }
 
-/// Queries from `query` on against keys from `key` on, of which `panels` panels are seen.
+/// Queries from `query` on against keys from `key` on, multiples of 8 and of 64.
 struct Block {
   std::int64_t query, queries, key, keys;
 };
 
-/// P and dS of eight queries and sixteen keys: their scores and dP in registers.
+/// P and dS of eight queries and sixteen keys; scores and dP stay in registers.
 MXT_LANES void score_gradients(const PairBackward& b, const Block& at, std::int64_t q, std::int64_t panel) {
   const PairHead& h = b.head;
   const PairSource rows{nullptr, 0, h.queries, h.width};
@@ -26,7 +26,7 @@ MXT_LANES void score_gradients(const PairBackward& b, const Block& at, std::int6
   add_dots<1>(dp, Rows{b.do_rows + query * rows.row_words(), rows.row_words()}, b.v_lines + lines, 0, steps);
   constexpr float log2_e = 0x1.715476p+0f;
   const float to_exponents = h.scale * log2_e;
-  const std::int64_t line = (panel * panel_of_queries(h) + q / 2 * lanes);
+  const std::int64_t line = panel * panel_of_queries(h) + q / 2 * lanes;
   Word* const ds_row = b.ds_rows + q * words_of_query + panel * lanes / 2;
   f32x16 p[block_lines], ds[block_lines];
   for (int i = 0; i < block_lines; ++i) {
@@ -34,7 +34,7 @@ MXT_LANES void score_gradients(const PairBackward& b, const Block& at, std::int6
     const bool there = row < h.queries;
     const __mmask16 kept = there ? first_lanes(h.seen(row) - key) : __mmask16(0);
     const f32x16 x = s[i][0] * to_exponents - (there ? b.lse[row] * log2_e : 0);
-    // No probability is above 1, whatever rounding makes of a sum of large scores.
+    // No probability is above 1, whatever rounding makes of large scores.
     p[i] = _mm512_maskz_mov_ps(kept, power_of_two(_mm512_maskz_min_ps(0xffff, f32x16{}, x)));
     ds[i] = _mm512_maskz_mov_ps(kept, p[i] * (dp[i][0] - (there ? b.delta[row] : 0)) * h.scale);
   }
@@ -52,18 +52,19 @@ MXT_LANES std::int64_t first_query(const PairHead& h, std::int64_t key) {
   return first / block_lines * block_lines;
 }
 
+/// Panels of a block's keys that eight queries see.
 MXT_LANES std::int64_t seen_panels(const PairHead& h, const Block& at, std::int64_t q) {
   const std::int64_t last = at.query + q + block_lines < h.queries ? at.query + q + block_lines : h.queries;
   const std::int64_t seen = h.seen(last - 1) - at.key;
   return ((seen < at.keys ? seen : at.keys) + lanes - 1) / lanes;
 }
 
+/// A block's share of dV, dK and dQ. Keys and queries that were in a block before have sums to go on with.
 MXT_LANES void multiply(const PairBackward& b, const Block& at, Fetcher& fetcher) {
   const PairHead& h = b.head;
   const PairSource queries{nullptr, 0, h.queries, h.width}, keys{nullptr, 0, h.keys, h.width};
   const std::int64_t d_panels = (h.width + lanes - 1) / lanes;
   const std::int64_t steps = (at.queries + block_lines - 1) / block_lines * block_lines / 2;
-  const bool begins = !b.accumulate;
   // dV and dK: lines of keys, sums along queries.
   for_panels(
       d_panels, [&]<int n>(std::int64_t p) __attribute__((always_inline)) {
@@ -75,7 +76,7 @@ MXT_LANES void multiply(const PairBackward& b, const Block& at, Fetcher& fetcher
           const std::int64_t column = p * queries.panel_of_columns() + (at.query / 2 + skip) * lanes;
           const std::int64_t to = (at.key + k) * b.k_stride + p * lanes;
           const std::int64_t d_cols = h.width - p * lanes;
-          const bool add = !begins || first < 0;
+          const bool add = b.accumulate || first < 0;
           fetcher.step();
           multiply_block<n>({b.dv + to, b.k_stride, at.keys - k, d_cols}, Lines{b.p + words},
                             b.do_columns + column, queries.panel_of_columns(), steps - skip, add);

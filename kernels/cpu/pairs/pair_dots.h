@@ -99,7 +99,7 @@ MXT_LANES void add_dots(f32x16 (&sums)[block_lines][panels], const A a, const Wo
 struct Target {
   float* c;
   std::int64_t stride, rows, cols;
-  bool far = true;
+  bool far = true;  ///< may have to be fetched from memory
 };
 
 /// c = or += the products of eight lines of a and `panels` panels of b.

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::cpu {
 
@@ -17,18 +18,19 @@ namespace {
 
 const PairTiles* tiles_of_this_machine() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("bmi2"))
-    return &avx512_bf16::pair_tiles;
+  if (has_tier(Tier::avx512) && __builtin_cpu_supports("avx512bf16")) return &avx512_bf16::pair_tiles;
 #endif
   return nullptr;
 }
 
+/// What oneDNN may use counts, too: its environment holds this machine to what another has. Matrix units are
+/// faster than dot products.
+const PairTiles* best_tiles() {
+  return gemm_takes_bf16() && !gemm_has_matrix_unit() ? tiles_of_this_machine() : nullptr;
+}
+
 std::atomic<const PairTiles*>& current() {
-  static std::atomic<const PairTiles*> chosen{
-      gemm_takes_bf16() && !gemm_has_matrix_unit() ? tiles_of_this_machine() : nullptr};
+  static std::atomic<const PairTiles*> chosen{best_tiles()};
   return chosen;
 }
 

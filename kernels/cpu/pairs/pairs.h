@@ -86,15 +86,20 @@ struct PairBackward {
   }
 };
 
+/// One head of attention with operands in bf16. Queries, keys and width are at least 1, and every key is
+/// seen.
 struct PairTiles {
+  /// Rounds to bf16, to nearest even; numbers that are subnormal in bf16 become 0.
   void (*pack)(const PairSource&, const PairCopies&);
   void (*forward)(const PairForward&);
   void (*backward)(const PairBackward&);
 };
 
-/// Null where there is no such instruction.
+/// Null where oneDNN multiplies: without AVX-512 BF16, or with AMX, or after set_pair_tiles(false).
 const PairTiles* pair_tiles();
+/// Whether this machine has the instructions.
 bool has_pair_tiles();
+/// For tests and benchmarks. Throws Error(usage) if this machine does not have them.
 void set_pair_tiles(bool used);
 
 }  // namespace mxtape::cpu
