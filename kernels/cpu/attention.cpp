@@ -3,6 +3,8 @@
 #include "kernels/attention/slots.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/few_rows.h"
+#include "kernels/cpu/pairs/pairs.h"
 
 namespace mxtape {
 namespace {
@@ -15,17 +17,25 @@ std::optional<DType> tile_operands(const AttentionShape& shape, const AttentionQ
   return {};
 }
 
+/// Few queries go the way of few rows, so that a token computed alone gets the bits that it gets among
+/// others.
+bool by_pairs(const AttentionShape& shape, DType operands) {
+  return operands == DType::bf16 && shape.time > cpu::most_few_rows && cpu::pair_tiles();
+}
+
 }  // namespace
 
 void CpuBackend::compute(const call::Attention& call) {
   if (const auto operands = tile_operands(call.shape, call.quant))
-    return cpu::attention_by_tiles(*this, call, *operands);
+    return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs(*this, call)
+                                           : cpu::attention_by_tiles(*this, call, *operands);
   cpu::attention_by_heads(*this, call);
 }
 
 void CpuBackend::compute(const call::AttentionBackward& call) {
   if (const auto operands = tile_operands(call.shape, call.quant))
-    return cpu::attention_by_tiles_backward(*this, call, *operands);
+    return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs_backward(*this, call)
+                                           : cpu::attention_by_tiles_backward(*this, call, *operands);
   cpu::attention_by_heads_backward(*this, call);
 }
 

@@ -13,6 +13,10 @@ namespace mxtape::cpu {
 void attention_by_tiles(Backend& memory, const call::Attention&, DType operands);
 void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&, DType operands);
 
+// The same with all operands in bf16 by own tiles (pairs/pairs.h), where pair_tiles() is not null.
+void attention_by_pairs(Backend& memory, const call::Attention&);
+void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&);
+
 // Head by head, composed (kernels/attention/composed.h), with a quantizer of its own for each operand.
 void attention_by_heads(Backend& memory, const call::Attention&);
 void attention_by_heads_backward(Backend& memory, const call::AttentionBackward&);

@@ -17,6 +17,7 @@
 #include "kernels/cpu/loops/quantize_loops.h"
 #include "kernels/cpu/loops/tier.h"
 #include "kernels/cpu/memory_limit.h"
+#include "kernels/cpu/pairs/pairs.h"
 
 namespace mxtape {
 namespace {
@@ -86,7 +87,8 @@ std::string CpuBackend::description() const {
   const std::string integers = gemm_kernels_ == GemmKernels::integer
                                    ? fmt::format(", integer GEMMs {}", cpu::name_of(cpu::dot_tier()))
                                    : "";
-  return fmt::format("cpu, {}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers,
+  const std::string_view attention = cpu::pair_tiles() ? ", bf16 attention avx512_bf16" : "";
+  return fmt::format("cpu, {}{}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers, attention,
                      cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
 }
 

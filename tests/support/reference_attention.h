@@ -132,11 +132,12 @@ struct Attention {
     const double log_sum = top + std::log(total);
     const double common = mean_error + u * (mean_distance + std::abs(top) + 2 * std::abs(log_sum) + 8) +
                           gamma(double(x.size()) / 16 + 6) + rescaling;
-    // A power of two has a rounded factor log2(e) at its scores, and is within 2 ulp.
-    const double powers_of_two = scores_are == Scores::near_bf16 ? 3 : 0;
+    // With bf16 operands, exponentials may be powers of two: a rounded factor log2(e) at the scores and at
+    // what is subtracted from them, products with it, and 2 ulp of the power.
+    const double powers_of_two = operands == DType::bf16 ? 3 : 0;
     for (std::size_t j = 0; j < x.size(); ++j)
       row.relative.push_back(common + x_error[j] + u * (std::abs(x[j]) + top - x[j]) +
-                             powers_of_two * u * (std::abs(x[j]) + std::abs(top) + 2));
+                             powers_of_two * u * (std::abs(x[j]) + std::abs(top) + std::abs(log_sum) + 2));
     return row;
   }
 
