@@ -16,7 +16,7 @@
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t f32 = 4;
+constexpr std::int64_t f32_bytes = 4;
 
 struct Cut {
   std::vector<std::vector<Shard>> shards;  // by bucket, by rank
@@ -49,7 +49,7 @@ struct Share {
 
 Share share_of(const Recipe& recipe, const Cut& made, int devices, int rank) {
   const std::int64_t sums = recipe.train.strands > strands_of_a_group ? 2 : 1;
-  Share share{f32 * sums * elements_of_shards(made.shards, rank), f32 * 2 * own_elements(made.shards, rank),
+  Share share{f32_bytes * sums * elements_of_shards(made.shards, rank), f32_bytes * 2 * own_elements(made.shards, rank),
               0};
   if (!recipe.compute.overlap || devices == 1) return share;
   share.messages = made.packed;
@@ -84,7 +84,7 @@ std::vector<GatherPlan> gather_plans(const Recipe& recipe) {
     GatherPlan plan{.start = start};
     for (std::size_t i = 0; i < of.parameters.size(); ++i) {
       const std::string why = of.copies.reason_for_values(i);
-      const std::int64_t plain = f32 * of.parameters[i]->value.count();
+      const std::int64_t plain = f32_bytes * of.parameters[i]->value.count();
       plan.f32_bytes += plain;
       if (why.empty())
         ++plan.as_copies, plan.bytes += of.copies.bytes_on_the_way(i);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/pairs/pairs.h"
 
+#if defined(__AVX512BF16__)  // as those files are compiled
 namespace mxtape::cpu::MXT_TIER {
 
 // A block of sums is so many lines of a high and up to so many panels of b wide: 24 registers of 32, and
@@ -145,3 +146,4 @@ MXT_LANES void for_panels(std::int64_t count, const Body& body) {
 }
 
 }  // namespace mxtape::cpu::MXT_TIER
+#endif

@@ -2,6 +2,7 @@
 // For *_pairs.cpp only: elementary functions of sixteen lanes, with fused multiplications and additions.
 #include "kernels/cpu/pairs/pair_dots.h"
 
+#if defined(__AVX512BF16__)  // as those files are compiled
 namespace mxtape::cpu::MXT_TIER {
 
 MXT_LANES f32x16 fused(const f32x16& a, const f32x16& b, const f32x16& c) {
@@ -43,3 +44,4 @@ MXT_LANES f32x16 log_of(const f32x16& x) {
 }
 
 }  // namespace mxtape::cpu::MXT_TIER
+#endif
