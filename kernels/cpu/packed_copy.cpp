@@ -58,6 +58,16 @@ void pack_scales(std::uint8_t* y, const float* scales, std::int64_t count, const
                     encode(q.scale_format, float_of(0x7fc00000u)));
 }
 
+/// What each byte of scales that are floats is worth, in units.
+std::array<float, 256> worth_of_bytes(const Quantizer& q) {
+  std::array<float, 256> worth{};
+  for (std::size_t i = 0; i < worth.size(); ++i) {
+    const auto code = std::uint8_t(i);
+    worth[i] = load_scale(&code, 0, q) * unit_of(q);
+  }
+  return worth;
+}
+
 }  // namespace
 
 void CpuBackend::compute(const call::PackCopy& call) {
@@ -96,19 +106,16 @@ void CpuBackend::compute(const call::UnpackCopy& call) {
                                         float_numbers(q.element));
     });
 
-  std::array<float, 256> of_byte{};
-  for (std::size_t byte = 0; byte < of_byte.size(); ++byte) {
-    const auto code = std::uint8_t(byte);
-    const bool power = q.scale == ScaleKind::power_of_two;  // of eight bits here, whatever the format's width
-    of_byte[byte] = (power ? decode_exponent(code) : load_scale(&code, 0, q)) * unit_of(q);
-  }
+  const bool powers = q.scale == ScaleKind::power_of_two;
+  const std::array<float, 256> worth = powers ? std::array<float, 256>{} : worth_of_bytes(q);
   const CodeLayout& at = call.y.layout;
   for_panels(call.y,
              [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
                loops.unpack_codes(static_cast<std::int8_t*>(call.y.values.raw()) + first,
                                   codes + first / 8 * q.element.bits(), count, code_numbers(q.element));
                float* const y = call.y.scales.data() + scale;
-               for (std::int64_t i = 0; i < scale_count; ++i) y[i] = of_byte[scales[scale + i]];
+               if (powers) return loops.unpack_exponents(y, scales + scale, scale_count, unit_of(q));
+               for (std::int64_t i = 0; i < scale_count; ++i) y[i] = worth[scales[scale + i]];
              });
   // Lines that are missing in the last panel have scales of 0, which no exponent says.
   for (std::int64_t line = at.lines; line < at.panels() * CodeLayout::panel; ++line)

@@ -59,6 +59,14 @@ MXT_LANES u8 take(const std::uint8_t* x, Bits bits) {
   return (u8)spread(w, bits);
 }
 
+inline constexpr std::uint32_t nan_field = 255;
+/// 2^(field - 127), NaN for nan_field: scales as E8M0 holds them.
+MXT_LANES f32x16 power_of_field(const u32x16& field) {
+  const u32x16 unusual = u32x16{} + 0x400000u, power = field << 23;
+  const u32x16 normal = select(as_signed(field) == int(nan_field), power | unusual, power);
+  return floats(select(as_signed(field) == 0, unusual, normal));
+}
+
 MXT_LANES f32x16 power(int exponent) { return all(__builtin_ldexpf(1, exponent)); }
 
 /// A float format's constants in all lanes.

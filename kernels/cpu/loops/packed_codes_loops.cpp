@@ -73,6 +73,11 @@ void pack_exponents(std::uint8_t* y, const float* scales, std::int64_t count, fl
     store_narrow(y + i, (bits(load(scales + i) * per_unit) >> 23) & 0xffu);
 }
 
+void unpack_exponents(float* scales, const std::uint8_t* x, std::int64_t count, float unit) {
+  for (std::int64_t i = 0; i < count; i += lanes)
+    store(scales + i, power_of_field(load_narrow(x + i)) * unit);
+}
+
 void pack_floats(std::uint8_t* y, const float* scales, std::int64_t count, float per_unit, FloatNumbers of,
                  std::uint32_t nan) {
   const Grid16 grid = Grid16::of(of);
@@ -84,6 +89,7 @@ void pack_floats(std::uint8_t* y, const float* scales, std::int64_t count, float
 
 }  // namespace
 
-extern const PackedCodesLoops packed_codes_loops{pack_codes, unpack_codes, pack_exponents, pack_floats};
+extern const PackedCodesLoops packed_codes_loops{pack_codes, unpack_codes, pack_exponents, unpack_exponents,
+                                                 pack_floats};
 
 }  // namespace mxtape::cpu::MXT_TIER

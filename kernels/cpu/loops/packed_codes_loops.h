@@ -19,9 +19,11 @@ struct PackedCodesLoops {
   /// `count` codes, a multiple of 64, to count / 8 * bits bytes, and back.
   void (*pack_codes)(std::uint8_t* y, const std::int8_t* codes, std::int64_t count, CodeNumbers);
   void (*unpack_codes)(std::int8_t* codes, const std::uint8_t* x, std::int64_t count, CodeNumbers);
-  /// f32 scales, a multiple of 16 of them, times `per_unit`, to one byte each: their exponent fields; or
-  /// their codes as floats, NaN as `nan`.
+  /// f32 scales, a multiple of 16 of them, that are powers of two times a unit, to their exponent fields, and
+  /// back.
   void (*pack_exponents)(std::uint8_t* y, const float* scales, std::int64_t count, float per_unit);
+  void (*unpack_exponents)(float* scales, const std::uint8_t* x, std::int64_t count, float unit);
+  /// The same of scales that are floats, to their codes; NaN to `nan`.
   void (*pack_floats)(std::uint8_t* y, const float* scales, std::int64_t count, float per_unit, FloatNumbers,
                       std::uint32_t nan);
 };

@@ -29,8 +29,6 @@ MXT_LANES void for_chunks(std::int64_t cols, const Body& body) {
   if (c < cols) body(c, std::false_type{});
 }
 
-constexpr std::uint32_t nan_field = 255;
-
 // First what each column is divided or multiplied by, then row after row, as memory lies.
 
 template <class Bits>
@@ -92,9 +90,7 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
     std::uint8_t fields[lanes] = {};
     const std::int64_t there = cols - c < lanes ? cols - c : lanes;
     if (there > 0) copy_first(fields, scales + c, there);
-    const u32x16 field = load_narrow(fields), unusual = u32x16{} + 0x400000u, power = field << 23;
-    store(scale + c, floats(select(as_signed(field) == 0, unusual,
-                                   select(as_signed(field) == int(nan_field), power | unusual, power))));
+    store(scale + c, power_of_field(load_narrow(fields)));
   }
   const std::uint32_t sign = std::uint32_t(bits_of_code - 1);
   for (std::int64_t r = 0; r < rows; ++r) {
