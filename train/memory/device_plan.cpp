@@ -49,8 +49,8 @@ struct Share {
 
 Share share_of(const Recipe& recipe, const Cut& made, int devices, int rank) {
   const std::int64_t sums = recipe.train.strands > strands_of_a_group ? 2 : 1;
-  Share share{f32_bytes * sums * elements_of_shards(made.shards, rank), f32_bytes * 2 * own_elements(made.shards, rank),
-              0};
+  Share share{f32_bytes * sums * elements_of_shards(made.shards, rank),
+              f32_bytes * 2 * own_elements(made.shards, rank), 0};
   if (!recipe.compute.overlap || devices == 1) return share;
   share.messages = made.packed;
   for (const auto& of_bucket : made.gradients)
