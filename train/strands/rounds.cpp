@@ -68,7 +68,7 @@ void Exchange::start(std::size_t bucket) {
   std::vector<Part> send, receive;
   messages_[bucket].add_parts(round_.busy, send, receive);
   Communicator& communicator = devices_->communicator();
-  // Where there is no strand there is no mark but an earlier round's, whose messages may still be read.
+  // Where there is no strand there is no mark but an earlier round's.
   if (overlaps_ && rank_ < round_.busy)
     communicator.start_marked(place_of(bucket), send, receive);
   else

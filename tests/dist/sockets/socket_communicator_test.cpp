@@ -90,7 +90,9 @@ TEST(SocketCommunicator, ProgressMovesTensorsBeforeAnyoneWaits) {
     SocketCommunicator communicator(group);
     const Exchanged large(group.place(), 1);
     communicator.start(1, large.send, large.receive);
-    for (int i = 0; i < 10'000 && !large.arrived(); ++i) communicator.progress(), ::usleep(1000);
+    const auto move = [&] { communicator.progress(), ::usleep(1000); };
+    for (int i = 0; i < 10'000 && !large.arrived(); ++i) move();
+    for (int i = 0; i < 1000; ++i) move();  // the other has not got all yet
     demand(large.arrived(), "it has come while nobody waited");
     group.all_gather("both have it");
     communicator.finish(1);

@@ -20,6 +20,7 @@ class SharedProgram : public ProgramTest {
     recipe.train.strands = 4;
     recipe.train.accumulation = 1;
     recipe.train.save_every = 4;
+    recipe.compute.bucket_kib = 32;  // several buckets
     recipe.data.file = "data.h5";
     write_atomically(folder_ / "shared.toml", to_toml(recipe));
   }
