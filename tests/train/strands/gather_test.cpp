@@ -53,6 +53,7 @@ const Kind kinds[] = {
     {"stochastic", "mxfp4 round=stochastic", 4},
     {"stochastic_integer", "mxfp4 round=stochastic", 4, integer},
     {"tiles", "mxfp4 block=32x32", 4},
+    {"tied_head", "mxfp4", 4, [](Recipe& r) { r.precision.head = "mxfp8_e4m3"; }},
     {"untied_head", "mxfp4", 5,
      [](Recipe& r) {
        r.model.tied_head = false;
