@@ -73,7 +73,7 @@ class CpuBackend final : public Backend {
   // embedding.cpp
   void compute(const call::Embedding&);
   void compute(const call::EmbeddingBackward&);
-  // attention.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
+  // attention.cpp, attention_by_pairs.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
   // update.cpp
