@@ -63,7 +63,7 @@ TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
   EXPECT_EQ(run({"trian", "tiny.toml"}), int(ExitCode::usage));
   EXPECT_TRUE(says("did you mean 'train'?"));
   EXPECT_EQ(run({"sample", "runs/tiny", "--temperature", "nan"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("--temperature: 'nan', want a number of at least 0"));
+  EXPECT_TRUE(says("--temperature: 'nan', want a finite number of at least 0"));
   EXPECT_TRUE(says("`mxtape sample --help`"));
 }
 
