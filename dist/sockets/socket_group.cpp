@@ -63,7 +63,8 @@ void SocketGroup::serve() {
 
 void SocketGroup::give_up_on(int rank) {
   int below = 0;
-  for (int other = 0; other < place_.rank; ++other) below += meeting_.channels[std::size_t(other)].is_open();
+  for (int other = 0; other < place_.rank; ++other)  // its own channel may not have told of its end yet
+    below += other != rank && meeting_.channels[std::size_t(other)].is_open();
   const auto until = SteadyClock::now() + duration(std::max(turn * below, on_the_way));
   do {
     serve();
