@@ -42,7 +42,8 @@ PackedWeight packed_weight(Backend& backend, const MxTensor& t, const LinearQuan
   require(t.quantizer == quant.fprop_w && t.axis == Axis::row, ExitCode::data,
           "packed as '{}', the layer multiplies by '{}'", to_text(t.quantizer), to_text(quant.fprop_w));
   t.check();
-  PackedWeight weight{fprop_copy({pass, tensor_id, weight_version, quant, GemmKernels::library}, quant), {}, t.rows, t.cols};
+  PackedWeight weight{
+      fprop_copy({pass, tensor_id, weight_version, quant, GemmKernels::library}, quant), {}, t.rows, t.cols};
   if (t.quantizer == bf16_cast) {  // its codes are bf16 numbers
     weight.copy.values = backend.empty(weight.shape(), DType::bf16);
     backend.upload(weight.copy.values, t.codes.data());

@@ -34,11 +34,12 @@ struct Way {
 
 /// Every step's loss and gradient norm, and where the parameters end.
 ///
-/// Bounds. Losses and norms follow from gradients that are within 1e-5 of the set's (the bound of the gradients) and
-/// from parameters that moved by them: ten times that. AdamW divides each gradient by its own size, so a small one with a
-/// large relative error goes far off; counted over a tensor, 1e-2 of the way. A gradient that is 0 but for rounding (of a
-/// key's bias, which softmax does not see) may move a number by the learning rate a step in any direction: the set's own
-/// then stays within a tenth of one step, and such numbers are held to that many steps alone.
+/// Bounds. Losses and norms follow from gradients that are within 1e-5 of the set's (the bound of the
+/// gradients) and from parameters that moved by them: ten times that. AdamW divides each gradient by its own
+/// size, so a small one with a large relative error goes far off; counted over a tensor, 1e-2 of the way. A
+/// gradient that is 0 but for rounding (of a key's bias, which softmax does not see) may move a number by the
+/// learning rate a step in any direction: the set's own then stays within a tenth of one step, and such
+/// numbers are held to that many steps alone.
 Outcome compare_steps(const fs::path& set, const std::string& name, const std::string& device) {
   constexpr double loss_bound = 1e-4, way_bound = 1e-2;
   const SafetensorsFile file(set / "finetune.safetensors");
@@ -89,7 +90,8 @@ Outcome compare_steps(const fs::path& set, const std::string& name, const std::s
     backend.download(got.data(), parameter->value);
     Way way;
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const double rate = double(settings.learning_rate), moved = std::fabs(double(got[i]) - double(start[i]));
+      const double rate = double(settings.learning_rate),
+                   moved = std::fabs(double(got[i]) - double(start[i]));
       if (std::fabs(want[i] - double(start[i])) < rate / 10) {
         if (moved > 1.01 * rate * double(steps))
           return failed(fmt::format("{} moves by {:.3g} at {}, want 0", parameter->name, moved, i));
