@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 
@@ -37,11 +38,12 @@ Channel::Message wait_for(Channel& channel, Channel::Kind kind, double seconds, 
 
 /// A scheduler may give rank 0's host its name only when it is up.
 std::vector<Address> resolve_by(const Deadline& end, const std::string& host) {
-  for (;;) {
+  for (bool said = false;; said = true) {
     try {
       return resolve(host);
-    } catch (const Error&) {
+    } catch (const Error& e) {
       if (end.has_passed()) throw;
+      if (!said) std::fprintf(stderr, "mxtape: %s; looking for it for %.0f s more\n", e.what(), end.left());
     }
     ::usleep(500'000);
   }

@@ -81,8 +81,8 @@ void add_train_command(CLI::App& app) {
         require_devices(*processes, devices ? devices->size() : 1);
         if (!devices || devices->rank() == 0) read({});
       });
-      if (group) {  // what train.init names, and the checkpoint that a run goes on from, need be on rank 0's
-                    // host alone
+      // What train.init names, and the checkpoint that a run goes on from, may be on rank 0's host alone.
+      if (group) {
         const auto all = group->all_gather(wanted ? to_toml(*wanted) : "", Patience::alone);
         together(group, [&] {
           if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);

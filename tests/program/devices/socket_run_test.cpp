@@ -151,6 +151,7 @@ TEST_F(SocketRun, VariablesThatDoNotFitAreRefused) {
   RankProcesses unknown = start(
       {{train(), {"MASTER_ADDR=no.such.host.invalid", "RANK=1", "WORLD_SIZE=2", "MXTAPE_PEER_TIMEOUT=1"}}});
   EXPECT_EQ(unknown.wait(), std::vector<int>{2}) << unknown.output();
+  EXPECT_NE(unknown.output().find("s more\n"), std::string::npos) << unknown.output();
   EXPECT_NE(unknown.output().find("mxtape: rank 1 of 2: host 'no.such.host.invalid': "), std::string::npos)
       << unknown.output();
 }
