@@ -20,11 +20,15 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
                  .K = K,
                  .bias = bias,
                  .accumulate = write == Write::accumulate};
-  if (a.dtype == DType::bf16) {
+  const bool column = a.trans == Trans::yes;  // one row, stored as a column
+  if (a.dtype == DType::bf16 || column) {
     wide.resize(std::size_t(M * K));
     for (std::int64_t m = 0; m < M; ++m)
-      for (std::int64_t k = 0; k < K; ++k)
-        wide[std::size_t(m * K + k)] = to_f32(static_cast<const bf16*>(a.data)[m * a.stride + k]);
+      for (std::int64_t k = 0; k < K; ++k) {
+        const std::int64_t at = column ? k * a.stride : m * a.stride + k;
+        wide[std::size_t(m * K + k)] = a.dtype == DType::bf16 ? to_f32(static_cast<const bf16*>(a.data)[at])
+                                                              : static_cast<const float*>(a.data)[at];
+      }
     job.a = wide.data();
     job.a_stride = K;
   }

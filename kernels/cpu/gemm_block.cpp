@@ -4,6 +4,7 @@
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
+#include <vector>
 
 #include "core/error.h"
 #include "kernels/cpu/few_rows.h"
@@ -164,6 +165,16 @@ class Thread {
   Buffer scratch_, wide_[2];
 };
 
+/// One column of c, in memory without gaps: oneDNN 3.7 with AVX-512 takes c_stride for 1 where N is 1.
+void multiply_into_column(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b,
+                          std::int64_t M, std::int64_t K, Write write, const float* bias) {
+  thread_local std::vector<float> column;
+  column.resize(std::size_t(M));
+  for (std::int64_t m = 0; m < M && write == Write::accumulate; ++m) column[std::size_t(m)] = c[m * c_stride];
+  gemm_block(column.data(), 1, a, b, M, 1, K, write, bias);
+  for (std::int64_t m = 0; m < M; ++m) c[m * c_stride] = column[std::size_t(m)];
+}
+
 /// K = 0: the product is zero.
 void write_empty_sum(float* c, std::int64_t c_stride, std::int64_t M, std::int64_t N, Write write,
                      const float* bias) {
@@ -187,6 +198,7 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   if (M == 0 || N == 0) return;
   if (K == 0) return write_empty_sum(c, c_stride, M, N, write, bias);
   if (is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
+  if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
   thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();
   MatrixView sides[2] = {a, b};
