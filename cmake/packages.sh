@@ -38,7 +38,19 @@ install() {
   fi
   say "installing $*"
   ${sudo}apt-get update -qq
-  ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get $packages
+  ${sudo}env DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Status-Fd=1 $packages 2>&1 | show_progress
+}
+
+# Of what apt says: a line for each tenth of the way, warnings and errors.
+show_progress() {
+  awk -F: '
+    /^dlstatus:|^pmstatus:/ {
+      tenth = int($3 / 10)
+      if ($1 tenth != shown) printf "  %s %d %%\n", $1 == "dlstatus" ? "downloading" : "installing", 10 * tenth
+      shown = $1 tenth
+      fflush()
+    }
+    /^pmerror:|^E:|^W:/ { print > "/dev/stderr" }'
 }
 
 has_cmake() {  # at least the version that CMakeLists.txt wants

@@ -66,8 +66,9 @@ const MxtapeMpi& load_mpi_module() {
     return *table();
   }
   fail(ExitCode::usage,
-       "started as one of several processes, and this mxtape has no MPI: there is no {}; build it with "
-       "-DMXTAPE_MPI=ON, or start it with torchrun (docs/devices.md)",
+       "started as one of several processes, and this mxtape has no MPI: there is no {}; install MPI's packages "
+       "(libopenmpi-dev openmpi-bin) and build it again with ./run build, or start it with torchrun "
+       "(docs/devices.md)",
        tried);
 }
 
