@@ -2,6 +2,7 @@
 //   build/bench/bench_tokenizers TOKENIZER TEXT...      # a folder or file, and the texts as they are
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <vector>

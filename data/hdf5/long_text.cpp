@@ -1,5 +1,7 @@
 #include "data/hdf5/long_text.h"
 
+#include <algorithm>
+
 namespace mxtape {
 namespace {
 

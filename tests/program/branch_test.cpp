@@ -1,6 +1,7 @@
 // train --from: a run that begins at another one's checkpoint, in other formats.
 #include "program/branch.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>

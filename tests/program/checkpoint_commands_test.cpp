@@ -1,4 +1,5 @@
 // verify, info and diff: what they say of whole, damaged and different checkpoints.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
 // A step that is computed again.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "program/replay.h"

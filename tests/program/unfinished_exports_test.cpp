@@ -1,6 +1,7 @@
 // The first SIGINT, SIGTERM or SIGHUP ends an import or export, and takes what is not finished away.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "core/error.h"

@@ -1,5 +1,6 @@
 #include "data/tokenizers/bpe/gpt2_files.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"

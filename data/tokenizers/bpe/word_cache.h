@@ -1,6 +1,7 @@
 #pragma once
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,7 @@
 #include "data/tokenizers/words/splitter.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "data/tokenizers/unicode/utf8.h"
 

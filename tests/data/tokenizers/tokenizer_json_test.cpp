@@ -1,6 +1,7 @@
 // What a tokenizer.json may say, also one that somebody made to break its reader.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 

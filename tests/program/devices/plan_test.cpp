@@ -1,4 +1,5 @@
 // mxtape check --devices, and what it is held against.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/program/devices/ranks.h"

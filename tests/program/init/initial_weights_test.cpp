@@ -1,6 +1,7 @@
 // train.init: a new run that begins with the weights of a run, an import, or a model from elsewhere.
 #include "program/init/initial_weights.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "program/export.h"

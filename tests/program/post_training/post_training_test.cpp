@@ -1,4 +1,5 @@
 // mxtape post-training, and the precisions of eval that it shares.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/program/program_fixture.h"
