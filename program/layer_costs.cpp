@@ -34,7 +34,7 @@ PrecisionPlan with_layer(PrecisionPlan plan, const PrecisionPlan& rounded, const
 }
 
 std::string cost_text(const RoundedLoss& loss) {
-  return fmt::format("{:+.4f} +- {:.4f}", loss.above_f32, loss.error);
+  return fmt::format("{:+.4f} +- {:<6.4f}", loss.above_f32, loss.error);
 }
 
 }  // namespace
