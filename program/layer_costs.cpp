@@ -48,13 +48,14 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
                        std::span<const Cast> casts, std::FILE* out) {
   const Recipe& recipe = trained.header.recipe;
   const std::int64_t context = recipe.model.context;
-  const auto plan_of = [&](const Cast& cast) { return cast_plan(recipe, trained.header.step, cast); };
-  const PrecisionPlan f32 = plan_of({"f32"});
+  const PrecisionPlan f32 = cast_plan(recipe, trained.header.step, {"f32"});
+  std::vector<PrecisionPlan> plans;
   LayerCosts costs{.layers = names_of(recipe.model)};
   for (const Cast& cast : casts) {
+    plans.push_back(cast_plan(recipe, trained.header.step, cast));
     LayerLosses& losses = costs.precisions.emplace_back(LayerLosses{cast.text()});
     for (const auto& layer : costs.layers)
-      if (with_layer(f32, plan_of(cast), layer) != f32) losses.alone[layer] = {};
+      if (with_layer(f32, plans.back(), layer) != f32) losses.alone[layer] = {};
     require(!losses.alone.empty(), ExitCode::usage,
             "--by layer: precision '{}' rounds no layer; leave it out", losses.precision);
   }
@@ -88,12 +89,11 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
     return {loss, loss - costs.f32, windows.size() > 1 ? paired_gap(windows, 0).standard_error : NAN};
   };
   measure("f32", f32);
-  for (std::size_t i = 0; i < casts.size(); ++i) {
+  for (std::size_t i = 0; i < plans.size(); ++i) {
     LayerLosses& losses = costs.precisions[i];
-    const PrecisionPlan rounded = plan_of(casts[i]);
-    losses.all = measure(losses.precision, rounded);
+    losses.all = measure(losses.precision, plans[i]);
     for (auto& [layer, loss] : losses.alone)
-      loss = measure(losses.precision + " " + layer, with_layer(f32, rounded, layer));
+      loss = measure(losses.precision + " " + layer, with_layer(f32, plans[i], layer));
   }
   if (is_screen(out)) say(out, "\r\033[K");
   return costs;
