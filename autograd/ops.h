@@ -90,10 +90,12 @@ Var rotary(Tape&, Var qkv, std::int64_t heads, std::int64_t kv_heads, const Rota
            const ParameterUse& q_gain = {}, const ParameterUse& k_gain = {}, float eps = 1e-5f,
            std::int64_t first_position = 0);
 
-/// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D) + mask)) V, the dropout in training only. qkv [B, T, (H +
-/// 2 G) D]; or, if shape.own_keys, queries [B, T, H D], with keys and values in `kv` [B, shape.room, 2 G D].
-/// lengths [B], i32, from 1 to shape.keys: how many keys of each sequence are seen, all if empty. Saves its
-/// inputs, in bf16 if the tape packs and backward rounds them so, o and the row sums.
+/// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D) + mask)) V, the dropout in training only. Self-attention:
+/// qkv [B, T, (H + 2 G) D]. Cross-attention, if shape.own_keys: qkv is the queries [B, T, H D], and `kv` [B,
+/// shape.room, 2 G D] keys and values of another tensor; gradients want room = keys. lengths [B], i32, from 1
+/// to shape.keys: how many keys of each sequence are seen, all if empty. `tensor_id` names the operands in
+/// random draws (14 ids from it on), anew each pass. Saves its inputs, in bf16 if the tape packs and backward
+/// rounds them so, o and the row sums. Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
 Var attention(Tape&, const Var& qkv, const AttentionShape&, const AttentionQuant&, std::uint32_t tensor_id,
               const Var& kv = {}, const Tensor& lengths = {});
 

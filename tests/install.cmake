@@ -1,5 +1,5 @@
 cmake_minimum_required(VERSION 3.24)
-# Installs the build, moves what was installed, builds examples/ with it as a user does, runs the three programs and looks at
+# Installs the build, moves what was installed, builds examples/ with it as a user does, runs the four programs and looks at
 # what they print. Nothing is looked up outside this machine.
 # Run as: cmake -DBUILD=<build dir> -DROOT=<source dir> -DFOLDER=<scratch> -DOPTIONS=<CMake options|...>
 #   -DPREFIXES=<folders of libraries:...> -P tests/install.cmake
@@ -87,6 +87,9 @@ string(REGEX REPLACE ".*step +200 +loss ([0-9.]+)\n.*" "\\1" last "${trained}")
 if(first LESS 3 OR last GREATER 2)  # log of 35 characters is 3.56
   message(FATAL_ERROR "install: train: the loss went from ${first} to ${last}; want from above 3 to below 2:\n${trained}")
 endif()
+# The answer is one of 8 values: a guess is right once in 8 times.
+run(crossed "${FOLDER}/build/cross_attention")
+expect(cross_attention "${crossed}" "cross-attention in mxfp4\n" "step +1 +loss [12]\\.[0-9]+ " "step +60 +loss 0\\.[0-9]+ +(9[0-9]|100) % right\n")
 run(checked "${FOLDER}/build/own_op")
 expect(own_op "${checked}" "gradient -?[0-9.]+, difference quotient -?[0-9.]+: they agree\n")
-message(STATUS "${trained}${checked}")
+message(STATUS "${trained}${crossed}${checked}")

@@ -28,7 +28,10 @@ Evaluation evaluate(Backend& backend, Model& model, const Split& split, const Ev
     const Var logits = model.forward(tape, upload_tokens(backend, batch.inputs, {batch.batch, time}));
     const Tensor targets = upload_tokens(backend, batch.targets, {batch.batch * time});
     const Var rows{logits.value.reshaped({batch.batch * time, model.config().vocabulary})};
-    return download_scalar(backend, ops::cross_entropy(tape, rows, targets).value);
+    Tensor losses;
+    const Var mean = ops::cross_entropy(tape, rows, targets, 1, &losses);
+    if (options.losses) options.losses(losses);
+    return download_scalar(backend, mean.value);
   };
   std::vector<float> losses(std::size_t((count + most - 1) / most));
   compute_shared(losses, options.devices, [&](std::size_t i) {

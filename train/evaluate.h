@@ -14,7 +14,8 @@ struct EvaluateOptions {
   std::int64_t batch_size = 1;  ///< windows at a time, at least; more where the logits stay small
   PassKey pass{};  ///< of the pass that follows in training: shared weight copies get the same draws
   std::function<void(std::int64_t done, std::int64_t total)> progress{};
-  Devices* devices = nullptr;  ///< that share the batches; null: one
+  std::function<void(const Tensor&)> losses{};  ///< hears those of each batch [windows x context], in order
+  Devices* devices = nullptr;                   ///< that share the batches; null: one
 };
 
 struct Evaluation {

@@ -5,7 +5,9 @@
 #include "program/cast.h"
 #include "program/command.h"
 #include "program/json/json_output.h"
+#include "program/layer_costs.h"
 #include "program/perplexity.h"
+#include "program/plot/gnuplot.h"
 #include "program/progress.h"
 #include "program/run_name.h"
 #include "program/trained_model.h"
@@ -20,13 +22,14 @@ struct Arguments {
   std::int64_t windows = 0;
   bool chosen = false;  ///< precisions were given
   bool weights_only = false, attention = false, json = false;
-  std::string text, bos = "none";
+  std::string text, bos = "none", by, plot;
   std::int64_t stride = 0;
 };
 
 struct Row {
   std::string precision;
   double bits, loss;
+  const LayerLosses* by_layer = nullptr;
 };
 
 /// The loss in f32; none of a packed model.
@@ -80,6 +83,7 @@ void print_results_json(const Subject& s, const std::vector<Row>& rows) {
     put_number(result, "above_f32", f32 ? std::optional(row.loss - *f32) : std::nullopt,
                "a packed model has no f32 weights");
     put_number(result, "above_floor", s.floor ? std::optional(row.loss - *s.floor) : std::nullopt, unknown);
+    if (row.by_layer) put_layers(result, *row.by_layer);
   }
   print_json(json);
 }
@@ -87,8 +91,11 @@ void print_results_json(const Subject& s, const std::vector<Row>& rows) {
 void run(const Arguments& arguments) {
   require(!arguments.text.empty() || (arguments.stride == 0 && arguments.bos == "none"), ExitCode::usage,
           "eval: --stride and --bos are of a text: want --text FILE with them");
-  require(arguments.text.empty() || (arguments.data.empty() && arguments.windows == 0), ExitCode::usage,
-          "eval: --text takes the whole of a text; want it, or --data and --windows, of a token file");
+  require(
+      arguments.text.empty() || (arguments.data.empty() && arguments.windows == 0 && arguments.by.empty()),
+      ExitCode::usage,
+      "eval: --text takes the whole of a text; want it, or --data, --windows and --by, of a token file");
+  if (!arguments.plot.empty()) gnuplot::require_stem("--plot", arguments.plot);
   if (!arguments.text.empty())
     return evaluate_text({.run = arguments.checkpoint,
                           .device = arguments.device,
@@ -131,6 +138,7 @@ void run(const Arguments& arguments) {
                         .packed = !trained.packed_as.empty()};
   if (!arguments.json) print_subject(subject);
   std::vector<Row> rows;
+  LayerCosts costs;
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
     if (is_screen(stdout) && !arguments.json)
       options.progress = [&](std::int64_t done, std::int64_t total) {
@@ -143,6 +151,14 @@ void run(const Arguments& arguments) {
   };
   if (subject.packed) {
     add(trained.packed_as, 0, {});
+  } else if (!arguments.by.empty()) {
+    std::vector<Cast> rounding;
+    for (const auto& cast : casts) rounding.push_back(cast.first);
+    costs = layer_costs(trained, data.validation, options, rounding, arguments.json ? stderr : stdout);
+    rows.push_back({"f32", 32, costs.f32});
+    for (std::size_t i = 0; i < casts.size(); ++i)
+      rows.push_back(
+          {rounding[i].text(), casts[i].second, costs.precisions[i].all.loss, &costs.precisions[i]});
   } else {
     add("f32", 32, Cast{"f32"});
     for (const auto& [cast, bits] : casts)
@@ -152,6 +168,13 @@ void run(const Arguments& arguments) {
     print_results_json(subject, rows);
   else
     print_table(rows, data.floor);
+  if (!arguments.json && !arguments.by.empty()) fmt::print("\n{}", layer_table(costs));
+  if (arguments.plot.empty()) return;
+  std::fflush(stdout);
+  gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
+    return layer_script(costs, terminal, output, subject.checkpoint);
+  });
+  if (!arguments.json) fmt::print("wrote {0}.svg and {0}.png\n", arguments.plot);
 }
 
 }  // namespace
@@ -172,6 +195,14 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
       ->check(whole(0))
       ->capture_default_str();
+  auto* by = command
+                 ->add_option("--by", a->by,
+                              "layer: what each layer alone costs too, all others in f32; one pass over the "
+                              "windows for each")
+                 ->check(CLI::IsMember({"layer"}))
+                 ->needs(precision);
+  command->add_option("--plot", a->plot, "with --by: draw it as bars; files without .svg and .png")
+      ->needs(by);
   command->add_option("--text", a->text,
                       "instead of a token file: a text, scored whole; prints bits per byte too");
   command

@@ -166,11 +166,7 @@ void plot_telemetry(const Arguments& a) {
 }
 
 void run(const Arguments& a) {
-  const fs::path output = a.output;
-  require(output.has_filename() && output.filename() != "." && output.filename() != ".." &&
-              !output.string().ends_with(".svg") && !output.string().ends_with(".png"),
-          ExitCode::usage, "--out '{}': want the name of the files without .svg and .png, such as loss",
-          a.output);
+  gnuplot::require_stem("--out", a.output);
   if (!a.measures.empty()) return plot_telemetry(a);
   a.base.empty() ? plot_runs(a) : plot_differences(a);
 }

@@ -106,6 +106,13 @@ std::string plot_command(const std::vector<std::string>& curves) {
   return command + "\n";
 }
 
+void require_stem(std::string_view option, const std::filesystem::path& stem) {
+  require(stem.has_filename() && stem.filename() != "." && stem.filename() != ".." &&
+              !stem.string().ends_with(".svg") && !stem.string().ends_with(".png"),
+          ExitCode::usage, "{} '{}': want the name of the files without .svg and .png, such as loss", option,
+          stem.string());
+}
+
 void write_pictures(const std::filesystem::path& stem, const Script& script) {
   struct Kind {
     const char *terminal, *suffix;

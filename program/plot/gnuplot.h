@@ -24,6 +24,8 @@ std::string plot_command(const std::vector<std::string>& curves);
 
 /// The script that draws a picture with this terminal into this file.
 using Script = std::function<std::string(const std::string& terminal, const std::filesystem::path& output)>;
+/// Throws Error(usage) if an option's value cannot be the stem of pictures.
+void require_stem(std::string_view option, const std::filesystem::path& stem);
 /// Writes `<stem>.svg` and `<stem>.png`, each beside and then renamed. Throws Error(resource) with the line
 /// that installs gnuplot if there is none.
 void write_pictures(const std::filesystem::path& stem, const Script&);

@@ -1,6 +1,9 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "formats/quantize.h"
+#include "kernels/attention/slots.h"
+#include "tests/support/attention_run.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/oracle.h"
@@ -116,18 +119,27 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                          dropping(grouped({2, 17, 4, 4}, 2)),
                                          dropping(crossed({2, 5, 2, 4}, 9))));
 
-void expect_formula(const Case& c) {
+/// With Q, K and V cast in all of their slots: straight through, the gradient is the formula's where they are
+/// cast to. (If P were rounded it would not be: backward takes delta from O.)
+void expect_formula(const Case& c, const Quantizer& cast = {}) {
   const AttentionShape& s = c.s;
+  using Slots = AttentionQuant;
+  Slots quant;
+  for (const AttentionField slot :
+       {&Slots::qk_q, &Slots::qk_k, &Slots::pv_v, &Slots::dp_v, &Slots::dq_k, &Slots::dk_q})
+    quant.*slot = cast;
   const std::int64_t in_size = s.batch * s.time * c.q_row(), kv_row = 2 * s.kv_heads * s.width;
-  const std::vector<float> x = normals(in_size + (s.own_keys ? s.batch * s.keys * kv_row : 0), 1),
-                           dy = normals(s.batch * s.time * s.heads * s.width, 2);
+  const std::int64_t size = in_size + (s.own_keys ? s.batch * s.keys * kv_row : 0);
+  std::vector<float> x = normals(size, 1);
+  const std::vector<float> dy = normals(s.batch * s.time * s.heads * s.width, 2);
   const std::vector<float> qkv(x.begin(), x.begin() + in_size), keys(x.begin() + in_size, x.end());
   Tape tape(device(), Tape::Mode::training, pass);
   const Var in = tape.input(upload(device(), {s.batch, s.time, c.q_row()}, qkv));
   const Var kv = s.own_keys ? tape.input(upload(device(), {s.batch, s.keys, kv_row}, keys)) : Var{};
   const Tensor lengths = c.masks.lengths.empty() ? Tensor{} : upload(device(), {s.batch}, c.masks.lengths);
-  const Var o = ops::attention(tape, in, s, {}, tensor_id, kv, lengths);
+  const Var o = ops::attention(tape, in, s, quant, tensor_id, kv, lengths);
 
+  quantize_reference(x.data(), x.data(), 1, size, Axis::row, cast, {});
   const Magnitudes m = magnitudes(x, dy, c);
   std::vector<double> o_bound, bound;
   const double dropped = s.dropout == 0 ? 0 : 2;  // 1 - p and the quotient
@@ -171,6 +183,51 @@ TEST_P(Attention, ValueAndGradientMatchTheFormula) {
 TEST(AttentionOverKeys, OfOneLengthForEachSequenceMatchesTheFormula) {
   expect_formula({crossed({3, 5, 4, 4}, 9), {{9, 1, 4}, {}}});
   expect_formula({grouped({2, 7, 4, 4}, 2), {{3, 7}, {}}});
+}
+
+TEST(AttentionOverKeys, CastQueriesKeysAndValuesMatchTheFormulaWhereTheyAreCastTo) {
+  for (const AttentionShape& s : {crossed({2, 5, 4, 4}, 9), cached(grouped({2, 3, 4, 4}, 2), 11)})
+    expect_formula({s}, parse_quantizer("e3m2"));
+  expect_formula({crossed({3, 5, 4, 4}, 9), {{9, 1, 4}, {}}}, parse_quantizer("e3m2"));
+}
+
+/// A quantizer of its own in every slot, stochastic ones among them.
+AttentionQuant mixture() {
+  AttentionQuant quant;
+  for (int place = 0; place < 12; ++place)
+    quant.*attention_slots[std::size_t(place)].field = parse_quantizer(
+        fmt::format("e3m{} block={} scale=e8m0 round=stochastic", place % 3 + 1, 8 << place / 3));
+  return quant;
+}
+
+// The calls are held to their composition, slot by slot, in tests/kernels/attention_shapes_test.cpp.
+TEST(AttentionOverKeys, TheTwelveSlotsAndTheirDrawsAreThoseOfTheCalls) {
+  for (const AttentionShape& s : {crossed({2, 34, 4, 16}, 50), cached(grouped({2, 5, 4, 16}, 2), 40)}) {
+    AttentionInput in(s);
+    in.lengths = {std::int32_t(s.keys), std::int32_t(s.keys) - 7};
+    const DrawKey draws{.seed = pass.seed,
+                        .tensor_id = tensor_id,
+                        .step = pass.step,
+                        .first_element = std::uint64_t(pass.first_row)};
+    const AttentionRun want = run_attention(s, in, mixture(), draws);
+    for (const auto& [q_wanted, kv_wanted] : {std::pair(true, true), {true, false}, {false, true}}) {
+      Tape tape(device(), Tape::Mode::training, pass);
+      const Tensor queries = upload(device(), {s.batch, s.time, s.q_row()}, in.qkv),
+                   keys = upload(device(), {s.batch, s.keys, 2 * s.kv_heads * s.width}, in.kv);
+      const Var q = q_wanted ? tape.input(queries) : Var{queries},
+                kv = kv_wanted ? tape.input(keys) : Var{keys};
+      const Var o =
+          ops::attention(tape, q, s, mixture(), tensor_id, kv, upload(device(), {s.batch}, in.lengths));
+      EXPECT_EQ(download(device(), o.value), want.o);
+      tape.backward(dot(tape, o, in.d_o));
+      if (q_wanted) {
+        EXPECT_EQ(download(device(), tape.gradient(q)), want.dqkv);
+      }
+      if (kv_wanted) {
+        EXPECT_EQ(download(device(), tape.gradient(kv)), want.dkv);
+      }
+    }
+  }
 }
 
 TEST(AttentionOverKeys, NothingIsDroppedInEvaluation) {

@@ -1,0 +1,144 @@
+#include "program/layer_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "program/output.h"
+#include "program/post_training/table.h"
+#include "program/progress.h"
+#include "program/sweep/paired_gap.h"
+
+namespace mxtape {
+namespace {
+
+std::vector<std::string> names_of(const ModelConfig& model) {
+  std::vector<std::string> names = linear_layer_names(model);
+  for (const auto& more : {attention_layer_names(model), parameter_layer_names(model), {"activations"}})
+    names.insert(names.end(), more.begin(), more.end());
+  return names;
+}
+
+/// `plan` with one layer as it is in `rounded`.
+PrecisionPlan with_layer(PrecisionPlan plan, const PrecisionPlan& rounded, const std::string& layer) {
+  const auto take = [&](auto& to, const auto& from) {
+    if (const auto found = from.find(layer); found != from.end()) to[layer] = found->second;
+  };
+  take(plan.linear, rounded.linear);
+  take(plan.attention, rounded.attention);
+  take(plan.parameters, rounded.parameters);
+  if (layer == "activations") plan.activations = rounded.activations;
+  return plan;
+}
+
+std::string cost_text(const RoundedLoss& loss) {
+  return fmt::format("{:+.4f} +- {:<6.4f}", loss.above_f32, loss.error);
+}
+
+}  // namespace
+
+double LayerLosses::sum() const {
+  return std::accumulate(alone.begin(), alone.end(), 0.0,
+                         [](double sum, const auto& layer) { return sum + layer.second.above_f32; });
+}
+
+LayerCosts layer_costs(const TrainedModel& trained, const Split& split, EvaluateOptions options,
+                       std::span<const Cast> casts, std::FILE* out) {
+  const Recipe& recipe = trained.header.recipe;
+  const std::int64_t context = recipe.model.context;
+  const PrecisionPlan f32 = cast_plan(recipe, trained.header.step, {"f32"});
+  std::vector<PrecisionPlan> plans;
+  LayerCosts costs{.layers = names_of(recipe.model)};
+  for (const Cast& cast : casts) {
+    plans.push_back(cast_plan(recipe, trained.header.step, cast));
+    LayerLosses& losses = costs.precisions.emplace_back(LayerLosses{cast.text()});
+    for (const auto& layer : costs.layers)
+      if (with_layer(f32, plans.back(), layer) != f32) losses.alone[layer] = {};
+    require(!losses.alone.empty(), ExitCode::usage,
+            "--by layer: precision '{}' rounds no layer; leave it out", losses.precision);
+  }
+  std::erase_if(costs.layers, [&](const auto& layer) {
+    return std::none_of(costs.precisions.begin(), costs.precisions.end(),
+                        [&](const auto& losses) { return losses.alone.contains(layer); });
+  });
+
+  PostTrainingProgress now;
+  now.all = 1;
+  for (const auto& losses : costs.precisions) now.all += 1 + std::ssize(losses.alone);
+  PostTrainingLine line(out);
+  std::vector<double> unrounded;  // loss of each window
+  const auto measure = [&](const std::string& what, const PrecisionPlan& plan) -> RoundedLoss {
+    std::vector<double> windows;
+    options.losses = [&](const Tensor& losses) {
+      std::vector<float> tokens(std::size_t(losses.count()));
+      trained.backend->download(tokens.data(), losses);
+      for (auto at = tokens.begin(); at != tokens.end(); at += context)
+        windows.push_back(std::accumulate(at, at + context, 0.0) / double(context));
+    };
+    options.progress = [&](std::int64_t done, std::int64_t all) {
+      now.what = what, now.share = (double(now.done) + double(done) / double(all)) / double(now.all);
+      line.look(now);
+    };
+    trained.model->set_precision(plan);
+    const double loss = evaluate(*trained.backend, *trained.model, split, options).loss;
+    ++now.done;
+    if (unrounded.empty()) unrounded = windows, costs.f32 = loss;
+    for (std::size_t i = 0; i < windows.size(); ++i) windows[i] -= unrounded[i];
+    return {loss, loss - costs.f32, windows.size() > 1 ? paired_gap(windows, 0).standard_error : NAN};
+  };
+  measure("f32", f32);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    LayerLosses& losses = costs.precisions[i];
+    losses.all = measure(losses.precision, plans[i]);
+    for (auto& [layer, loss] : losses.alone)
+      loss = measure(losses.precision + " " + layer, with_layer(f32, plans[i], layer));
+  }
+  if (is_screen(out)) say(out, "\r\033[K");
+  return costs;
+}
+
+std::string layer_table(const LayerCosts& costs) {
+  std::vector<std::string> layers = costs.layers;
+  const auto& first = costs.precisions.front().alone;
+  std::stable_sort(layers.begin(), layers.end(), [&](const auto& a, const auto& b) {
+    const auto of_a = first.find(a), of_b = first.find(b);
+    return of_a != first.end() && (of_b == first.end() || of_a->second.above_f32 > of_b->second.above_f32);
+  });
+  std::size_t width = std::string_view("all together").size();
+  for (const auto& layer : layers) width = std::max(width, layer.size());
+  std::string text;
+  const auto put_line = [&](const std::string& name, const auto& cell) {
+    text += fmt::format("{:<{}}", name, width);
+    for (const auto& losses : costs.precisions)
+      text += fmt::format("  {:>{}}", cell(losses), std::max<std::size_t>(17, losses.precision.size()));
+    text.erase(text.find_last_not_of(' ') + 1) += "\n";
+  };
+  put_line("layer", [](const LayerLosses& losses) { return losses.precision; });
+  for (const auto& layer : layers)
+    put_line(layer, [&](const LayerLosses& losses) {
+      const auto found = losses.alone.find(layer);
+      return found == losses.alone.end() ? std::string() : cost_text(found->second);
+    });
+  put_line("sum of these", [](const LayerLosses& losses) { return fmt::format("{:<+17.4f}", losses.sum()); });
+  put_line("all together", [](const LayerLosses& losses) { return cost_text(losses.all); });
+  return text +
+         "\nloss above f32 when this layer alone is rounded: nats per token; +-: standard error\n"
+         "over the windows\n";
+}
+
+void put_layers(Json& result, const LayerLosses& losses) {
+  const auto put_error = [](Json& to, const RoundedLoss& loss) {
+    put_number(to, "standard_error", loss.error, "one window has no spread");
+  };
+  put_error(result, losses.all);
+  result["sum_of_layers"] = losses.sum();
+  result["layers"] = Json::array();
+  for (const auto& [name, loss] : losses.alone)
+    put_error(result["layers"].emplace_back(
+                  Json{{"layer", name}, {"loss", loss.loss}, {"above_f32", loss.above_f32}}),
+              loss);
+}
+
+}  // namespace mxtape
