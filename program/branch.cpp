@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "data/hdf5/seal.h"
+#include "program/learning_rate_lines.h"
 #include "program/resume.h"
 #include "program/run_name.h"
 #include "recipes/knobs.h"
@@ -65,31 +66,6 @@ class Authors {
 /// What of a model may change without its being another one.
 bool keeps_the_model(const std::string& key) {
   return !key.starts_with("model.") || key == "model.dropout" || key == "model.attention_dropout";
-}
-
-float rate_at(const Recipe& recipe, std::int64_t step) {
-  return recipe.optim.learning_rate * learning_rate_factor(recipe.schedule, step, recipe.train.steps);
-}
-
-std::string learning_rate_line(const Recipe& parent, const Recipe& branch, std::int64_t step) {
-  const float here = rate_at(branch, step);
-  if (step >= parent.train.steps)
-    return fmt::format("learning rate {:.3g}; the parent ended with {:.3g}", here, rate_at(parent, step - 1));
-  const float there = rate_at(parent, step);
-  return here == there ? fmt::format("learning rate {:.3g}, as in the parent's next step", here)
-                       : fmt::format("learning rate {:.3g}; {:.3g} in the parent's next step", here, there);
-}
-
-/// Why the learning rate jumps though nobody touched it: a schedule is as long as the run. Or "".
-std::string stretched_line(const Recipe& parent, const Recipe& branch, std::int64_t step) {
-  const float before = rate_at(parent, std::min(step, parent.train.steps - 1));
-  const bool touched =
-      branch.schedule != parent.schedule || branch.optim.learning_rate != parent.optim.learning_rate;
-  if (touched || rate_at(branch, step) == before) return "";
-  return fmt::format(
-      "as the schedule ends with train.steps, {} -> {}; to hold the rate: --schedule.kind=constant "
-      "--schedule.warmup_steps=0 --optim.learning_rate={:.3g}",
-      parent.train.steps, branch.train.steps, before);
 }
 
 /// The content hash of the checkpoint that `run` means; empty if there is none.
@@ -204,9 +180,7 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
   for (const auto& change : branch.turn.changed) branch.lines.push_back("  " + change);
   if (branch.turn.changed.empty()) branch.lines.push_back("  nothing differs that changes numbers");
   for (const auto& word : options.fresh) branch.lines.push_back("  fresh " + word);
-  branch.lines.push_back("  " + learning_rate_line(parent, recipe, step));
-  if (const std::string why = stretched_line(parent, recipe, step); !why.empty())
-    branch.lines.push_back("    " + why);
+  for (const auto& line : learning_rate_lines(parent, recipe, step)) branch.lines.push_back("  " + line);
   return branch;
 }
 

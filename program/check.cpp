@@ -13,6 +13,7 @@
 #include "program/devices/plan_text.h"
 #include "program/header.h"
 #include "program/model_text.h"
+#include "program/room.h"
 #include "program/start_needs.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/idle_keys.h"

@@ -82,15 +82,6 @@ class RunFolder : public RunPaths {
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
-/// Throws Error(resource) if a run's folder cannot be made or written: what can be told of that beforehand.
-void require_writable(const std::filesystem::path& run);
-
-/// Bytes that are free for a run: on its file system, with those that its start will give back.
-std::int64_t free_bytes(const std::filesystem::path& run);
-
-/// Throws Error(resource) if there is no room for so many bytes, or no file may have them.
-void require_room(const std::filesystem::path& run, std::int64_t bytes);
-
 /// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
 std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text/program_name.h"
+#include "program/room.h"
 #include "program/run_folder.h"
 #include "recipes/text/idle_keys.h"
 
