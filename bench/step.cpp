@@ -7,13 +7,13 @@
 // Data are random tokens: a step's work does not depend on them. Peak memory is that of the process, so it
 // means something only with one recipe.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "core/memory/resident.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "train/trainer.h"
@@ -105,16 +105,15 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
       times[r].push_back((seconds() - start) / steps);
     }
 
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
+  const double peak_mib = double(most_resident_bytes()) / 0x1p20;
   if (json) {
     const auto [low, high] = std::minmax_element(times[0].begin(), times[0].end());
     fmt::print("{{\"name\": \"{}\", \"median_ms\": {}, \"min_ms\": {}, \"max_ms\": {}, \"peak_mib\": {}}}\n",
-               names[0], 1e3 * median(times[0]), 1e3 * *low, 1e3 * *high, double(usage.ru_maxrss) / 1024);
+               names[0], 1e3 * median(times[0]), 1e3 * *low, 1e3 * *high, peak_mib);
     return;
   }
   fmt::print("{}; {} rounds of {} steps, in turn; peak resident memory {:.0f} MiB\n", runs[0]->device(),
-             rounds, steps, double(usage.ru_maxrss) / 1024);
+             rounds, steps, peak_mib);
   fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>8} {:>7} {:>11}\n", "recipe", "median ms", "min", "max",
              "tok/s", "TFLOP/s", "ratio", "tensors MiB");
   for (std::size_t r = 0; r < runs.size(); ++r) {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "data/hdf5/seal.h"
+#include "program/learning_rate_lines.h"
 #include "program/resume.h"
 #include "program/run_name.h"
 #include "recipes/knobs.h"
@@ -67,19 +68,6 @@ bool keeps_the_model(const std::string& key) {
   return !key.starts_with("model.") || key == "model.dropout" || key == "model.attention_dropout";
 }
 
-float rate_at(const Recipe& recipe, std::int64_t step) {
-  return recipe.optim.learning_rate * learning_rate_factor(recipe.schedule, step, recipe.train.steps);
-}
-
-std::string learning_rate_line(const Recipe& parent, const Recipe& branch, std::int64_t step) {
-  const float here = rate_at(branch, step);
-  if (step >= parent.train.steps)
-    return fmt::format("learning rate {:.3g}; the parent ended with {:.3g}", here, rate_at(parent, step - 1));
-  const float there = rate_at(parent, step);
-  return here == there ? fmt::format("learning rate {:.3g}, as in the parent's next step", here)
-                       : fmt::format("learning rate {:.3g}; {:.3g} in the parent's next step", here, there);
-}
-
 /// The content hash of the checkpoint that `run` means; empty if there is none.
 std::string hash_of(const std::string& run) {
   try {
@@ -91,6 +79,35 @@ std::string hash_of(const std::string& run) {
 
 bool has_fresh(const BranchOptions& options, const char* word) {
   return std::find(options.fresh.begin(), options.fresh.end(), word) != options.fresh.end();
+}
+
+constexpr const char* parents = "the parent";  // the origin of its keys
+
+/// What `run`'s recipe.toml says of the keys that checkpoints do not hold, but for the folder of the runs.
+void take_whereabouts(Recipe& recipe, const fs::path& run) {
+  const fs::path file = run / "recipe.toml";
+  std::error_code error;
+  if (!fs::exists(file, error) && !error) return;  // a checkpoint alone
+  Recipe there = recipe_from_toml(read_whole_text(file), file.string());
+  const auto ours = knobs(recipe), theirs = knobs(there);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    if (ours[i].effect == Effect::nothing && ours[i].name != "train.out") copy_value(ours[i], theirs[i]);
+}
+
+/// The recipe of a checkpoint in the folder of `run`, for a new one to be put on top of. `origin`: of its
+/// keys.
+Recipe inherited(Recipe recipe, const fs::path& run, const char* origin) {
+  take_whereabouts(recipe, run);
+  // The checkpoint names every key; those with their default have no author.
+  recipe.origins.clear();
+  for (const auto& change : differences(Recipe{}, recipe))
+    recipe.origins[change.substr(0, change.find_first_of(": "))] = origin;
+  recipe.origins["data.file"] = origin;
+  return recipe;
+}
+
+nlohmann::json read_parent(const fs::path& run) {
+  return nlohmann::json::parse(read_whole_text(run / "parent.json"), nullptr, false);
 }
 
 }  // namespace
@@ -105,13 +122,7 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
   const std::int64_t step = branch.header.step;
   branch.parent_run = fs::absolute(branch.checkpoint).parent_path().parent_path();
 
-  const std::string label = "the parent";
-  Recipe base = parent;
-  // The checkpoint names every key; those with their default have no author.
-  base.origins.clear();
-  for (const auto& change : differences(Recipe{}, parent))
-    base.origins[change.substr(0, change.find_first_of(": "))] = label;
-  base.origins["data.file"] = label;
+  Recipe base = inherited(parent, branch.parent_run, parents);
   if (has_fresh(options, "precision")) {
     base.precision = {};
     std::erase_if(base.origins, [](const auto& o) { return o.first.starts_with("precision."); });
@@ -138,7 +149,7 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
                  .hash = verify_seal(branch.checkpoint),
                  .fresh = options.fresh,
                  .changed = {}};
-  const Authors authors(recipe, given, label);
+  const Authors authors(recipe, given, parents);
   std::string refused, other_model;
   Recipe before = parent, settled = recipe;
   settle_gemm(before.compute, nullptr);   // an import's, which no run has settled
@@ -169,17 +180,28 @@ Branch plan_branch(const BranchOptions& options, const std::string& given,
   for (const auto& change : branch.turn.changed) branch.lines.push_back("  " + change);
   if (branch.turn.changed.empty()) branch.lines.push_back("  nothing differs that changes numbers");
   for (const auto& word : options.fresh) branch.lines.push_back("  fresh " + word);
-  branch.lines.push_back("  " + learning_rate_line(parent, recipe, step));
+  for (const auto& line : learning_rate_lines(parent, recipe, step)) branch.lines.push_back("  " + line);
   return branch;
 }
 
 void Branch::check_data(const TokenFile& data) const {
   require_same_tokenizer(header, checkpoint, data, recipe.data.file);
-  const bool written = recipe.origin("data.file") != "the parent";
+  const bool written = recipe.origin("data.file") != parents;
   require(
       data.hash == header.data_hash || written || is_allowed("data", allowed), ExitCode::usage,
       "{}: its content is not what {} was trained with (hash {}, then {}); allow it with --allow-change data",
       recipe.data.file, checkpoint.string(), data.hash, header.data_hash);
+}
+
+std::string Branch::other_parent(const fs::path& run) const {
+  std::error_code error;
+  if (!fs::exists(run / "parent.json", error)) return "";
+  const auto earlier = read_parent(run);
+  const std::string was = earlier.is_object() ? earlier.value("hash", "") : "";
+  if (was.empty() || was == turn.hash) return "";
+  return fmt::format(
+      "an earlier attempt here began at step {} with a checkpoint of content hash {}; that of {} is {}",
+      earlier.value("step", std::int64_t(0)), was, checkpoint.string(), turn.hash);
 }
 
 std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const std::string& given,
@@ -187,7 +209,7 @@ std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const st
   const fs::path folder = run_folder_of(given, overrides);
   std::error_code error;
   if (!fs::exists(folder / "parent.json", error) || list_checkpoints(folder).empty()) return {};
-  const auto parent = nlohmann::json::parse(read_whole_text(folder / "parent.json"), nullptr, false);
+  const auto parent = read_parent(folder);
   require(parent.is_object() && parent.contains("run") && parent.contains("step"), ExitCode::data,
           "{}: is not what a branch writes there", (folder / "parent.json").string());
   const auto at = from.rfind('@');
@@ -200,9 +222,8 @@ std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const st
                     hash_of(from) == parent.value("hash", "");
   require(same, ExitCode::usage, "--from {}: {} branched from {}@{}; want that, or another --name", from,
           folder.string(), run.string(), step);
-  Recipe base = CheckpointFile(find_checkpoint(folder)).header().recipe;
-  base.origins.clear();
-  return read_recipe_onto(std::move(base), given, overrides);
+  const CheckpointFile checkpoint(find_checkpoint(folder));
+  return read_recipe_onto(inherited(checkpoint.header().recipe, folder, "its checkpoint"), given, overrides);
 }
 
 void write_parent(const RunFolder& folder, const Branch& branch) {

@@ -13,9 +13,9 @@ namespace mxtape {
 
 /// How a run branches from another one: `mxtape train NEW --from RUN`.
 struct BranchOptions {
-  std::string from;                       ///< RUN[@STEP] or a checkpoint; empty: no branch
-  std::vector<std::string> fresh;         ///< optimizer, schedule, precision
-  std::vector<std::string> allow_change;  ///< keys and sections that may differ without being written
+  std::string from{};                       ///< RUN[@STEP] or a checkpoint; empty: no branch
+  std::vector<std::string> fresh{};         ///< optimizer, schedule, precision
+  std::vector<std::string> allow_change{};  ///< keys and sections that may differ without being written
 };
 
 /// A branch before its first step.
@@ -24,6 +24,9 @@ struct Branch {
   Recipe recipe;  ///< the parent's, with what the new recipe says on top
   Turn turn;
   std::vector<std::string> lines;  ///< for people: from where, what differs, the learning rate
+
+  /// For people: that an attempt which is there already had another parent; or "".
+  std::string other_parent(const std::filesystem::path& run) const;
 
   /// Throws Error(data) for another tokenizer; Error(usage) for a token file of other content under a name
   /// that nobody wrote.
@@ -43,10 +46,12 @@ std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const st
 /// changed.
 void write_parent(const RunFolder&, const Branch&);
 
-/// Reads the parent's checkpoint and puts the new recipe on top of its recipe. What differs must be written
-/// by the user: in the file itself, on the command line, or in a file of precision keys alone that it
-/// extends. Throws Error(usage) for what merely differs, with its origin, for another model, for a name that
-/// is the parent's, and where no step is left; Error(data) for a checkpoint that cannot be used.
+/// Reads the parent's checkpoint and puts the new recipe, or, for "", the overrides alone, on top of its
+/// recipe. What checkpoints do not hold, such as compute.threads, is in the recipe.toml of the parent's
+/// folder. What differs must be written by the user: in the file itself, on the command line, or in a file of
+/// precision keys alone that it extends. Throws Error(usage) for what merely differs, with its origin, for
+/// another model, for a name that is the parent's, and where no step is left; Error(data) for a checkpoint
+/// that cannot be used.
 Branch plan_branch(const BranchOptions&, const std::string& recipe,
                    const std::vector<std::string>& overrides);
 

@@ -1,20 +1,20 @@
 #include "program/check.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 
-#include "core/text/program_name.h"
+#include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
+#include "program/beginning.h"
 #include "program/devices/agree.h"
 #include "program/devices/plan_text.h"
 #include "program/header.h"
 #include "program/model_text.h"
-#include "program/run_folder.h"
+#include "program/room.h"
+#include "program/start_needs.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_notes.h"
@@ -27,32 +27,32 @@ namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
 
-/// The folder itself or, as it may not be there yet, the nearest one above it that is.
-fs::path nearest_existing(const fs::path& folder) {
-  fs::path path = fs::absolute(folder);
-  while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
-
 class Check {
  public:
-  Check(const Recipe& recipe, Resume resume, int devices)
-      : recipe_(recipe), resume_(resume), devices_(devices) {}
+  Check(const Recipe& recipe, const RunOptions& options, int devices)
+      : asked_(recipe),
+        options_(options),
+        devices_(devices),
+        run_(fs::path(recipe.train.out) / recipe.name) {}
 
   CheckReport run() {
     attempt([&] { look_at_data(); });
+    attempt([&] {
+      if (devices_ > 0) require_strands(recipe_.train, devices_);
+    });
     attempt([&] { look_at_folder(); });
-    attempt([&] { look_for_checkpoints(); });
-    attempt([&] {
-      if (has_data_) recipe_ = with_vocabulary(recipe_, data_.tokenizer);
+    attempt([&] { look_at_beginning(); });
+    if (const auto& branch = options_.branch; branch && (!begin_ || begin_->branches))
+      report_.facts.insert(report_.facts.end(), branch->lines.begin(), branch->lines.end());
+    attempt([&] {  // all the same, for what follows
+      if (has_data_ && !begin_) recipe_ = with_vocabulary(recipe_, data_.tokenizer);
     });
+    if (begin_ && begin_->finished) return std::move(report_);
     attempt([&] { look_at_device(); });
-    attempt([&] {
-      if (device_) budget_ = MemoryBudget::of(recipe_, *device_, data_);
-    });
     look_at_model();
     attempt([&] { look_at_devices(); });
     attempt([&] { look_at_disk(); });
+    attempt([&] { look_at_weights(); });
     look_at_rollbacks();
     look_at_telemetry();
     look_for_notes();
@@ -64,7 +64,9 @@ class Check {
     try {
       look();
     } catch (const Error& e) {
-      report_.problems.push_back(e);
+      auto& all = report_.problems;
+      const auto same = [&](const Error& known) { return std::string_view(known.what()) == e.what(); };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(e);
     }
   }
   template <class... Args>
@@ -74,9 +76,7 @@ class Check {
   CheckNumbers& numbers() { return report_.numbers; }
 
   void look_at_data() {
-    require(!recipe_.data.file.empty(), ExitCode::usage,
-            "data.file is not set; make a token file with `{0} prepare` or `{0} corpus`", program_name());
-    data_ = TokenFile::read(recipe_.data.file);
+    data_ = read_data(recipe_);
     const TokenFile& data = data_;
     fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
          data.validation.count(), data.tokenizer.size());
@@ -98,21 +98,27 @@ class Check {
     has_data_ = true;
   }
 
-  fs::path folder() const { return fs::path(recipe_.train.out) / recipe_.name; }
+  void look_at_folder() {
+    fact("folder      {}", run_.path().string());
+    require_writable(run_.path());
+  }
 
-  void look_for_checkpoints() {
-    const auto files = list_checkpoints(folder());
-    if (!files.empty() && resume_ == Resume::no)
-      fail(ExitCode::usage,
-           "{} is there already; add --resume auto to go on, --resume no to start again (what is there is "
-           "kept), or --name=... to run elsewhere",
-           files.front().string());
+  void look_at_beginning() {
+    if (!has_data_) return (void)choose_start(run_, options_.resume);
+    begin_ = begin_run(asked_, options_, run_, data_);
+    recipe_ = begin_->recipe;
+    report_.notes = begin_->notes;
+    if (begin_->finished)
+      report_.notes.push_back(fmt::format("all {} steps of {} are done: nothing is left to train",
+                                          recipe_.train.steps, begin_->start.checkpoint->string()));
   }
 
   void look_at_device() {
+    if (recipe_.compute.threads > 0) set_threads(int(recipe_.compute.threads));
     device_ = make_backend(recipe_.compute.device, recipe_.compute.options());
     fact("device      {}", device_->description());
     numbers().device = device_->description();
+    budget_ = MemoryBudget::of(recipe_, *device_, data_);
   }
 
   void look_at_model() {
@@ -152,44 +158,35 @@ class Check {
   }
 
   void look_at_devices() {
-    if (devices_ == 0) return;
-    require_strands(recipe_.train, devices_);
-    if (recipe_.model.vocabulary == 0) return;
+    if (devices_ == 0 || recipe_.train.strands < devices_ || recipe_.model.vocabulary == 0) return;
     report_.devices = device_plan(recipe_, devices_);
     for (auto& line : device_facts(*report_.devices)) report_.facts.push_back(std::move(line));
   }
 
-  void look_at_folder() {
-    const fs::path existing = nearest_existing(folder());
-    fact("folder      {}", folder().string());
-    require(fs::is_directory(existing) && ::access(existing.c_str(), W_OK | X_OK) == 0, ExitCode::resource,
-            "{}: {} is no folder that can be written; change train.out", folder().string(),
-            existing.string());
-  }
-
   void look_at_disk() {
     if (!plan_) return;
-    const fs::path existing = nearest_existing(folder());
-    const double needed = disk_needed(*plan_, recipe_.train) + double(telemetry_bytes(recipe_));
-    const double free_bytes = double(fs::space(existing).available);
-    fact("disk        {} a checkpoint, {} in all; {} are free", bytes_text(double(plan_->checkpoint())),
-         bytes_text(needed), bytes_text(free_bytes));
-    numbers().checkpoint_bytes = plan_->checkpoint();
-    numbers().disk_needed = needed;
-    numbers().disk_free = free_bytes;
-    require(needed < free_bytes, ExitCode::resource, "{}: checkpoints need {}, {} are free; {}",
-            existing.string(), bytes_text(needed), bytes_text(free_bytes),
-            "lower train.keep, or change train.out");
+    const std::int64_t checkpoint = checkpoint_bytes(*plan_, recipe_);
+    const std::int64_t to_start = room_to_start(*plan_, recipe_);
+    numbers().checkpoint_bytes = checkpoint;
+    numbers().disk_to_start = double(to_start);
+    numbers().disk_needed = disk_needed(*plan_, recipe_);
+    numbers().disk_free = double(free_bytes(run_.path()));
+    fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
+         bytes_text(double(checkpoint)), bytes_text(*numbers().disk_needed),
+         bytes_text(*numbers().disk_free));
+    require_room(run_.path(), to_start);
+    if (std::string lack = lack_of_room(*plan_, recipe_, run_.path()); !lack.empty())
+      report_.notes.push_back(std::move(lack));
   }
 
-  void look_at_telemetry() {
-    const TelemetryConfig& t = recipe_.telemetry;
-    if (t.every == 0) return;
-    fact("telemetry   {}; about {} on the disk", telemetry_text(recipe_),
-         bytes_text(double(telemetry_bytes(recipe_))));
-    if (t.every > recipe_.train.steps)
-      report_.notes.push_back(fmt::format("{}: telemetry.every = {}: none of the {} steps is measured",
-                                          recipe_.origin("telemetry.every"), t.every, recipe_.train.steps));
+  /// What a run with train.init would begin with.
+  void look_at_weights() {
+    if (!begin_ || !begin_->init) return;
+    const InitialWeights& weights = *begin_->init;
+    report_.weights = weights.text();
+    report_.notes.insert(report_.notes.end(), weights.notes().begin(), weights.notes().end());
+    report_.weights_hash = weights.content_hash(recipe_.model);
+    fact("init        {}, content hash {}", report_.weights, report_.weights_hash);
   }
 
   void look_at_rollbacks() {
@@ -209,6 +206,16 @@ class Check {
                                          : std::string("only before the first step and at the end")));
   }
 
+  void look_at_telemetry() {
+    const TelemetryConfig& t = recipe_.telemetry;
+    if (t.every == 0) return;
+    fact("telemetry   {}; about {} on the disk", telemetry_text(recipe_),
+         bytes_text(double(telemetry_bytes(recipe_))));
+    if (t.every > recipe_.train.steps)
+      report_.notes.push_back(fmt::format("{}: telemetry.every = {}: none of the {} steps is measured",
+                                          recipe_.origin("telemetry.every"), t.every, recipe_.train.steps));
+  }
+
   /// Keys that somebody set and that nothing reads with the others as they are; precision that may surprise.
   void look_for_notes() {
     for (const auto& [key, reason] : idle_keys(recipe_))
@@ -216,13 +223,16 @@ class Check {
         report_.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
     if (recipe_.model.vocabulary > 0)
       if (auto remark = remark_on_start(recipe_); !remark.empty()) report_.notes.push_back(std::move(remark));
-    const auto precision = precision_notes(recipe_);
+    const auto precision = precision_notes(asked_);  // `auto` GEMMs are no wish for integers
     report_.notes.insert(report_.notes.end(), precision.begin(), precision.end());
   }
 
-  Recipe recipe_;
-  const Resume resume_;
+  const Recipe& asked_;
+  const RunOptions& options_;
   const int devices_;
+  const RunPaths run_;
+  Recipe recipe_ = asked_;  ///< resolved, as soon as that is known
+  std::optional<Beginning> begin_;
   TokenFile data_;
   bool has_data_ = false;
   std::unique_ptr<Backend> device_;
@@ -233,8 +243,8 @@ class Check {
 
 }  // namespace
 
-CheckReport check_run(const Recipe& recipe, Resume resume, int devices) {
-  return Check(recipe, resume, devices).run();
+CheckReport check_run(const Recipe& recipe, const RunOptions& options, int devices) {
+  return Check(recipe, options, devices).run();
 }
 
 }  // namespace mxtape

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "data/hdf5/token_file.h"
-#include "recipes/recipe.h"
+#include "program/run.h"
 #include "train/memory/device_plan.h"
-#include "train/memory/memory_plan.h"
 
 namespace mxtape {
 
@@ -22,8 +20,8 @@ struct CheckNumbers {
   std::optional<double> step_flops, bf16_flops, integer_ops;   ///< of linear layers, in one step
   std::optional<std::int64_t> checkpoint_bytes;
   std::optional<std::int64_t> strand_gradient_bytes;  ///< as they travel; of runs with several strands
-  std::optional<double> disk_needed, disk_free;       ///< [bytes]
-  std::string device;                                 ///< its description
+  std::optional<double> disk_to_start, disk_needed, disk_free;  ///< [bytes]
+  std::string device;                                           ///< its description
 };
 
 /// What a look at a recipe, its data, the disk and the machine found.
@@ -31,27 +29,14 @@ struct CheckReport {
   std::vector<std::string> facts;  ///< lines for people: model, data, memory, disk, work of a step
   CheckNumbers numbers;
   std::optional<DevicePlan> devices{};  ///< if asked for, and known
-  std::vector<std::string> notes;       ///< keys without effect, precision that may surprise
+  std::vector<std::string> notes;       ///< what a resume changes, keys without effect, what may surprise
   std::vector<Error> problems;  ///< what would stop the run, in the order in which run_training() meets it
   std::string weights, weights_hash;  ///< of train.init; empty: drawn
 };
 
-/// Whether the run would be started with --resume, to which checkpoints that are there already are no
-/// problem.
-enum class Resume { no, yes };
-
-/// Looks at everything that could fail after a recipe was read. Trains nothing and writes nothing.
-/// Throws Error(usage) if schedule.start or optim.start is a step that a run which begins at `step` has not
-/// reached.
-void require_reached_starts(const Recipe&, std::int64_t step);
-
-/// `devices`: how many processes share the run; 0 if that was not said.
-CheckReport check_run(const Recipe&, Resume = Resume::no, int devices = 0);
-
-/// Bytes of all checkpoints that are kept, and of one more while the newest is written beside them.
-double disk_needed(const MemoryPlan&, const TrainConfig&);
-
-/// The splits that are too short for a window of the model's context and its targets: an Error(data) each.
-std::vector<Error> short_splits(const Recipe&, const TokenFile&);
+/// Looks at everything that could fail after a recipe was read, by the functions and in the order of
+/// run_training(). Trains nothing and writes nothing. `devices`: how many processes share the run; 0 if that
+/// was not said.
+CheckReport check_run(const Recipe&, const RunOptions& = {}, int devices = 0);
 
 }  // namespace mxtape

@@ -126,7 +126,7 @@ std::vector<std::string> overrides_of(const CLI::App& command) {
 
 std::vector<std::string> words_of(const CLI::App& command, const std::string& recipe) {
   std::vector<std::string> words = command.remaining();
-  words.insert(words.begin(), recipe);
+  if (!recipe.empty()) words.insert(words.begin(), recipe);
   if (const auto* device = command.get_option("--device"); !device->empty())
     words.insert(words.end(), {"--device", device->as<std::string>()});
   return words;

@@ -1,9 +1,8 @@
 #include "program/header.h"
 
-#include <sys/resource.h>
-
 #include <cmath>
 
+#include "core/memory/resident.h"
 #include "program/model_text.h"
 #include "program/output.h"
 #include "recipes/telemetry/telemetry.h"
@@ -56,8 +55,6 @@ std::string validation_text(const Recipe& recipe, const TokenFile& data) {
 
 void print_result(std::FILE* out, const Evaluation& validation, std::optional<double> floor,
                   std::int64_t peak_bytes) {
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
   const bool whole = validation.windows == validation.of_windows;
   say(out, "\nvalidation loss {:.4f} nats per token, perplexity {:.3f}{}\n", validation.loss,
       std::exp(validation.loss),
@@ -65,7 +62,7 @@ void print_result(std::FILE* out, const Evaluation& validation, std::optional<do
   if (floor)
     say(out, "floor           {:.4f} nats per token, gap {:.4f}\n", *floor, validation.loss - *floor);
   say(out, "memory          tensors {} at their peak, process {}\n", bytes_text(double(peak_bytes)),
-      bytes_text(1024.0 * double(usage.ru_maxrss)));
+      bytes_text(double(most_resident_bytes())));
 }
 
 void print_paths(std::FILE* out, const RunFolder& folder, std::int64_t step) {

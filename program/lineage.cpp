@@ -1,5 +1,6 @@
 #include "program/lineage.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace mxtape {
@@ -21,6 +22,17 @@ nlohmann::ordered_json json_of(const Turn& turn) {
 }  // namespace
 
 std::string Turn::to_json() const { return json_of(*this).dump(); }
+
+bool is_lost_turn(const std::string& record, std::int64_t step, const std::string& lineage) {
+  if (record.find("\"event\"") == std::string::npos) return false;  // nearly all
+  const auto turn = nlohmann::ordered_json::parse(record);
+  const std::string event = turn.value("event", "");
+  if (turn.value("step", std::int64_t(-1)) != step ||
+      (event != "branch" && event != "init" && event != "change"))
+    return false;
+  const auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);
+  return std::find(all.begin(), all.end(), turn) == all.end();
+}
 
 std::string with_turn(const std::string& lineage, const Turn& turn) {
   auto all = lineage.empty() ? nlohmann::ordered_json::array() : nlohmann::ordered_json::parse(lineage);

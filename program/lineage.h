@@ -22,6 +22,10 @@ struct Turn {
   std::string to_json() const;
 };
 
+/// Whether a line of metrics.jsonl is a branch, init or change at `step` that is not in the lineage: of an
+/// attempt that left no checkpoint.
+bool is_lost_turn(const std::string& record, std::int64_t step, const std::string& lineage);
+
 /// A checkpoint's lineage with one turn more. `lineage` is a JSON array or empty.
 std::string with_turn(const std::string& lineage, const Turn&);
 

@@ -14,6 +14,7 @@
 #include "core/errors/current_error.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
+#include "core/text/short_lines.h"
 #include "dist/together.h"
 #include "program/command.h"
 #include "program/stop_signals.h"
@@ -36,7 +37,7 @@ const CLI::App& known_command(const CLI::App& app, const std::string& word) {
 /// Where both go to one file, what was printed stands before it.
 void complain(const std::string& why) {
   std::fflush(stdout);
-  std::fprintf(stderr, "mxtape: %s\n", why.c_str());
+  std::fprintf(stderr, "mxtape: %s\n", with_short_lines(why).c_str());
 }
 
 /// What `mxtape` without a word says.

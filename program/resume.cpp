@@ -35,12 +35,15 @@ bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
   }
 }
 
-/// From step 0. The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
-Start from_the_beginning(const RunFolder& folder) {
+/// The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
+Start from_the_beginning(const RunPaths& folder, std::int64_t first_step) {
   Start start;
   try {
-    start.notes.push_back(fmt::format("an earlier attempt of {} steps left no checkpoint; starting at step 0",
-                                      read_run_log(folder.path()).train.back().step));
+    const RunLog log = read_run_log(folder.path());
+    const std::int64_t steps = log.train.back().step - log.train.front().step + 1;
+    start.notes.push_back(
+        fmt::format("an earlier attempt of {} step{} left no checkpoint; starting at step {}", steps,
+                    steps == 1 ? "" : "s", first_step));
   } catch (const Error&) {  // no records, or none that could be missed
   }
   return start;
@@ -61,10 +64,10 @@ bool is_allowed(const std::string& key, const std::vector<std::string>& allowed)
                      [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
 }
 
-Start choose_start(const RunFolder& folder, const std::string& resume) {
+Start choose_start(const RunPaths& folder, const std::string& resume, std::int64_t first_step) {
   const auto files = folder.checkpoints();
   if (resume.empty()) {
-    if (files.empty()) return from_the_beginning(folder);
+    if (files.empty()) return from_the_beginning(folder, first_step);
     fail(ExitCode::usage,
          "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
          "(what is "
@@ -97,8 +100,9 @@ Start choose_start(const RunFolder& folder, const std::string& resume) {
     return start;
   }
   if (files.empty()) {
-    Start start = from_the_beginning(folder);
-    if (start.notes.empty()) start.notes.push_back("no checkpoint yet; starting at step 0");
+    Start start = from_the_beginning(folder, first_step);
+    if (start.notes.empty())
+      start.notes.push_back(fmt::format("no checkpoint yet; starting at step {}", first_step));
     return start;
   }
   Start start;

@@ -20,10 +20,10 @@ struct Start {
 
 /// `resume`: "auto" takes the newest checkpoint that verifies and rejects newer ones that do not; "no" starts
 /// again; a path takes that file; "" starts a new run. The notes say if an attempt without a checkpoint is
-/// begun again. Changes nothing: make_way() does, as late as it can. Throws Error(usage) rather than start
-/// from step 0 beside checkpoints that nobody mentioned, Error(data) if there are checkpoints and none
-/// verifies.
-Start choose_start(const RunFolder&, const std::string& resume);
+/// begun again, at `first_step`: a branch's is its parent's. Changes nothing: make_way() does, as late as it
+/// can. Throws Error(usage) rather than start from step 0 beside checkpoints that nobody mentioned,
+/// Error(data) if there are checkpoints and none verifies.
+Start choose_start(const RunPaths&, const std::string& resume, std::int64_t first_step = 0);
 
 /// Moves an earlier run into a folder before-<n> and sets rejected checkpoints aside, as a checkpoint is
 /// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.

@@ -96,7 +96,7 @@ std::vector<Turn> turns_of_rollbacks(const Recipe& recipe, std::size_t known) {
   return turns;
 }
 
-std::vector<std::string> rollbacks_after(const RunFolder& folder, const Recipe& of_checkpoint) {
+std::vector<std::string> rollbacks_after(const RunPaths& folder, const Recipe& of_checkpoint) {
   const auto& known = of_checkpoint.train.rollbacks;
   try {
     const Recipe latest = recipe_from_toml(read_whole_text(folder.recipe()), folder.recipe().string());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/lineage.h"
+#include "program/run_folder.h"
 #include "program/training_loop.h"
 
 namespace mxtape {
@@ -33,7 +34,7 @@ Evaluation train_to_the_end(TracingBackend&, RunFolder&, const TokenFile&, std::
 
 /// The rollbacks with which a run goes on from a checkpoint: those in the checkpoint's recipe, and those
 /// after it, of which only the folder's recipe.toml knows.
-std::vector<std::string> rollbacks_after(const RunFolder&, const Recipe& of_checkpoint);
+std::vector<std::string> rollbacks_after(const RunPaths&, const Recipe& of_checkpoint);
 
 /// One turn for each rollback in `recipe` but the first `known`.
 std::vector<Turn> turns_of_rollbacks(const Recipe&, std::size_t known);

@@ -11,34 +11,23 @@
 #include "dist/together.h"
 #include "kernels/around/checked_backend.h"
 #include "kernels/choose/make_backend.h"
-#include "program/check.h"
+#include "program/beginning.h"
 #include "program/devices/agree.h"
 #include "program/devices/follow.h"
 #include "program/devices/plan_text.h"
 #include "program/header.h"
 #include "program/import.h"
-#include "program/init/initial_weights.h"
-#include "program/metrics/run_log.h"
 #include "program/model_files.h"
 #include "program/output.h"
-#include "program/resume.h"
 #include "program/rollback.h"
+#include "program/start_needs.h"
 #include "program/training_loop.h"
+#include "recipes/text/reach_notes.h"
 #include "train/memory/memory_budget.h"
 #include "train/sampling/sample.h"
 
 namespace mxtape {
 namespace {
-
-/// Whether the last validation of a run that has done all its steps is still to come.
-bool lacks_validation(const RunFolder& folder, std::int64_t step) {
-  try {
-    const RunLog log = read_run_log(folder.path());
-    return log.last_step() == step && (log.validation.empty() || log.validation.back().step != step);
-  } catch (const Error&) {
-    return false;  // nothing is on record: nobody waits for one
-  }
-}
 
 void print_sample(Backend& backend, Trainer& trainer, const TokenFile& data) {
   const std::int64_t tokens = trainer.recipe().train.sample_tokens;
@@ -90,10 +79,7 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   outlive_readers();
   TokenFile data;
   together(devices ? &devices->group() : nullptr, [&] {
-    require(!recipe.data.file.empty(), ExitCode::usage,
-            "recipe '{0}': data.file is not set; make a token file with `{1} prepare` or `{1} corpus`",
-            recipe.name, program_name());
-    data = TokenFile::read(recipe.data.file);
+    data = read_data(recipe);
     if (const auto problems = short_splits(recipe, data); !problems.empty()) throw problems.front();
   });
   if (devices) {
@@ -103,53 +89,12 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
     hear_signals(*devices);
   }
   RunFolder folder(std::filesystem::path(recipe.train.out) / recipe.name);
-  Start start = choose_start(folder, options.resume);
-  const bool branches = options.branch && !start.checkpoint;
-  if (branches) start.checkpoint = options.branch->checkpoint;
-  std::optional<CheckpointFile> checkpoint;
-  if (start.checkpoint) {
-    checkpoint.emplace(*start.checkpoint);
-    require_same_tokenizer(checkpoint->header(), *start.checkpoint, data, recipe.data.file);
-  }
-  std::optional<InitialWeights> init;
-  if (!checkpoint && !recipe.train.init.empty()) {
-    init.emplace(recipe.train.init);
-    init->check_folder(folder.path());
-    init->check_tokens(data, recipe.data.file);
-  }
-  require_reached_starts(recipe, checkpoint ? checkpoint->header().step : 0);
-  Recipe resolved = with_vocabulary(recipe, data.tokenizer);
-  std::size_t known_rollbacks = recipe.train.rollbacks.size();
-  settle_gemm(resolved.compute, checkpoint && !branches ? &checkpoint->header().recipe.compute : nullptr);
-  validate(resolved);  // what auto became may not go with the recipe's sources
-  std::vector<std::string> notes = start.notes;
-  const bool chosen = recipe.origins.contains("compute.gemm") ||
-                      resolved.compute.gemm_kernels() != recipe.compute.gemm_kernels();
-  if (recipe.compute.gemm == GemmChoice::automatic && chosen)
-    notes.push_back(fmt::format(
-        "compute.gemm = auto is {} {}", resolved.compute.gemm == GemmChoice::integer ? "integer" : "library",
-        checkpoint && !branches ? "here, as in the checkpoint" : "on this machine, by its instruction set"));
-  std::optional<Turn> turn;
-  if (branches) {
-    options.branch->check_data(data);
-    turn = options.branch->turn;
-    notes.insert(notes.end(), options.branch->lines.begin(), options.branch->lines.end());
-  } else if (checkpoint) {
-    // The run's own: whoever resumes it needs not write them.
-    CheckpointHeader there = checkpoint->header();
-    known_rollbacks = there.recipe.train.rollbacks.size();
-    const auto own = rollbacks_after(folder, there.recipe);
-    auto& written = resolved.train.rollbacks;
-    if (written.size() <= own.size() && std::equal(written.begin(), written.end(), own.begin()))
-      written = there.recipe.train.rollbacks = own;
-    auto changes = check_changes(there, resolved, data.hash, options.allow_change);
-    for (const auto& change : changes) notes.push_back("changed " + change);
-    std::erase_if(changes,
-                  [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
-    if (!changes.empty()) turn = Turn{checkpoint->header().step, {}, {}, {}, std::move(changes)};
-    if (checkpoint->header().step == resolved.train.steps && !lacks_validation(folder, resolved.train.steps))
-      return print_finished(notes, resolved.train.steps, *start.checkpoint);
-  }
+  Beginning begin = begin_run(recipe, options, folder, data);
+  const Recipe& resolved = begin.recipe;
+  const Start& start = begin.start;
+  std::optional<Turn>& turn = begin.turn;
+  std::optional<InitialWeights>& init = begin.init;
+  if (begin.finished) return print_finished(begin.notes, resolved.train.steps, *start.checkpoint);
   if (recipe.compute.threads > 0 && !devices) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(resolved.compute.device, resolved.compute.options());
   if (devices) devices->communicator().attach(*device);
@@ -164,31 +109,37 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   if (devices && budget.host) budget.capacity /= devices->group().place().local_size;
   const MemoryPlan plan = memory_plan(resolved);
   require_memory(resolved, plan, budget);
-  folder.reserve(checkpoint_room(plan, resolved));
+  folder.reserve(room_to_start(plan, resolved));
   auto trainer = std::make_unique<Trainer>(backend, resolved, data, devices);
   print_header(stdout, resolved, data, backend, memory_text(plan, budget), folder.path());
   if (devices) print_devices(*devices, resolved);
-  for (const auto& note : notes) say(stdout, "{}\n", note);
+  if (std::string lack = lack_of_room(plan, resolved, folder.path()); !lack.empty())
+    begin.notes.push_back(std::move(lack));
+  if (const std::string nothing = nothing_quantized(resolved); !nothing.empty())
+    say(stdout, "note: {}\n", nothing);
+  for (const auto& note : begin.notes) say(stdout, "{}\n", note);
+  if (begin.branches)
+    for (const auto& line : options.branch->lines) say(stdout, "{}\n", line);
   if (init) {
     turn = init->turn(init->load(backend, trainer->model()), resolved.model);
     trainer->load_as_first_does(0);
     trainer->set_lineage(with_turn(init->lineage(), *turn));
     print_init(*init, *turn, folder);
   }
-  if (checkpoint) {
-    trainer->load(*checkpoint);
+  if (begin.checkpoint) {
+    trainer->load(*begin.checkpoint);
     if (turn) trainer->set_lineage(with_turn(trainer->lineage(), *turn));
-    for (const Turn& back : turns_of_rollbacks(resolved, known_rollbacks)) {
+    for (const Turn& back : turns_of_rollbacks(resolved, begin.known_rollbacks)) {
       trainer->set_lineage(with_turn(trainer->lineage(), back));
       say(stdout, "rollback {}: from step {} to {}\n", back.rollback, back.from, back.step);
     }
-    checkpoint.reset();
-    if (!branches)
+    begin.checkpoint.reset();
+    if (!begin.branches)
       say(stdout, "resumed from {} at step {}\n", start.checkpoint->string(), trainer->steps_done());
   }
   for (const auto& note : make_way(folder, start)) say(stdout, "{}\n", note);
   write_recipe(folder, start, trainer->steps_done(), trainer->recipe());
-  if (branches) write_parent(folder, *options.branch);
+  if (begin.branches) write_parent(folder, *options.branch);
   if (start.checkpoint) copy_model_files(folder_of_model_files(*start.checkpoint), folder.path());
   if (!start.checkpoint) std::filesystem::remove(folder.parent());  // of an earlier attempt
   if (init) {

@@ -9,10 +9,10 @@
 namespace mxtape {
 
 struct RunOptions {
-  std::string resume;                     ///< "", "auto", "no" or a checkpoint: program/resume.h
-  std::vector<std::string> allow_change;  ///< keys or sections that may differ from the checkpoint's recipe
-  std::optional<Branch> branch;           ///< where the run comes from, until it has a checkpoint of its own
-  std::string command;                    ///< how this run was started, for the advice on going on
+  std::string resume{};                     ///< "", "auto", "no" or a checkpoint: program/resume.h
+  std::vector<std::string> allow_change{};  ///< keys or sections that may differ from the checkpoint's recipe
+  std::optional<Branch> branch{};  ///< where the run comes from, until it has a checkpoint of its own
+  std::string command{};           ///< how this run was started, for the advice on going on
 };
 
 /// Trains a recipe to its end in its run folder: header, steps, validations, checkpoints, a sampled text.

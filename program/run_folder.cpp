@@ -16,15 +16,14 @@
 #include "core/files/retried.h"
 #include "data/hdf5/seal.h"
 #include "program/model_files.h"
-#include "train/memory/memory_plan.h"
+#include "program/room.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view logs[] = {"metrics", "telemetry"};  ///< stems of <stem>.jsonl
-constexpr std::string_view lock_name = ".lock", reserved_name = "reserved";
-constexpr std::string_view moving_name = "before.moving";  ///< an archive that is not whole yet
+constexpr std::string_view moving_name = "before.moving";      ///< an archive that is not whole yet
 
 /// The step in <prefix><digits><ending> and nothing else: not in the name of a temporary or rejected file.
 std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefix, std::string_view ending) {
@@ -38,13 +37,13 @@ std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefi
 }
 
 void remove_orphans(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path());
+  for (const auto& file : orphans_in(folder)) fs::remove(file);
 }
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
+  require_writable(path_);
   const fs::path inner = path_ / "checkpoints";
   for (fs::path folder = inner; !folder.empty() && !fs::exists(folder); folder = folder.parent_path())
     made_.push_back(folder);
@@ -90,20 +89,22 @@ RunFolder::~RunFolder() {
   ::close(lock_);
 }
 
-fs::path RunFolder::checkpoint(std::int64_t step) const {
+fs::path RunPaths::checkpoint(std::int64_t step) const {
   return path_ / "checkpoints" / fmt::format("step_{:08}.h5", step);
 }
 
-fs::path RunFolder::recipe_until(std::int64_t step) const {
+fs::path RunPaths::recipe_until(std::int64_t step) const {
   return path_ / fmt::format("recipe.until_step_{:08}.toml", step);
 }
 
-std::map<std::int64_t, fs::path, std::greater<>> RunFolder::earlier_recipes() const {
+std::map<std::int64_t, fs::path, std::greater<>> RunPaths::earlier_recipes() const {
   return list_earlier_recipes(path_);
 }
 
 void RunFolder::reserve(std::int64_t bytes) {
   reserved_bytes_ = bytes;
+  release();
+  require_room(path_, bytes);
   const fs::path file = path_ / reserved_name;
   const int descriptor = retried([&] { return ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); });
   require(descriptor >= 0, ExitCode::resource, "{}: cannot be written: {}", file.string(),
@@ -114,13 +115,7 @@ void RunFolder::reserve(std::int64_t bytes) {
   ::close(descriptor);
   if (reason == 0 || reason == EOPNOTSUPP || reason == EINVAL) return;
   release();
-  std::error_code error;
-  const auto space = fs::space(path_, error);
-  fail(ExitCode::resource, "{}: a checkpoint needs {}, {}; make room, or change train.out", path_.string(),
-       bytes_text(double(bytes)),
-       reason == ENOSPC && !error ? bytes_text(double(space.available)) + " are free"
-       : reason == EFBIG          ? std::string("which is above the limit of a file's size (ulimit -f)")
-                                  : std::string(std::strerror(reason)));
+  fail_for_room(path_, bytes, reason);
 }
 
 void RunFolder::release() const { ::unlink((path_ / reserved_name).c_str()); }
@@ -147,7 +142,7 @@ void RunFolder::follow() {
   fs::create_directories(path_ / "checkpoints", error);
 }
 
-std::vector<fs::path> RunFolder::checkpoints() const { return list_checkpoints(path_); }
+std::vector<fs::path> RunPaths::checkpoints() const { return list_checkpoints(path_); }
 
 void RunFolder::retain(std::int64_t keep, const std::function<bool(std::int64_t)>& stays) const {
   const auto files = checkpoints();

@@ -9,18 +9,13 @@
 
 namespace mxtape {
 
-/// The folder of one run: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
+/// Where what of a run lies: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
 /// precision.txt, parent.json, metrics.jsonl and telemetry.jsonl, each with <stem>.rollback_<n>.jsonl and
-/// <stem>.broken.txt, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. Locked while an object
-/// lives, so that no second process writes there. After an import also the files of program/model_files.h.
-class RunFolder {
+/// <stem>.broken.txt, events.out.tfevents.mxtape and checkpoints/step_<8 digits>.h5. After an import also the
+/// files of program/model_files.h. Nothing need be there, and nothing is changed.
+class RunPaths {
  public:
-  /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
-  /// Error(resource) if that fails or another run holds it.
-  explicit RunFolder(std::filesystem::path);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  explicit RunPaths(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path recipe() const { return path_ / "recipe.toml"; }
@@ -38,9 +33,25 @@ class RunFolder {
   std::filesystem::path telemetry() const { return path_ / "telemetry.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
+  /// Newest first.
+  std::vector<std::filesystem::path> checkpoints() const;
 
-  /// Takes room on the disk for the next checkpoint, in a file `reserved`. Throws Error(resource) if it is
-  /// not there: better before a run than at its end.
+ protected:
+  std::filesystem::path path_;
+};
+
+/// A run's folder, locked while an object lives, so that no second process writes there.
+class RunFolder : public RunPaths {
+ public:
+  /// Makes the folder. The destructor takes away what was made if nothing came into it. Throws
+  /// Error(resource) if that fails or another run holds it.
+  explicit RunFolder(std::filesystem::path);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// Takes room on the disk for the next checkpoint and the records, in a file `reserved`. Throws
+  /// Error(resource) if it is not there: better before a run than at its end.
   void reserve(std::int64_t bytes);
   /// Gives the room back: just before the checkpoint takes it.
   void release() const;
@@ -50,8 +61,6 @@ class RunFolder {
   /// that.
   void follow();
 
-  /// Newest first.
-  std::vector<std::filesystem::path> checkpoints() const;
   /// Deletes all checkpoints but the newest `keep` (at least 1) and those whose step `stays`, after the
   /// newest has passed its content hash.
   void retain(std::int64_t keep, const std::function<bool(std::int64_t)>& stays = {}) const;
@@ -68,7 +77,6 @@ class RunFolder {
   /// so that the records stay with them.
   void finish_archive() const;
 
-  std::filesystem::path path_;
   int lock_ = -1;
   std::int64_t reserved_bytes_ = 0;
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first

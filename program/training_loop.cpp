@@ -37,7 +37,11 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       trainer_(trainer),
       config_(trainer.recipe().train),
       phase_starts_(plan_changes(trainer.recipe())),
-      metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
+      metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe()),
+               [&](const std::string& record) {  // `turn` is written below
+                 return (turn && record == turn->to_json()) ||
+                        is_lost_turn(record, trainer.steps_done(), trainer.lineage());
+               }),
       progress_(stdout, config_.steps, trainer.steps_done()) {
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (measuring)

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "core/files/atomic_file.h"
@@ -85,11 +86,12 @@ std::string TrainingLoop::way_back() const {
   if (files.empty())
     return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
                        config_.save_minutes);
+  static const std::regex rate(R"( --optim\.learning_rate[= ]\S+)");  // the one that failed
   return fmt::format(
-      "the last checkpoint is {}\n  to go on with, say, another learning rate: {} --resume auto "
-      "--allow-change "
-      "optim",
-      files.front().string(), command_);
+      "the last checkpoint is {}\n  to go on with, say, half the learning rate: {} --resume auto "
+      "--allow-change optim --optim.learning_rate={}",
+      files.front().string(), std::regex_replace(command_, rate, ""),
+      trainer_.recipe().optim.learning_rate / 2);
 }
 
 /// What ran must be what was asked for; then it is on record.

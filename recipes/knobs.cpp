@@ -166,7 +166,7 @@ std::vector<Knob> knobs(PrecisionRule& rule) {
       {"precision.rules.layers", &rule.layers,
        "pattern of layer names, several with '|': \"blocks.*.mlp.*\", \"blocks[:2].*|blocks[-8:].*\" (first "
        "and last), \"head\"; none: all layers, the head and attention too",
-       TextCheck{"a pattern of layer names", check_not_empty}},
+       TextCheck{"one pattern of layer names, or several joined by '|' in one text", check_not_empty}},
       {"precision.rules.slots", &rule.slots,
        "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots of GEMMs"},
       {"precision.rules.format", &rule.format, "how these slots round; required", rule_format},

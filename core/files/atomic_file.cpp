@@ -113,11 +113,13 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
   make_folders(folder, path);
   const Unfinished unfinished(temporary);
   const auto stop = [&](const char* what, int error) {
-    const auto free = free_bytes(folder);
+    std::string room;  // where that is what is missing
+    if (error == ENOSPC || error == EDQUOT)
+      room = fmt::format("{} bytes are needed, {} are free; ", bytes, free_bytes(folder));
+    if (error == EFBIG) room = fmt::format("{} bytes are needed; ", bytes);
     ::unlink(temporary.c_str());
-    fail(ExitCode::resource,
-         "{}: cannot {}: {}; {} bytes are needed, {} are free; nothing under that name changed",
-         path.string(), what, reason(error), bytes, free);
+    fail(ExitCode::resource, "{}: cannot {}: {}; {}nothing under that name changed", path.string(), what,
+         reason(error), room);
   };
   {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);

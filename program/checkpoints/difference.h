@@ -18,10 +18,12 @@ struct CheckpointDifference {
     std::string misfit;  ///< "only in A", or other shapes or types: then nothing was compared
     TensorDifference values;
   };
-  std::vector<Field> header;        ///< step, tokenizer, data_hash, written_by, precision
-  std::vector<std::string> recipe;  ///< "optim.beta2: 0.99 -> 0.95"; how a format is written does not count
-  std::vector<Tensor> tensors;      ///< those that differ, by name, parameters first
-  std::int64_t all_tensors = 0;     ///< of either
+  std::vector<Field> header;  ///< step, tokenizer, data_hash, written_by, precision
+  /// "optim.beta2: 0.99 -> 0.95"; how a format is written does not count, nor what the run is called, or
+  /// where
+  std::vector<std::string> recipe;
+  std::vector<Tensor> tensors;   ///< those that differ, by name, parameters first
+  std::int64_t all_tensors = 0;  ///< of either
 
   bool none() const { return header.empty() && recipe.empty() && tensors.empty(); }
 };

@@ -90,9 +90,12 @@ void run(const Pair& files, bool json) {
     print_difference(files, a, b, difference);
   if (difference.none()) return;
   std::fflush(stdout);
-  fail(ExitCode::differs, "{} and {} differ: {} of {} tensors, {} keys of the recipe, {} other fields",
-       files.a.string(), files.b.string(), difference.tensors.size(), difference.all_tensors,
-       difference.recipe.size(), difference.header.size());
+  const auto counted = [](std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  fail(ExitCode::differs, "{} and {} differ: {} of {} tensors, {} of the recipe, {}", files.a.string(),
+       files.b.string(), difference.tensors.size(), difference.all_tensors,
+       counted(difference.recipe.size(), "key"), counted(difference.header.size(), "other field"));
 }
 
 }  // namespace

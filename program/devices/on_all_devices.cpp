@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/errors/current_error.h"
+#include "core/text/short_lines.h"
 #include "dist/launch.h"
 #include "dist/mpi_group.h"
 #include "dist/sockets/socket_communicator.h"
@@ -82,7 +83,7 @@ Planes join(const Launch& launch) {
   if (devices.broken() || code == ExitCode::peer || (devices.leads() && devices.rank() > 0))
     devices.group().abandon(code, why);
   std::fflush(stdout);
-  if (devices.rank() == 0) std::fprintf(stderr, "mxtape: %s\n", why);
+  if (devices.rank() == 0) std::fprintf(stderr, "mxtape: %s\n", with_short_lines(why).c_str());
   if (devices.rank() == 0 && devices.leads()) {
     try {
       devices.announce("end", std::to_string(int(code)));

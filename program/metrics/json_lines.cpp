@@ -34,7 +34,7 @@ struct Sorted {
 
 /// Records up to `steps_done` stay. A line that is no record, and is not the last one, as a crash leaves it,
 /// was damaged: what stands around it stays.
-Sorted sort_lines(const std::string& text, std::int64_t steps_done) {
+Sorted sort_lines(const std::string& text, std::int64_t steps_done, const auto& stale) {
   Sorted sorted;
   std::istringstream in(text);
   std::size_t number = 0;
@@ -44,7 +44,7 @@ Sorted sort_lines(const std::string& text, std::int64_t steps_done) {
     if (!step) {
       sorted.broken += line + "\n";
       sorted.broken_lines.push_back(number);
-    } else if (*step <= steps_done) {
+    } else if (*step <= steps_done && !(stale && stale(line))) {
       sorted.kept += line + "\n";
       sorted.last = line;
     }
@@ -52,13 +52,13 @@ Sorted sort_lines(const std::string& text, std::int64_t steps_done) {
   return sorted;
 }
 
-/// Takes out of `path` what is later than `steps_done`, and lines that are no records; those go to the end of
-/// `aside`. A file that cannot be read throws, and stays as it is.
+/// Takes out of `path` what is later than `steps_done` or stale, and lines that are no records; those go to
+/// the end of `aside`. A file that cannot be read throws, and stays as it is.
 Sorted put_in_order(const std::filesystem::path& path, const std::filesystem::path& aside,
-                    std::int64_t steps_done) {
+                    std::int64_t steps_done, const auto& stale) {
   if (!std::filesystem::exists(path)) return {};
   const std::string text = read_whole_text(path);
-  Sorted sorted = sort_lines(text, steps_done);
+  Sorted sorted = sort_lines(text, steps_done, stale);
   if (!sorted.broken.empty())
     write_atomically(aside, (std::filesystem::exists(aside) ? read_whole_text(aside) : "") + sorted.broken);
   if (text.starts_with(sorted.kept))
@@ -70,10 +70,12 @@ Sorted put_in_order(const std::filesystem::path& path, const std::filesystem::pa
 
 }  // namespace
 
-JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done) : path_(path) {
+JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done,
+                     const std::function<bool(const std::string&)>& stale)
+    : path_(path) {
   std::filesystem::path aside = path;
   aside.replace_extension(".broken.txt");
-  const Sorted sorted = put_in_order(path, aside, steps_done);
+  const Sorted sorted = put_in_order(path, aside, steps_done, stale);
   last_ = sorted.last;
   if (const auto& lines = sorted.broken_lines; !lines.empty())
     note_ = fmt::format("{}:{}: {}; moved to {}, the records around stay", path.string(), lines.front(),

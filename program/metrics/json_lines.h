@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace mxtape {
@@ -9,10 +10,11 @@ namespace mxtape {
 /// operating system before add() returns; a record is there whole or not at all.
 class JsonLines {
  public:
-  /// Goes on after `steps_done`: later records of an earlier attempt are cut off. A line that is no record
-  /// goes to <stem>.broken.txt beside the file, and note() says so; the records around it stay. Throws
-  /// Error(resource).
-  JsonLines(const std::filesystem::path&, std::int64_t steps_done);
+  /// Goes on after `steps_done`: later records of an earlier attempt are cut off, and those that are `stale`.
+  /// A line that is no record goes to <stem>.broken.txt beside the file, and note() says so; the records
+  /// around it stay. Throws Error(resource).
+  JsonLines(const std::filesystem::path&, std::int64_t steps_done,
+            const std::function<bool(const std::string& record)>& stale = {});
   ~JsonLines();
   JsonLines(const JsonLines&) = delete;
   JsonLines& operator=(const JsonLines&) = delete;

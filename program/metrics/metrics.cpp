@@ -12,8 +12,9 @@ double seconds_since_1970() {
 }
 
 Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,
-                 std::int64_t steps_done, const std::string& recipe)
-    : events_(events, steps_done), lines_(jsonl, steps_done) {
+                 std::int64_t steps_done, const std::string& recipe,
+                 const std::function<bool(const std::string&)>& stale)
+    : events_(events, steps_done), lines_(jsonl, steps_done, stale) {
   // In a fence, as TensorBoard reads texts as Markdown.
   events_.text("recipe", steps_done, "```\n" + recipe + "```\n", seconds_since_1970());
   events_.flush();

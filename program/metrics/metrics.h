@@ -24,9 +24,10 @@ struct StepRecord {
 class Metrics {
  public:
   /// Goes on after `steps_done`, as JsonLines and EventFile do. `recipe` is the resolved recipe's text, for
-  /// TensorBoard: written at the start, and again where a resume changed it. Throws Error(resource).
+  /// TensorBoard: written at the start, and again where a resume changed it. `stale`: records of JsonLines.
+  /// Throws Error(resource).
   Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events, std::int64_t steps_done,
-          const std::string& recipe);
+          const std::string& recipe, const std::function<bool(const std::string& record)>& stale = {});
 
   /// What was found wrong with the file, for people; empty if nothing was.
   const std::string& note() const { return lines_.note(); }

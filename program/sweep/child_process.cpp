@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/memory/resident.h"
 
 namespace mxtape {
 namespace {
@@ -43,6 +44,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const std::fil
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = ::getpid();
+  floor_ = most_resident_bytes();
   process_ = ::fork();
   if (process_ == 0) become(argv.data(), file, parent);
   const int reason = errno;
@@ -59,10 +61,12 @@ ChildProcess::~ChildProcess() {
 std::optional<ChildProcess::End> ChildProcess::poll() {
   int status = 0;
   struct rusage usage {};
+  if (const std::int64_t now = most_resident_bytes(process_)) peak_ = now;  // 0: it has ended
   if (::wait4(process_, &status, WNOHANG, &usage) != process_) return {};
   process_ = -1;
+  if (const std::int64_t all = std::int64_t{1024} * usage.ru_maxrss; all > floor_) peak_ = all;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  return End{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), double(usage.ru_maxrss) / 1024,
+  return End{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), double(peak_) / 0x1p20,
              seconds};
 }
 

@@ -34,6 +34,7 @@ class ChildProcess {
 
  private:
   pid_t process_ = -1;
+  std::int64_t floor_ = 0, peak_ = 0;  // resident bytes: what wait4() says at least, and what it has had
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

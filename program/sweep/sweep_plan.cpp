@@ -5,11 +5,11 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
-#include "program/check.h"
+#include "program/beginning.h"
 #include "program/init/init_recipe.h"
 #include "program/init/initial_weights.h"
 #include "program/metrics/run_log.h"
-#include "program/resume.h"
+#include "program/start_needs.h"
 #include "recipes/text/precision_notes.h"
 #include "train/memory/memory_budget.h"
 #include "train/trainer.h"
@@ -63,8 +63,7 @@ class Planner {
         require_memory(resolved, memory, budget);
         plan_.memory_of_run = std::max(plan_.memory_of_run, double(budget.needed(memory)));
         plan_.memory = double(budget.capacity);
-        disk_.push_back(disk_needed(memory, arm.recipe.train) + double(checkpoint_room(memory, resolved)) -
-                        double(memory.checkpoint()));
+        disk_.push_back(disk_needed(memory, resolved));
         for (const auto& note : precision_notes(arm.recipe))
           plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
       } catch (const Error& e) {

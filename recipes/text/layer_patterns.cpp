@@ -1,13 +1,14 @@
 #include "recipes/text/layer_patterns.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
 #include "core/error.h"
+#include "core/text/nearest_name.h"
 
 namespace mxtape {
 namespace {
@@ -87,8 +88,13 @@ std::vector<std::string> matching_layers(std::string_view patterns, const std::v
     for (const auto& glob : globs_of(pattern, layers, where))
       for (const auto& name : names)
         if (matches_glob(glob, name) || matches_glob(glob, from_the_end(name, layers))) found.push_back(name);
-    require(found.size() > before, ExitCode::usage, "{}: no layer matches '{}'; layers: {}", where, pattern,
-            fmt::join(names, " "));
+    if (found.size() > before) continue;
+    // "blocks.last.*", "blocks.first": a block is a number.
+    const bool named = pattern.starts_with(prefix) && pattern.size() > prefix.size() &&
+                       std::isalpha(static_cast<unsigned char>(pattern[prefix.size()]));
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    fail(ExitCode::usage, "{}: no layer matches '{}'{}; layers:{}", where, pattern,
+         named ? "; the first block is blocks.0, the last one blocks.-1" : "", listed(known));
   }
   return found;
 }

@@ -11,6 +11,7 @@
 
 #include "autograd/slots.h"
 #include "recipes/phases/rollbacks.h"
+#include "recipes/text/reach_notes.h"
 
 namespace mxtape {
 namespace {
@@ -180,7 +181,8 @@ void note_idle_rules(const Recipe& recipe, std::vector<std::string>& notes) {
 }  // namespace
 
 std::vector<std::string> precision_notes(const Recipe& recipe) {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_on_attention(recipe);
+  if (std::string nothing = nothing_quantized(recipe); !nothing.empty()) notes.insert(notes.begin(), nothing);
   note_unreached_head(recipe, notes);
   note_idle_rules(recipe, notes);
   for (const PrecisionPlan& plan : all_plans(recipe)) note_idle_settings(plan, notes);

@@ -135,7 +135,7 @@ void apply_override(Recipe& recipe, const std::string& text) {
 /// What the document and the overrides say, not yet held to each other.
 void read_keys(Recipe& recipe, const std::string& path_or_name, const std::vector<std::string>& overrides) {
   std::vector<std::string> chain;
-  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  if (!path_or_name.empty()) read_document(recipe, open_document(path_or_name, {}, ""), chain);
   std::map<std::string, std::string> given;
   for (const auto& text : overrides) {
     apply_override(recipe, text);
@@ -197,7 +197,7 @@ void read_fragment(Recipe& recipe, const std::string& path_or_name, const std::f
 std::string run_folder_of(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   Recipe recipe;
   std::vector<std::string> chain;
-  read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  if (!path_or_name.empty()) read_document(recipe, open_document(path_or_name, {}, ""), chain);
   for (const auto& text : overrides) apply_override(recipe, text);
   return recipe.train.out + "/" + recipe.name;
 }

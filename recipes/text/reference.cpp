@@ -30,9 +30,9 @@ and `description` are not inherited.
 An unknown key, one that is given twice, another type or a number out of range stops the program with exit code 2 and the
 place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
 
-`mxtape check RECIPE` prints every key with its value and who set it, the precision of every GEMM, memory and disk, and
-what would fail later. The same resolved text is kept in every checkpoint and beside the log of every run; where a resume
-changed it, the earlier one stays there as `recipe.until_step_<step>.toml`.
+`mxtape check RECIPE` prints the keys that somebody set, with their values and who set them, the precision of every GEMM,
+memory and disk, and what would fail later. `--all` prints every key. The whole resolved text is kept in every checkpoint and
+beside the log of every run; where a resume changed it, the earlier one stays there as `recipe.until_step_<step>.toml`.
 )";
 
 constexpr std::string_view precision_text = R"(
@@ -50,7 +50,9 @@ A rule names layers and slots by patterns, in which `*` stands for any letters, 
 counted from the end: `blocks.-1.*` is the last one. Python's slices name several: `blocks[:2].*` the first two,
 `blocks[-8:].mlp.*` the MLPs of the last eight, `blocks[2:-2].*` all but two at each end. A pattern that matches nothing is
 an error, and so is a slice that counts more blocks than the model has. A rule's format replaces the whole format of its
-slots, rounding included: a rule without `round=stochastic` rounds to nearest.
+slots, rounding included: a rule without `round=stochastic` rounds to nearest. A rule without slots reaches attention's
+twelve as well, wherever its pattern names `blocks.N.attn`, as `blocks.0.*` does; `mxtape check` says so where
+`precision.attention` is f32.
 
 A rule whose format is a Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among
 those that it names, any other rule the rest. Signs are `none`, or are drawn once for the `run`, once each `step`, or with
@@ -82,8 +84,9 @@ weights = "mxfp4 rule=even"
 activations = "mxfp4 rule=even"
 gradients = "mxfp4 rule=even round=stochastic"
 
-[[precision.rules]]              # the first and the last block in bf16
+[[precision.rules]]              # the linear layers of the first and the last block in bf16
 layers = "blocks.0.*|blocks.-1.*"
+slots = ["fprop.*", "dgrad.*", "wgrad.*"]
 format = "bf16"
 
 [[precision.rules]]

@@ -8,6 +8,7 @@
 
 #include "data/hdf5/seal.h"
 #include "program/metrics/run_log.h"
+#include "recipes/knobs.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {
@@ -27,6 +28,11 @@ class BranchTest : public ProgramTest {
   }
   void write_new(const std::string& text) { write_atomically(folder_ / "new.toml", text); }
   std::filesystem::path in(const std::string& file) const { return folder_ / "runs" / file; }
+  /// Of a run below `out`, as a file: what sha256sum would compare.
+  std::vector<std::byte> bytes(const std::string& run, std::int64_t step, const char* out = "runs") const {
+    return read_whole(folder_ / out / fmt::format("{}/checkpoints/step_{:08}.h5", run, step));
+  }
+  /// Of runs of other names, or of another past: both are in the file.
   std::vector<float> weights(const std::string& run, std::int64_t step) const {
     const Hdf5Reader file(in(fmt::format("{}/checkpoints/step_{:08}.h5", run, step)));
     std::vector<float> all;
@@ -73,17 +79,51 @@ TEST_F(BranchTest, APhaseIsTheSameBitsAsABranchAtItsStep) {
   EXPECT_NE(weights("new", 6), weights("parent", 6));
 }
 
-TEST_F(BranchTest, ABranchThatWasInterruptedGoesOnAsIfItHadNotBeen) {
+TEST_F(BranchTest, ABranchThatWasInterruptedEndsWithTheBytesOfOneThatWasNot) {
   train_parent();
-  write_new("[precision]\nweights = 'mxfp8'\n[train]\nsave_every = 1\n");
-  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--name=whole"}), 0) << output_;
-  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--train.keep=9"}), 0) << output_;
-  std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
-  std::filesystem::remove(in("new/checkpoints/step_00000005.h5"));
-  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--resume", "auto", "--train.keep=9"}), 0)
-      << output_;
-  EXPECT_TRUE(says("resumed from runs/new/checkpoints/step_00000004.h5 at step 4")) << output_;
-  EXPECT_EQ(weights("new", 6), weights("whole", 6));
+  write_new("[precision]\nweights = 'mxfp8'\n[train]\nsave_every = 1\nkeep = 9\n");
+  for (const std::string fresh : {"", "optimizer", "schedule", "precision"}) {
+    std::vector<std::string> words{"train", "new.toml", "--from", "runs/parent@3"};
+    if (!fresh.empty()) words.insert(words.end(), {"--fresh", fresh});
+    auto whole = words, resumed = words;
+    whole.push_back("--train.out=whole");
+    resumed.insert(resumed.end(), {"--resume", "auto"});
+    ASSERT_EQ(run(whole), 0) << output_;
+    ASSERT_EQ(run(words), 0) << output_;
+    const std::string recipe = text_of(in("new/recipe.toml"));
+    for (const std::int64_t stop : {5, 4}) {
+      for (std::int64_t later = stop + 1; later <= 6; ++later)
+        std::filesystem::remove(in(fmt::format("new/checkpoints/step_{:08}.h5", later)));
+      ASSERT_EQ(run(resumed), 0) << output_;
+      EXPECT_TRUE(
+          says(fmt::format("resumed from runs/new/checkpoints/step_{:08}.h5 at step {}", stop, stop)));
+      for (std::int64_t step = stop + 1; step <= 6; ++step)
+        EXPECT_TRUE(bytes("new", step) == bytes("new", step, "whole")) << fresh << " step " << step;
+    }
+    const auto origins = text_of(in("new/recipe.toml"));
+    EXPECT_TRUE(contains(origins, "width = 32                            # its checkpoint")) << origins;
+    EXPECT_TRUE(contains(origins, "save_every = 1                        # new.toml:4")) << origins;
+    std::filesystem::remove_all(in("new"));
+    std::filesystem::remove_all(folder_ / "whole");
+  }
+}
+
+// The bytes above would be equal, too, if all recipes said the same wrong thing.
+TEST_F(BranchTest, AStoredRecipeCallsDefaultWhatIsTheDefaultAndNothingElse) {
+  train_parent();
+  write_new("[train]\nsave_every = 1\n[schedule]\nkind = 'cosine'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  const CheckpointFile file(in("new/checkpoints/step_00000006.h5"));
+  Recipe defaults, stored = file.header().recipe;
+  const std::string text = "\n" + file.file().text_attribute("/", "recipe");
+  const auto own = knobs(stored), initial = knobs(defaults);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const bool same = value_text(own[i]) == value_text(initial[i]);
+    const auto line = text.find(fmt::format("\n{} = {} ", own[i].key(), value_text(own[i])));
+    ASSERT_NE(line, std::string::npos) << own[i].name;
+    const std::string origin = text.substr(line + 1, text.find('\n', line + 1) - line - 1);
+    EXPECT_TRUE(origin.ends_with(same ? "  # default" : "  # recipe")) << origin;
+  }
 }
 
 TEST_F(BranchTest, LineageIsInTheFolderTheCheckpointAndTheMetrics) {
@@ -134,12 +174,12 @@ TEST_F(BranchTest, FreshMomentsBeginAtZeroAndStayExactOverAResume) {
   resumed.insert(resumed.end(), {"--resume", "auto"});
   ASSERT_EQ(run(words), 0) << output_;
   EXPECT_TRUE(says("optim.start: 0 -> 3") && says("schedule.start: 0 -> 3")) << output_;
-  const auto whole = weights("new", 6);
-  EXPECT_NE(whole, weights("parent", 6));
+  EXPECT_NE(weights("new", 6), weights("parent", 6));
+  const auto whole = bytes("new", 6);
   std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
   ASSERT_EQ(run(resumed), 0) << output_;
   EXPECT_TRUE(says("at step 5")) << output_;
-  EXPECT_EQ(weights("new", 6), whole);
+  EXPECT_TRUE(bytes("new", 6) == whole);
 }
 
 TEST_F(BranchTest, FreshMomentsAreZeroAndTheWeightsTheParents) {
@@ -218,7 +258,7 @@ TEST_F(BranchTest, GoesOnWithoutItsParentAndOnlyAsThisParentsBranch) {
   const std::vector<std::string> words{"train",   "new.toml", "--from",   "runs/parent@3",
                                        "--fresh", "schedule", "--resume", "auto"};
   ASSERT_EQ(run(words), 0) << output_;
-  const auto whole = weights("new", 6);
+  const auto whole = bytes("new", 6);
   std::filesystem::remove(in("new/checkpoints/step_00000006.h5"));
   auto other = words;
   other[3] = "runs/parent@6";
@@ -231,7 +271,123 @@ TEST_F(BranchTest, GoesOnWithoutItsParentAndOnlyAsThisParentsBranch) {
   std::filesystem::remove_all(in("moved"));
   ASSERT_EQ(run(words), 0) << output_;
   EXPECT_TRUE(says("resumed from runs/new/checkpoints/step_00000005.h5")) << output_;
-  EXPECT_EQ(weights("new", 6), whole);
+  EXPECT_TRUE(bytes("new", 6) == whole);
+}
+
+TEST_F(BranchTest, AnotherTextUnderTheParentsNameIsRefusedUnlessItIsWrittenOrAllowed) {
+  train_parent();
+  write_new("[precision]\nweights = 'mxfp8'\n");
+  TokenFile other = tiny_data();
+  other.train = other.validation;
+  std::filesystem::remove(folder_ / "data.h5");
+  other.write(folder_ / "data.h5");
+  const std::vector<std::string> words{"train", "new.toml", "--from", "runs/parent@3"};
+  const auto with = [&](std::initializer_list<const char*> more) {
+    auto all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  EXPECT_EQ(run(words), int(ExitCode::usage));
+  EXPECT_TRUE(
+      says("data.h5: its content is not what runs/parent/checkpoints/step_00000003.h5 was trained with"));
+  EXPECT_FALSE(std::filesystem::exists(in("new")));
+  EXPECT_EQ(with({"--allow-change", "precision"}), int(ExitCode::usage)) << output_;
+  EXPECT_EQ(with({"--allow-change", "data"}), 0) << output_;
+  EXPECT_EQ(with({"--data.file=data.h5", "--name=written"}), 0) << output_;
+}
+
+TEST_F(BranchTest, WithoutAFileItIsWhatTheCommandLineSays) {
+  train_parent();
+  const std::vector<std::string> words{"train", "--from", "runs/parent@3", "--precision.weights=mxfp8"};
+  EXPECT_EQ(run(words), int(ExitCode::usage));
+  EXPECT_TRUE(says("--from runs/parent@3: no recipe is given, so what is new has no name; add --name=..."));
+  auto named = words, checked = words, resumed = words;
+  named.push_back("--name=x");
+  checked.front() = "check";
+  checked.push_back("--name=x");
+  ASSERT_EQ(run(checked), 0) << output_;
+  EXPECT_TRUE(says("ready: mxtape train --precision.weights=mxfp8 --name=x --from 'runs/parent@3'\n"));
+  ASSERT_EQ(run(named), 0) << output_;
+  EXPECT_TRUE(says("  precision.weights: \"mxfp4 round=stochastic\" -> \"mxfp8\"")) << output_;
+  named.insert(named.end(), {"--resume", "auto"});
+  EXPECT_EQ(run(named), 0) << output_;
+  EXPECT_TRUE(says("nothing was trained"));
+  write_new("precision.weights = 'mxfp8'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--name=x", "--train.out=other"}), 0);
+  EXPECT_TRUE(bytes("x", 6) == bytes("x", 6, "other"));
+}
+
+TEST_F(BranchTest, HasTheParentsKeysThatCheckpointsDoNotHold) {
+  train_parent("--compute.threads=1");
+  write_new("[precision]\nweights = 'mxfp8'\n");
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3"}), 0) << output_;
+  EXPECT_TRUE(contains(text_of(in("new/recipe.toml")), "threads = 1                           # the parent"));
+  EXPECT_TRUE(says(", 1 thread\n")) << output_;
+  std::filesystem::remove_all(in("new"));
+  ASSERT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--compute.threads=2"}), 0) << output_;
+  EXPECT_TRUE(
+      contains(text_of(in("new/recipe.toml")), "threads = 2                           # command line"));
+}
+
+TEST_F(BranchTest, ALongerScheduleSaysWhyTheRateJumpsAndHowToHoldIt) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=parent", "--schedule.kind=cosine",
+                 "--schedule.final_fraction=0.1", "--schedule.warmup_steps=0", "--train.save_every=3"}),
+            0)
+      << output_;
+  ASSERT_EQ(run({"check", "--from", "runs/parent@3", "--name=x", "--train.steps=9"}), 0) << output_;
+  EXPECT_TRUE(says("as the schedule ends with train.steps, 6 -> 9; to hold the rate: "));
+  const auto at = output_.find("--schedule.kind=constant");
+  std::istringstream words(output_.substr(at, output_.find('\n', at) - at));
+  std::vector<std::string> held{"check", "--from", "runs/parent@3", "--name=x", "--train.steps=9"};
+  for (std::string word; words >> word;) held.push_back(word);
+  ASSERT_EQ(run(held), 0) << output_;
+  const std::string rate = held.back().substr(held.back().find('=') + 1);
+  EXPECT_TRUE(says("  learning rate " + rate));
+  EXPECT_FALSE(says("to hold the rate"));
+  ASSERT_EQ(run({"check", "--from", "runs/parent@3", "--name=x", "--optim.learning_rate=1"}), 0) << output_;
+  EXPECT_FALSE(says("to hold the rate")) << "somebody asked for this one";
+}
+
+TEST_F(BranchTest, KilledBeforeItsFirstSaveItLeavesNoRecordOfAParentThatItNoLongerHas) {
+  train_parent();
+  write_new("[train]\nsteps = 100000\nsave_every = 0\nsave_minutes = 0\n");
+  const std::vector<std::string> words{"train", "new.toml", "--from", "runs/parent@3", "--resume", "auto"};
+  const auto train_to_step_8 = [&] {
+    const std::string before = text_of(in("new/metrics.jsonl"));
+    Program program(folder_.path(), words);
+    for (std::string now = before; program.running() && (now == before || !contains(now, "\"step\":8,"));
+         now = text_of(in("new/metrics.jsonl")))
+      ::usleep(1000);
+    program.send(SIGKILL);
+    EXPECT_EQ(program.wait(), 128 + SIGKILL);
+    output_ = program.output();
+  };
+  const auto branches = [&] {
+    std::vector<nlohmann::json> found;
+    std::ifstream in_(in("new/metrics.jsonl"));
+    for (std::string line; std::getline(in_, line);)
+      if (const auto record = nlohmann::json::parse(line, nullptr, false);
+          record.is_object() && record.value("event", "") == "branch")
+        found.push_back(record);
+    return found;
+  };
+  train_to_step_8();
+  EXPECT_TRUE(says("no checkpoint yet; starting at step 3\n"));
+  const auto last = read_run_log(in("new")).train.back().step;
+  train_to_step_8();
+  EXPECT_TRUE(
+      says(fmt::format("an earlier attempt of {} steps left no checkpoint; starting at step 3\n", last - 3)));
+  EXPECT_FALSE(says("content hash"));
+  EXPECT_EQ(branches().size(), 1u);
+  const auto before = verify_seal(in("parent/checkpoints/step_00000003.h5"));
+  std::filesystem::remove_all(in("parent"));
+  train_parent("--seed=8");
+  const auto after = verify_seal(in("parent/checkpoints/step_00000003.h5"));
+  train_to_step_8();
+  EXPECT_TRUE(says("an earlier attempt here began at step 3 with a checkpoint of content hash " + before +
+                   "; that of "));
+  ASSERT_EQ(branches().size(), 1u);
+  EXPECT_EQ(branches()[0]["hash"], after);
 }
 
 TEST_F(BranchTest, AStartThatTheRunHasNotReachedIsRefused) {

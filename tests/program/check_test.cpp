@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 
+#include "program/start_needs.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 
@@ -131,9 +132,16 @@ TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
 TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
   const Place place;
   std::filesystem::create_directories(place.folder / "runs/tiny/checkpoints");
-  std::ofstream(place.folder / "runs/tiny/checkpoints/step_00000020.h5") << "x";
+  const auto file = place.folder / "runs/tiny/checkpoints/step_00000000.h5";
+  TinyRun run(with_vocabulary(place.recipe, tiny_data().tokenizer));
+  run.data.hash = TokenFile::read(place.recipe.data.file).hash;
+  run.trainer.save(file);
   expect_one_problem(place, ExitCode::usage, "add --resume auto to go on");
-  EXPECT_TRUE(check_run(place.recipe, Resume::yes).problems.empty());
+  EXPECT_TRUE(check_run(place.recipe, {.resume = "auto"}).problems.empty());
+  std::filesystem::resize_file(file, 1000);
+  const auto damaged = check_run(place.recipe, {.resume = "auto"}).problems;
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged[0].code(), ExitCode::data);
 }
 
 TEST(Check, TheProgramExitsWithTheCodeOfTheFirstProblem) {
@@ -174,11 +182,28 @@ TEST(Check, OfSeveralProblemsItEndsWithTheCodeWithWhichTrainEnds) {
 
 TEST(Check, NoMoreCheckpointsAreKeptThanThereAreSteps) {
   Place place;
+  place.recipe.model.vocabulary = tiny_data().tokenizer.size();
   place.recipe.train.save_every = 1;
   place.recipe.train.keep = std::numeric_limits<std::int64_t>::max();
-  EXPECT_TRUE(place.problems().empty());
-  place.recipe.train.steps = std::int64_t{1} << 31;
-  expect_one_problem(place, ExitCode::resource, "lower train.keep");
+  const MemoryPlan plan = memory_plan(place.recipe);
+  const auto one = double(checkpoint_bytes(plan, place.recipe)), records = double(record_bytes(place.recipe));
+  EXPECT_EQ(disk_needed(plan, place.recipe), 21 * one + records) << "20 steps, and one while it is written";
+}
+
+// The constants of checkpoint_bytes() were measured: they hold for tensors of any number and for any kind.
+TEST(Check, ACheckpointsFileHasAlmostTheBytesThatAreSaid) {
+  const TemporaryFolder folder;
+  for (const std::int64_t layers : {1, 2, 7, 24}) {
+    Recipe recipe = with_vocabulary(tiny_mxfp4_recipe(2), tiny_data().tokenizer);
+    recipe.model.layers = layers;
+    TinyRun run(recipe);
+    const auto file = folder / fmt::format("{}.h5", layers);
+    run.trainer.save(file);
+    const MemoryPlan plan = memory_plan(recipe);
+    const auto said = checkpoint_bytes(plan, recipe), is = std::int64_t(std::filesystem::file_size(file));
+    EXPECT_GE(said, is) << layers;
+    EXPECT_LE(said, is + (16 << 10) + 50 * plan.tensors) << layers;
+  }
 }
 
 TEST(Check, OfAMillionSequencesAtATimeTakesNoMemoryForThem) {

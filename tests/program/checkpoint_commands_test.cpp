@@ -186,6 +186,16 @@ TEST_F(CheckpointCommands, DiffOfEqualRunsIsNothing) {
   EXPECT_TRUE(json()["same"]);
 }
 
+TEST_F(CheckpointCommands, DiffDoesNotMindWhatARunIsCalledAndCountsInWords) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3", "--name=twin", "--train.out=again"}), 0)
+      << output_;
+  EXPECT_EQ(run({"diff", "runs/tiny", "again/twin"}), 0) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=2", "--name=twin", "--train.out=other"}), 0)
+      << output_;
+  EXPECT_EQ(run({"diff", "runs/tiny", "other/twin"}), int(ExitCode::differs));
+  EXPECT_TRUE(says(" differ: 0 of ") && says(" tensors, 1 key of the recipe, 0 other fields\n")) << output_;
+}
+
 TEST_F(CheckpointCommands, DiffNamesTensorIndexValuesAndHowMany) {
   float before = 0;
   rewrite(folder_ / "other.h5", [&](const std::string& name, std::vector<float>& values) {

@@ -105,12 +105,17 @@ TEST(ChooseStart, SaysThatAnAttemptWithoutACheckpointIsBegunAgain) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() / "run");
   const std::string note = "an earlier attempt of 17 steps left no checkpoint; starting at step 0";
+  std::string records;
+  for (int step = 1; step <= 17; ++step)
+    records += fmt::format("{{\"step\":{},\"loss\":1,\"ms\":1,\"tokens_per_second\":1}}\n", step);
   for (const char* resume : {"", "auto"})
     for (const auto& said : choose_start(run, resume).notes) EXPECT_NE(said, note) << "nothing is there yet";
-  write_atomically(run.metrics(),
-                   std::string_view("{\"step\":17,\"loss\":1,\"ms\":1,\"tokens_per_second\":1}\n"));
+  write_atomically(run.metrics(), records);
   for (const char* resume : {"", "auto"})
     EXPECT_EQ(choose_start(run, resume).notes, std::vector{note}) << resume;
+  // A branch's steps are not its parent's.
+  EXPECT_EQ(choose_start(run, "auto", 5).notes[0],
+            "an earlier attempt of 17 steps left no checkpoint; starting at step 5");
   make_way(run, choose_start(run, "no"));
   EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1/metrics.jsonl"));
 }

@@ -59,6 +59,41 @@ TEST_F(ProgramTest, AMisspeltKeyEndsWithExit2AndTheNearestName) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }
 
+TEST_F(ProgramTest, WithoutARecipeTrainAndCheckSayWhatThereIs) {
+  for (const std::string command : {"train", "check"}) {
+    EXPECT_EQ(run({command}), int(ExitCode::usage));
+    EXPECT_TRUE(says("mxtape: no recipe; want one, as in `mxtape train demo-mxfp4`; `mxtape recipes` lists"));
+  }
+}
+
+TEST_F(ProgramTest, AListOfLayersIsToldToBeOneText) {
+  write_atomically(folder_ / "list.toml",
+                   std::string("extends = 'tiny.toml'\n[[precision.rules]]\nformat = 'mxfp6'\n"
+                               "layers = ['blocks.0.*', 'head']\n"));
+  EXPECT_EQ(run({"train", "list.toml"}), int(ExitCode::usage));
+  EXPECT_TRUE(
+      says("layers = [ 'blocks.0.*', 'head' ]; want one pattern of layer names, or several joined by '|' in "
+           "one text"));
+}
+
+TEST_F(ProgramTest, AWordOfTenKilobytesIsNotRepeatedWhole) {
+  const std::string much(10'000, 'x');
+  for (const std::string word :
+       {"--precision.weights=", "--schedule.kind=", "--optim.beta1=", "--train.steps=", "--model.kind=",
+        "--compute.device=", "--precision.rules=", "--seed="}) {
+    EXPECT_NE(run({"train", "tiny.toml", word + much}), 0);
+    EXPECT_LT(output_.size(), 2100u) << word << output_;
+  }
+  for (const std::string key : {"layers", "slots", "format"}) {
+    const std::string value = key == "slots" ? "['" + much + "']" : "'" + much + "'";
+    const std::string format = key == "format" ? "" : "format = 'mxfp6'\n";
+    write_atomically(folder_ / "much.toml",
+                     "extends = 'tiny.toml'\n[[precision.rules]]\n" + format + key + " = " + value + "\n");
+    EXPECT_EQ(run({"train", "much.toml"}), int(ExitCode::usage));
+    EXPECT_LT(output_.size(), 2100u) << key << output_;
+  }
+}
+
 TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
   EXPECT_EQ(run({"trian", "tiny.toml"}), int(ExitCode::usage));
   EXPECT_TRUE(says("did you mean 'train'?"));

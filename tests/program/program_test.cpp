@@ -82,9 +82,39 @@ TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheL
   EXPECT_TRUE(says("the weights are still those after step 1"));
   EXPECT_TRUE(says("every tensor of that step: mxtape replay runs/tiny --step 2"));
   EXPECT_TRUE(says("the last checkpoint is runs/tiny/checkpoints/step_00000001.h5"));
-  EXPECT_TRUE(says("--train.save_every=1 --schedule.warmup_steps=0 --resume auto --allow-change optim"));
+  EXPECT_TRUE(
+      says("half the learning rate: mxtape train tiny.toml --optim.clip_norm=0 --train.save_every=1 "
+           "--schedule.warmup_steps=0 --resume auto --allow-change optim --optim.learning_rate=5e+29\n"));
   EXPECT_TRUE(std::filesystem::exists(checkpoint(1)));
   EXPECT_FALSE(std::filesystem::exists(checkpoint(2)));
+}
+
+// Where the rate is a word of its own, and where it is the recipe's.
+TEST_F(ProgramTest, TheAdviceAfterADivergenceIsAnotherRateAndACommandThatRuns) {
+  for (const std::vector<std::string>& rate :
+       {std::vector<std::string>{"--optim.learning_rate", "1e30"}, {"--optim.learning_rate=1e30"}}) {
+    std::vector<std::string> words{"train", "tiny.toml", "--optim.clip_norm=0", "--train.save_every=1"};
+    words.insert(words.begin() + 2, rate.begin(), rate.end());
+    EXPECT_EQ(run(words), int(ExitCode::diverged)) << output_;
+    const std::string label = "half the learning rate: mxtape ";
+    ASSERT_TRUE(says(label));
+    const auto at = output_.find(label) + label.size();
+    std::istringstream line(output_.substr(at, output_.find('\n', at) - at));
+    words.clear();
+    for (std::string word; line >> word;) words.push_back(word);
+    EXPECT_EQ(words.back(), "--optim.learning_rate=5e+29");
+    EXPECT_EQ(run(words), int(ExitCode::diverged)) << "half of that is too much, too";
+    EXPECT_TRUE(says("changed optim.learning_rate: ")) << output_;
+    std::filesystem::remove_all(folder_ / "runs");
+  }
+}
+
+TEST_F(ProgramTest, TheMemoryOfTheProcessIsItsOwnAndNotThatOfWhatStartedIt) {
+  constexpr std::size_t mib = 600;
+  const std::vector<char> much(mib << 20,
+                               'x');  // resident when the program is forked, as a launcher's Python is
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  EXPECT_LT(number_after("at their peak, process "), double(much.size() >> 20)) << output_;
 }
 
 TEST_F(ProgramTest, ARunThatDivergesBeforeItsFirstCheckpointSaysSo) {

@@ -31,7 +31,7 @@ struct MemoryBudget {
   bool holds(const MemoryPlan& plan) const { return needed(plan) <= capacity; }
 };
 
-/// "about 1.21 GiB of the device's 138.9 GiB: weights ..., activations ...".
+/// "about 1.21 GiB of the device's 138.9 GiB:", and on a line below "weights ..., activations ...".
 std::string memory_text(const MemoryPlan&, const MemoryBudget&);
 
 /// Throws Error(resource) if the run does not fit, with what would, the cheapest first: the largest

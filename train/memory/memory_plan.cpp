@@ -7,6 +7,7 @@
 #include "kernels/around/measuring_memory.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/telemetry/telemetry.h"
+#include "train/saved/header.h"
 #include "train/strands/packed_gradients.h"
 #include "train/strands/strand_sum.h"
 #include "train/trainer.h"
@@ -101,6 +102,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
     plan.weights += p->value.bytes();
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
+    plan.tensors += 3;
     plan.weight_copies += own_bytes_of_copies(*p);
   }
   add_telemetry(plan, measured, trainer);
@@ -142,11 +144,15 @@ std::string gradients_text(const MemoryPlan& plan) {
                            100 * double(plan.travelling) / double(plan.gradients));
 }
 
-std::int64_t checkpoint_room(const MemoryPlan& plan, const Recipe& recipe) {
-  constexpr std::int64_t tensors_of_a_block = 16;  // weights, biases and norms
-  const std::int64_t tensors = 3 * (tensors_of_a_block * recipe.model.layers + 8);
-  return plan.checkpoint() + (tensors << 10) + (64 << 10) + 96 * recipe.model.vocabulary +
-         512 * recipe.train.steps + telemetry_bytes(recipe);
+std::int64_t checkpoint_bytes(const MemoryPlan& plan, const Recipe& recipe) {
+  constexpr std::int64_t of_a_tensor = 400, of_a_token = 96, other = 12 << 10;
+  return plan.checkpoint() + of_a_tensor * plan.tensors + of_a_token * recipe.model.vocabulary +
+         std::int64_t(to_toml(without_whereabouts(recipe)).size()) + other;
+}
+
+std::int64_t record_bytes(const Recipe& recipe) {
+  constexpr std::int64_t of_a_step = 512, other = 16 << 10;
+  return of_a_step * recipe.train.steps + other + telemetry_bytes(recipe);
 }
 
 }  // namespace mxtape

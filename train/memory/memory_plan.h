@@ -18,6 +18,7 @@ struct MemoryPlan {
   std::int64_t step_peak =
       0;                  ///< most bytes of tensors at a time in a training step, all of the above included
   std::int64_t peak = 0;  ///< the same for the whole run: validation may need more
+  std::int64_t tensors = 0;    ///< masters and moments
   std::int64_t telemetry = 0;  ///< what a step that is measured takes on the host
   double integer_ops = 0;      ///< of the linear layers' GEMMs in one optimizer step, both operands codes
   double bf16_flops = 0;       ///< both bf16
@@ -42,9 +43,11 @@ std::string bytes_text(double bytes);
 /// "a strand's gradients travel in 12.3 MiB, 26% of f32's".
 std::string gradients_text(const MemoryPlan&);
 
-/// Room on the disk for a checkpoint's file and the records of the run: the tensors, at most 1 KiB for what
-/// HDF5 notes of each, 64 KiB for recipe and tokenizer and 96 bytes for each of its tokens,
-/// 512 bytes a step in metrics.jsonl and TensorBoard's file, and telemetry_bytes().
-std::int64_t checkpoint_room(const MemoryPlan&, const Recipe&);
+/// The size of a checkpoint's file, a little above what it is: the tensors, 400 bytes of HDF5's for each, the
+/// recipe, 96 bytes for each token of the tokenizer, and 12 KiB.
+std::int64_t checkpoint_bytes(const MemoryPlan&, const Recipe&);
+/// The size of a run's records, at most: 512 bytes a step in metrics.jsonl and TensorBoard's file, 16 KiB of
+/// other texts, and telemetry_bytes().
+std::int64_t record_bytes(const Recipe&);
 
 }  // namespace mxtape

@@ -22,7 +22,8 @@ struct CheckpointHeader {
   std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read, empty in older files
 };
 
-/// The recipe as checkpoints hold it: equal runs in other folders or on other thread counts give equal bytes.
+/// The recipe as checkpoints hold it: equal runs in other folders, on other thread counts or with
+/// interruptions give equal bytes. Its origins say which keys have their default, and no more.
 Recipe without_whereabouts(Recipe);
 
 /// The attribute `content` of the files that hold a model.

@@ -37,6 +37,16 @@ TEST_F(PlanOfDevices, SaysRoundsMemoryAndBytesAndTheSameAsJson) {
       std::max(sent("busiest_device"), step.at("busiest_device").at("received_bytes").get<std::int64_t>()));
 }
 
+// On a login node, or in a build without CUDA.
+TEST_F(PlanOfDevices, WantsNoGpuToPlanForEight) {
+  const int code = run({"check", "gpt2-124m-cuda-mxfp4", "--data.file=data.h5", "--model.context=64",
+                        "--train.strands=8", "--devices", "8", "--model.vocabulary=50304"});
+  for (const char* label : {"devices     8 for 8 strands: 1 round, all busy", "\na device    about ",
+                            "\nexchange    a step, the busiest device: ", "\nlinks       "})
+    EXPECT_TRUE(says(label));
+  EXPECT_TRUE(code == 0 || says("mxtape: cuda: "));
+}
+
 TEST_F(PlanOfDevices, OneDeviceExchangesNothing) {
   ASSERT_EQ(run({"check", "shared.toml", "--devices", "1"}), 0) << output_;
   EXPECT_TRUE(says("devices     1 for 4 strands: 4 rounds, all busy"));

@@ -61,6 +61,16 @@ TEST(LayerPatterns, WhatIsNoSliceIsRefusedWithWhatIsOne) {
   }
 }
 
+TEST(LayerPatterns, ABlockThatIsNamedAndNotCountedIsToldHowBlocksAreCounted) {
+  const std::string hint = "; the first block is blocks.0, the last one blocks.-1; layers: blocks.0.attn ";
+  EXPECT_TRUE(contains(refused_slice("blocks.last.*", 4), "no layer matches 'blocks.last.*'" + hint));
+  EXPECT_TRUE(contains(refused_slice("blocks.*.mpl.*", 4), "no layer matches 'blocks.*.mpl.*'; layers: "));
+}
+
+TEST(LayerPatterns, NoMessageListsAllLayersOfALargeModel) {
+  EXPECT_LT(refused_slice("blocks.*.mpl.*", 400).size(), 1000u);
+}
+
 TEST(LayerPatterns, ASliceOfLayersThatBlocksDoNotHaveIsRefused) {
   EXPECT_TRUE(contains(refused_slice("blocks[:2].mpl.*", 4), "no layer matches 'blocks[:2].mpl.*'"));
 }

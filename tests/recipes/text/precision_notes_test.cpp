@@ -1,6 +1,7 @@
 #include "recipes/text/precision_notes.h"
 
 #include "recipes/shipped.h"
+#include "recipes/text/reach_notes.h"
 #include "tests/recipes/recipe_files.h"
 
 namespace mxtape {
@@ -92,6 +93,40 @@ TEST(PrecisionNotes, ARuleThatLaterRulesShadowOrThatHasNoEffectIsNoted) {
   const std::string phase =
       "[[precision.phases]]\nstart = 50\n" + rule("\"*.x\", \"*.w\"", "mxfp8", "precision.phases.rules");
   EXPECT_TRUE(notes_of(narrow + phase).empty()) << "before the phase the first rule holds";
+}
+
+TEST(PrecisionNotes, ARecipeThatLeavesNothingQuantizedIsNotedFirst) {
+  const std::string words = "extends = 'precision/nvidia2025'\n";
+  const auto none = notes_of(words);  // two blocks, the first and the last
+  ASSERT_FALSE(none.empty());
+  EXPECT_TRUE(
+      none[0].starts_with("nothing is quantized: every operand of all 2 blocks and of the head is f32 or "
+                          "bf16. precision.gradients is nvfp4"))
+      << none[0];
+  Recipe recipe = recipe_from_toml("extends = 'precision/nvidia2025'\nmodel.layers = 3", "r.toml");
+  EXPECT_EQ(nothing_quantized(recipe), "");
+  recipe = recipe_from_toml("extends = 'precision/bf16'\nmodel.layers = 2", "r.toml");
+  EXPECT_EQ(nothing_quantized(recipe), "") << "nobody asked for it";
+  EXPECT_EQ(nothing_quantized(recipe_from_toml(
+                "[[precision.phases]]\nstart = 5\n" + rule("\"*.x\"", "mxfp8", "precision.phases.rules"),
+                "r.toml")),
+            "")
+      << "from step 5 on it is";
+}
+
+TEST(PrecisionNotes, ARuleWithoutSlotsThatReachesAttentionIsNoted) {
+  const std::string bare = "[[precision.rules]]\nlayers = \"blocks.0.*\"\nformat = \"mxfp6\"\n";
+  const auto notes = notes_of(bare);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(
+      notes[0].starts_with("r.toml:4: this rule ('mxfp6' for 'blocks.0.*') has no slots, so it reaches the "
+                           "twelve of attention as well, which precision.attention = f32"))
+      << notes[0];
+  EXPECT_TRUE(notes_of("precision.attention = \"mxfp8\"\n" + bare).empty()) << "attention is rounded anyway";
+  EXPECT_TRUE(notes_of(rule("\"fprop.*\", \"dgrad.*\", \"wgrad.*\"", "mxfp6")).empty()) << "as the note says";
+  for (const std::string layers : {"*", "blocks.*.attn", "blocks.*.mlp.*"})
+    EXPECT_TRUE(notes_of("[[precision.rules]]\nlayers = \"" + layers + "\"\nformat = \"mxfp6\"\n").empty())
+        << layers;
 }
 
 TEST(PrecisionNotes, TheShippedRecipesNeedNone) {

@@ -8,6 +8,7 @@
 //                    EIO "short": a read or write does half of its work, and says so "interrupted": the call
 //                    does nothing, EINTR; the same call succeeds when it comes again (not an open for
 //                    reading: libhdf5 does not repeat it) "kill": SIGKILL
+//   MXT_FREE_BYTES   what every file system has left
 // A write that fails has written half of its bytes before: what a full disk or a lost process leaves.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -157,7 +159,19 @@ int posix_fallocate(int file, off_t offset, off_t length) {
   const Fate fate = fate_of(Kind::change, "allocate " + path_of(file));
   if (fate == Fate::is_interrupted) return EINTR;
   if (fate == Fate::fails) return fail_with(ENOSPC, EIO), errno;
+  if (const auto free = setting("MXT_FREE_BYTES"); !free.empty() && atoll(free.data()) < offset + length)
+    return ENOSPC;
   return real<int (*)(int, off_t, off_t)>("posix_fallocate")(file, offset, length);
+}
+
+int statvfs(const char* path, struct statvfs* out) {
+  const int result = real<int (*)(const char*, struct statvfs*)>("statvfs")(path, out);
+  if (const auto free = setting("MXT_FREE_BYTES"); !free.empty())
+    out->f_frsize = 1, out->f_bavail = fsblkcnt_t(atoll(free.data()));
+  return result;
+}
+int statvfs64(const char* path, struct statvfs64* out) {
+  return statvfs(path, reinterpret_cast<struct statvfs*>(out));  // the same of 64 bits
 }
 
 int fsync(int file) {
