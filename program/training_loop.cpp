@@ -38,7 +38,8 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       config_(trainer.recipe().train),
       phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe())),
-      progress_(stdout, config_.steps, trainer.steps_done()) {
+      progress_(stdout, config_.steps, trainer.steps_done()),
+      spike_(trainer.recipe().model.vocabulary) {
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (measuring)
     telemetry_.emplace(*measuring, trainer, folder.telemetry(), metrics_.events());
