@@ -130,9 +130,9 @@ std::string spikes(const SweepResults& results) {
     if (const std::string text = spikes_text(arm); !text.empty())
       out += fmt::format("<li>{}: {}</li>\n", escaped(arm.name), text);
   if (out.empty()) return "";
-  return "<h2>Spikes of the training loss</h2>\n<p>A loss that gives back more than half of what was learned "
-         "has "
-         "blown up. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
+  return "<h2>Spikes of the training loss</h2>\n<p>A loss has blown up if more than half of what was learned "
+         "is "
+         "unlearned. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
          "longer "
          "warm-up, may give one whose loss does not.</p>\n<ul>\n" +
          out + "</ul>\n";

@@ -31,9 +31,12 @@ std::optional<Error> write_plots(const SweepPlan& plan, const SweepResults& resu
     gnuplot::write_pictures(plan.out / "gap", [&](const std::string& terminal, const auto& file) {
       return gap_script(plan, results, terminal, file);
     });
-    gnuplot::write_pictures(plan.out / "loss", [&](const std::string& terminal, const auto& file) {
-      return loss_script(plan, results, terminal, file);
-    });
+    const bool curves = std::any_of(results.arms.begin(), results.arms.end(),
+                                    [](auto& arm) { return arm.validation.size() > 1; });
+    if (curves)
+      gnuplot::write_pictures(plan.out / "loss", [&](const std::string& terminal, const auto& file) {
+        return loss_script(plan, results, terminal, file);
+      });
   } catch (const gnuplot::NotInstalled& e) {
     say(out, "no pictures{}: {}\n", what_stays, e.what());
   } catch (const Error& e) {

@@ -177,8 +177,7 @@ std::string spikes_text(const ArmResult& arm) {
   for (const RunResult& run : arm.runs)
     for (const auto& [step, spike] : run.spikes) {
       text += fmt::format("{}seed {} at step {}", text.empty() ? "" : ", ", run.seed, step);
-      if (spike.unlearned)
-        text += fmt::format(" (gave back {:.0f} % of what was learned)", 100 * *spike.unlearned);
+      if (spike.unlearned) text += fmt::format(" (unlearned: {:.0f} %)", 100 * *spike.unlearned);
     }
   return text;
 }

@@ -57,8 +57,7 @@ struct SweepResults {
 /// Reads the records of all finished runs.
 SweepResults collect_results(const SweepPlan&);
 
-/// "seed 1 at step 10 (gave back 146 % of what was learned)": the spikes of an arm's runs; empty: there are
-/// none.
+/// "seed 1 at step 10 (unlearned: 146 %)": the spikes of an arm's runs; empty: there are none.
 std::string spikes_text(const ArmResult&);
 /// "within", or "not resolved: 1 of 3 runs is not finished".
 std::string verdict_text(const ArmResult&);

@@ -78,6 +78,8 @@ TEST_F(SweepCommand, ASingleValidationHasItsWhiskerAndNoChartOfItsOwn) {
   EXPECT_NE(page.find("<polygon class=\"band"), std::string::npos);
   ASSERT_EQ(run({"sweep", "once.toml"}), 0) << output_;
   EXPECT_TRUE(says("note: each run is validated once, at its end (train.steps 12, train.eval_every 0)"));
+  EXPECT_FALSE(fs::exists(folder_ / "runs/once/loss.svg"));
+  EXPECT_EQ(fs::exists(folder_ / "runs/once/gap.svg"), has_gnuplot());
   page = read_whole_text(folder_ / "runs/once/report.html");
   EXPECT_EQ(html_fault(page), "");
   EXPECT_EQ(page.find("aria-label=\"validation loss\""), std::string::npos);
@@ -111,7 +113,7 @@ TEST_F(SweepCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
   blow_up("runs/ask/runs/4 bit/1", 12);
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   EXPECT_EQ(arm(results(), "nearest")["gap"]["reason"], "") << "the baseline had none";
-  EXPECT_TRUE(says("4 bit: spikes of the training loss: seed 1 at step 12 (gave back "));
+  EXPECT_TRUE(says("4 bit: spikes of the training loss: seed 1 at step 12 (unlearned: "));
   blow_up("runs/ask/runs/f32/2", 14);
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   const Json spike = arm(results(), "f32")["runs"][1]["spikes"].at(0);
@@ -123,10 +125,10 @@ TEST_F(SweepCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
     EXPECT_EQ(arm(results(), name)["gap"]["reason"], "the loss of the baseline blew up");
   }
   EXPECT_TRUE(says("not resolved: the loss of the baseline blew up\n"));
-  EXPECT_TRUE(says("f32: spikes of the training loss: seed 2 at step 14 (gave back "));
+  EXPECT_TRUE(says("f32: spikes of the training loss: seed 2 at step 14 (unlearned: "));
   const std::string page = read_whole_text(folder_ / "runs/ask/report.html");
   EXPECT_EQ(html_fault(page), "");
-  EXPECT_NE(page.find("<li>f32: seed 2 at step 14 (gave back "), std::string::npos);
+  EXPECT_NE(page.find("<li>f32: seed 2 at step 14 (unlearned: "), std::string::npos);
 }
 
 }  // namespace
