@@ -12,6 +12,7 @@
 #include "core/files/atomic_file.h"
 #include "core/text/program_name.h"
 #include "program/branch.h"
+#include "program/help_text.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -32,7 +33,7 @@ bool same_file(const fs::path& a, const fs::path& b) {
 }  // namespace
 
 CLI::Validator at_least(double low) {
-  const std::string range = fmt::format(">={}", low);
+  const std::string range = low == 0 ? "" : fmt::format("at least {}", low);
   const auto check = [low](const std::string& text) {
     double value = 0;
     const bool fits = CLI::detail::lexical_cast(text, value) && value >= low && std::isfinite(value);
@@ -47,7 +48,7 @@ CLI::Validator between(double low, double high) {
     const bool fits = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
     return fits ? std::string() : fmt::format("'{}', want a number from {} to {}", text, low, high);
   };
-  return {check, fmt::format("in [{}, {}]", low, high), "between"};
+  return {check, fmt::format("{} to {}", low, high), "between"};
 }
 
 CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
@@ -60,7 +61,12 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high) {
                ? std::string()
                : fmt::format("'{}', want a whole number from {} to {}", text, low, high);
   };
-  return {check, fmt::format(">={}", low), "whole"};
+  const bool open = high == std::uint64_t(std::numeric_limits<std::int64_t>::max());
+  return {check,
+          !open      ? fmt::format("{} to {}", low, high)
+          : low == 0 ? std::string()
+                     : fmt::format("at least {}", low),
+          "whole"};
 }
 
 void require_output(const std::string& out, const std::vector<std::string>& others) {
@@ -134,6 +140,7 @@ std::vector<std::string> words_of(const CLI::App& command, const std::string& re
 
 void add_commands(CLI::App& app) {
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpText>());
   // main() prints more; the flag is here for --help, the manual and the completion.
   app.set_version_flag("-V,--version", MXTAPE_VERSION,
                        "Version, commit, compiler and libraries; with --json after it as JSON");

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "program/output.h"
-#include "program/post_training/table.h"
 #include "program/progress.h"
 #include "program/sweep/paired_gap.h"
 
@@ -64,12 +62,13 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
                         [&](const auto& losses) { return losses.alone.contains(layer); });
   });
 
-  PostTrainingProgress now;
-  now.all = 1;
-  for (const auto& losses : costs.precisions) now.all += 1 + std::ssize(losses.alone);
-  PostTrainingLine line(out);
+  std::size_t passes = 1;
+  for (const auto& losses : costs.precisions) passes += 1 + losses.alone.size();
+  PassProgress progress(out, passes, true);
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   std::vector<double> unrounded;  // loss of each window
   const auto measure = [&](const std::string& what, const PrecisionPlan& plan) -> RoundedLoss {
+    progress.begin(what);
     std::vector<double> windows;
     options.losses = [&](const Tensor& losses) {
       std::vector<float> tokens(std::size_t(losses.count()));
@@ -77,13 +76,8 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
       for (auto at = tokens.begin(); at != tokens.end(); at += context)
         windows.push_back(std::accumulate(at, at + context, 0.0) / double(context));
     };
-    options.progress = [&](std::int64_t done, std::int64_t all) {
-      now.what = what, now.share = (double(now.done) + double(done) / double(all)) / double(now.all);
-      line.look(now);
-    };
     trained.model->set_precision(plan);
     const double loss = evaluate(*trained.backend, *trained.model, split, options).loss;
-    ++now.done;
     if (unrounded.empty()) unrounded = windows, costs.f32 = loss;
     for (std::size_t i = 0; i < windows.size(); ++i) windows[i] -= unrounded[i];
     return {loss, loss - costs.f32, windows.size() > 1 ? paired_gap(windows, 0).standard_error : NAN};
@@ -95,7 +89,7 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
     for (auto& [layer, loss] : losses.alone)
       loss = measure(losses.precision + " " + layer, with_layer(f32, plans[i], layer));
   }
-  if (is_screen(out)) say(out, "\r\033[K");
+  progress.end();
   return costs;
 }
 

@@ -17,6 +17,7 @@
 #include "core/text/short_lines.h"
 #include "dist/together.h"
 #include "program/command.h"
+#include "program/help_text.h"
 #include "program/stop_signals.h"
 #include "program/version.h"
 
@@ -44,7 +45,7 @@ void complain(const std::string& why) {
 void print_overview(const CLI::App& app) {
   std::fprintf(stderr, "mxtape: no command; want one of\n\n");
   for (const auto* command : app.get_subcommands(nullptr))
-    std::fprintf(stderr, "  %-12s %s\n", command->get_name().c_str(), command->get_description().c_str());
+    std::fputs(help_item(command->get_name(), command->get_description(), 17).c_str(), stderr);
   const std::string program = shell_quoted(program_name());
   std::fprintf(stderr,
                "\n`%s help COMMAND` says more. From nothing to a trained model:\n"

@@ -137,13 +137,11 @@ void evaluate_text(const TextEvaluation& request) {
       std::int64_t(stride_windows(scored.tokens, options.window, options.stride, request.bos_each).size());
   if (!request.json) print_subject(request, trained, scored);
   std::vector<Row> rows;
+  const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
+  PassProgress progress(stdout, packed ? 1 : 1 + std::size_t(quantized), !request.json);
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
-    if (is_screen(stdout) && !request.json)
-      options.progress = [&](std::int64_t done, std::int64_t total) {
-        fmt::print("\r\033[K{} {}/{}", name, done, total);
-        if (done == total) fmt::print("\r\033[K");
-        std::fflush(stdout);
-      };
+    progress.begin(name);
     if (cast) trained.model->set_precision(cast_plan(trained.header.recipe, trained.header.step, *cast));
     const auto nll = strided_nll(*trained.backend, *trained.model, tokens, options);
     rows.push_back({name, bits, std::accumulate(nll.begin(), nll.end(), 0.0)});
@@ -155,6 +153,7 @@ void evaluate_text(const TextEvaluation& request) {
     for (const auto& [cast, bits] : casts)
       if (!cast.is_f32()) add(cast.text(), bits, cast);
   }
+  progress.end();
   if (request.json) return print_as_json(request, trained, rows, scored);
   print_table(rows, scored);
 }

@@ -52,7 +52,8 @@ std::size_t columns(std::FILE* out) {
 
 bool is_screen(std::FILE* out) {
   const char* kind = std::getenv("TERM");
-  return ::isatty(::fileno(out)) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+  return ::isatty(::fileno(out)) == 1 && kind != nullptr && std::string_view(kind) != "dumb" &&
+         std::getenv("OMPI_COMM_WORLD_RANK") == nullptr;
 }
 
 Progress::Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_done)
@@ -120,6 +121,28 @@ void Progress::keep(const std::string& line) {
   // On a screen the running line makes room and is drawn again by the next step.
   say(out_, "{}{}\n", line_open_ ? line_start : "", line);
   line_open_ = false;
+}
+
+PassProgress::PassProgress(std::FILE* out, std::size_t passes, bool shown)
+    : out_(out), shown_(shown && is_screen(out)), passes_(passes) {}
+
+void PassProgress::begin(const std::string& name) {
+  name_ = name;
+  ++number_;
+}
+
+void PassProgress::look(std::int64_t done, std::int64_t total) {
+  const auto now = Clock::now();
+  if (!shown_ || now - drawn_ < std::chrono::milliseconds(100)) return;
+  drawn_ = now;
+  const double share = (double(number_ - 1) + double(done) / double(total)) / double(passes_);
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  say(out_, "{}{} {}/{} | {} of {} | {:.0f}% | eta {}", line_start, name_, done, total, number_, passes_,
+      100 * share, duration_text(seconds / share * (1 - share)));
+}
+
+void PassProgress::end() {
+  if (shown_) say(out_, "{}", line_start);
 }
 
 }  // namespace mxtape

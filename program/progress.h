@@ -9,7 +9,8 @@
 
 namespace mxtape {
 
-/// Whether lines on `out` can be written over: a terminal, and not one of TERM=dumb, as editors have.
+/// Whether lines on `out` can be written over: a terminal, and not one of TERM=dumb, as editors have. Not
+/// below mpirun: Open MPI 5 gives its ranks terminals, and copies what they print to a file or to many lines.
 bool is_screen(std::FILE* out);
 /// Columns of the terminal behind `out`, as it is now; 0 if unknown.
 std::size_t columns(std::FILE* out);
@@ -40,6 +41,25 @@ class Progress {
   double smooth_ms_ = 0;
   std::int64_t steps_seen_ = 0;
   bool line_open_ = false;
+};
+
+/// What a person sees of several passes of like length, one after the other: on a screen a line that is
+/// written over at most ten times a second, "mxfp4 120/832 | 3 of 8 | 27% | eta 1m20s". Elsewhere nothing.
+class PassProgress {
+ public:
+  PassProgress(std::FILE* out, std::size_t passes, bool shown);
+  void begin(const std::string& name);
+  void look(std::int64_t done, std::int64_t total);
+  /// Clears the line: something else is printed next.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::FILE* out_;
+  bool shown_;
+  std::size_t passes_, number_ = 0;  // number_: of the pass that is going on, from 1
+  std::string name_;
+  Clock::time_point begin_ = Clock::now(), drawn_ = begin_;
 };
 
 /// "0m21s", "1h06m", "2d03h".

@@ -42,7 +42,8 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
                  return (turn && record == turn->to_json()) ||
                         is_lost_turn(record, trainer.steps_done(), trainer.lineage());
                }),
-      progress_(stdout, config_.steps, trainer.steps_done()) {
+      progress_(stdout, config_.steps, trainer.steps_done()),
+      spike_(trainer.recipe().model.vocabulary) {
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (measuring)
     telemetry_.emplace(*measuring, trainer, folder.telemetry(), metrics_.events());

@@ -55,11 +55,17 @@ void TrainingLoop::record_rollbacks() {
 }
 
 void TrainingLoop::notice_spike(const StepRecord& step) {
-  const auto z = spike_.look_at(step.loss);
-  if (!z) return;
-  progress_.note(fmt::format("step {}: the loss {:.4f} is {:.1f} standard deviations above the last {}",
-                             step.step, step.loss, *z, LossSpike::window));
-  const nlohmann::ordered_json event{{"step", step.step}, {"event", "spike"}, {"z", *z}};
+  const auto spike = spike_.look_at(step.loss);
+  if (!spike) return;
+  nlohmann::ordered_json event{{"step", step.step}, {"event", "spike"}, {"z", spike->z}};
+  if (spike->unlearned) event["unlearned"] = *spike->unlearned;
+  progress_.note(
+      spike->unlearned
+          ? fmt::format("step {}: the loss {:.4f} gives back {:.0f} % of what was learned; a lower "
+                        "optim.learning_rate or a longer schedule.warmup_steps may prevent that",
+                        step.step, step.loss, 100 * *spike->unlearned)
+          : fmt::format("step {}: the loss {:.4f} is {:.1f} standard deviations above the last {}", step.step,
+                        step.loss, spike->z, LossSpike::window));
   record([&] { metrics_.turn(event.dump()); });
 }
 

@@ -158,7 +158,7 @@ void add_check_command(CLI::App& app) {
   command
       ->add_option("--devices", options->devices,
                    "so many processes share the run: what each needs, and what they send (docs/devices.md)")
-      ->check(CLI::Range(1, most_devices));
+      ->check(whole(1, most_devices));
   auto json = std::make_shared<bool>(false);
   add_json_option(*command, *json);
   command->footer(

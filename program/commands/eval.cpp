@@ -139,13 +139,11 @@ void run(const Arguments& arguments) {
   if (!arguments.json) print_subject(subject);
   std::vector<Row> rows;
   LayerCosts costs;
+  const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
+  PassProgress progress(stdout, subject.packed ? 1 : 1 + std::size_t(quantized), !arguments.json);
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
-    if (is_screen(stdout) && !arguments.json)
-      options.progress = [&](std::int64_t done, std::int64_t total) {
-        fmt::print("\r\033[K{} {}/{}", name, done, total);
-        if (done == total) fmt::print("\r\033[K");
-        std::fflush(stdout);
-      };
+    progress.begin(name);
     if (cast) trained.model->set_precision(cast_plan(recipe, trained.header.step, *cast));
     rows.push_back({name, bits, evaluate(*trained.backend, *trained.model, data.validation, options).loss});
   };
@@ -164,6 +162,7 @@ void run(const Arguments& arguments) {
     for (const auto& [cast, bits] : casts)
       if (!cast.is_f32()) add(cast.text(), bits, cast);
   }
+  progress.end();
   if (arguments.json)
     print_results_json(subject, rows);
   else

@@ -7,9 +7,11 @@
 #include "core/error.h"
 #include "program/command.h"
 #include "program/json/json_output.h"
+#include "program/progress.h"
 #include "program/run_name.h"
 #include "program/telemetry/inspect.h"
 #include "program/telemetry/measurements_json.h"
+#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -18,6 +20,7 @@ struct Arguments {
   std::string run, by = "slot";
   std::vector<std::string> formats{"mxfp8", "mxfp6_e2m3", "mxfp4", "mxfp4 block=16", "nvfp4"};
   InspectOptions options;
+  std::int64_t top = 0;
   bool json = false;
 };
 
@@ -64,31 +67,60 @@ Rows rows_of(const Inspection& inspection, bool by_layer) {
   return rows;
 }
 
-void print_table(const Inspection& inspection, bool by_layer) {
-  const Rows rows = rows_of(inspection, by_layer);
-  std::size_t place_width = 4, format_width = 6;
-  for (const auto& [key, row] : rows) {
-    place_width = std::max(place_width, key.first.size());
-    format_width = std::max(format_width, key.second.size());
-  }
-  fmt::print("\n{:<{}}  {:<{}}  {:>8}  {:>7}  {:>7}  {:>7}  {:>6}  {:>6}  {}\n", "slot", place_width,
-             "format", format_width, "rel RMSE", "SQNR dB", "clipped", "flushed", ">10x", ">100x",
-             by_layer ? "crest" : "crest   worst layer");
+/// Takes out the rows whose format loses nothing, and with `top` > 0 all places but those that lose most in
+/// the format in use, which stands first. Returns what is missing now.
+std::string leave_out(Rows& rows, std::int64_t top) {
+  const auto error_of = [](const Row& row) { return row.median([](auto& e) { return e.relative_rmse(); }); };
+  std::vector<std::pair<double, std::string>> worst;  // places
+  for (const auto& [key, row] : rows)
+    if (worst.empty() || worst.back().second != key.first) worst.emplace_back(-error_of(row), key.first);
+  std::string text;
+  if (const auto exact = std::erase_if(rows, [&](auto& row) { return error_of(row.second) == 0; }))
+    text = fmt::format("left out: {} rows in formats that lose nothing here\n", exact);
+  if (top == 0 || std::int64_t(worst.size()) <= top) return text;
+  text += fmt::format("left out: all but the {} worst of {} places\n", top, worst.size());
+  std::stable_sort(worst.begin(), worst.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  worst.resize(std::size_t(top));
+  const auto rank = [&](const auto& row) {
+    return std::find_if(worst.begin(), worst.end(), [&](auto& p) { return p.second == row.first.first; }) -
+           worst.begin();
+  };
+  std::erase_if(rows, [&](auto& row) { return rank(row) == top; });
+  std::stable_sort(rows.begin(), rows.end(), [&](auto& a, auto& b) { return rank(a) < rank(b); });
+  return text;
+}
+
+void print_table(const Inspection& inspection, bool by_layer, std::int64_t top) {
+  Rows rows = rows_of(inspection, by_layer);
+  const std::string left_out = leave_out(rows, top);
+  std::vector<TextTable::Column> columns{{"slot", true}, {"format", true},      {"rel RMSE"},
+                                         {"SQNR dB"},    {"clipped", false, 3}, {"flushed"},
+                                         {">10x"},       {">100x", false, 2},   {"crest", false, 1}};
+  if (!by_layer) columns.push_back({"worst layer", true});
+  TextTable table(std::move(columns));
   std::string last;
   for (const auto& [key, row] : rows) {
-    const auto percent = [&](auto of) { return fmt::format("{:.2f}%", 100 * row.median(of)); };
-    fmt::print("{:<{}}  {:<{}}  {:>8.4f}  {:>7.2f}  {:>7}  {:>7}  {:>6}  {:>6}  {:>5.1f}",
-               key.first == last ? "" : key.first, place_width, key.second, format_width,
-               row.median([](auto& e) { return e.relative_rmse(); }),
-               row.median([](auto& e) { return e.sqnr_db(); }), percent([](auto& e) { return e.clipped; }),
-               percent([](auto& e) { return e.flushed; }),
-               fmt::format("{:.0f}%", 100 * row.median([](auto& e) { return e.spread_over[1]; })),
-               fmt::format("{:.0f}%", 100 * row.median([](auto& e) { return e.spread_over[2]; })),
-               row.median([](auto& e) { return e.crest_factor; }));
-    if (!by_layer) fmt::print("   {} ({:.4f})", row.worst().layer, row.worst().errors.relative_rmse());
-    fmt::print("\n");
+    const auto number = [&, &row = row](int digits, auto of) {
+      return fmt::format("{:.{}f}", row.median(of), digits);
+    };
+    const auto percent = [&, &row = row](int digits, auto of) {
+      return fmt::format("{:.{}f}%", 100 * row.median(of), digits);
+    };
+    std::vector<std::string> cells{key.first == last ? "" : key.first,
+                                   key.second,
+                                   number(4, [](auto& e) { return e.relative_rmse(); }),
+                                   number(2, [](auto& e) { return e.sqnr_db(); }),
+                                   percent(2, [](auto& e) { return e.clipped; }),
+                                   percent(2, [](auto& e) { return e.flushed; }),
+                                   percent(0, [](auto& e) { return e.spread_over[1]; }),
+                                   percent(0, [](auto& e) { return e.spread_over[2]; }),
+                                   number(1, [](auto& e) { return e.crest_factor; })};
+    if (!by_layer)
+      cells.push_back(fmt::format("{} ({:.4f})", row.worst().layer, row.worst().errors.relative_rmse()));
+    table.row(std::move(cells));
     last = key.first;
   }
+  fmt::print("\n{}{}", table.text(mxtape::columns(stdout)), left_out);
   fmt::print(
       "* in use; {}>10x, >100x: blocks whose largest magnitude is so many times the smallest that is not 0\n",
       by_layer ? "" : "medians over layers; ");
@@ -149,7 +181,7 @@ void run(Arguments& a) {
   if (a.json) return print_json(json_of(inspection));
   fmt::print("checkpoint  {}, step {}\ndata        {}\n", inspection.checkpoint, inspection.step,
              inspection.data);
-  print_table(inspection, a.by == "layer");
+  print_table(inspection, a.by == "layer", a.top);
   print_gradients(inspection.found.gradients);
   print_left_out(inspection.found.left_out);
   print_spectra(inspection);
@@ -173,6 +205,10 @@ void add_inspect_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--by", a->by, "rows: slot (medians over layers) or layer")
       ->check(CLI::IsMember({"slot", "layer"}))
+      ->capture_default_str();
+  command
+      ->add_option("--top", a->top, "only so many slots or layers, the worst first; 0: all, in their order")
+      ->check(whole(0))
       ->capture_default_str();
   command->add_flag("--spectra", a->options.spectra, "singular values of every operand's matrix, too");
   add_json_option(*command, a->json);

@@ -3,6 +3,7 @@
 
 #include "program/command.h"
 #include "program/exit_code_names.h"
+#include "program/help_text.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 
@@ -33,14 +34,6 @@ std::string item(const std::string& name, const std::string& value, const std::s
 }
 
 std::string section(std::string_view name) { return fmt::format(".SH {}\n", name); }
-
-/// What an option takes: " TEXT", " {cols,rows}".
-std::string value_of(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0 || option.get_positional()) return "";
-  const std::string type = option.get_type_name();
-  const auto open = type.find('{');
-  return open == std::string::npos ? " " + type : " " + type.substr(open);
-}
 
 std::string text_of(const CLI::Option& option) {
   std::string text = option.get_description();

@@ -8,10 +8,12 @@
 #include "core/error.h"
 #include "program/command.h"
 #include "program/json/json_output.h"
+#include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
 #include "program/plot/plot_difference.h"
+#include "program/progress.h"
 
 namespace mxtape {
 namespace {
@@ -104,7 +106,9 @@ void plot_runs(const Arguments& a) {
   for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path));
   Json json{{"runs", Json::array()}};
   for (const auto& run : runs) json["runs"].push_back(json_of(run));
-  put_out(a, summary_table(runs), std::move(json),
+  const auto data = data_beside_names(a.runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
+  put_out(a, summary_table(runs, columns(stdout)) + remark_on_data(data), std::move(json),
           one_picture([&](const std::string& terminal, const fs::path& output) {
             return gnuplot_script(runs, terminal, output, a.title);
           }));
@@ -113,9 +117,10 @@ void plot_runs(const Arguments& a) {
 void plot_differences(const Arguments& a) {
   const RunLog base = read_run_log(a.base);
   std::vector<RunLog> logs;
+  std::vector<std::string> paths{a.base};
   std::error_code error;
   for (const auto& path : a.runs)  // runs/* holds the base, too
-    if (!fs::equivalent(path, a.base, error)) logs.push_back(read_run_log(path));
+    if (!fs::equivalent(path, a.base, error)) logs.push_back(read_run_log(path)), paths.push_back(path);
   require(!logs.empty(), ExitCode::usage, "plot: --difference {}: want another run to compare with it",
           a.base);
   constexpr std::int64_t windows =
@@ -125,7 +130,9 @@ void plot_differences(const Arguments& a) {
   for (const auto& log : logs) runs.push_back(difference(log, base, width));
   Json json{{"base", json_of(base)}, {"window_steps", width}, {"differences", Json::array()}};
   for (const auto& run : runs) json["differences"].push_back(json_of(run));
-  put_out(a, difference_table(runs, width), std::move(json),
+  const auto data = data_beside_names(paths);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].base += data[0], runs[i].name += data[i + 1];
+  put_out(a, difference_table(runs, width, columns(stdout)) + remark_on_data(data), std::move(json),
           one_picture([&](const std::string& terminal, const fs::path& output) {
             return difference_script(runs, width, terminal, output, a.title);
           }));
@@ -147,11 +154,12 @@ void plot_telemetry(const Arguments& a) {
   const TelemetryLog log = read_telemetry(a.runs.front());
   const bool all = a.measures.front() == "all";
   std::vector<HeatMap> maps;
-  for (const auto& measure : all ? measures_in(log) : a.measures)
+  for (const auto& measure : all ? measures_in(log, a.format) : a.measures)
     maps.push_back(heat_map(log, measure, a.format));
   Json json{{"run", log.name}, {"maps", Json::array()}};
+  const std::size_t screen = columns(stdout), width = screen ? screen : 80;
   std::string table;
-  for (const HeatMap& map : maps) json["maps"].push_back(json_of(map)), table += heat_table(map);
+  for (const HeatMap& map : maps) json["maps"].push_back(json_of(map)), table += heat_table(map, width);
   table.pop_back();
   put_out(a, table, std::move(json), [&](const fs::path& stem) {
     std::vector<std::string> written;

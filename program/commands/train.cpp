@@ -26,7 +26,7 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--devices", *processes,
                    "refuse to train on another number of processes, started by torchrun, mpirun or srun")
-      ->check(CLI::PositiveNumber);
+      ->check(whole(1));
   command->footer(
       "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
   command->callback([=] {

@@ -216,8 +216,7 @@ void InitialWeights::write_parent(const RunFolder& folder, const Turn& turn) con
 
 std::string initial_hash_of(const fs::path& run) {
   const fs::path file = run / "parent.json";
-  std::error_code unknown;
-  if (!fs::exists(file, unknown)) return "";
+  if (!fs::exists(file)) return "";
   const auto json = nlohmann::json::parse(read_whole_text(file), nullptr, false);
   require(json.is_object(), ExitCode::data, "{}: is not what a run writes there", file.string());
   return json.value("event", "") == "init" ? json.value("hash", "") : "";

@@ -1,7 +1,6 @@
 #include "program/metrics/run_log.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -19,13 +18,14 @@ double median(std::vector<double> values) {
 }
 
 /// The steps in metrics.rollback_<n>.jsonl, after the step that the run went back to: its curve starts there.
-/// What cannot be read is not drawn.
+/// What is no record is not drawn.
 std::vector<RunLog::Point> taken_back(const std::filesystem::path& file,
                                       const std::vector<RunLog::Point>& train, std::int64_t step) {
   std::vector<RunLog::Point> points;
   for (const auto& point : train)
     if (point.step == step) points.push_back(point);
-  std::ifstream in(file);
+  if (!std::filesystem::exists(file)) return points;
+  std::istringstream in(read_whole_text(file));
   for (std::string line; std::getline(in, line);) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (record.is_object() && record.contains("loss"))
@@ -91,8 +91,8 @@ RunLog read_run_log(const std::filesystem::path& run) {
 RunLog read_run_log_with_parent(const std::filesystem::path& run) {
   RunLog log = read_run_log(run);
   if (log.turns.empty() || log.turns.front().event != "branch") return log;
-  std::ifstream in(run / "parent.json");
-  const auto json = nlohmann::json::parse(in, nullptr, false);
+  if (!std::filesystem::exists(run / "parent.json")) return log;
+  const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"), nullptr, false);
   if (!json.is_object()) return log;
   try {
     const RunLog parent = read_run_log(json.at("run").get<std::string>());
@@ -104,7 +104,9 @@ RunLog read_run_log_with_parent(const std::filesystem::path& run) {
     };
     join(log.train, parent.train);
     join(log.validation, parent.validation);
-  } catch (const std::exception&) {  // moved or deleted: the branch can do without
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::data) throw;      // else moved or deleted: the branch can do without
+  } catch (const nlohmann::json::exception&) {  // it names none
   }
   return log;
 }

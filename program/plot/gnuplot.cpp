@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <string_view>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 
 namespace mxtape {
@@ -19,15 +18,17 @@ namespace {
 
 /// Feeds `script` to gnuplot. Throws if there is none or it complains.
 void run_gnuplot(const std::string& script) {
-  std::FILE* gnuplot = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
-  require(gnuplot != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
+  std::FILE* pipe = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
+  require(pipe != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
   // A gnuplot that ends early closes the pipe: an error of the write, not the end of this program.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
-  const bool fed = std::fwrite(script.data(), 1, script.size(), gnuplot) == script.size();
-  const int status = ::pclose(gnuplot);
+  const bool fed = std::fwrite(script.data(), 1, script.size(), pipe) == script.size();
+  const int status = ::pclose(pipe);
   std::signal(SIGPIPE, before);
-  require(!WIFEXITED(status) || WEXITSTATUS(status) != 127, ExitCode::resource,
-          "plot: gnuplot was not found; install it with\n  sudo apt-get install gnuplot-nox");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    throw gnuplot::NotInstalled(
+        ExitCode::resource,
+        "plot: gnuplot was not found; install it with\n  sudo apt-get install gnuplot-nox");
   require(fed && WIFEXITED(status) && WEXITSTATUS(status) == 0, ExitCode::resource,
           "plot: gnuplot failed; what it says is above");
 }
@@ -45,12 +46,7 @@ class MemoryFile {
 
   /// Its name in a process that this one starts.
   std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-  std::string content() const {
-    std::string bytes(std::size_t(::lseek(descriptor_, 0, SEEK_END)), '\0');
-    require(::pread(descriptor_, bytes.data(), bytes.size(), 0) == ssize_t(bytes.size()), ExitCode::resource,
-            "plot: the picture cannot be read back");
-    return bytes;
-  }
+  std::string content() const { return read_whole_text(path()); }
 
  private:
   int descriptor_;
@@ -66,6 +62,18 @@ std::string_view colour_of(std::size_t curve) {
   constexpr std::array<std::string_view, 6> colours{"0072B2", "D55E00", "009E73",
                                                     "CC79A7", "56B4E9", "E69F00"};
   return colours[curve % colours.size()];
+}
+
+std::string line_of(std::size_t curve, std::string_view alpha) {
+  constexpr std::array<std::string_view, 5> dashes{"solid", "(12,4)", "(4,4)", "(12,4,3,4)",
+                                                   "(12,4,3,4,3,4)"};
+  return fmt::format("linecolor rgb '#{}{}' dashtype {}", alpha, colour_of(curve),
+                     dashes[curve / 6 % dashes.size()]);
+}
+
+std::string mark_of(std::size_t curve) {
+  constexpr std::array<int, 5> marks{7, 5, 9, 13, 11};  // disc, square, triangles, diamond: filled
+  return fmt::format("pointtype {}", marks[(curve / 6 + curve / 30) % marks.size()]);
 }
 
 std::string quoted(const std::string& text) {
@@ -84,7 +92,7 @@ void put_points(std::string& script, const std::string& name, const std::vector<
 }
 
 std::string frame(const std::string& terminal, const std::filesystem::path& output, const std::string& title,
-                  const std::string& y_label, const std::array<double, 2>& y_range) {
+                  const std::string& y_label, const std::array<double, 2>& y_range, double x_end) {
   return fmt::format(
       "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\n"
       "set output {}\n"
@@ -95,9 +103,16 @@ std::string frame(const std::string& terminal, const std::filesystem::path& outp
       "set xlabel 'optimizer steps'\n"
       "set ylabel '{}'\n"
       "set yrange [{}:{}]\n"
-      "set xrange [0:*]\n"
+      "set xrange [0:{}]\n"
       "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n",
-      terminal, quoted(output.string()), quoted(title), y_label, y_range[0], y_range[1]);
+      terminal, quoted(output.string()), quoted(title), y_label, y_range[0], y_range[1],
+      x_end > 0 ? fmt::format("{}", x_end) : "*");
+}
+
+std::string key_below(std::size_t entries, std::size_t columns) {
+  // The second line of the label, which is empty, keeps the key off it.
+  return fmt::format("set key below left vertical maxrows {} width 2\nset xlabel \"optimizer steps\\n \"\n",
+                     std::max<std::size_t>(3, (entries + columns - 1) / columns));
 }
 
 std::string plot_command(const std::vector<std::string>& curves) {

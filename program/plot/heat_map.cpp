@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
+#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -32,6 +34,39 @@ std::size_t place_of(std::vector<T>& all, const T& one) {
   if (found != all.end()) return std::size_t(found - all.begin());
   all.push_back(one);
   return all.size() - 1;
+}
+
+/// Of this what-if format, or in use where `format` is empty.
+bool is_of(const nlohmann::json& record, const std::string& format) {
+  const bool in_use = record.value("in_use", true);
+  return format.empty() ? in_use : !in_use && record.value("format", "") == format;
+}
+
+/// Whether rounding lost something: a cast to what the GEMM multiplies anyhow is none.
+bool is_rounded(const nlohmann::json& record) {
+  const std::string format = record.value("format", "");
+  return format != "f32" && format != "bf16" && value_of(record, "relative_rmse").value_or(1) != 0;
+}
+
+/// The layers of which operands in use were measured, and none was rounded: their gradients err by a GEMM's
+/// sums.
+std::set<std::string> layers_in_full(const TelemetryLog& log) {
+  std::set<std::string> rounded, layers;
+  for (const auto& record : log.records)
+    if (record.value("kind", "") == "operand" && is_of(record, ""))
+      (is_rounded(record) ? rounded : layers).insert(record["layer"].get<std::string>());
+  for (const auto& layer : rounded) layers.erase(layer);
+  return layers;
+}
+
+void require_format(const TelemetryLog& log, const std::string& format) {
+  std::set<std::string> others;
+  for (const auto& record : log.records)
+    if (!record.value("in_use", true)) others.insert(record.value("format", ""));
+  require(format.empty() || others.contains(format), ExitCode::usage, "--format '{}': {} has {}", format,
+          log.file.string(),
+          others.empty() ? "no what-if formats (telemetry.formats)"
+                         : fmt::format("'{}'", fmt::join(others, "', '")));
 }
 
 bool is_record(const nlohmann::json& record) {
@@ -64,75 +99,115 @@ TelemetryLog read_telemetry(const std::filesystem::path& run) {
   return log;
 }
 
-std::vector<std::string_view> telemetry_measures() {
-  return {"relative_rmse",  "sqnr_db",        "clipped",         "flushed", "crest_factor",
-          "spread_over_2",  "spread_over_10", "spread_over_100", "cosine",  "bias",
-          "relative_error", "oscillation",    "oscillating"};
+std::span<const TelemetryMeasure> telemetry_measures() {
+  constexpr static std::array measures{
+      TelemetryMeasure{"relative_rmse", "relative RMSE", "rms of the error over that of the numbers"},
+      TelemetryMeasure{"sqnr_db", "SQNR", "dB"},
+      TelemetryMeasure{"clipped", "clipped", "share of the numbers"},
+      TelemetryMeasure{"flushed", "flushed to zero", "share of the numbers"},
+      TelemetryMeasure{"crest_factor", "crest factor", "largest magnitude over rms"},
+      TelemetryMeasure{"spread_over_2", "spread over 2", "share of the blocks"},
+      TelemetryMeasure{"spread_over_10", "spread over 10", "share of the blocks"},
+      TelemetryMeasure{"spread_over_100", "spread over 100", "share of the blocks"},
+      TelemetryMeasure{"cosine", "cosine - 1", "0: same direction", true, 1},
+      TelemetryMeasure{"bias", "bias", "of the exact, 0: none", true},
+      TelemetryMeasure{"relative_error", "relative error", "norm of the error over the gradient's"},
+      TelemetryMeasure{"oscillation", "oscillation", "way of the rounded weights over that of the weights"},
+      TelemetryMeasure{"oscillating", "oscillating", "share of the weights that moved"}};
+  return measures;
 }
 
-std::vector<std::string> measures_in(const TelemetryLog& log) {
+std::vector<std::string> measures_in(const TelemetryLog& log, const std::string& format) {
+  require_format(log, format);
   std::vector<std::string> found;
-  for (const std::string_view measure : telemetry_measures())
-    if (std::any_of(log.records.begin(), log.records.end(),
-                    [&](const auto& record) { return value_of(record, std::string(measure)).has_value(); }))
+  for (const auto& [measure, title, unit, is_signed, zero] : telemetry_measures())
+    if (std::any_of(log.records.begin(), log.records.end(), [&](const auto& record) {
+          return is_of(record, format) && value_of(record, std::string(measure)).has_value();
+        }))
       found.emplace_back(measure);
   return found;
 }
 
 HeatMap heat_map(const TelemetryLog& log, const std::string& measure, const std::string& format) {
-  const auto known = telemetry_measures();
+  std::vector<std::string_view> known;
+  for (const auto& one : telemetry_measures()) known.push_back(one.name);
   require(std::find(known.begin(), known.end(), measure) != known.end(), ExitCode::usage,
           "--telemetry {}: is no measure{}", measure, suggestion(measure, known));
-  HeatMap map{log.name, measure, format, {}, {}, {}};
+  require_format(log, format);
+  const std::set<std::string> full = layers_in_full(log);
+  bool any = false;
+  HeatMap map{log.name, measure, format, {}, {}, {}, {}};
   std::vector<std::string> slots;
-  std::set<std::string> others;
-  std::map<std::pair<std::size_t, std::size_t>, std::map<std::size_t, double>> found;  // by slot and layer
+  struct Value {
+    double value;
+    bool rounded;
+  };
+  std::map<std::pair<std::size_t, std::size_t>, std::map<std::size_t, Value>> found;  // by slot and layer
   for (const auto& record : log.records) {
-    const bool in_use = record.value("in_use", true);
-    if (!in_use) others.insert(record.value("format", ""));
     const auto value = value_of(record, measure);
-    const bool chosen = format.empty() ? in_use : !in_use && record.value("format", "") == format;
-    if (!value || !chosen) continue;
+    if (!value || !is_of(record, format)) continue;
+    const std::string in = record["layer"].get<std::string>();
+    const bool rounded = is_rounded(record) && (record.value("kind", "") != "gradient" || !full.contains(in));
+    any = any || rounded;
+    if (rounded && record.contains("format")) map.formats.insert(record["format"].get<std::string>());
     const std::size_t step = place_of(map.steps, record["step"].get<std::int64_t>());
-    const std::size_t layer = place_of(map.layers, record["layer"].get<std::string>());
-    found[{place_of(slots, record["slot"].get<std::string>()), layer}][step] = *value;
+    const std::size_t layer = place_of(map.layers, in);
+    found[{place_of(slots, record["slot"].get<std::string>()), layer}][step] = {*value, rounded};
   }
-  require(format.empty() || others.contains(format), ExitCode::usage, "--format '{}': {} has {}", format,
-          log.file.string(),
-          others.empty() ? "no what-if formats (telemetry.formats)"
-                         : fmt::format("'{}'", fmt::join(others, "', '")));
   require(!found.empty(), ExitCode::usage, "--telemetry {}: no record in {} has it{}", measure,
           log.file.string(), format.empty() ? "" : " of a what-if format");
   for (const auto& slot : slots)
-    map.panels.push_back({slot, {map.layers.size(), std::vector<double>(map.steps.size(), NAN)}});
+    map.panels.push_back({slot,
+                          {map.layers.size(), std::vector<double>(map.steps.size(), NAN)},
+                          {map.layers.size(), std::vector<bool>(map.steps.size(), true)}});
   for (const auto& [place, values] : found)
-    for (const auto& [step, value] : values) map.panels[place.first].values[place.second][step] = value;
+    for (const auto& [step, one] : values) {
+      map.panels[place.first].values[place.second][step] = one.value;
+      map.panels[place.first].rounded[place.second][step] = one.rounded || !any;
+    }
   return map;
 }
 
-std::string heat_table(const HeatMap& map) {
+double HeatMap::Panel::shown(std::size_t layer, std::size_t step) const {
+  return rounded[layer][step] ? values[layer][step] : NAN;
+}
+
+std::string heat_table(const HeatMap& map, std::size_t width) {
   constexpr std::size_t most = 8;
+  double largest = 0;
+  std::size_t name = std::string_view("layer").size(), number = std::to_string(map.steps.back()).size();
+  for (const auto& layer : map.layers) name = std::max(name, layer.size());
+  for (const auto& panel : map.panels)
+    for (const auto& values : panel.values)
+      for (const double value : values)
+        if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  // The same decimals for all, four digits of the largest.
+  const int decimals = std::clamp(3 - int(std::floor(std::log10(std::max(largest, 1e-12)))), 0, 12);
+  const auto text_of = [&](double value) {
+    return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, decimals);
+  };
+  for (const auto& panel : map.panels)
+    for (const auto& values : panel.values)
+      for (const double value : values) number = std::max(number, text_of(value).size());
+  const std::size_t room = width > name ? (width - name) / (number + 2) : 0, all = map.steps.size();
+  const std::size_t count = std::clamp<std::size_t>(room, 1, most), every = (all + count - 1) / count;
   std::vector<std::size_t> shown;
-  const std::size_t count = std::min(most, map.steps.size()), last = map.steps.size() - 1;
-  for (std::size_t i = 0; i < count; ++i) shown.push_back(count > 1 ? i * last / (count - 1) : 0);
-  std::size_t width = 5;
-  for (const auto& layer : map.layers) width = std::max(width, layer.size());
+  for (std::size_t step = (all - 1) % every; step < all; step += every) shown.push_back(step);
+
   std::string out;
   for (const auto& panel : map.panels) {
-    out += fmt::format("{} of {}{}\n{:<{}}", map.measure, panel.slot,
-                       map.format.empty() ? "" : " in " + map.format, "layer", width);
-    for (const std::size_t step : shown) out += fmt::format("  {:>9}", map.steps[step]);
-    out += "\n";
+    out +=
+        fmt::format("{} of {}{}\n", map.measure, panel.slot, map.format.empty() ? "" : " in " + map.format);
+    std::vector<TextTable::Column> columns{{"layer", true}};
+    for (const std::size_t step : shown) columns.push_back({std::to_string(map.steps[step])});
+    TextTable table(std::move(columns));
     for (std::size_t layer = 0; layer < map.layers.size(); ++layer) {
-      const auto& values = panel.values[layer];
-      if (std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); })) continue;
-      out += fmt::format("{:<{}}", map.layers[layer], width);
-      for (const std::size_t step : shown)
-        out +=
-            std::isnan(values[step]) ? fmt::format("  {:>9}", "-") : fmt::format("  {:>9.4g}", values[step]);
-      out += "\n";
+      std::vector<std::string> cells{map.layers[layer]};
+      for (const std::size_t step : shown) cells.push_back(text_of(panel.shown(layer, step)));
+      if (std::any_of(cells.begin() + 1, cells.end(), [](auto& cell) { return cell != "-"; }))
+        table.row(std::move(cells));
     }
-    out += "\n";
+    out += table.text(0) + "\n";
   }
   return out;
 }

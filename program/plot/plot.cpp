@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/plot/gnuplot.h"
+#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -68,12 +69,14 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
                  thinned_after_first(runs[i].taken_back[n], width));
   }
   script += frame(terminal, output, title, "loss [nats per token]", loss_range(runs, width));
+  constexpr std::size_t fit = 6;  // names in the corner above the curves
+  if (runs.size() > fit) script += key_below(runs.size() + 3);
   script += "set key title 'bold: validation, with its last value'\n";
 
   std::vector<std::string> curves;
   for (std::size_t i = 0; i < runs.size(); ++i)
-    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
-                                 i, colour_of(i)));
+    curves.push_back(
+        fmt::format("$train{} using 1:2 with lines linewidth 1.2 {} notitle", i, line_of(i, "A0")));
   bool went_back = false;
   for (std::size_t i = 0; i < runs.size(); ++i)
     for (std::size_t n = 0; n < runs[i].taken_back.size(); ++n) {
@@ -97,11 +100,10 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
     // A run without a validation yet still wants its colour in the key.
     curves.push_back(
         validation.empty()
-            ? fmt::format("NaN with lines linewidth 1 linecolor rgb '#{}' title {}", colour_of(i),
-                          quoted(name))
-            : fmt::format("$validation{} using 1:2 with linespoints linewidth 2.5 pointtype 7 pointsize 0.6 "
-                          "linecolor rgb '#{}' title {}",
-                          i, colour_of(i), quoted(name)));
+            ? fmt::format("NaN with lines linewidth 1 {} title {}", line_of(i), quoted(name))
+            : fmt::format(
+                  "$validation{} using 1:2 with linespoints linewidth 2.5 {} pointsize 0.6 {} title {}", i,
+                  mark_of(i), line_of(i), quoted(name)));
   }
   curves.push_back(
       fmt::format("NaN with lines linewidth 1.2 linecolor rgb '#A0555555' title '{}'",
@@ -117,23 +119,28 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
   return script + plot_command(curves);
 }
 
-std::string summary_table(std::span<const RunLog> runs) {
-  std::size_t width = std::string_view("run").size();
-  for (const auto& run : runs) width = std::max(width, run.name.size());
-  std::string out = fmt::format("{:<{}}  {:>7}  {:>10}  {:>10}  {:>7}  {:>7}  {:>8}  {:>8}\n", "run", width,
-                                "steps", "validation", "perplexity", "floor", "gap", "ms/step", "tok/s");
+std::string summary_table(std::span<const RunLog> runs, std::size_t width) {
+  TextTable table({{"run", true},
+                   {"steps"},
+                   {"validation"},
+                   {"perplexity", false, 3},
+                   {"floor", false, 4},
+                   {"gap"},
+                   {"ms/step", false, 2},
+                   {"tok/s", false, 1}});
   for (const auto& run : runs) {
     const bool validated = !run.validation.empty();
     const double loss = validated ? run.validation.back().loss : NAN;
     const auto number = [](bool known, double value) {
       return known ? fmt::format("{:.4f}", value) : std::string("-");
     };
-    out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>10}  {:>7}  {:>7}  {:>8.1f}  {:>8.0f}\n", run.name, width,
-                       run.train.back().step, number(validated, loss), number(validated, std::exp(loss)),
-                       number(run.floor.has_value(), run.floor.value_or(0)),
-                       number(validated && run.floor, loss - run.floor.value_or(0)), run.median_milliseconds,
-                       run.median_tokens_per_second);
+    table.row({run.name, std::to_string(run.train.back().step), number(validated, loss),
+               number(validated, std::exp(loss)), number(run.floor.has_value(), run.floor.value_or(0)),
+               number(validated && run.floor, loss - run.floor.value_or(0)),
+               fmt::format("{:.1f}", run.median_milliseconds),
+               fmt::format("{:.0f}", run.median_tokens_per_second)});
   }
+  std::string out = table.text(width);
   for (const auto& run : runs)
     for (const auto& turn : run.turns)
       if (turn.event == "rollback")

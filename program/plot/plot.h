@@ -16,7 +16,8 @@ std::int64_t steps_per_point(std::span<const RunLog>, std::int64_t points = 160)
 std::string gnuplot_script(std::span<const RunLog>, const std::string& terminal,
                            const std::filesystem::path& output, const std::string& title);
 
-/// One line a run: last validation loss, perplexity, floor and gap where known, speed.
-std::string summary_table(std::span<const RunLog>);
+/// One line a run: last validation loss, perplexity, floor and gap where known, speed. `width` of
+/// TextTable::text().
+std::string summary_table(std::span<const RunLog>, std::size_t width);
 
 }  // namespace mxtape

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "program/plot/gnuplot.h"
+#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -35,6 +36,12 @@ std::array<double, 2> gap_range(std::span<const RunDifference> runs) {
   }
   const double margin = std::max(0.08 * (high - low), 1e-6);
   return {low - margin, high + margin};
+}
+
+/// "mxfp4 less bf16"
+std::string heading_of(std::span<const RunDifference> runs) {
+  const std::string which = runs.size() == 1 ? runs.front().name : fmt::format("{} runs", runs.size());
+  return fmt::format("{} less {}", which, runs.front().base);
 }
 
 std::string gap_text(const RunDifference& run) {
@@ -85,30 +92,27 @@ std::string difference_script(std::span<const RunDifference> runs, std::int64_t 
     put_points(script, fmt::format("validation{}", i), runs[i].validation);
   }
   const std::string& base = runs.front().base;
-  script += frame(terminal, output, title, "loss above the base [nats per token]", gap_range(runs));
-  // Below: gaps have two signs, and no corner stays free. Two columns of short names fit, one of long ones.
+  script += frame(terminal, output, title.empty() ? heading_of(runs) : title,
+                  "loss above the base [nats per token]", gap_range(runs));
+  // Two columns of short names fit, one of long ones.
   std::size_t longest = base.size();
   for (const auto& run : runs) longest = std::max(longest, run.name.size());
-  const std::size_t rows = longest > 24 ? runs.size() + 2 : 3;
-  script += fmt::format(
-      "set key below left vertical maxrows {} width 2 title 'bold: validation, with its last gap' left\n",
-      rows);
+  script += key_below(runs.size() + 2, longest > 24 ? 1 : 2);
+  script += "set key title 'bold: validation, with its last gap' left\n";
   std::vector<std::string> curves;
   // One colour further than among the losses of `mxtape plot BASE RUN...`, where the base has the first.
   for (std::size_t i = 0; i < runs.size(); ++i)
-    curves.push_back(fmt::format("$train{} using 1:2 with lines linewidth 1.2 linecolor rgb '#A0{}' notitle",
-                                 i, colour_of(i + 1)));
+    curves.push_back(
+        fmt::format("$train{} using 1:2 with lines linewidth 1.2 {} notitle", i, line_of(i + 1, "A0")));
   curves.push_back(fmt::format("0 with lines linewidth 1.5 linecolor rgb '#333333' title {}",
                                quoted("0: " + base + ", the base")));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const bool validated = !runs[i].validation.empty();
-    const std::string curve = validated
-                                  ? fmt::format(
-                                        "$validation{} using 1:2 with linespoints linewidth 2.5 pointtype 7 "
-                                        "pointsize 0.6",
-                                        i)
-                                  : "NaN with lines linewidth 1";
-    curves.push_back(fmt::format("{} linecolor rgb '#{}' title {}", curve, colour_of(i + 1),
+    const std::string curve =
+        validated ? fmt::format("$validation{} using 1:2 with linespoints linewidth 2.5 {} pointsize 0.6", i,
+                                mark_of(i + 1))
+                  : "NaN with lines linewidth 1";
+    curves.push_back(fmt::format("{} {} title {}", curve, line_of(i + 1),
                                  quoted(validated ? runs[i].name + "  " + gap_text(runs[i]) : runs[i].name)));
   }
   curves.push_back(
@@ -117,21 +121,19 @@ std::string difference_script(std::span<const RunDifference> runs, std::int64_t 
   return script + plot_command(curves);
 }
 
-std::string difference_table(std::span<const RunDifference> runs, std::int64_t width) {
-  std::size_t name_width = std::string_view("run").size();
-  for (const auto& run : runs) name_width = std::max(name_width, run.name.size());
-  std::string out = fmt::format("losses above those of {}\n", runs.front().base);
-  out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>8}  {:>8}  {:>12}\n", "run", name_width, "at step",
-                     "validation", "base", "gap", "training gap");
+std::string difference_table(std::span<const RunDifference> runs, std::int64_t window, std::size_t width) {
+  TextTable table(
+      {{"run", true}, {"at step"}, {"validation"}, {"base", false, 1}, {"gap"}, {"training gap"}});
   for (const auto& run : runs) {
     const bool validated = !run.validation.empty();
     const auto number = [&](double value) { return validated ? fmt::format("{:.4f}", value) : "-"; };
-    out += fmt::format("{:<{}}  {:>7}  {:>10}  {:>8}  {:>8}  {:>+12.4f}\n", run.name, name_width,
-                       validated ? run.validation.back().step : run.last_step, number(run.validation_loss),
-                       number(run.base_validation_loss), gap_text(run), run.training.back().loss);
+    table.row({run.name, std::to_string(validated ? run.validation.back().step : run.last_step),
+               number(run.validation_loss), number(run.base_validation_loss), gap_text(run),
+               fmt::format("{:+.4f}", run.training.back().loss)});
   }
-  out += width == 1 ? "training gap: of the last step that both have\n"
-                    : fmt::format("training gap: mean of the last window of {} steps\n", width);
+  std::string out = fmt::format("losses above those of {}\n{}", runs.front().base, table.text(width));
+  out += window == 1 ? "training gap: of the last step that both have\n"
+                     : fmt::format("training gap: mean of the last window of {} steps\n", window);
   return out;
 }
 

@@ -22,12 +22,12 @@ struct RunDifference {
 RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width);
 
 /// The gaps as a gnuplot script: zero is the base; training faint, validation bold with its last gap in the
-/// key.
+/// key. `title` may be empty: then it is the run's name and the base's.
 std::string difference_script(std::span<const RunDifference>, std::int64_t width, const std::string& terminal,
                               const std::filesystem::path& output, const std::string& title);
 
 /// One line a run: the last step where both were validated, both losses, their gap, and the gap of the last
-/// window of training.
-std::string difference_table(std::span<const RunDifference>, std::int64_t width);
+/// window of training. `width` of TextTable::text().
+std::string difference_table(std::span<const RunDifference>, std::int64_t window, std::size_t width);
 
 }  // namespace mxtape

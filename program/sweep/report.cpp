@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "program/sweep/report_charts.h"
 #include "program/sweep/svg_chart.h"
 
 namespace mxtape {
@@ -12,7 +14,9 @@ namespace {
 
 using svg::escaped;
 
-constexpr std::size_t colours = 6;  // of the style below; arms beyond them share
+/// Styles of the dashes of arms beyond the colours, in a key and in a picture.
+constexpr std::array<std::array<std::string_view, 2>, svg::dashes> dash_styles{
+    {{"solid", "none"}, {"dashed", "12 4"}, {"dotted", "3 4"}, {"double", "12 4 3 4"}}};
 
 /// Okabe & Ito 2008, as mxtape plot has them, and lighter ones of the same hue for dark ground.
 constexpr std::string_view style = R"css(
@@ -30,8 +34,8 @@ th { color: var(--dim); font-weight: 500; } .text { text-align: left; } code { f
 .chart { width: 100%; height: auto; display: block; margin: 1rem 0; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; } svg .mark { fill: var(--dim); }
 svg .title { font-size: 14px; } .grid { stroke: var(--rule); } .zero { stroke: var(--dim); }
-.tolerance { fill: var(--stripe); } .line { fill: none; stroke-width: 2; } .faint { fill: none; stroke-opacity: .45; }
-.band { fill-opacity: .16; stroke: none; } .key { display: inline-block; width: .8em; height: .8em; margin-right: .4em; }
+.tolerance { fill: var(--stripe); } .line { fill: none; stroke-width: 2; } .whisker { stroke-opacity: .6; } .faint { fill: none; stroke-opacity: .45; }
+.band { fill-opacity: .16; stroke: none; } .key { display: inline-block; width: 1.6em; vertical-align: middle; margin-right: .4em; border-top: .3em solid; }
 )css";
 
 constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
@@ -43,11 +47,16 @@ in twenty without a real gap still looks worse or better: repeat what surprises 
 
 std::string colour_rules() {
   std::string out;
-  for (std::size_t i = 0; i < colours; ++i)
+  for (std::size_t i = 0; i < svg::colours; ++i)
     out += fmt::format(
-        ".line.c{0}, .faint.c{0} {{ stroke: var(--c{0}); }} .dot.c{0}, .band.c{0} {{ fill: var(--c{0}); }} "
-        ".key.c{0} {{ background: var(--c{0}); }}\n",
+        ".line.c{0}, .faint.c{0}, .whisker.c{0} {{ stroke: var(--c{0}); }} .dot.c{0}, .band.c{0} {{ fill: "
+        "var(--c{0}); }} "
+        ".key.c{0} {{ border-color: var(--c{0}); }}\n",
         i);
+  for (std::size_t i = 0; i < dash_styles.size(); ++i)
+    out += fmt::format(
+        ".key.d{0} {{ border-top-style: {1}; }} .line.d{0}, .faint.d{0} {{ stroke-dasharray: {2}; }}\n", i,
+        dash_styles[i][0], dash_styles[i][1]);
   return out;
 }
 
@@ -60,7 +69,7 @@ std::string loss_text(const std::optional<double>& loss) {
 }
 
 std::string key_of(std::size_t arm, const std::string& name) {
-  return fmt::format("<span class=\"key c{}\"></span>{}", arm % colours, escaped(name));
+  return fmt::format("<span class=\"key {}\"></span>{}", svg::class_of(arm), escaped(name));
 }
 
 std::string table(const SweepPlan& plan, const SweepResults& results) {
@@ -102,59 +111,6 @@ std::string runs_table(const SweepPlan& plan, const SweepResults& results) {
   return out + "</table></div>\n";
 }
 
-std::array<double, 2> with_margin(double low, double high) {
-  const double margin = std::max(0.06 * (high - low), 1e-6);
-  return {low - margin, high + margin};
-}
-
-/// Without the first eighth of training, whose gaps would flatten the rest.
-std::string gap_chart(const SweepPlan& plan, const SweepResults& results) {
-  svg::Chart chart{
-      .title = fmt::format("loss above the baseline '{}'", plan.sweep.baseline),
-      .y_label = "nats per token; bold: validation with the 95 % interval of its mean; faint: training",
-      .curves = {},
-      .band = plan.sweep.tolerance};
-  double low = -plan.sweep.tolerance, high = plan.sweep.tolerance;
-  for (std::size_t i = 0; i < results.arms.size(); ++i) {
-    const ArmResult& arm = results.arms[i];
-    if (arm.training_gap.empty()) continue;
-    const auto skipped = arm.training_gap.begin() + std::ptrdiff_t(arm.training_gap.size() / 8);
-    chart.curves.push_back({arm.name, i % colours, BandCurve(skipped, arm.training_gap.end()), false});
-    for (const BandPoint& p : chart.curves.back().points)
-      low = std::min(low, p.mean), high = std::max(high, p.mean);
-    chart.curves.push_back({arm.name, i % colours, arm.validation_gap, true});
-    for (const BandPoint& p : arm.validation_gap)
-      if (8 * p.step > plan.steps()) low = std::min(low, p.mean), high = std::max(high, p.mean);
-  }
-  if (chart.curves.empty()) return "";
-  chart.range = with_margin(low, high);
-  return svg::line_chart(chart);
-}
-
-std::string loss_chart(const SweepResults& results) {
-  svg::Chart chart{
-      .title = "validation loss", .y_label = "nats per token; mean and range of the seeds", .curves = {}};
-  double low = INFINITY, high = -INFINITY;
-  for (std::size_t i = 0; i < results.arms.size(); ++i) {
-    const ArmResult& arm = results.arms[i];
-    if (arm.validation.empty()) continue;
-    chart.curves.push_back({arm.name, i % colours, arm.validation, true});
-    for (const BandPoint& p : arm.validation)
-      if (8 * p.step > arm.validation.back().step) low = std::min(low, p.low), high = std::max(high, p.high);
-  }
-  if (chart.curves.empty()) return "";
-  chart.range = with_margin(low, high);
-  return svg::line_chart(chart);
-}
-
-std::string intervals(const SweepPlan& plan, const SweepResults& results) {
-  std::vector<svg::Interval> rows;
-  for (const std::size_t i : results.sorted(plan.sweep.baseline))
-    if (const auto& gap = results.arms[i].gap; gap && gap->pairs > 1)
-      rows.push_back({results.arms[i].name, i % colours, gap->mean, gap->interval95[0], gap->interval95[1]});
-  return rows.empty() ? "" : svg::interval_chart(rows, plan.sweep.tolerance);
-}
-
 std::string switches(const SweepResults& results) {
   std::string out;
   for (const ArmResult& arm : results.arms)
@@ -166,6 +122,20 @@ std::string switches(const SweepResults& results) {
           number(cost.gap.mean, fmt::format("{:+.4f}", cost.gap.mean)),
           cost.gap.pairs > 1 ? fmt::format(", standard error {:.4f}", cost.gap.standard_error) : "");
   return out.empty() ? "" : "<h2>Changes of formats</h2>\n<ul>\n" + out + "</ul>\n";
+}
+
+std::string spikes(const SweepResults& results) {
+  std::string out;
+  for (const ArmResult& arm : results.arms)
+    if (const std::string text = spikes_text(arm); !text.empty())
+      out += fmt::format("<li>{}: {}</li>\n", escaped(arm.name), text);
+  if (out.empty()) return "";
+  return "<h2>Spikes of the training loss</h2>\n<p>A loss has blown up if more than half of what was learned "
+         "is "
+         "unlearned. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
+         "longer "
+         "warm-up, may give one whose loss does not.</p>\n<ul>\n" +
+         out + "</ul>\n";
 }
 
 std::string arms_text(const SweepPlan& plan, const SweepResults& results) {
@@ -184,8 +154,7 @@ std::string resolvable_text(const SweepPlan& plan, const SweepResults& results) 
   if (!std::isfinite(results.resolvable))
     return "It takes two finished seeds of an arm to tell a gap from none.";
   return fmt::format(
-      "The floor: {} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not resolved by "
-      "these seeds.",
+      "{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not resolved by these seeds.",
       plan.sweep.seeds.size(), number(results.resolvable, fmt::format("{:.4f}", results.resolvable)));
 }
 
@@ -213,8 +182,8 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results) {
   if (results.data_floor)
     out += fmt::format("<p>The data's own entropy is {:.4f} nats per token: no model can be below it.</p>\n",
                        *results.data_floor);
-  out += intervals(plan, results) + gap_chart(plan, results) + loss_chart(results);
-  out += runs_table(plan, results) + switches(results) + arms_text(plan, results);
+  out += interval_chart(plan, results) + gap_chart(plan, results) + loss_chart(plan, results);
+  out += spikes(results) + runs_table(plan, results) + switches(results) + arms_text(plan, results);
   out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
                      escaped(plan.arithmetics.front()), plan.data_hash);
   return out + "</body>\n</html>\n";

@@ -12,10 +12,10 @@ namespace mxtape {
 std::filesystem::path record_file(const std::filesystem::path& run) { return run / "sweep.json"; }
 
 std::optional<RunRecord> read_record(const std::filesystem::path& run) {
-  std::error_code error;
-  if (!std::filesystem::exists(record_file(run), error)) return {};
+  if (!std::filesystem::exists(record_file(run))) return {};
+  const std::string text = read_whole_text(record_file(run));
   try {
-    const auto json = nlohmann::json::parse(read_whole_text(record_file(run)));
+    const auto json = nlohmann::json::parse(text);
     RunRecord record{.arithmetic = json.at("arithmetic"),
                      .data_hash = json.at("data_hash"),
                      .code = json.at("code"),
@@ -25,9 +25,20 @@ std::optional<RunRecord> read_record(const std::filesystem::path& run) {
                      .threads = json.at("threads")};
     if (!json.at("peak_mib").is_null()) record.peak_mib = json["peak_mib"].get<double>();
     return record;
-  } catch (const std::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return {};
   }
+}
+
+std::optional<RunLog> log_of_whole_run(const std::filesystem::path& run, std::int64_t steps) {
+  try {
+    RunLog log = read_run_log(run);
+    if (log.last_step() == steps && !log.validation.empty() && log.validation.back().step == steps)
+      return log;
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::data) throw;  // unreadable is not absent
+  }
+  return {};
 }
 
 void write_record(const std::filesystem::path& run, const RunRecord& record) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "program/metrics/run_log.h"
+
 namespace mxtape {
 
 /// What a sweep notes of a run that ended, in sweep.json of its folder.
@@ -18,9 +20,14 @@ struct RunRecord {
 };
 
 std::filesystem::path record_file(const std::filesystem::path& run);
-/// None if there is no such file, or none that can be read: then it is as if nobody had noted anything.
+/// None if there is no such file, or it is no record: then it is as if nobody had noted anything. Throws
+/// Error(resource) if it cannot be read.
 std::optional<RunRecord> read_record(const std::filesystem::path& run);
 void write_record(const std::filesystem::path& run, const RunRecord&);
+
+/// The records of a run that ended after so many steps; none if they lack its last validation. Throws
+/// Error(resource) if they cannot be read: the run may be whole.
+std::optional<RunLog> log_of_whole_run(const std::filesystem::path& run, std::int64_t steps);
 
 /// What decides the bits of a run beside its recipe and data: "mxtape 0.1.0, cpu, oneDNN 2.6.3
 /// avx512_core_bf16, loops avx512". `description` is Backend::description() or the first line of a run's

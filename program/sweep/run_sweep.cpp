@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -20,29 +21,37 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// The plots, or why there are none: a sweep of hours does not fail for want of gnuplot.
-void write_plots(const SweepPlan& plan, const SweepResults& results, std::FILE* out) {
+/// The error of the plots, if they could not be drawn or written. A machine without gnuplot has none.
+std::optional<Error> write_plots(const SweepPlan& plan, const SweepResults& results, std::FILE* out) {
   if (std::none_of(results.arms.begin(), results.arms.end(), [](auto& arm) { return arm.gap.has_value(); }))
-    return;
+    return {};
+  const bool older = std::filesystem::exists(plan.out / "gap.svg");
+  const char* const what_stays = older ? "; those in the folder are of an earlier time" : "";
   try {
     gnuplot::write_pictures(plan.out / "gap", [&](const std::string& terminal, const auto& file) {
       return gap_script(plan, results, terminal, file);
     });
-    gnuplot::write_pictures(plan.out / "loss", [&](const std::string& terminal, const auto& file) {
-      return loss_script(plan, results, terminal, file);
-    });
+    const bool curves = std::any_of(results.arms.begin(), results.arms.end(),
+                                    [](auto& arm) { return arm.validation.size() > 1; });
+    if (curves)
+      gnuplot::write_pictures(plan.out / "loss", [&](const std::string& terminal, const auto& file) {
+        return loss_script(plan, results, terminal, file);
+      });
+  } catch (const gnuplot::NotInstalled& e) {
+    say(out, "no pictures{}: {}\n", what_stays, e.what());
   } catch (const Error& e) {
-    say(out, "no pictures: {}\n", e.what());
+    return Error(e.code(), fmt::format("{}: not all pictures could be written{}; all else is there\n{}",
+                                       plan.out.string(), what_stays, e.what()));
   }
+  return {};
 }
 
-SweepResults write_results(const SweepPlan& plan, std::FILE* out) {
+SweepResults write_results(const SweepPlan& plan) {
   SweepResults results = collect_results(plan);
   const auto text = results_json(plan, results).dump(2, ' ', false, Json::error_handler_t::replace);
   write_atomically(plan.out / "results.json", text + "\n");
   write_atomically(plan.out / "results.csv", results_csv(plan, results));
   write_atomically(plan.out / "report.html", report_html(plan, results));
-  write_plots(plan, results, out);
   return results;
 }
 
@@ -91,17 +100,19 @@ void run_sweep(const SweepOptions& options, const std::string& command, SweepFor
   try {
     train_runs(plan, command, out);
   } catch (const Error&) {
-    write_results(plan, out);
+    if (const auto error = write_plots(plan, write_results(plan), out)) say(out, "{}\n", error->what());
     throw;
   }
-  const SweepResults results = write_results(plan, out);
+  const SweepResults results = write_results(plan);
+  const auto no_pictures = write_plots(plan, results, out);
   if (form == SweepForm::json)
     print_json(results_json(plan, results));
   else
-    say(stdout, "\n{}", results_table(plan, results));
+    say(stdout, "\n{}", results_table(plan, results, columns(stdout)));
   if (trains) print_time(plan, std::chrono::duration<double>(SteadyClock::now() - begin).count(), out);
   say(out, "report      {}\n", (plan.out / "report.html").string());
   end(plan);
+  if (no_pictures) throw Error(*no_pictures);
 }
 
 }  // namespace mxtape

@@ -54,23 +54,32 @@ std::string y_marks(const Axis& y) {
 }
 
 std::string curve(const Curve& c, const Axis& x, const Axis& y) {
-  std::string line, upper, lower, out;
+  const std::string style = class_of(c.arm);
+  std::string line, upper, lower, whiskers, dots;
   for (const BandPoint& p : c.points) {
-    line += fmt::format("{:.1f},{:.1f} ", x.at(double(p.step)), y.at(p.mean));
-    upper += fmt::format("{:.1f},{:.1f} ", x.at(double(p.step)), y.at(p.high));
-    lower.insert(0, fmt::format("{:.1f},{:.1f} ", x.at(double(p.step)), y.at(p.low)));
+    const double at = x.at(double(p.step) + c.shift);
+    line += fmt::format("{:.1f},{:.1f} ", at, y.at(p.mean));
+    upper += fmt::format("{:.1f},{:.1f} ", at, y.at(p.high));
+    lower.insert(0, fmt::format("{:.1f},{:.1f} ", at, y.at(p.low)));
+    whiskers +=
+        fmt::format("<line class=\"whisker {}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
+                    style, at, at, y.at(p.low), y.at(p.high));
+    dots += fmt::format("<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\"/>", style, at,
+                        y.at(p.mean));
   }
-  if (c.bold) out += fmt::format("<polygon class=\"band c{}\" points=\"{}{}\"/>\n", c.colour, upper, lower);
-  out +=
-      fmt::format("<polyline class=\"{} c{}\" points=\"{}\"/>\n", c.bold ? "line" : "faint", c.colour, line);
-  if (c.bold)
-    for (const BandPoint& p : c.points)
-      out += fmt::format("<circle class=\"dot c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\"/>", c.colour,
-                         x.at(double(p.step)), y.at(p.mean));
-  return out + "\n";
+  std::string out;
+  if (c.ends == Ends::band)
+    out = fmt::format("<polygon class=\"band {}\" points=\"{}{}\"/>\n", style, upper, lower);
+  if (c.ends == Ends::whiskers) out = whiskers + "\n";
+  out += fmt::format("<polyline class=\"{} {}\" points=\"{}\"/>\n", c.bold ? "line" : "faint", style, line);
+  return out + (c.bold ? dots + "\n" : "");
 }
 
 }  // namespace
+
+std::string class_of(std::size_t arm) {
+  return fmt::format("c{} d{}", arm % colours, arm / colours % dashes);
+}
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -103,8 +112,8 @@ std::string line_chart(const Chart& chart) {
   constexpr double height = 420;
   double last = 1;
   for (const Curve& c : chart.curves)
-    if (!c.points.empty()) last = std::max(last, double(c.points.back().step));
-  const Axis x{0, last, left, width - right}, y{chart.range[0], chart.range[1], height - bottom, top};
+    if (!c.points.empty()) last = std::max(last, double(c.points.back().step) + c.shift);
+  const Axis x{0, 1.01 * last, left, width - right}, y{chart.range[0], chart.range[1], height - bottom, top};
   std::string out = open_picture(chart.title, height);
   if (chart.band)
     out += fmt::format(
@@ -142,9 +151,10 @@ std::string interval_chart(const std::vector<Interval>& rows, double tolerance) 
     const std::string name = row.name.size() > 38 ? row.name.substr(0, 36) + "..." : row.name;
     out += fmt::format(
         "<text class=\"mark\" x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"end\">{2}</text>"
-        "<line class=\"line c{3}\" x1=\"{4:.1f}\" x2=\"{5:.1f}\" y1=\"{6:.1f}\" y2=\"{6:.1f}\"/>"
-        "<circle class=\"dot c{3}\" cx=\"{7:.1f}\" cy=\"{6:.1f}\" r=\"4\"/>\n",
-        names - 10, y + 4, escaped(name), row.colour, x.at(row.low), x.at(row.high), y, x.at(row.mean));
+        "<line class=\"line {3}\" x1=\"{4:.1f}\" x2=\"{5:.1f}\" y1=\"{6:.1f}\" y2=\"{6:.1f}\"/>"
+        "<circle class=\"dot {3}\" cx=\"{7:.1f}\" cy=\"{6:.1f}\" r=\"4\"/>\n",
+        names - 10, y + 4, escaped(name), class_of(row.arm), x.at(row.low), x.at(row.high), y,
+        x.at(row.mean));
   }
   return out + "</svg>\n";
 }

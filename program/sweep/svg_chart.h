@@ -7,20 +7,27 @@
 #include "program/sweep/curves.h"
 
 /// Pictures inside a page: SVG elements that name no colour but by the page's style classes, so that they are
-/// read on light and dark ground. Class c<n>: the colour of arm n.
+/// read on light and dark ground.
 namespace mxtape::svg {
+
+constexpr std::size_t colours = 6, dashes = 4;
+/// "c2 d1": the colour and the dashes of arm 8.
+std::string class_of(std::size_t arm);
 
 /// & < > " as entities.
 std::string escaped(const std::string& text);
 
-struct Curve {
-  std::string name;
-  std::size_t colour = 0;
-  BandCurve points;
-  bool bold = true;  ///< with a mark at each point; else a faint line
-};
+/// What a curve shows of the ends of its points.
+enum class Ends { none, whiskers, band };
 
-/// Curves over steps with their bands. `range`: the values shown. `band`: a stripe from -band to band.
+struct Curve {
+  std::size_t arm = 0;
+  BandCurve points;
+  Ends ends = Ends::none;
+  bool bold = true;  ///< with a mark at each point; else a faint line
+  double shift = 0;  ///< in steps: whiskers of several curves stand side by side
+};
+/// Curves over steps. `range`: the values shown. `band`: a stripe from -band to band.
 struct Chart {
   std::string title, y_label;
   std::vector<Curve> curves;
@@ -32,7 +39,7 @@ std::string line_chart(const Chart&);
 /// A row of an interval chart: the mean and its interval.
 struct Interval {
   std::string name;
-  std::size_t colour = 0;
+  std::size_t arm = 0;
   double mean = 0, low = 0, high = 0;
 };
 /// One line a row, with the stripe of the tolerance.

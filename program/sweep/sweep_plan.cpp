@@ -8,7 +8,7 @@
 #include "program/beginning.h"
 #include "program/init/init_recipe.h"
 #include "program/init/initial_weights.h"
-#include "program/metrics/run_log.h"
+#include "program/resume.h"
 #include "program/start_needs.h"
 #include "recipes/text/precision_notes.h"
 #include "train/memory/memory_budget.h"
@@ -47,6 +47,11 @@ class Planner {
     plan_.data_hash = data_.hash;
     plan_.vocabulary = data_.tokenizer.size();
     for (const Error& problem : short_splits(recipe, data_)) throw problem;
+    if (recipe.train.eval_every >= recipe.train.steps || recipe.train.eval_every == 0)
+      plan_.notes.push_back(fmt::format(
+          "each run is validated once, at its end (train.steps {}, train.eval_every {}): curves of the "
+          "validation loss want more",
+          recipe.train.steps, recipe.train.eval_every));
   }
 
   void look_at_arms() {
@@ -110,21 +115,15 @@ class Planner {
 
   /// What of a run is there, and whether it is this one's.
   void look_at(SweepRun& run) const {
-    std::error_code error;
-    if (!fs::exists(run.folder / "recipe.toml", error)) return;
+    if (!fs::exists(run.folder / "recipe.toml")) return;
     run.record = read_record(run.folder);
     run.stale = stale_reason(run);
     if (!run.stale.empty()) return;
     const auto checkpoints = list_checkpoints(run.folder);
     if (!checkpoints.empty())
       run.state = RunState::unfinished, run.steps_done = step_of_checkpoint(checkpoints.front()).value_or(0);
-    try {
-      const RunLog log = read_run_log(run.folder);
-      if (run.steps_done == plan_.steps() && log.last_step() == plan_.steps() && !log.validation.empty() &&
-          log.validation.back().step == plan_.steps())
-        run.state = RunState::finished;
-    } catch (const Error&) {  // no step is on record
-    }
+    if (run.steps_done == plan_.steps() && log_of_whole_run(run.folder, plan_.steps()))
+      run.state = RunState::finished;
     // It would diverge again: same recipe, same bits.
     if (run.state != RunState::finished && run.record && run.record->code == int(ExitCode::diverged))
       run.state = RunState::failed;
@@ -140,12 +139,12 @@ class Planner {
       for (const auto& change : differences(with_vocabulary(there, data_.tokenizer), wanted))
         if (changes_numbers(change.substr(0, change.find_first_of(": ")))) return change;
     } catch (const Error& e) {
+      if (e.code() == ExitCode::resource) throw;  // what cannot be read may be this run's
       return e.what();
     }
     const std::string& arithmetic = plan_.arithmetics[run.arm];
-    std::error_code error;
     std::string trained_by = run.record ? run.record->arithmetic : "";
-    if (!run.record && fs::exists(run.folder / "device.txt", error))
+    if (!run.record && fs::exists(run.folder / "device.txt"))
       trained_by = arithmetic_of(read_whole_text(run.folder / "device.txt"));
     if (!trained_by.empty() && trained_by != arithmetic)
       return fmt::format("trained by {}; this is {}", trained_by, arithmetic);

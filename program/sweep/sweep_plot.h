@@ -6,8 +6,8 @@
 
 namespace mxtape {
 
-/// Gnuplot scripts with a band behind each curve: gaps with the 95 % interval of their mean, validation
-/// losses with the range of the seeds.
+/// Gnuplot scripts: gaps with the 95 % interval of their mean as whiskers; validation losses with the range
+/// of the seeds as bands of the baseline and of the arm with the largest gap.
 std::string gap_script(const SweepPlan&, const SweepResults&, const std::string& terminal,
                        const std::filesystem::path& output);
 std::string loss_script(const SweepPlan&, const SweepResults&, const std::string& terminal,

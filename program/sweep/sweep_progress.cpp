@@ -1,10 +1,10 @@
 #include "program/sweep/sweep_progress.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
-#include "program/metrics/run_log.h"
+#include "core/files/random_access.h"
 #include "program/output.h"
 #include "program/progress.h"
 
@@ -13,14 +13,17 @@ namespace {
 
 constexpr const char* line_start = "\r\033[K";
 
-}  // namespace
-
+struct LastStep {
+  std::int64_t step;
+  double loss;
+};
+/// The last step on record in a metrics.jsonl that is being written.
 std::optional<LastStep> last_step(const std::filesystem::path& metrics) {
-  constexpr std::streamoff tail = 2048;  // some ten records
-  std::ifstream in(metrics, std::ios::ate);
-  const std::streamoff size = in ? std::streamoff(in.tellg()) : 0;
-  if (size <= 0) return {};
-  in.seekg(std::max<std::streamoff>(size - tail, 0));
+  constexpr std::uint64_t tail = 2048;  // some ten records
+  const RandomAccessFile file(metrics);
+  std::string text(std::min(file.size(), tail), '\0');
+  file.read(file.size() - text.size(), std::as_writable_bytes(std::span(text)));
+  std::istringstream in(text);
   std::optional<LastStep> last;
   for (std::string line; std::getline(in, line) && !in.eof();) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
@@ -29,6 +32,8 @@ std::optional<LastStep> last_step(const std::filesystem::path& metrics) {
   }
   return last;
 }
+
+}  // namespace
 
 SweepProgress::SweepProgress(std::FILE* out, const SweepPlan& plan)
     : out_(out), plan_(plan), screen_(is_screen(out)), runs_(plan.to_do()), steps_(0) {
@@ -42,15 +47,14 @@ std::string SweepProgress::eta() const {
   return duration_text(seconds / double(steps_done_) * double(steps_ - steps_done_));
 }
 
-void SweepProgress::ended(const SweepRun& run, double seconds) {
+void SweepProgress::ended(const SweepRun& run, double seconds, const std::optional<RunLog>& log) {
   ++ended_runs_;
   ended_steps_ += plan_.steps() - run.steps_done;
   steps_done_ = std::max(steps_done_, ended_steps_);
   std::string result;
-  if (run.state == RunState::finished) {
-    const RunLog log = read_run_log(run.folder);
-    result = fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log.validation.back().loss,
-                         log.median_milliseconds, run.record->peak_mib.value_or(0));
+  if (log) {
+    result = fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log->validation.back().loss,
+                         log->median_milliseconds, run.record->peak_mib.value_or(0));
   } else {
     result = run.record ? fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message)
                         : std::string("saved, not finished");
@@ -67,11 +71,18 @@ std::string SweepProgress::status(std::span<const RunningRun> running) {
     const std::filesystem::path metrics = r.run->folder / "metrics.jsonl";
     std::error_code error;
     const auto written = std::filesystem::last_write_time(metrics, error);
-    const auto last = !error && written >= r.since ? last_step(metrics) : std::nullopt;
-    if (last) steps_done_ += std::max<std::int64_t>(last->step - r.run->steps_done, 0);
-    of_runs += last ? fmt::format(" | {} {}/{} loss {:.4f}", plan_.name_of(*r.run), last->step, plan_.steps(),
-                                  last->loss)
-                    : fmt::format(" | {} starts", plan_.name_of(*r.run));
+    std::optional<LastStep> last;
+    std::string place = "starts";
+    try {
+      if (!error && written >= r.since) last = last_step(metrics);
+    } catch (const Error&) {  // the run does without this line
+      place = "cannot be read now";
+    }
+    if (last) {
+      steps_done_ += std::max<std::int64_t>(last->step - r.run->steps_done, 0);
+      place = fmt::format("{}/{} loss {:.4f}", last->step, plan_.steps(), last->loss);
+    }
+    of_runs += fmt::format(" | {} {}", plan_.name_of(*r.run), place);
   }
   return fmt::format("runs {}/{} | {:.0f}% | eta {}{}", ended_runs_, runs_,
                      100 * double(steps_done_) / double(std::max<std::int64_t>(steps_, 1)), eta(), of_runs);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "program/metrics/run_log.h"
 #include "program/sweep/sweep_plan.h"
 
 namespace mxtape {
@@ -23,8 +24,8 @@ class SweepProgress {
  public:
   SweepProgress(std::FILE* out, const SweepPlan&);
 
-  /// `last` seconds of this run's process.
-  void ended(const SweepRun&, double seconds);
+  /// `log`: of a run that is finished. `seconds` of its process.
+  void ended(const SweepRun&, double seconds, const std::optional<RunLog>& log);
   /// Draws the line again if it is time to.
   void look(std::span<const RunningRun>);
   /// A line that stays.
@@ -43,12 +44,5 @@ class SweepProgress {
   Clock::time_point begin_ = Clock::now(), last_drawn_ = Clock::now();
   bool line_open_ = false;
 };
-
-/// The last step on record in a metrics.jsonl that is being written, and its loss.
-struct LastStep {
-  std::int64_t step;
-  double loss;
-};
-std::optional<LastStep> last_step(const std::filesystem::path& metrics);
 
 }  // namespace mxtape

@@ -17,7 +17,7 @@ constexpr std::int64_t windows = 50;
 /// The logs of an arm's finished runs by seed.
 using Logs = std::map<std::uint64_t, RunLog>;
 
-RunResult result_of(const SweepRun& run, Logs& logs) {
+RunResult result_of(const SweepRun& run, std::int64_t vocabulary, Logs& logs) {
   RunResult result;
   result.seed = run.seed, result.state = run.state, result.folder = run.folder.string();
   if (run.record) {
@@ -31,6 +31,9 @@ RunResult result_of(const SweepRun& run, Logs& logs) {
   RunLog log = read_run_log(run.folder);
   result.loss = log.validation.back().loss;
   result.ms = log.median_milliseconds;
+  LossSpike spike(vocabulary);
+  for (const auto& point : log.train)
+    if (const auto found = spike.look_at(point.loss)) result.spikes.emplace_back(point.step, *found);
   logs.emplace(run.seed, std::move(log));
   return result;
 }
@@ -93,6 +96,13 @@ void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& p
   arm.training_gap = training_gaps(pairs, window);
 }
 
+bool blew_up(const ArmResult& arm) {
+  return std::any_of(arm.runs.begin(), arm.runs.end(), [](const RunResult& run) {
+    return std::any_of(run.spikes.begin(), run.spikes.end(),
+                       [](const auto& spike) { return spike.second.unlearned.has_value(); });
+  });
+}
+
 }  // namespace
 
 std::vector<std::size_t> SweepResults::sorted(const std::string& baseline) const {
@@ -106,6 +116,13 @@ std::vector<std::size_t> SweepResults::sorted(const std::string& baseline) const
   return order;
 }
 
+std::size_t SweepResults::worst(const std::string& baseline) const {
+  const auto order = sorted(baseline);
+  const auto last =
+      std::find_if(order.rbegin(), order.rend(), [&](auto i) { return arms[i].gap.has_value(); });
+  return last == order.rend() ? order.front() : *last;
+}
+
 SweepResults collect_results(const SweepPlan& plan) {
   const Sweep& sweep = plan.sweep;
   SweepResults results;
@@ -116,7 +133,7 @@ SweepResults collect_results(const SweepPlan& plan) {
     arm.name = sweep.arms[i].name;
     arm.differences = differences_of(sweep.arms[i], sweep.baseline_arm());
     for (const SweepRun& run : plan.runs)
-      if (run.arm == i) arm.runs.push_back(result_of(run, logs[i]));
+      if (run.arm == i) arm.runs.push_back(result_of(run, plan.vocabulary, logs[i]));
     sum_up(arm);
     std::vector<RunLog> finished;
     double sum = 0;
@@ -143,11 +160,26 @@ SweepResults collect_results(const SweepPlan& plan) {
     }
     const auto pairs = pairs_of(logs[i], logs[baseline]);
     compare(arm, sweep.arms[i].recipe, pairs, sweep.seeds.size(), sweep.tolerance, results.window);
+    if (arm.gap && blew_up(results.arms[baseline])) {
+      // Whatever stands beside a run that lost what it had learned looks better.
+      arm.reason = "the loss of the baseline blew up";
+      arm.gap->verdict = Verdict::not_resolved;
+    }
     if (arm.gap && arm.gap->pairs > 1)
       deviations.push_back(arm.gap->standard_error * std::sqrt(double(arm.gap->pairs)));
   }
   results.resolvable = resolvable_gap(deviations, int(sweep.seeds.size()));
   return results;
+}
+
+std::string spikes_text(const ArmResult& arm) {
+  std::string text;
+  for (const RunResult& run : arm.runs)
+    for (const auto& [step, spike] : run.spikes) {
+      text += fmt::format("{}seed {} at step {}", text.empty() ? "" : ", ", run.seed, step);
+      if (spike.unlearned) text += fmt::format(" (unlearned: {:.0f} %)", 100 * *spike.unlearned);
+    }
+  return text;
 }
 
 std::string verdict_text(const ArmResult& arm) {

@@ -6,6 +6,7 @@
 #include "program/json/json_output.h"
 #include "program/sweep/curves.h"
 #include "program/sweep/sweep_plan.h"
+#include "train/divergence/loss_spike.h"
 
 namespace mxtape {
 
@@ -19,6 +20,7 @@ struct RunResult {
   int threads = 0;                 ///< of the process; 0: not known
   std::string folder, message;     ///< of a failure
   int code = 0;
+  std::vector<std::pair<std::int64_t, LossSpike::Spike>> spikes;  ///< of the training loss, by step
 };
 
 /// What a change of formats costs at once: the gap of the training loss in the steps after it.
@@ -48,15 +50,19 @@ struct SweepResults {
 
   /// Indices of the arms: baseline first, then by gap, those without one last.
   std::vector<std::size_t> sorted(const std::string& baseline) const;
+  /// The arm with the largest gap; the baseline if none has one.
+  std::size_t worst(const std::string& baseline) const;
 };
 
 /// Reads the records of all finished runs.
 SweepResults collect_results(const SweepPlan&);
 
+/// "seed 1 at step 10 (unlearned: 146 %)": the spikes of an arm's runs; empty: there are none.
+std::string spikes_text(const ArmResult&);
 /// "within", or "not resolved: 1 of 3 runs is not finished".
 std::string verdict_text(const ArmResult&);
-/// The table that is printed.
-std::string results_table(const SweepPlan&, const SweepResults&);
+/// The table that is printed; `width` of TextTable::text().
+std::string results_table(const SweepPlan&, const SweepResults&, std::size_t width);
 Json results_json(const SweepPlan&, const SweepResults&);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds.
 std::string results_csv(const SweepPlan&, const SweepResults&);

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <vector>
 
-#include "core/error.h"
+#include "core/errors/current_error.h"
+#include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
 #include "program/run_folder.h"
 #include "program/stop_signals.h"
@@ -23,9 +22,13 @@ namespace {
 
 /// The message with which a run's process ended: from the last "mxtape: " of its log on.
 std::string last_message(const std::filesystem::path& log) {
-  std::stringstream text;
-  text << std::ifstream(log).rdbuf();
-  const std::string all = text.str(), mark = "\nmxtape: ";
+  std::string all;
+  try {
+    all = read_whole_text(log);
+  } catch (const Error& e) {
+    return fmt::format("its message is not known: {}", e.what());
+  }
+  const std::string mark = "\nmxtape: ";
   const auto at = all.rfind(mark);
   if (at == std::string::npos) return fmt::format("no message; see {}", log.string());
   std::string message = all.substr(at + mark.size());
@@ -33,14 +36,20 @@ std::string last_message(const std::filesystem::path& log) {
   return message;
 }
 
-/// Not of a run whose records were deleted, and whose checkpoint says that nothing is left to do.
-bool has_last_validation(const std::filesystem::path& run, std::int64_t steps) {
+/// Of a run whose process ended well: its records. Throws Error(data) if they were deleted, so that its
+/// checkpoint says that nothing is left to do.
+RunLog log_of(const SweepRun& run, std::int64_t steps) {
+  std::optional<RunLog> log;
   try {
-    const RunLog log = read_run_log(run);
-    return !log.validation.empty() && log.validation.back().step == steps;
-  } catch (const Error&) {
-    return false;
+    log = log_of_whole_run(run.folder, steps);
+  } catch (const std::exception&) {
+    const Error e = current_error();
+    fail(e.code(), "{}; the run itself ended well, and the same sweep once more takes it over", e.what());
   }
+  require(log.has_value(), ExitCode::data,
+          "{}: metrics.jsonl lacks the last validation; move the folder away, and the sweep trains it again",
+          run.folder.string());
+  return *std::move(log);
 }
 
 class Runner {
@@ -112,25 +121,26 @@ class Runner {
       if (stopped_) return;
     }
     run.stale.clear();
-    RunRecord record{.arithmetic = plan_.arithmetics[run.arm],
-                     .data_hash = plan_.data_hash,
-                     .code = end.code,
-                     .message = end.code == 0 ? "" : last_message(run.log),
-                     .seconds = end.seconds,
-                     .peak_mib = end.peak_mib,
-                     .threads = plan_.threads};
-    if (end.code == 0 && !has_last_validation(run.folder, plan_.steps())) {
-      record.code = int(ExitCode::data);
-      record.message =
-          fmt::format("{}: metrics.jsonl lacks the last validation; delete the folder to train it again",
-                      run.folder.string());
-    }
+    const RunRecord record{.arithmetic = plan_.arithmetics[run.arm],
+                           .data_hash = plan_.data_hash,
+                           .code = end.code,
+                           .message = end.code == 0 ? "" : last_message(run.log),
+                           .seconds = end.seconds,
+                           .peak_mib = end.peak_mib,
+                           .threads = plan_.threads};
     run.record = record;
-    if (!saved) run.state = record.code == 0 ? RunState::finished : RunState::failed;
-    progress_.ended(run, end.seconds);
+    std::optional<RunLog> log;
+    if (end.code == 0) try {
+        log = log_of(run, plan_.steps());
+      } catch (const Error& e) {  // of this look at the run, not of the run: the next sweep looks again
+        run.record->code = int(e.code()), run.record->message = e.what();
+      }
+    if (!saved) run.state = log ? RunState::finished : RunState::failed;
+    progress_.ended(run, end.seconds, log);
     try {
       // Of one that could not even make its folder there is nothing to note.
-      if (std::filesystem::is_directory(run.folder)) write_record(run.folder, record);
+      std::error_code unknown;
+      if (std::filesystem::is_directory(run.folder, unknown) || unknown) write_record(run.folder, record);
     } catch (const std::exception& e) {  // the run itself is whole, and known by its own files
       progress_.note(fmt::format("{}: {}", plan_.name_of(run), e.what()));
     }

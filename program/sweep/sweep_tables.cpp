@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "program/sweep/sweep_results.h"
+#include "program/text_table.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -37,6 +38,11 @@ Json json_of(const RunResult& run) {
   put_number(json, "seconds", run.seconds, unwatched);
   json["threads"] = run.threads;
   if (run.threads == 0) put_unknown(json, "threads", unwatched);
+  json["spikes"] = Json::array();
+  for (const auto& [step, spike] : run.spikes) {
+    Json& entry = json["spikes"].emplace_back(Json{{"step", step}, {"z", spike.z}});
+    put_number(entry, "unlearned", spike.unlearned, "less than half of what was learned");
+  }
   json["folder"] = run.folder;
   json["code"] = run.code;
   json["message"] = run.message;
@@ -112,22 +118,24 @@ std::string results_csv(const SweepPlan& plan, const SweepResults& results) {
   return out;
 }
 
-std::string results_table(const SweepPlan& plan, const SweepResults& results) {
-  std::size_t width = 3;
-  for (const ArmResult& arm : results.arms) width = std::max(width, arm.name.size());
-  std::string out = fmt::format("{:<{}}  {:>8}  {:>8}  {:>18}  {:>7}  {:>7}  {}\n", "arm", width, "loss",
-                                "gap", "95 % interval", "p", "ms", "verdict");
+std::string results_table(const SweepPlan& plan, const SweepResults& results, std::size_t width) {
+  TextTable table({{"arm", true},
+                   {"loss"},
+                   {"gap"},
+                   {"95 % interval"},
+                   {"p", false, 2},
+                   {"ms", false, 1},
+                   {"verdict", true}});
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
     const ArmResult& arm = results.arms[i];
     const bool spread = arm.gap && arm.gap->pairs > 1;
-    out += fmt::format(
-        "{:<{}}  {:>8}  {:>8}  {:>18}  {:>7}  {:>7}  {}\n", arm.name, width,
-        arm.mean_loss ? fmt::format("{:.4f}", *arm.mean_loss) : "-",
-        arm.gap ? fmt::format("{:+.4f}", arm.gap->mean) : "-",
-        spread ? fmt::format("{:+.4f} {:+.4f}", arm.gap->interval95[0], arm.gap->interval95[1]) : "-",
-        spread ? p_text(arm.gap->p) : "-", arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
-        arm.name == plan.sweep.baseline ? "baseline" : verdict_text(arm));
+    table.row({arm.name, arm.mean_loss ? fmt::format("{:.4f}", *arm.mean_loss) : "-",
+               arm.gap ? fmt::format("{:+.4f}", arm.gap->mean) : "-",
+               spread ? fmt::format("{:+.4f} {:+.4f}", arm.gap->interval95[0], arm.gap->interval95[1]) : "-",
+               spread ? p_text(arm.gap->p) : "-", arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
+               arm.name == plan.sweep.baseline ? "baseline" : verdict_text(arm)});
   }
+  std::string out = table.text(width);
   out += fmt::format("tolerance {}; ", plan.sweep.tolerance);
   out += std::isfinite(results.resolvable)
              ? fmt::format("{} seeds tell a gap of {:.4f} from none\n", plan.sweep.seeds.size(),
@@ -138,6 +146,9 @@ std::string results_table(const SweepPlan& plan, const SweepResults& results) {
       out += fmt::format("{}: formats change at step {}; training loss of the next {} steps {:+.4f}{}\n",
                          arm.name, cost.step, cost.steps, cost.gap.mean,
                          cost.gap.pairs > 1 ? fmt::format(" +- {:.4f}", cost.gap.standard_error) : "");
+  for (const ArmResult& arm : results.arms)
+    if (const std::string spikes = spikes_text(arm); !spikes.empty())
+      out += fmt::format("{}: spikes of the training loss: {}\n", arm.name, spikes);
   return out;
 }
 

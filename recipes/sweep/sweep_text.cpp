@@ -8,6 +8,8 @@
 
 #include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
+#include "core/text/program_name.h"
+#include "recipes/knobs.h"
 #include "recipes/sweep/grid.h"
 
 namespace mxtape {
@@ -38,6 +40,7 @@ std::string read_file(const std::string& path) {
 SweepText::SweepText(const std::string& path) : source{path}, table(parse_toml(read_file(path), source)) {
   constexpr std::array<std::string_view, 7> known{"base", "baseline", "seeds", "tolerance",
                                                   "set",  "arm",      "grid"};
+  require_no_recipe();
   for (const auto& [key, node] : table)
     require(std::find(known.begin(), known.end(), key.str()) != known.end(), ExitCode::usage,
             "{}: unknown key or section '{}' of a sweep{}", source.place(key.source()), key.str(),
@@ -55,6 +58,20 @@ SweepText::SweepText(const std::string& path) : source{path}, table(parse_toml(r
   require(arms.size() >= 2, ExitCode::usage,
           "{}: {} arm{}; want at least two, as [[arm]] or as combinations of [grid]", path, arms.size(),
           arms.size() == 1 ? "" : "s");
+}
+
+/// Of a file that asks nothing, and has keys of a recipe.
+void SweepText::require_no_recipe() const {
+  for (const std::string_view key : {"base", "baseline", "arm", "grid"})
+    if (table.contains(key)) return;
+  Recipe scratch;
+  bool recipe = table.contains("extends");
+  for (const Knob& knob : knobs(scratch))
+    recipe = recipe || table.contains(knob.section().empty() ? knob.key() : knob.section());
+  require(!recipe, ExitCode::usage,
+          "{}: this is a recipe; `mxtape train {}` takes it. A sweep is a file with base = \"{}\", baseline, "
+          "seeds, tolerance and arms (docs/sweeps.md)",
+          source.label, shell_quoted(source.label), std::filesystem::path(source.label).filename().string());
 }
 
 const toml::node& SweepText::required(std::string_view key, std::string_view wanted) const {
@@ -96,7 +113,7 @@ std::vector<std::uint64_t> SweepText::read_seeds() const {
 
 double SweepText::read_tolerance() const {
   constexpr std::string_view wanted =
-      "a number > 0: the gap in nats per token, to either side, that counts as none";
+      "the gap in nats per token that counts as none, a number > 0: tolerance = 0.02 is 2 % of perplexity";
   const toml::node& node = required("tolerance", wanted);
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
   require(value && std::isfinite(*value) && *value > 0, ExitCode::usage, "{}: tolerance = {}; want {}",

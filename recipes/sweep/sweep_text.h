@@ -39,6 +39,7 @@ struct SweepText {
   std::vector<ArmText> arms;
 
  private:
+  void require_no_recipe() const;
   const toml::node& required(std::string_view key, std::string_view wanted) const;
   std::string read_text(std::string_view key, std::string_view wanted) const;
   std::vector<std::uint64_t> read_seeds() const;

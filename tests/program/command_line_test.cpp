@@ -57,6 +57,25 @@ TEST_F(ProgramTest, HelpIsAWordToo) {
   EXPECT_TRUE(says("help: 'check' is one word too many"));
 }
 
+TEST(CommandLine, HelpIsInLinesOfEightyColumnsAndInWords) {
+  CLI::App app{"", "mxtape"};
+  add_commands(app);
+  std::vector<const CLI::App*> commands{&app};
+  for (const auto* command : app.get_subcommands(nullptr)) commands.push_back(command);
+  for (const CLI::App* command : commands) {
+    const std::string text = command->help("mxtape");
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+    for (const char* jargon : {"REQUIRED", "INT", "FLOAT", "Needs:", "Excludes:", ">="})
+      EXPECT_EQ(text.find(jargon), std::string::npos) << command->get_name() << ": " << jargon;
+  }
+  const std::string sweep = app.get_subcommand("sweep")->help("mxtape");
+  EXPECT_NE(sweep.find("  --jobs N              runs at a time; default: one for each core, on a GPU one\n"
+                       "                        (1 to 1024)\n"),
+            std::string::npos)
+      << sweep;
+}
+
 TEST_F(ProgramTest, AMisspeltOptionBeforeTheCommandGetsItsNearestName) {
   EXPECT_EQ(run({"--versoin"}), int(ExitCode::usage));
   EXPECT_EQ(output_, "mxtape: unknown option '--versoin'; did you mean '--version'?\n");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "tests/support/pseudo_terminal.h"
@@ -56,6 +57,9 @@ TEST(Progress, ATerminalIsAScreenUnlessItIsDumb) {
   const std::string kept = before ? before : "";
   ::setenv("TERM", "xterm", 1);
   EXPECT_TRUE(is_screen(terminal));
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  EXPECT_FALSE(is_screen(terminal)) << "of a rank, which mpirun reads";
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
   std::FILE* file = std::tmpfile();
   EXPECT_FALSE(is_screen(file));
   ::setenv("TERM", "dumb", 1);
@@ -64,6 +68,38 @@ TEST(Progress, ATerminalIsAScreenUnlessItIsDumb) {
   EXPECT_FALSE(is_screen(terminal));
   if (before) ::setenv("TERM", kept.c_str(), 1);
   std::fclose(file);
+  std::fclose(terminal);
+}
+
+TEST(PassProgress, IsALineWithAllPassesAndTheTimeLeftAtMostTenTimesASecond) {
+  const PseudoTerminal pseudo;
+  if (!pseudo) GTEST_SKIP() << "this system gives no pseudo-terminal";
+  std::FILE* terminal = ::fdopen(::open(pseudo.name().c_str(), O_WRONLY | O_NOCTTY), "w");
+  ASSERT_NE(terminal, nullptr);
+  const char* before = std::getenv("TERM");
+  const std::string kept = before ? before : "";
+  ::setenv("TERM", "xterm", 1);
+  PassProgress progress(terminal, 4, true), hidden(terminal, 4, false);
+  before ? ::setenv("TERM", kept.c_str(), 1) : ::unsetenv("TERM");
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char* name : {"f32", "mxfp4"}) {
+    progress.begin(name);
+    for (int done = 1; done <= 300; ++done) progress.look(done, 300), hidden.look(done, 300), ::usleep(1000);
+  }
+  progress.end();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::fflush(terminal);
+  std::string text;
+  ::fcntl(pseudo.master(), F_SETFL, O_NONBLOCK);
+  char piece[4096];
+  for (ssize_t n = 0; (n = ::read(pseudo.master(), piece, sizeof piece)) > 0;)
+    text.append(piece, std::size_t(n));
+  std::size_t lines = 0;
+  for (auto at = text.find("eta "); at != std::string::npos; at = text.find("eta ", at + 1)) ++lines;
+  EXPECT_GE(lines, 4u);
+  EXPECT_LE(double(lines), 10 * seconds + 1) << text;
+  EXPECT_NE(text.find("/300 | 2 of 4 | "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with("\r\033[K")) << "nothing stays";
   std::fclose(terminal);
 }
 

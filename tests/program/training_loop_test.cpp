@@ -156,14 +156,5 @@ TEST(TrainingLoop, ALossFarAboveGuessingIsRemarkedOnOnceAndAUsualOneIsNot) {
   EXPECT_EQ(remarks(0.02f, 5), Steps{2}) << "the learning rate's, after the first step";
 }
 
-TEST(LossSpike, IsALossFarAboveTheOnesBeforeIt) {
-  LossSpike spike;
-  for (std::size_t i = 0; i < LossSpike::window; ++i) EXPECT_FALSE(spike.look_at(3 + (i % 2 ? 0.01 : -0.01)));
-  EXPECT_FALSE(spike.look_at(3.05));  // five standard deviations
-  const auto z = spike.look_at(3.2);
-  ASSERT_TRUE(z.has_value());
-  EXPECT_GT(*z, 6);
-}
-
 }  // namespace
 }  // namespace mxtape::test

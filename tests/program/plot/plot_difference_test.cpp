@@ -57,10 +57,10 @@ TEST(Difference, TheTableGivesTheLastGaps) {
   const RunLog base = log_of("base", 1, 40, 0);
   const std::vector runs{difference(log_of("mxfp4", 1, 40, 0.0125), base, 5),
                          difference(unvalidated, base, 5)};
-  const std::string table = difference_table(runs, 5);
+  const std::string table = difference_table(runs, 5, 0);
   EXPECT_TRUE(contains(table, "losses above those of base\n")) << table;
-  EXPECT_TRUE(contains(table, "mxfp4       40      2.2625    2.2500   +0.0125       +0.0125\n")) << table;
-  EXPECT_TRUE(contains(table, "new          5           -         -         -       +0.5000\n")) << table;
+  EXPECT_TRUE(contains(table, "mxfp4       40      2.2625  2.2500  +0.0125       +0.0125\n")) << table;
+  EXPECT_TRUE(contains(table, "new          5           -       -        -       +0.5000\n")) << table;
 }
 
 TEST(Difference, TheScriptHasAZeroLineTheLastGapInTheKeyAndARangeOfTheGaps) {
@@ -70,6 +70,7 @@ TEST(Difference, TheScriptHasAZeroLineTheLastGapInTheKeyAndARangeOfTheGaps) {
   EXPECT_TRUE(contains(script, "title \"a \\\"b\\\"  +0.0125\"")) << script;
   EXPECT_TRUE(contains(script, "\n  0 with lines")) << script;
   EXPECT_TRUE(contains(script, "0: bf16, the base")) << script;
+  EXPECT_TRUE(contains(script, "set title \"a \\\"b\\\" less bf16\"")) << script;
   const auto at = script.find("set yrange [") + 12;
   const double low = std::stod(script.substr(at)), high = std::stod(script.substr(script.find(':', at) + 1));
   EXPECT_LT(low, 0);
@@ -97,7 +98,7 @@ TEST_F(DifferenceCommand, DrawsBothPicturesLeavesTheBaseOutAndGivesTheSameAsJson
   if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
   auto r = test::run_program(folder_.path(), {"plot", "--difference", "base", "base", "run"});
   ASSERT_EQ(r.code, 0) << r.output;
-  EXPECT_TRUE(contains(r.output, "run       20      2.5125    2.5000   +0.0125       +0.0125")) << r.output;
+  EXPECT_TRUE(contains(r.output, "run       20      2.5125  2.5000  +0.0125       +0.0125")) << r.output;
   EXPECT_FALSE(contains(r.output, "\nbase ")) << r.output;
   EXPECT_TRUE(contains(r.output, "wrote difference.svg and difference.png")) << r.output;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "difference.svg"));

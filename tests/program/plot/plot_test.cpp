@@ -6,11 +6,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/metrics/metrics.h"
+#include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
+#include "recipes/recipe.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {
@@ -75,7 +78,7 @@ TEST_F(PlotTest, DrawsTheStepsThatARollbackTookBackFromTheStepThatItLedTo) {
   const std::string script = gnuplot_script(runs, "svg", "out", "");
   EXPECT_NE(script.find("$taken_back0_0 << EOD\n"), std::string::npos);
   EXPECT_NE(script.find("from the ring on: "), std::string::npos);
-  EXPECT_NE(summary_table(runs).find("a: step 303 was not finite; the run went back to step 300"),
+  EXPECT_NE(summary_table(runs, 0).find("a: step 303 was not finite; the run went back to step 300"),
             std::string::npos);
   EXPECT_EQ(
       gnuplot_script(std::vector{read_run_log(write_run("b", 1, {}))}, "svg", "out", "").find("taken back"),
@@ -100,12 +103,57 @@ TEST_F(PlotTest, ReadsARunThatCrashedInTheMiddleOfALineButNoAlteredOne) {
 
 TEST_F(PlotTest, TheTableGivesLossFloorAndGapOfEachRun) {
   const std::vector runs{read_run_log(write_run("bf16", 1, 0.75)), read_run_log(write_run("mxfp4", 1.5, {}))};
-  const std::string table = summary_table(runs);
-  EXPECT_NE(table.find("bf16       320      1.0078      2.7396   0.7500   0.2578     161.0       625"),
+  const std::string table = summary_table(runs, 0);
+  EXPECT_NE(table.find("bf16     320      1.0078      2.7396  0.7500  0.2578    161.0    625\n"),
             std::string::npos)
       << table;
-  EXPECT_NE(table.find("mxfp4      320      1.5078      4.5168        -        -"), std::string::npos)
-      << table;
+  EXPECT_NE(table.find("mxfp4    320      1.5078      4.5168       -       -"), std::string::npos) << table;
+}
+
+TEST_F(PlotTest, ATableThatIsTooWideLeavesOutSpeedThenPerplexityAndKeepsLossAndGap) {
+  const std::vector runs{read_run_log(write_run(std::string(30, 'n'), 1, 0.75))};
+  const auto head_at = [&](std::size_t width) {
+    const std::string table = summary_table(runs, width);
+    return table.substr(30, table.find('\n') - 30);
+  };
+  EXPECT_EQ(head_at(0), "  steps  validation  perplexity   floor     gap  ms/step  tok/s");
+  EXPECT_EQ(head_at(80), "  steps  validation  perplexity   floor     gap");
+  EXPECT_EQ(head_at(76), "  steps  validation   floor     gap");
+  EXPECT_EQ(head_at(10), "  steps  validation     gap") << "not narrower than what must be seen";
+}
+
+TEST_F(PlotTest, NoTwoOfThirtyRunsHaveTheSameColourAndDashes) {
+  std::set<std::string> lines, marked;
+  for (std::size_t i = 0; i < 30; ++i) lines.insert(gnuplot::line_of(i));
+  for (std::size_t i = 0; i < 150; ++i) marked.insert(gnuplot::line_of(i) + gnuplot::mark_of(i));
+  EXPECT_EQ(lines.size(), 30u);
+  EXPECT_EQ(marked.size(), 150u);
+  std::vector<RunLog> runs(8, read_run_log(write_run("a", 1, {})));
+  const std::string script = gnuplot_script(runs, "svg", "out", "");
+  for (const std::size_t i : {0, 6})
+    EXPECT_NE(script.find(gnuplot::line_of(i) + " title \"a  1.0078\""), std::string::npos) << script;
+  EXPECT_NE(script.find("set key below"), std::string::npos) << "off the curves";
+}
+
+TEST_F(PlotTest, RunsOnOtherDataAreToldApart) {
+  const auto with_recipe = [&](const std::string& name, const char* file, std::int64_t vocabulary) {
+    const auto run = write_run(name, 1, {});
+    Recipe recipe;
+    recipe.name = name;
+    recipe.data.file = file;
+    recipe.model.vocabulary = vocabulary;
+    write_atomically(run / "recipe.toml", to_toml(recipe));
+    return run.string();
+  };
+  const std::string a = with_recipe("a", "data/tales.h5", 60), b = with_recipe("b", "data/tales.h5", 60),
+                    c = with_recipe("c", "data/tales.h5", 61), d = with_recipe("d", "other.h5", 60),
+                    bare = write_run("bare", 1, {}).string();
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(data_beside_names({a, b, bare}), (Texts{"", "", ""}));
+  EXPECT_EQ(remark_on_data({"", ""}), "");
+  EXPECT_EQ(data_beside_names({bare, a, c, d + "/metrics.jsonl"}),
+            (Texts{"", " (tales.h5, 60 tokens)", " (tales.h5, 61 tokens)", " (other.h5, 60 tokens)"}));
+  EXPECT_NE(remark_on_data(data_beside_names({a, d})), "");
 }
 
 TEST_F(PlotTest, TheScriptDrawsTrainingValidationAndEachFloorOnce) {

@@ -66,8 +66,9 @@ TEST_F(SweepCommand, ARunWhoseRecordsWereDeletedIsReportedAndTheOthersCount) {
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   std::filesystem::remove(folder_ / "runs/ask/runs/nearest/2/metrics.jsonl");
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::data)) << output_;
-  EXPECT_TRUE(
-      says("nearest/2: metrics.jsonl lacks the last validation; delete the folder to train it again"));
+  EXPECT_TRUE(says(
+      "nearest/2: metrics.jsonl lacks the last validation; move the folder away, and the sweep trains it "
+      "again"));
   EXPECT_EQ(arm(results(), "4 bit")["gap"]["pairs"], 2);
 }
 

@@ -125,10 +125,18 @@ TEST_F(SweepFile, RefusesHeadsThatAskNoQuestion) {
   refuses(with("[-1]", "0.1"), "want how many");
   refuses(with("[]", "0.1"), "want how many");
   refuses(with("\"3\"", "0.1"), "want how many");
-  refuses(with("3", "0"), "tolerance = 0; want a number > 0");
-  refuses(with("3", "nan"), "want a number > 0");
+  refuses(with("3", "0"), "tolerance = 0; want the gap in nats per token that counts as none, a number > 0");
+  refuses(with("3", "nan"), "a number > 0");
+  refuses("base = \"demo-bf16\"\nbaseline = \"bf16\"\nseeds = 3\n" + two_arms,
+          "no 'tolerance'; want the gap in nats per token that counts as none, a number > 0: tolerance = "
+          "0.02 is 2 % of "
+          "perplexity");
   refuses(head, "0 arms; want at least two");
   refuses("baseline = \"bf16\"\nseeds = 3\ntolerance = 0.02\n" + two_arms, "no 'base'; want");
+  refuses("extends = \"demo-bf16\"\n[data]\nfile = \"mine.h5\"\n",
+          "sweep.toml: this is a recipe; `mxtape train ");
+  refuses("seed = 3\n", "A sweep is a file with base = \"sweep.toml\", baseline, seeds, tolerance and arms");
+  refuses("sed = 3\n", "unknown key or section 'sed'");
   refuses("base = \"demo-bf16\"\nbaseline = \"bf61\"\nseeds = 3\ntolerance = 0.02\n" + two_arms,
           "sweep.toml:2:12: baseline = \"bf61\" is no arm; did you mean 'bf16'?");
 }

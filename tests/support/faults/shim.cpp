@@ -1,14 +1,15 @@
 // Preloaded into the program under test (tests/program/fault_fixture.h): counts its calls to the file system
 // and makes the n-th one fail, or ends the process in it. The settings are in the environment:
-//   MXT_FAULT_CALLS  "changes": calls that change files; "reads": opens for reading, reads, listings, looks
-//   MXT_FAULT_LOG    a file that gets one line per call: "write /path", "rename /from /to"
-//   MXT_FAULT_AT     n, counted from 1; "all": every one; absent: nothing fails
-//   MXT_FAULT_HOW    "error": ENOSPC where a call wants room, else EIO
+//   MXT_FAULT_CALLS  "changes": calls that change files; "reads": opens for reading, reads, seeks, listings,
+//   looks MXT_FAULT_LOG    a file that gets one line per call: "write /path", "rename /from /to" MXT_FAULT_AT
+//   n, counted from 1; "all": every one; absent: nothing fails MXT_FAULT_HOW    "error": ENOSPC where a call
+//   wants room, else EIO
 //                    "other": EMFILE where a call wants a descriptor, ENOSPC for a sync or a new name, else
 //                    EIO "short": a read or write does half of its work, and says so "interrupted": the call
 //                    does nothing, EINTR; the same call succeeds when it comes again (not an open for
 //                    reading: libhdf5 does not repeat it) "kill": SIGKILL
 //   MXT_FREE_BYTES   what every file system has left
+//   MXT_FAULT_ALONE  set: the processes that this one starts are left alone
 // A write that fails has written half of its bytes before: what a full disk or a lost process leaves.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -41,6 +42,10 @@ Call real(const char* name) {
 std::string_view setting(const char* name) {
   const char* value = getenv(name);
   return value ? value : "";
+}
+
+[[gnu::constructor]] void leave_others_alone() {
+  if (getenv("MXT_FAULT_ALONE")) unsetenv("LD_PRELOAD");
 }
 
 std::string path_of(int file) {
@@ -223,6 +228,11 @@ ssize_t pread(int file, void* bytes, size_t count, off_t offset) {
   return read_with(file, count, [&](size_t n) {
     return real<ssize_t (*)(int, void*, size_t, off_t)>("pread")(file, bytes, n, offset);
   });
+}
+
+off_t lseek(int file, off_t offset, int whence) {
+  return whole(Kind::read, "seek in " + path_of(file), EIO, EIO,
+               [&] { return real<off_t (*)(int, off_t, int)>("lseek")(file, offset, whence); });
 }
 
 DIR* opendir(const char* path) {

@@ -1,0 +1,41 @@
+// mxtape inspect: what its table leaves out.
+#include <nlohmann/json.hpp>
+
+#include "tests/program/program_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+using InspectCommand = ProgramTest;
+
+TEST_F(InspectCommand, RowsThatLoseNothingAreLeftOutAndTheWorstComeFirstWhenAskedFor) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--precision.head=f32"}), 0) << output_;
+  ASSERT_EQ(run({"inspect", "runs/tiny", "--json"}), 0) << output_;
+  std::map<std::string, double> in_use;
+  int exact = 0;
+  const auto json = nlohmann::json::parse(output_);
+  for (const auto& operand : json["operands"]) {
+    exact += operand["relative_rmse"] == 0;
+    if (operand["in_use"] == true)
+      in_use[operand["layer"].get<std::string>() + " " + operand["slot"].get<std::string>()] =
+          operand["relative_rmse"].get<double>();
+  }
+  ASSERT_GT(exact, 0);
+  ASSERT_EQ(run({"inspect", "runs/tiny", "--by", "layer"}), 0) << output_;
+  EXPECT_TRUE(says(fmt::format("left out: {} rows in formats that lose nothing here\n", exact)));
+  EXPECT_EQ(output_.find(" inf "), std::string::npos) << output_;
+  EXPECT_TRUE(says("\nblocks.0.attn.qkv fprop.x "));
+  ASSERT_EQ(run({"inspect", "runs/tiny", "--by", "layer", "--top", "2"}), 0) << output_;
+  EXPECT_TRUE(says(fmt::format("left out: all but the 2 worst of {} places\n", in_use.size())));
+  std::vector<std::pair<double, std::string>> worst;
+  for (const auto& [place, error] : in_use) worst.emplace_back(-error, place);
+  std::sort(worst.begin(), worst.end());
+  const auto first = output_.find("\n" + worst[0].second + " "),
+             second = output_.find("\n" + worst[1].second + " ");
+  EXPECT_NE(second, std::string::npos) << output_;
+  EXPECT_LT(first, second) << output_;
+  EXPECT_EQ(output_.find("\n" + worst[2].second + " "), std::string::npos) << output_;
+}
+
+}  // namespace
+}  // namespace mxtape::test
