@@ -210,7 +210,7 @@ def rates_table():
     rates = ["0.002", "0.004", "0.008", "0.016"]
     rows = []
     for fragment in ("bf16", "mxfp4", "four-bit"):
-        means = [paired.mean_and_error(list(arms[f"recipe=precision/{fragment},learning_rate={r}"].values())) for r in rates]
+        means = [paired.mean_and_error(list(arms[f"recipe=precision-{fragment},learning_rate={r}"].values())) for r in rates]
         best = min(means)
         rows.append([fragment, *(f"{'**' if m == best else ''}{m[0]:.4f}{'**' if m == best else ''} ({m[1]:.4f})" for m in means)])
     return markdown(["", "2e-3", "4e-3", "8e-3", "16e-3"], rows)
