@@ -6,6 +6,7 @@ import unittest
 root = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(root / "examples" / "claims"))
 import paired  # noqa: E402
+import judge  # noqa: E402
 import tables  # noqa: E402
 
 # freedom, t, P(|T| >= t) by mpmath 1.3.0: some of tests/core/math/student_t_test.cpp. scipy 1.17.1 agrees.
@@ -51,11 +52,11 @@ class Verdicts(unittest.TestCase):
         base = [{"seed": i, "loss": 0.0} for i, _ in enumerate(values)]
         half = [{"seed": i, "loss": v} for i, v in enumerate(others)]
         results = {"arms": [{"name": "a", "runs": runs}, {"name": "b", "runs": base}, {"name": "c", "runs": half}]}
-        return tables.judged({"of": "a - b", **spec}, results, list(range(len(values))))
+        return judge.judged({"of": "a - b", **spec}, results, list(range(len(values))))
 
     def test_weights_and_signs_of_a_contrast(self):
         arms = {"a, b": {1: 5.0}, "c": {1: 2.0}}
-        self.assertEqual(tables.contrast(arms, "a, b - 2*c + a, b", [1]), [6.0])
+        self.assertEqual(judge.contrast(arms, "a, b - 2*c + a, b", [1]), [6.0])
 
     def test_the_side_of_the_limit_decides_between_holds_and_fails(self):
         self.assertTrue(self.row(differences, want="above 0")["side"])
@@ -66,10 +67,10 @@ class Verdicts(unittest.TestCase):
 
     def test_a_share_of_seeds_and_a_number_of_errors_are_wanted_besides(self):
         values = differences[:6] + [-0.001, -0.001]
-        self.assertTrue(self.row(values, want="above 0", share=0.75)["strict"])
-        self.assertFalse(self.row(values, want="above 0", share=0.8)["strict"])
-        self.assertTrue(self.row(differences, want="above 0", errors=3)["strict"])
-        self.assertFalse(self.row(differences, want="above 0.012", errors=3)["strict"])
+        self.assertTrue(self.row(values, want="above 0", share=0.75)["enough"])
+        self.assertFalse(self.row(values, want="above 0", share=0.8)["enough"])
+        self.assertTrue(self.row(differences, want="above 0", errors=3)["enough"])
+        self.assertFalse(self.row(differences, want="above 0.012", errors=3)["enough"])
 
     def test_a_ratio_is_tested_as_a_difference(self):
         row = self.row(differences, over="c - b", want="above 3")
