@@ -15,7 +15,7 @@ import sys
 
 def training_losses(folder):
     records = (json.loads(line) for line in open(folder / "metrics.jsonl"))
-    return {r["step"]: r["loss"] for r in records if r.get("type") == "train"}
+    return {r["step"]: r["loss"] for r in records if "loss" in r}
 
 
 def main():
