@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Keeps of a finished sweep what docs/claims.md needs: losses, differences, and what trained them.
+
+    keep.py build/mxtape runs/claims-rules rules        writes examples/claims/results/rules.json
+
+Times, memory and folders stay behind. Where formats change during an arm, each run has `after` too: the mean training loss of
+the steps that results.json names for the change.
+"""
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+
+def training_losses(folder):
+    records = (json.loads(line) for line in open(folder / "metrics.jsonl"))
+    return {r["step"]: r["loss"] for r in records if "loss" in r}
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    program, sweep, name = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    results = json.load(open(sweep / "results.json"))
+    if not results["complete"]:
+        sys.exit(f"keep.py: {sweep}: the sweep is not complete")
+    results["program"] |= {"commit": json.loads(subprocess.check_output([program, "--version", "--json"]))["commit"]}
+    changes = {(s["step"], s["steps"]) for arm in results["arms"] for s in arm.get("switches", [])}
+    for arm in results["arms"]:
+        for run in arm["runs"]:
+            kept = {"seed": run["seed"], "loss": run["loss"]}
+            for start, count in changes:
+                losses = training_losses(sweep / "runs" / pathlib.Path(run["folder"]).relative_to(sweep / "runs"))
+                kept["after"] = statistics.fmean(losses[start + i] for i in range(count))
+            run.clear()
+            run |= kept
+        for key in ("gap", "mean_loss", "switches", "gap_reason"):
+            arm.pop(key, None)
+        if arm["name"] != results["baseline"]:
+            arm.pop("recipe")
+    for key in ("machine", "resolvable_gap", "complete"):
+        results.pop(key)
+    results["data"].pop("file")
+    results["file"] = f"{pathlib.Path(results['file']).name}"
+    out = pathlib.Path(__file__).parent / "results" / f"{name}.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{out}: {len(results['arms'])} arms, seeds {results['seeds']}")
+
+
+main()

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""The tables of docs/claims.md and docs/resume.md, from protocol/*.toml and results/*.json beside this file. Python 3.11.
+
+    tables.py                              prints them all
+    tables.py --write PAGE...              puts them into pages, between '<!-- table: NAME -->' and '<!-- end -->'
+    tables.py --check PAGE...              says which pages have other tables, and exits with 1
+    tables.py --contrast FILE "A - B" ...  contrasts of arms of any results.json, seed by seed
+
+protocol/README.md says what a contrast is, and how verdicts are reached.
+"""
+import pathlib
+import re
+import sys
+
+import judge
+import paired
+
+literature = ["formats", "rules", "gradients", "int4", "resume-shakespeare", "resume-demo"]
+four_bit = ["four-bit", "four-bit-2000", "four-bit-demo"]
+
+
+def number(value, ratio=False):
+    return f"{value:.2f}" if ratio else f"{value:+.4f}"
+
+
+def p_text(p):
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}".replace("e-0", "e-")
+
+
+def markdown(head, rows):
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ["---"] * len(head), *rows])
+
+
+def claims_table():
+    """The claims of the literature with criterion and verdict."""
+    rows = [[claim["id"], claim["claim"], claim["source"], claim["criterion"], f"**{judge.verdict_of(contrasts)}**"]
+            for name in literature for claim, contrasts in judge.judge(name)]
+    rows += [[claim["id"], claim["claim"], claim["source"], "", f"not tested, because {claim['reason']}"]
+             for claim in judge.protocol_of("untested")["claim"]]
+    return markdown(["", "claim", "source", "criterion", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
+
+
+def contrasts_table(families):
+    rows = []
+    for name in families:
+        for claim, contrasts in judge.judge(name):
+            for row in contrasts:
+                spec, ratio = row["spec"], "over" in row["spec"]
+                interval = " to ".join(number(v, ratio) for v in row["interval"]) if row["interval"] else "unbounded"
+                rows.append([name, claim["id"], spec.get("name", spec["of"]), spec["want"], row["n"],
+                             number(row["mean"], ratio), interval, p_text(row["holm"]) if "holm" in row else "",
+                             row.get("verdict", "")])
+    return markdown(["family", "", "contrast", "wanted", "n", "mean", "95 % interval", "p, Holm", ""], rows)
+
+
+def gap_cell(arms, arm, seeds):
+    values = judge.contrast(arms, f"{arm} - bf16", seeds)
+    low, high = paired.interval(values)
+    return f"{paired.mean_and_error(values)[0]:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def cells_table():
+    """T10's twelve cells."""
+    arms, seeds = judge.losses(judge.results_of("gradients")), judge.protocol_of("gradients")["decide"]
+    rows = [[text, *(gap_cell(arms, f"{scale}, {rounding}{h}", seeds)
+                     for h in ("", ", H32") for rounding in ("nearest", "stochastic"))]
+            for scale, text in (("floor", "`floor`"), ("floor, alpha 0.75", "`floor alpha=0.75`"), ("rceil", "`rceil`"))]
+    return markdown(["scale", "nearest", "stochastic", "nearest, H32", "stochastic, H32"], rows)
+
+
+def four_bit_table():
+    family, results = judge.protocol_of("four-bit"), judge.results_of("four-bit")
+    arms, tolerance = judge.losses(results), results["tolerance"]
+    rows = []
+    for arm in arms:
+        if arm == results["baseline"]:
+            continue
+        chose, decide = (judge.contrast(arms, f"{arm} - bf16", family[seeds]) for seeds in ("chose", "decide"))
+        rows.append([arm, f"{paired.mean_and_error(chose)[0]:+.4f}", gap_cell(arms, arm, family["decide"]),
+                     judge.word_of_sweep(decide, tolerance)])
+    return markdown(["arm", "seeds 1 to 5", "seeds 6 to 13", f"for {tolerance}"], rows)
+
+
+def rates_table():
+    """Mean loss by learning rate on the seeds that choose, with its standard error."""
+    arms = judge.losses(judge.results_of("demo-rates"))
+    rows = []
+    for fragment in ("bf16", "mxfp4", "four-bit"):
+        means = [paired.mean_and_error(list(arms[f"recipe=precision-{fragment},learning_rate={rate}"].values()))
+                 for rate in ("0.002", "0.004", "0.008", "0.016")]
+        cells = [f"{mean:.4f} +- {error:.4f}" for mean, error in means]
+        best = means.index(min(means))
+        cells[best] = f"**{cells[best]}**"
+        rows.append([fragment, *cells])
+    return markdown(["", "2e-3", "4e-3", "8e-3", "16e-3"], rows)
+
+
+def resume_table(name):
+    seeds, results = judge.protocol_of(name)["decide"], judge.results_of(name)
+    after, last = judge.losses(results, "after"), judge.losses(results)
+    rows = [[arm, *((gap_cell(of, arm, seeds) if arm != "bf16" else 0) for of in (after, last)),
+             f"{paired.mean_and_error([last[arm][s] for s in seeds])[0]:.4f}"]
+            for arm in ("all MXFP4", "MXFP6, MXFP4 gradients", "all MXFP6", "bf16")]
+    return markdown(["", "jump", "final gap", "final validation loss"], rows)
+
+
+def runs_table():
+    """What trained each family."""
+    rows = []
+    for path in sorted((judge.here / "results").glob("*.json")):
+        r = judge.read_results(path)
+        rows.append([f"[{path.stem}](../examples/claims/results/{path.name})", len(r["arms"]) * len(r["seeds"]),
+                     f"{r['program']['version']}, {r['program']['commit']}", r["program"]["arithmetic"]])
+    return markdown(["results", "runs", "mxtape, commit", "arithmetic"], rows)
+
+
+tables = {
+    "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
+    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "rates": rates_table,
+    "best-rates": lambda: contrasts_table(["demo-rates"]), "runs": runs_table,
+    "resume-shakespeare": lambda: resume_table("resume-shakespeare"), "resume-demo": lambda: resume_table("resume-demo")}
+
+
+def renewed(text, page):
+    def block(match):
+        if match[1] not in tables:
+            sys.exit(f"tables.py: {page}: no table '{match[1]}'; there are {', '.join(tables)}")
+        return f"<!-- table: {match[1]} -->\n{tables[match[1]]()}\n<!-- end -->"
+    return re.sub(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", block, text, flags=re.S)
+
+
+def print_contrasts(path, texts):
+    results = judge.read_results(path)
+    for text in texts:
+        values = judge.contrast(judge.losses(results), text, sorted(results["seeds"]))
+        (mean, error), (low, high) = paired.mean_and_error(values), paired.interval(values)
+        print(f"{text}: {mean:+.4f} +- {error:.4f}, {low:+.4f} to {high:+.4f}, n {len(values)}, "
+              f"p {p_text(paired.two_sided(values))}, above 0 in {sum(v > 0 for v in values)}")
+
+
+def main(arguments):
+    if not arguments:
+        print("\n\n".join(f"{name}\n\n{table()}" for name, table in tables.items()))
+        return 0
+    if arguments[0] == "--contrast" and len(arguments) > 2:
+        print_contrasts(arguments[1], arguments[2:])
+        return 0
+    if arguments[0] not in ("--write", "--check") or len(arguments) == 1:
+        sys.exit(__doc__)
+    other = 0
+    for page in map(pathlib.Path, arguments[1:]):
+        text = page.read_text()
+        new = renewed(text, page)
+        if new == text:
+            continue
+        if arguments[0] == "--write":
+            page.write_text(new)
+        else:
+            print(f"{page}: its tables are not those of the results; run tables.py --write {page}")
+            other = 1
+    return other
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
