@@ -1,25 +1,12 @@
 // Every call that reads fails once: an open, a read, a listing, a look at a file. What cannot be read is
 // never taken for empty, absent or damaged.
 #include "tests/program/fault_fixture.h"
-#include "tests/support/nightly.h"
 
 namespace mxtape::test {
 namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-/// The numbers of the calls to fail. HDF5 reads one file in hundreds of pieces by the same code: of equal
-/// calls, the first four and then each 16th; nightly all.
-std::vector<std::size_t> chosen(const std::vector<std::string>& calls) {
-  std::vector<std::size_t> numbers;
-  std::map<std::string, int> seen;
-  for (std::size_t n = 1; n <= calls.size(); ++n) {
-    const int equal = seen[calls[n - 1]]++;
-    if (equal < 4 || equal % 16 == 0 || is_nightly()) numbers.push_back(n);
-  }
-  return numbers;
-}
 
 class ReadFaults : public FaultTest {
  protected:
@@ -45,18 +32,6 @@ class ReadFaults : public FaultTest {
       if (const auto begin = text.find(line); begin != std::string::npos)
         text.erase(begin, text.find('\n', begin + 1) - begin);
     return text;
-  }
-  /// Exit code 6 and one message with the system's cause.
-  testing::AssertionResult is_refused(int code) const {
-    bool named = false;
-    for (const char* cause : {"Input/output error", "Too many open files", "Cannot allocate memory",
-                              "HDF5 cannot open the file: can't retrieve stat info for file"})
-      named = named || contains(output_, cause);
-    if (messages() == 1 && code == int(ExitCode::resource) && named) return testing::AssertionSuccess();
-    const auto at = output_.rfind("mxtape: ");
-    return testing::AssertionFailure()
-           << "code " << code << ", " << messages()
-           << " messages: " << (at == std::string::npos ? output_ : output_.substr(at));
   }
 
   int failed_ = 0, refused_ = 0;
@@ -88,6 +63,19 @@ TEST_F(ReadFaults, ACommandRefusesOrPrintsWhatItWouldHave) {
     }
   }
   fmt::print("{} calls failed once each, {} of them ended the command\n", failed_, refused_);
+}
+
+TEST_F(ReadFaults, CheckReadsAFileOnceHoweverOftenItIsExtended) {
+  constexpr int files = 12;
+  fs::rename(folder_ / "tiny.toml", folder_ / "e0.toml");
+  for (int i = 1; i <= files; ++i)
+    write_atomically(folder_ / fmt::format("e{}.toml", i),
+                     fmt::format("extends = [\"e{0}.toml\", \"e{0}.toml\"]\n", i - 1));
+  std::map<std::string, int> opened;
+  for (const auto& call : calls_of({"check", fmt::format("e{}.toml", files)}, "reads"))
+    if (call.starts_with("open ") && call.ends_with(".toml")) ++opened[call];
+  EXPECT_EQ(opened.size(), std::size_t(files) + 1);
+  for (const auto& [call, times] : opened) EXPECT_EQ(times, 1) << call;
 }
 
 TEST_F(ReadFaults, ARunGoesOnToTheSameBitsOrRefusesAndLosesNothing) {
