@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/text/printable.h"
+
 namespace mxtape {
 
 /// What the `mxtape` program exits with; documented in docs/exit_codes.md.
@@ -24,7 +26,7 @@ enum class ExitCode : int {
 /// value wanted, in that order, and what to do where that is known.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  Error(ExitCode code, const std::string& text) : std::runtime_error(printable(text)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:

@@ -34,18 +34,19 @@ struct TokenizerFiles {
 /// Writes config.json, model.safetensors (or shards with an index), generation_config.json and the
 /// tokenizer's files: what AutoModelForCausalLM.from_pretrained() of transformers 4 and 5 loads. The folder
 /// appears whole or not at all. Throws Error(usage) where it is there already, Error(data) for a number that
-/// the type does not hold.
-void export_hf_folder(const std::filesystem::path&, ModelFacts, const WeightSource&, const TokenizerFiles&,
-                      const ExportOptions& = {});
+/// the type does not hold. Returns the bytes of all files, as do the others.
+std::uint64_t export_hf_folder(const std::filesystem::path&, ModelFacts, const WeightSource&,
+                               const TokenizerFiles&, const ExportOptions& = {});
 
 /// Writes llm.c's model.bin, version 3 (F32) or 5 (BF16). Throws Error(usage) with the key of a model that it
 /// cannot say: its header has neither eps nor kind of GELU, head and MLP.
-void export_llmc_file(const std::filesystem::path&, const ModelFacts&, const WeightSource&,
-                      const ExportOptions& = {});
+std::uint64_t export_llmc_file(const std::filesystem::path&, const ModelFacts&, const WeightSource&,
+                               const ExportOptions& = {});
 
 /// Writes one safetensors file with our names and [out, in] layout. `shapes`: of all parameters.
-void export_plain_file(const std::filesystem::path&, const std::vector<std::pair<std::string, Shape>>& shapes,
-                       const WeightSource&, const ExportOptions& = {});
+std::uint64_t export_plain_file(const std::filesystem::path&,
+                                const std::vector<std::pair<std::string, Shape>>& shapes, const WeightSource&,
+                                const ExportOptions& = {});
 
 /// The files that make transformers read the tokenizer by its rules, into a folder: tokenizer.json with
 /// tokenizer_config.json, or tokenizer.model. Ids without a tokenizer give none.

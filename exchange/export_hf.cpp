@@ -74,7 +74,7 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
   std::size_t next = 0;
   std::string held;  // several of theirs may be parts of one of ours
   std::vector<float> values;
-  for (const Shard& shard : shards) {
+  for (const SafetensorsShard& shard : shards) {
     SafetensorsWriter writer(folder / shard.name, shard.tensors);
     for (std::size_t i = 0; i < shard.tensors.size(); ++i, ++next) {
       const OutputTensor& tensor = tensors[next];
@@ -94,18 +94,19 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
 
 }  // namespace
 
-void export_hf_folder(const fs::path& path, ModelFacts model, const WeightSource& source,
-                      const TokenizerFiles& tokenizer, const ExportOptions& options) {
+std::uint64_t export_hf_folder(const fs::path& path, ModelFacts model, const WeightSource& source,
+                               const TokenizerFiles& tokenizer, const ExportOptions& options) {
   cut_vocabulary(model, tokenizer.tokenizer, options.vocabulary);
   UnfinishedFolder folder(path);
   write_text(folder.path() / "config.json", hf_config_of(model, type_name(options.type)).dump(2) + "\n");
   write_weights(folder.path(), model, source, options);
   write_tokenizer_files(folder.path(), tokenizer, model);
-  folder.finish();
+  return folder.finish();
 }
 
-void export_plain_file(const fs::path& path, const std::vector<std::pair<std::string, Shape>>& shapes,
-                       const WeightSource& source, const ExportOptions& options) {
+std::uint64_t export_plain_file(const fs::path& path,
+                                const std::vector<std::pair<std::string, Shape>>& shapes,
+                                const WeightSource& source, const ExportOptions& options) {
   std::vector<TensorInfo> infos;
   for (const auto& [name, shape] : shapes) {
     TensorInfo info{.name = name, .type = options.type, .dims = {}};
@@ -120,7 +121,7 @@ void export_plain_file(const fs::path& path, const std::vector<std::pair<std::st
     if (options.progress) options.progress(++done, std::int64_t(shapes.size()));
   }
   writer.finish();
-  file.finish();
+  return file.finish();
 }
 
 }  // namespace mxtape

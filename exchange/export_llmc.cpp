@@ -50,8 +50,8 @@ class NumberFile {
 
 }  // namespace
 
-void export_llmc_file(const std::filesystem::path& path, const ModelFacts& m, const WeightSource& source,
-                      const ExportOptions& options) {
+std::uint64_t export_llmc_file(const std::filesystem::path& path, const ModelFacts& m,
+                               const WeightSource& source, const ExportOptions& options) {
   require_sayable(m);
   require(options.type != TensorType::f16, ExitCode::usage, "--to llmc: its files are f32 or bf16, not f16");
   const bool narrow = options.type == TensorType::bf16;
@@ -78,7 +78,7 @@ void export_llmc_file(const std::filesystem::path& path, const ModelFacts& m, co
     if (options.progress) options.progress(++done, std::int64_t(order.size()));
   }
   file.finish();
-  unfinished.finish();
+  return unfinished.finish();
 }
 
 }  // namespace mxtape

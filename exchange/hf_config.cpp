@@ -39,10 +39,9 @@ void note_dropouts(ConfigReader& config, HfConfig& result, std::initializer_list
   for (const char* const key : keys) {
     const double probability = config.number_or(key, 0);
     if (probability > 0)
-      result.notes.push_back(fmt::format(
-          "{} = {} is not kept: model.dropout = 0; a recipe may set it{}", key, probability,
-          std::string_view(key).starts_with("att") ? ", but attention's probabilities have none in mxtape"
-                                                   : ""));
+      result.notes.push_back(
+          fmt::format("{0} = {1} is not kept: model.{2} = 0; a recipe may set it", key, probability,
+                      std::string_view(key).starts_with("att") ? "attention_dropout" : "dropout"));
   }
 }
 
@@ -255,6 +254,18 @@ std::int64_t context_of(const ModelFacts& model, const std::string& where,
   return model.is_llama_style() ? std::min(model.positions, default_rope_context) : model.positions;
 }
 
+/// Without ids that no token of the model has, as GPT-2's in the config of a smaller vocabulary.
+std::vector<std::int64_t> known_ids(ConfigReader& config, HfConfig& result, const char* key) {
+  auto ids = config.ids(key);
+  std::erase_if(ids, [&](std::int64_t id) {
+    if (id < result.model.vocabulary) return false;
+    result.notes.push_back(
+        fmt::format("{} = {} is not kept: vocab_size = {}", key, id, result.model.vocabulary));
+    return true;
+  });
+  return ids;
+}
+
 }  // namespace
 
 HfConfig read_hf_config(const json& object, const std::string& where, std::optional<std::int64_t> context) {
@@ -275,10 +286,10 @@ HfConfig read_hf_config(const json& object, const std::string& where, std::optio
   if (!context && result.context < m.positions)
     result.notes.push_back(
         fmt::format("context {} of at most {}; --context N takes another", result.context, m.positions));
-  const auto bos = config.ids("bos_token_id"), pad = config.ids("pad_token_id");
+  const auto bos = known_ids(config, result, "bos_token_id"), pad = known_ids(config, result, "pad_token_id");
   if (!bos.empty()) m.bos = bos.front();
   if (!pad.empty()) m.pad = pad.front();
-  m.eos = config.ids("eos_token_id");
+  m.eos = known_ids(config, result, "eos_token_id");
   config.harmless({"dtype", "torch_dtype", "transformers_version", "use_cache", "initializer_range",
                    "task_specific_params", "_name_or_path", "_attn_implementation_autoset",
                    "gradient_checkpointing", "output_past", "return_dict", "output_attentions",

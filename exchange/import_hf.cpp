@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/files/status.h"
 #include "data/safetensors/json_file.h"
 #include "data/safetensors/safetensors_folder.h"
 #include "exchange/hf_config.h"
@@ -201,12 +202,17 @@ std::int64_t ImportedModel::parameters() const {
 }
 
 ImportedModel open_foreign_model(const fs::path& path, std::optional<std::int64_t> context) {
-  std::error_code unknown;
-  require(fs::exists(path, unknown), ExitCode::data,
-          "{}: nothing of that name; want a folder with config.json and "
-          "safetensors, or a model.bin of llm.c",
-          path.string());
-  return fs::is_directory(path, unknown) ? open_hf_folder(path, context) : open_llmc_file(path, context);
+  // "openai-community/gpt2" is a name at the Hub.
+  const bool hub = std::distance(path.begin(), path.end()) == 2 && path.is_relative();
+  require(
+      is_there(path), ExitCode::data,
+      "{}: nothing of that name; want a folder with config.json and safetensors, or a model.bin of llm.c{}",
+      path.string(),
+      hub ? fmt::format(
+                "; `hf download {} --local-dir {}` fetches one from the Hub (pip install huggingface_hub)",
+                path.string(), path.filename().string())
+          : "");
+  return is_folder(path) ? open_hf_folder(path, context) : open_llmc_file(path, context);
 }
 
 }  // namespace mxtape

@@ -22,6 +22,7 @@ BlockRule block_rule(const Quantizer& q) {
   r.exponent = exponent_rule(q.element, q.rule);
   r.exponent_limit = (1 << (q.scale_bits - 1)) - 1;
   r.exponent_nan = q.overflow == ScaleOverflow::nan;
+  r.wide_exponent = q.scale_bits > 8;
   r.scale = q.scale;
   r.offset = q.offset;
   r.statistic = q.statistic;

@@ -5,19 +5,23 @@
 
 namespace mxtape {
 
-/// What a block is rounded with: element v becomes q = round((v - offset) * inverse) and is worth
-/// q * scale + offset. A block that is NaN has scale NaN; one that becomes zero has inverse 0.
+/// What a block is rounded with: element v becomes q = round((v - offset) * lift * inverse) and is worth
+/// q * scale / lift + offset. A block that is NaN has scale NaN; one that becomes zero has inverse 0.
 struct BlockScale {
   float inverse;
   float scale;
   float offset = 0;
   float zero =
       0;  ///< integers with a zero point: q lies in the grid moved up by this; its code is of q - zero
+  float lift = 1;  ///< a power of two, where the scale is beyond f32's exponents
 };
+
+/// An element in the units in which it is rounded.
+MXT_HD constexpr float scaled_by(const BlockScale& s, float v) { return (v - s.offset) * s.lift * s.inverse; }
 
 /// What a rounded element of the block is worth.
 MXT_HD constexpr float value_of(const BlockScale& s, float rounded) {
-  const float scaled = rounded * s.scale;
+  const float scaled = rounded * s.scale / s.lift;
   return s.offset != 0 ? scaled + s.offset : scaled;  // x + 0 would lose the sign of a zero
 }
 
@@ -34,6 +38,7 @@ struct BlockRule {
   ExponentRule exponent;
   int exponent_limit;  ///< E is held in [-limit, limit]
   bool exponent_nan;   ///< above the limit the block is NaN instead
+  bool wide_exponent;  ///< E may be beyond f32's exponents, and is nowhere near the limit
   ScaleKind scale;
   Offset offset;
   Statistic statistic;
@@ -52,10 +57,8 @@ BlockRule block_rule(const Quantizer& q);
 
 MXT_HD constexpr BlockScale nan_block() { return {0, __builtin_nanf("")}; }
 
-MXT_HD constexpr BlockScale power_of_two_block(const BlockRule& r, int e) {
-  return {scale_of_exponent(-e) * r.alpha, scale_of_exponent(e)};
-}
-/// The scale of a block from its largest magnitude, which is NaN or infinite if one of its elements is.
+/// The scale of a block from its largest magnitude, which is NaN or infinite if one of its elements is. Of
+/// at most 8 bits.
 MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
   const int limit = r.exponent_limit;
   int e = amax > 0 ? shared_exponent(r.exponent, amax) : -limit;
@@ -119,7 +122,7 @@ MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t 
 /// Element v of a block, which is worth value_of(s, the result). With a zero point the grid moves: it reaches
 /// twice as far with the same step.
 MXT_HD constexpr float round_in_block(const BlockRule& r, const BlockScale& s, float v, std::uint32_t draw) {
-  const float scaled = (v - s.offset) * s.inverse;
+  const float scaled = scaled_by(s, v);
   if (s.zero == 0) return round_element(r, scaled, draw);
   BlockRule moved = r;
   moved.grid = {r.grid.min_exponent + 1, r.grid.mantissa_bits + 1, r.grid.highest + s.zero,

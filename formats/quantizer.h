@@ -55,10 +55,11 @@ struct Quantizer {
   constexpr bool has_group_scale() const {
     return scale == ScaleKind::floating && outer == OuterScale::group;
   }
-  /// True if a block's scale follows from its amax alone, by formula: what vector loops take.
+  /// True if a block's scale follows from its amax alone, by formula, and is an f32: what vector loops take.
   constexpr bool scale_is_of_amax() const {
     return statistic == Statistic::amax && offset == Offset::none && !four_over_six && !search && !eden &&
-           scale_rounding == ScaleRounding::even && (scale != ScaleKind::floating || has_tensor_scale());
+           scale_rounding == ScaleRounding::even && (scale != ScaleKind::floating || has_tensor_scale()) &&
+           scale_bits <= 8;
   }
   /// What its values need to be exact: bf16 for everything whose significant bits fit in 8, f32 otherwise
   /// (midpoints, f32 and group scales, wide elements). Operands are kept in this type and pick the GEMM.

@@ -24,7 +24,7 @@ inline constexpr std::array scale_rules{
 /// What a block's scale is stored in.
 enum class ScaleKind : std::uint8_t {
   none,          ///< no scale: a plain cast, as bf16
-  power_of_two,  ///< an exponent of `scale_bits` bits: E8M0 is 8, ExM0 2 to 8
+  power_of_two,  ///< an exponent of `scale_bits` bits: E8M0 is 8, ExM0 2 to 11
   floating,      ///< a float format such as e4m3: of amax / max_finite, below an outer scale or none
   f32,           ///< amax / max_finite in f32
 };

@@ -59,7 +59,8 @@ TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path
   bool same = false;
   try {
     same = read_tokenizer(folder) == header.tokenizer;
-  } catch (const Error&) {  // no tokenizer, or that of another program
+  } catch (const Error& e) {  // no tokenizer, or that of another program
+    if (e.code() == ExitCode::resource) throw;
   }
   // How to sample goes along in any case.
   if (!same)
@@ -93,16 +94,16 @@ ExportReport export_model(const ExportRequest& request) {
     for (const auto& info : checkpoint.file().datasets())
       if (info.name.starts_with(group))
         shapes.emplace_back(info.name.substr(group.size()), shape_of(info.dims));
-    export_plain_file(request.out, shapes, weights, options);
+    report.bytes = export_plain_file(request.out, shapes, weights, options);
     return report;
   }
   ModelFacts facts = facts_of(header.recipe.model);
   recall_import(header.lineage, facts);
   report.architecture = facts.architecture;
-  if (request.form == ExportForm::llmc)
-    export_llmc_file(request.out, facts, weights, options);
-  else
-    export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source), options);
+  report.bytes =
+      request.form == ExportForm::llmc
+          ? export_llmc_file(request.out, facts, weights, options)
+          : export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source), options);
   return report;
 }
 

@@ -33,6 +33,7 @@ struct ExportReport {
   std::filesystem::path checkpoint;
   std::int64_t step = 0;
   std::string architecture;  ///< "gpt2"; empty for plain safetensors
+  std::uint64_t bytes = 0;   ///< of all files
 };
 
 /// Writes a checkpoint's model in the form of another program. Throws Error(usage) for a model that the form

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/output_file.h"
+#include "core/files/status.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "kernels/around/dry_backend.h"
 #include "program/model_files.h"
@@ -47,8 +48,7 @@ Recipe recipe_of(const ImportedModel& imported, const fs::path& out) {
 }  // namespace
 
 Tokenizer tokenizer_of_source(const fs::path& source, const ModelFacts& model) {
-  std::error_code unknown;
-  const auto files = fs::is_directory(source, unknown) ? model_files_in(source) : std::vector<std::string>();
+  const auto files = is_folder(source) ? model_files_in(source) : std::vector<std::string>();
   const auto has = [&](std::string_view name) {
     return std::find(files.begin(), files.end(), name) != files.end();
   };
@@ -92,12 +92,17 @@ void recall_import(const std::string& lineage, ModelFacts& facts) {
 }
 
 ImportReport import_model(const ImportOptions& options) {
-  ImportReport report{open_foreign_model(options.source, options.context), {}, {}, {}};
+  ImportReport report{open_foreign_model(options.source, options.context), {}, 0, {}, {}};
   const ImportedModel& model = report.model;
   report.tokenizer = tokenizer_of_source(options.source, model.facts);
   const Recipe recipe = recipe_of(model, options.out);
   require_whole(model, recipe);
   UnfinishedFolder out(options.out);
+  if (is_folder(options.source)) {
+    copy_model_files(options.source, out.path());
+    report.tokenizer_files = model_files_in(options.source);
+    std::erase(report.tokenizer_files, generation_config_name);
+  }
   const CheckpointHeader header{.step = 0,
                                 .recipe = recipe,
                                 .tokenizer = report.tokenizer,
@@ -106,15 +111,12 @@ ImportReport import_model(const ImportOptions& options) {
   std::vector<SavedTensor> tensors;
   for (const ImportedTensor& tensor : model.tensors)
     tensors.push_back({tensor.name, tensor.shape, tensor.read});
-  write_weights(out.path() / "checkpoints/step_00000000.h5", header, tensors, options.progress);
+  const char* const file = "checkpoints/step_00000000.h5";
+  write_weights(out.path() / file, header, tensors, options.progress);
+  report.bytes = fs::file_size(out.path() / file);
   write_atomically(out.path() / "recipe.toml", to_toml(recipe));
-  if (std::error_code unknown; fs::is_directory(options.source, unknown)) {
-    copy_model_files(options.source, out.path());
-    report.tokenizer_files = model_files_in(out.path());
-    std::erase(report.tokenizer_files, generation_config_name);
-  }
   out.finish();
-  report.checkpoint = options.out / "checkpoints/step_00000000.h5";
+  report.checkpoint = options.out / file;
   return report;
 }
 

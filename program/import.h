@@ -20,6 +20,7 @@ struct ImportOptions {
 struct ImportReport {
   ImportedModel model;
   std::filesystem::path checkpoint;
+  std::uint64_t bytes = 0;  ///< of the checkpoint
   Tokenizer tokenizer;
   std::vector<std::string> tokenizer_files;  ///< copied as they came; none: the model takes ids
 };

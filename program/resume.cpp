@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/files/atomic_file.h"
+#include "core/files/status.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
@@ -137,8 +138,13 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) 
     if (fault.empty()) return file;
     faults += "\n  " + fault;
   }
+  const bool foreign = faults.empty() && is_there(file_or_run / "config.json");
   fail(ExitCode::data, "{}: no checkpoint that can be used{}", file_or_run.string(),
-       faults.empty() ? "; want a checkpoint file or a run's folder" : ":" + faults);
+       foreign ? fmt::format(
+                     "; a model of another program: first `{} import {}`, which makes a run's folder of it",
+                     program_name(), file_or_run.string())
+       : faults.empty() ? "; want a checkpoint file or a run's folder"
+                        : ":" + faults);
 }
 
 void require_known_changes(const std::vector<std::string>& allowed) {

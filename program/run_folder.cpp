@@ -57,8 +57,9 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
     lock();
   } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
   for (const auto& folder : made_)  // without its name, a power cut takes what is in it
-    require(sync_folder(folder.has_parent_path() ? folder.parent_path() : "."), ExitCode::resource,
-            "{}: made, but its name cannot be synced: {}", folder.string(), std::strerror(errno));
+    if (const int error = sync_folder(folder.has_parent_path() ? folder.parent_path() : "."))
+      fail(ExitCode::resource, "{}: made, but its name cannot be synced: {}", folder.string(),
+           std::strerror(error));
   // The lock is ours: whoever began these files is gone.
   release();
   remove_orphans(path_);

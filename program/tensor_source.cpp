@@ -4,10 +4,13 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/files/status.h"
 #include "core/math/normal.h"
 #include "core/text/nearest_name.h"
+#include "core/text/program_name.h"
 #include "data/arrays/npy.h"
 #include "data/hdf5/hdf5.h"
+#include "data/safetensors/safetensors_file.h"
 
 namespace mxtape {
 namespace {
@@ -16,8 +19,16 @@ struct Location {
   std::string file, dataset;
 };
 
-/// Splits at the last ":/"; a drive or a path with a colon elsewhere stays whole.
+constexpr std::string_view safetensors = ".safetensors";
+
+/// Splits behind the ending of a safetensors file, else at the last ":/"; a path with a colon elsewhere stays
+/// whole.
 Location locate(const std::string& text) {
+  if (text.ends_with(safetensors)) return {text, ""};
+  if (const auto named = text.rfind(std::string(safetensors) + ":"); named != std::string::npos) {
+    const std::size_t end = named + safetensors.size();
+    return {text.substr(0, end), text.substr(end + 1)};
+  }
   const std::size_t at = text.rfind(":/");
   if (at == std::string::npos) return {text, ""};
   return {text.substr(0, at), text.substr(at + 1)};
@@ -25,20 +36,51 @@ Location locate(const std::string& text) {
 
 bool is_npy(const std::string& text) { return text.ends_with(".npy"); }
 
-HostTensor load_hdf5(const std::string& source) {
-  auto [file, dataset] = locate(source);
-  const Hdf5Reader reader(file);
-  const auto all = reader.datasets();
-  std::vector<std::string> names;
-  for (const auto& info : all) names.push_back(info.name);
+/// The name that was given, or of the only tensor.
+std::string chosen(const Location& from, const std::vector<std::string>& names, std::string_view separator,
+                   const auto& has) {
   const std::vector<std::string_view> known(names.begin(), names.end());
-  if (dataset.empty()) {
-    require(all.size() == 1, ExitCode::data, "{}: holds {} datasets; say which, as {}:/name; there are:{}",
-            file, all.size(), file, listed(known));
-    dataset = names[0];
+  require(!from.dataset.empty() || names.size() == 1, ExitCode::data,
+          "{}: holds {} tensors; say which, as {}{}name; there are:{}", from.file, names.size(), from.file,
+          separator, listed(known));
+  const std::string name = from.dataset.empty() ? names[0] : from.dataset;
+  require(has(name), ExitCode::data, "{}: no tensor '{}'{}", from.file, name, suggestion(name, known));
+  return name;
+}
+
+HostTensor load_safetensors(const std::string& source) {
+  const Location from = locate(source);
+  const SafetensorsFile file(from.file);
+  std::vector<std::string> names;
+  for (const TensorInfo& info : file.tensors()) names.push_back(info.name);
+  const TensorInfo& info =
+      file.at(chosen(from, names, ":", [&](const std::string& name) { return file.find(name) != nullptr; }));
+  HostTensor tensor{
+      source, {info.dims.begin(), info.dims.end()}, std::vector<float>(std::size_t(info.count()))};
+  file.read_f32(info, 0, tensor.values);
+  return tensor;
+}
+
+Hdf5Reader opened(const std::string& file) {
+  try {
+    return Hdf5Reader(file);
+  } catch (const Error& e) {
+    fail(e.code(), "{}; want {}", e.what(), tensor_names);
   }
-  require(reader.has(dataset), ExitCode::data, "{}: no dataset '{}'{}", file, dataset,
-          suggestion(dataset, known));
+}
+
+HostTensor load_hdf5(const std::string& source) {
+  const Location from = locate(source);
+  require(
+      !is_folder(from.file), ExitCode::data,
+      "{}: a folder; want {}; a run's weights are datasets of its checkpoints, and `{} inspect RUN` measures "
+      "formats on them",
+      from.file, tensor_names, program_name());
+  const Hdf5Reader reader = opened(from.file);
+  std::vector<std::string> names;
+  for (const auto& info : reader.datasets()) names.push_back(info.name);
+  const std::string dataset =
+      chosen(from, names, ":/", [&](const std::string& name) { return reader.has(name); });
   return {source, reader.info(dataset).dims, reader.read_f32(dataset)};
 }
 
@@ -52,7 +94,7 @@ HostTensor load_tensor(const std::string& source) {
     NpyArray array = read_npy(source);
     tensor = {source, std::move(array.dims), std::move(array.values)};
   } else {
-    tensor = load_hdf5(source);
+    tensor = locate(source).file.ends_with(safetensors) ? load_safetensors(source) : load_hdf5(source);
   }
   require(!tensor.values.empty(), ExitCode::data, "{}: the tensor is empty", source);
   return tensor;

@@ -15,8 +15,11 @@ struct HostTensor {
   std::int64_t rows() const { return cols() > 0 ? std::int64_t(values.size()) / cols() : 0; }
 };
 
-/// "FILE.npy", or "FILE.h5:/dataset" (the dataset may be left out if the file has one). Throws Error(data)
-/// for what cannot be read, naming the datasets that are there, and for an empty tensor.
+/// What is taken, for help and messages.
+inline constexpr const char* tensor_names = "FILE.npy, FILE.safetensors:NAME or FILE.h5:/dataset";
+
+/// One of these; name and dataset may be left out if the file has one tensor. Throws Error(data) for what
+/// cannot be read, naming the tensors that are there, and for an empty one.
 HostTensor load_tensor(const std::string& source);
 /// The FILE of such a source.
 std::string file_of(const std::string& source);

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <utility>
-
 #include "autograd/slots.h"
 #include "recipes/recipe.h"
 #include "recipes/text/slot_rules.h"
@@ -34,7 +31,8 @@ PrecisionPlan broad_plan(const PrecisionConfig& precision, const ModelConfig& mo
 PrecisionPlan precision_plan(const Recipe& recipe, std::int64_t step) {
   PrecisionPlan plan = broad_plan(recipe.precision, recipe.model);
   plan.activations = recipe.compute.activations == ActivationType::bf16 ? DType::bf16 : DType::f32;
-  for (const auto& rule : rules_at(recipe, step)) apply_rule(rule, plan, recipe.model);
+  const auto rules = timed_rules(recipe);
+  apply_rules(until(rules, step), plan, recipe.model);
   settle(plan);
   return plan;
 }

@@ -58,7 +58,7 @@ struct TrainConfig {
 
 /// One line of precision: which slots of which layers round how.
 struct PrecisionRule {
-  std::string layers = "*";        ///< matching_layers(): "blocks.*.mlp.*", "blocks[:2].*|head"
+  std::string layers = "*";        ///< LayerNames: "blocks.*.mlp.*", "blocks[:2].*|head"
   std::vector<std::string> slots;  ///< globs over slot names: "fprop.x", "*.w", "dgrad.*", "qk.*"; empty: all
   std::string format;              ///< plain_rule_format(): what it is says which kind of slots
   std::string where{};             ///< file:line, for messages

@@ -71,10 +71,11 @@ std::string free_bytes(const fs::path& folder) {
 void make_folders(const fs::path& folder, const fs::path& path) {
   if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
   make_folders(folder.parent_path(), path);
-  const bool made = ::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST;
   const fs::path above = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
-  if (!made || !sync_folder(above))
-    fail(ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(), reason(errno));
+  const bool made = ::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST;
+  const int error = made ? sync_folder(above) : errno;
+  require(error == 0, ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(),
+          reason(error));
 }
 
 void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
@@ -84,10 +85,11 @@ void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
 
 }  // namespace
 
-bool sync_folder(const fs::path& folder) {
+int sync_folder(const fs::path& folder) {
   const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
+  if (directory.ok() && retried([&] { return ::fsync(directory.number()); }) == 0) return 0;
   // EINVAL: a file system that cannot sync folders orders its changes itself.
-  return directory.ok() && (retried([&] { return ::fsync(directory.number()); }) == 0 || errno == EINVAL);
+  return directory.ok() && errno == EINVAL ? 0 : errno;
 }
 
 fs::path file_to_write(const fs::path& path) {
@@ -139,9 +141,9 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
     if (!file.close()) stop("close", errno);
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
-  if (!sync_folder(folder))
+  if (const int error = sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
-         path.string(), folder.string(), reason(errno));
+         path.string(), folder.string(), reason(error));
 }
 
 void write_atomically(const fs::path& path, std::span<const std::byte> content) {

@@ -18,8 +18,8 @@ void write_atomically(const std::filesystem::path&, std::string_view content);
 /// Takes away what is under a temporary name at this moment: every Unfinished (core/files/unfinished.h). For
 /// a signal handler after which the process ends.
 void remove_unfinished() noexcept;
-/// After this the names in a folder outlive a power cut. False, with errno set, if that is not known.
-bool sync_folder(const std::filesystem::path&);
+/// After this the names in a folder outlive a power cut. Returns 0, or the errno if that is not known.
+int sync_folder(const std::filesystem::path&);
 
 /// What write_atomically would replace or make: the path with its links followed. Throws Error(resource) if
 /// that is a folder, device or pipe, whose name a rename would take away.

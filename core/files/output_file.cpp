@@ -13,9 +13,20 @@
 #include "core/files/atomic_file.h"
 #include "core/files/held_size_signal.h"
 #include "core/files/retried.h"
+#include "core/files/status.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
+namespace {
+
+void sync_name_of(const fs::path& finished) {
+  const fs::path above = finished.has_parent_path() ? finished.parent_path() : fs::path(".");
+  if (const int error = sync_folder(above))
+    fail(ExitCode::resource, "{}: written, but {} cannot be synced: {}; a power cut may undo it",
+         finished.string(), above.string(), std::strerror(error));
+}
+
+}  // namespace
 
 OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
   descriptor_ = retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
@@ -55,9 +66,9 @@ void OutputFile::finish() {
 
 UnfinishedFolder::UnfinishedFolder(const fs::path& name) : name_(name) {
   if (!name_.has_filename()) name_ = name_.parent_path();  // "folder/"
-  std::error_code error;
-  require(!fs::exists(fs::symlink_status(name_, error)), ExitCode::usage,
+  require(!fs::exists(link_status_of(name_)), ExitCode::usage,
           "{}: is there already; name another folder, or move it away", name_.string());
+  std::error_code error;
   temporary_ = fmt::format("{}.tmp.{}", name_.string(), ::getpid());
   fs::remove_all(temporary_, error);  // of a process that had this number
   removed_by_signals_.emplace(temporary_);
@@ -70,19 +81,20 @@ UnfinishedFolder::~UnfinishedFolder() {
   if (!finished_) fs::remove_all(temporary_, stays);
 }
 
-void UnfinishedFolder::finish() {
-  const fs::path above = name_.has_parent_path() ? name_.parent_path() : fs::path(".");
-  require(sync_folder(temporary_), ExitCode::resource, "{}: cannot be synced: {}", temporary_.string(),
-          std::strerror(errno));
+std::uint64_t UnfinishedFolder::finish() {
+  std::uint64_t bytes = 0;  // counted while an error still means that nothing was written
+  for (const auto& entry : fs::recursive_directory_iterator(temporary_))
+    if (entry.is_regular_file()) bytes += entry.file_size();
+  if (const int error = sync_folder(temporary_))
+    fail(ExitCode::resource, "{}: cannot be synced: {}", temporary_.string(), std::strerror(error));
   // Not rename() at once: that would take the place of an empty folder that was made meanwhile.
   int result = ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), RENAME_NOREPLACE);
   if (result != 0 && errno == EINVAL) result = ::rename(temporary_.c_str(), name_.c_str());  // NFS
   require(result == 0, ExitCode::resource, "{}: cannot be given to the finished folder: {}", name_.string(),
           std::strerror(errno));
   finished_ = true;
-  require(sync_folder(above), ExitCode::resource,
-          "{}: written, but {} cannot be synced: {}; a power cut may undo it", name_.string(), above.string(),
-          std::strerror(errno));
+  sync_name_of(name_);
+  return bytes;
 }
 
 UnfinishedFile::UnfinishedFile(const fs::path& name)
@@ -99,14 +111,14 @@ UnfinishedFile::~UnfinishedFile() {
   if (!finished_) fs::remove(temporary_, stays);
 }
 
-void UnfinishedFile::finish() {
-  const fs::path above = name_.has_parent_path() ? name_.parent_path() : fs::path(".");
-  require(::rename(temporary_.c_str(), name_.c_str()) == 0, ExitCode::resource,
-          "{}: cannot be given to the finished file: {}", name_.string(), std::strerror(errno));
-  finished_ = true;
-  require(sync_folder(above), ExitCode::resource,
-          "{}: written, but {} cannot be synced: {}; a power cut may undo it", name_.string(), above.string(),
+std::uint64_t UnfinishedFile::finish() {
+  const std::uint64_t bytes = fs::file_size(temporary_);
+  const bool named = ::rename(temporary_.c_str(), name_.c_str()) == 0;
+  require(named, ExitCode::resource, "{}: cannot be given to the finished file: {}", name_.string(),
           std::strerror(errno));
+  finished_ = true;
+  sync_name_of(name_);
+  return bytes;
 }
 
 }  // namespace mxtape

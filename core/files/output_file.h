@@ -45,8 +45,8 @@ class UnfinishedFolder {
 
   /// Where the files are to be made.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Renames it. A power cut afterwards takes nothing away.
-  void finish();
+  /// Renames it. A power cut afterwards takes nothing away. Returns the bytes of the files in it.
+  std::uint64_t finish();
 
  private:
   std::filesystem::path name_, temporary_;
@@ -64,7 +64,7 @@ class UnfinishedFile {
   UnfinishedFile& operator=(const UnfinishedFile&) = delete;
 
   const std::filesystem::path& path() const { return temporary_; }
-  void finish();
+  std::uint64_t finish();
 
  private:
   std::filesystem::path name_, temporary_;

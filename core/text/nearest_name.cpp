@@ -35,7 +35,8 @@ std::vector<std::string_view> nearest_names(std::string_view text, std::span<con
   int best = std::max(2, int(word.size()) / 3) + 1;
   std::vector<std::string_view> nearest;
   for (const auto name : known) {
-    const int distance = edit_distance(word, in_small_letters(name));
+    const std::string whole = in_small_letters(name), last = whole.substr(whole.rfind('/') + 1);
+    const int distance = std::min(edit_distance(word, whole), edit_distance(word, last));
     if (distance < best) {
       best = distance;
       nearest.clear();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/files/status.h"
 #include "data/safetensors/json_file.h"
 
 namespace mxtape {
@@ -17,8 +18,10 @@ constexpr const char* single_name = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
 
 [[noreturn]] void refuse_without(const fs::path& folder) {
-  std::error_code unknown;
-  for (const auto& entry : fs::directory_iterator(folder, unknown)) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const auto& entry = *entries;
     const auto ending = entry.path().extension();
     if (ending != ".bin" && ending != ".pt" && ending != ".pth") continue;
     fail(ExitCode::data,
@@ -29,6 +32,7 @@ constexpr const char* index_name = "model.safetensors.index.json";
          "safe_serialization=True)",
          entry.path().string(), single_name, folder.string());
   }
+  require(!error, ExitCode::resource, "{}: cannot be listed: {}", folder.string(), error.message());
   fail(ExitCode::data, "{}: holds no {} and no {}", folder.string(), single_name, index_name);
 }
 
@@ -42,8 +46,9 @@ std::map<std::string, std::string> weight_map(const fs::path& index) {
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     require(shard.is_string(), ExitCode::data, "{}: weight_map['{}'] is no text", path, shown_name(tensor));
     const auto& name = shard.get_ref<const std::string&>();
-    require(!name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&
-                name != "." && name != "..",
+    constexpr std::size_t longest_name = 255;  // of Linux's file systems
+    require(!name.empty() && name.size() <= longest_name && name.find('/') == std::string::npos &&
+                name.find('\0') == std::string::npos && name != "." && name != "..",
             ExitCode::data, "{}: the shard '{}' is no name of a file beside it", path, shown_name(name));
     map.emplace(tensor, name);
   }
@@ -54,9 +59,7 @@ std::map<std::string, std::string> weight_map(const fs::path& index) {
 }  // namespace
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) {
-  std::error_code unknown;
-  const bool single = fs::exists(folder / single_name, unknown),
-             index = fs::exists(folder / index_name, unknown);
+  const bool single = is_there(folder / single_name), index = is_there(folder / index_name);
   if (!single && !index) refuse_without(folder);
   if (!single) {
     read_index(folder / index_name);

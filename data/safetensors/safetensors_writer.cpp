@@ -82,8 +82,8 @@ void SafetensorsWriter::finish() {
   file_.finish();
 }
 
-std::vector<Shard> plan_shards(const std::vector<TensorInfo>& tensors, std::uint64_t shard_bytes) {
-  std::vector<Shard> shards(1);
+std::vector<SafetensorsShard> plan_shards(const std::vector<TensorInfo>& tensors, std::uint64_t shard_bytes) {
+  std::vector<SafetensorsShard> shards(1);
   std::uint64_t bytes = 0;
   for (const TensorInfo& tensor : tensors) {
     if (!shards.back().tensors.empty() && bytes + bytes_of(tensor) > shard_bytes)
@@ -98,11 +98,11 @@ std::vector<Shard> plan_shards(const std::vector<TensorInfo>& tensors, std::uint
   return shards;
 }
 
-std::string index_of(const std::vector<Shard>& shards) {
+std::string index_of(const std::vector<SafetensorsShard>& shards) {
   nlohmann::ordered_json json{{"metadata", {{"total_size", 0}}},
                               {"weight_map", nlohmann::ordered_json::object()}};
   std::uint64_t total = 0;
-  for (const Shard& shard : shards)
+  for (const SafetensorsShard& shard : shards)
     for (const TensorInfo& tensor : shard.tensors) {
       json["weight_map"][tensor.name] = shard.name;
       total += bytes_of(tensor);

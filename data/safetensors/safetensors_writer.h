@@ -35,12 +35,12 @@ class SafetensorsWriter {
 
 /// Tensors as files: the first ones that fit, at least one, the next ones, and so on. Names
 /// model.safetensors, or model-00001-of-00007.safetensors.
-struct Shard {
+struct SafetensorsShard {
   std::string name;
   std::vector<TensorInfo> tensors;
 };
-std::vector<Shard> plan_shards(const std::vector<TensorInfo>&, std::uint64_t shard_bytes);
+std::vector<SafetensorsShard> plan_shards(const std::vector<TensorInfo>&, std::uint64_t shard_bytes);
 /// The text of model.safetensors.index.json.
-std::string index_of(const std::vector<Shard>&);
+std::string index_of(const std::vector<SafetensorsShard>&);
 
 }  // namespace mxtape

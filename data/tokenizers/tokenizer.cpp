@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text/base64.h"
+#include "core/text/json_reason.h"
 #include "data/hdf5/seal.h"
 #include "data/tokenizers/bpe/bpe_tokenizer.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
@@ -104,7 +105,7 @@ Tokenizer Tokenizer::from_json(const std::string& text) {
     }
     fail(ExitCode::data, "tokenizer: kind '{}'; known: {}", name, known);
   } catch (const json::exception& error) {
-    fail(ExitCode::data, "tokenizer: {}", error.what());
+    fail(ExitCode::data, "tokenizer: {}", json_reason(error));
   }
 }
 

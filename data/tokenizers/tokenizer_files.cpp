@@ -5,6 +5,8 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/status.h"
+#include "core/text/json_reason.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/tokenizer_forms.h"
@@ -25,7 +27,7 @@ auto naming(const fs::path& path, const Read& read) {
     const bool named = text.starts_with(path.string());
     fail(error.code(), "{}{}", named ? "" : path.string() + ": ", text);
   } catch (const nlohmann::json::exception& error) {
-    fail(ExitCode::data, "{}: {}", path.string(), error.what());
+    fail(ExitCode::data, "{}: {}", path.string(), json_reason(error));
   }
 }
 
@@ -79,11 +81,9 @@ Tokenizer from_gpt2_files(const std::optional<fs::path>& vocabulary, const fs::p
 }  // namespace
 
 Tokenizer read_tokenizer(const fs::path& path) {
-  std::error_code unknown;
-  require(fs::exists(path, unknown) || unknown, ExitCode::data,
-          "{}: no such file or folder; want a tokenizer", path.string());
-  const auto file = [&](const char* name) { return fs::exists(path / name, unknown); };
-  if (fs::is_directory(path, unknown)) {
+  require(is_there(path), ExitCode::data, "{}: no such file or folder; want a tokenizer", path.string());
+  const auto file = [&](const char* name) { return is_there(path / name); };
+  if (is_folder(path)) {
     if (file("tokenizer.json")) return from_json_file(path / "tokenizer.json");
     if (file("vocab.json") && file("merges.txt"))
       return from_gpt2_files(path / "vocab.json", path / "merges.txt");

@@ -13,8 +13,9 @@ struct PackedLayout {
 };
 /// Bytes of a block's scale: its code, or an f32's four.
 MXT_HD constexpr int scale_bytes(const Quantizer& q) {
-  if (q.scale != ScaleKind::floating)
-    return q.scale == ScaleKind::none ? 0 : q.scale == ScaleKind::f32 ? 4 : 1;
+  if (q.scale == ScaleKind::none) return 0;
+  if (q.scale == ScaleKind::f32) return 4;
+  if (q.scale == ScaleKind::power_of_two) return q.scale_bits > 8 ? 2 : 1;
   return q.scale_format.bits() - (q.scale_sign ? 0 : 1) > 8 ? 2 : 1;
 }
 inline PackedLayout packed_layout(const Quantizer& q, std::int64_t rows, std::int64_t cols, Axis axis) {
@@ -25,10 +26,18 @@ inline PackedLayout packed_layout(const Quantizer& q, std::int64_t rows, std::in
           q.offset != Offset::none ? 2 * blocks : 0};
 }
 
+/// Codes of power-of-two scales of `bits` exponent bits; all ones is NaN.
+MXT_HD constexpr std::uint32_t exponent_code(int e, int bits) {
+  return std::uint32_t(e + (1 << (bits - 1)) - 1);
+}
+
 /// The scale of block `index` to and from its bytes among all blocks', lowest byte first.
-MXT_HD constexpr void store_scale(std::uint8_t* scales, std::int64_t index, const Quantizer& q, float scale) {
+MXT_HD constexpr void store_scale(std::uint8_t* scales, std::int64_t index, const Quantizer& q,
+                                  const BlockScale& s) {
+  const float scale = s.scale;
   const bool nan = scale != scale;
-  const std::uint32_t bits = q.scale == ScaleKind::power_of_two ? encode_exponent(scale, q.scale_bits)
+  const std::uint32_t bits = q.scale == ScaleKind::power_of_two
+                                 ? nan ? low_bits(q.scale_bits) : exponent_code(exponent_of(s), q.scale_bits)
                              : q.scale == ScaleKind::floating
                                  // What sign arithmetic gives a NaN differs among machines.
                                  // A scale without a sign is positive: the bit where it would be is 0.
@@ -36,21 +45,23 @@ MXT_HD constexpr void store_scale(std::uint8_t* scales, std::int64_t index, cons
                                  : bits_of(scale);
   for (int k = 0; k < scale_bytes(q); ++k) scales[index * scale_bytes(q) + k] = std::uint8_t(bits >> (8 * k));
 }
-MXT_HD constexpr float load_scale(const std::uint8_t* scales, std::int64_t index, const Quantizer& q) {
+MXT_HD constexpr BlockScale load_scale(const std::uint8_t* scales, std::int64_t index, const Quantizer& q) {
   std::uint32_t bits = 0;
   for (int k = 0; k < scale_bytes(q); ++k)
     bits |= std::uint32_t(scales[index * scale_bytes(q) + k]) << (8 * k);
   switch (q.scale) {
     case ScaleKind::none:
-      return 1;
+      return {0, 1};
     case ScaleKind::power_of_two:
-      return decode_exponent(std::uint8_t(bits), q.scale_bits);
+      return bits == low_bits(q.scale_bits)
+                 ? nan_block()
+                 : power_of_two_block(int(bits) - int(exponent_code(0, q.scale_bits)), 1);
     case ScaleKind::floating:
-      return decode(q.scale_format, bits);
+      return {0, decode(q.scale_format, bits)};
     case ScaleKind::f32:
       break;
   }
-  return float_of(bits);
+  return {0, float_of(bits)};
 }
 
 /// What a block's two bytes say: its midpoint as FP16 bits, or its zero point in steps, in two's complement.

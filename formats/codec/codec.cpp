@@ -1,11 +1,24 @@
 #include "formats/codec/codec.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 #include "formats/scale.h"
 
 namespace mxtape {
+
+std::vector<float> values_of(const ElementFormat& f) {
+  std::vector<float> values;
+  const float lowest = grid_of(f).lowest;
+  for (std::uint64_t code = 0; code < std::uint64_t{1} << f.bits(); ++code) {
+    const float value = decode(f, std::uint32_t(code));
+    if (std::isfinite(value) && value >= lowest) values.push_back(value == 0 ? 0 : value);
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
 
 std::uint8_t cast_e8m0_up(float x) {
   if (!(x <= 0x1p127f) || x < 0) return 0xff;

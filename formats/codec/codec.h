@@ -64,6 +64,9 @@ MXT_HD constexpr float decode(const ElementFormat& f, std::uint32_t code) {
   return float_of(sign << 31 | bits_of(float(steps) * power_of_two(exponent - y)));
 }
 
+/// All finite numbers of the format, ascending, each once: a zero has no sign here.
+std::vector<float> values_of(const ElementFormat&);
+
 /// Codes of power-of-two scales of `bits` exponent bits: E + 2^(bits-1) - 1; all ones is NaN. Powers of two
 /// from 2^-127 (whose field in f32 is 0) and NaN only.
 MXT_HD constexpr std::uint8_t encode_exponent(float scale, int bits = 8) {

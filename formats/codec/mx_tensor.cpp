@@ -14,7 +14,7 @@ struct CodeSink {
   std::int64_t block_index = 0;
 
   void block(const BlockRange&, const BlockScale& s) {
-    store_scale(t.scales.data(), block_index++, t.quantizer, s.scale);
+    store_scale(t.scales.data(), block_index++, t.quantizer, s);
     if (t.quantizer.offset != Offset::none) t.offsets.push_back(encode_offset(t.quantizer, s));
   }
   void element(std::int64_t i, float rounded, const BlockScale& s) {
@@ -102,7 +102,7 @@ void unpack(float* y, const MxTensor& t) {
   const BlockShape shape = q.scale == ScaleKind::none ? BlockShape{0, 0} : q.block;
   std::int64_t block = 0;
   for_each_block(t.rows, t.cols, block_extent(shape, t.rows, t.cols, t.axis), [&](const BlockRange& range) {
-    BlockScale s{0, load_scale(t.scales.data(), block, q)};
+    BlockScale s = load_scale(t.scales.data(), block, q);
     if (q.offset != Offset::none) decode_offset(s, q, t.offsets[std::size_t(block)]);
     for_each_element(range, t.cols,
                      [&](std::int64_t i) { y[i] = value_of_code(q, s, codes[std::size_t(i)]); });

@@ -13,7 +13,7 @@ struct MxTensor {
   Axis axis = Axis::row;
   std::int64_t rows = 0, cols = 0;
   std::vector<std::uint8_t> codes;     ///< pack_bits of element codes
-  std::vector<std::uint8_t> scales;    ///< a byte per block: E8M0 or the float format's code; f32: 4 bytes
+  std::vector<std::uint8_t> scales;    ///< per block, in bytes: its code; f32: 4 bytes
   std::vector<std::uint16_t> offsets;  ///< per block, if there are: FP16 bits, or steps as signed integers
   float multiplier = 1;                ///< true value = element * scale * multiplier + offset
 

@@ -31,13 +31,13 @@ inline constexpr int code_group = 16;
 inline constexpr int longest_code_block = (1 << 24) / (largest_code * largest_code) / code_group * code_group;
 
 /// True if an operand rounded by q can be kept as integer codes and one f32 scale a block: integer elements,
-/// power-of-two or floating scales, no offset, whole groups of codes in a block.
+/// power-of-two scales of at most 8 bits or floating ones, no offset, whole groups of codes in a block.
 constexpr bool has_integer_codes(const Quantizer& q) {
   const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::floating;
   const bool blocks =
       q.block.along > 0 && q.block.along % code_group == 0 && q.block.along <= longest_code_block;
-  return scaled && blocks && q.offset == Offset::none && q.operand_dtype() == DType::bf16 &&
-         integer_grid(q.element).has_value();
+  return scaled && blocks && q.scale_bits <= 8 && q.offset == Offset::none &&
+         q.operand_dtype() == DType::bf16 && integer_grid(q.element).has_value();
 }
 
 static_assert(integer_grid(e2m1) == IntegerGrid{-1, 12} && integer_grid(e3m0) == IntegerGrid{-2, 64});

@@ -5,6 +5,25 @@ namespace mxtape {
 
 // --- What scale_of_block() below does besides OCP's scales and NVFP4's.
 
+/// The scale 2^e. Beyond f32's exponents a part of it is `lift`: what is left then is a scale of which
+/// neither 2^e nor 2^-e is subnormal. Values of elements below e = -253 are all zero, above 253 zero or
+/// infinite.
+MXT_HD constexpr BlockScale power_of_two_block(int e, float alpha) {
+  e = e > 253 ? 253 : e < -253 ? -253 : e;
+  const int lift = e < -127 ? 126 : e > 127 ? 127 - e : 0;
+  return {scale_of_exponent(-e - lift) * alpha, scale_of_exponent(e + lift), 0, 0, scale_of_exponent(lift)};
+}
+MXT_HD constexpr int exponent_of(const BlockScale& s) {
+  return int(bits_of(s.scale) >> 23) - int(bits_of(s.lift) >> 23);
+}
+/// power_of_two_scale() of more than 8 bits.
+MXT_HD constexpr BlockScale wide_power_of_two_scale(const BlockRule& r, float amax) {
+  if (!(amax <= 0x1.fffffep127f)) return nan_block();
+  BlockScale s = power_of_two_block(amax > 0 ? shared_exponent(r.exponent, amax) : -127, r.alpha);
+  if (amax < r.flush_below) s.inverse = 0;
+  return s;
+}
+
 /// Correctly rounded on every device.
 MXT_HD constexpr float square_root(float x) {
 #ifdef __CUDA_ARCH__
@@ -44,11 +63,11 @@ MXT_HD constexpr float round_scale(const BlockRule& r, ScaleRounding rounding, f
 template <class Block>
 MXT_HD constexpr float error_with(const BlockRule& r, const BlockScale& s, float offset, const Block& block) {
   return block.sum([&](float v) {
-    const float scaled = (v - offset) * s.inverse;
+    const float scaled = (v - offset) * s.lift * s.inverse;
     const float nearest =
         r.wide ? saturate(r.grid, round_significand(r.grid.mantissa_bits, false, {}, scaled, 0, 0))
                : round_even(r.grid, scaled);
-    const float error = (nearest - scaled) * s.scale;
+    const float error = (nearest - scaled) * s.scale / s.lift;
     return r.absolute_error ? (error < 0 ? -error : error) : error * error;
   });
 }
@@ -67,7 +86,7 @@ MXT_HD constexpr float eden_factor(const BlockRule& r, const BlockScale& s, cons
 /// moves so that it reaches from `lowest` <= 0 on. The grid keeps 0.
 MXT_HD constexpr float zero_point(const BlockRule& r, const BlockScale& s, float lowest) {
   const float step = power_of_two(r.grid.min_exponent - r.grid.mantissa_bits);
-  const float steps = lowest * s.inverse / step;
+  const float steps = scaled_by(s, lowest) / step;
   constexpr float shift = 0x1.8p23f;  // as round_even(); |steps| < 2^22 for 16 bits below any rule
   const float first = ((steps + shift) - shift) * step;
   const float zero = first - r.grid.lowest;
@@ -105,7 +124,8 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
   if (r.statistic == Statistic::rms && finite && amax > 0) amax = rms_in_place_of_amax(r, amax, block);
   const std::uint32_t draw_of_scale = r.scale_rounding == ScaleRounding::stochastic ? draw() : 0;
   const auto with_largest_at = [&](float element_max) {
-    if (r.scale == ScaleKind::power_of_two) return power_of_two_scale(r, amax);
+    if (r.scale == ScaleKind::power_of_two)
+      return r.wide_exponent ? wide_power_of_two_scale(r, amax) : power_of_two_scale(r, amax);
     if (r.scale == ScaleKind::f32) return f32_scale(r, amax, element_max);
     const ScaleRounding rounding = r.eden ? ScaleRounding::even : r.scale_rounding;
     if (rounding == ScaleRounding::even && !r.wide_scale) return floating_scale(r, amax, element_max, encode);
@@ -120,9 +140,9 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
   };
   if (r.four_over_six) take_if_better(with_largest_at(4));
   if (r.search && s.inverse > 0) {
-    const int e = int(bits_of(s.scale) >> 23) - 127;
-    if (e > -r.exponent_limit) take_if_better(power_of_two_block(r, e - 1));
-    if (e < r.exponent_limit) take_if_better(power_of_two_block(r, e + 1));
+    const int e = exponent_of(s);
+    if (e > -r.exponent_limit) take_if_better(power_of_two_block(e - 1, r.alpha));
+    if (e < r.exponent_limit) take_if_better(power_of_two_block(e + 1, r.alpha));
   }
   if (r.eden && s.inverse > 0)
     s.scale = round_scale(r, r.scale_rounding, s.scale * eden_factor(r, s, block), draw_of_scale);

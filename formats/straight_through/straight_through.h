@@ -52,7 +52,7 @@ MXT_HD constexpr double log2_by_series(float x) {
 MXT_HD constexpr float straight_through_factor(const StraightThrough& ste, const BlockRule& r,
                                                const BlockScale& s, float x) {
   if (ste.kind == SteKind::identity) return 1;
-  const float scaled = (x - s.offset) * s.inverse;
+  const float scaled = scaled_by(s, x);
   if (scaled > (r.saturates ? r.grid.highest : r.element_max) + s.zero) return 0;
   if (scaled < (r.saturates ? r.grid.lowest : -r.element_max) + s.zero) return 0;
   if (ste.kind == SteKind::mask || r.wide || scaled != scaled) return 1;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/quantize_blocks.h"
+#include "formats/codec/block_codec.h"
 
 namespace mxtape {
 namespace {
@@ -21,7 +21,7 @@ struct StatisticsSink {
 
   void block(const BlockRange& range, const BlockScale& s) {
     ++blocks;
-    if (s.scale > 0) ++result.scales[std::ilogb(s.scale)];
+    if (s.scale > 0) ++result.scales[std::ilogb(s.scale) - std::ilogb(s.lift)];
     float largest = 0, smallest = INFINITY;
     for_each_element(range, cols, [&](std::int64_t i) {
       const float magnitude = std::fabs(x[i]);
@@ -33,10 +33,18 @@ struct StatisticsSink {
       if (largest > spread_limits[k] * smallest) ++spread_over[k];
   }
   void element(std::int64_t i, float rounded, const BlockScale& s) {
-    values[std::size_t(i)] = rounded * s.scale + s.offset;
-    if (std::fabs((x[i] - s.offset) * s.inverse - s.zero) > element_max) ++clipped;
+    values[std::size_t(i)] = value_of(s, rounded);
+    if (std::fabs(scaled_by(s, x[i]) - s.zero) > element_max) ++clipped;
   }
 };
+
+/// The f32 numbers above the blocks: of the tensor, or of each group.
+std::int64_t outer_scales(const Quantizer& q, std::int64_t rows, std::int64_t cols, Axis axis) {
+  std::int64_t groups = 0;
+  if (q.has_group_scale())
+    for_each_block(rows, cols, group_extent(q, rows, cols, axis), [&](const BlockRange&) { ++groups; });
+  return q.has_group_scale() ? groups : q.has_multiplier();
+}
 
 }  // namespace
 
@@ -92,6 +100,9 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
     r.spread_over[k] = share(sink.spread_over[k], sink.blocks);
   r.bits_per_element = q.bits_per_element();
+  const PackedLayout packed = packed_layout(q, rows, cols, axis);
+  r.blocks = packed.blocks;
+  r.bytes = packed.codes + packed.scales + packed.offsets + 4 * outer_scales(q, rows, cols, axis);
   return r;
 }
 

@@ -26,6 +26,8 @@ struct ErrorStatistics {
   std::array<double, 3> spread_over{};
   std::map<int, std::int64_t> scales;  ///< blocks by floor(log2 scale)
   double bits_per_element = 0;
+  std::int64_t blocks = 0;  ///< 0 of a plain cast
+  std::int64_t bytes = 0;   ///< of codes, scales and offsets, outer scales included
 
   double relative_rmse() const;  ///< sqrt(mse / mean_square)
   double nmse() const { return mean_square > 0 ? mse / mean_square : 0; }

@@ -19,7 +19,11 @@ std::string Quantizer::contradiction() const {
     return "elements with 8 exponent bits keep the top one for infinities, as bf16";
   if (element.full_range && !element.is_integer()) return "range=full is for integers";
   if (block.along < 0 || block.across < 0) return "block extents are positive, or 0 for a whole axis";
-  if (scale_bits < 2 || scale_bits > 8) return "power-of-two scales have 2 to 8 exponent bits";
+  if (scale_bits < 2 || scale_bits > 11) return "power-of-two scales have 2 to 11 exponent bits";
+  if (scale_bits > 8 && element.exponent_bits == 8)
+    return "elements with f32's exponents need no scale with more of them; write scale=e8m0";
+  if (scale_bits > 8 && overflow == ScaleOverflow::nan)
+    return "no block of f32 is beyond a scale of more than 8 exponent bits: overflow=nan has no effect";
   if (sr_bits < 8 || sr_bits > 32) return "sr.bits is 8 to 32";
   if (!(alpha > 0 && alpha <= 2)) return "alpha is in (0, 2]";
   if (!(clip > 0 && clip <= 1e6f)) return "clip is in (0, 1e6]";

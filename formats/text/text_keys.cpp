@@ -71,10 +71,11 @@ BlockShape read_block(const TextWord& w) {
   return {along, integer(w, w.value.substr(cross + 1), 0, 1 << 30, want)};
 }
 
-/// The k of "e<k>m0", else 0.
+/// The k of "e<k>m0", 2 to 11, else 0.
 int exponent_only_bits(std::string_view name) {
-  const bool shaped = name.size() == 4 && name[0] == 'e' && name.ends_with("m0");
-  return shaped && name[1] >= '2' && name[1] <= '8' ? name[1] - '0' : 0;
+  for (int k = 2; k <= 11; ++k)
+    if (name == fmt::format("e{}m0", k)) return k;
+  return 0;
 }
 
 /// A float that stores scales: e<x>m<y>, or ue<x>m<y> without a sign, whose top code is NaN.
@@ -105,10 +106,11 @@ void read_scale(Quantizer& q, const TextWord& w) {
     q.scale_sign = !w.value.starts_with('u');
     if (format->exponent_bits == 8) q.outer = OuterScale::none;
   } else {
-    refuse(w,
-           "e8m0 (or e2m0 to e7m0), a float format of at most 16 bits such as e4m3 or bf16, ue5m3 and others "
-           "without "
-           "a sign, f32 or none");
+    refuse(
+        w,
+        "e8m0 (or e2m0 to e11m0), a float format of at most 16 bits such as e4m3 or bf16, ue5m3 and others "
+        "without "
+        "a sign, f32 or none");
   }
 }
 

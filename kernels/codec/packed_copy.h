@@ -36,7 +36,7 @@ inline bool can_pack(const Quantizer& q, Axis axis, Form form) {
   // with a largest number below 2 the scale of numbers below 2^-126 is not found by their exponent field.
   const bool float_codes =
       !q.element.is_integer() && bits <= 8 && q.element.exponent_bits <= 5 && q.element.max_finite() >= 2;
-  return q.scale == ScaleKind::power_of_two && float_codes && q.offset == Offset::none &&
+  return q.scale == ScaleKind::power_of_two && q.scale_bits <= 8 && float_codes && q.offset == Offset::none &&
          q.operand_dtype() == DType::bf16 && packed_rows(q, axis) > 0;
 }
 inline bool can_pack(const QuantizedCopy& copy) { return can_pack(copy.quantizer, copy.axis, copy.form); }

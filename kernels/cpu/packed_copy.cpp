@@ -63,7 +63,7 @@ std::array<float, 256> worth_of_bytes(const Quantizer& q) {
   std::array<float, 256> worth{};
   for (std::size_t i = 0; i < worth.size(); ++i) {
     const auto code = std::uint8_t(i);
-    worth[i] = load_scale(&code, 0, q) * unit_of(q);
+    worth[i] = load_scale(&code, 0, q).scale * unit_of(q);
   }
   return worth;
 }

@@ -36,7 +36,7 @@ class Unpacker {
     if (scale_bytes(q_) == 1)
       for (unsigned code = 0; code < scales_.size(); ++code) {
         const auto byte = std::uint8_t(code);
-        scales_[code] = load_scale(&byte, 0, q_);
+        scales_[code] = load_scale(&byte, 0, q_).scale;
       }
   }
 
@@ -57,7 +57,8 @@ class Unpacker {
     const std::int64_t block = row / extent_.rows * across_ + col / extent_.cols;
     const auto *const scales = x_.scales.data<std::uint8_t>(), *const offsets =
                                                                    x_.offsets.data<std::uint8_t>();
-    BlockScale s{0, scale_bytes(q_) == 1 ? scales_[scales[block]] : load_scale(scales, block, q_)};
+    BlockScale s =
+        scale_bytes(q_) == 1 ? BlockScale{0, scales_[scales[block]]} : load_scale(scales, block, q_);
     if (offsets) decode_offset(s, q_, std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
     return s;
   }
@@ -81,8 +82,8 @@ class Unpacker {
   std::int64_t unpack_vectors(Y* y, std::int64_t row, std::vector<float>& scales) const {
     const std::int64_t first_bit = row * x_.cols * bits_;
     const bool one_block_each = extent_.cols % vector_size == 0 || extent_.cols >= x_.cols;
-    const bool moves = q_.offset == Offset::zero_point;
-    if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each || moves) return 0;
+    const bool moves = q_.offset == Offset::zero_point, lifts = q_.scale_bits > 8;
+    if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each || moves || lifts) return 0;
     // The loops read eight bytes for the last eight codes, which fill bits_.
     const std::int64_t room = x_.codes.bytes() - first_bit / 8 - 8 + bits_;
     const std::int64_t vectors = std::min(x_.cols, room > 0 ? room * 8 / bits_ : 0) / vector_size;

@@ -63,7 +63,7 @@ void unpack_codes(const call::Unpack& call) {
       if (!rows && r % at.along != 0) continue;  // the block's first row has written its scales
       for (std::int64_t c = 0; c < x.cols; c += rows ? at.along : 1) {
         const std::int64_t block = r / extent.rows * across + c / extent.cols;
-        const float scale = load_scale(x.scales.data<std::uint8_t>(), block, q) * unit;
+        const float scale = load_scale(x.scales.data<std::uint8_t>(), block, q).scale * unit;
         scales[rows ? at.scale_at(r, c / at.along) : at.scale_at(c, r / at.along)] = scale;
       }
     }

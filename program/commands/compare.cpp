@@ -70,11 +70,13 @@ void print_histogram(const ErrorStatistics& s) {
 void print_table(const std::vector<Row>& rows, bool histogram) {
   std::size_t width = 6;
   for (const Row& row : rows) width = std::max(width, row.format.size());
-  std::puts(fmt::format("  {:<{}} {:>12} {:>15} {:>50}", "", width, "bits per", "saved against", "largest")
+  std::puts(fmt::format("  {:<{}} {:>12} {:>20} {:>15} {:>50}", "", width, "bits per", "", "saved against",
+                        "largest")
                 .c_str());
-  std::puts(fmt::format("  {:<{}} {:>5} {:>6} {:>7} {:>7} {:>10} {:>10} {:>9} {:>8} {:>10} {:>8} {:>8}",
-                        "format", width, "elem.", "block", "f32", "bf16", "MSE", "MAE", "rel RMSE", "SQNR dB",
-                        "error", "clipped", "flushed")
+  std::puts(fmt::format(
+                "  {:<{}} {:>5} {:>6} {:>9} {:>10} {:>7} {:>7} {:>10} {:>10} {:>9} {:>8} {:>10} {:>8} {:>8}",
+                "format", width, "elem.", "block", "blocks", "bytes", "f32", "bf16", "MSE", "MAE", "rel RMSE",
+                "SQNR dB", "error", "clipped", "flushed")
                 .c_str());
   for (const Row& row : rows) {
     const ErrorStatistics& s = row.statistics;
@@ -83,15 +85,16 @@ void print_table(const std::vector<Row>& rows, bool histogram) {
       return s.nonfinite < s.count ? fmt::format(fmt::runtime(form), value) : std::string("-");
     };
     const auto block = bits_per_block(row.quantizer);
-    std::puts(fmt::format("{} {:<{}} {:>5.4g} {:>6} {:>6.1f}% {:>6.1f}% {:>10} {:>10} {:>9} {:>8} {:>10} "
-                          "{:>7.2f}% {:>7.2f}%",
-                          row.best ? '*' : ' ', row.format, width, s.bits_per_element,
-                          block ? fmt::format("{}", *block) : "-", 100 * memory_saved(row.quantizer, 32),
-                          100 * memory_saved(row.quantizer, 16), error(s.mse, "{:.4g}"),
-                          error(s.mae, "{:.4g}"), error(s.relative_rmse(), "{:.4g}"),
-                          error(s.sqnr_db(), "{:.2f}"), error(s.max_abs_error, "{:.4g}"), 100 * s.clipped,
-                          100 * s.flushed)
-                  .c_str());
+    std::puts(
+        fmt::format(
+            "{} {:<{}} {:>5.4g} {:>6} {:>9} {:>10} {:>6.1f}% {:>6.1f}% {:>10} {:>10} {:>9} {:>8} {:>10} "
+            "{:>7.2f}% {:>7.2f}%",
+            row.best ? '*' : ' ', row.format, width, s.bits_per_element,
+            block ? fmt::format("{}", *block) : "-", s.blocks, s.bytes, 100 * memory_saved(row.quantizer, 32),
+            100 * memory_saved(row.quantizer, 16), error(s.mse, "{:.4g}"), error(s.mae, "{:.4g}"),
+            error(s.relative_rmse(), "{:.4g}"), error(s.sqnr_db(), "{:.2f}"),
+            error(s.max_abs_error, "{:.4g}"), 100 * s.clipped, 100 * s.flushed)
+            .c_str());
     if (s.nonfinite > 0)
       std::puts(fmt::format("      {} elements not finite, left out", s.nonfinite).c_str());
     if (histogram) print_histogram(s);
@@ -103,6 +106,9 @@ Json json_of(const Row& row) {
   const ErrorStatistics& s = row.statistics;
   Json json{{"format", row.format}, {"meaning", to_text(row.quantizer)}};
   put_storage(json, row.quantizer);
+  put_numbers(json, row.quantizer.element);
+  json["blocks"] = s.blocks;
+  json["bytes"] = s.bytes;
   const auto error = [&](const char* name, double value, const char* infinite = "above the largest double") {
     const bool measured = s.nonfinite < s.count;
     put_number(json, name, measured ? std::optional(value) : std::nullopt,
@@ -124,16 +130,18 @@ Json json_of(const Row& row) {
 }
 
 void print_tensor(const HostTensor& x, const ErrorStatistics& blocks) {
-  std::puts(
-      fmt::format("{}: {} rows of {}, rms {:.4g}, crest factor {:.2f}; largest/smallest in blocks of 32 over "
-                  "2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
-                  x.name, x.rows(), x.cols(), std::sqrt(blocks.mean_square), blocks.crest_factor,
-                  100 * blocks.spread_over[0], 100 * blocks.spread_over[1], 100 * blocks.spread_over[2])
-          .c_str());
+  std::puts(fmt::format("{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; "
+                        "largest/smallest in blocks of 32 over "
+                        "2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
+                        x.name, x.rows(), x.cols(), x.values.size() * sizeof(float),
+                        std::sqrt(blocks.mean_square), blocks.crest_factor, 100 * blocks.spread_over[0],
+                        100 * blocks.spread_over[1], 100 * blocks.spread_over[2])
+                .c_str());
 }
 
 Json json_of(const HostTensor& x, const ErrorStatistics& blocks) {
-  Json json{{"name", x.name}, {"rows", x.rows()}, {"cols", x.cols()}};
+  Json json{
+      {"name", x.name}, {"rows", x.rows()}, {"cols", x.cols()}, {"bytes", x.values.size() * sizeof(float)}};
   json["rms"] = std::sqrt(blocks.mean_square);
   json["crest_factor"] = blocks.crest_factor;
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
@@ -143,9 +151,10 @@ Json json_of(const HostTensor& x, const ErrorStatistics& blocks) {
 
 void compare(const CompareOptions& options) {
   require(options.source.empty() != options.normal.empty(), ExitCode::usage,
-          "compare: {}; want a tensor, FILE.npy or FILE.h5:/dataset, or --normal ROWSxCOLS, and not both",
+          "compare: {}; want a tensor, {}, or --normal ROWSxCOLS, and not both",
           options.source.empty() ? "no tensor"
-                                 : fmt::format("'{}' and --normal {}", options.source, options.normal));
+                                 : fmt::format("'{}' and --normal {}", options.source, options.normal),
+          tensor_names);
   const Axis axis = options.axis == "rows" ? Axis::column : Axis::row;
   std::vector<Row> rows;
   bool draws = !options.normal.empty();
@@ -178,7 +187,7 @@ void compare(const CompareOptions& options) {
 void add_compare_command(CLI::App& app) {
   auto* command = app.add_subcommand("compare", "Compare the errors of number formats on one tensor");
   auto options = std::make_shared<CompareOptions>();
-  command->add_option("TENSOR", options->source, "FILE.npy or FILE.h5:/dataset");
+  command->add_option("TENSOR", options->source, tensor_names);
   command->add_option("--normal", options->normal, "Use standard normal numbers: ROWSxCOLS");
   repeatable(command->add_option("--format", options->formats,
                                  "A format, as in recipes; may be repeated: --format mxfp4 --format nvfp4"));

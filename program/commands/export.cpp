@@ -1,6 +1,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "core/errors/current_error.h"
+#include "core/text/program_name.h"
 #include "data/hdf5/seal.h"
 #include "kernels/choose/make_backend.h"
 #include "program/cast.h"
@@ -56,14 +58,6 @@ class LayerProgress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-std::uint64_t bytes_of_files(const fs::path& out) {
-  std::error_code unknown;
-  if (!fs::is_directory(out, unknown)) return fs::file_size(out);
-  std::uint64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator(out)) bytes += entry.file_size();
-  return bytes;
-}
-
 /// For another program.
 void run_foreign(const Arguments& arguments) {
   require(!arguments.has_cast, ExitCode::usage,
@@ -95,7 +89,6 @@ void run_foreign(const Arguments& arguments) {
     progress(std::size_t(done), std::size_t(all));
   };
   const ExportReport report = export_model(request);
-  const std::uint64_t bytes = bytes_of_files(arguments.out);
   if (arguments.json)
     return print_json({{"checkpoint", report.checkpoint.string()},
                        {"step", report.step},
@@ -104,11 +97,11 @@ void run_foreign(const Arguments& arguments) {
                        {"architecture", report.architecture},
                        {"dtype", arguments.type},
                        {"weights", arguments.weights},
-                       {"bytes", bytes}});
+                       {"bytes", report.bytes}});
   fmt::print("checkpoint  {}, step {}\n", report.checkpoint.string(), report.step);
   fmt::print("written     {}{}, {} weights in {}, {}\n", arguments.out,
              report.architecture.empty() ? "" : ": " + report.architecture, arguments.weights, arguments.type,
-             bytes_text(double(bytes)));
+             bytes_text(double(report.bytes)));
 }
 
 void run(const Arguments& arguments) {
@@ -139,17 +132,25 @@ void run(const Arguments& arguments) {
   write_packed_model(out, header, *backend, *model, pass,
                      LayerProgress(!arguments.json, "packing", "layers"));
 
-  const PackedModelFile written(out);
-  if (arguments.json) {
-    Json json{{"checkpoint", source.string()}, {"step", trained.step}, {"packed", out}};
-    json["packed_precision"] = header.precision;
-    json["bytes"] = fs::file_size(out);
-    put_packed_table(json, written);
-    return print_json(json);
+  try {
+    const PackedModelFile written(out);
+    const std::uint64_t bytes = fs::file_size(out);
+    if (arguments.json) {
+      Json json{{"checkpoint", source.string()}, {"step", trained.step}, {"packed", out}};
+      json["packed_precision"] = header.precision;
+      json["bytes"] = bytes;
+      put_packed_table(json, written);
+      return print_json(json);
+    }
+    fmt::print("checkpoint  {}, step {}\nprecision   {}\n\n", source.string(), trained.step,
+               header.precision);
+    print_packed_table(written);
+    fmt::print("file    {}, {}\n", out, bytes_text(double(bytes)));
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    fail(error.code(), "{}; {} is written and whole, `{} info` prints its table", error.what(), out,
+         program_name());
   }
-  fmt::print("checkpoint  {}, step {}\nprecision   {}\n\n", source.string(), trained.step, header.precision);
-  print_packed_table(written);
-  fmt::print("file    {}, {}\n", out, bytes_text(double(fs::file_size(out))));
 }
 
 }  // namespace

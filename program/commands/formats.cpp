@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "formats/codec/codec.h"
 #include "formats/telemetry/statistics.h"
 #include "formats/text/peer_names.h"
 #include "program/command.h"
@@ -93,11 +94,8 @@ void print_peer_names() {
 
 Json json_of(const NamedFormat& row) {
   const ElementFormat& f = row.format;
-  Json json{{"name", row.name}, {"bits", f.bits()}, {"largest", double(f.max_finite())}};
-  const std::optional<double> none;
-  put_number(json, "smallest_normal", f.is_integer() ? none : std::ldexp(1.0, f.min_exponent()),
-             "integers have no exponents");
-  json["smallest_positive"] = double(f.min_positive());
+  Json json{{"name", row.name}, {"bits", f.bits()}};
+  put_numbers(json, f);
   json["codes"] = std::int64_t{1} << f.bits();
   json["specials"] = Json::array();
   if (f.specials == Specials::ieee) json["specials"].push_back("inf");
@@ -129,13 +127,59 @@ void print_formats_json() {
   print_json(json);
 }
 
+/// In lines, exactly.
+void print_values(const ElementFormat& f) {
+  if (f.bits() > most_listed_bits) return print("values       more than are listed");
+  const auto values = values_of(f);
+  const bool mirrored = values.front() == -values.back();
+  std::string line =
+      fmt::format("values       {}:{}", values.size(), mirrored ? " 0, and with either sign" : "");
+  constexpr std::size_t width = 100;
+  for (const float value : values) {
+    if (mirrored && value <= 0) continue;
+    const std::string text = fmt::format(" {}", value);
+    if (line.size() + text.size() > width) {
+      print(line);
+      line = std::string(12, ' ');
+    }
+    line += text;
+  }
+  print(line);
+}
+
+void print_one(const std::string& text, bool as_json) {
+  const Quantizer q = parse_quantizer(text);
+  const ElementFormat& f = q.element;
+  if (as_json) {
+    Json json = json_of(Preset{text, q});
+    json["meaning"] = to_text(q);
+    put_numbers(json, f);
+    return print_json(json);
+  }
+  const auto bits = bits_per_block(q);
+  print(fmt::format("format       {}", to_text(q)));
+  print(fmt::format("element      {}, {} bits, special codes: {}", f.name(), f.bits(), specials_text(f)));
+  print(fmt::format("scale        {}", scale_text(q)));
+  print(fmt::format("bits         {:.4g} an element{}; saves {:.1f}% of f32, {:.1f}% of bf16",
+                    q.bits_per_element(), bits ? fmt::format(", {} a block", *bits) : "",
+                    100 * memory_saved(q, 32), 100 * memory_saved(q, 16)));
+  print(fmt::format("GEMM operand {}", name_of(q.operand_dtype())));
+  print(fmt::format("largest      {}", number_text(f.max_finite())));
+  print(fmt::format("smallest     {}{}", number_text(f.min_positive()),
+                    f.is_integer() ? "" : ", normal " + number_text(std::ldexp(1.0, f.min_exponent()))));
+  print_values(f);
+}
+
 }  // namespace
 
 void add_formats_command(CLI::App& app) {
-  auto* command = app.add_subcommand("formats", "Print the table of number formats");
+  auto* command = app.add_subcommand("formats", "Print the table of number formats, or one with its numbers");
   auto json = std::make_shared<bool>(false);
+  auto format = std::make_shared<std::string>();
+  command->add_option("FORMAT", *format, "a format, as in recipes: mxfp4, \"e2m2 block=16 scale=e8m0\"");
   add_json_option(*command, *json);
-  command->callback([json] {
+  command->callback([json, format] {
+    if (!format->empty()) return print_one(*format, *json);
     if (*json) return print_formats_json();
     print_elements();
     print_blocks();

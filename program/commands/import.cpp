@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "core/files/status.h"
 #include "program/command.h"
 #include "program/import.h"
 #include "program/json/json_output.h"
@@ -23,8 +24,7 @@ struct Arguments {
 fs::path default_out(const fs::path& source) {
   const fs::path named = source.has_filename() ? source : source.parent_path();
   const fs::path whole = fs::absolute(named).lexically_normal();
-  std::error_code unknown;
-  return fs::path("models") / (fs::is_directory(whole, unknown) ? whole.filename() : whole.stem());
+  return fs::path("models") / (is_folder(whole) ? whole.filename() : whole.stem());
 }
 
 /// A line that is written over, where somebody looks.
@@ -70,8 +70,8 @@ void print(const Arguments& arguments, const ImportReport& report, double second
   fmt::print("tokenizer   {}\n", report.tokenizer_files.empty()
                                      ? "none is beside it: the model takes ids"
                                      : report.tokenizer.text() + ", from " + listed(report.tokenizer_files));
-  fmt::print("checkpoint  {}, {} in {:.1f} s\n", report.checkpoint.string(),
-             bytes_text(double(fs::file_size(report.checkpoint))), seconds);
+  fmt::print("checkpoint  {}, {} in {:.1f} s\n", report.checkpoint.string(), bytes_text(double(report.bytes)),
+             seconds);
 }
 
 void print_as_json(const Arguments& arguments, const ImportReport& report) {
@@ -89,7 +89,7 @@ void print_as_json(const Arguments& arguments, const ImportReport& report) {
             {"tokenizer_files", report.tokenizer_files},
             {"context", m.context},
             {"checkpoint", report.checkpoint.string()},
-            {"bytes", fs::file_size(report.checkpoint)}};
+            {"bytes", report.bytes}};
   print_json(json);
 }
 

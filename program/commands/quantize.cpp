@@ -76,11 +76,12 @@ void quantize(const QuantizeOptions& options) {
   const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
-  std::puts(fmt::format("{} -> {}: {}, {} bytes of codes and scales for {} of f32 ({:.2f}x), SQNR {}", x.name,
-                        options.out, to_text(q), packed.bytes(), x.values.size() * sizeof(float),
-                        double(x.values.size() * sizeof(float)) / double(packed.bytes()),
-                        s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-")
-                .c_str());
+  std::puts(
+      fmt::format("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}",
+                  x.name, options.out, to_text(q), packed.bytes(), s.blocks, x.values.size() * sizeof(float),
+                  double(x.values.size() * sizeof(float)) / double(packed.bytes()),
+                  s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-")
+          .c_str());
   if (s.nonfinite > 0)
     std::puts(fmt::format("      {} elements not finite, left out of the SQNR", s.nonfinite).c_str());
 }
@@ -109,7 +110,7 @@ void unpack_file(const QuantizeOptions& options) {
 void add_quantize_command(CLI::App& app) {
   auto* command = app.add_subcommand("quantize", "Pack a tensor into an MX format in an HDF5 file, and back");
   auto options = std::make_shared<QuantizeOptions>();
-  command->add_option("IN", options->in, "FILE.npy or FILE.h5:/dataset; with --back a packed file")
+  command->add_option("IN", options->in, fmt::format("{}; with --back a packed file", tensor_names))
       ->required();
   command->add_option("OUT", options->out, "The packed HDF5 file; with --back FILE.npy or FILE.h5:/dataset")
       ->required();

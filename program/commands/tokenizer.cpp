@@ -1,10 +1,12 @@
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <limits>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/output_file.h"
+#include "core/files/status.h"
+#include "core/text/program_name.h"
 #include "data/arrays/token_ids.h"
 #include "data/tokenizers/bpe/trainer.h"
 #include "data/tokenizers/tokenizer_files.h"
@@ -14,8 +16,6 @@
 
 namespace mxtape {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct TokenizerOptions {
   std::string action, special_tokens = "text", out, tokens;
@@ -46,14 +46,8 @@ class TrainingProgress {
 void train(const TokenizerOptions& options) {
   require(!options.out.empty(), ExitCode::usage,
           "tokenizer train: want --out FOLDER for the files it writes");
-  const fs::path folder = options.out;
-  std::error_code error;
-  require(!fs::exists(folder, error) || fs::is_directory(folder, error), ExitCode::usage,
-          "{}: is no folder; name another one", options.out);
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
-    require(!fs::exists(fs::symlink_status(folder / name, error)), ExitCode::usage,
-            "{}: holds a {} already; name another folder", options.out, name);
   require_valid(options.training);
+  UnfinishedFolder folder(options.out);
   std::vector<std::string> texts;
   std::size_t bytes = 0;
   for (const auto& path : options.operands) bytes += texts.emplace_back(read_input(path)).size();
@@ -67,9 +61,10 @@ void train(const TokenizerOptions& options) {
       train_bpe(views, options.training, TrainingProgress(options.training.vocabulary));
   const BpeFiles files = files_of(trained, options.training);
   const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
-  write_atomically(folder / "vocab.json", files.vocab_json);
-  write_atomically(folder / "merges.txt", files.merges_txt);
-  write_atomically(folder / "tokenizer.json", files.tokenizer_json);
+  write_atomically(folder.path() / "vocab.json", files.vocab_json);
+  write_atomically(folder.path() / "merges.txt", files.merges_txt);
+  write_atomically(folder.path() / "tokenizer.json", files.tokenizer_json);
+  folder.finish();
   fmt::print("read       {} bytes, {} words, {} of them distinct\n", bytes, trained.words,
              trained.distinct_words);
   fmt::print("vocabulary {}: 256 bytes, {} merges, {} special\n", made.text(), trained.merges.size(),
@@ -84,8 +79,12 @@ void train(const TokenizerOptions& options) {
 std::pair<Tokenizer, std::string> tokenizer_and_text(const TokenizerOptions& options) {
   require(options.operands.size() <= 2, ExitCode::usage, "tokenizer {}: {} files; want TOKENIZER [FILE]",
           options.action, options.operands.size());
+  const std::string from = options.operands.size() == 2 ? options.operands[1] : std::string(standard_input);
+  require(from == standard_input || is_there(from), ExitCode::data,
+          "{}: no such file; what is typed comes by standard input: echo ... | {} tokenizer {} {}", from,
+          program_name(), options.action, options.operands[0]);
   auto tokenizer = read_tokenizer(options.operands[0]);
-  return {std::move(tokenizer), read_input(options.operands.size() == 2 ? options.operands[1] : "-")};
+  return {std::move(tokenizer), read_input(from)};
 }
 
 void encode(const TokenizerOptions& options) {
@@ -137,17 +136,18 @@ void add_tokenizer_command(CLI::App& app) {
   auto options = std::make_shared<TokenizerOptions>();
   command
       ->add_option("ACTION", options->action,
-                   "train TEXT..., encode TOKENIZER [TEXT], decode TOKENIZER [IDS]")
+                   "train FILE..., encode TOKENIZER [FILE], decode TOKENIZER [FILE]")
       ->required()
       ->check(CLI::IsMember({"train", "encode", "decode"}));
   command
       ->add_option(
           "FILE", options->operands,
-          "texts to train on; or a tokenizer's folder or file, then a file (default: standard input)")
+          "texts to train on; or a tokenizer's folder or file, then a file of text, or of ids as decimals "
+          "(default: standard input)")
       ->required();
   command->add_option(
       "--out", options->out,
-      "train: the folder for tokenizer.json, vocab.json and merges.txt; else a file instead of "
+      "train: the folder to make, with tokenizer.json, vocab.json and merges.txt; else a file instead of "
       "standard output, of encode with ids in binary");
   BpeTraining& t = options->training;
   command

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/text/json_reason.h"
 #include "program/conformance/sha256.h"
 
 namespace mxtape::conformance {
@@ -156,7 +157,7 @@ GoldenSet::GoldenSet(const std::filesystem::path& folder) {
             "conformance: {} has {} cases, its case_count says {}; the set was cut or added to",
             manifest_path.string(), cases_.size(), promised);
   } catch (const json::exception& e) {
-    fail(ExitCode::data, "conformance: {}: {}", manifest_path.string(), e.what());
+    fail(ExitCode::data, "conformance: {}: {}", manifest_path.string(), json_reason(e));
   }
 }
 

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 ScratchFolder::ScratchFolder() {
   std::string name = (fs::temp_directory_path() / "mxtape-conformance-XXXXXX").string();
-  require(::mkdtemp(name.data()) != nullptr, ExitCode::resource, "{}: cannot be made: {}", name,
-          std::strerror(errno));
+  const bool made = ::mkdtemp(name.data()) != nullptr;
+  require(made, ExitCode::resource, "{}: cannot be made: {}", name, std::strerror(errno));
   path_ = name;
 }
 ScratchFolder::~ScratchFolder() {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/text/json_reason.h"
 #include "data/safetensors/safetensors_file.h"
 #include "kernels/choose/make_backend.h"
 #include "nn/rope/rope.h"
@@ -36,7 +37,7 @@ Rope parsed(const fs::path& path, const std::string& name, const std::string& te
     }
     if (type != "default" && rope.config.scaling == RopeScaling::none) rope.unknown = type;
   } catch (const nlohmann::json::exception& e) {
-    fail(ExitCode::data, "{}: metadata '{}': {}", path.string(), name, e.what());
+    fail(ExitCode::data, "{}: metadata '{}': {}", path.string(), name, json_reason(e));
   }
   return rope;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/text/json_reason.h"
 #include "program/conformance/interop.h"
 #include "program/conformance/tokenizer_files_cases.h"
 #include "train/sampling/token_filter.h"
@@ -66,7 +67,7 @@ std::vector<InteropCase> sampling_cases(const fs::path& set, const std::string&)
       cases.push_back({fmt::format("sampling/{}[{}]", json.value("kind", "case"), cases.size()),
                        [c = parsed(json)] { return compare(c); }});
   } catch (const nlohmann::json::exception& e) {
-    fail(ExitCode::data, "{}: case {}: {}", path.string(), cases.size(), e.what());
+    fail(ExitCode::data, "{}: case {}: {}", path.string(), cases.size(), json_reason(e));
   }
   return cases;
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
+#include "core/text/json_reason.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/unicode/categories.h"
 #include "data/tokenizers/unicode/utf8.h"
@@ -159,7 +160,7 @@ json read_json(const fs::path& path) {
   try {
     return json::parse(read_whole_text(path));
   } catch (const json::exception& error) {
-    fail(ExitCode::data, "conformance: {}: {}", path.string(), error.what());
+    fail(ExitCode::data, "conformance: {}: {}", path.string(), json_reason(error));
   }
 }
 
@@ -184,7 +185,7 @@ std::vector<InteropCase> tokenizer_cases(const fs::path& set, const std::string&
     add_patched_files(cases, folder, read_if_there("cases.json"), texts);
     add_trainer(cases, read_if_there("trainer.json"));
   } catch (const json::exception& error) {
-    fail(ExitCode::data, "conformance: {}: {}", folder.string(), error.what());
+    fail(ExitCode::data, "conformance: {}: {}", folder.string(), json_reason(error));
   }
   return cases;
 }

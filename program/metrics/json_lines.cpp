@@ -86,8 +86,8 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done,
   require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", path.string(), std::strerror(errno));
   written_ = ::lseek(file_, 0, SEEK_END);
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const bool named = sync_folder(folder);  // else a power cut leaves a checkpoint without its records
-  require(named, ExitCode::resource, "{}: cannot be synced: {}", folder.string(), std::strerror(errno));
+  const int error = sync_folder(folder);  // else a power cut leaves a checkpoint without its records
+  require(error == 0, ExitCode::resource, "{}: cannot be synced: {}", folder.string(), std::strerror(error));
 }
 
 JsonLines::~JsonLines() { ::close(file_); }

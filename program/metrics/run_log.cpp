@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/text/json_reason.h"
 
 namespace mxtape {
 namespace {
@@ -75,7 +76,8 @@ RunLog read_run_log(const std::filesystem::path& run) {
         tokens_per_second.push_back(record.at("tokens_per_second").get<double>());
       }
     } catch (const nlohmann::json::exception& e) {
-      require(in.eof(), ExitCode::data, "{}:{}: not a record of a run: {}", file.string(), number, e.what());
+      require(in.eof(), ExitCode::data, "{}:{}: not a record of a run: {}", file.string(), number,
+              json_reason(e));
     }
   }
   require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/text/json_reason.h"
 #include "program/post_training/models_of_settings.h"
 
 namespace mxtape {
@@ -81,7 +82,7 @@ void ResultsFile::read(const PostTraining& subject) {
     for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
   } catch (const nlohmann::json::exception& e) {
     fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
-         path_.string(), e.what());
+         path_.string(), json_reason(e));
   }
 }
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "recipes/phases/rollbacks.h"
+#include "recipes/phases/timed_rules.h"
 
 namespace mxtape {
 
@@ -24,15 +24,27 @@ std::int64_t phase_start(const Recipe& recipe, const PrecisionPhase& phase) {
   return phase.start_of_decay ? first_decaying_step(recipe.schedule, train.steps) : phase.start;
 }
 
+std::vector<TimedRule> timed_rules(const Recipe& recipe) {
+  std::vector<TimedRule> timed;
+  auto add = [&, number = std::size_t(0)](const std::vector<PrecisionRule>& rules,
+                                          std::int64_t start) mutable {
+    for (const auto& rule : rules) timed.push_back({start, number++, &rule});
+  };
+  add(recipe.precision.rules, 0);
+  for (const auto& phase : recipe.precision.phases) add(phase.rules, phase_start(recipe, phase));
+  std::erase_if(timed, [](const TimedRule& one) { return one.start == never; });
+  std::ranges::stable_sort(timed, {}, &TimedRule::start);
+  return timed;
+}
+
+std::span<const TimedRule> until(std::span<const TimedRule> timed, std::int64_t step) {
+  return {timed.begin(), std::ranges::upper_bound(timed, step, {}, &TimedRule::start)};
+}
+
 std::vector<PrecisionRule> rules_at(const Recipe& recipe, std::int64_t step) {
-  std::vector<PrecisionRule> rules = recipe.precision.rules;
-  std::vector<std::pair<std::int64_t, const PrecisionPhase*>> started;
-  for (const auto& phase : recipe.precision.phases)
-    if (const std::int64_t start = phase_start(recipe, phase); start <= step)
-      started.emplace_back(start, &phase);
-  std::stable_sort(started.begin(), started.end(), [](auto& a, auto& b) { return a.first < b.first; });
-  for (const auto& [start, phase] : started)
-    rules.insert(rules.end(), phase->rules.begin(), phase->rules.end());
+  std::vector<PrecisionRule> rules;
+  const auto timed = timed_rules(recipe);
+  for (const TimedRule& one : until(timed, step)) rules.push_back(*one.rule);
   return rules;
 }
 

@@ -24,7 +24,7 @@ TelemetryPlan telemetry_plan(const Recipe& recipe) {
     return fmt::format("recipe {}: {} ({})", recipe.name, key, recipe.origin(key));
   };
   const auto names = linear_layer_names(recipe.model);
-  const auto matching = matching_layers(t.layers, names, recipe.model.layers, where("telemetry.layers"));
+  const auto matching = LayerNames(names, recipe.model.layers).matching(t.layers, where("telemetry.layers"));
   for (const auto& name : names)
     if (std::find(matching.begin(), matching.end(), name) != matching.end()) plan.layers.push_back(name);
 

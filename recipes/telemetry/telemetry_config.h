@@ -9,7 +9,7 @@ namespace mxtape {
 struct TelemetryConfig {
   std::int64_t every = 0;              ///< steps between measurements; 0: none
   std::vector<std::string> formats{};  ///< tried on the same numbers besides those in use
-  std::string layers = "*";            ///< matching_layers(): "blocks.*.mlp.*", "blocks[:2].*|head"
+  std::string layers = "*";            ///< LayerNames: "blocks.*.mlp.*", "blocks[:2].*|head"
   std::vector<std::string> slots{};    ///< globs over measured_slots; empty: all
   std::int64_t sample = 1 << 14;       ///< numbers of an operand, about
   std::int64_t window = 50;            ///< steps before a measurement over which weights are followed

@@ -9,19 +9,12 @@
 
 #include "core/error.h"
 #include "core/text/nearest_name.h"
+#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {
 
 constexpr std::string_view prefix = "blocks.", slice_prefix = "blocks[";
-
-/// "blocks.11.attn" counted from the end: "blocks.-1.attn" in a model of 12 blocks. Other names as they are.
-std::string from_the_end(const std::string& name, std::int64_t layers) {
-  if (!name.starts_with(prefix)) return name;
-  const auto dot = name.find('.', prefix.size());
-  return fmt::format("{}{}{}", prefix, std::stoll(name.substr(prefix.size(), dot)) - layers,
-                     name.substr(dot));
-}
 
 std::vector<std::string_view> split_alternatives(std::string_view patterns) {
   std::vector<std::string_view> parts;
@@ -42,9 +35,45 @@ bool read_bound(std::string_view text, std::optional<std::int64_t>& bound) {
   return end.ec == std::errc{} && end.ptr == text.data() + text.size();
 }
 
-/// "blocks[:2].*" as globs, one for each block: "blocks.0.*", "blocks.1.*". Any other pattern is itself.
-std::vector<std::string> globs_of(std::string_view pattern, std::int64_t layers, std::string_view where) {
-  if (!pattern.starts_with(slice_prefix)) return {std::string(pattern)};
+}  // namespace
+
+bool matches_glob(std::string_view glob, std::string_view name) {
+  // Only the last star seen may have to take more letters: those before it have found their place.
+  std::size_t g = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (g < glob.size() && glob[g] == '*')
+      star = g++, taken = n;
+    else if (g < glob.size() && glob[g] == name[n])
+      ++g, ++n;
+    else if (star == std::string_view::npos)
+      return false;
+    else
+      g = star + 1, n = ++taken;
+  }
+  return glob.find_first_not_of('*', g) == std::string_view::npos;
+}
+
+LayerNames::LayerNames(std::vector<std::string> names, std::int64_t blocks) : blocks_(blocks) {
+  for (std::string& name : names) {
+    Name& one = names_.emplace_back();
+    one.from_the_end = one.text = std::move(name);
+    if (!one.text.starts_with(prefix)) continue;
+    one.block = std::stoll(one.text.substr(prefix.size()));
+    one.from_the_end = fmt::format("{}{}{}", prefix, one.block - blocks, one.in_block());
+  }
+}
+
+std::string_view LayerNames::Name::in_block() const {
+  return std::string_view(text).substr(text.find('.', prefix.size()));
+}
+
+/// "blocks[:2].*": blocks from `begin` to before `stop`, and what follows the bracket.
+struct LayerNames::Slice {
+  std::int64_t begin, stop;
+  std::string_view glob;
+};
+
+LayerNames::Slice LayerNames::slice_of(std::string_view pattern, std::string_view where) const {
   const auto close = std::min(pattern.find(']'), pattern.size());
   const auto inside = pattern.substr(slice_prefix.size(), close - slice_prefix.size());
   const auto colon = inside.find(':');
@@ -52,48 +81,40 @@ std::vector<std::string> globs_of(std::string_view pattern, std::int64_t layers,
   require(close < pattern.size() && colon != std::string_view::npos &&
               read_bound(inside.substr(0, colon), first) && read_bound(inside.substr(colon + 1), end),
           ExitCode::usage,
-          "{}: '{}' is no slice of blocks; want blocks[first:end], either end left out or counted from the "
+          "{}: {} is no slice of blocks; want blocks[first:end], either end left out or counted from the "
           "end, as in blocks[:2].*, blocks[-8:].* or blocks[2:-2].*; one block is blocks.3 or blocks.-1",
-          where, pattern);
+          where, shown_text(pattern));
   for (const auto& bound : {first, end})
-    require(!bound || (*bound <= layers && *bound >= -layers), ExitCode::usage,
-            "{}: '{}' counts more blocks than the model has: model.layers = {}", where, pattern, layers);
-  const auto from_start = [&](std::int64_t bound) { return bound < 0 ? bound + layers : bound; };
-  const std::int64_t begin = from_start(first.value_or(0)), stop = end ? from_start(*end) : layers;
-  require(begin < stop, ExitCode::usage, "{}: '{}' is empty: from block {} to before block {} of {}", where,
-          pattern, begin, stop, layers);
-  std::vector<std::string> globs;
-  for (std::int64_t i = begin; i < stop; ++i)
-    globs.push_back(fmt::format("{}{}{}", prefix, i, pattern.substr(close + 1)));
-  return globs;
+    require(!bound || (*bound <= blocks_ && *bound >= -blocks_), ExitCode::usage,
+            "{}: {} counts more blocks than the model has: model.layers = {}", where, shown_text(pattern),
+            blocks_);
+  const auto from_start = [&](std::int64_t bound) { return bound < 0 ? bound + blocks_ : bound; };
+  const std::int64_t begin = from_start(first.value_or(0)), stop = end ? from_start(*end) : blocks_;
+  require(begin < stop, ExitCode::usage, "{}: {} is empty: from block {} to before block {} of {}", where,
+          shown_text(pattern), begin, stop, blocks_);
+  return {begin, stop, pattern.substr(close + 1)};
 }
 
-}  // namespace
-
-bool matches_glob(std::string_view glob, std::string_view name) {
-  const auto star = glob.find('*');
-  if (star == std::string_view::npos) return glob == name;
-  if (name.substr(0, star) != glob.substr(0, star)) return false;
-  const auto rest = glob.substr(star + 1);
-  for (std::size_t i = star; i <= name.size(); ++i)
-    if (matches_glob(rest, name.substr(i))) return true;
-  return false;
-}
-
-std::vector<std::string> matching_layers(std::string_view patterns, const std::vector<std::string>& names,
-                                         std::int64_t layers, std::string_view where) {
+std::vector<std::string> LayerNames::matching(std::string_view patterns, std::string_view where) const {
   std::vector<std::string> found;
   for (const auto pattern : split_alternatives(patterns)) {
     const std::size_t before = found.size();
-    for (const auto& glob : globs_of(pattern, layers, where))
-      for (const auto& name : names)
-        if (matches_glob(glob, name) || matches_glob(glob, from_the_end(name, layers))) found.push_back(name);
+    std::optional<Slice> slice;
+    if (pattern.starts_with(slice_prefix)) slice = slice_of(pattern, where);
+    for (const Name& name : names_) {
+      const bool matches = slice
+                               ? slice->begin <= name.block && name.block < slice->stop &&
+                                     matches_glob(slice->glob, name.in_block())
+                               : matches_glob(pattern, name.text) || matches_glob(pattern, name.from_the_end);
+      if (matches) found.push_back(name.text);
+    }
     if (found.size() > before) continue;
     // "blocks.last.*", "blocks.first": a block is a number.
     const bool named = pattern.starts_with(prefix) && pattern.size() > prefix.size() &&
                        std::isalpha(static_cast<unsigned char>(pattern[prefix.size()]));
-    const std::vector<std::string_view> known(names.begin(), names.end());
-    fail(ExitCode::usage, "{}: no layer matches '{}'{}; layers:{}", where, pattern,
+    std::vector<std::string_view> known;
+    for (const Name& name : names_) known.push_back(name.text);
+    fail(ExitCode::usage, "{}: no layer matches {}{}; layers:{}", where, shown_text(pattern),
          named ? "; the first block is blocks.0, the last one blocks.-1" : "", listed(known));
   }
   return found;

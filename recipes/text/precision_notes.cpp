@@ -12,70 +12,10 @@
 #include "autograd/slots.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/text/reach_notes.h"
+#include "recipes/text/rule_notes.h"
 
 namespace mxtape {
 namespace {
-
-using SlotName = std::pair<std::string, std::string_view>;  // layer, slot
-
-/// How each gradient operand of each layer is rounded.
-std::map<SlotName, Quantizer> gradient_roundings(const PrecisionPlan& plan) {
-  std::map<SlotName, Quantizer> roundings;
-  const auto add = [&](const std::string& layer, const auto& slots, const auto& quant) {
-    for (const auto& slot : slots)
-      if (slot.name.ends_with(".dy") || slot.name.ends_with(".do") || slot.name.ends_with(".ds"))
-        roundings[{layer, slot.name}] = quant.*slot.field;
-  };
-  for (const auto& [layer, quant] : plan.linear) add(layer, linear_slots, quant);
-  for (const auto& [layer, quant] : plan.attention) add(layer, attention_slots, quant);
-  return roundings;
-}
-
-/// A bias of nearest rounding that is of no account: bf16 and wider is what unquantized training uses.
-bool is_nearest_and_narrow(const Quantizer& q) {
-  return !q.is_stochastic() && q.element.significant_bits() < bf16_format.significant_bits();
-}
-
-/// What a rule took stochastic rounding from, and what is still so once all rules are applied.
-struct Replacement {
-  PrecisionRule rule;
-  Quantizer before, after;
-  std::set<std::string_view> slots;
-};
-
-std::vector<Replacement> replacements_at(const Recipe& recipe, std::int64_t step) {
-  const std::vector<PrecisionRule> rules = rules_at(recipe, step);
-  Recipe partial = recipe;
-  partial.precision.phases.clear();
-  partial.precision.rules.clear();
-  auto before = gradient_roundings(precision_plan(partial, 0));
-  std::map<SlotName, std::pair<std::size_t, Quantizer>> lost;  // by which rule, and what was there
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    partial.precision.rules.push_back(rules[i]);
-    auto after = gradient_roundings(precision_plan(partial, 0));
-    for (const auto& [slot, q] : after) {
-      const Quantizer& was = before.at(slot);
-      if (!is_nearest_and_narrow(q))
-        lost.erase(slot);
-      else if (was.is_stochastic())
-        lost[slot] = {i, was};
-      else if (lost.contains(slot) && q != was)
-        lost[slot].first = i;
-    }
-    before = std::move(after);
-  }
-  std::map<std::size_t, Replacement> by_rule;
-  for (const auto& [slot, by] : lost) {
-    Replacement& entry = by_rule[by.first];
-    entry.rule = rules[by.first];
-    entry.before = by.second;
-    entry.after = before.at(slot);
-    entry.slots.insert(slot.second);
-  }
-  std::vector<Replacement> replacements;
-  for (auto& [i, entry] : by_rule) replacements.push_back(std::move(entry));
-  return replacements;
-}
 
 void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) {
   const PrecisionConfig& p = recipe.precision;
@@ -113,10 +53,9 @@ void note_library_gemms(const Recipe& recipe, const PrecisionPlan& plan, std::ve
     look("wgrad", q.wgrad_dy, q.wgrad_x);
   }
   for (const auto& [what, count] : layers) {
-    const std::string note =
+    notes.push_back(
         fmt::format("compute.gemm: the library multiplies {} in {} layer{}: '{}' has no integer codes",
-                    what.first, count, count == 1 ? "" : "s", what.second);
-    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+                    what.first, count, count == 1 ? "" : "s", what.second));
   }
 }
 
@@ -152,58 +91,24 @@ void note_idle_settings(const PrecisionPlan& plan, std::vector<std::string>& not
                                 fmt::join(layers, " ")));
 }
 
-std::vector<PrecisionPlan> all_plans(const Recipe& recipe) {
-  std::vector<PrecisionPlan> plans;
-  for (const std::int64_t step : plan_changes(recipe)) plans.push_back(precision_plan(recipe, step));
-  return plans;
-}
-
-/// Rules without which every plan is the same.
-void note_idle_rules(const Recipe& recipe, std::vector<std::string>& notes) {
-  const auto whole = all_plans(recipe);
-  Recipe partial = recipe;
-  const auto look = [&](std::vector<PrecisionRule>& rules) {
-    for (std::size_t i = 0; i < rules.size(); ++i) {
-      const std::vector<PrecisionRule> kept = rules;
-      rules.erase(rules.begin() + std::ptrdiff_t(i));
-      if (all_plans(partial) == whole)
-        notes.push_back(fmt::format(
-            "{}: this rule ('{}' for '{}') changes nothing: what it sets holds already, has no effect there, "
-            "or later rules set it again",
-            kept[i].where, kept[i].format, kept[i].layers));
-      rules = kept;
-    }
-  };
-  look(partial.precision.rules);
-  for (PrecisionPhase& phase : partial.precision.phases) look(phase.rules);
-}
-
 }  // namespace
 
 std::vector<std::string> precision_notes(const Recipe& recipe) {
   std::vector<std::string> notes = notes_on_attention(recipe);
   if (std::string nothing = nothing_quantized(recipe); !nothing.empty()) notes.insert(notes.begin(), nothing);
+  const RuleNotes of_rules = rule_notes(recipe);
   note_unreached_head(recipe, notes);
-  note_idle_rules(recipe, notes);
-  for (const PrecisionPlan& plan : all_plans(recipe)) note_idle_settings(plan, notes);
-  std::set<std::string> said;
-  std::erase_if(notes, [&](const std::string& note) { return !said.insert(note).second; });
-  for (const std::int64_t step : plan_changes(recipe))
-    note_library_gemms(recipe, precision_plan(recipe, step), notes);
+  notes.insert(notes.end(), of_rules.idle.begin(), of_rules.idle.end());
+  for (const std::int64_t step : plan_changes(recipe)) {
+    const PrecisionPlan plan = precision_plan(recipe, step);
+    note_idle_settings(plan, notes);
+    note_library_gemms(recipe, plan, notes);
+  }
   for (const std::int64_t n : coming_rollbacks(recipe))
     note_library_gemms(recipe, precision_plan(as_rolled_back(recipe, n), 0), notes);
-  std::vector<Replacement> all;
-  const auto add = [&](std::vector<Replacement> more) { all.insert(all.end(), more.begin(), more.end()); };
-  for (const std::int64_t step : plan_changes(recipe)) add(replacements_at(recipe, step));
-  for (const std::int64_t n : coming_rollbacks(recipe)) add(replacements_at(as_rolled_back(recipe, n), 0));
-  for (const Replacement& found : all) {
-    const std::string note = fmt::format(
-        "{}: this rule rounds {} of '{}' to nearest ({}), which {} rounded stochastically before ({}); add "
-        "round=stochastic to its format to keep that",
-        found.rule.where, fmt::join(found.slots, " and "), found.rule.layers, to_text(found.after),
-        found.slots.size() == 1 ? "was" : "were", to_text(found.before));
-    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
-  }
+  notes.insert(notes.end(), of_rules.nearest.begin(), of_rules.nearest.end());
+  std::set<std::string> said;
+  std::erase_if(notes, [&](const std::string& note) { return !said.insert(note).second; });
   return notes;
 }
 

@@ -16,12 +16,15 @@ bool quantizes(const Quantizer& q) { return !q.is_identity() && q != bf16_cast; 
 
 /// Whether a rule's format is a number format below f32.
 bool is_narrower_number(const std::string& format) {
-  return !is_rotation_text(format) && !is_source_text(format) && !is_straight_through_text(format) &&
-         !parse_quantizer(format).is_identity();
+  const SlotValue value = parse_rule_format(format);
+  const auto* number = std::get_if<Quantizer>(&value);
+  return number && !number->is_identity();
 }
 
 bool quantizes(const std::string& format) {
-  return is_narrower_number(format) && quantizes(parse_quantizer(format));
+  const SlotValue value = parse_rule_format(format);
+  const auto* number = std::get_if<Quantizer>(&value);
+  return number && quantizes(*number);
 }
 
 bool quantizes(const PrecisionPlan& plan) {
@@ -77,9 +80,10 @@ std::vector<std::string> notes_on_attention(const Recipe& recipe) {
   std::vector<std::string> names;
   for (const auto& layer : plan.attention) names.push_back(layer.first);
   for (const auto& layer : plan.linear) names.push_back(layer.first);
+  const LayerNames layers(std::move(names), recipe.model.layers);
   for (const PrecisionRule& rule : all_rules(recipe)) {
     if (!rule.slots.empty() || rule.layers == "*" || !is_narrower_number(rule.format)) continue;
-    const auto reached = matching_layers(rule.layers, names, recipe.model.layers, rule.where);
+    const auto reached = layers.matching(rule.layers, rule.where);
     const auto attention = std::count_if(reached.begin(), reached.end(),
                                          [&](const auto& name) { return plan.attention.contains(name); });
     if (attention == 0 || attention == std::ssize(reached)) continue;  // or all that it names

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <set>
 
 #include "core/files/atomic_file.h"
+#include "core/files/status.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "recipes/shipped.h"
@@ -17,32 +20,35 @@
 namespace mxtape {
 namespace {
 
+/// A recipe, found and not yet read.
 struct Document {
-  std::string text;
   std::string label;             ///< in messages
   std::string stem;              ///< the name of a recipe that does not say it
   std::string identity;          ///< equal for the same document, however it was named
   std::filesystem::path folder;  ///< that its `extends` starts from
+  std::function<std::string()> read;
 };
 
-Document open_document(const std::string& reference, const std::filesystem::path& folder,
+Document find_document(const std::string& reference, const std::filesystem::path& folder,
                        const std::string& asked_by) {
   std::vector<std::string_view> names;
   for (const auto& shipped : shipped_recipes()) {
     if (shipped.name == reference) {
       const std::string name(shipped.name);
       const std::string stem = std::filesystem::path(name).filename().string();
-      return {std::string(shipped.text), "recipes/" + name + ".toml", stem, "shipped " + name, {}};
+      return {"recipes/" + name + ".toml", stem, "shipped " + name, {}, [text = shipped.text] {
+                return std::string(text);
+              }};
     }
     names.push_back(shipped.name);
   }
   const std::filesystem::path path = folder / reference;
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  const bool no_name =  // of anything that could be there
-      error == std::errc::filename_too_long || error == std::errc::too_many_symbolic_link_levels;
-  require(std::filesystem::status_known(status) || no_name, ExitCode::resource,
-          "{}{}: cannot be looked at: {}", asked_by, path.string(), error.message());
+  std::filesystem::file_status status;
+  try {
+    status = status_of(path);
+  } catch (const Error& e) {
+    fail(e.code(), "{}{}", asked_by, e.what());
+  }
   if (!std::filesystem::is_regular_file(status)) {
     const std::string stem = std::filesystem::path(reference).stem().string();
     // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
@@ -55,12 +61,17 @@ Document open_document(const std::string& reference, const std::filesystem::path
                                                                       : file + " is a device or pipe";
     fail(ExitCode::usage, "{}{}, and no shipped recipe has that name{}", asked_by, found, hint);
   }
-  try {
-    return {read_whole_text(path), path.string(), path.stem().string(),
-            std::filesystem::canonical(path).string(), path.parent_path()};
-  } catch (const Error& e) {  // half a recipe is another recipe
-    fail(ExitCode::resource, "{}{}; want a recipe file that can be read", asked_by, e.what());
-  }
+  std::error_code error;
+  const std::string identity = std::filesystem::canonical(path, error).string();
+  require(!error, ExitCode::resource, "{}{}: cannot be looked at: {}", asked_by, path.string(),
+          error.message());
+  return {path.string(), path.stem().string(), identity, path.parent_path(), [path, asked_by] {
+            try {
+              return read_whole_text(path);
+            } catch (const Error& e) {  // half a recipe is another recipe
+              fail(ExitCode::resource, "{}{}; want a recipe file that can be read", asked_by, e.what());
+            }
+          }};
 }
 
 /// The documents that one extends, in order: a text or a list of texts.
@@ -77,27 +88,56 @@ std::vector<std::string> extended_names(const toml::node& node, const std::strin
   return names;
 }
 
-/// Reads what the document extends, then the document. `chain` holds the documents that led here.
-void read_document(Recipe& recipe, const Document& document, std::vector<std::string>& chain) {
-  const Source source{document.label};
-  const toml::table table = parse_toml(document.text, source);
-  chain.push_back(document.identity);
-  if (const toml::node* extended = table.get("extends")) {
+/// A document as it is put on top of others.
+struct Layer {
+  Source source;
+  std::string stem;
+  toml::table table;
+};
+
+/// The document and all that it extends, the last to be put on first. A document is read once: of several
+/// places that it has in the order, its keys and rules win at the last one, and the others change nothing.
+std::vector<Layer> layers_of(const Document& top) {
+  struct Visit {
+    Document document;
+    bool leaves = false;  ///< all that it extends has been visited
+  };
+  std::vector<Layer> layers;
+  std::vector<Visit> to_do{{top}};  // no recursion: a chain may be long
+  std::set<std::string> seen, open;
+  while (!to_do.empty()) {
+    const auto [document, leaves] = std::move(to_do.back());
+    to_do.pop_back();
+    if (leaves) open.erase(document.identity);
+    if (leaves || !seen.insert(document.identity).second) continue;
+    open.insert(document.identity);
+    to_do.push_back({document, true});
+    const Source source{document.label};
+    layers.push_back({source, document.stem, parse_toml(document.read(), source)});
+    const toml::node* extended = layers.back().table.get("extends");
+    if (!extended) continue;
     const std::string place = source.place(extended->source());
     for (const auto& name : extended_names(*extended, place)) {
-      const Document base = open_document(name, document.folder, place + ": extends: ");
-      require(std::find(chain.begin(), chain.end(), base.identity) == chain.end(), ExitCode::usage,
+      const Document base = find_document(name, document.folder, place + ": extends: ");
+      require(!open.contains(base.identity), ExitCode::usage,
               "{}: extends '{}': the files extend each other in a circle", place, name);
-      read_document(recipe, base, chain);
+      if (!seen.contains(base.identity)) to_do.push_back({base});
     }
   }
-  chain.pop_back();
-  // These say what a file is, not what it extends.
-  recipe.name = document.stem;
-  recipe.description.clear();
-  recipe.origins.erase("name");
-  recipe.origins.erase("description");
-  TableReader(recipe, source).read_file(table);
+  return layers;
+}
+
+/// Reads what the document extends, then the document.
+void read_document(Recipe& recipe, const Document& document) {
+  const auto layers = layers_of(document);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    // These say what a file is, not what it extends.
+    recipe.name = layer->stem;
+    recipe.description.clear();
+    recipe.origins.erase("name");
+    recipe.origins.erase("description");
+    TableReader(recipe, layer->source).read_file(layer->table);
+  }
 }
 
 void apply_override(Recipe& recipe, const std::string& text) {
@@ -134,8 +174,7 @@ void apply_override(Recipe& recipe, const std::string& text) {
 
 /// What the document and the overrides say, not yet held to each other.
 void read_keys(Recipe& recipe, const std::string& path_or_name, const std::vector<std::string>& overrides) {
-  std::vector<std::string> chain;
-  if (!path_or_name.empty()) read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  if (!path_or_name.empty()) read_document(recipe, find_document(path_or_name, {}, ""));
   std::map<std::string, std::string> given;
   for (const auto& text : overrides) {
     apply_override(recipe, text);
@@ -190,22 +229,19 @@ Recipe read_run_recipe(const std::string& path_or_name, const std::vector<std::s
 
 void read_fragment(Recipe& recipe, const std::string& path_or_name, const std::filesystem::path& folder,
                    const std::string& asked_by) {
-  std::vector<std::string> chain;
-  read_document(recipe, open_document(path_or_name, folder, asked_by), chain);
+  read_document(recipe, find_document(path_or_name, folder, asked_by));
 }
 
 std::string run_folder_of(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   Recipe recipe;
-  std::vector<std::string> chain;
-  if (!path_or_name.empty()) read_document(recipe, open_document(path_or_name, {}, ""), chain);
+  if (!path_or_name.empty()) read_document(recipe, find_document(path_or_name, {}, ""));
   for (const auto& text : overrides) apply_override(recipe, text);
   return recipe.train.out + "/" + recipe.name;
 }
 
 Recipe recipe_from_toml(const std::string& text, const std::string& where) {
   Recipe recipe;
-  std::vector<std::string> chain;
-  read_document(recipe, {text, where, where, where, {}}, chain);
+  read_document(recipe, {where, where, where, {}, [&] { return text; }});
   settle_auto_gemm(recipe);
   validate(recipe);
   return recipe;

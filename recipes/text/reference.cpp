@@ -20,7 +20,8 @@ A recipe is a TOML file that says what a run is. A key that nobody sets keeps it
 differences. Who sets a key last wins:
 
 1. the defaults below;
-2. the recipes that the file names in `extends`, in order, each after what it extends itself;
+2. the recipes that the file names in `extends`, in order, each after what it extends itself. One that is named in several
+   places is read once, and stands at the last one;
 3. the file;
 4. the command line: `--section.key=value` or `--section.key value`.
 

@@ -1,10 +1,21 @@
 #pragma once
 #include <string>
+#include <variant>
+
+#include "autograd/operands/source.h"
+#include "formats/quantizer.h"
+#include "formats/rotation/rotation.h"
+#include "formats/straight_through/straight_through.h"
 
 namespace mxtape {
 
-/// The format of a precision rule in the one text that equal formats share: a Quantizer's, a Rotation's, a
-/// StraightThrough's or an OperandSource's. Throws Error(usage) if it is none.
+/// What a precision rule sets its slots to; the type says which kind of slots it sets.
+using SlotValue = std::variant<Quantizer, Rotation, OperandSource, StraightThrough>;
+
+/// The format of a rule. Throws Error(usage) if it is none.
+SlotValue parse_rule_format(const std::string& text);
+
+/// The same in the one text that equal formats share.
 std::string plain_rule_format(const std::string& text);
 
 }  // namespace mxtape

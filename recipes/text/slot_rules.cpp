@@ -9,6 +9,7 @@
 
 #include "autograd/slots.h"
 #include "core/error.h"
+#include "data/tokenizers/unicode/utf8.h"
 #include "recipes/text/layer_patterns.h"
 
 namespace mxtape {
@@ -20,11 +21,15 @@ bool names_something(std::string_view glob) { return glob.find_first_not_of("*."
 /// Writes a rule's value into the slots that it names, and notes which of its patterns named one.
 class RuleWriter {
  public:
-  explicit RuleWriter(const PrecisionRule& rule)
-      : rule_(rule), patterns_(rule.slots), used_(std::max<std::size_t>(rule.slots.size(), 1), false) {
+  RuleWriter(const TimedRule& timed, const SlotWatcher& watcher)
+      : timed_(timed),
+        watcher_(watcher),
+        patterns_(timed.rule->slots),
+        used_(std::max<std::size_t>(patterns_.size(), 1), false) {
     if (patterns_.empty()) patterns_.push_back("*");
   }
 
+  void enter(const std::string& layer) { layer_ = &layer; }
   template <class Slots, class Target, class Value>
   void write(const Slots& slots, Target& target, const Value& value) {
     for (const auto& slot : slots) write_one(slot.name, target.*slot.field, value, false);
@@ -32,27 +37,32 @@ class RuleWriter {
   template <class Value>
   void write_one(std::string_view name, Value& target, const Value& value, bool by_name_only) {
     known_.push_back(name);
+    bool named = false;
     for (std::size_t i = 0; i < patterns_.size(); ++i) {
       if (!matches_glob(patterns_[i], name) || (by_name_only && !names_something(patterns_[i]))) continue;
-      used_[i] = true;
-      target = value;
+      used_[i] = named = true;
     }
+    if (!named) return;
+    const Value before = std::exchange(target, value);
+    if (watcher_) watcher_(timed_, *layer_, name, &target, before);
   }
 
   void finish() {
+    if (std::find(used_.begin(), used_.end(), false) == used_.end()) return;
     std::sort(known_.begin(), known_.end());
     known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
     for (std::size_t i = 0; i < patterns_.size(); ++i)
-      require(used_[i], ExitCode::usage,
-              "{}: no slot of these layers matches '{}' for format '{}'; slots: {}", rule_.where,
-              patterns_[i], rule_.format, fmt::join(known_, " "));
+      require(used_[i], ExitCode::usage, "{}: no slot of these layers matches {} for format '{}'; slots: {}",
+              timed_.rule->where, shown_text(patterns_[i]), timed_.rule->format, fmt::join(known_, " "));
   }
 
  private:
-  const PrecisionRule& rule_;
+  const TimedRule& timed_;
+  const SlotWatcher& watcher_;
   std::vector<std::string> patterns_;
   std::vector<bool> used_;
   std::vector<std::string_view> known_;
+  const std::string* layer_ = nullptr;
 };
 
 void share(const std::string& layer, std::string_view gemm, OperandSource& source, const Rotation& rotation,
@@ -71,43 +81,57 @@ void share(const std::string& layer, std::string_view gemm, OperandSource& sourc
   backward = forward;
 }
 
+void write_linear(RuleWriter& writer, const Rotation& value, LinearQuant& q) {
+  writer.write(rotation_slots, q, value);
+}
+void write_linear(RuleWriter& writer, OperandSource value, LinearQuant& q) {
+  writer.write(source_slots, q, value);
+}
+void write_linear(RuleWriter& writer, const StraightThrough& value, LinearQuant& q) {
+  writer.write(straight_through_slots, q, value);
+}
+
+/// What only linear layers have.
+template <class Value>
+void write(RuleWriter& writer, const Value& value, const std::string& layer, PrecisionPlan& plan) {
+  if (const auto linear = plan.linear.find(layer); linear != plan.linear.end())
+    write_linear(writer, value, linear->second);
+}
+void write(RuleWriter& writer, const Quantizer& value, const std::string& layer, PrecisionPlan& plan) {
+  if (const auto sum = plan.sums.find(layer); sum != plan.sums.end())
+    writer.write_one(sum_slot, sum->second, value, true);
+  if (const auto linear = plan.linear.find(layer); linear != plan.linear.end()) {
+    writer.write(linear_slots, linear->second, value);
+    for (const auto& slot : output_slots)
+      writer.write_one(slot.name, linear->second.*slot.field, value, true);
+  } else if (const auto parameter = plan.parameters.find(layer); parameter != plan.parameters.end()) {
+    writer.write_one(layer == "embedding" ? table_slot : gain_slot, parameter->second, value, true);
+  } else {
+    AttentionQuant& quant = plan.attention.at(layer);
+    writer.write(attention_slots, quant, value);
+    writer.write_one(score_slot.name, quant.*score_slot.field, value, true);
+  }
+}
+
 }  // namespace
 
-void apply_rule(const PrecisionRule& rule, PrecisionPlan& plan, const ModelConfig& model) {
+void apply_rules(std::span<const TimedRule> rules, PrecisionPlan& plan, const ModelConfig& model,
+                 const SlotWatcher& watcher) {
+  if (rules.empty()) return;
   std::vector<std::string> names;
   for (const auto& layer : plan.attention) names.push_back(layer.first);
   for (const auto& layer : plan.linear) names.push_back(layer.first);
   for (const auto& layer : plan.parameters) names.push_back(layer.first);
-  RuleWriter writer(rule);
-  const std::string& format = rule.format;
-  const bool is_number =
-      !is_rotation_text(format) && !is_source_text(format) && !is_straight_through_text(format);
-  for (const auto& name : matching_layers(rule.layers, names, model.layers, rule.where)) {
-    const auto linear = plan.linear.find(name);
-    const auto parameter = plan.parameters.find(name);
-    if (const auto sum = plan.sums.find(name); is_number && sum != plan.sums.end())
-      writer.write_one(sum_slot, sum->second, parse_quantizer(format), true);
-    if (linear != plan.linear.end()) {
-      LinearQuant& quant = linear->second;
-      if (is_rotation_text(format)) writer.write(rotation_slots, quant, parse_rotation(format));
-      if (is_source_text(format)) writer.write(source_slots, quant, parse_source(format));
-      if (is_straight_through_text(format))
-        writer.write(straight_through_slots, quant, parse_straight_through(format));
-      if (is_number) {
-        writer.write(linear_slots, quant, parse_quantizer(format));
-        for (const auto& slot : output_slots)
-          writer.write_one(slot.name, quant.*slot.field, parse_quantizer(format), true);
-      }
-    } else if (is_number && parameter != plan.parameters.end()) {
-      writer.write_one(name == "embedding" ? table_slot : gain_slot, parameter->second,
-                       parse_quantizer(format), true);
-    } else if (is_number) {
-      AttentionQuant& quant = plan.attention.at(name);
-      writer.write(attention_slots, quant, parse_quantizer(format));
-      writer.write_one(score_slot.name, quant.*score_slot.field, parse_quantizer(format), true);
+  const LayerNames layers(std::move(names), model.layers);
+  for (const TimedRule& timed : rules) {
+    RuleWriter writer(timed, watcher);
+    const SlotValue value = parse_rule_format(timed.rule->format);
+    for (const auto& name : layers.matching(timed.rule->layers, timed.rule->where)) {
+      writer.enter(name);
+      std::visit([&](const auto& of_its_kind) { write(writer, of_its_kind, name, plan); }, value);
     }
+    writer.finish();
   }
-  writer.finish();
 }
 
 void settle(PrecisionPlan& plan) {

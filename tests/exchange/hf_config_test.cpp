@@ -66,7 +66,10 @@ TEST(HfConfig, UnknownKeysAreListedAndDropoutsNoted) {
   const HfConfig config = read_hf_config(with(with(gpt2(), "frobnicate", 1), "attn_pdrop", 0.1), "x");
   EXPECT_EQ(config.unread, std::vector<std::string>{"frobnicate"});
   ASSERT_EQ(config.notes.size(), 1u);
-  EXPECT_NE(config.notes[0].find("attn_pdrop = 0.1 is not kept"), std::string::npos);
+  EXPECT_EQ(config.notes[0],
+            "attn_pdrop = 0.1 is not kept: model.attention_dropout = 0; a recipe may set it");
+  EXPECT_EQ(read_hf_config(with(gpt2(), "resid_pdrop", 0.1), "x").notes[0],
+            "resid_pdrop = 0.1 is not kept: model.dropout = 0; a recipe may set it");
 }
 
 TEST(HfConfig, BothSpellingsOfRopeGiveTheSameModel) {
@@ -159,6 +162,18 @@ TEST(HfConfig, IdsAreFewAndFitThirtyTwoBits) {
       std::string::npos);
   for (const json& bad : {json(std::uint64_t(-1)), json(std::int64_t{1} << 31), json(-2), json("a")})
     EXPECT_NE(refusal(with(gpt2(), "eos_token_id", bad)).find("want a token id"), std::string::npos) << bad;
+}
+
+TEST(HfConfig, AnIdThatNoTokenHasIsNotKept) {
+  json config = with(gpt2(), "eos_token_id", {3, 99999999});
+  config["bos_token_id"] = 211;
+  config["pad_token_id"] = 210;
+  const HfConfig read = read_hf_config(config, "x");
+  EXPECT_EQ(read.model.eos, std::vector<std::int64_t>{3});
+  EXPECT_EQ(read.model.bos, std::nullopt);
+  EXPECT_EQ(read.model.pad, 210);
+  EXPECT_EQ(read.notes, (std::vector<std::string>{"bos_token_id = 211 is not kept: vocab_size = 211",
+                                                  "eos_token_id = 99999999 is not kept: vocab_size = 211"}));
 }
 
 TEST(HfConfig, WhatIsNotComputedIsRefusedByItsKey) {

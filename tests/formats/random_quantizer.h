@@ -42,9 +42,9 @@ inline Quantizer random_quantizer(Random& random) {
   if (q.scale == ScaleKind::none) return with_sr_bits();
   q.block = {one_of({0, 1, 16, 32, 5}), one_of({1, 1, 0, 16, 3})};
   if (q.scale == ScaleKind::power_of_two) {
-    q.scale_bits = std::uint8_t(one_of({8, 8, 5, 2}));
+    q.scale_bits = std::uint8_t(one_of({8, 8, 5, 2, q.element.exponent_bits < 8 ? 10 : 8}));
     q.rule = scale_rules[std::size_t(integer_in(random, 0, scale_rules.size() - 1))].value;
-    q.overflow = ScaleOverflow(integer_in(random, 0, 1));
+    if (q.scale_bits <= 8) q.overflow = ScaleOverflow(integer_in(random, 0, 1));
   }
   if (q.scale == ScaleKind::floating) {
     const char* const scales[] = {"e4m3", "e4m3", "e5m2", "ue5m3", "bf16", "e8m1", "e3m4"};

@@ -6,6 +6,7 @@
 #include "core/files/atomic_file.h"
 #include "core/math/normal.h"
 #include "data/arrays/npy.h"
+#include "data/safetensors/safetensors_writer.h"
 #include "formats/codec/mx_tensor.h"
 #include "tests/program/program.h"
 #include "tests/support/temporary_folder.h"
@@ -37,6 +38,52 @@ TEST(FormatsCommand, NamesEveryElementAndPresetAndTellsRangesAndBits) {
   for (const char* text :
        {"57344", "448", " 8.25        264         74.2%    48.4%", " 4.25        136         86.7%    73.4%"})
     EXPECT_TRUE(contains(r.output, text)) << text;
+}
+
+TEST(FormatsCommand, OneFormatIsShownWithAllItsNumbers) {
+  const TemporaryFolder folder;
+  const auto shown = [&](const char* format) {
+    return run_program(folder.path(), {"formats", format}).output;
+  };
+  const std::string e2m2 = shown("e2m2 block=16 scale=e8m0");
+  for (const char* text : {"5 bits", "5.5 an element, 88 a block; saves 82.8% of f32, 65.6% of bf16",
+                           "largest      7\n", "smallest     0.25, normal 1\n",
+                           "31: 0, and with either sign 0.25 0.5 0.75 1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7\n"})
+    EXPECT_TRUE(contains(e2m2, text)) << text << "\n" << e2m2;
+  EXPECT_TRUE(contains(shown("int4 range=full"), "16: -2 -1.75 -1.5")) << "no mirror image";
+  EXPECT_TRUE(contains(shown("bf16"), "more than are listed"));
+  EXPECT_EQ(run_program(folder.path(), {"formats", "e2m9x"}).code, int(ExitCode::usage));
+}
+
+TEST(CompareCommand, ReadsSafetensorsAndSaysBlocksAndBytes) {
+  const TemporaryFolder folder;
+  const std::vector<TensorInfo> infos{{.name = "a.weight", .type = TensorType::bf16, .dims = {3, 40}},
+                                      {.name = "b", .type = TensorType::f32, .dims = {32}}};
+  SafetensorsWriter writer(folder / "x.safetensors", infos);
+  std::vector<float> values(152);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i) / 8;
+  writer.write(values);
+  writer.finish();
+  Result r = run_program(folder.path(), {"compare", "x.safetensors:a.weight", "--format", "mxfp4"});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_TRUE(contains(r.output, "3 rows of 40, 480 bytes in f32")) << r.output;
+  EXPECT_TRUE(contains(r.output, "    6         66 ")) << "two blocks a row, 60 bytes of codes\n" << r.output;
+  r = run_program(folder.path(), {"quantize", "x.safetensors:b", "p.h5"});
+  EXPECT_TRUE(contains(r.output, "17 bytes of codes and scales of 1 blocks for 128 of f32")) << r.output;
+  r = run_program(folder.path(), {"compare", "x.safetensors"});
+  EXPECT_EQ(r.code, int(ExitCode::data));
+  EXPECT_TRUE(contains(r.output,
+                       "x.safetensors: holds 2 tensors; say which, as x.safetensors:name; there are: "
+                       "a.weight b"))
+      << r.output;
+  r = run_program(folder.path(), {"compare", "x.safetensors:a.wait"});
+  EXPECT_TRUE(contains(r.output, "no tensor 'a.wait'; did you mean 'a.weight'?")) << r.output;
+  r = run_program(folder.path(), {"compare", "."});
+  EXPECT_TRUE(contains(r.output, ".: a folder; want FILE.npy, FILE.safetensors:NAME or FILE.h5:/dataset"))
+      << r.output;
+  write_atomically(folder / "x.bin", std::string_view("none of these"));
+  r = run_program(folder.path(), {"compare", "x.bin"});
+  EXPECT_TRUE(contains(r.output, "; want FILE.npy, FILE.safetensors:NAME")) << r.output;
 }
 
 TEST(CompareCommand, MarksTheBestOfTheFormatsThatShareAWidth) {

@@ -117,7 +117,12 @@ TEST_F(JsonTest, CompareGivesEveryStatisticAndAReasonForWhatIsNoNumber) {
   EXPECT_EQ(fp4["bits_per_block"], 136);
   EXPECT_EQ(fp4["saved_against_bf16"], 1 - 4.25 / 16);
   EXPECT_EQ(fp4["scales"], Json::parse(R"([{"exponent": 0, "blocks": 1}])"));
+  EXPECT_EQ(fp4["values"].size(), 15u);
+  EXPECT_EQ(fp4["largest"], 6);
+  EXPECT_EQ(fp4["blocks"], 1);
+  EXPECT_EQ(fp4["bytes"], 2 + 1);
   const Json& f32 = json["formats"][1];
+  EXPECT_TRUE(f32["values"].is_null());
   EXPECT_EQ(f32["format"], "fp32");
   EXPECT_EQ(f32["meaning"], "f32");
   EXPECT_TRUE(f32["sqnr_db"].is_null());

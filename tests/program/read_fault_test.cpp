@@ -65,6 +65,19 @@ TEST_F(ReadFaults, ACommandRefusesOrPrintsWhatItWouldHave) {
   fmt::print("{} calls failed once each, {} of them ended the command\n", failed_, refused_);
 }
 
+TEST_F(ReadFaults, CheckReadsAFileOnceHoweverOftenItIsExtended) {
+  constexpr int files = 12;
+  fs::rename(folder_ / "tiny.toml", folder_ / "e0.toml");
+  for (int i = 1; i <= files; ++i)
+    write_atomically(folder_ / fmt::format("e{}.toml", i),
+                     fmt::format("extends = [\"e{0}.toml\", \"e{0}.toml\"]\n", i - 1));
+  std::map<std::string, int> opened;
+  for (const auto& call : calls_of({"check", fmt::format("e{}.toml", files)}, "reads"))
+    if (call.starts_with("open ") && call.ends_with(".toml")) ++opened[call];
+  EXPECT_EQ(opened.size(), std::size_t(files) + 1);
+  for (const auto& [call, times] : opened) EXPECT_EQ(times, 1) << call;
+}
+
 TEST_F(ReadFaults, ARunGoesOnToTheSameBitsOrRefusesAndLosesNothing) {
   fs::remove(checkpoint(last_step));
   fs::rename(folder_ / "runs", folder_ / "first");

@@ -47,17 +47,21 @@ TEST_F(TokenizerCommandTest, TrainWritesFilesThatMeanTheSame) {
       << "ids follow as GPT-2's";
 }
 
-TEST_F(TokenizerCommandTest, TrainOverwritesNoneOfItsThreeFiles) {
-  for (const std::string name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
-    const auto file = folder_ / name / name;
-    write_atomically(file, std::string_view("kept"));
-    EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", name}), int(ExitCode::usage));
-    EXPECT_TRUE(says(name + ": holds a " + name + " already")) << output_;
-    EXPECT_EQ(read_whole_text(file), "kept");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / name), {}), 1);
-  }
+TEST_F(TokenizerCommandTest, TrainMakesAFolderAndTakesNone) {
+  const auto file = folder_ / "there/merges.txt";
+  write_atomically(file, std::string_view("kept"));
+  EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", "there"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("there: is there already; name another folder")) << output_;
+  EXPECT_EQ(read_whole_text(file), "kept");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / "there"), {}), 1);
   EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", "cats.txt"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("cats.txt: is no folder")) << output_;
+  EXPECT_TRUE(says("cats.txt: is there already")) << output_;
+}
+
+TEST_F(TokenizerCommandTest, ATextThatIsTypedIsToldWhereTextsCome) {
+  train_tokenizer();
+  EXPECT_EQ(run({"tokenizer", "encode", "tok", "the cat"}), int(ExitCode::data));
+  EXPECT_TRUE(says("the cat: no such file; what is typed comes by standard input: echo ... | ")) << output_;
 }
 
 TEST_F(TokenizerCommandTest, TrainRefusesSpecialTokensThatDoNotFitBeforeItReadsTexts) {

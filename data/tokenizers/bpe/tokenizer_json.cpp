@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/text/json_reason.h"
 #include "data/tokenizers/bpe/json_section.h"
 
 namespace mxtape {
@@ -45,7 +46,7 @@ json parse_json_strictly(std::string_view text, int deepest) {
   try {
     return json::parse(text, check);
   } catch (const json::exception& error) {
-    fail(ExitCode::data, "{}", error.what());
+    fail(ExitCode::data, "{}", json_reason(error));
   }
 }
 

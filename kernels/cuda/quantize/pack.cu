@@ -8,7 +8,7 @@
 
 // Packing is for storage and transport, not for a step's inner loops: there is one way for every quantizer
 // and no kernel for tiles. An element of b bits in blocks of n with scales of s bits moves the source twice
-// (scales, then elements), b / 8 + s / (8 n) bytes out and 36 / n of scratch; to unpack it, these bytes in
+// (scales, then elements), b / 8 + s / (8 n) bytes out and 44 / n of scratch; to unpack it, these bytes in
 // and the value out.
 namespace mxtape {
 namespace cuda {
@@ -43,7 +43,7 @@ __global__ void pack_scales_kernel(PackTask task, std::int64_t blocks) {
   const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
   if (i >= blocks) return;
   const BlockScale s = task.of.scales[i];
-  store_scale(task.scales, i, task.quantizer, s.scale);
+  store_scale(task.scales, i, task.quantizer, s);
   if (!task.offsets) return;
   const std::uint16_t offset = encode_offset(task.quantizer, s);
   task.offsets[2 * i] = std::uint8_t(offset);
@@ -96,7 +96,7 @@ __global__ void unpack_kernel(Y* y, DefinitionTask task, Quantizer q, const std:
     BlockScale s{0, 1};
     if (scales) {
       const std::int64_t block = block_of(task, i);
-      s.scale = load_scale(scales, block, q);
+      s = load_scale(scales, block, q);
       if (offsets) decode_offset(s, q, std::uint16_t(offsets[2 * block] | offsets[2 * block + 1] << 8));
     }
     store_at(y, i, value_of_code(q, s, reader.take()));

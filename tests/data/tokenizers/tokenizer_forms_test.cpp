@@ -29,6 +29,17 @@ TEST(TokenizerForms, CharactersAndBytesAreKnownAgainFromTheirExportedFile) {
   }
 }
 
+TEST(TokenizerForms, OtherReadersRefuseACharacterThatIsNoToken) {
+  const Tokenizer tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "nave");
+  auto file = nlohmann::json::parse(tokenizer_json_of(tokenizer));
+  // The tokenizers library: "Unk token `...` not found in the vocabulary". With null it gives no id.
+  const std::string unknown = file["model"]["unk_token"];
+  EXPECT_FALSE(file["model"]["vocab"].contains(unknown));
+  file["model"]["unk_token"] = nullptr;
+  ASSERT_TRUE(plain_tokenizer_of(file).has_value());
+  EXPECT_TRUE(*plain_tokenizer_of(file) == tokenizer);
+}
+
 TEST(TokenizerForms, ATokenizerOfMergesIsSpelledOutForOtherReaders) {
   const TemporaryFolder folder;
   write_atomically(folder / "merges.txt", std::string("#version: 0.2\na b\n"));

@@ -93,11 +93,27 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
   EXPECT_EQ(error_of("mxfp4 sr.bits=33 round=stochastic"),
             "quantizer 'mxfp4 sr.bits=33 round=stochastic': sr.bits=33; want 8 to 32");
   EXPECT_EQ(error_of(""), "quantizer: empty; want a format such as mxfp4 or e2m1 block=32 scale=e8m0");
-  for (const char* text :
-       {"e9m1", "e0m3", "e04m3", "int1", "int25", "e8m0", "mxfp4 scale=e9m0", "mxfp4 scale=int8",
-        "f32 round=stochastic", "mxfp4 alpha=2.9387358770557188e-39", "mxfp4 block=0", "mxfp4 block=-3",
-        "mxfp4 block=3x", "mxfp4 4o6", "nvfp4 offset=fp16", "bf16 specials=none", "e2m1 range=full",
-        "mxfp4 sr.bits=8", "nvfp4 rule=even"})
+  for (const char* text : {"e9m1",
+                           "e0m3",
+                           "e04m3",
+                           "int1",
+                           "int25",
+                           "e8m0",
+                           "mxfp4 scale=e12m0",
+                           "mxfp4 scale=e10m0 overflow=nan",
+                           "bf16 scale=e10m0",
+                           "mxfp4 scale=int8",
+                           "f32 round=stochastic",
+                           "mxfp4 alpha=2.9387358770557188e-39",
+                           "mxfp4 block=0",
+                           "mxfp4 block=-3",
+                           "mxfp4 block=3x",
+                           "mxfp4 4o6",
+                           "nvfp4 offset=fp16",
+                           "bf16 specials=none",
+                           "e2m1 range=full",
+                           "mxfp4 sr.bits=8",
+                           "nvfp4 rule=even"})
     EXPECT_NE(error_of(text), "no error") << text;
 }
 

@@ -15,12 +15,13 @@ std::vector<std::string> names_of(std::int64_t blocks) {
 /// The numbers of the blocks whose MLP the pattern "blocks" + slice + ".mlp.*" names.
 std::vector<int> blocks_of(const std::string& slice, std::int64_t blocks) {
   std::vector<int> numbers;
-  for (const auto& name : matching_layers("blocks" + slice + ".mlp.*", names_of(blocks), blocks, "r.toml:3"))
+  for (const auto& name :
+       LayerNames(names_of(blocks), blocks).matching("blocks" + slice + ".mlp.*", "r.toml:3"))
     numbers.push_back(std::stoi(name.substr(7)));
   return numbers;
 }
 std::string refused_slice(const std::string& pattern, std::int64_t blocks) {
-  return refusal([&] { matching_layers(pattern, names_of(blocks), blocks, "r.toml:3"); });
+  return refusal([&] { LayerNames(names_of(blocks), blocks).matching(pattern, "r.toml:3"); });
 }
 
 TEST(LayerPatterns, SlicesAreThoseOfPython) {
@@ -34,8 +35,29 @@ TEST(LayerPatterns, SlicesAreThoseOfPython) {
 
 TEST(LayerPatterns, ASliceOfOneEndsAtItsBlockAndNotAtAllThatBeginAlike) {
   EXPECT_EQ(blocks_of("[1:2]", 12), (std::vector{1})) << "not 10 and 11";
-  const auto all = matching_layers("blocks[:1].*|head", names_of(12), 12, "r.toml:3");
+  const auto all = LayerNames(names_of(12), 12).matching("blocks[:1].*|head", "r.toml:3");
   EXPECT_EQ(all, (std::vector<std::string>{"blocks.0.attn", "blocks.0.mlp.up", "head"}));
+}
+
+TEST(LayerPatterns, AMessageShowsTheBeginningOfALongPattern) {
+  for (const std::string& pattern : {std::string(10'000, 'x'), "blocks[" + std::string(10'000, 'x')}) {
+    const std::string message = refusal([&] { LayerNames(names_of(2), 2).matching(pattern, "r.toml:3"); });
+    EXPECT_LT(message.size(), 500u) << message;
+    EXPECT_TRUE(contains(message, "xxx...'")) << message;
+  }
+}
+
+TEST(LayerPatterns, AGlobOfManyStarsTakesNoLongerThanItsNames) {
+  const std::string stars(100, '*');
+  EXPECT_TRUE(matches_glob(stars, "blocks.0.mlp.up"));
+  std::string glob;
+  for (int i = 0; i < 40; ++i) glob += "*a";
+  EXPECT_TRUE(matches_glob(glob, std::string(60, 'a')));
+  EXPECT_FALSE(matches_glob(glob + "b", std::string(60, 'a'))) << "C(60, 40) ways to place the letters";
+  EXPECT_TRUE(matches_glob("*.w", "fprop.w.w"));
+  EXPECT_FALSE(matches_glob("*.w", "fprop.w.x"));
+  EXPECT_TRUE(matches_glob("a*b*", "acb"));
+  EXPECT_FALSE(matches_glob("a*b*", "bcb"));
 }
 
 TEST(LayerPatterns, MoreBlocksThanThereAreAreRefusedAndNotCut) {

@@ -3,6 +3,7 @@
 #include "recipes/shipped.h"
 #include "recipes/text/reach_notes.h"
 #include "tests/recipes/recipe_files.h"
+#include "tests/support/allocations.h"
 
 namespace mxtape {
 namespace {
@@ -127,6 +128,41 @@ TEST(PrecisionNotes, ARuleWithoutSlotsThatReachesAttentionIsNoted) {
   for (const std::string layers : {"*", "blocks.*.attn", "blocks.*.mlp.*"})
     EXPECT_TRUE(notes_of("[[precision.rules]]\nlayers = \"" + layers + "\"\nformat = \"mxfp6\"\n").empty())
         << layers;
+}
+
+TEST(PrecisionNotes, ARuleThatARollbackBringsIsNotIdle) {
+  const std::string phase = "[[precision.phases]]\nstart_rollback = 1\n";
+  const auto of = [&](const std::string& format) {
+    return notes_of(
+        "train.on_divergence = \"rollback\"\n[precision]\nweights = \"mxfp4\"\nhead = \"bf16\"\n" + phase +
+        rule("\"*.w\"", format, "precision.phases.rules"));
+  };
+  EXPECT_TRUE(of("mxfp8").empty());
+  ASSERT_EQ(of("mxfp4").size(), 1u);
+  EXPECT_TRUE(contains(of("mxfp4")[0], "changes nothing"));
+}
+
+TEST(PrecisionNotes, ARuleWithoutWhichTheRecipeWouldBeRefusedIsNotIdle) {
+  EXPECT_TRUE(notes_of(rule("\"*.x\", \"*.dy\"", "mxfp4") + rule("\"wgrad.hadamard\"", "hadamard=16") +
+                       rule("\"wgrad.hadamard\"", "hadamard=0") + rule("\"wgrad.source\"", "source=shared"))
+                  .size() == 1)
+      << "the first Hadamard transform alone";
+}
+
+/// Allocations of memory while rules are read, applied and looked at for notes.
+std::int64_t work_of(int rules) {
+  std::string text = stochastic;
+  for (int i = 0; i < rules; ++i)
+    text += rule("\"fprop.*\", \"*.dy\"", i % 2 ? "mxfp4" : "mxfp6 round=stochastic");
+  const std::int64_t before = test::allocations;
+  EXPECT_GE(notes_of(text).size(), std::size_t(rules) - 1) << "all but the last change nothing";
+  return test::allocations - before;
+}
+
+TEST(PrecisionNotes, TwiceAsManyRulesAreTwiceTheWork) {
+  const std::int64_t few = work_of(300), many = work_of(600);
+  EXPECT_GT(few, 300);
+  EXPECT_LT(many, 2 * few + few / 4) << few << " and " << many << " allocations";
 }
 
 TEST(PrecisionNotes, TheShippedRecipesNeedNone) {

@@ -124,6 +124,36 @@ TEST(Reader, OfSeveralExtendedFilesLaterOnesWin) {
   EXPECT_EQ(r.optim.beta2, 0.2f);
 }
 
+TEST(Reader, AFileThatIsExtendedInSeveralPlacesWinsAtTheLastOne) {
+  const RecipeFiles files;
+  const std::string rule = "[[precision.rules]]\nformat = ";
+  files.write("d.toml", "optim.beta1 = 0.5\noptim.beta2 = 0.5\n" + rule + "\"mxfp8\"\n");
+  files.write("b.toml", "extends = \"d.toml\"\noptim.beta1 = 0.6\n" + rule + "\"mxfp6\"\n");
+  files.write("c.toml", "extends = \"d.toml\"\noptim.beta2 = 0.7\n");
+  const Recipe r = read_recipe(files.write("a.toml", "extends = [\"b.toml\", \"c.toml\", \"./c.toml\"]\n"));
+  EXPECT_EQ(r.optim.beta1, 0.5f) << "c extends d after b has set it";
+  EXPECT_EQ(r.optim.beta2, 0.7f);
+  ASSERT_EQ(r.precision.rules.size(), 2u);
+  EXPECT_EQ(r.precision.rules[0].format, "mxfp6");
+  EXPECT_EQ(r.precision.rules[1].format, "mxfp8");
+  EXPECT_EQ(precision_plan(r, 0).linear.at("blocks.0.mlp.up").fprop_x, mxfp8_e4m3);
+}
+
+TEST(Reader, AChainOfFilesMayBeLong) {
+  const RecipeFiles files;
+  std::string file = files.write("0.toml", "optim.beta1 = 0.5\n");
+  for (int i = 1; i <= 3000; ++i)
+    file = files.write(fmt::format("{}.toml", i), fmt::format("extends = \"{}.toml\"\n", i - 1));
+  EXPECT_EQ(read_recipe(file).optim.beta1, 0.5f);
+}
+
+TEST(Reader, APrecisionIsFoundByTheLastPartOfItsName) {
+  EXPECT_TRUE(contains(refusal([] { read_recipe("mxfp4"); }), "; did you mean 'precision/mxfp4'?"));
+  const RecipeFiles files;
+  const std::string file = files.write("mine.toml", "extends = \"MXFP8\"\n");
+  EXPECT_TRUE(contains(refusal([&] { read_recipe(file); }), "; did you mean 'precision/mxfp8'?"));
+}
+
 TEST(Reader, AFileMayExtendAShippedRecipeByName) {
   const RecipeFiles files;
   const Recipe r =

@@ -50,7 +50,8 @@ Lines lines_of(const std::vector<float>& x, std::int64_t rows, std::int64_t cols
           int(decode(q.element, words[std::size_t(by_rows ? i * cols + k : k * cols + i)]) / unit));
     for (std::int64_t b = 0; b < y.blocks(); ++b) {
       const std::int64_t r = by_rows ? i : b * y.along, c = by_rows ? b * y.along : i;
-      y.scales.push_back(load_scale(t.scales.data(), r / extent.rows * across + c / extent.cols, q) * unit);
+      y.scales.push_back(load_scale(t.scales.data(), r / extent.rows * across + c / extent.cols, q).scale *
+                         unit);
     }
   }
   return y;
