@@ -30,7 +30,7 @@ constexpr std::string_view names[] = {"tokenizer.json",
 
 fs::path resolved(const fs::path& path) {
   std::error_code error;
-  fs::path real = fs::canonical(path, error);
+  fs::path real = fs::canonical(path.empty() ? "." : path, error);
   const bool nowhere =
       error == std::errc::no_such_file_or_directory || error == std::errc::too_many_symbolic_link_levels;
   require(!nowhere, ExitCode::data, "{}: a link that leads nowhere", path.string());

@@ -62,10 +62,14 @@ Outcome judge(const std::string& expect, const fs::path& source,
   return logits(tried);
 }
 
-/// A folder with links to another's files, one of which may be replaced.
+/// Another's files, one of which may be replaced: weights as links, the others as copies, whose links may not
+/// leave the folder.
 void link_files(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from))
-    if (entry.is_regular_file()) fs::create_symlink(fs::absolute(entry.path()), to / entry.path().filename());
+    if (entry.path().extension() == ".safetensors")
+      fs::create_symlink(fs::absolute(entry.path()), to / entry.path().filename());
+    else if (entry.is_regular_file())
+      fs::copy_file(entry.path(), to / entry.path().filename());
 }
 
 Outcome file_case(const fs::path& set, const json& entry, const std::string& device) {

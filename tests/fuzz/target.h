@@ -41,14 +41,15 @@ int taken_or_refused(const Read& read) {
   return 0;
 }
 
-/// A file of this process in memory, or in /tmp, with these bytes.
+/// A file of this process in memory, or in the folder of temporary files, with these bytes.
 inline std::filesystem::path file_with(const std::uint8_t* bytes, std::size_t count) {
   static const std::filesystem::path path = [] {
-    const std::filesystem::path memory = "/dev/shm";
-    const auto folder = std::filesystem::exists(memory) ? memory : std::filesystem::temp_directory_path();
-    std::string name = (folder / "mxtape-fuzz-XXXXXX").string();
-    if (::mkstemp(name.data()) < 0) std::abort();
-    return name;
+    for (const auto& folder : {std::filesystem::path("/dev/shm"), std::filesystem::temp_directory_path()}) {
+      std::string name = (folder / "mxtape-fuzz-XXXXXX").string();
+      if (::mkstemp(name.data()) >= 0) return name;
+      std::perror(name.c_str());
+    }
+    std::exit(1);
   }();
   static const struct Remover {
     std::filesystem::path path;

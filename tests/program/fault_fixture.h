@@ -69,7 +69,7 @@ class FaultTest : public testing::Test {
     std::vector<std::string> lines;
     std::ifstream in(log);
     for (std::string line; std::getline(in, line);) lines.push_back(line);
-    EXPECT_GT(lines.size(), 10u) << "the shim is not at work";
+    EXPECT_FALSE(lines.empty()) << "the shim is not at work";
     return lines;
   }
   /// The numbers of the calls to fail. HDF5 reads one file in hundreds of pieces by the same code: of equal
@@ -119,30 +119,6 @@ class FaultTest : public testing::Test {
     EXPECT_EQ(steps_in_metrics(), (std::vector<std::int64_t>{1, last_step})) << what;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run_))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << what << ": " << entry.path();
-  }
-
-  /// The numbers of the calls to fail. HDF5 reads one file in hundreds of pieces by the same code: of equal
-  /// calls, the first four and then each 16th; nightly all.
-  static std::vector<std::size_t> chosen(const std::vector<std::string>& calls) {
-    std::vector<std::size_t> numbers;
-    std::map<std::string, int> seen;
-    for (std::size_t n = 1; n <= calls.size(); ++n) {
-      const int equal = seen[calls[n - 1]]++;
-      if (equal < 4 || equal % 16 == 0 || is_nightly()) numbers.push_back(n);
-    }
-    return numbers;
-  }
-  /// Exit code 6 and one message with the system's cause.
-  testing::AssertionResult is_refused(int code) const {
-    bool named = false;
-    for (const char* cause : {"Input/output error", "Too many open files", "Cannot allocate memory",
-                              "HDF5 cannot open the file: can't retrieve stat info for file"})
-      named = named || contains(output_, cause);
-    if (messages() == 1 && code == int(ExitCode::resource) && named) return testing::AssertionSuccess();
-    const auto at = output_.rfind("mxtape: ");
-    return testing::AssertionFailure()
-           << "code " << code << ", " << messages()
-           << " messages: " << (at == std::string::npos ? output_ : output_.substr(at));
   }
 
   /// Lines of the last program's output that are errors.

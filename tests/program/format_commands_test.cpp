@@ -76,8 +76,8 @@ TEST(CompareCommand, ReadsSafetensorsAndSaysBlocksAndBytes) {
                        "x.safetensors: holds 2 tensors; say which, as x.safetensors:name; there are: "
                        "a.weight b"))
       << r.output;
-  r = run_program(folder.path(), {"compare", "x.safetensors:a.wait"});
-  EXPECT_TRUE(contains(r.output, "no tensor 'a.wait'; did you mean 'a.weight'?")) << r.output;
+  r = run_program(folder.path(), {"compare", "x.safetensors:a.weigth"});
+  EXPECT_TRUE(contains(r.output, "no tensor 'a.weigth'; did you mean 'a.weight'?")) << r.output;
   r = run_program(folder.path(), {"compare", "."});
   EXPECT_TRUE(contains(r.output, ".: a folder; want FILE.npy, FILE.safetensors:NAME or FILE.h5:/dataset"))
       << r.output;

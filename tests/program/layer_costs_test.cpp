@@ -8,7 +8,6 @@
 #include "formats/quantize.h"
 #include "tests/program/program_fixture.h"
 #include "tests/support/closeness.h"
-#include "tests/support/pseudo_terminal.h"
 
 namespace mxtape::test {
 namespace {
@@ -113,23 +112,6 @@ TEST_F(LayerCostsTest, TheStandardErrorIsThatOfTheWindowsDifferences) {
   const double off = 2 * gamma(double(context) + 1) * largest;
   EXPECT_NEAR(rounded.error, std::sqrt(squares / (8 * 7)), off);
   EXPECT_GT(rounded.error, 10 * off);
-}
-
-TEST_F(LayerCostsTest, AScreenShowsHowFarAllPassesAre) {
-  train();
-  const PseudoTerminal pseudo;
-  if (!pseudo) GTEST_SKIP() << "this system gives no pseudo-terminal";
-  std::FILE* const terminal = ::fdopen(::open(pseudo.name().c_str(), O_WRONLY | O_NOCTTY), "w");
-  ASSERT_NE(terminal, nullptr);
-  ::setenv("TERM", "xterm", 1);
-  const TrainedModel model = trained();
-  layer_costs(model, data_.validation, {.windows = 8, .pass = model.next_pass()},
-              std::vector<Cast>{{"mxfp4"}, {"nvfp4"}}, terminal);
-  std::string shown(4096, '\0');  // as much as a terminal keeps; a line is drawn five times a second
-  shown.resize(std::size_t(::read(pseudo.master(), shown.data(), shown.size())));
-  std::fclose(terminal);
-  EXPECT_TRUE(contains(shown, "f32 | 0/21 | ")) << shown;
-  EXPECT_TRUE(contains(shown, "% | eta ")) << shown;
 }
 
 TEST_F(LayerCostsTest, TheTypeBetweenLayersCountsAsALayer) {

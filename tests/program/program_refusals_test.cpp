@@ -180,8 +180,8 @@ TEST_F(ProgramTest, AFolderThatCannotBeMadeEndsWithExit6) {
 TEST_F(ProgramTest, AnOptionThatACommandDoesNotHaveGetsItsNearestName) {
   EXPECT_EQ(run({"sample", "runs/tiny", "--token", "3"}), int(ExitCode::usage));
   EXPECT_TRUE(says("sample: unknown option '--token'; did you mean '--tokens'?"));
-  EXPECT_EQ(run({"formats", "mxfp4"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("formats: 'mxfp4' is one word too many"));
+  EXPECT_EQ(run({"formats", "mxfp4", "mxfp6"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("formats: 'mxfp6' is one word too many"));
   EXPECT_EQ(run({"--version", "train"}), int(ExitCode::usage));
 }
 

@@ -15,7 +15,8 @@ class Mpirun : public SharedProgram {
   Mpirun() {
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);                   // up to Open MPI 4
+    ::setenv("PRTE_MCA_rmaps_default_mapping_policy", ":OVERSUBSCRIBE", 1);  // since 5
     ::setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // containers often forbid it
   }

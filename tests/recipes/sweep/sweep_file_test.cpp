@@ -205,7 +205,7 @@ TEST(SweepExamples, AllAreReadAndComparedWithBf16) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(MXTAPE_SOURCE "/examples/sweeps")) {
     const Sweep sweep = read_sweep(entry.path().string());
-    EXPECT_EQ(sweep.baseline, "bf16") << entry.path();
+    EXPECT_TRUE(sweep.baseline.find("bf16") != std::string::npos) << entry.path();
     EXPECT_GE(sweep.arms.size(), 3u) << entry.path();
     ++count;
   }
