@@ -11,7 +11,6 @@ target_compile_features(mxtape_flags INTERFACE cxx_std_20)
 target_compile_options(mxtape_flags INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-psabi>>
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -fno-trapping-math>
-  $<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O3>>
   $<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${MXTAPE_WERROR}>>:-Werror>>
   # The same arithmetic in kernels: no fused multiply-add unless it is written, subnormals kept, exact division.
   # FMT_USE_CONSTEXPR: fmt 9 takes nvcc for a compiler without constexpr.

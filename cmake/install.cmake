@@ -6,11 +6,11 @@ include(CMakePackageConfigHelpers)
 
 # Public headers. What lies behind the seam of Backend is not: it would bring CUDA's headers, and vector types.
 set(public_headers "")
-foreach(folder IN LISTS folders)
+foreach(folder IN LISTS library_folders)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.h")
   list(APPEND public_headers ${found})
 endforeach()
-list(FILTER public_headers EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/(program|kernels/cpu|kernels/cuda)/")
+list(FILTER public_headers EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/kernels/(cpu|cuda)/")
 target_sources(mxtape PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${public_headers})
 
 # Libraries that lie in a prefix of their own are found again by the installed program.

@@ -3,13 +3,15 @@
 # what is committed. As root, and as a user without sudo, who is told what to install and goes on once that is done.
 #   tests/bare.sh [bookworm|trixie]           demo, demo again, test: as root, then as the user
 #   tests/bare.sh [bookworm|trixie] --root    the first half of that; --user: the second
-#   tests/bare.sh [bookworm|trixie] --short   as the user: build, and the first steps of a training
+#   tests/bare.sh [bookworm|trixie] --tests   as the user: build, the first steps of a training, all tests
+#   tests/bare.sh [bookworm|trixie] --numbers the same with the tests of numbers alone: formats, kernels, autograd, data
+# For --tests the root has what the product takes if it is there (gnuplot, MPI, Python), and this machine's CUDA toolkit.
 # Ends with 77 and a reason where such a root cannot be made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 release=${1:-bookworm} part=${2:-}
-if [[ ! "$release $part" =~ ^(bookworm|trixie)' '(--root|--user|--short)?$ ]]; then
-  printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing, --root, --user or --short\n' "$*" >&2
+if [[ ! "$release $part" =~ ^(bookworm|trixie)' '(--root|--user|--tests|--numbers)?$ ]]; then
+  printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing, --root, --user, --tests or --numbers\n' "$*" >&2
   exit 2
 fi
 skip() {
@@ -46,14 +48,17 @@ fresh() {
 
 # Runs a line in the clone, with the environment of a new login and nothing of this machine but its name servers.
 inside() {  # user, line
-  local home=/root
+  local home=/root path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  [ ! -d "$root/usr/local/cuda" ] || path=/usr/local/cuda/bin:$path
   [ "$1" = root ] || home=/home/$1
   unshare --mount --pid --fork --kill-child bash -euc '
     mount -t proc proc "$1/proc"
     mount --rbind /dev "$1/dev"
+    [ ! -d "$1/usr/local/cuda" ] || mount --bind "$5" "$1/usr/local/cuda"
+    [ ! -d "$1/home/user/shared" ] || mount --bind ../shared "$1/home/user/shared"
     exec chroot --userspec="$2:$2" --groups= "$1" /usr/bin/env -i HOME="$3" USER="$2" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-      PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -c "cd ~/mxtape && $4"
-  ' bash "$root" "$1" "$home" "$2"
+      ${CI:+CI=$CI} ${CUDAARCHS:+CUDAARCHS=$CUDAARCHS} PATH="$6" bash -c "cd ~/mxtape && $4"
+  ' bash "$root" "$1" "$home" "$2" "$(realpath -m /usr/local/cuda)" "$path"
 }
 
 # A command of ./run by the user: refused with the line to run, which root then runs.
@@ -100,11 +105,26 @@ refusals() {
 
 fresh
 refusals
-if [ "$part" = --short ]; then
+first_steps() {
   as_user build
   say "user: the first steps of a training"
   inside user 'export PATH="$PWD/build:$PATH" && mkdir -p runs && mxtape corpus --tales 300 --out runs/demo.h5 &&
     mxtape train demo-mxfp4 --train.steps=3 --schedule.warmup_steps=1 --train.sample_tokens=0'
+}
+if [ "$part" = --tests ]; then
+  [ ! -x /usr/local/cuda/bin/nvcc ] || mkdir -p "$root/usr/local/cuda"
+  [ ! -d ../shared ] || mkdir -p "$root/home/user/shared"  # a larger golden set
+  inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 git' >/dev/null
+  first_steps
+  as_user test
+elif [ "$part" = --numbers ]; then
+  first_steps
+  say "root: what the tests need besides"
+  inside root '. cmake/packages.sh && apt-get install -qq -y --no-install-recommends ${test_libraries[@]}' >/dev/null
+  say "user: the tests of numbers"
+  inside user 'cmake --preset release -DMXTAPE_TESTS=ON >build/configure.log &&
+    cmake --build build --target formats_tests kernels_tests autograd_tests data_tests cpu_tests &&
+    ctest --preset release -j "$(nproc)" -L "^(formats|kernels|autograd|data|cpu)$"'
 else
   for command in demo demo test; do
     [ "$part" != --user ] || break

@@ -9,7 +9,7 @@
 namespace mxtape {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\')
@@ -74,16 +74,16 @@ std::string value_text(const Knob& knob) {
     std::string operator()(const std::uint64_t* x) const { return fmt::format("{}", *x); }
     std::string operator()(const float* x) const { return shortest(*x); }
     std::string operator()(const bool* x) const { return *x ? "true" : "false"; }
-    std::string operator()(const std::string* x) const { return quoted(*x); }
-    std::string operator()(const Choice& x) const { return quoted(x.names[*x.value]); }
+    std::string operator()(const std::string* x) const { return in_quotes(*x); }
+    std::string operator()(const Choice& x) const { return in_quotes(x.names[*x.value]); }
     std::string operator()(const std::vector<std::string>* x) const {
       std::vector<std::string> items;
-      for (const auto& item : *x) items.push_back(quoted(item));
+      for (const auto& item : *x) items.push_back(in_quotes(item));
       return fmt::format("[{}]", fmt::join(items, ", "));
     }
     std::string operator()(const NamedInteger& x) const {
       for (const auto& [name, value] : x.names)
-        if (value == *x.value) return quoted(name);
+        if (value == *x.value) return in_quotes(name);
       return fmt::format("{}", *x.value);
     }
   };

@@ -9,6 +9,10 @@
 #include "tests/support/device.h"
 
 namespace mxtape::test {
+
+const TestedDevice tested_device = TestedDevice::cuda;
+std::unique_ptr<Backend> make_device(const BackendOptions& options) { return make_backend("cuda", options); }
+
 namespace {
 
 /// Skips each test by its name and says why. (A skip in an Environment lets all tests pass as far as ctest

@@ -66,7 +66,7 @@ void expect_within(const Problem& p, const Quantizer& q, DType activations) {
     for (auto* x : {&in.qkv, &in.kv, &in.d_o})
       for (float& v : *x) v = to_f32(to_bf16(v));
   const AttentionRun got = run_attention(p.s, in, all_slots(q), {}, activations);
-  const bool near = activations == DType::bf16 || (!device_is_cpu && !q.is_identity());
+  const bool near = activations == DType::bf16 || (!device_is_cpu() && !q.is_identity());
   const DType operands = activations == DType::bf16 ? DType::bf16 : q.operand_dtype();
   const auto want = [&](std::int64_t keys_too_many) {
     return reference::Attention{

@@ -17,7 +17,7 @@ constexpr AttentionShape shapes[] = {{1, 1, 1, 1},   {2, 7, 3, 5},   {1, 50, 2, 
 /// The CPU rounds P and dS themselves; other devices P before it is divided by its row's sum, and dS before
 /// it is multiplied by 1 / sqrt(D).
 reference::Scores scores_with(const Quantizer& q) {
-  return device_is_cpu || q.is_identity() ? reference::Scores::as_operands : reference::Scores::near_bf16;
+  return device_is_cpu() || q.is_identity() ? reference::Scores::as_operands : reference::Scores::near_bf16;
 }
 
 TEST(Attention, IsWithinItsRoundingErrorsInF32AndBf16) {

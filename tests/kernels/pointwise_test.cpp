@@ -29,13 +29,13 @@ struct TanhForm {
   double z, sigma, e_error;
   explicit TanhForm(double x)
       : z(2 * std::sqrt(2 / std::numbers::pi) * x * (1 + 0.044715 * x * x)), sigma(1 / (1 + std::exp(-z))) {
-    e_error = (7 * std::abs(z) + elementary.exp) * u;
+    e_error = (7 * std::abs(z) + elementary().exp) * u;
   }
 };
 Bounded tanh_value(double x) {
   const TanhForm f(x);
   const double y = x * f.sigma;
-  return {y, std::abs(y) * ((1 - f.sigma) * f.e_error + (2 + elementary.reciprocal) * u)};
+  return {y, std::abs(y) * ((1 - f.sigma) * f.e_error + (2 + elementary().reciprocal) * u)};
 }
 Bounded tanh_slope(double x) {
   const TanhForm f(x);
@@ -43,8 +43,8 @@ Bounded tanh_slope(double x) {
   const double second = f.sigma * (1 - f.sigma) * x * growth;
   // The product of the second term has 10 more roundings and two reciprocals; the sum and the product with dy
   // one each.
-  return {f.sigma + second, f.sigma * ((1 - f.sigma) * f.e_error + (2 + elementary.reciprocal) * u) +
-                                std::abs(second) * (2 * f.e_error + (10 + 2 * elementary.reciprocal) * u) +
+  return {f.sigma + second, f.sigma * ((1 - f.sigma) * f.e_error + (2 + elementary().reciprocal) * u) +
+                                std::abs(second) * (2 * f.e_error + (10 + 2 * elementary().reciprocal) * u) +
                                 2 * u * std::abs(f.sigma + second)};
 }
 
@@ -57,7 +57,7 @@ struct ErfForm {
       : below(0.5 * std::erfc(-x / std::numbers::sqrt2)),
         tail(0.5 * std::erfc(std::abs(x) / std::numbers::sqrt2)),
         density(std::exp(-x * x / 2)) {
-    density_error = ((1 + elementary.exp_argument) * x * x / 2 + elementary.exp) * u;
+    density_error = ((1 + elementary().exp_argument) * x * x / 2 + elementary().exp) * u;
     below_error = tail * (density_error + 16 * u) + (x > 0 ? u * below : 0);
   }
 };

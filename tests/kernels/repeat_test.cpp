@@ -67,13 +67,13 @@ TEST(Repeat, FromTheFourthTimeOnADeviceThatRecordsDoesWithoutTheWork) {
       ++calls;
       return work();
     });
-  EXPECT_EQ(calls, device_records ? 3 : 6);
+  EXPECT_EQ(calls, device_records() ? 3 : 6);
   backend->forget("work");
   backend->repeat("work", [&] {
     ++calls;
     return work();
   });
-  EXPECT_EQ(calls, device_records ? 4 : 7) << "forgotten";
+  EXPECT_EQ(calls, device_records() ? 4 : 7) << "forgotten";
 }
 
 TEST(Repeat, OtherWorkAndTrimAndNewTensorsInBetweenDisturbNoRecording) {
@@ -128,7 +128,7 @@ std::string error_when_recorded(Backend& backend, const std::function<void()>& w
 }
 
 TEST(Repeat, WhatCannotBeRecordedIsAnErrorThatNamesTheCall) {
-  if (!device_records) GTEST_SKIP() << "this device records nothing";
+  if (!device_records()) GTEST_SKIP() << "this device records nothing";
   const auto backend = make_device();
   const Tensor x = backend->empty({4});
   backend->fill(x, 0);
@@ -149,7 +149,7 @@ TEST(Repeat, WhatCannotBeRecordedIsAnErrorThatNamesTheCall) {
 }
 
 TEST(Repeat, WorkThatChangesIsPlannedAnewAndIsAnErrorOnlyOnceItIsBeingRecorded) {
-  if (!device_records) GTEST_SKIP() << "this device plans nothing";
+  if (!device_records()) GTEST_SKIP() << "this device plans nothing";
   const auto backend = make_device();
   std::int64_t count = 100;
   const auto run = [&] {

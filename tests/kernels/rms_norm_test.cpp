@@ -111,7 +111,7 @@ TEST(RmsNorm, ARowOfZerosStaysZeroAndANaNStaysInItsRow) {
 }
 
 TEST(RmsNorm, RowsThatNoBlockOfTheGpuHoldsAreRefused) {
-  if (device_is_cpu) GTEST_SKIP() << "the CPU has no limit";
+  if (device_is_cpu()) GTEST_SKIP() << "the CPU has no limit";
   try {
     run(Norm(1, 32769));
     FAIL();

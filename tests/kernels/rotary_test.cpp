@@ -205,7 +205,7 @@ TEST(Rotary, TheBoundsSeeEpsAndAPositionThatIsOneOff) {
 }
 
 TEST(Rotary, HeadsThatNoWarpOfTheGpuHoldsAreRefused) {
-  if (device_is_cpu) GTEST_SKIP() << "the CPU has no limit";
+  if (device_is_cpu()) GTEST_SKIP() << "the CPU has no limit";
   try {
     run(Case({1, 1, 1, 1, 514}));
     FAIL();

@@ -23,8 +23,8 @@ struct Sigma {
   double s, rest;         // s, 1 - s
   double error, of_rest;  // relative
   explicit Sigma(double a) : s(1 / (1 + std::exp(-a))), rest(1 / (1 + std::exp(a))) {
-    const double of_e = (2 * std::abs(a) + elementary.exp) * u;
-    error = rest * of_e + (1 + elementary.reciprocal) * u;
+    const double of_e = (2 * std::abs(a) + elementary().exp) * u;
+    error = rest * of_e + (1 + elementary().reciprocal) * u;
     of_rest = of_e + error + u;  // as the product e s
   }
 };

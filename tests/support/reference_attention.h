@@ -127,7 +127,8 @@ struct Attention {
     }
     // Other devices go over 64 keys at a time, and multiply what they have by a power for each larger top, in
     // numbers and sums alike. Its exponents are parts of the distance to the last top.
-    const double rescaling = device_is_cpu ? 0 : 2 * u * (double(x.size()) / 64 + 1) * (elementary.exp + 1);
+    const double rescaling =
+        device_is_cpu() ? 0 : 2 * u * (double(x.size()) / 64 + 1) * (elementary().exp + 1);
     // Forward divides by the sum; backward subtracts its logarithm, which is rounded twice.
     const double log_sum = top + std::log(total);
     const double common = mean_error + u * (mean_distance + std::abs(top) + 2 * std::abs(log_sum) + 8) +

@@ -152,7 +152,7 @@ struct SoftmaxRow {
     log_sum = top + std::log(sum);
     for (std::size_t i = 0; i < n; ++i) {
       p[i] /= sum;
-      relative.push_back(((1 + elementary.exp_argument) * (top - x[i]) + elementary.exp) * u);
+      relative.push_back(((1 + elementary().exp_argument) * (top - x[i]) + elementary().exp) * u);
       sum_error += p[i] * relative[i];
     }
     sum_error += gamma(depth_of_pieces(n));

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -90,8 +91,8 @@ TEST(SentencePiece, WhatIsBrokenOrNotUnderstoodIsRefusedByName) {
 /// Each byte changed, each truncation: an error or a tokenizer that works.
 TEST(SentencePiece, ChangedBytesOfAModelAreNeverACrash) {
   for (const char* name : {"sentencepiece-bpe", "sentencepiece-unigram"}) {
-    const std::string model = read_whole_text(std::string(MXTAPE_SOURCE) + "/tests/interop/tokenizers/" +
-                                              name + "/tokenizer.model");
+    const std::string model =
+        read_whole_text(fmt::format("{}/tests/interop/tokenizers/{}/tokenizer.model", MXTAPE_SOURCE, name));
     std::mt19937 random(2);
     for (std::size_t i = 0; i < model.size(); i += 3) {
       std::string changed = model;

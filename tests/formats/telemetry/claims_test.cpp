@@ -1,5 +1,6 @@
 // Claims about errors on synthetic numbers that the literature makes: docs/claims.md, N4 to N6. The others of
 // that page name the tests that hold them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,14 +37,14 @@ TEST(Claims, N4MidpointsHelpInt4AndMostAfterGeluButNotE2m1) {
   const auto normal = normal_numbers(), gelu = after_gelu();
   const char *int4 = "int4 emax=3 scale=e8m0 rule=ceil", *e2m1 = "mxfp4 rule=even";
   const auto gain = [](const std::vector<float>& x, const char* format) {
-    return error_of(x, std::string(format) + " offset=fp16") / error_of(x, format) - 1;
+    return error_of(x, fmt::format("{} offset=fp16", format)) / error_of(x, format) - 1;
   };
   EXPECT_NEAR(gain(normal, int4), -0.10, 0.02);
   EXPECT_NEAR(gain(gelu, int4), -0.44, 0.02);
   EXPECT_GT(gain(normal, e2m1), -0.03);
   EXPECT_GT(gain(gelu, e2m1), -0.03);
   // So on skewed numbers INT4 with midpoints beats E2M1, which wins on symmetric ones.
-  EXPECT_LT(error_of(gelu, std::string(int4) + " offset=fp16"), error_of(gelu, e2m1));
+  EXPECT_LT(error_of(gelu, fmt::format("{} offset=fp16", int4)), error_of(gelu, e2m1));
   EXPECT_GT(error_of(normal, int4), error_of(normal, e2m1));
 }
 
