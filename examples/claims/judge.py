@@ -18,6 +18,10 @@ def results_of(name):
     return read_results(here / "results" / f"{name}.json")
 
 
+def has_results(name):
+    return (here / "results" / f"{name}.json").exists()
+
+
 def protocol_of(name):
     import tomllib  # not needed to print contrasts, so older Pythons can
     return tomllib.loads((here / "protocol" / f"{name}.toml").read_text())

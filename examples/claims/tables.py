@@ -34,7 +34,12 @@ def markdown(head, rows):
 def claims_table():
     """The claims of the literature with criterion and verdict."""
     rows = [[claim["id"], claim["claim"], claim["source"], claim["criterion"], f"**{judge.verdict_of(contrasts)}**"]
-            for name in literature for claim, contrasts in judge.judge(name)]
+            for name in filter(judge.has_results, literature) for claim, contrasts in judge.judge(name)]
+    for name in literature:
+        if not judge.has_results(name):
+            family = judge.protocol_of(name)
+            rows += [[claim["id"], claim["claim"], claim["source"], claim["criterion"], "not tested, because seeds "
+                      f"{family['decide'][0]} to {family['decide'][-1]} have not been trained"] for claim in family["claim"]]
     rows += [[claim["id"], claim["claim"], claim["source"], "", f"not tested, because {claim['reason']}"]
              for claim in judge.protocol_of("untested")["claim"]]
     return markdown(["", "claim", "source", "criterion", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
@@ -42,7 +47,7 @@ def claims_table():
 
 def contrasts_table(families):
     rows = []
-    for name in families:
+    for name in filter(judge.has_results, families):
         for claim, contrasts in judge.judge(name):
             for row in contrasts:
                 spec, ratio = row["spec"], "over" in row["spec"]
@@ -75,24 +80,9 @@ def four_bit_table():
     for arm in arms:
         if arm == results["baseline"]:
             continue
-        chose, decide = (judge.contrast(arms, f"{arm} - bf16", family[seeds]) for seeds in ("chose", "decide"))
-        rows.append([arm, f"{paired.mean_and_error(chose)[0]:+.4f}", gap_cell(arms, arm, family["decide"]),
-                     judge.word_of_sweep(decide, tolerance)])
-    return markdown(["arm", "seeds 1 to 5", "seeds 6 to 13", f"for {tolerance}"], rows)
-
-
-def rates_table():
-    """Mean loss by learning rate on the seeds that choose, with its standard error."""
-    arms = judge.losses(judge.results_of("demo-rates"))
-    rows = []
-    for fragment in ("bf16", "mxfp4", "four-bit"):
-        means = [paired.mean_and_error(list(arms[f"recipe=precision-{fragment},learning_rate={rate}"].values()))
-                 for rate in ("0.002", "0.004", "0.008", "0.016")]
-        cells = [f"{mean:.4f} +- {error:.4f}" for mean, error in means]
-        best = means.index(min(means))
-        cells[best] = f"**{cells[best]}**"
-        rows.append([fragment, *cells])
-    return markdown(["", "2e-3", "4e-3", "8e-3", "16e-3"], rows)
+        decide = judge.contrast(arms, f"{arm} - bf16", family["decide"])
+        rows.append([arm, gap_cell(arms, arm, family["decide"]), judge.word_of_sweep(decide, tolerance)])
+    return markdown(["arm", "gap to bf16", f"for {tolerance}"], rows)
 
 
 def resume_table(name):
@@ -116,9 +106,8 @@ def runs_table():
 
 tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
-    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "rates": rates_table,
-    "best-rates": lambda: contrasts_table(["demo-rates"]), "runs": runs_table,
-    "resume-shakespeare": lambda: resume_table("resume-shakespeare"), "resume-demo": lambda: resume_table("resume-demo")}
+    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
+    "resume-demo": lambda: resume_table("resume-demo")}
 
 
 def renewed(text, page):
