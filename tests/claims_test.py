@@ -80,10 +80,9 @@ class Verdicts(unittest.TestCase):
 
 class Pages(unittest.TestCase):
     def test_tables_are_those_that_the_results_give(self):
-        for page in ("docs/claims.md", "docs/resume.md"):
-            text = (root / page).read_text()
-            self.assertIn("<!-- table:", text, page)
-            self.assertEqual(tables.renewed(text, page), text, f"examples/claims/tables.py --write {page}")
+        text = (root / "docs/claims.md").read_text()
+        self.assertIn("<!-- table:", text)
+        self.assertEqual(tables.renewed(text, "docs/claims.md"), text, "examples/claims/tables.py --write docs/claims.md")
 
 
 unittest.main()

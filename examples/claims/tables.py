@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/claims.md and docs/resume.md, from protocol/*.toml and results/*.json beside this file. Python 3.11.
+"""The tables of docs/claims.md, from protocol/*.toml and results/*.json beside this file. Python 3.11.
 
     tables.py                              prints them all
     tables.py --write PAGE...              puts them into pages, between '<!-- table: NAME -->' and '<!-- end -->'
@@ -85,15 +85,6 @@ def four_bit_table():
     return markdown(["arm", "gap to bf16", f"for {tolerance}"], rows)
 
 
-def resume_table(name):
-    seeds, results = judge.protocol_of(name)["decide"], judge.results_of(name)
-    after, last = judge.losses(results, "after"), judge.losses(results)
-    rows = [[arm, *((gap_cell(of, arm, seeds) if arm != "bf16" else 0) for of in (after, last)),
-             f"{paired.mean_and_error([last[arm][s] for s in seeds])[0]:.4f}"]
-            for arm in ("all MXFP4", "MXFP6, MXFP4 gradients", "all MXFP6", "bf16")]
-    return markdown(["", "jump", "final gap", "final validation loss"], rows)
-
-
 def runs_table():
     """What trained each family."""
     rows = []
@@ -106,8 +97,7 @@ def runs_table():
 
 tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
-    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
-    "resume-demo": lambda: resume_table("resume-demo")}
+    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table}
 
 
 def renewed(text, page):
