@@ -18,6 +18,9 @@ inline constexpr unsigned warp = 32;
 inline constexpr std::size_t stack_bytes = 128 << 10;
 inline constexpr unsigned most_threads = 1024;
 inline constexpr std::size_t most_shared = 232448;  // of a block, Hopper
+/// Races are looked for by pages, each of one kind of memory: shared memory has whole ones.
+inline constexpr std::size_t page_bytes = 1024;
+static_assert(most_shared % page_bytes == 0);
 
 struct AsyncCopy {
   void* to;
@@ -40,7 +43,7 @@ struct Fiber {
 struct Block {
   std::vector<Fiber> fibers;
   std::vector<unsigned char> exchange;  // [threads][2][exchange_stride], by warp, half, lane
-  alignas(128) unsigned char shared[most_shared];
+  alignas(page_bytes) unsigned char shared[most_shared];
   ucontext_t unused;
   jmp_buf scheduler;
   Fiber* running = nullptr;

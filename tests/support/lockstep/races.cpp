@@ -56,7 +56,6 @@ Use together(const Use& a, const Use& b) {
   return all;
 }
 
-constexpr std::uintptr_t page_bytes = 1024;
 constexpr std::size_t most_pages = std::size_t{1} << 16;  // 1 GiB of them
 
 struct Page {
