@@ -39,8 +39,9 @@ class ModelFaults : public FaultTest {
     const auto all = calls_of(words, calls);
     const auto whole = content(out);
     ASSERT_FALSE(whole.empty()) << words[0];
-    for (const char* how : {"error", "other"})
-      for (const std::size_t n : chosen(all)) {
+    for (const std::size_t n : chosen(all))
+      for (const char* how : {"error", "other"}) {
+        if (!is_nightly() && (how == std::string_view("other")) == (n % 2 == 0)) continue;  // one of the two
         const std::string what =
             fmt::format("{} {}: {}: call {} of {}, {}", words[0], words[1], how, n, all.size(), all[n - 1]);
         fs::remove_all(out);
@@ -48,7 +49,8 @@ class ModelFaults : public FaultTest {
         if (code != 0) {
           EXPECT_TRUE(is_refused(code)) << what;
         }
-        const bool made = code == 0 || contains(output_, "mxtape: out: written") || contains(output_, "out is written and whole");
+        const bool made = code == 0 || contains(output_, "mxtape: out: written") ||
+                          contains(output_, "out is written and whole");
         EXPECT_TRUE(content(out) == (made ? whole : decltype(whole){})) << what << "\n" << output_;
         for (const auto& entry : fs::directory_iterator(folder_.path()))
           EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << what << ": " << entry.path();
