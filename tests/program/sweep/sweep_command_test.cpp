@@ -14,7 +14,7 @@ TEST_F(SweepCommand, TrainsEveryArmOnEverySeedAndReportsThePairedGaps) {
   EXPECT_EQ(json["complete"], true);
   EXPECT_EQ(json["steps"], 12);
   ASSERT_EQ(losses(json).size(), 6u);
-  const Json &base = arm(json, "f32"), &nearest = arm(json, "nearest");
+  const Json base = arm(json, "f32"), nearest = arm(json, "nearest");
   EXPECT_TRUE(base["gap"].is_null());
   EXPECT_EQ(base["gap_reason"], "it is the baseline");
   double mean = 0;

@@ -52,7 +52,7 @@ TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   EXPECT_TRUE(says("2 of 8 runs failed:\n  wild seed 1: exit code 4: "));
   const Json json = results();
   EXPECT_EQ(json["complete"], false);
-  const Json &wild = arm(json, "wild"), &nearest = arm(json, "nearest");
+  const Json wild = arm(json, "wild"), nearest = arm(json, "nearest");
   EXPECT_EQ(wild["runs"][0]["state"], "failed");
   EXPECT_EQ(wild["runs"][0]["code"], 4);
   EXPECT_TRUE(wild["gap"].is_null());
