@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/status.h"
 #include "data/hdf5/seal.h"
 #include "program/learning_rate_lines.h"
 #include "program/resume.h"
@@ -86,8 +87,7 @@ constexpr const char* parents = "the parent";  // the origin of its keys
 /// What `run`'s recipe.toml says of the keys that checkpoints do not hold, but for the folder of the runs.
 void take_whereabouts(Recipe& recipe, const fs::path& run) {
   const fs::path file = run / "recipe.toml";
-  std::error_code error;
-  if (!fs::exists(file, error) && !error) return;  // a checkpoint alone
+  if (!is_there(file)) return;  // a checkpoint alone
   Recipe there = recipe_from_toml(read_whole_text(file), file.string());
   const auto ours = knobs(recipe), theirs = knobs(there);
   for (std::size_t i = 0; i < ours.size(); ++i)
@@ -194,8 +194,7 @@ void Branch::check_data(const TokenFile& data) const {
 }
 
 std::string Branch::other_parent(const fs::path& run) const {
-  std::error_code error;
-  if (!fs::exists(run / "parent.json", error)) return "";
+  if (!is_there(run / "parent.json")) return "";
   const auto earlier = read_parent(run);
   const std::string was = earlier.is_object() ? earlier.value("hash", "") : "";
   if (was.empty() || was == turn.hash) return "";
@@ -207,13 +206,13 @@ std::string Branch::other_parent(const fs::path& run) const {
 std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const std::string& given,
                                                const std::vector<std::string>& overrides) {
   const fs::path folder = run_folder_of(given, overrides);
-  std::error_code error;
-  if (!fs::exists(folder / "parent.json", error) || list_checkpoints(folder).empty()) return {};
+  if (!is_there(folder / "parent.json") || list_checkpoints(folder).empty()) return {};
   const auto parent = read_parent(folder);
   require(parent.is_object() && parent.contains("run") && parent.contains("step"), ExitCode::data,
           "{}: is not what a branch writes there", (folder / "parent.json").string());
   const auto at = from.rfind('@');
-  const bool has_step = !fs::exists(from, error) && at != std::string::npos;
+  const bool has_step = !is_there(from) && at != std::string::npos;
+  std::error_code error;  // what cannot be resolved is compared as it is
   const fs::path named = fs::weakly_canonical(fs::absolute(has_step ? from.substr(0, at) : from), error);
   const fs::path run = fs::weakly_canonical(parent["run"].get<std::string>(), error);
   const std::string step = std::to_string(parent["step"].get<std::int64_t>());

@@ -8,6 +8,7 @@
 
 #include "program/progress.h"
 #include "program/sweep/paired_gap.h"
+#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -100,16 +101,14 @@ std::string layer_table(const LayerCosts& costs) {
     const auto of_a = first.find(a), of_b = first.find(b);
     return of_a != first.end() && (of_b == first.end() || of_a->second.above_f32 > of_b->second.above_f32);
   });
-  std::size_t width = std::string_view("all together").size();
-  for (const auto& layer : layers) width = std::max(width, layer.size());
-  std::string text;
+  std::vector<TextTable::Column> columns{{"layer", true}};
+  for (const auto& losses : costs.precisions) columns.push_back({losses.precision});
+  TextTable table(std::move(columns));
   const auto put_line = [&](const std::string& name, const auto& cell) {
-    text += fmt::format("{:<{}}", name, width);
-    for (const auto& losses : costs.precisions)
-      text += fmt::format("  {:>{}}", cell(losses), std::max<std::size_t>(17, losses.precision.size()));
-    text.erase(text.find_last_not_of(' ') + 1) += "\n";
+    std::vector<std::string> cells{name};
+    for (const auto& losses : costs.precisions) cells.push_back(cell(losses));
+    table.row(std::move(cells));
   };
-  put_line("layer", [](const LayerLosses& losses) { return losses.precision; });
   for (const auto& layer : layers)
     put_line(layer, [&](const LayerLosses& losses) {
       const auto found = losses.alone.find(layer);
@@ -117,7 +116,7 @@ std::string layer_table(const LayerCosts& costs) {
     });
   put_line("sum of these", [](const LayerLosses& losses) { return fmt::format("{:<+17.4f}", losses.sum()); });
   put_line("all together", [](const LayerLosses& losses) { return cost_text(losses.all); });
-  return text +
+  return table.text(0) +
          "\nloss above f32 when this layer alone is rounded: nats per token; +-: standard error\n"
          "over the windows\n";
 }

@@ -48,8 +48,7 @@ std::string lack_of_room(const MemoryPlan& plan, const Recipe& recipe, const std
   if (needed <= free) return "";
   return fmt::format(
       "{}: all checkpoints that are kept, and the records, will need {}; {} are free, so the run may end "
-      "before "
-      "its last step; lower train.keep or train.keep_every's number of checkpoints, or change train.out",
+      "before its last step; lower train.keep, raise train.keep_every, or change train.out",
       run.string(), bytes_text(needed), bytes_text(free));
 }
 

@@ -38,8 +38,8 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       config_(trainer.recipe().train),
       phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe()),
-               [&](const std::string& record) {  // `turn` is written below
-                 return (turn && record == turn->to_json()) ||
+               [&, written_below = turn ? turn->to_json() : ""](const std::string& record) {
+                 return record == written_below ||
                         is_lost_turn(record, trainer.steps_done(), trainer.lineage());
                }),
       progress_(stdout, config_.steps, trainer.steps_done()),

@@ -106,11 +106,9 @@ void read_scale(Quantizer& q, const TextWord& w) {
     q.scale_sign = !w.value.starts_with('u');
     if (format->exponent_bits == 8) q.outer = OuterScale::none;
   } else {
-    refuse(
-        w,
-        "e8m0 (or e2m0 to e11m0), a float format of at most 16 bits such as e4m3 or bf16, ue5m3 and others "
-        "without "
-        "a sign, f32 or none");
+    refuse(w,
+           "e8m0 (or e2m0 to e11m0), a float format of at most 16 bits such as e4m3 or bf16, ue5m3 and "
+           "others without a sign, f32 or none");
   }
 }
 

@@ -58,8 +58,7 @@ std::string memory_fact(const DevicePlan& plan) {
   const auto text = [](std::int64_t bytes) { return bytes_text(double(bytes)); };
   std::string all = fmt::format(
       "a device    about {}:\n            weights {}, gradients {}, sums of strands {}, moments {}, "
-      "quantized "
-      "weights {},\n            gradients on their way {}, activations or messages {}",
+      "quantized weights {},\n            gradients on their way {}, activations or messages {}",
       text(plan.peak), text(plan.weights), text(plan.gradients), text(plan.sums), text(plan.moments),
       text(plan.weight_copies), text(plan.messages), text(plan.rest()));
   if (plan.saving > plan.peak) all += fmt::format("; rank 0 {} while it saves", text(plan.saving));
@@ -96,8 +95,7 @@ std::vector<std::string> device_facts(const DevicePlan& plan) {
   const Traffic all = plan.busiest.all();
   facts.push_back(fmt::format(
       "exchange    a step, the busiest device: {} sent, {} received;\n            of what it sends, "
-      "gradients {}, "
-      "weights {}; {} messages of up to {}",
+      "gradients {}, weights {}; {} messages of up to {}",
       decimal_text(all.sent), decimal_text(all.received), decimal_text(plan.busiest.gradients.sent),
       decimal_text(plan.busiest.values.sent), all.messages, decimal_text(all.largest)));
   for (const GatherPlan& gather : plan.gathers) facts.push_back("gather      " + gather_text(gather));

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/random_access.h"
+#include "core/files/status.h"
 #include "core/text/program_name.h"
 #include "kernels/around/dry_backend.h"
 #include "program/import.h"
@@ -216,7 +217,7 @@ void InitialWeights::write_parent(const RunFolder& folder, const Turn& turn) con
 
 std::string initial_hash_of(const fs::path& run) {
   const fs::path file = run / "parent.json";
-  if (!fs::exists(file)) return "";
+  if (!is_there(file)) return "";
   const auto json = nlohmann::json::parse(read_whole_text(file), nullptr, false);
   require(json.is_object(), ExitCode::data, "{}: is not what a run writes there", file.string());
   return json.value("event", "") == "init" ? json.value("hash", "") : "";

@@ -131,10 +131,8 @@ std::string spikes(const SweepResults& results) {
       out += fmt::format("<li>{}: {}</li>\n", escaped(arm.name), text);
   if (out.empty()) return "";
   return "<h2>Spikes of the training loss</h2>\n<p>A loss has blown up if more than half of what was learned "
-         "is "
-         "unlearned. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
-         "longer "
-         "warm-up, may give one whose loss does not.</p>\n<ul>\n" +
+         "is unlearned. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
+         "longer warm-up, may give one whose loss does not.</p>\n<ul>\n" +
          out + "</ul>\n";
 }
 

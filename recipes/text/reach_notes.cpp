@@ -14,17 +14,11 @@ namespace {
 
 bool quantizes(const Quantizer& q) { return !q.is_identity() && q != bf16_cast; }
 
-/// Whether a rule's format is a number format below f32.
-bool is_narrower_number(const std::string& format) {
-  const SlotValue value = parse_rule_format(format);
+/// A rule's number format; f32 for what sets no numbers.
+Quantizer number_format(const std::string& text) {
+  const SlotValue value = parse_rule_format(text);
   const auto* number = std::get_if<Quantizer>(&value);
-  return number && !number->is_identity();
-}
-
-bool quantizes(const std::string& format) {
-  const SlotValue value = parse_rule_format(format);
-  const auto* number = std::get_if<Quantizer>(&value);
-  return number && quantizes(*number);
+  return number ? *number : f32_passthrough;
 }
 
 bool quantizes(const PrecisionPlan& plan) {
@@ -56,11 +50,11 @@ std::string nothing_quantized(const Recipe& recipe) {
   const PrecisionConfig& p = recipe.precision;
   std::string asked;
   for (const auto& rule : all_rules(recipe))
-    if (quantizes(rule.format)) asked = fmt::format("{} asks for {}", rule.where, rule.format);
+    if (quantizes(number_format(rule.format))) asked = fmt::format("{} asks for {}", rule.where, rule.format);
   for (const auto& [key, text] : {std::pair{"weights", &p.weights}, std::pair{"activations", &p.activations},
                                   std::pair{"gradients", &p.gradients}, std::pair{"attention", &p.attention},
                                   std::pair{"head", &p.head}})
-    if (quantizes(*text)) asked = fmt::format("precision.{} is {}", key, *text);
+    if (quantizes(parse_quantizer(*text))) asked = fmt::format("precision.{} is {}", key, *text);
   if (asked.empty()) return "";
   for (const std::int64_t step : plan_changes(recipe))
     if (quantizes(precision_plan(recipe, step))) return "";
@@ -68,8 +62,7 @@ std::string nothing_quantized(const Recipe& recipe) {
     if (quantizes(precision_plan(as_rolled_back(recipe, n), 0))) return "";
   return fmt::format(
       "nothing is quantized: every operand of all {} blocks and of the head is f32 or bf16. {}, but rules "
-      "take it "
-      "back everywhere",
+      "take it back everywhere",
       recipe.model.layers, asked);
 }
 
@@ -82,7 +75,7 @@ std::vector<std::string> notes_on_attention(const Recipe& recipe) {
   for (const auto& layer : plan.linear) names.push_back(layer.first);
   const LayerNames layers(std::move(names), recipe.model.layers);
   for (const PrecisionRule& rule : all_rules(recipe)) {
-    if (!rule.slots.empty() || rule.layers == "*" || !is_narrower_number(rule.format)) continue;
+    if (!rule.slots.empty() || rule.layers == "*" || number_format(rule.format).is_identity()) continue;
     const auto reached = layers.matching(rule.layers, rule.where);
     const auto attention = std::count_if(reached.begin(), reached.end(),
                                          [&](const auto& name) { return plan.attention.contains(name); });
@@ -90,8 +83,7 @@ std::vector<std::string> notes_on_attention(const Recipe& recipe) {
     notes.push_back(fmt::format(
         "{}: this rule ('{}' for '{}') has no slots, so it reaches the twelve of attention as well, which "
         "precision.attention = f32 leaves as they are; slots = [\"fprop.*\", \"dgrad.*\", \"wgrad.*\"] keeps "
-        "it "
-        "to linear layers",
+        "it to linear layers",
         rule.where, rule.format, rule.layers));
   }
   return notes;

@@ -77,8 +77,7 @@ MemoryBudget MemoryBudget::of(const Recipe& recipe, const Backend& fresh, const 
 std::string memory_text(const MemoryPlan& plan, const MemoryBudget& budget) {
   std::string text = fmt::format(
       "about {} of the device's {}:\n            weights {}, gradients {}, moments {}, quantized weights "
-      "{},\n"
-      "            activations {}",
+      "{},\n            activations {}",
       bytes_text(double(budget.needed(plan))), bytes_text(double(budget.capacity)),
       bytes_text(double(plan.weights)), bytes_text(double(plan.gradients)), bytes_text(double(plan.moments)),
       bytes_text(double(plan.weight_copies)), bytes_text(double(plan.step_peak - plan.state())));

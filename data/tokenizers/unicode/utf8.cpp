@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/text/printable.h"
 
 namespace mxtape {
 
@@ -119,13 +120,11 @@ std::string shown_text(std::string_view text) {
   std::string result = "'";
   std::size_t position = 0;
   while (position < text.size() && result.size() < longest) {
-    const auto [value, length] = character_at(text, position);
+    const std::size_t length = character_at(text, position).length;
     if (length == 0)
       result += fmt::format("<0x{:02X}>", static_cast<unsigned char>(text[position]));
-    else if (value < 0x20 || (value >= 0x7f && value < 0xa0))
-      result += fmt::format("<U+{:04X}>", std::uint32_t(value));
     else
-      result += text.substr(position, length);
+      result += printable(text.substr(position, length));
     position += std::max<std::size_t>(length, 1);
   }
   return result + (position < text.size() ? "...'" : "'");
