@@ -24,6 +24,39 @@ std::string logged(std::int64_t steps, const Report& report) {
   return text;
 }
 
+/// A terminal's stream, with a TERM that can move its cursor. TERM is as it was once it goes.
+class Screen {
+ public:
+  Screen() : before_(std::getenv("TERM") ? std::getenv("TERM") : ""), had_one_(std::getenv("TERM")) {
+    if (pseudo_) stream_ = ::fdopen(::open(pseudo_.name().c_str(), O_WRONLY | O_NOCTTY), "w");
+    ::setenv("TERM", "xterm", 1);
+  }
+  ~Screen() {
+    had_one_ ? ::setenv("TERM", before_.c_str(), 1) : ::unsetenv("TERM");
+    if (stream_) std::fclose(stream_);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  std::FILE* stream() const { return stream_; }  // null where the system gives none
+  /// What was written to it.
+  std::string text() const {
+    std::fflush(stream_);
+    ::fcntl(pseudo_.master(), F_SETFL, O_NONBLOCK);
+    std::string text;
+    char piece[4096];
+    for (ssize_t n = 0; (n = ::read(pseudo_.master(), piece, sizeof piece)) > 0;)
+      text.append(piece, std::size_t(n));
+    return text;
+  }
+
+ private:
+  PseudoTerminal pseudo_;
+  std::FILE* stream_ = nullptr;
+  std::string before_;
+  bool had_one_;
+};
+
 StepRecord step_of(std::int64_t step, double milliseconds) {
   return {.step = step, .milliseconds = milliseconds, .tokens_per_second = 1000 / milliseconds};
 }
@@ -49,38 +82,26 @@ TEST(Progress, TheMeanTimeFollowsTheLastTenStepsOrSo) {
 }
 
 TEST(Progress, ATerminalIsAScreenUnlessItIsDumb) {
-  const PseudoTerminal pseudo;
-  if (!pseudo) GTEST_SKIP() << "this system gives no pseudo-terminal";
-  std::FILE* terminal = ::fdopen(::open(pseudo.name().c_str(), O_WRONLY | O_NOCTTY), "w");
-  ASSERT_NE(terminal, nullptr);
-  const char* before = std::getenv("TERM");
-  const std::string kept = before ? before : "";
-  ::setenv("TERM", "xterm", 1);
+  const Screen screen;
+  std::FILE* const terminal = screen.stream();
+  if (!terminal) GTEST_SKIP() << "this system gives no pseudo-terminal";
   EXPECT_TRUE(is_screen(terminal));
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   EXPECT_FALSE(is_screen(terminal)) << "of a rank, which mpirun reads";
   ::unsetenv("OMPI_COMM_WORLD_RANK");
   std::FILE* file = std::tmpfile();
   EXPECT_FALSE(is_screen(file));
+  std::fclose(file);
   ::setenv("TERM", "dumb", 1);
   EXPECT_FALSE(is_screen(terminal));
   ::unsetenv("TERM");
   EXPECT_FALSE(is_screen(terminal));
-  if (before) ::setenv("TERM", kept.c_str(), 1);
-  std::fclose(file);
-  std::fclose(terminal);
 }
 
 TEST(PassProgress, IsALineWithAllPassesAndTheTimeLeftAtMostTenTimesASecond) {
-  const PseudoTerminal pseudo;
-  if (!pseudo) GTEST_SKIP() << "this system gives no pseudo-terminal";
-  std::FILE* terminal = ::fdopen(::open(pseudo.name().c_str(), O_WRONLY | O_NOCTTY), "w");
-  ASSERT_NE(terminal, nullptr);
-  const char* before = std::getenv("TERM");
-  const std::string kept = before ? before : "";
-  ::setenv("TERM", "xterm", 1);
-  PassProgress progress(terminal, 4, true), hidden(terminal, 4, false);
-  before ? ::setenv("TERM", kept.c_str(), 1) : ::unsetenv("TERM");
+  const Screen screen;
+  if (!screen.stream()) GTEST_SKIP() << "this system gives no pseudo-terminal";
+  PassProgress progress(screen.stream(), 4, true), hidden(screen.stream(), 4, false);
   const auto begin = std::chrono::steady_clock::now();
   for (const char* name : {"f32", "mxfp4"}) {
     progress.begin(name);
@@ -88,19 +109,13 @@ TEST(PassProgress, IsALineWithAllPassesAndTheTimeLeftAtMostTenTimesASecond) {
   }
   progress.end();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::fflush(terminal);
-  std::string text;
-  ::fcntl(pseudo.master(), F_SETFL, O_NONBLOCK);
-  char piece[4096];
-  for (ssize_t n = 0; (n = ::read(pseudo.master(), piece, sizeof piece)) > 0;)
-    text.append(piece, std::size_t(n));
+  const std::string text = screen.text();
   std::size_t lines = 0;
   for (auto at = text.find("eta "); at != std::string::npos; at = text.find("eta ", at + 1)) ++lines;
   EXPECT_GE(lines, 4u);
   EXPECT_LE(double(lines), 10 * seconds + 1) << text;
   EXPECT_NE(text.find("/300 | 2 of 4 | "), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with("\r\033[K")) << "nothing stays";
-  std::fclose(terminal);
 }
 
 }  // namespace
