@@ -145,13 +145,12 @@ void add_commands(CLI::App& app) {
   app.set_version_flag("-V,--version", MXTAPE_VERSION,
                        "Version, commit, compiler and libraries; with --json after it as JSON");
   for (const auto add :
-       {add_train_command,       add_check_command,         add_sweep_command,   add_sample_command,
-        add_eval_command,        add_post_training_command, add_plot_command,    add_info_command,
-        add_inspect_command,     add_verify_command,        add_diff_command,    add_import_command,
-        add_export_command,      add_replay_command,        add_prepare_command, add_tokenizer_command,
-        add_corpus_command,      add_formats_command,       add_compare_command, add_quantize_command,
-        add_conformance_command, add_recipes_command,       add_profile_command, add_completion_command,
-        add_manual_command})
+       {add_train_command,   add_check_command,         add_sweep_command,      add_sample_command,
+        add_eval_command,    add_post_training_command, add_plot_command,       add_info_command,
+        add_inspect_command, add_verify_command,        add_diff_command,       add_import_command,
+        add_export_command,  add_replay_command,        add_prepare_command,    add_tokenizer_command,
+        add_corpus_command,  add_formats_command,       add_compare_command,    add_quantize_command,
+        add_recipes_command, add_profile_command,       add_completion_command, add_manual_command})
     add(app);
 }
 

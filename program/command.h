@@ -68,7 +68,6 @@ void add_corpus_command(CLI::App&);
 void add_formats_command(CLI::App&);
 void add_compare_command(CLI::App&);
 void add_quantize_command(CLI::App&);
-void add_conformance_command(CLI::App&);
 void add_recipes_command(CLI::App&);
 void add_profile_command(CLI::App&);
 void add_completion_command(CLI::App&);

@@ -13,8 +13,7 @@ struct ExitCodeName {
 };
 inline constexpr std::array exit_code_names{
     ExitCodeName{ExitCode::ok, "ok", "done"},
-    ExitCodeName{ExitCode::internal, "internal",
-                 "a broken promise inside mxtape; of mxtape conformance: a case failed"},
+    ExitCodeName{ExitCode::internal, "internal", "a broken promise inside mxtape"},
     ExitCodeName{ExitCode::usage, "usage", "the command line or the recipe"},
     ExitCodeName{ExitCode::data, "data", "a data file or checkpoint"},
     ExitCodeName{ExitCode::diverged, "diverged", "a number that is not finite"},

@@ -41,7 +41,7 @@ command -v aarch64-linux-gnu-g++ >/dev/null || skip "no aarch64-linux-gnu-g++ (a
 
 cmake -S "$source" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64.cmake" \
   -DMXTAPE_SYSROOT="$folder/root" -DMXTAPE_WERROR=ON -DMXTAPE_TESTS=OFF -DMXTAPE_BENCH=OFF -DMXTAPE_CUDA=OFF -DMXTAPE_MPI=OFF
-nice -n 10 cmake --build "$folder/build" --target mxtape_program
+nice -n 10 cmake --build "$folder/build" --target mxtape_program mxtape_conformance
 
 command -v qemu-aarch64-static >/dev/null || skip "compiled, but not run: no qemu-aarch64-static (apt-get install qemu-user-static)"
 rm -rf "$folder/run"
@@ -53,7 +53,7 @@ for core in cortex-a72:asimd a64fx:sve_512; do
   echo "== ${core%:*}"
   emulated --version
   emulated formats >formats.txt
-  emulated conformance "$source/tests/golden"
+  emulated_conformance "$source/tests/golden"
   emulated corpus --tales 200 --out tales.h5 >corpus.txt
   emulated train demo-mxfp4 --data.file=tales.h5 --name="${core%:*}" --model.layers=1 --model.width=32 --model.heads=2 \
     --model.context=32 --schedule.warmup_steps=0 --train.steps=3 --train.batch_size=2 --train.eval_windows=2 >train.txt

@@ -5,14 +5,15 @@ cmake_minimum_required(VERSION 3.24)
 #   road       train/trainer.cpp and all of autograd/, nn/, optim/, with every header that they reach and each header's source,
 #              cut at the doors: the kernels of a device, what stands around a device, file formats, tokenizers, transports
 #   evening    the list of docs/dev/house.md, each file read once
-#   library, program   all of their folders
+#   library, program, conformance   all of their folders, without tests
 # Run as: cmake -DROOT=<source dir> -P tests/spine.cmake
-set(limits page 2920 road 10060 evening 1600 library 48400 program 19900)
+set(limits page 2920 road 10060 evening 1600 library 47090 program 18460 conformance 2650)
 set(name_page "a page")  # in the docs
 set(name_road "the road")
 set(name_evening "an evening")
 set(name_library "the library")
 set(name_program "the program")
+set(name_conformance "conformance")
 set(doors "^(kernels/(cpu|cuda|around)|data/(hdf5|tokenizers)|dist/(sockets|mpi_module))/|^dist/(mpi|nccl)_")
 
 function(count result)  # files
@@ -63,6 +64,8 @@ all_below(start autograd nn optim)
 closure(road ON train/trainer.cpp ${start})
 all_below(library core formats kernels dist autograd nn optim data recipes exchange train)
 all_below(program program)
+all_below(conformance tests/conformance)
+list(FILTER conformance EXCLUDE REGEX "_test\\.cpp$")
 file(STRINGS ${ROOT}/docs/dev/house.md rows REGEX "^\\| an evening")
 string(REGEX MATCHALL "`[a-z0-9_/.]+`" evening "${rows}")
 list(TRANSFORM evening REPLACE "`" "")
@@ -82,7 +85,7 @@ function(check_said what lines page_of_docs pattern)
   endif()
   set(bad "${bad}" PARENT_SCOPE)
 endfunction()
-foreach(what IN ITEMS page road evening library program)
+foreach(what IN ITEMS page road evening library program conformance)
   count(lines ${${what}})
   list(LENGTH ${what} files)
   list(FIND limits ${what} at)

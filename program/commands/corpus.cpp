@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "data/corpus/corpus.h"
 #include "program/command.h"
+#include "program/corpus/corpus.h"
 
 namespace mxtape {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "formats/quantizer.h"
-#include "program/conformance/golden.h"
+#include "tests/conformance/golden.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "program/conformance/outcome.h"
+#include "tests/conformance/outcome.h"
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"

@@ -2,8 +2,8 @@
 #include <functional>
 #include <set>
 
-#include "program/conformance/sha256.h"
 #include "program/exit_code_names.h"
+#include "tests/conformance/sha256.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {
@@ -44,7 +44,7 @@ class ExitCodes : public ProgramTest {
         fmt::format(R"({{"schema":"mxgold-1","blob":"data.bin","blob_bytes":{},"blob_sha256":"{}","cases":[
  {{"name":"table/e2m1","kind":"decode_table","elem":"fp4_e2m1","codes":["u8",0,16],"dq":["u32",16,16]}}]}})",
                     blob.size(), conformance::sha256({blob.data(), blob.size()})));
-    return run({"conformance", "set"});
+    return run_program(folder_.path(), {"set"}, MXTAPE_CONFORMANCE).code;
   }
 };
 

@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "data/safetensors/safetensors_folder.h"
-#include "program/conformance/imported.h"
 #include "program/export.h"
 #include "program/trained_model.h"
+#include "tests/conformance/imported.h"
 #include "tests/program/program.h"
 #include "tests/support/foreign_gpt2.h"
 #include "tests/support/temporary_folder.h"

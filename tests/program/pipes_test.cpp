@@ -26,8 +26,6 @@ class Pipes : public ProgramTest {
 
 TEST_F(Pipes, AreRefusedWhereverAFileIsRead) {
   using Words = std::vector<std::string>;
-  std::filesystem::create_directories(folder_ / "set");
-  ASSERT_EQ(::mkfifo((folder_ / "set/manifest.json").c_str(), 0600), 0);
   for (const Words& words : {Words{"check", "pipe.toml"},
                              {"train", "pipe.toml"},
                              {"check", "tiny.toml", "--data.file=pipe"},
@@ -46,8 +44,7 @@ TEST_F(Pipes, AreRefusedWhereverAFileIsRead) {
                              {"compare", "pipe.npy"},
                              {"compare", "pipe.h5:/x"},
                              {"quantize", "pipe.npy", "o.h5"},
-                             {"quantize", "--back", "pipe.h5", "o.npy"},
-                             {"conformance", "set"}}) {
+                             {"quantize", "--back", "pipe.h5", "o.npy"}}) {
     const int code = run_shortly(words);
     EXPECT_TRUE(code == int(ExitCode::usage) || code == int(ExitCode::data))
         << words[0] << " " << words[1] << ": " << code << "\n"
@@ -58,9 +55,8 @@ TEST_F(Pipes, AreRefusedWhereverAFileIsRead) {
 
 TEST_F(Pipes, FoldersAndDevicesAreRefusedAsPipesAre) {
   using Words = std::vector<std::string>;
-  std::filesystem::create_directories(folder_ / "set");
   for (const bool device : {false, true}) {
-    for (const char* name : {"odd", "odd.npy", "odd.h5", "odd.toml", "set/manifest.json"}) {
+    for (const char* name : {"odd", "odd.npy", "odd.h5", "odd.toml"}) {
       std::filesystem::remove(folder_ / name);
       if (device)
         std::filesystem::create_symlink("/dev/zero", folder_ / name);
@@ -85,8 +81,7 @@ TEST_F(Pipes, FoldersAndDevicesAreRefusedAsPipesAre) {
                                {"compare", "odd.npy"},
                                {"compare", "odd.h5:/x"},
                                {"quantize", "odd.npy", "o.h5"},
-                               {"quantize", "--back", "odd.h5", "o.npy"},
-                               {"conformance", "set"}}) {
+                               {"quantize", "--back", "odd.h5", "o.npy"}}) {
       const int code = run_shortly(words);
       EXPECT_TRUE(code == int(ExitCode::usage) || code == int(ExitCode::data))
           << words[0] << " " << words[1] << (device ? ", a device: " : ", a folder: ") << code << "\n"

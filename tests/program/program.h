@@ -89,8 +89,9 @@ struct Result {
   int code;
   std::string output;
 };
-inline Result run_program(const std::filesystem::path& folder, const std::vector<std::string>& arguments) {
-  Program program(folder, arguments);
+inline Result run_program(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+                          const std::string& file = MXTAPE_PROGRAM) {
+  Program program(folder, arguments, {}, file);
   const int code = program.wait();
   return {code, program.output()};
 }

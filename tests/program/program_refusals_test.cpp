@@ -114,8 +114,7 @@ TEST_F(ProgramTest, ANameThatNoFolderShouldHaveEndsWithExit2) {
 
 TEST_F(ProgramTest, WithoutAWordItListsItsCommandsAndEndsWithExit2) {
   EXPECT_EQ(run({}), int(ExitCode::usage));
-  for (const char* text :
-       {"mxtape: no command", "\n  train  ", "\n  conformance  ", "mxtape train demo-mxfp4"})
+  for (const char* text : {"mxtape: no command", "\n  train  ", "\n  formats  ", "mxtape train demo-mxfp4"})
     EXPECT_TRUE(says(text));
 }
 

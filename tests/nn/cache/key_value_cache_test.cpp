@@ -106,7 +106,7 @@ TEST(KeyValueCache, LogitsOfShortTextsHaveTheBitsOfAWholePass) {
 }
 
 // Longer passes add in the order of the GEMM library. The tolerance is that of logits against another
-// program's (program/conformance/imported.h).
+// program's (tests/conformance/imported.h).
 TEST(KeyValueCache, LogitsOfLongerTextsDifferByTheOrderOfAdditionsAlone) {
   for (const ModelConfig& config : {gpt2(80), llama(80)}) {
     const auto model = make_model(device(), config, uniform_plan(config), 3);
