@@ -61,8 +61,10 @@ TEST_F(Quantize, EqualsTheDefinitionForUncommonOptions) {
   std::uint64_t seed = 1000;
   for (const char* q : quantizers)
     for (const Content kind : {Content::normal, Content::spread, Content::specials})
-      for (const auto [rows, cols] : shapes) {
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const auto [rows, cols] = shapes[i];
         ++seed;
+        if (!is_in_turn(kind, i)) continue;
         expect_definition({q, rows, cols, kind}, {.seed = seed, .first_element = seed % 3 ? seed : 0});
         if (HasFailure()) return;
       }
@@ -75,8 +77,10 @@ TEST_F(Quantize, FourOverSixEqualsTheDefinitionOnEveryTier) {
                           "nvfp4 4o6 block=64 alpha=0.75", "nvfp4 4o6 round=zero", "nvfp4 4o6 scale=e5m2",
                           "nvfp4 4o6 block=16x16", "e2m1 block=16 scale=f32 4o6"})
       for (const Content kind : {Content::normal, Content::spread, Content::specials})
-        for (const auto [rows, cols] : shapes) {
+        for (std::size_t i = 0; i < shapes.size(); ++i) {
+          const auto [rows, cols] = shapes[i];
           ++seed;
+          if (!is_in_turn(kind, i)) continue;
           expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
           if (HasFailure()) return;
         }

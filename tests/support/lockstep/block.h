@@ -31,8 +31,9 @@ struct AsyncCopy {
 struct Fiber {
   enum class State { ready, at_warp_call, at_barrier, done } state = State::ready;
   ucontext_t start;  // used once; from then on jumps, which unlike contexts cost no system call
-  jmp_buf place;
-  bool started = false;
+  jmp_buf home;      // where each thread that it is begins
+  jmp_buf place;     // where the one that it is now goes on
+  bool entered = false, started = false;
   std::unique_ptr<unsigned char[]> stack{new unsigned char[stack_bytes]};
   dim3 thread{0, 0, 0};
   const char* call = "";

@@ -19,7 +19,7 @@ Block& block() {
 
 namespace {
 
-void enter() {
+void run_thread() {
   Block& b = block();
   try {
     (*b.thread)();
@@ -30,6 +30,12 @@ void enter() {
   _longjmp(b.scheduler, 1);
 }
 
+/// Never returns: its frame stays at the stack's end, and the next block's thread jumps into it.
+void enter() {
+  (void)_setjmp(block().running->home);
+  run_thread();
+}
+
 /// Lets a thread run up to its next call that waits.
 void resume(Fiber& f) {
   Block& b = block();
@@ -38,6 +44,7 @@ void resume(Fiber& f) {
   if (_setjmp(b.scheduler)) return watch_nothing();
   watch_thread();
   if (std::exchange(f.started, true)) _longjmp(f.place, 1);
+  if (std::exchange(f.entered, true)) _longjmp(f.home, 1);
   swapcontext(&b.unused, &f.start);
 }
 
@@ -88,6 +95,7 @@ void run_block(unsigned threads, bool descending) {
     f.calls = 0;
     f.groups.assign(1, {});
     f.started = false;
+    if (f.entered) continue;
     getcontext(&f.start);
     f.start.uc_stack.ss_sp = f.stack.get();
     f.start.uc_stack.ss_size = stack_bytes;

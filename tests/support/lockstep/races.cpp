@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -159,8 +161,18 @@ void note(const void* address, std::size_t bytes, bool writes) {
 
 }  // namespace
 
+bool finds_races() {
+#ifdef MXTAPE_LOCKSTEP_RACES
+  static const char* const wanted = std::getenv("MXTAPE_LOCKSTEP");
+  static const bool finds = !wanted || std::string_view(wanted) != "trusting";
+  return finds;
+#else
+  return false;
+#endif
+}
+
 void watch_launch() {
-  if (!finds_races) return;
+  if (!finds_races()) return;
   Watch& w = watch();
   w.launch = ++w.launches_and_blocks;
   w.found.clear();  // of a launch that ended in another error
@@ -168,7 +180,7 @@ void watch_launch() {
 }
 
 void watch_block(std::size_t index) {
-  if (!finds_races) return;
+  if (!finds_races()) return;
   Watch& w = watch();
   w.block = ++w.launches_and_blocks;
   w.now = {};
@@ -177,7 +189,7 @@ void watch_block(std::size_t index) {
 }
 
 void watch_thread() {
-  if (!finds_races) return;
+  if (!finds_races()) return;
   Watch& w = watch();
   const Block& b = block();
   const unsigned index = b.running->thread.x;
