@@ -1,11 +1,18 @@
 #include <utility>
 
 #include "autograd/ops.h"
-#include "autograd/saved/saved_copy.h"
 #include "kernels/attention/slots.h"
 
 namespace mxtape {
 namespace {
+
+/// x in `dtype`, itself if it has that.
+Tensor as_type(Backend& backend, const Tensor& x, DType dtype) {
+  if (!x || x.dtype() == dtype) return x;
+  Tensor y = backend.empty(x.shape(), dtype);
+  backend.copy(y, x);
+  return y;
+}
 
 struct AttentionNode final : Node {
   GradIndex qkv_grad, kv_grad;
@@ -62,8 +69,9 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
   node->qkv_grad = qkv.grad;
   node->kv_grad = kv.grad;
   node->forward = call;
-  if (rounds_inputs_to_bf16(quant))
-    for (Tensor* const x : {&node->forward.qkv, &node->forward.kv}) *x = kept_in_bf16(tape, *x);
+  // Rounded to bf16 twice, to nearest even, the bits are the same.
+  if (tape.saved() == Saved::packed && rounds_inputs_to_bf16(quant))
+    for (Tensor* const x : {&node->forward.qkv, &node->forward.kv}) *x = as_type(backend, *x, DType::bf16);
   return tape.record(std::move(call.o), {qkv.grad, kv.grad}, std::move(node));
 }
 

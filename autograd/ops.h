@@ -2,7 +2,7 @@
 #include <array>
 #include <string_view>
 
-#include "autograd/operands/source.h"
+#include "autograd/source.h"
 #include "autograd/tape.h"
 
 namespace mxtape {

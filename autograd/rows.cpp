@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "autograd/operands/operands.h"
+#include "autograd/round.h"
 
 namespace mxtape {
 namespace {
@@ -104,7 +104,7 @@ Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, 
   node->x = x.value;
   if (centred) node->mean = backend.empty({shape.rows()});
   node->rstd = backend.empty({shape.rows()});
-  node->gain = rounded(tape, gain, of_gain, "gain");
+  node->gain = rounded(tape, gain, of_gain, Slot::gain);
   if (bias) node->bias = bias->value;
   node->eps = eps;
   node->recomputed = tape.recomputes(Recompute::norm);
@@ -148,7 +148,7 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
   require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
           "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
   Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
-  tape.backend().run(call::Embedding{y, rounded(tape, table, of_table, "table"),
+  tape.backend().run(call::Embedding{y, rounded(tape, table, of_table, Slot::table),
                                      positions ? positions->value : Tensor{}, tokens});
 
   const GradIndex table_grad = tape.watch(table),

@@ -7,19 +7,19 @@
 
 namespace mxtape {
 
-/// The names of the operand slots, as recipes and precision tables write them, with the field behind each.
-/// Attention's are in kernels/attention/slots.h.
+/// The operand slots with the field behind each. Attention's are in kernels/attention/slots.h.
 struct LinearSlot {
-  std::string_view name;
+  Slot slot;
   Quantizer LinearQuant::*field;
+  std::string_view name = name_of(slot);
 };
-inline constexpr std::array<LinearSlot, 6> linear_slots{{
-    {"fprop.x", &LinearQuant::fprop_x},
-    {"fprop.w", &LinearQuant::fprop_w},
-    {"dgrad.dy", &LinearQuant::dgrad_dy},
-    {"dgrad.w", &LinearQuant::dgrad_w},
-    {"wgrad.dy", &LinearQuant::wgrad_dy},
-    {"wgrad.x", &LinearQuant::wgrad_x},
+inline constexpr std::array<LinearSlot, slots_of_linear> linear_slots{{
+    {Slot::fprop_x, &LinearQuant::fprop_x},
+    {Slot::fprop_w, &LinearQuant::fprop_w},
+    {Slot::dgrad_dy, &LinearQuant::dgrad_dy},
+    {Slot::dgrad_w, &LinearQuant::dgrad_w},
+    {Slot::wgrad_dy, &LinearQuant::wgrad_dy},
+    {Slot::wgrad_x, &LinearQuant::wgrad_x},
 }};
 
 struct RotationSlot {
@@ -51,8 +51,6 @@ inline constexpr std::array<StraightThroughSlot, 2> straight_through_slots{{
 }};
 
 /// Slots of what enters no GEMM. Only rules that name them reach them: "*" does not.
-inline constexpr std::array<LinearSlot, 1> output_slots{{{"out", &LinearQuant::out}}};
-inline constexpr std::string_view gain_slot = "norm.gain", table_slot = "embedding.table";
-inline constexpr std::string_view sum_slot = "sum.dw";  ///< of gradients, on their way into a step's sum
+inline constexpr std::array<LinearSlot, 1> output_slots{{{Slot::out, &LinearQuant::out}}};
 
 }  // namespace mxtape

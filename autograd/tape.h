@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/parameter.h"
-#include "autograd/saved/saved.h"
+#include "autograd/saved.h"
 #include "kernels/backend.h"
 
 namespace mxtape {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bench/cuda_work.h"
-#include "kernels/codec/packed_tensor.h"
 
 namespace mxtape {
 namespace {
@@ -28,30 +27,29 @@ void add_linear(const std::string& name, std::int64_t in, std::int64_t out, bool
   add("gemm/" + name + "/fprop", [=] {
     const Tensor x = random_tensor({rows, in}), w = random_tensor({out, in}), y = empty({rows, out});
     const Tensor bias = biased ? random_tensor({out}, DType::f32) : Tensor{};
-    return Work{[=] { backend().run(call::Gemm{y, {x}, {w, Trans::yes}, bias}); }, 0, flops};
+    return Work{[=] { backend().run(call::Gemm{y, unrounded(x), unrounded(w), bias}); }, 0, flops};
   });
   add("gemm/" + name + "/dgrad", [=] {
     const Tensor dy = random_tensor({rows, out}), w = random_tensor({out, in}), dx = empty({rows, in});
-    return Work{[=] { backend().run(call::Gemm{dx, {dy}, {w}}); }, 0, flops};
+    return Work{[=] { backend().run(call::Gemm{dx, unrounded(dy), unrounded(w, Axis::column)}); }, 0, flops};
   });
   add("gemm/" + name + "/wgrad", [=] {
     const Tensor dy = random_tensor({rows, out}), x = random_tensor({rows, in}),
                  dw = empty({out, in}, DType::f32);
     return Work{[=] {
-                  backend().run(call::Gemm{dw, {dy, Trans::yes}, {x}, {}, Write::accumulate});
+                  backend().run(call::Gemm{
+                      dw, unrounded(dy, Axis::column), unrounded(x, Axis::column), {}, Write::accumulate});
                 },
                 0, flops};
   });
 }
 
 /// Room for the copies of a tensor for both axes.
-std::vector<QuantizedCopy> both_copies(const std::string& format, Shape shape) {
+std::vector<Rounded> both_copies(const std::string& format, Shape shape) {
   const Quantizer q = parse_quantizer(format);
-  std::vector<QuantizedCopy> copies;
-  for (const Axis axis : {Axis::row, Axis::column}) {
-    copies.push_back({.quantizer = q, .axis = axis, .values = empty(shape, q.operand_dtype())});
-    if (q.has_multiplier()) copies.back().multiplier = empty({1}, DType::f32);
-  }
+  std::vector<Rounded> copies;
+  for (const Axis axis : {Axis::row, Axis::column})
+    copies.push_back(with_room(backend(), wanted(q, axis, shape)));
   return copies;
 }
 
@@ -59,28 +57,28 @@ void add_quantize(const std::string& format, std::int64_t width, bool sums) {
   add("quantize/" + format + (sums ? " + column sums" : "") + "/" + std::to_string(width), [=] {
     const Tensor x = random_tensor({rows, width});
     const Tensor column_sums = sums ? empty({width}, DType::f32) : Tensor{};
-    std::vector<QuantizedCopy> copies = both_copies(format, x.shape());
-    const double bytes = double(x.bytes() + copies[0].values.bytes() + copies[1].values.bytes());
-    return Work{[=]() mutable { backend().run(call::Quantize{copies, x, {}, column_sums}); }, bytes};
+    std::vector<Rounded> copies = both_copies(format, x.shape());
+    const double bytes = double(x.bytes() + copies[0].elements.bytes() + copies[1].elements.bytes());
+    return Work{[=]() mutable { backend().run(call::Quantize{copies, x, column_sums}); }, bytes};
   });
 }
 
 /// A weight as it is kept, packed and unpacked to what a GEMM takes.
 void add_pack(const std::string& format) {
-  const auto bytes_of = [](const PackedTensor& t) {
-    return double(t.codes.bytes() + t.scales.bytes() + t.offsets.bytes());
+  const auto packed = [=] {
+    return with_room(backend(), wanted(parse_quantizer(format), Axis::row, {V, C}, Layout::stored));
   };
-  const auto packed = [=] { return empty_packed(backend(), parse_quantizer(format), Axis::row, V, C); };
   add("pack/" + format, [=] {
     const Tensor x = random_tensor({V, C}, DType::f32);
-    const PackedTensor y = packed();
-    return Work{[=] { backend().run(call::Pack{y, x, {}}); }, double(x.bytes()) + bytes_of(y)};
+    const Rounded y = packed();
+    return Work{[=] { backend().run(call::Quantize{{&y, 1}, x}); }, double(x.bytes() + bytes_of_parts(y))};
   });
   add("unpack/" + format, [=] {
-    const PackedTensor x = packed();
-    const Tensor y = empty({V, C}, x.quantizer.operand_dtype());
-    backend().run(call::Pack{x, random_tensor({V, C}, DType::f32), {}});
-    return Work{[=] { backend().run(call::Unpack{y, x}); }, double(y.bytes()) + bytes_of(x)};
+    const Rounded x = packed();
+    Rounded y = unrounded(empty({V, C}, x.by.quantizer.operand_dtype()));
+    y.multiplier = x.multiplier;
+    backend().run(call::Quantize{{&x, 1}, random_tensor({V, C}, DType::f32)});
+    return Work{[=] { backend().run(call::Recode{y, x}); }, double(y.elements.bytes() + bytes_of_parts(x))};
   });
 }
 
@@ -143,10 +141,10 @@ void add_adamw(const std::string& format) {
     backend().fill(v, 1);
     backend().fill(factor, 1);
     backend().fill(rates, 1e-3f);
-    std::vector<QuantizedCopy> copies;
+    std::vector<Rounded> copies;
     if (!format.empty()) copies = both_copies(format, shape);
     double bytes = double(7 * p.bytes());
-    for (const QuantizedCopy& copy : copies) bytes += double(copy.values.bytes());
+    for (const Rounded& copy : copies) bytes += double(copy.elements.bytes());
     const AdamWStep step{0.9f, 0.95f, 1e-8f, 0.1f};
     return Work{[=]() mutable {
                   backend().run(call::AdamW{p, m, v, g, factor, rates, step, copies});

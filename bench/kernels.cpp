@@ -25,12 +25,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/operands/operands.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/codec/packed_copy.h"
 #include "kernels/cpu/integer/dots.h"
-#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
@@ -44,9 +42,9 @@ Tensor random_tensor(Shape shape, DType dtype = DType::f32) {
   const Tensor x = backend().empty(shape);
   backend().run(call::Normal{x, 1, {.seed = 1, .purpose = Purpose::initialisation}});
   if (dtype == DType::f32) return x;
-  QuantizedCopy copy{.quantizer = bf16_cast, .values = backend().empty(shape, dtype)};
-  backend().run(call::Quantize{{&copy, 1}, x, {}});
-  return copy.values;
+  const Tensor y = backend().empty(shape, dtype);
+  backend().copy(y, x);
+  return y;
 }
 
 double seconds(const auto& work) {
@@ -66,40 +64,40 @@ double median(std::vector<double> all) {
   return all[all.size() / 2];
 }
 
-QuantizedCopy copy_for(const std::string& text, Axis axis, Shape shape, Form form = Form::values) {
-  QuantizedCopy copy{.quantizer = parse_quantizer(text), .axis = axis, .form = form};
-  make_room(backend(), copy, shape);
-  return copy;
+Rounded copy_for(const std::string& text, Axis axis, Shape shape, Layout layout = Layout::values) {
+  return with_room(backend(), wanted(parse_quantizer(text), axis, shape, layout));
 }
 
 /// The copies of a [rows, cols] tensor in one call, each repetition in turn with a plain conversion.
 void quantize(benchmark::State& state, const std::string& format, std::vector<Axis> axes, Shape shape,
-              Form form) {
+              Layout layout) {
   const Tensor x = random_tensor(shape);
-  std::vector<QuantizedCopy> copies, plain{copy_for("bf16", Axis::row, shape)};
-  for (const Axis axis : axes) copies.push_back(copy_for(format, axis, shape, form));
+  std::vector<Rounded> copies, plain{copy_for("bf16", Axis::row, shape)};
+  for (const Axis axis : axes) copies.push_back(copy_for(format, axis, shape, layout));
   std::vector<double> ratios;
   std::uint32_t step = 0;
   for (auto _ : state) {
-    const double conversion = seconds([&] { backend().run(call::Quantize{plain, x, {}}); });
-    const double time = seconds([&] { backend().run(call::Quantize{copies, x, {.step = step++}}); });
+    const double conversion = seconds([&] { backend().run(call::Quantize{plain, x}); });
+    for (Rounded& copy : copies) copy.by.draws.step = step;
+    ++step;
+    const double time = seconds([&] { backend().run(call::Quantize{copies, x}); });
     state.SetIterationTime(time);
     ratios.push_back(time / conversion);
   }
   state.counters["relative"] = median(ratios);
   std::int64_t bytes = x.bytes();
-  for (const QuantizedCopy& copy : copies) bytes += bytes_of(copy);
+  for (const Rounded& copy : copies) bytes += copy.bytes();
   state.SetBytesProcessed(state.iterations() * bytes);
   state.SetItemsProcessed(state.iterations() * x.count());
 }
 
 /// c[M, N] = a b in the orders of the three products of a linear layer.
-void gemm(benchmark::State& state, DType dtype, Trans a_trans, Trans b_trans) {
+void gemm(benchmark::State& state, DType dtype, Axis a_axis, Axis b_axis) {
   const std::int64_t M = state.range(0), N = state.range(1), K = state.range(2);
-  const Tensor a = random_tensor(a_trans == Trans::yes ? Shape{K, M} : Shape{M, K}, dtype);
-  const Tensor b = random_tensor(b_trans == Trans::yes ? Shape{N, K} : Shape{K, N}, dtype);
+  const Tensor a = random_tensor(a_axis == Axis::row ? Shape{M, K} : Shape{K, M}, dtype);
+  const Tensor b = random_tensor(b_axis == Axis::row ? Shape{N, K} : Shape{K, N}, dtype);
   const Tensor c = backend().empty({M, N});
-  for (auto _ : state) backend().run(call::Gemm{c, {a, a_trans}, {b, b_trans}});
+  for (auto _ : state) backend().run(call::Gemm{c, unrounded(a, a_axis), unrounded(b, b_axis)});
   state.counters["flop/s"] = benchmark::Counter(2.0 * double(M) * double(N) * double(K),
                                                 benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -131,22 +129,21 @@ double byte_dot_peak() {
   return 0;
 }
 
-void gemm_codes(benchmark::State& state, const std::string& format, Trans a_trans, Trans b_trans) {
+void gemm_codes(benchmark::State& state, const std::string& format, Axis a_axis, Axis b_axis) {
   const std::int64_t M = state.range(0), N = state.range(1), K = state.range(2);
-  const auto side = [](const std::string& text, Trans trans, bool along_rows, Shape shape, Form form) {
-    QuantizedCopy copy = copy_for(text, along_rows ? Axis::row : Axis::column, shape, form);
-    backend().run(call::Quantize{{&copy, 1}, random_tensor(shape), {}});
-    return operand(copy, trans);
+  const auto side = [&](Axis axis, std::int64_t lines, Layout layout) {
+    const Shape shape = axis == Axis::row ? Shape{lines, K} : Shape{K, lines};
+    Rounded copy = copy_for(format, axis, shape, layout);
+    backend().run(call::Quantize{{&copy, 1}, random_tensor(shape)});
+    return copy;
   };
-  const auto sides = [&](Form form) {
-    const bool a_turned = a_trans == Trans::yes, b_turned = b_trans == Trans::yes;
-    return std::pair{side(format, a_trans, !a_turned, a_turned ? Shape{K, M} : Shape{M, K}, form),
-                     side(format, b_trans, b_turned, b_turned ? Shape{N, K} : Shape{K, N}, form)};
+  const auto sides = [&](Layout layout) {
+    return std::pair{side(a_axis, M, layout), side(b_axis, N, layout)};
   };
-  const auto [a, b] = sides(Form::codes);
-  const auto [wide_a, wide_b] = sides(Form::values);
+  const auto [a, b] = sides(Layout::codes);
+  const auto [wide_a, wide_b] = sides(Layout::values);
   const Tensor c = backend().empty({M, N});
-  const auto multiply = [&](const Operand& x, const Operand& y) {
+  const auto multiply = [&](const Rounded& x, const Rounded& y) {
     const double cpu = processor_seconds(), wall = seconds([&] { backend().run(call::Gemm{c, x, y}); });
     return std::pair{wall, processor_seconds() - cpu};
   };
@@ -168,19 +165,18 @@ void gemm_codes(benchmark::State& state, const std::string& format, Trans a_tran
 }
 
 /// `bytes_per_second` counts what is read and what is written.
-void packed_copy(benchmark::State& state, const std::string& format, Form form, bool pack) {
+void packed_copy(benchmark::State& state, const std::string& format, Layout layout, bool pack) {
   const Shape shape{4096, 1536};
-  const QuantizedCopy copy = copy_for(format, Axis::column, shape, form);
-  backend().run(call::Quantize{{&copy, 1}, random_tensor(shape), {}});
+  const Rounded copy = copy_for(format, Axis::column, shape, layout);
+  backend().run(call::Quantize{{&copy, 1}, random_tensor(shape)});
   const PackedCopy packed = room_for_packed(backend(), copy);
   backend().run(call::PackCopy{packed, copy});
   for (auto _ : state)
     pack ? backend().run(call::PackCopy{packed, copy}) : backend().run(call::UnpackCopy{copy, packed});
-  state.SetBytesProcessed(state.iterations() *
-                          (bytes_of(copy) + packed.codes.bytes() + packed.scales.bytes()));
+  state.SetBytesProcessed(state.iterations() * (copy.bytes() + packed.codes.bytes() + packed.scales.bytes()));
 }
 
-void name_and_register(const std::string& name, const char* format, Trans a, Trans b,
+void name_and_register(const std::string& name, const char* format, Axis a, Axis b,
                        const std::vector<std::int64_t>& extents) {
   benchmark::RegisterBenchmark(name.c_str(), gemm_codes, std::string(format), a, b)
       ->Args(extents)
@@ -189,22 +185,22 @@ void name_and_register(const std::string& name, const char* format, Trans a, Tra
 }
 
 void register_all() {
-  for (const auto& [format, form] : {std::pair{"mxfp4", Form::codes},
-                                     {"mxfp6_e2m3", Form::codes},
-                                     {"nvfp4", Form::codes},
-                                     {"mxfp4", Form::values},
-                                     {"mxfp6", Form::values},
-                                     {"mxfp8", Form::values}})
+  for (const auto& [format, layout] : {std::pair{"mxfp4", Layout::codes},
+                                       {"mxfp6_e2m3", Layout::codes},
+                                       {"nvfp4", Layout::codes},
+                                       {"mxfp4", Layout::values},
+                                       {"mxfp6", Layout::values},
+                                       {"mxfp8", Layout::values}})
     for (const bool pack : {true, false})
       benchmark::RegisterBenchmark((std::string(pack ? "pack" : "unpack") + "_copy/" + format +
-                                    (form == Form::codes ? "/codes" : "/values"))
+                                    (layout == Layout::codes ? "/codes" : "/values"))
                                        .c_str(),
-                                   packed_copy, std::string(format), form, pack);
+                                   packed_copy, std::string(format), layout, pack);
   const Shape large{4096, 1536}, small{768, 512};
   const auto quantize_named = [](std::string name, std::string format, std::vector<Axis> axes, Shape shape,
-                                 Form form = Form::values) {
+                                 Layout layout = Layout::values) {
     name = "quantize/" + name + "/" + std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
-    benchmark::RegisterBenchmark(name.c_str(), quantize, format, axes, shape, form)
+    benchmark::RegisterBenchmark(name.c_str(), quantize, format, axes, shape, layout)
         ->UseManualTime()
         ->Unit(benchmark::kMicrosecond);
   };
@@ -217,39 +213,40 @@ void register_all() {
       quantize_named(std::string(format) + "/both", format, {Axis::row, Axis::column}, shape);
     }
     for (const auto& [name, format] : {std::pair{"mxfp4_codes", "mxfp4"}, {"nvfp4_codes", "nvfp4"}}) {
-      quantize_named(std::string(name) + "/rows", format, {Axis::row}, shape, Form::codes);
-      quantize_named(std::string(name) + "/columns", format, {Axis::column}, shape, Form::codes);
-      quantize_named(std::string(name) + "/both", format, {Axis::row, Axis::column}, shape, Form::codes);
+      quantize_named(std::string(name) + "/rows", format, {Axis::row}, shape, Layout::codes);
+      quantize_named(std::string(name) + "/columns", format, {Axis::column}, shape, Layout::codes);
+      quantize_named(std::string(name) + "/both", format, {Axis::row, Axis::column}, shape, Layout::codes);
     }
-    quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape, Form::codes);
+    quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape,
+                   Layout::codes);
     quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::row}, shape);
     quantize_named("mxfp4_stochastic/both", stochastic, {Axis::row, Axis::column}, shape);
   }
   for (const char* format : {"mxfp4", "mxint8", "nvfp4"}) {
-    const auto register_codes = [&](const char* name, Trans a, Trans b, std::vector<std::int64_t> extents) {
+    const auto register_codes = [&](const char* name, Axis a, Axis b, std::vector<std::int64_t> extents) {
       name_and_register(std::string("gemm_codes/") + format + "/" + name, format, a, b, extents);
     };
-    register_codes("fprop", Trans::no, Trans::yes, {4096, 1536, 384});
-    register_codes("dgrad", Trans::no, Trans::no, {4096, 384, 1536});
-    register_codes("wgrad", Trans::yes, Trans::no, {1536, 384, 4096});
-    register_codes("small_fprop", Trans::no, Trans::yes, {768, 128, 128});
-    register_codes("small_wgrad", Trans::yes, Trans::no, {128, 128, 768});
+    register_codes("fprop", Axis::row, Axis::row, {4096, 1536, 384});
+    register_codes("dgrad", Axis::row, Axis::column, {4096, 384, 1536});
+    register_codes("wgrad", Axis::column, Axis::column, {1536, 384, 4096});
+    register_codes("small_fprop", Axis::row, Axis::row, {768, 128, 128});
+    register_codes("small_wgrad", Axis::column, Axis::column, {128, 128, 768});
   }
   // Linear layers of 6 layers x 384 wide at 16 x 256 tokens, and the head of GPT-2 at 4 x 64.
   for (const DType dtype : {DType::bf16, DType::f32}) {
     const std::string type(name_of(dtype));
-    const auto register_gemm = [&](const char* name, Trans a, Trans b, std::vector<std::int64_t> extents) {
+    const auto register_gemm = [&](const char* name, Axis a, Axis b, std::vector<std::int64_t> extents) {
       benchmark::RegisterBenchmark(("gemm/" + type + "/" + name).c_str(), gemm, dtype, a, b)
           ->Args(extents)
           ->UseRealTime()
           ->Unit(benchmark::kMicrosecond);
     };
-    register_gemm("fprop", Trans::no, Trans::yes, {4096, 1536, 384});
-    register_gemm("dgrad", Trans::no, Trans::no, {4096, 384, 1536});
-    register_gemm("wgrad", Trans::yes, Trans::no, {1536, 384, 4096});
-    register_gemm("small_fprop", Trans::no, Trans::yes, {768, 128, 128});
-    register_gemm("small_wgrad", Trans::yes, Trans::no, {128, 128, 768});
-    register_gemm("head_fprop", Trans::no, Trans::yes, {256, 50257, 768});
+    register_gemm("fprop", Axis::row, Axis::row, {4096, 1536, 384});
+    register_gemm("dgrad", Axis::row, Axis::column, {4096, 384, 1536});
+    register_gemm("wgrad", Axis::column, Axis::column, {1536, 384, 4096});
+    register_gemm("small_fprop", Axis::row, Axis::row, {768, 128, 128});
+    register_gemm("small_wgrad", Axis::column, Axis::column, {128, 128, 768});
+    register_gemm("head_fprop", Axis::row, Axis::row, {256, 50257, 768});
   }
 }
 

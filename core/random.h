@@ -43,6 +43,7 @@ struct DrawKey {
   std::uint32_t step = 0;           ///< optimizer_step * accumulation + micro_step
   std::uint64_t first_element = 0;  ///< index of element 0 in the global batch (0 on one device)
   Clock clock = Clock::none;
+  bool operator==(const DrawKey&) const = default;
 
   /// 128 bits for group `g`: eight 16-bit draws or four 32-bit ones.
   MXT_HD constexpr std::array<std::uint32_t, 4> group(std::uint64_t g) const {

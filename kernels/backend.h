@@ -35,7 +35,7 @@ class Backend {
   virtual void enter([[maybe_unused]] std::string_view layer, [[maybe_unused]] bool backward) {}
   /// Returns when all that was asked for is done.
   virtual void wait() {}
-  /// The form that it wants of both operands of a Gemm: form_of().
+  /// The layout that it wants of both operands of a Gemm: gemm_layout().
   virtual GemmKernels gemm_kernels() const { return GemmKernels::library; }
   /// How the last Gemm was multiplied: what was decided where it ran.
   virtual GemmPath last_gemm() const = 0;

@@ -5,9 +5,22 @@
 
 #include "formats/straight_through/straight_through.h"
 #include "kernels/attention/attention.h"
-#include "kernels/operand.h"
+#include "kernels/rounded.h"
 
 namespace mxtape {
+
+enum class Gelu : std::uint8_t { tanh, erf };
+
+/// What AdamW keeps from step to step (Loshchilov & Hutter 2019, arXiv:1711.05101, algorithm 2).
+struct AdamWStep {
+  float beta1, beta2, eps, weight_decay;
+};
+
+/// A Rounded between two GEMMs, its elements at the width of their format: kernels/codec/packed_copy.h.
+/// All else about it, its multiplier too, is the Rounded's.
+struct PackedCopy {
+  Tensor codes{}, scales{};  ///< u8
+};
 
 /// What a call does with one of its tensors, and so what the tensor may hold.
 enum class Role : std::uint8_t {
@@ -38,6 +51,12 @@ constexpr bool is_activation(Role role) { return role == Role::activation || rol
 namespace call {
 using enum Role;
 
+/// Gives f each part of a rounded matrix, under this role.
+inline void each_part(auto& r, Role role, const auto& f) {
+  f(role, "values", r.elements), f(role, "scales", r.scales), f(role, "offsets", r.offsets);
+  f(role == rounded ? output : input, "multiplier", r.multiplier);
+}
+
 /// y = value.
 struct Fill {
   static constexpr std::string_view name = "fill";
@@ -62,104 +81,62 @@ struct Normal {
   static void each(auto& c, const auto& f) { f(output, "y", c.y); }
 };
 
-/// c[M, N] = op(a)[M, K] op(b)[K, N] * multipliers, in f32 sums; `bias` [N], if given, is added to every row;
-/// if c is bf16, `bias` is rounded to bf16 first, as GEMM libraries take it, and nothing can be added to. Two
-/// bf16 operands multiply exactly; a bf16 operand that meets an f32 one is widened; codes meet codes. The
-/// order of additions depends on the shape only.
+/// c[M, N] (+)= sum over k of a(m, k) b(n, k), times both multipliers, in f32 sums; plus `bias` [N] in every
+/// row. k is each operand's own axis: `row`, it is stored as [M, K] or [N, K]; `column`, as [K, M] or [K, N].
+/// So nothing is transposed by hand, and an operand whose blocks do not run along the sum is refused. If c is
+/// bf16, `bias` is rounded to bf16 first, as GEMM libraries take it, and nothing can be added to. Two bf16
+/// operands multiply exactly; a bf16 operand that meets an f32 one is widened; codes meet codes. The order of
+/// additions depends on the shape only.
 struct Gemm {
   static constexpr std::string_view name = "gemm";
   Tensor c;
-  Operand a, b;
+  Rounded a, b;
   Tensor bias{};
   Write write = Write::overwrite;
-  std::string_view slot{};  ///< for reports: "fprop"
   static void each(auto& c, const auto& f) {
-    f(result, "c", c.c);
-    f(operand, "a", c.a.values), f(input, "a's scales", c.a.scales);
-    f(operand, "b", c.b.values), f(input, "b's scales", c.b.scales);
-    f(input, "a's multiplier", c.a.multiplier), f(input, "b's multiplier", c.b.multiplier);
-    f(input, "bias", c.bias);
+    f(result, "c", c.c), each_part(c.a, operand, f), each_part(c.b, operand, f), f(input, "bias", c.bias);
   }
 };
 
-/// Fills `copies` of x [rows, C] (at most two, one per axis; none if only the sums are wanted) in one read,
-/// the same random draws for both; and, if asked, the sums of x's columns: column_sums [C].
+/// Rounds x [rows, C] once or twice in one read, each as its Quantization and layout say, both with the same
+/// draws; and, if asked, adds up x's columns: column_sums [C]. Nothing waits here for an error of the data:
+/// first_uncoded, if given, becomes the index of the first element of which a NaN is lost in a stored result
+/// (a plain cast to a format without NaN; a block that is not finite below a scale without NaN), at most
+/// 2^31 - 1, or -1. Whoever keeps the bytes must look.
 struct Quantize {
   static constexpr std::string_view name = "quantize";
-  std::span<const QuantizedCopy> copies;
+  std::span<const Rounded> to;
   Tensor x;
-  DrawKey draws{};
   Tensor column_sums{};
   Write sums = Write::overwrite;
-  std::string_view slot{};  ///< for reports: what x is, "dy"
+  Tensor first_uncoded{};
   static void each(auto& c, const auto& f) {
-    each_copy(c.copies, f);
-    f(sum, "column sums", c.column_sums), f(activation, "x", c.x);
-  }
-  static void each_copy(std::span<const QuantizedCopy> copies, const auto& f) {
-    for (const QuantizedCopy& copy : copies)
-      f(rounded, "values", copy.values), f(output, "scales", copy.scales),
-          f(output, "multiplier", copy.multiplier);
-  }
-};
-
-/// y = what a copy is worth: its values, or its codes times their scales, times its multiplier.
-struct Dequantize {
-  static constexpr std::string_view name = "dequantize";
-  Tensor y;
-  QuantizedCopy copy;
-  static void each(auto& c, const auto& f) {
-    f(rounded, "y", c.y), f(operand, "values", c.copy.values), f(input, "scales", c.copy.scales),
-        f(input, "multiplier", c.copy.multiplier);
-  }
-};
-
-/// dx = R^T (f' * R dy): the gradient of x below Quantize{{copy}, x, draws}. R is the copy's rotation, f' the
-/// straight-through derivative at R x. `rotated`: dy is R dy already, as a GEMM with the copy gives it. The
-/// identity needs no x. dx may be dy.
-struct QuantizeBackward {
-  static constexpr std::string_view name = "quantize_backward";
-  Tensor dx, dy;
-  Tensor x{};
-  QuantizedCopy copy;  ///< of x, without values
-  StraightThrough ste;
-  bool rotated = false;
-  DrawKey draws{};
-  static void each(auto& c, const auto& f) {
-    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
-  }
-};
-
-/// y = x [rows, cols] as codes, scales and offsets: the bytes that formats/codec/mx_tensor.h's pack() gives.
-/// Nothing waits here for an error of the data: y.first_uncoded becomes the index of the first element of
-/// which a NaN is lost (a plain cast to a format without NaN; a block that is not finite below a scale
-/// without NaN), at most 2^31 - 1, or -1. Whoever keeps the bytes must look.
-struct Pack {
-  static constexpr std::string_view name = "pack";
-  PackedTensor y;
-  Tensor x;
-  DrawKey draws{};
-  static void each(auto& c, const auto& f) {
-    f(output, "multiplier", c.y.multiplier), f(found, "first_uncoded", c.y.first_uncoded);
-    each_part(c.y, f);
+    for (const Rounded& r : c.to) each_part(r, rounded, f);
+    f(sum, "column sums", c.column_sums), f(found, "first_uncoded", c.first_uncoded);
     f(activation, "x", c.x);
   }
-  static void each_part(auto& packed, const auto& f) {
-    f(bytes, "codes", packed.codes), f(bytes, "scales", packed.scales);
-    f(bytes, "offsets", packed.offsets);
-  }
 };
 
-/// y [rows, cols] = the values of x, without its multiplier: those of Quantize, if y has operand_dtype(); f32
-/// and bf16 may be asked for of any x. Or Quantize's integer codes as `layout` says, with their scales.
-struct Unpack {
-  static constexpr std::string_view name = "unpack";
-  Tensor y;
-  PackedTensor x;
-  Tensor scales{};
-  CodeLayout layout{};
+/// The same numbers in another layout or type: stored -> values or codes, codes -> values, values -> f32 or
+/// bf16. A `to` without multiplier gets them multiplied by it.
+struct Recode {
+  static constexpr std::string_view name = "recode";
+  Rounded to, from;
+  static void each(auto& c, const auto& f) { each_part(c.to, rounded, f), each_part(c.from, operand, f); }
+};
+
+/// dx = R^T (f' * R dy): the gradient of x below Quantize. R is by's rotation, f' the straight-through
+/// derivative at R x. `rotated`: dy is R dy already, as a GEMM with what was rounded gives it. The identity
+/// needs no x. dx may be dy.
+struct QuantizeBackward {
+  static constexpr std::string_view name = "quantize_backward";
+  Tensor dx{}, dy{}, x{};
+  Quantization by;
+  StraightThrough ste{};
+  bool rotated = false;
+  bool is_identity() const { return !rotated && ste.kind == SteKind::identity; }
   static void each(auto& c, const auto& f) {
-    f(rounded, "y", c.y), f(output, "scales", c.scales), Pack::each_part(c.x, f);
+    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
   }
 };
 
@@ -167,20 +144,20 @@ struct Unpack {
 struct PackCopy {
   static constexpr std::string_view name = "pack_copy";
   PackedCopy y;
-  QuantizedCopy x;
+  Rounded x;
   static void each(auto& c, const auto& f) {
     f(bytes, "codes", c.y.codes), f(bytes, "packed scales", c.y.scales);
-    f(operand, "values", c.x.values), f(input, "scales", c.x.scales);
+    f(operand, "values", c.x.elements), f(input, "scales", c.x.scales);
   }
 };
 
 /// The values and scales of y, bit for bit those that x was packed from.
 struct UnpackCopy {
   static constexpr std::string_view name = "unpack_copy";
-  QuantizedCopy y;
+  Rounded y;
   PackedCopy x;
   static void each(auto& c, const auto& f) {
-    f(rounded, "values", c.y.values), f(output, "scales", c.y.scales);
+    f(rounded, "values", c.y.elements), f(output, "scales", c.y.scales);
     f(bytes, "codes", c.x.codes), f(bytes, "packed scales", c.x.scales);
   }
 };
@@ -424,18 +401,18 @@ struct ClipFactor {
 };
 
 /// m, v and parameter in place, from gradient * factor[1]; they stay as they are if the factor is NaN. rates
-/// [3]: learning rate, 1 - beta1^t, 1 - beta2^t. And Quantize{copies, parameter, draws} of the new parameter,
-/// which a device may do in the same pass; after a factor of NaN it may leave the copies as they were.
+/// [3]: learning rate, 1 - beta1^t, 1 - beta2^t. And Quantize{copies, parameter} of the new parameter, which
+/// a device may do in the same pass; after a factor of NaN it may leave the copies as they were.
 struct AdamW {
   static constexpr std::string_view name = "adamw";
   Tensor parameter, m, v, gradient, factor, rates;
   AdamWStep step;
-  std::span<const QuantizedCopy> copies{};
-  DrawKey draws{};
+  std::span<const Rounded> copies{};
   static void each(auto& c, const auto& f) {
     f(state, "parameter", c.parameter), f(state, "m", c.m), f(state, "v", c.v);
     f(input, "gradient", c.gradient), f(input, "factor", c.factor);
-    f(input, "rates", c.rates), Quantize::each_copy(c.copies, f);
+    f(input, "rates", c.rates);
+    for (const Rounded& r : c.copies) each_part(r, rounded, f);
   }
 };
 
@@ -444,11 +421,11 @@ struct AdamW {
 /// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
 using AnyCall = std::variant<
     const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*, const call::Quantize*,
-    const call::Dequantize*, const call::QuantizeBackward*, const call::Pack*, const call::Unpack*,
-    const call::PackCopy*, const call::UnpackCopy*, const call::Add*, const call::Gelu*,
-    const call::GeluBackward*, const call::Swiglu*, const call::SwigluBackward*, const call::Rotary*,
-    const call::RotaryBackward*, const call::Dropout*, const call::LayerNorm*, const call::LayerNormBackward*,
-    const call::RmsNorm*, const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
+    const call::Recode*, const call::QuantizeBackward*, const call::PackCopy*, const call::UnpackCopy*,
+    const call::Add*, const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
+    const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*, const call::Dropout*,
+    const call::LayerNorm*, const call::LayerNormBackward*, const call::RmsNorm*,
+    const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
     const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
     const call::AttentionBackward*, const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
 

@@ -122,7 +122,7 @@ void Gpt::set_precision(const PrecisionPlan& plan) {
   l.embedding.set_precision(gain_of("embedding"));
   l.activations = plan.activations;
   l.mixture = mixes_tokens(plan);
-  l.head_weight().copies = {};
+  l.head_weight().forget_copies();
 }
 
 }  // namespace mxtape

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "autograd/operands/operands.h"
+#include "autograd/round.h"
 #include "nn/cache/key_value_cache.h"
 
 namespace mxtape {
@@ -27,7 +27,7 @@ void Linear::collect(std::vector<Parameter*>& all) {
 
 void Linear::set_precision(const LinearQuant& quant) {
   quant_ = quant;
-  weight_.copies = {};
+  weight_.forget_copies();
 }
 
 Norm::Norm(const Initialiser& make, const std::string& name, std::int64_t width, NormKind kind, bool bias,
@@ -48,7 +48,7 @@ Var Norm::operator()(Tape& tape, const Var& x) {
 
 ParameterUse Norm::gain(Tape& tape) {
   const Tape::Layer layer(tape, name_);
-  return {&gain_, rounded(tape, gain_, rounding_, "gain")};
+  return {&gain_, rounded(tape, gain_, rounding_, Slot::gain)};
 }
 
 void Norm::collect(std::vector<Parameter*>& all) {

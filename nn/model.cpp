@@ -1,6 +1,6 @@
 #include "nn/model.h"
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 #include "core/text/nearest_name.h"
 #include "nn/gpt.h"
 
@@ -9,7 +9,8 @@ namespace mxtape {
 bool Model::make_weight_copies(Backend& backend, const PassKey& pass) {
   bool made = false;
   for (const LinearWeight& w : linear_weights())
-    made |= mxtape::make_weight_copies(backend, w.parameter, w.quant, pass, w.tensor_id, true);
+    made |= mxtape::make_weight_copies(
+        backend, w.parameter, use_of(w.parameter, w.quant, w.tensor_id, pass, backend.gemm_kernels()), true);
   return made;
 }
 

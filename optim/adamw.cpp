@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 
 namespace mxtape {
 
@@ -50,10 +50,8 @@ Tensor AdamW::update(std::span<const Tensor> gradients, const Tensor& squares) {
     step.weight_decay = p.decay ? config_.weight_decay : 0;
     p.has_grad = false;
     if (own_.empty()) {
-      NextCopies next(p);
-      backend_.run(call::AdamW{p.value, m_[i], v_[i], gradients[i], factor_, rates_, step, next.copies(),
-                               next.draws()});
-      next.make_from_forward(backend_);
+      backend_.run(call::AdamW{p.value, m_[i], v_[i], gradients[i], factor_, rates_, step, next_copies(p)});
+      make_again(backend_, p);
     } else if (m_[i]) {
       const Tensor value = p.value.part(own_[i].first, {own_[i].count});
       backend_.run(call::AdamW{value, m_[i], v_[i], gradients[i], factor_, rates_, step});

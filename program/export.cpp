@@ -2,12 +2,12 @@
 
 #include <map>
 
-#include "autograd/packed/packed_weight.h"
+#include "autograd/fixed_weight.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "exchange/export.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "program/import.h"
 #include "program/model_files.h"
 #include "program/run_name.h"
@@ -39,7 +39,9 @@ std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& 
             "weights of "
             "another program; want --weights master",
             weight.layer);
-    const MxTensor t = pack_weight(*backend, weight.parameter, weight.quant, pass, weight.tensor_id);
+    const MxTensor t =
+        pack_weight(*backend, weight.parameter,
+                    use_of(weight.parameter, weight.quant, weight.tensor_id, pass, backend->gemm_kernels()));
     auto& values = rounded[weight.parameter.name];
     values.resize(std::size_t(t.rows * t.cols));
     unpack(*backend, values.data(), t);

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 
-#include "autograd/operands/operands.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/choose/make_backend.h"
@@ -35,7 +34,7 @@ double median_seconds(std::int64_t times, const std::function<void()>& work) {
 
 constexpr std::int64_t side = 1024;  // of the GEMMs that tell a device's peaks
 
-double gemm_rate(Backend& backend, const Operand& a, const Operand& b) {
+double gemm_rate(Backend& backend, const Rounded& a, const Rounded& b) {
   const Tensor c = backend.empty({side, side});
   const auto multiply = [&] { backend.run(call::Gemm{c, a, b}), backend.wait(); };
   multiply();  // sets things up
@@ -44,15 +43,15 @@ double gemm_rate(Backend& backend, const Operand& a, const Operand& b) {
 double gemm_rate(Backend& backend, DType dtype) {
   const Tensor a = backend.empty({side, side}, dtype), b = backend.empty({side, side}, dtype);
   backend.fill(a, 1), backend.fill(b, 1);
-  return gemm_rate(backend, {a}, {b, Trans::yes});
+  return gemm_rate(backend, unrounded(a), unrounded(b));
 }
 double integer_rate(Backend& backend) {
   if (backend.gemm_kernels() != GemmKernels::integer) return 0;
   const Tensor x = backend.empty({side, side});
   backend.fill(x, 1);
-  std::array copies{QuantizedCopy{.quantizer = mxfp4, .form = Form::codes}};
-  quantize_operands(backend, copies, x, "x", {});
-  return gemm_rate(backend, operand(copies[0]), operand(copies[0], Trans::yes));
+  const Rounded codes = with_room(backend, wanted(mxfp4, Axis::row, x.shape(), Layout::codes));
+  backend.run(call::Quantize{{&codes, 1}, x});
+  return gemm_rate(backend, codes, codes);
 }
 
 std::string call_name(const Place& place) {

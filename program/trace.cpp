@@ -90,8 +90,8 @@ void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan,
   for (const auto& [layer, q] : plan.sums)
     if (!q.is_identity() && std::find(asked.begin(), asked.end(), q) == asked.end()) asked.push_back(q);
   if (const auto sum = trace.roundings.find("sum of strands"); sum != trace.roundings.end())
-    if (const auto packed = sum->second.find("packed"); packed != sum->second.end()) ran = packed->second;
-  compare_sets(lines, fmt::format("sum of strands {}", sum_slot), asked, ran,
+    if (const auto rounded = sum->second.find("dw"); rounded != sum->second.end()) ran = rounded->second;
+  compare_sets(lines, fmt::format("sum of strands {}", name_of(Slot::sum_dw)), asked, ran,
                [](const Quantizer& q) { return to_text(q); });
 }
 
@@ -128,9 +128,9 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBa
   }
   for (const auto& [layer, quant] : plan.parameters)
     if (layer == "embedding")
-      compare_roundings(lines, layer, table_slot, "table", quant, trace);
+      compare_roundings(lines, layer, name_of(Slot::table), "table", quant, trace);
     else
-      compare_roundings(lines, layer, gain_slot, "gain", quant, trace);
+      compare_roundings(lines, layer, name_of(Slot::gain), "gain", quant, trace);
   compare_sums(lines, plan, trace);
   for (const auto& [layer, slots] : trace.gemms)
     if (!plan.linear.contains(layer)) lines.push_back(layer + ": ran, and is in no plan");

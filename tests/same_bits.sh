@@ -38,5 +38,5 @@ run tiles nvidia2025 < <(rule '"dgrad.source"' source=shared; rule '"norm.gain",
 run forward quartet2025 --model.bias=true </dev/null
 run eden quartet2-2026 --compute.activations=bf16 </dev/null
 run offsets yang2025-int4 --model.norm=rms --model.positions=rope --model.mlp=swiglu --compute.saved=packed </dev/null
-run attention mxfp8 --model.dropout=0.1 < <(rule '"qk.*", "pv.*", "dv.*", "dp.*", "dq.*", "dk.*"' 'mxfp4 round=stochastic'; rule '"scores"' bf16)
+run attention mxfp8 --model.dropout=0.1 < <(rule '"qk.*", "pv.*", "dv.*", "dp.*", "dq.*", "dk.*"' 'mxfp4 round=stochastic'; rule '"scores"' bf16; rule '"*.source"' source=shared)
 run devices nvfp4 --train.strands=3 --train.gather=copies < <(rule '"sum.dw"' mxfp8)

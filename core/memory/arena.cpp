@@ -126,7 +126,7 @@ struct Arena::Run {
     std::vector<Lifetime> in_block;
     for (const Lifetime& request : trace->requests)
       if (request.death != Lifetime::never) in_block.push_back(request);
-    const Layout layout = plan_layout(in_block);
+    const MemoryLayout layout = plan_layout(in_block);
     plan.clear();
     std::size_t next = 0;
     for (const Lifetime& request : trace->requests)

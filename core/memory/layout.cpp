@@ -9,7 +9,8 @@ namespace mxtape {
 namespace {
 
 std::int64_t rounded_up(std::int64_t bytes) {
-  return std::max<std::int64_t>((bytes + Layout::alignment - 1) / Layout::alignment, 1) * Layout::alignment;
+  return std::max<std::int64_t>((bytes + MemoryLayout::alignment - 1) / MemoryLayout::alignment, 1) *
+         MemoryLayout::alignment;
 }
 
 /// The pieces placed so far, found by time: a tree over the births with the latest death of each subtree, as
@@ -50,7 +51,7 @@ class PlacedPieces {
 
 }  // namespace
 
-Layout plan_layout(std::span<const Lifetime> pieces) {
+MemoryLayout plan_layout(std::span<const Lifetime> pieces) {
   const auto earlier = [](const Lifetime& a, const Lifetime& b) { return a.birth < b.birth; };
   require(std::is_sorted(pieces.begin(), pieces.end(), earlier),
           "layout: the pieces are not in the order of "
@@ -60,7 +61,7 @@ Layout plan_layout(std::span<const Lifetime> pieces) {
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](std::size_t a, std::size_t b) { return pieces[a].bytes > pieces[b].bytes; });
 
-  Layout layout;
+  MemoryLayout layout;
   layout.offsets.resize(pieces.size());
   PlacedPieces placed(pieces);
   std::vector<std::size_t> neighbours;

@@ -17,7 +17,7 @@ struct Lifetime {
 };
 
 /// Places in one block: pieces that are wanted at the same time share no byte.
-struct Layout {
+struct MemoryLayout {
   std::vector<std::int64_t> offsets;  ///< multiples of `alignment`
   std::int64_t bytes = 0;             ///< of the block
   static constexpr std::int64_t alignment = 256;
@@ -27,7 +27,7 @@ struct Layout {
 /// placed ones it meets leave open and that holds it, else behind them (Pisarchyk & Lee 2020,
 /// arXiv:2001.03288, "greedy by size"). Finding the least block is NP-hard; most_live_bytes() bounds it from
 /// below.
-Layout plan_layout(std::span<const Lifetime>);
+MemoryLayout plan_layout(std::span<const Lifetime>);
 
 /// The most bytes wanted at a time, each piece rounded up to the alignment.
 std::int64_t most_live_bytes(std::span<const Lifetime>);

@@ -46,7 +46,7 @@ void DryBackend::dispatch(AnyCall any) {
 }
 
 void DryBackend::count(const call::Gemm& call) {
-  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype());
+  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
   Gemms& gemms = last_gemm_ == GemmPath::integer ? integer_ : last_gemm_ == GemmPath::bf16 ? bf16_ : f32_;
   ++gemms.calls;
   gemms.flops += flops_of(call);
@@ -54,12 +54,12 @@ void DryBackend::count(const call::Gemm& call) {
 
 // As the devices' compute() take it.
 void DryBackend::count(const call::Quantize& call) {
-  for (const QuantizedCopy& copy : call.copies)
-    if (copy.rotation.size != 0) empty(call.x.shape(), call.x.dtype());
+  for (const Rounded& r : call.to)
+    if (r.by.rotation.size != 0) empty(call.x.shape(), call.x.dtype());
 }
 
 void DryBackend::count(const call::QuantizeBackward& call) {
-  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  const bool turns = call.by.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
   if (!turns) return;
   const auto scratch = [&] { return empty(call.dy.shape(), call.dy.dtype()); };
   Tensor gradient = call.rotated ? Tensor{} : scratch();

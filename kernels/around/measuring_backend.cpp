@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/around/operand_slots.h"
 #include "kernels/around/written.h"
 
 namespace mxtape {
@@ -49,11 +48,11 @@ void MeasuringBackend::dispatch(AnyCall any) {
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_unrounded(**call);
   forget_written(any);
   if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
-  if (const auto* const call = std::get_if<const call::Dequantize*>(&any)) follow(**call);
+  if (const auto* const call = std::get_if<const call::Recode*>(&any)) follow(**call);
   if (const auto* const call = std::get_if<const call::PackCopy*>(&any))
-    follow((*call)->x.values, (*call)->y.codes);
+    follow((*call)->x.elements, (*call)->y.codes);
   if (const auto* const call = std::get_if<const call::UnpackCopy*>(&any))
-    follow((*call)->x.codes, (*call)->y.values);
+    follow((*call)->x.codes, (*call)->y.elements);
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_gradient(**call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
@@ -68,11 +67,11 @@ void MeasuringBackend::dispatch(AnyCall any) {
 }
 
 /// The values of a copy with its multiplier are what the copy is.
-void MeasuringBackend::follow(const call::Dequantize& call) {
-  if (const auto source = sources_.find(call.copy.values.raw()); source != sources_.end())
-    sources_[call.y.raw()] = source->second;
-  if (const auto layer = weight_copies_.find(call.copy.values.raw()); layer != weight_copies_.end())
-    weight_copies_[call.y.raw()] = layer->second;
+void MeasuringBackend::follow(const call::Recode& call) {
+  const void *const from = call.from.elements.raw(), *const to = call.to.elements.raw();
+  if (const auto source = sources_.find(from); source != sources_.end()) sources_[to] = source->second;
+  if (const auto layer = weight_copies_.find(from); layer != weight_copies_.end())
+    weight_copies_[to] = layer->second;
 }
 
 void MeasuringBackend::follow(const Tensor& from, const Tensor& to) {
@@ -116,20 +115,21 @@ bool MeasuringBackend::unseen(const std::string& layer, const std::string& slot)
   return (!options_.wants || options_.wants(layer, slot)) && !seen_.contains({layer, slot});
 }
 
-void MeasuringBackend::measure(const std::string& layer, std::string_view tensor, const Matrix& x,
-                               std::span<const QuantizedCopy> copies) {
+void MeasuringBackend::measure(const std::string& layer, const Matrix& x, std::span<const Rounded> made) {
   const auto by_tensor = [](const Quantizer& q) { return q.has_tensor_scale(); };
   float amax = 0;
   if (std::any_of(options_.others.begin(), options_.others.end(), by_tensor) ||
-      std::any_of(copies.begin(), copies.end(), [&](const auto& copy) { return by_tensor(copy.quantizer); }))
+      std::any_of(made.begin(), made.end(), [&](const Rounded& r) { return by_tensor(r.by.quantizer); }))
     for (const float v : x.x) amax = std::max(amax, std::fabs(v));
-  for (const QuantizedCopy& copy : copies) {
-    const std::string slot = operand_slot(tensor, copy.axis);
+  for (const Rounded& r : made) {
+    const Axis axis = r.by.axis;
+    const Rotation& rotation = r.by.rotation;
+    const std::string slot(name_of(r.site.slot));
     if (!unseen(layer, slot)) continue;
     seen_.emplace(layer, slot);
     // From the start of the summed axis, where blocks and chunks of a rotation begin; lines as many as it
     // takes.
-    const bool by_rows = copy.axis == Axis::row;
+    const bool by_rows = axis == Axis::row;
     const std::int64_t extent = by_rows ? x.cols : x.rows, lines = by_rows ? x.rows : x.cols;
     constexpr std::int64_t longest = 1024;  // a multiple of all chunks and blocks of powers of two
     const std::int64_t along = std::min(extent, longest),
@@ -140,85 +140,85 @@ void MeasuringBackend::measure(const std::string& layer, std::string_view tensor
     window.reserve(std::size_t(rows * cols));
     for (std::int64_t r = 0; r < rows; ++r)
       window.insert(window.end(), x.x.begin() + r * x.cols, x.x.begin() + r * x.cols + cols);
-    if (copy.rotation.size)
-      rotate_reference(window.data(), window.data(), rows, cols, copy.axis, copy.rotation, copy.signs);
+    if (rotation.size) rotate_reference(window.data(), window.data(), rows, cols, axis, rotation, r.by.signs);
     if (options_.look) options_.look(layer, slot, x.x, x.rows, x.cols);
     const auto add = [&](const Quantizer& q, bool in_use) {
-      const ErrorStatistics errors =
-          copy.rotation.size ? error_statistics(window.data(), rows, cols, copy.axis, q, {})
-                             : error_statistics(window.data(), rows, cols, copy.axis, q, {}, amax);
+      const ErrorStatistics errors = rotation.size
+                                         ? error_statistics(window.data(), rows, cols, axis, q, {})
+                                         : error_statistics(window.data(), rows, cols, axis, q, {}, amax);
       found_.operands.push_back({layer, slot, q, in_use, errors});
     };
-    add(copy.quantizer, true);
+    add(r.by.quantizer, true);
     for (const Quantizer& q : options_.others)
-      if (!(q == copy.quantizer)) add(q, false);
+      if (!(q == r.by.quantizer)) add(q, false);
   }
 }
 
-/// The layer of an operand. Copies of weights are made outside of layers, before a step's first one: "w" of
-/// the weight itself, "w again" of the forward's copy.
+/// The layer of an operand. Copies of weights are made outside of layers, before a step's first one: of the
+/// weight itself or, made again, of the forward's copy.
 std::string MeasuringBackend::layer_of(const call::Quantize& call) {
-  if (!layer_.empty() || !call.slot.starts_with("w")) return layer_;
+  if (!layer_.empty() || tensor_of(call.to.front().site.slot) != "w") return layer_;
   for (const auto* known : {&layers_, &weight_copies_})
     if (const auto layer = known->find(call.x.raw()); layer != known->end()) {
-      for (const QuantizedCopy& copy : call.copies) weight_copies_[copy.values.raw()] = layer->second;
+      for (const Rounded& r : call.to) weight_copies_[r.elements.raw()] = layer->second;
       return layer->second;
     }
   return "";
 }
 
+bool MeasuringBackend::any_unseen(const std::string& layer, std::span<const Rounded> made) const {
+  return std::any_of(made.begin(), made.end(),
+                     [&](const Rounded& r) { return unseen(layer, std::string(name_of(r.site.slot))); });
+}
+
 void MeasuringBackend::measure_operands(const call::Quantize& call) {
-  if (call.slot.empty() || call.copies.empty()) return;
-  for (const QuantizedCopy& copy : call.copies) copies_.insert(copy.values.raw());
+  if (call.to.empty() || call.to.front().site.slot == Slot::none) return;
+  const Rounded& first = call.to.front();
+  if (first.layout == Layout::stored) return;  // on its way to others
+  for (const Rounded& r : call.to) copies_.insert(r.elements.raw());
   const std::string layer = layer_of(call);
   if (layer.empty()) return;
-  const bool again = call.slot.ends_with(" again"), is_dy = call.slot == "dy";
-  const bool wanted = std::any_of(call.copies.begin(), call.copies.end(), [&](const QuantizedCopy& copy) {
-    return unseen(layer, operand_slot(call.slot, copy.axis));
-  });
-  const bool wants_source =
-      (is_dy && unseen(layer, "dgrad.dx")) || ((is_dy || call.slot == "x") && unseen(layer, "wgrad.dw"));
+  const std::string_view tensor = tensor_of(first.site.slot);
+  const bool is_dy = tensor == "dy", wanted = any_unseen(layer, call.to);
+  const bool wants_source = !first.by.again && ((is_dy && unseen(layer, "dgrad.dx")) ||
+                                                ((is_dy || tensor == "x") && unseen(layer, "wgrad.dw")));
   // What is rounded again was made from the forward's copy, and that from what counts.
-  if (again)
+  if (first.by.again)
     if (const auto forward = sources_.find(call.x.raw()); forward != sources_.end())
-      for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = forward->second;
+      for (const Rounded& r : call.to) sources_[r.elements.raw()] = forward->second;
   if (!wanted && !wants_source) return;
   const Matrix x = downloaded(call.x);
-  if (wanted) measure(layer, call.slot, x, call.copies);
+  if (wanted) measure(layer, x, call.to);
   if (wants_source)
-    for (const QuantizedCopy& copy : call.copies) sources_[copy.values.raw()] = source_of(x, call.slot);
+    for (const Rounded& r : call.to) sources_[r.elements.raw()] = source_of(x, tensor);
 }
 
 /// Operands that no call has rounded: they are the tensors themselves.
 void MeasuringBackend::measure_unrounded(const call::Gemm& call) {
-  if (!options_.unrounded || layer_.empty() || call.slot.empty()) return;
-  const auto look_at = [&](std::string_view tensor, const Operand& operand, Axis axis) {
-    if (copies_.contains(operand.values.raw()) || !unseen(layer_, operand_slot(tensor, axis))) return;
+  if (!options_.unrounded || layer_.empty()) return;
+  for (const Rounded* side : {&call.a, &call.b}) {
+    const Slot slot = side->site.slot;
+    if (!is_linear(slot) || copies_.contains(side->elements.raw()) ||
+        !unseen(layer_, std::string(name_of(slot))))
+      continue;
     const auto weight = weights_.find(layer_);  // a copy of it may be older than start()
-    if (tensor == "w" && (weight == weights_.end() || weight->second.raw() != operand.values.raw())) return;
-    QuantizedCopy unrounded;
-    unrounded.axis = axis;
-    unrounded.values = operand.values;
-    measure(layer_, tensor, downloaded(operand.values), std::span(&unrounded, 1));
-  };
-  const bool fprop = call.slot == "fprop", wgrad = call.slot == "wgrad";
-  look_at(fprop ? "x" : "dy", call.a, wgrad ? Axis::column : Axis::row);
-  look_at(wgrad ? "x" : "w", call.b, fprop ? Axis::row : Axis::column);
+    if (tensor_of(slot) == "w" && (weight == weights_.end() || weight->second.raw() != side->elements.raw()))
+      continue;
+    const Rounded itself = unrounded(side->elements, side->axis, side->site);
+    measure(layer_, downloaded(side->elements), {&itself, 1});
+  }
 }
 
-void MeasuringBackend::measure_weight(const std::string& layer, const Tensor& x,
-                                      std::span<const QuantizedCopy> copies, const Tensor& multiplier) {
-  const bool wanted = std::any_of(copies.begin(), copies.end(), [&](const QuantizedCopy& copy) {
-    return unseen(layer, operand_slot("w", copy.axis));
-  });
-  if (!wanted) return;
+void MeasuringBackend::measure_weight(const std::string& layer, const Tensor& x, const Rounded& copy,
+                                      const Tensor& multiplier) {
+  if (!any_unseen(layer, {&copy, 1})) return;
   Matrix values = downloaded(x);
   if (multiplier) {
     float by = 1;
     inner_.download(&by, multiplier);
     for (float& v : values.x) v *= by;
   }
-  measure(layer, "w", values, copies);
+  measure(layer, values, {&copy, 1});
 }
 
 }  // namespace mxtape

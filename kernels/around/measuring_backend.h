@@ -71,8 +71,8 @@ class MeasuringBackend final : public ForwardingBackend {
   /// Lets go of the weights, whose memory it holds.
   void forget_weights();
   void start();
-  /// After start(): copies of a layer's weight x that were made before it. `multiplier`: x's, if it has one.
-  void measure_weight(const std::string& layer, const Tensor& x, std::span<const QuantizedCopy> copies,
+  /// After start(): a copy of a layer's weight x that was made before it. `multiplier`: x's, if it has one.
+  void measure_weight(const std::string& layer, const Tensor& x, const Rounded& copy,
                       const Tensor& multiplier = {});
   Measurements stop();
 
@@ -101,19 +101,19 @@ class MeasuringBackend final : public ForwardingBackend {
   };
   Matrix downloaded(const Tensor& x);
   bool unseen(const std::string& layer, const std::string& slot) const;
-  void measure(const std::string& layer, std::string_view tensor, const Matrix& x,
-               std::span<const QuantizedCopy> copies);
+  bool any_unseen(const std::string& layer, std::span<const Rounded> made) const;
+  void measure(const std::string& layer, const Matrix& x, std::span<const Rounded> made);
   std::string layer_of(const call::Quantize&);
   void measure_operands(const call::Quantize&);
   void measure_unrounded(const call::Gemm&);
   void measure_update(const call::AdamW&);
-  void follow(const call::Dequantize&);
+  void follow(const call::Recode&);
   /// A copy of x goes to other memory, packed or unpacked.
   void follow(const Tensor& from, const Tensor& to);
   void forget_written(AnyCall);
 
   Source source_of(const Matrix& x, std::string_view tensor) const;
-  const Matrix* side(const Operand&, std::string_view tensor, Matrix Source::*part, Source& unrounded);
+  const Matrix* side(const Rounded&, Matrix Source::*part, Source& unrounded);
   void measure_gradient(const call::Gemm&);
   void compare(const std::string& slot, const Tensor& got);
   void leave_out(const std::string& slot, std::string reason);

@@ -25,12 +25,12 @@ MeasuringBackend::Source MeasuringBackend::source_of(const Matrix& x, std::strin
 }
 
 /// Null if the operand was rounded from what was not seen. `unrounded` keeps what had to be fetched.
-const MeasuringBackend::Matrix* MeasuringBackend::side(const Operand& operand, std::string_view tensor,
-                                                       Matrix Source::*part, Source& unrounded) {
-  const auto source = sources_.find(operand.values.raw());
+const MeasuringBackend::Matrix* MeasuringBackend::side(const Rounded& operand, Matrix Source::*part,
+                                                       Source& unrounded) {
+  const auto source = sources_.find(operand.elements.raw());
   if (source != sources_.end()) return &(source->second.*part);
-  if (copies_.contains(operand.values.raw())) return nullptr;
-  unrounded = source_of(downloaded(operand.values), tensor);
+  if (copies_.contains(operand.elements.raw())) return nullptr;
+  unrounded = source_of(downloaded(operand.elements), tensor_of(operand.site.slot));
   return &(unrounded.*part);
 }
 
@@ -40,21 +40,21 @@ void MeasuringBackend::leave_out(const std::string& slot, std::string reason) {
 
 void MeasuringBackend::measure_gradient(const call::Gemm& call) {
   measured_ = nullptr;
-  const bool of_weight = call.slot == "wgrad";
-  const std::string slot = of_weight ? "wgrad.dw" : "dgrad.dx";
-  if (layer_.empty() || !(of_weight || call.slot == "dgrad") || !unseen(layer_, slot)) return;
+  const bool of_weight = call.a.site.slot == Slot::wgrad_dy, of_x = call.a.site.slot == Slot::dgrad_dy;
+  const std::string slot(product_of(call.a.site.slot));
+  if (layer_.empty() || !(of_weight || of_x) || !unseen(layer_, slot)) return;
   seen_.emplace(layer_, slot);
   const auto w = weights_.find(layer_);
-  const bool a_rounded = copies_.contains(call.a.values.raw()),
-             b_rounded = of_weight ? copies_.contains(call.b.values.raw())
-                                   : w == weights_.end() || w->second.raw() != call.b.values.raw();
+  const bool a_rounded = copies_.contains(call.a.elements.raw()),
+             b_rounded = of_weight ? copies_.contains(call.b.elements.raw())
+                                   : w == weights_.end() || w->second.raw() != call.b.elements.raw();
   if (!a_rounded && !b_rounded) return leave_out(slot, "nothing rounds its operands");
   if (call.write == Write::accumulate) return leave_out(slot, "its GEMM adds to another gradient");
   Source a_fetched, b_fetched;
-  const Matrix* const a = side(call.a, "dy", of_weight ? &Source::columns : &Source::rows, a_fetched);
+  const Matrix* const a = side(call.a, of_weight ? &Source::columns : &Source::rows, a_fetched);
   const Matrix* b = nullptr;
   if (of_weight)
-    b = side(call.b, "x", &Source::columns, b_fetched);
+    b = side(call.b, &Source::columns, b_fetched);
   else if (w != weights_.end())
     b_fetched = source_of(downloaded(w->second), "w"), b = &b_fetched.columns;
   if (!a || !b) return leave_out(slot, "what its operands were rounded from was not seen");
@@ -69,7 +69,7 @@ void MeasuringBackend::measure_gradient(const call::Gemm& call) {
       exact_.x.push_back(sum);
       squares += sum * sum;
     }
-  if (of_weight) sources_.erase(call.b.values.raw());  // it served
+  if (of_weight) sources_.erase(call.b.elements.raw());  // it served
   if (!(squares > 0)) return leave_out(slot, "it is zero, or not finite");
   compare(slot, call.c);
   measured_ = call.c.raw();
@@ -94,7 +94,7 @@ void MeasuringBackend::compare(const std::string& slot, const Tensor& result) {
 void MeasuringBackend::measure_update(const call::AdamW& call) {
   const auto layer = layers_.find(call.parameter.raw());
   const auto copy = std::find_if(call.copies.begin(), call.copies.end(),
-                                 [](const QuantizedCopy& c) { return c.axis == Axis::row; });
+                                 [](const Rounded& c) { return c.by.axis == Axis::row; });
   if (!options_.oscillation || layer == layers_.end() || copy == call.copies.end())
     return inner_.dispatch(&call);
   const Tensor part = first_rows(
@@ -104,7 +104,7 @@ void MeasuringBackend::measure_update(const call::AdamW& call) {
     std::vector<float> values(w.x.size());
     // With the same draws before and after, and in units of the multiplier, which changes little in a step.
     const float multiplier =
-        quantize_reference(values.data(), w.x.data(), w.rows, w.cols, Axis::row, copy->quantizer, {});
+        quantize_reference(values.data(), w.x.data(), w.rows, w.cols, Axis::row, copy->by.quantizer, {});
     for (float& v : values) v *= multiplier;
     return values;
   };

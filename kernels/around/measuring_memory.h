@@ -28,17 +28,17 @@ class MeasuringMemory final : public ForwardingBackend {
   void dispatch(AnyCall any) override {
     inner_.dispatch(any);
     if (!on_ || layer_.empty() || !wants_(layer_)) return;
-    if (const auto* const call = std::get_if<const call::Quantize*>(&any); call && !(*call)->copies.empty()) {
+    if (const auto* const call = std::get_if<const call::Quantize*>(&any); call && !(*call)->to.empty()) {
       rounded_.insert(layer_);
       const Tensor& x = (*call)->x;
       // Of each copy at most 32 columns of X, or 16 columns and 16 rows of dY.
       constexpr std::int64_t columns = 32;
-      kept_ += std::int64_t((*call)->copies.size()) * columns * (x.rows() + x.cols()) * f32;
+      kept_ += std::int64_t((*call)->to.size()) * columns * (x.rows() + x.cols()) * f32;
       look_at(x.count() * (f32 + (x.dtype() == DType::bf16 ? 2 : 0)));
     }
     if (const auto* const call = std::get_if<const call::Gemm*>(&any);
         call && (unrounded_ || rounded_.contains(layer_)))
-      look_at(((*call)->a.values.count() + (*call)->b.values.count()) * f32);
+      look_at(((*call)->a.elements.count() + (*call)->b.elements.count()) * f32);
   }
   /// As a step that is measured.
   std::vector<Tensor> repeat(const std::string& name,

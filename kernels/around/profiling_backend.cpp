@@ -40,7 +40,7 @@ void add_operations(Work& work, double flops, bool bf16) {
 }
 
 void count_operations(Work& work, const call::Gemm& call) {
-  switch (gemm_path(call.a.values.dtype(), call.b.values.dtype())) {
+  switch (gemm_path(call.a.elements.dtype(), call.b.elements.dtype())) {
     case GemmPath::integer:
       work.integer_ops += flops_of(call);
       break;
@@ -80,12 +80,13 @@ void count_operations(Work& work, const call::AttentionBackward& call) {
 }
 void count_operations(Work&, const auto&) {}
 
-std::string slot_of(const auto& call) {
-  if constexpr (requires { call.slot; })
-    return std::string(call.slot);
-  else
-    return {};
+std::string slot_of(const call::Gemm& call) { return std::string(gemm_of(call.a.site.slot)); }
+std::string slot_of(const call::Quantize& call) {
+  if (call.to.empty()) return "dy";  // only a bias wants sums alone
+  const Rounded& first = call.to.front();
+  return std::string(tensor_of(first.site.slot)) + (first.by.again ? " again" : "");
 }
+std::string slot_of(const auto&) { return {}; }
 
 }  // namespace
 

@@ -40,36 +40,32 @@ void TracingBackend::dispatch(AnyCall any) {
 void TracingBackend::note(const auto& call) {
   using Call = std::decay_t<decltype(call)>;
   if constexpr (std::is_same_v<Call, call::Gemm>) note_product(call);
-  if constexpr (std::is_same_v<Call, call::PackCopy>) return follow(call.x.values, call.y.codes);
-  if constexpr (std::is_same_v<Call, call::UnpackCopy>) return follow(call.x.codes, call.y.values);
+  if constexpr (std::is_same_v<Call, call::PackCopy>) return follow(call.x.elements, call.y.codes);
+  if constexpr (std::is_same_v<Call, call::UnpackCopy>) return follow(call.x.codes, call.y.elements);
   if constexpr (std::is_same_v<Call, call::Attention> || std::is_same_v<Call, call::AttentionBackward>)
     add_new(trace_.attention[layer_], call.quant);
   call.each(call, [&](Role role, std::string_view name, const Tensor& x) {
     if (x && is_written(role, name)) made_.erase(x.raw());
   });
-  if constexpr (requires { call.copies; })
-    for (const QuantizedCopy& copy : call.copies) made_[copy.values.raw()] = {copy.quantizer, copy.rotation};
-  if constexpr (std::is_same_v<Call, call::Quantize>) note_rounding(call);
-  if constexpr (std::is_same_v<Call, call::Pack>)
-    add_new(trace_.roundings[layer_]["packed"], call.y.quantizer);
+  if constexpr (std::is_same_v<Call, call::AdamW>) note_roundings(call.copies);
+  if constexpr (std::is_same_v<Call, call::Quantize>) note_roundings(call.to);
   if constexpr (std::is_same_v<Call, call::QuantizeBackward>) {
     if (!layer_.empty() && call.ste.kind != SteKind::identity)
-      add_new(trace_.ways_back[layer_], WayBack{call.copy.quantizer, call.ste});
+      add_new(trace_.ways_back[layer_], WayBack{call.by.quantizer, call.ste});
   }
 }
 
 void TracingBackend::note_product(const call::Gemm& call) {
-  if (layer_.empty() || call.slot.empty()) return;
-  add_new(trace_.gemms[layer_][std::string(call.slot)],
-          {side_of(call.a.values), side_of(call.b.values), inner_.last_gemm()});
+  if (layer_.empty() || call.a.site.slot == Slot::none) return;
+  add_new(trace_.gemms[layer_][std::string(gemm_of(call.a.site.slot))],
+          {side_of(call.a.elements), side_of(call.b.elements), inner_.last_gemm()});
 }
 
-void TracingBackend::note_rounding(const call::Quantize& call) {
-  const bool again = call.slot.ends_with(" again");
-  for (const QuantizedCopy& copy : call.copies) {
-    if (again) made_[copy.values.raw()].from_forward = true;
-    if (!layer_.empty() && (call.slot == "value" || call.slot == "gain" || call.slot == "table"))
-      add_new(trace_.roundings[layer_][std::string(call.slot)], copy.quantizer);
+void TracingBackend::note_roundings(std::span<const Rounded> made) {
+  for (const Rounded& r : made) {
+    made_[r.elements.raw()] = {r.by.quantizer, r.by.rotation, r.by.again};
+    if (!layer_.empty() && r.site.slot >= Slot::value && r.site.slot != Slot::none)
+      add_new(trace_.roundings[layer_][std::string(tensor_of(r.site.slot))], r.by.quantizer);
   }
 }
 

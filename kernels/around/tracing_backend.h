@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ class TracingBackend final : public ForwardingBackend {
  private:
   void note(const auto& call);
   void note_product(const call::Gemm&);
-  void note_rounding(const call::Quantize&);
+  void note_roundings(std::span<const Rounded>);
   /// `to` holds the rounded numbers of `from` in another form.
   void follow(const Tensor& from, const Tensor& to);
   Side side_of(const Tensor&) const;

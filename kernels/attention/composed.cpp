@@ -1,79 +1,63 @@
+// Attention by its definition, for all query heads of one key head: six products, twelve operands. Every
+// operand of a head is a tensor of its own, [T, D] or [T, keys], rounded from f32 in blocks along the axis
+// that its product sums over.
+//
+//    S [T, keys] =  Q K^T    sums over D       qk.q   qk.k
+//    O [T, D]    =  P V      sums over keys    pv.p   pv.v
+//   dP [T, keys] = dO V^T    sums over D       dp.do  dp.v
+//   dQ [T, D]    = dS K      sums over keys    dq.ds  dq.k
+//   dK [keys, D] = dS^T Q    sums over T       dk.ds  dk.q
+//   dV [keys, D] =  P^T dO   sums over T       dv.p   dv.do
+//
+// P = softmax(S / sqrt(D)) over the keys that a query sees, after dropout; dS = P (dP - delta) / sqrt(D).
 #include "kernels/attention/composed.h"
 
 #include "kernels/attention/slots.h"
-#include "kernels/gemm/room.h"
 
 namespace mxtape {
 namespace {
 
-using Slots = AttentionQuant;
+/// A product's operands and result, for one key head and its query heads.
+struct Products {
+  Backend& backend;
+  const AttentionShape& s;
+  const AttentionQuant& quant;
+  const DrawKey& draws;
+  std::int64_t key_head;
 
-/// The GEMMs of the query heads of one key head, and their operands.
-template <class Call>
-class Products {
- public:
-  Products(Backend& backend, AttentionRows& rows, const Call& call, std::int64_t key_head)
-      : backend_(backend), rows_(rows), call_(call), s_(call.shape), key_head_(key_head) {}
-
-  /// x [T, D] or [T, keys] of a query head as the operand of a slot.
-  Operand round(const Tensor& x, AttentionField field, std::int64_t head, Trans trans = Trans::no) const {
-    return round_for(x, field, trans, s_.heads, head);
+  /// x as the operand of a slot; without `head`: the key head's K or V.
+  Rounded operator()(Slot slot, const Tensor& x, std::int64_t head = -1) const {
+    const bool scores = slot == Slot::scores, keys = head < 0;
+    const std::uint32_t place = scores ? score_place : attention_place(slot);
+    const Quantizer& q = quant.*(scores ? score_slot : attention_slots[place]).field;
+    const Site site{draws.tensor_id, slot};
+    if (q.is_identity()) return unrounded(x, axis_of(slot), site);
+    Rounded r = wanted(
+        q, axis_of(slot), x.shape(), Layout::values,
+        attention_draws(draws, place, s, keys ? s.kv_heads : s.heads, keys ? key_head : head, x.count()));
+    r.site = site;
+    r = with_room(backend, std::move(r));
+    backend.run(call::Quantize{.to = {&r, 1}, .x = x});
+    return r;
   }
-  /// K or V.
-  Operand round_keys(const Tensor& x, AttentionField field, Trans trans = Trans::no) const {
-    return round_for(x, field, trans, s_.kv_heads, key_head_);
-  }
-
-  /// [T, keys], sums over D.
-  Tensor scores(const Operand& a, const Operand& b) const { return product(a, b, s_.time, s_.keys); }
-  /// S = Q K^T, rounded if it has a slot.
-  Tensor scores_of(const Tensor& q, const Operand& k, std::int64_t head) const {
-    const Tensor s = scores(round(q, &Slots::qk_q, head), k);
-    if (call_.quant.qk_s.is_identity()) return s;
-    rows_.hide(s, head);
-    QuantizedCopy copy{call_.quant.qk_s, Axis::row};
-    make_room(backend_, copy, s.shape());
-    backend_.run(call::Quantize{
-        {&copy, 1}, s, attention_draws(call_.draws, score_place, s_, s_.heads, head, s.count())});
-    backend_.run(call::Dequantize{s, copy});
-    return s;
-  }
-  void drop(const Tensor& p, std::int64_t head) const {
-    if (s_.dropout == 0) return;
-    backend_.run(call::Dropout{p, p, s_.dropout, attention_dropout_draws(call_.draws, s_, head)});
-  }
-  /// [T, D], sums over keys.
-  Tensor values(const Operand& a, const Operand& b) const { return product(a, b, s_.time, s_.width); }
-  /// sum [keys, D] = or += a sum over queries.
-  void add_to(Tensor& sum, const Operand& a, const Operand& b) const {
-    const Write write = sum ? Write::accumulate : Write::overwrite;
-    if (!sum) sum = backend_.empty({s_.keys, s_.width});
-    backend_.run(call::Gemm{.c = sum, .a = a, .b = b, .write = write});
-  }
-
- private:
-  Operand round_for(const Tensor& x, AttentionField field, Trans trans, std::int64_t heads,
-                    std::int64_t head) const {
-    const Quantizer& q = call_.quant.*field;
-    if (q.is_identity()) return {x, trans};
-    const std::uint32_t place = attention_place(field);
-    QuantizedCopy copy{q, attention_slots[place].axis};
-    make_room(backend_, copy, x.shape());
-    backend_.run(
-        call::Quantize{{&copy, 1}, x, attention_draws(call_.draws, place, s_, heads, head, x.count())});
-    return {copy.values, trans, copy.multiplier};
-  }
-  Tensor product(const Operand& a, const Operand& b, std::int64_t rows, std::int64_t cols) const {
-    const Tensor c = backend_.empty({rows, cols});
-    backend_.run(call::Gemm{.c = c, .a = a, .b = b});
+  /// The product of both, or `sum` to which it is added.
+  Tensor product(const Shape& shape, const Rounded& a, const Rounded& b, const Tensor& sum = {}) const {
+    const Tensor c = sum ? sum : backend.empty(shape);
+    backend.run(call::Gemm{.c = c, .a = a, .b = b, .write = sum ? Write::accumulate : Write::overwrite});
     return c;
   }
-
-  Backend& backend_;
-  AttentionRows& rows_;
-  const Call& call_;
-  const AttentionShape& s_;
-  std::int64_t key_head_;
+  /// S, rounded in place if a rule names it.
+  Tensor scores(AttentionRows& rows, const Tensor& q, const Rounded& k, std::int64_t head) const {
+    const Tensor S = product({s.time, s.keys}, (*this)(Slot::qk_q, q, head), k);
+    if (quant.qk_s.is_identity()) return S;
+    rows.hide(S, head);
+    backend.run(call::Recode{.to = unrounded(S), .from = (*this)(Slot::scores, S, head)});
+    return S;
+  }
+  void drop(const Tensor& p, std::int64_t head) const {
+    if (s.dropout == 0) return;
+    backend.run(call::Dropout{p, p, s.dropout, attention_dropout_draws(draws, s, head)});
+  }
 };
 
 }  // namespace
@@ -81,40 +65,39 @@ class Products {
 void attention_composed(Backend& backend, AttentionRows& rows, const call::Attention& call,
                         std::int64_t key_head) {
   const AttentionShape& s = call.shape;
-  const Products of(backend, rows, call, key_head);
+  const Products of{backend, s, call.quant, call.draws, key_head};
   const Tensor& kv = s.own_keys ? call.kv : call.qkv;
-  const Operand k = of.round_keys(rows.take(kv, s.k(), key_head), &Slots::qk_k, Trans::yes);
-  const Operand v = of.round_keys(rows.take(kv, s.v(), key_head), &Slots::pv_v);
+  const Rounded qk_k = of(Slot::qk_k, rows.take(kv, s.k(), key_head)),
+                pv_v = of(Slot::pv_v, rows.take(kv, s.v(), key_head));
   for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
-    const Tensor p = of.scores_of(rows.take(call.qkv, s.q(), head), k, head);
-    rows.softmax(p, head);
-    of.drop(p, head);
-    rows.put(call.o, of.values(of.round(p, &Slots::pv_p, head), v), s.o(), head);
+    const Tensor P = of.scores(rows, rows.take(call.qkv, s.q(), head), qk_k, head);
+    rows.softmax(P, head);
+    of.drop(P, head);
+    rows.put(call.o, of.product({s.time, s.width}, of(Slot::pv_p, P, head), pv_v), s.o(), head);
   }
 }
 
 void attention_composed_backward(Backend& backend, AttentionRows& rows, const call::AttentionBackward& call,
                                  std::int64_t key_head) {
   const AttentionShape& s = call.shape;
-  const Products of(backend, rows, call, key_head);
+  const Products of{backend, s, call.quant, call.draws, key_head};
   const Tensor &kv = s.own_keys ? call.kv : call.qkv, &dkv = s.own_keys ? call.dkv : call.dqkv;
-  const Tensor k = rows.take(kv, s.k(), key_head), v = rows.take(kv, s.v(), key_head);
-  // The forward pass drew the same numbers for K here and Q below, and for what is dropped.
-  const Operand qk_k = of.round_keys(k, &Slots::qk_k, Trans::yes), dq_k = of.round_keys(k, &Slots::dq_k),
-                dp_v = of.round_keys(v, &Slots::dp_v, Trans::yes);
-  Tensor dk, dv;
+  const Tensor K = rows.take(kv, s.k(), key_head), V = rows.take(kv, s.v(), key_head);
+  const Rounded qk_k = of(Slot::qk_k, K), dq_k = of(Slot::dq_k, K), dp_v = of(Slot::dp_v, V);
+  Tensor dK, dV;  // sums over the query heads, in their order
   for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
-    const Tensor q = rows.take(call.qkv, s.q(), head), d_o = rows.take(call.d_o, s.o(), head);
-    const Tensor p = of.scores_of(q, qk_k, head), ds = of.scores(of.round(d_o, &Slots::dp_do, head), dp_v);
-    of.drop(ds, head);
-    rows.softmax_backward(p, ds, head);
-    rows.put(call.dqkv, of.values(of.round(ds, &Slots::dq_ds, head), dq_k), s.q(), head);
-    of.add_to(dk, of.round(ds, &Slots::dk_ds, head, Trans::yes), of.round(q, &Slots::dk_q, head));
-    of.drop(p, head);
-    of.add_to(dv, of.round(p, &Slots::dv_p, head, Trans::yes), of.round(d_o, &Slots::dv_do, head));
+    const Tensor Q = rows.take(call.qkv, s.q(), head), dO = rows.take(call.d_o, s.o(), head);
+    const Tensor P = of.scores(rows, Q, qk_k, head);  // the same draws as in the forward pass
+    const Tensor dS = of.product({s.time, s.keys}, of(Slot::dp_do, dO, head), dp_v);
+    of.drop(dS, head);
+    rows.softmax_backward(P, dS, head);
+    rows.put(call.dqkv, of.product({s.time, s.width}, of(Slot::dq_ds, dS, head), dq_k), s.q(), head);
+    dK = of.product({s.keys, s.width}, of(Slot::dk_ds, dS, head), of(Slot::dk_q, Q, head), dK);
+    of.drop(P, head);
+    dV = of.product({s.keys, s.width}, of(Slot::dv_p, P, head), of(Slot::dv_do, dO, head), dV);
   }
-  rows.put(dkv, dk, s.k(), key_head);
-  rows.put(dkv, dv, s.v(), key_head);
+  rows.put(dkv, dK, s.k(), key_head);
+  rows.put(dkv, dV, s.v(), key_head);
 }
 
 }  // namespace mxtape

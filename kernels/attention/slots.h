@@ -3,34 +3,36 @@
 #include <string_view>
 
 #include "kernels/attention/attention.h"
-#include "kernels/operand.h"
+#include "kernels/slots.h"
 
 namespace mxtape {
 
-/// An operand slot of attention: its name in recipes, the field with its quantizer, and the axis of the
-/// operand, as it is stored, along which its blocks run.
+/// An operand slot of attention and the field with its quantizer.
 struct AttentionSlot {
-  std::string_view name;
+  Slot slot;
   AttentionField field;
+  std::string_view name;
   Axis axis;
+  constexpr AttentionSlot(Slot s, AttentionField f) : slot(s), field(f), name(name_of(s)), axis(axis_of(s)) {}
 };
-/// The place of a slot here keys its random draws (call::Attention).
-inline constexpr std::array<AttentionSlot, 12> attention_slots{{
-    {"qk.q", &AttentionQuant::qk_q, Axis::row},
-    {"qk.k", &AttentionQuant::qk_k, Axis::row},
-    {"pv.p", &AttentionQuant::pv_p, Axis::row},
-    {"pv.v", &AttentionQuant::pv_v, Axis::column},
-    {"dv.p", &AttentionQuant::dv_p, Axis::column},
-    {"dv.do", &AttentionQuant::dv_do, Axis::column},
-    {"dp.do", &AttentionQuant::dp_do, Axis::row},
-    {"dp.v", &AttentionQuant::dp_v, Axis::row},
-    {"dq.ds", &AttentionQuant::dq_ds, Axis::row},
-    {"dq.k", &AttentionQuant::dq_k, Axis::column},
-    {"dk.ds", &AttentionQuant::dk_ds, Axis::column},
-    {"dk.q", &AttentionQuant::dk_q, Axis::column},
+/// In the order of Slot. The place of a slot here keys its random draws (call::Attention).
+inline constexpr std::array<AttentionSlot, slots_of_attention> attention_slots{{
+    {Slot::qk_q, &AttentionQuant::qk_q},
+    {Slot::qk_k, &AttentionQuant::qk_k},
+    {Slot::pv_p, &AttentionQuant::pv_p},
+    {Slot::pv_v, &AttentionQuant::pv_v},
+    {Slot::dv_p, &AttentionQuant::dv_p},
+    {Slot::dv_do, &AttentionQuant::dv_do},
+    {Slot::dp_do, &AttentionQuant::dp_do},
+    {Slot::dp_v, &AttentionQuant::dp_v},
+    {Slot::dq_ds, &AttentionQuant::dq_ds},
+    {Slot::dq_k, &AttentionQuant::dq_k},
+    {Slot::dk_ds, &AttentionQuant::dk_ds},
+    {Slot::dk_q, &AttentionQuant::dk_q},
 }};
 
-/// The place of a field.
+/// The place of a slot, and of a field.
+constexpr std::uint32_t attention_place(Slot slot) { return std::uint32_t(slot) - std::uint32_t(Slot::qk_q); }
 constexpr std::uint32_t attention_place(AttentionField field) {
   std::uint32_t place = 0;
   while (attention_slots[place].field != field) ++place;
@@ -38,7 +40,7 @@ constexpr std::uint32_t attention_place(AttentionField field) {
 }
 
 /// The score matrix. Like the result of a linear layer it enters no GEMM: only rules that name it reach it.
-inline constexpr AttentionSlot score_slot{"scores", &AttentionQuant::qk_s, Axis::row};
+inline constexpr AttentionSlot score_slot{Slot::scores, &AttentionQuant::qk_s};
 
 /// Places behind those of the slots: which P are dropped, and the score matrix.
 inline constexpr std::uint32_t attention_dropout_place = 12, score_place = 13;

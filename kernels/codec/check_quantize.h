@@ -3,94 +3,86 @@
 #include "formats/codec/block_codec.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/backend.h"
+#include "kernels/gemm/codes.h"
 
 namespace mxtape {
 
-/// What call::Quantize wants of its arguments. Throws Error that names the quantizer.
-inline void check_quantize(std::span<const QuantizedCopy> copies, const Tensor& x,
-                           const Tensor& column_sums) {
+inline void check_quantizer(const Quantizer& q) {
+  const std::string contradiction = q.contradiction();
+  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
+}
+
+/// That a rounded matrix has the parts that its quantizer, shape and layout want. Throws Error that names
+/// them.
+inline void check_parts(std::string_view call, const Rounded& r) {
+  const Quantizer& q = r.by.quantizer;
+  check_quantizer(q);
+  const auto check = [&](std::string_view name, const Tensor& part, DType dtype, std::int64_t count) {
+    const std::int64_t found = part ? part.count() : 0;
+    require(found == count && (!part || part.dtype() == dtype), "{}: {} {} of {}; want {} {} for '{}' of {}",
+            call, found, name_of(part.dtype()), name, count, name_of(dtype), to_text(q), r.shape.text());
+  };
+  if (r.layout == Layout::values) {
+    check("values", r.elements, r.elements.dtype(), r.shape.count());
+  } else if (r.layout == Layout::codes) {
+    require(has_integer_codes(q), "{}: '{}' has no integer codes", call, to_text(q));
+    const CodeLayout at = code_layout(r);
+    check("codes", r.elements, DType::u8, at.codes().count());
+    check("scales", r.scales, DType::f32, at.scales().count());
+  } else {
+    require_packable(q);
+    const PackedLayout want = packed_layout(q, r.rows(), r.cols(), r.by.axis);
+    check("codes", r.elements, DType::u8, want.codes);
+    check("scales", r.scales, DType::u8, want.scales);
+    check("offsets", r.offsets, DType::u8, want.offsets);
+  }
+}
+
+/// What call::Quantize wants of its arguments, and call::AdamW of its copies.
+inline void check_quantize(std::span<const Rounded> to, const Tensor& x, const Tensor& column_sums = {}) {
   require(!column_sums || (column_sums.count() == x.cols() && column_sums.dtype() == DType::f32),
           "quantize: column_sums is {} {}; want f32 [{}]", name_of(column_sums.dtype()),
           column_sums.shape().text(), x.cols());
-  for (const QuantizedCopy& copy : copies) {
-    const Quantizer& q = copy.quantizer;
-    const std::string contradiction = q.contradiction();
-    require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
-    if (copy.form == Form::codes) {
-      const CodeLayout layout = code_layout(q, x.rows(), x.cols(), copy.axis);
-      require(has_integer_codes(q), "quantize: '{}' has no integer codes", to_text(q));
-      require(copy.layout == layout && copy.values.dtype() == DType::u8 &&
-                  copy.values.shape() == layout.codes() && copy.scales.shape() == layout.scales(),
-              "quantize: x is {}, its codes {} {}, their scales {}; want u8 {} and {}", x.shape().text(),
-              name_of(copy.values.dtype()), copy.values.shape().text(), copy.scales.shape().text(),
-              layout.codes().text(), layout.scales().text());
-    } else {
-      require(copy.values.count() == x.count() && copy.values.dtype() == q.operand_dtype(),
-              "quantize: x is {}, the copy {} {}; want as many {}", x.shape().text(),
-              name_of(copy.values.dtype()), copy.values.shape().text(), name_of(q.operand_dtype()));
-    }
-    require(q.has_multiplier() == bool(copy.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
+  require(to.size() < 2 || (to.size() == 2 && to[0].by.draws == to[1].by.draws),
+          "quantize: {} roundings of one x; want at most two, with the same draws", to.size());
+  for (const Rounded& r : to) {
+    check_parts("quantize", r);
+    const Quantizer& q = r.by.quantizer;
+    require(r.rows() == x.rows() && r.cols() == x.cols(),
+            "quantize: x is {}, its rounding {}; want one shape", x.shape().text(), r.shape.text());
+    require(r.layout != Layout::values || r.elements.dtype() == q.operand_dtype(),
+            "quantize: values of '{}' are {}; want {}", to_text(q), name_of(r.elements.dtype()),
+            name_of(q.operand_dtype()));
+    require(q.has_multiplier() == bool(r.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
             q.has_multiplier() ? "needs" : "has no");
   }
 }
 
+/// What call::Recode wants.
+inline void check_recode(const call::Recode& call) {
+  const Rounded &to = call.to, &from = call.from;
+  check_parts("recode", to), check_parts("recode", from);
+  require(to.rows() == from.rows() && to.cols() == from.cols(), "recode: {} from {}; want one shape",
+          to.shape.text(), from.shape.text());
+  require(to.layout == Layout::values ||
+              (to.layout == Layout::codes && from.layout == Layout::stored && to.by.axis == from.by.axis),
+          "recode: nothing is coded from values, nor stored; want values, or codes from what is stored");
+}
+
 /// For devices that multiply no integer codes.
-inline void refuse_codes(std::string_view device, std::span<const QuantizedCopy> copies) {
-  for (const QuantizedCopy& copy : copies)
-    require(copy.form == Form::values,
-            "{}: quantize: '{}' is wanted as integer codes, which this device has not", device,
-            to_text(copy.quantizer));
+inline void refuse_codes(std::string_view device, std::span<const Rounded> to) {
+  for (const Rounded& r : to)
+    require(r.layout != Layout::codes, "{}: '{}' is wanted as integer codes, which this device has not",
+            device, to_text(r.by.quantizer));
 }
 
 /// What call::QuantizeBackward wants.
 inline void check_quantize_backward(const call::QuantizeBackward& call) {
-  const std::string contradiction = call.copy.quantizer.contradiction();
-  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(call.copy.quantizer),
-          contradiction);
+  check_quantizer(call.by.quantizer);
   const bool wants_x = call.ste.kind != SteKind::identity;
   require(call.dx.count() == call.dy.count() && (!wants_x || call.x.count() == call.dy.count()),
           "quantize_backward: dx is {}, dy {}, x {}; want the same size", call.dx.shape().text(),
           call.dy.shape().text(), call.x ? call.x.shape().text() : "not there");
-}
-
-/// What call::Pack and Unpack want of a packed tensor and of the plain one at its other side.
-inline void check_packed(const char* method, const PackedTensor& packed, const Tensor& plain) {
-  const Quantizer& q = packed.quantizer;
-  const std::string contradiction = q.contradiction();
-  require(contradiction.empty(), ExitCode::usage, "quantizer '{}': {}", to_text(q), contradiction);
-  require_packable(q);
-  require(plain.rows() == packed.rows && plain.cols() == packed.cols, "{}: {} for a packed [{}, {}]", method,
-          plain.shape().text(), packed.rows, packed.cols);
-  const PackedLayout want = packed_layout(q, packed.rows, packed.cols, packed.axis);
-  const auto check = [&](const char* name, const Tensor& part, std::int64_t bytes) {
-    const std::int64_t found = part ? part.count() : 0;
-    require(found == bytes && (!part || part.dtype() == DType::u8), "{}: {} {} of {}; want {} u8 for '{}'",
-            method, found, name_of(part.dtype()), name, bytes, to_text(q));
-  };
-  check("codes", packed.codes, want.codes);
-  check("scales", packed.scales, want.scales);
-  check("offsets", packed.offsets, want.offsets);
-}
-
-/// An operand of integer codes, or a plain tensor.
-inline void check_unpack(const call::Unpack& call) {
-  if (call.y.dtype() != DType::u8) return check_packed("unpack", call.x, call.y);
-  const PackedTensor& x = call.x;
-  check_packed("unpack", x, Tensor({}, {x.rows, x.cols}, DType::f32));
-  require(has_integer_codes(x.quantizer), "unpack: '{}' has no integer codes", to_text(x.quantizer));
-  const CodeLayout want = code_layout(x.quantizer, x.rows, x.cols, x.axis);
-  require(call.layout == want && call.y.shape() == want.codes() && call.scales.shape() == want.scales(),
-          "unpack: codes {} and scales {} for a packed [{}, {}]; want {} and {}", call.y.shape().text(),
-          call.scales.shape().text(), x.rows, x.cols, want.codes().text(), want.scales().text());
-}
-
-inline void check_pack(const PackedTensor& y, const Tensor& x) {
-  check_packed("pack", y, x);
-  const Quantizer& q = y.quantizer;
-  require(q.has_multiplier() == bool(y.multiplier), "pack: '{}' {} a multiplier", to_text(q),
-          q.has_multiplier() ? "needs" : "has no");
-  require(y.first_uncoded && y.first_uncoded.dtype() == DType::i32,
-          "pack: no first_uncoded; want i32 [1], as empty_packed() makes it");
 }
 
 }  // namespace mxtape

@@ -28,9 +28,9 @@ inline std::int32_t packed_rows(const Quantizer& q, Axis axis) {
 }
 
 /// True if a copy of that kind has a packed form, which is smaller.
-inline bool can_pack(const Quantizer& q, Axis axis, Form form) {
+inline bool can_pack(const Quantizer& q, Axis axis, Layout layout) {
   const int bits = q.element.bits();
-  if (form == Form::codes)
+  if (layout == Layout::codes)
     return bits < 8 && scale_bytes(q) == 1 && (q.scale != ScaleKind::floating || has_nan(q.scale_format));
   // Integers have no code for a negative zero. With more exponents values may be no numbers of the format;
   // with a largest number below 2 the scale of numbers below 2^-126 is not found by their exponent field.
@@ -39,33 +39,33 @@ inline bool can_pack(const Quantizer& q, Axis axis, Form form) {
   return q.scale == ScaleKind::power_of_two && q.scale_bits <= 8 && float_codes && q.offset == Offset::none &&
          q.operand_dtype() == DType::bf16 && packed_rows(q, axis) > 0;
 }
-inline bool can_pack(const QuantizedCopy& copy) { return can_pack(copy.quantizer, copy.axis, copy.form); }
+inline bool can_pack(const Rounded& copy) { return can_pack(copy.by.quantizer, copy.by.axis, copy.layout); }
 
 /// Bytes of both parts.
 struct PackedCopyBytes {
   std::int64_t codes, scales;
 };
-inline PackedCopyBytes packed_bytes(const QuantizedCopy& copy) {
-  const std::int64_t bits = copy.quantizer.element.bits();
-  if (copy.form == Form::codes) return {copy.values.count() / 8 * bits, copy.scales.count()};
-  const std::int64_t rows = copy.values.rows(), cols = copy.values.cols(),
-                     of_block = packed_rows(copy.quantizer, copy.axis);
+inline PackedCopyBytes packed_bytes(const Rounded& copy) {
+  const std::int64_t bits = copy.by.quantizer.element.bits();
+  if (copy.layout == Layout::codes) return {copy.elements.count() / 8 * bits, copy.scales.count()};
+  const std::int64_t rows = copy.rows(), cols = copy.cols(),
+                     of_block = packed_rows(copy.by.quantizer, copy.by.axis);
   return {rows * ((cols + 7) / 8) * bits, (rows + of_block - 1) / of_block * cols};
 }
 
 /// Memory for what `copy` is packed to.
-inline PackedCopy room_for_packed(Backend& backend, const QuantizedCopy& copy) {
+inline PackedCopy room_for_packed(Backend& backend, const Rounded& copy) {
   const PackedCopyBytes bytes = packed_bytes(copy);
   return {backend.empty({bytes.codes}, DType::u8), backend.empty({bytes.scales}, DType::u8)};
 }
 
 /// What call::PackCopy and UnpackCopy want. Throws Error(internal).
-inline void check_packed_copy(std::string_view call, const QuantizedCopy& copy, const PackedCopy& packed) {
-  require(can_pack(copy), "{}: '{}' has no packed form", call, to_text(copy.quantizer));
+inline void check_packed_copy(std::string_view call, const Rounded& copy, const PackedCopy& packed) {
+  require(can_pack(copy), "{}: '{}' has no packed form", call, to_text(copy.by.quantizer));
   const PackedCopyBytes want = packed_bytes(copy);
   require(packed.codes.count() == want.codes && packed.scales.count() == want.scales,
           "{}: {} of codes, {} of scales; want {} and {} u8 for '{}'", call, packed.codes.count(),
-          packed.scales.count(), want.codes, want.scales, to_text(copy.quantizer));
+          packed.scales.count(), want.codes, want.scales, to_text(copy.by.quantizer));
 }
 
 }  // namespace mxtape

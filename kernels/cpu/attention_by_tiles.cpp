@@ -36,8 +36,8 @@ class Operands {
   Tensor copies_;
 };
 
-MatrixView transposed(MatrixView view) {
-  view.trans = Trans::yes;
+MatrixView by_columns(MatrixView view) {
+  view.axis = Axis::column;
   return view;
 }
 MatrixView from_row(MatrixView view, std::int64_t row) {
@@ -88,9 +88,9 @@ void attention_by_tiles(Backend& memory, const call::Attention& call, DType oper
       float* const o = call.o.data() + s.o().offset(head);
       for (std::int64_t first = 0; first < T; first += queries) {
         const AttentionTile tile = tile_at(s, first, length, p.stride());
-        gemm_block(p.wide.data(), tile.stride, from_row(q, first), transposed(k), tile.rows, tile.keys, D);
+        gemm_block(p.wide.data(), tile.stride, from_row(q, first), k, tile.rows, tile.keys, D);
         loops.softmax(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile, scale);
-        gemm_block(o + first * s.o().row, s.o().row, p.operand(), v, tile.rows, D, tile.keys);
+        gemm_block(o + first * s.o().row, s.o().row, p.operand(), by_columns(v), tile.rows, D, tile.keys);
       }
     }
   });
@@ -123,15 +123,17 @@ void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&
       for (std::int64_t first = (T - 1) / queries * queries; first >= 0; first -= queries) {
         const AttentionTile tile = tile_at(s, first, length, p.stride());
         const MatrixView d_o_tile = from_row(d_o, first), q_tile = from_row(q, first);
-        gemm_block(p.wide.data(), tile.stride, q_tile, transposed(k), tile.rows, tile.keys, D);
+        gemm_block(p.wide.data(), tile.stride, q_tile, k, tile.rows, tile.keys, D);
         loops.softmax_again(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile,
                             scale);
-        gemm_block(dv, s.v().row, transposed(p.operand()), d_o_tile, tile.keys, D, tile.rows, write);
-        gemm_block(ds.wide.data(), tile.stride, d_o_tile, transposed(v), tile.rows, tile.keys, D);
+        gemm_block(dv, s.v().row, by_columns(p.operand()), by_columns(d_o_tile), tile.keys, D, tile.rows,
+                   write);
+        gemm_block(ds.wide.data(), tile.stride, d_o_tile, v, tile.rows, tile.keys, D);
         loops.softmax_backward(ds.wide.data(), ds.narrow.data<bf16>(), p.wide.data(), delta.data() + first,
                                tile, scale);
-        gemm_block(dq + first * s.q().row, s.q().row, ds.operand(), k, tile.rows, D, tile.keys);
-        gemm_block(dk, s.k().row, transposed(ds.operand()), q_tile, tile.keys, D, tile.rows, write);
+        gemm_block(dq + first * s.q().row, s.q().row, ds.operand(), by_columns(k), tile.rows, D, tile.keys);
+        gemm_block(dk, s.k().row, by_columns(ds.operand()), by_columns(q_tile), tile.keys, D, tile.rows,
+                   write);
         write = Write::accumulate;
       }
     }

@@ -40,15 +40,11 @@ class CpuBackend final : public Backend {
   void compute(const call::Normal&);
   // gemm.cpp
   void compute(const call::Gemm&);
-  // quantize.cpp
+  // quantize.cpp; stored: pack.cpp
   void compute(const call::Quantize&);
-  // quantize_backward.cpp
-  void compute(const call::Dequantize&);
+  // quantize_backward.cpp; stored: unpack.cpp
+  void compute(const call::Recode&);
   void compute(const call::QuantizeBackward&);
-  // pack.cpp
-  void compute(const call::Pack&);
-  // unpack.cpp
-  void compute(const call::Unpack&);
   // packed_copy.cpp
   void compute(const call::PackCopy&);
   void compute(const call::UnpackCopy&);
@@ -84,8 +80,8 @@ class CpuBackend final : public Backend {
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);
   static void widen(const Tensor& y, const Tensor& x);
-  /// x after a copy's rotation; or before it.
-  Tensor rotated(const Tensor& x, const QuantizedCopy&, RotationWay = RotationWay::forth);
+  /// x after a rotation; or before it.
+  Tensor rotated(const Tensor& x, const Quantization&, RotationWay = RotationWay::forth);
 
   std::shared_ptr<Pool> pool_;
   GemmKernels gemm_kernels_;

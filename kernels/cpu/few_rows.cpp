@@ -20,7 +20,7 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
                  .K = K,
                  .bias = bias,
                  .accumulate = write == Write::accumulate};
-  const bool column = a.trans == Trans::yes;  // one row, stored as a column
+  const bool column = a.axis == Axis::column;  // one row, stored as a column
   if (a.dtype == DType::bf16 || column) {
     wide.resize(std::size_t(M * K));
     for (std::int64_t m = 0; m < M; ++m)
@@ -34,7 +34,7 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
   }
   const FewRowsLoops& loops = few_rows_loops();
   const bool narrow = b.dtype == DType::bf16;
-  if (b.trans == Trans::yes)
+  if (b.axis == Axis::row)
     (narrow ? loops.dots_bf16 : loops.dots_f32)(job);
   else
     (narrow ? loops.columns_bf16 : loops.columns_f32)(job);

@@ -10,7 +10,7 @@ inline constexpr std::int64_t most_few_rows = 16;
 /// Whether gemm_block() takes our own loops. Then a row of c does not depend on the rows beside it, nor on
 /// how many there are: a token that is computed alone gets the bits that it gets among fifteen others.
 constexpr bool is_few_rows(const MatrixView& a, std::int64_t M) {
-  return M <= most_few_rows && (a.trans == Trans::no || M == 1);
+  return M <= most_few_rows && (a.axis == Axis::row || M == 1);
 }
 
 /// gemm_block() by these loops; a bf16 side is widened as it is read.

@@ -16,13 +16,15 @@ namespace {
 
 using cpu::MatrixView;
 
-MatrixView view(const Operand& x) { return {x.values.raw(), x.values.dtype(), x.values.cols(), x.trans}; }
+MatrixView view(const Rounded& x, const Tensor& values) {
+  return {values.raw(), values.dtype(), x.cols(), x.axis};
+}
 
-/// The part of op(x) that starts at `row`, `col`.
-MatrixView from(const MatrixView& x, std::int64_t row, std::int64_t col) {
-  if (x.trans == Trans::yes) std::swap(row, col);
-  const std::int64_t offset = (row * x.stride + col) * size_of(x.dtype);
-  return {static_cast<const char*>(x.data) + offset, x.dtype, x.stride, x.trans};
+/// x from a line on.
+MatrixView from(MatrixView x, std::int64_t line) {
+  const std::int64_t offset = (x.axis == Axis::row ? line * x.stride : line) * size_of(x.dtype);
+  x.data = static_cast<const char*>(x.data) + offset;
+  return x;
 }
 
 /// c = sums * factor + bias (+ c). c may be the memory of sums.
@@ -58,14 +60,13 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
 
 void CpuBackend::compute(const call::Gemm& call) {
   const auto [M, N, K] = extents_of(call);
-  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype(), cpu::gemm_takes_bf16());
+  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype(), cpu::gemm_takes_bf16());
   if (last_gemm_ == GemmPath::integer) return cpu::gemm_codes(*this, call);
 
-  Operand sides[2] = {call.a, call.b};
-  const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a), M);
-  for (Operand& side : sides)
-    if (!as_they_are && side.values.dtype() == DType::bf16) side.values = widened(side.values);
-  const MatrixView av = view(sides[0]), bv = view(sides[1]);
+  const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a, call.a.elements), M);
+  const auto wide = [&](const Tensor& x) { return as_they_are || x.dtype() != DType::bf16 ? x : widened(x); };
+  const Tensor a = wide(call.a.elements), b = wide(call.b.elements);
+  const MatrixView av = view(call.a, a), bv = view(call.b, b);
 
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
@@ -78,7 +79,7 @@ void CpuBackend::compute(const call::Gemm& call) {
     const std::int64_t rows = std::min(piece.rows, M - m), cols = std::min(piece.cols, N - n);
     float* const out = call.c.data() + m * N + n;
     const float* const part_of_bias = call.bias ? call.bias.data() + n : nullptr;
-    const MatrixView left = from(av, m, 0), right = from(bv, 0, n);
+    const MatrixView left = from(av, m), right = from(bv, n);
     if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, part_of_bias);
     if (call.write == Write::overwrite) {
       cpu::gemm_block(out, N, left, right, rows, cols, K);

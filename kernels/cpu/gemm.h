@@ -5,19 +5,19 @@
 
 namespace mxtape::cpu {
 
-/// A row-major matrix inside larger memory, as one side of a product. op(A) is A or its transpose; `stride`
-/// is the distance between A's rows as stored, in elements.
+/// A row-major matrix inside larger memory, as one side of a product. `stride` is the distance between its
+/// rows, in elements.
 struct MatrixView {
   const void* data;
   DType dtype;  ///< f32 or bf16
   std::int64_t stride;
-  Trans trans = Trans::no;
+  Axis axis = Axis::row;  ///< over which the product sums
 };
 
-/// c[M, N] = op(a)[M, K] op(b)[K, N], in f32 sums, on the calling thread (also inside parallel_for); rows of
-/// c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16 sides
-/// multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of additions
-/// depends on the extents, types and transpositions only. Few rows are multiplied by own loops (few_rows.h),
+/// c[M, N] = sum over k of a(m, k) b(n, k), in f32 sums, on the calling thread (also inside parallel_for);
+/// rows of c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16
+/// sides multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of
+/// additions depends on the extents, types and axes only. Few rows are multiplied by own loops (few_rows.h),
 /// more by oneDNN.
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);

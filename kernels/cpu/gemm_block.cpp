@@ -36,7 +36,7 @@ bool native_bf16() {
 /// What one primitive is made for.
 struct Problem {
   std::int64_t M, N, K, a_stride, b_stride, c_stride;
-  Trans a_trans, b_trans;
+  Axis a_axis, b_axis;
   DType dtype;  // of both sides
   bool bias;
   Write write;
@@ -47,7 +47,7 @@ struct ProblemHash {
     std::size_t h = 0;
     for (std::int64_t part :
          {p.M, p.N, p.K, p.a_stride, p.b_stride, p.c_stride,
-          std::int64_t(p.a_trans) | std::int64_t(p.b_trans) << 1 | std::int64_t(p.dtype) << 2 |
+          std::int64_t(p.a_axis) | std::int64_t(p.b_axis) << 1 | std::int64_t(p.dtype) << 2 |
               std::int64_t(p.bias) << 6 | std::int64_t(p.write) << 7})
       h = (h ^ std::size_t(part)) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 32;
@@ -55,11 +55,9 @@ struct ProblemHash {
 };
 
 dnnl::memory::desc describe(std::int64_t rows, std::int64_t cols, DType dtype, std::int64_t stride,
-                            Trans trans) {
+                            bool turned = false) {
   const auto type = dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-  return {{rows, cols},
-          type,
-          trans == Trans::yes ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1}};
+  return {{rows, cols}, type, turned ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1}};
 }
 
 /// A primitive with the memory objects that its arguments are put in.
@@ -124,10 +122,10 @@ class Thread {
   }
 
   Prepared prepare(const Problem& p) {
-    const auto a = describe(p.M, p.K, p.dtype, p.a_stride, p.a_trans);
-    const auto b = describe(p.K, p.N, p.dtype, p.b_stride, p.b_trans);
-    const auto c = describe(p.M, p.N, DType::f32, p.c_stride, Trans::no);
-    const auto bias = p.bias ? describe(1, p.N, DType::f32, p.N, Trans::no) : dnnl::memory::desc();
+    const auto a = describe(p.M, p.K, p.dtype, p.a_stride, p.a_axis == Axis::column);
+    const auto b = describe(p.K, p.N, p.dtype, p.b_stride, p.b_axis == Axis::row);
+    const auto c = describe(p.M, p.N, DType::f32, p.c_stride);
+    const auto bias = p.bias ? describe(1, p.N, DType::f32, p.N) : dnnl::memory::desc();
     dnnl::primitive_attr attributes;
     attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // f32 stays f32, whatever the environment says
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -203,17 +201,17 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();
   MatrixView sides[2] = {a, b};
   if (!narrow) {
-    const std::int64_t extents[2][2] = {{M, K}, {K, N}};
+    const std::int64_t lines[2] = {M, N};
     for (int side = 0; side < 2; ++side) {
       MatrixView& view = sides[side];
       if (view.dtype != DType::bf16) continue;
-      const bool turned = view.trans == Trans::yes;
-      const std::int64_t rows = extents[side][turned], cols = extents[side][!turned];
-      view = {thread.widen(view, rows, cols, side), DType::f32, cols, view.trans};
+      const bool by_rows = view.axis == Axis::row;
+      const std::int64_t rows = by_rows ? lines[side] : K, cols = by_rows ? K : lines[side];
+      view = {thread.widen(view, rows, cols, side), DType::f32, cols, view.axis};
     }
   }
   try {
-    thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.trans, b.trans,
+    thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.axis, b.axis,
                 narrow ? DType::bf16 : DType::f32, bias != nullptr, write},
                c, sides[0].data, sides[1].data, bias);
   } catch (const dnnl::error& e) {

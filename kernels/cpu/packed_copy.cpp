@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/packed_codes_loops.h"
 #include "kernels/cpu/loops/packed_values_loops.h"
+#include "kernels/gemm/codes.h"
 
 // Streams: one read and one write of memory for each number, and little arithmetic between.
 namespace mxtape {
@@ -26,8 +27,8 @@ float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)-
 
 /// Ranges of whole panels of codes: f(first code, codes, first scale, scales).
 template <class F>
-void for_panels(const QuantizedCopy& copy, const F& f) {
-  const CodeLayout& at = copy.layout;
+void for_panels(const Rounded& copy, const F& f) {
+  const CodeLayout at = code_layout(copy);
   const std::int64_t codes = at.padded_depth() * CodeLayout::panel, scales = at.blocks() * CodeLayout::panel;
   parallel_for(at.panels(), std::max<std::int64_t>(work / std::max<std::int64_t>(codes, 1), 1),
                [&](std::int64_t begin, std::int64_t end) {
@@ -37,9 +38,9 @@ void for_panels(const QuantizedCopy& copy, const F& f) {
 
 /// Rows of blocks of values: f(first row, rows, its number, scratch of the loops).
 template <class F>
-void for_blocks(const QuantizedCopy& copy, const F& f) {
-  const std::int64_t rows = copy.values.rows(), cols = copy.values.cols(),
-                     of_block = packed_rows(copy.quantizer, copy.axis);
+void for_blocks(const Rounded& copy, const F& f) {
+  const std::int64_t rows = copy.rows(), cols = copy.cols(),
+                     of_block = packed_rows(copy.by.quantizer, copy.by.axis);
   constexpr std::int64_t chunk = cpu::PackedValuesLoops::chunk;
   parallel_for((rows + of_block - 1) / of_block,
                std::max<std::int64_t>(work / std::max<std::int64_t>(of_block * cols, 1), 1),
@@ -73,45 +74,45 @@ std::array<float, 256> worth_of_bytes(const Quantizer& q) {
 void CpuBackend::compute(const call::PackCopy& call) {
   check_packed_copy(call.name, call.x, call.y);
   const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
-  const Quantizer& q = call.x.quantizer;
+  const Quantizer& q = call.x.by.quantizer;
   auto *const codes = call.y.codes.data<std::uint8_t>(), *const scales = call.y.scales.data<std::uint8_t>();
-  if (call.x.form == Form::codes)
+  if (call.x.layout == Layout::codes)
     return for_panels(
         call.x, [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
           loops.pack_codes(codes + first / 8 * q.element.bits(),
-                           static_cast<const std::int8_t*>(call.x.values.raw()) + first, count,
+                           static_cast<const std::int8_t*>(call.x.elements.raw()) + first, count,
                            code_numbers(q.element));
           pack_scales(scales + scale, call.x.scales.data() + scale, scale_count, q);
         });
-  const std::int64_t cols = call.x.values.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
+  const std::int64_t cols = call.x.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
   for_blocks(call.x, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
     cpu::packed_values_loops().pack(codes + row * row_bytes, scales + block * cols, scratch,
-                                    static_cast<const std::uint16_t*>(call.x.values.raw()) + row * cols, rows,
-                                    cols, float_numbers(q.element));
+                                    static_cast<const std::uint16_t*>(call.x.elements.raw()) + row * cols,
+                                    rows, cols, float_numbers(q.element));
   });
 }
 
 void CpuBackend::compute(const call::UnpackCopy& call) {
   check_packed_copy(call.name, call.y, call.x);
   const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
-  const Quantizer& q = call.y.quantizer;
+  const Quantizer& q = call.y.by.quantizer;
   const auto *const codes = call.x.codes.data<std::uint8_t>(), *const scales =
                                                                    call.x.scales.data<std::uint8_t>();
-  const std::int64_t cols = call.y.form == Form::codes ? 0 : call.y.values.cols(),
+  const std::int64_t cols = call.y.layout == Layout::codes ? 0 : call.y.cols(),
                      row_bytes = (cols + 7) / 8 * q.element.bits();
-  if (call.y.form == Form::values)
+  if (call.y.layout == Layout::values)
     return for_blocks(call.y, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
-      cpu::packed_values_loops().unpack(static_cast<std::uint16_t*>(call.y.values.raw()) + row * cols,
+      cpu::packed_values_loops().unpack(static_cast<std::uint16_t*>(call.y.elements.raw()) + row * cols,
                                         codes + row * row_bytes, scales + block * cols, scratch, rows, cols,
                                         float_numbers(q.element));
     });
 
   const bool powers = q.scale == ScaleKind::power_of_two;
   const std::array<float, 256> worth = powers ? std::array<float, 256>{} : worth_of_bytes(q);
-  const CodeLayout& at = call.y.layout;
+  const CodeLayout at = code_layout(call.y);
   for_panels(call.y,
              [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
-               loops.unpack_codes(static_cast<std::int8_t*>(call.y.values.raw()) + first,
+               loops.unpack_codes(static_cast<std::int8_t*>(call.y.elements.raw()) + first,
                                   codes + first / 8 * q.element.bits(), count, code_numbers(q.element));
                float* const y = call.y.scales.data() + scale;
                if (powers) return loops.unpack_exponents(y, scales + scale, scale_count, unit_of(q));

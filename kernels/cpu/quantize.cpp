@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "core/error.h"
@@ -7,6 +8,7 @@
 #include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
+#include "kernels/cpu/stored.h"
 
 namespace mxtape {
 namespace {
@@ -35,10 +37,10 @@ float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::
 float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
 
 /// Zeros for the lines that are missing in the last panel, and for codes that no block has.
-void clear_ends(const QuantizedCopy& copy, bool all_codes) {
-  const CodeLayout& l = copy.layout;
-  auto* const codes = static_cast<std::int8_t*>(copy.values.raw());
-  const std::int64_t code_count = copy.values.count(), scale_count = copy.scales.count();
+void clear_ends(const Rounded& copy, bool all_codes) {
+  const CodeLayout l = code_layout(copy);
+  auto* const codes = static_cast<std::int8_t*>(copy.elements.raw());
+  const std::int64_t code_count = copy.elements.count(), scale_count = copy.scales.count();
   if (all_codes) std::fill_n(codes, code_count, std::int8_t{0});
   if (l.lines % CodeLayout::panel == 0) return;
   if (!all_codes)
@@ -48,8 +50,8 @@ void clear_ends(const QuantizedCopy& copy, bool all_codes) {
 }
 
 /// Every quantizer, by the scalar definition, blocks shared among the threads.
-void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, float encode, const float* x,
-                            std::int64_t rows, std::int64_t cols, const DrawKey& draws) {
+void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float encode, const float* x,
+                            std::int64_t rows, std::int64_t cols) {
   struct Sink {
     float* wide;
     bf16* narrow;
@@ -62,7 +64,7 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
     }
   };
   struct CodeSink {
-    const CodeLayout& layout;
+    CodeLayout layout;
     bool rows;  // are lines
     std::int64_t cols;
     std::int8_t* codes;
@@ -80,17 +82,19 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
           nan ? std::int8_t{0} : std::int8_t(rounded / unit);
     }
   };
-  const Quantizer& q = copy.quantizer;
+  const Quantizer& q = copy.by.quantizer;
   constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
   const BlockExtent extent =
-      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, copy.axis);
-  const BlockExtent group = group_extent(q, rows, cols, copy.axis);
+      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, copy.by.axis);
+  const BlockExtent group = group_extent(q, rows, cols, copy.by.axis);
   const std::int64_t across = ceil_div(cols, extent.cols);
-  const bool narrow = copy.values.dtype() == DType::bf16;
+  const bool narrow = copy.elements.dtype() == DType::bf16;
   parallel_for(
       ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
       [&](std::int64_t begin, std::int64_t end) {
-        const auto draw = [&](std::int64_t i) { return draw_bits(draws, std::uint64_t(i), q.sr_bits); };
+        const auto draw = [&](std::int64_t i) {
+          return draw_bits(copy.by.draws, std::uint64_t(i), q.sr_bits);
+        };
         const auto quantize = [&](auto sink) {
           for (std::int64_t b = begin; b < end; ++b) {
             const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
@@ -99,29 +103,30 @@ void quantize_by_definition(const QuantizedCopy& copy, const BlockRule& rule, fl
             quantize_block(x, cols, rule, block, own, draw, sink);
           }
         };
-        if (copy.form == Form::codes)
-          quantize(CodeSink{copy.layout, copy.axis == Axis::row, cols,
-                            static_cast<std::int8_t*>(copy.values.raw()), copy.scales.data(), unit_of(q)});
+        if (copy.layout == Layout::codes)
+          quantize(CodeSink{code_layout(copy), copy.by.axis == Axis::row, cols,
+                            static_cast<std::int8_t*>(copy.elements.raw()), copy.scales.data(), unit_of(q)});
         else
-          quantize(Sink{narrow ? nullptr : copy.values.data(), narrow ? copy.values.data<bf16>() : nullptr});
+          quantize(
+              Sink{narrow ? nullptr : copy.elements.data(), narrow ? copy.elements.data<bf16>() : nullptr});
       });
 }
 
 /// A copy that is made tile by tile.
 struct TiledCopy {
-  const QuantizedCopy* copy;
+  const Rounded* copy;
   BlockRule rule;
   float encode;
 };
 
 /// Makes all `copies`, and the column sums of each strip of rows, in one pass over x.
 void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int64_t rows, std::int64_t cols,
-                    const DrawKey& draws, float* strip_sums) {
-  bool stochastic = false;
+                    float* strip_sums) {
+  const DrawKey* draws = nullptr;  // of all that draw
   int longest = strip_rows;
   for (const TiledCopy& c : copies) {
-    const Quantizer& q = c.copy->quantizer;
-    stochastic |= q.is_stochastic();
+    const Quantizer& q = c.copy->by.quantizer;
+    if (q.is_stochastic()) draws = &c.copy->by.draws;
     longest = std::max({longest, q.block.along, q.block.across});
   }
   const cpu::TileExtent extent = cpu::tile_extent(cols, longest);
@@ -136,22 +141,21 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
       cpu::quantize_loops().sum_columns(strip_sums + (row + r) / strip_rows * cols + col, strip);
     }
     cpu::DrawBuffer buffer;
-    const cpu::TileDraws bits =
-        stochastic ? buffer.fill(draws, std::uint64_t(first), tile) : cpu::TileDraws{};
+    const cpu::TileDraws bits = draws ? buffer.fill(*draws, std::uint64_t(first), tile) : cpu::TileDraws{};
     for (const TiledCopy& c : copies) {
-      const QuantizedCopy& copy = *c.copy;
+      const Rounded& copy = *c.copy;
       const auto quantize = [&](auto y) {
-        cpu::quantize_tile(y, tile, copy.axis, copy.quantizer, c.rule, c.encode, bits);
+        cpu::quantize_tile(y, tile, copy.by.axis, copy.by.quantizer, c.rule, c.encode, bits);
       };
-      const CodeLayout& l = copy.layout;
-      const bool lines_are_rows = copy.axis == Axis::row;
-      if (copy.form == Form::codes)
-        quantize(cpu::TileCodes{static_cast<std::int8_t*>(copy.values.raw()), copy.scales.data(),
+      const CodeLayout l = code_layout(copy);
+      const bool lines_are_rows = copy.by.axis == Axis::row;
+      if (copy.layout == Layout::codes)
+        quantize(cpu::TileCodes{static_cast<std::int8_t*>(copy.elements.raw()), copy.scales.data(),
                                 l.padded_depth() * CodeLayout::panel, l.blocks() * CodeLayout::panel,
                                 lines_are_rows ? row : col, lines_are_rows ? col : row,
-                                unit_of(copy.quantizer)});
+                                unit_of(copy.by.quantizer)});
       else
-        quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.values.raw()) + first, cols});
+        quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.elements.raw()) + first, cols});
     }
   });
 }
@@ -180,32 +184,40 @@ void cast(const Tensor& y, const Tensor& x) {
 }  // namespace
 
 void CpuBackend::compute(const call::Quantize& call) {
-  check_quantize(call.copies, call.x, call.column_sums);
+  check_quantize(call.to, call.x, call.column_sums);
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   std::vector<TiledCopy> tiled;
-  for (const QuantizedCopy& copy : call.copies) {
-    const Quantizer& q = copy.quantizer;
-    const bool rotates = copy.rotation.size != 0;
-    const Tensor source = rotates ? rotated(call.x, copy) : call.x;
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  std::int64_t first_uncoded = -1;
+  for (const Rounded& copy : call.to) {
+    const Quantizer& q = copy.by.quantizer;
+    const bool rotates = copy.by.rotation.size != 0;
+    const Tensor source = rotates ? rotated(call.x, copy.by) : call.x;
+    if (copy.layout == Layout::stored) {
+      const std::int64_t found = cpu::pack(copy, source.data());
+      if (first_uncoded < 0 || (found >= 0 && found < first_uncoded)) first_uncoded = found;
+      continue;
+    }
     const BlockRule rule = block_rule(q);
     const float encode = encode_of(q, rule, source.data(), call.x.count());
     if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.alpha;
     const TiledCopy tile_by_tile{&copy, rule, encode};
-    if (copy.form == Form::codes) clear_ends(copy, !cpu::fits_tiles(q));
+    if (copy.layout == Layout::codes) clear_ends(copy, !cpu::fits_tiles(q));
     if (q == bf16_cast)
-      cast(copy.values, source);
+      cast(copy.elements, source);
     else if (!cpu::fits_tiles(q))
-      quantize_by_definition(copy, rule, encode, source.data(), rows, cols, call.draws);
+      quantize_by_definition(copy, rule, encode, source.data(), rows, cols);
     else if (rotates)
-      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, call.draws, nullptr);
+      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, nullptr);
     else
       tiled.push_back(tile_by_tile);
   }
+  if (call.first_uncoded)
+    *call.first_uncoded.data<std::int32_t>() = std::int32_t(std::min(first_uncoded, most));
   if (tiled.empty() && !call.column_sums) return;
   const std::int64_t strips = ceil_div(rows, strip_rows);
   const Tensor strip_sums = call.column_sums ? empty({strips, cols}) : Tensor{};
-  quantize_tiles(tiled, call.x.data(), rows, cols, call.draws,
-                 call.column_sums ? strip_sums.data() : nullptr);
+  quantize_tiles(tiled, call.x.data(), rows, cols, call.column_sums ? strip_sums.data() : nullptr);
   if (!call.column_sums) return;
   if (rows > 0)
     add_strips(call.column_sums.data(), call.sums, strip_sums.data(), strips, cols);

@@ -6,6 +6,8 @@
 #include "kernels/codec/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/cpu/stored.h"
+#include "kernels/gemm/codes.h"
 
 namespace mxtape {
 namespace {
@@ -17,20 +19,22 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 /// straight_through_reference(), blocks shared among the threads.
 void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t cols,
              const call::QuantizeBackward& call) {
-  const Quantizer& q = call.copy.quantizer;
+  const Quantizer& q = call.by.quantizer;
   const BlockRule rule = block_rule(q);
   const float encode = q.has_tensor_scale()
                            ? tensor_encode_scale(rule, float_of(cpu::quantize_loops().amax(x, rows * cols)))
                            : 1;
   const BlockExtent extent =
-      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.copy.axis);
-  const BlockExtent group = group_extent(q, rows, cols, call.copy.axis);
+      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.by.axis);
+  const BlockExtent group = group_extent(q, rows, cols, call.by.axis);
   const std::int64_t across = ceil_div(cols, extent.cols);
   parallel_for(
       ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
       [&](std::int64_t begin, std::int64_t end) {
         StraightThroughSink sink{dx, dy, x, rule, call.ste};
-        const auto draw = [&](std::int64_t i) { return draw_bits(call.draws, std::uint64_t(i), q.sr_bits); };
+        const auto draw = [&](std::int64_t i) {
+          return draw_bits(call.by.draws, std::uint64_t(i), q.sr_bits);
+        };
         for (std::int64_t b = begin; b < end; ++b) {
           const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
           const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
@@ -42,11 +46,11 @@ void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std:
 
 /// Calls write(place in the tensor, value) for each code. A panel's sixteen lines lie together, so one thread
 /// takes whole panels.
-void each_code(const QuantizedCopy& copy, const auto& write) {
-  const CodeLayout& at = copy.layout;
-  const auto* const codes = static_cast<const std::int8_t*>(copy.values.raw());
-  const std::int64_t line_step = copy.axis == Axis::row ? at.depth : 1,
-                     depth_step = copy.axis == Axis::row ? 1 : at.lines;
+void each_code(const Rounded& copy, const auto& write) {
+  const CodeLayout at = code_layout(copy);
+  const auto* const codes = static_cast<const std::int8_t*>(copy.elements.raw());
+  const std::int64_t line_step = copy.by.axis == Axis::row ? at.depth : 1,
+                     depth_step = copy.by.axis == Axis::row ? 1 : at.lines;
   parallel_for(at.panels(), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t first = begin * CodeLayout::panel; first < std::min(end * CodeLayout::panel, at.lines);
          first += CodeLayout::panel)
@@ -59,39 +63,39 @@ void each_code(const QuantizedCopy& copy, const auto& write) {
 
 }  // namespace
 
-void CpuBackend::compute(const call::Dequantize& call) {
-  const QuantizedCopy& copy = call.copy;
-  const bool codes = copy.form == Form::codes;
-  const std::int64_t count = codes ? copy.layout.lines * copy.layout.depth : copy.values.count();
-  require(call.y.count() == count, "dequantize: y is {}, the copy has {} numbers; want the same size",
-          call.y.shape().text(), count);
-  const float multiplier = copy.multiplier ? *copy.multiplier.data() : 1.0f;
+void CpuBackend::compute(const call::Recode& call) {
+  check_recode(call);
+  const bool stored = call.from.layout == Layout::stored;
+  if (stored) cpu::unpack(call.to, call.from);
+  const bool multiplied = call.from.multiplier && !call.to.multiplier;
+  if (stored && !multiplied) return;
+  const Tensor &y = call.to.elements, &x = stored ? y : call.from.elements;
+  const float multiplier = multiplied ? *call.from.multiplier.data() : 1.0f;
   const auto write = [&](std::int64_t i, float value) {
-    if (call.y.dtype() == DType::bf16)
-      call.y.data<bf16>()[i] = to_bf16(value * multiplier);
+    if (y.dtype() == DType::bf16)
+      y.data<bf16>()[i] = to_bf16(value * multiplier);
     else
-      call.y.data()[i] = value * multiplier;
+      y.data()[i] = value * multiplier;
   };
-  if (codes) return each_code(copy, write);
-  const bool narrow = copy.values.dtype() == DType::bf16;
-  parallel_for(count, work, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      write(i, narrow ? to_f32(copy.values.data<bf16>()[i]) : copy.values.data()[i]);
+  if (call.from.layout == Layout::codes) return each_code(call.from, write);
+  const bool narrow = x.dtype() == DType::bf16;
+  parallel_for(x.count(), work, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) write(i, narrow ? to_f32(x.data<bf16>()[i]) : x.data()[i]);
   });
 }
 
 void CpuBackend::compute(const call::QuantizeBackward& call) {
   check_quantize_backward(call);
   const std::int64_t rows = call.dy.rows(), cols = call.dy.cols();
-  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
-  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.copy) : call.dy;
+  const bool turns = call.by.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.by) : call.dy;
   if (bends) {
-    const Tensor x = turns ? rotated(call.x, call.copy) : call.x;
+    const Tensor x = turns ? rotated(call.x, call.by) : call.x;
     const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
     go_back(bent.data(), gradient.data(), x.data(), rows, cols, call);
     gradient = bent;
   }
-  if (turns) gradient = rotated(gradient, call.copy, RotationWay::back);
+  if (turns) gradient = rotated(gradient, call.by, RotationWay::back);
   if (gradient.raw() != call.dx.raw()) copy(call.dx, gradient);
 }
 

@@ -9,25 +9,24 @@
 
 namespace mxtape {
 
-Tensor CpuBackend::rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay way) {
-  const Rotation& rotation = copy.rotation;
+Tensor CpuBackend::rotated(const Tensor& x, const Quantization& by, RotationWay way) {
+  const Rotation& rotation = by.rotation;
   require(
       rotation.size >= 2 && rotation.size <= cpu::most_rotated && (rotation.size & (rotation.size - 1)) == 0,
       "quantize: rotation of {}; want a power of two from 2 to {}", rotation.size, cpu::most_rotated);
-  require(copy.signs.purpose == Purpose::hadamard_signs,
-          "quantize: the key of the signs has purpose {}; want {}", int(copy.signs.purpose),
+  require(by.signs.purpose == Purpose::hadamard_signs,
+          "quantize: the key of the signs has purpose {}; want {}", int(by.signs.purpose),
           int(Purpose::hadamard_signs));
   const std::int64_t rows = x.rows(), cols = x.cols();
-  const std::int64_t extent = copy.axis == Axis::row ? cols : rows;
+  const std::int64_t extent = by.axis == Axis::row ? cols : rows;
   std::vector<float> signs(std::size_t(extent), 1.0f), last(std::size_t(extent), 1.0f);
   if (rotation.signs != SignsPer::none)
     for (std::int64_t i = 0; i < extent; ++i)
-      (way == RotationWay::forth ? signs : last)[std::size_t(i)] =
-          rotation_sign(copy.signs, std::uint64_t(i));
+      (way == RotationWay::forth ? signs : last)[std::size_t(i)] = rotation_sign(by.signs, std::uint64_t(i));
 
   const Tensor y = empty(x.shape());
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
-  if (copy.axis == Axis::row) {
+  if (by.axis == Axis::row) {
     parallel_for(rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t r = begin; r < end; ++r) {

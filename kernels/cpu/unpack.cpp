@@ -1,3 +1,5 @@
+#include "kernels/cpu/stored.h"
+
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -5,14 +7,11 @@
 
 #include "core/parallel.h"
 #include "formats/codec/block_codec.h"
-#include "kernels/codec/check_quantize.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/unpack_loops.h"
-#include "kernels/cpu/unpack_codes.h"
 
 // A packed model (train/saved/packed_model.h) unpacks every weight anew in every pass: so no copy of the
 // codes, and all threads.
-namespace mxtape {
+namespace mxtape::cpu {
 namespace {
 
 constexpr int widest_listed = 8;  ///< bits of a code or scale; wider codes are decoded one by one
@@ -23,14 +22,15 @@ void store(bf16* y, float value) { *y = to_bf16(value); }
 
 class Unpacker {
  public:
-  explicit Unpacker(const PackedTensor& x)
+  explicit Unpacker(const Rounded& x)
       : x_(x),
-        q_(x.quantizer),
+        q_(x.by.quantizer),
         bits_(q_.element.bits()),
-        codes_(x.codes.data<std::uint8_t>()),
-        extent_(
-            block_extent(q_.scale == ScaleKind::none ? BlockShape{0, 0} : q_.block, x.rows, x.cols, x.axis)),
-        across_((x.cols + extent_.cols - 1) / extent_.cols) {
+        codes_(x.elements.data<std::uint8_t>()),
+        extent_(block_extent(q_.scale == ScaleKind::none ? BlockShape{0, 0} : q_.block, x.rows(), x.cols(),
+                             x.by.axis)),
+        cols_(x.cols()),
+        across_((cols_ + extent_.cols - 1) / extent_.cols) {
     if (bits_ <= widest_listed)
       for (std::uint32_t code = 0; code < 1u << bits_; ++code) values_[code] = decode(q_.element, code);
     if (scale_bytes(q_) == 1)
@@ -45,9 +45,9 @@ class Unpacker {
   void unpack_row(Y* y, std::int64_t row, std::vector<float>& scales) const {
     if (unpack_own_scales(y, row)) return;
     const std::int64_t done = unpack_vectors(y, row, scales);
-    for (std::int64_t c = done; c < x_.cols;) {
-      const std::int64_t end = std::min((c / extent_.cols + 1) * extent_.cols, x_.cols);
-      unpack_run(y + c, row * x_.cols + c, end - c, scale_at(row, c));
+    for (std::int64_t c = done; c < cols_;) {
+      const std::int64_t end = std::min((c / extent_.cols + 1) * extent_.cols, cols_);
+      unpack_run(y + c, row * cols_ + c, end - c, scale_at(row, c));
       c = end;
     }
   }
@@ -66,13 +66,13 @@ class Unpacker {
   /// A row of blocks that run along columns: each element has another scale than its neighbours.
   template <class Y>
   bool unpack_own_scales(Y* y, std::int64_t row) const {
-    const std::int64_t first_bit = row * x_.cols * bits_;
+    const std::int64_t first_bit = row * cols_ * bits_;
     if (extent_.cols != 1 || bits_ > widest_listed || scale_bytes(q_) != 1 || q_.offset != Offset::none ||
         first_bit % 8 != 0)
       return false;
     CodeReader reader{codes_ + first_bit / 8, bits_};
     const std::uint8_t* const scales = x_.scales.data<std::uint8_t>() + row / extent_.rows * across_;
-    for (std::int64_t c = 0; c < x_.cols; ++c)
+    for (std::int64_t c = 0; c < cols_; ++c)
       store(y + c, value_of_coded({0, scales_[scales[c]]}, values_[reader.take()]));
     return true;
   }
@@ -80,25 +80,25 @@ class Unpacker {
   /// As many whole vectors of a row as the loops can take, from its start on; returns their elements.
   template <class Y>
   std::int64_t unpack_vectors(Y* y, std::int64_t row, std::vector<float>& scales) const {
-    const std::int64_t first_bit = row * x_.cols * bits_;
-    const bool one_block_each = extent_.cols % vector_size == 0 || extent_.cols >= x_.cols;
+    const std::int64_t first_bit = row * cols_ * bits_;
+    const bool one_block_each = extent_.cols % vector_size == 0 || extent_.cols >= cols_;
     const bool moves = q_.offset == Offset::zero_point, lifts = q_.scale_bits > 8;
     if (bits_ > widest_listed || first_bit % 8 != 0 || !one_block_each || moves || lifts) return 0;
     // The loops read eight bytes for the last eight codes, which fill bits_.
-    const std::int64_t room = x_.codes.bytes() - first_bit / 8 - 8 + bits_;
-    const std::int64_t vectors = std::min(x_.cols, room > 0 ? room * 8 / bits_ : 0) / vector_size;
+    const std::int64_t room = x_.elements.bytes() - first_bit / 8 - 8 + bits_;
+    const std::int64_t vectors = std::min(cols_, room > 0 ? room * 8 / bits_ : 0) / vector_size;
     scales.resize(std::size_t(2 * vectors));
     for (std::int64_t v = 0; v < vectors; ++v) {
       const BlockScale s = scale_at(row, v * vector_size);
       scales[std::size_t(v)] = s.scale;
       scales[std::size_t(vectors + v)] = s.offset;
     }
-    const cpu::CodedRow coded{codes_ + first_bit / 8, bits_, values_.data(), scales.data(),
-                              q_.offset == Offset::midpoint ? scales.data() + vectors : nullptr};
+    const CodedRow coded{codes_ + first_bit / 8, bits_, values_.data(), scales.data(),
+                         q_.offset == Offset::midpoint ? scales.data() + vectors : nullptr};
     if constexpr (std::is_same_v<Y, bf16>)
-      cpu::unpack_loops().to_bf16(&y->bits, coded, vectors * vector_size);
+      unpack_loops().to_bf16(&y->bits, coded, vectors * vector_size);
     else
-      cpu::unpack_loops().to_f32(y, coded, vectors * vector_size);
+      unpack_loops().to_f32(y, coded, vectors * vector_size);
     return vectors * vector_size;
   }
 
@@ -116,11 +116,12 @@ class Unpacker {
     }
   }
 
-  const PackedTensor& x_;
+  const Rounded& x_;
   const Quantizer& q_;
   int bits_;
   const std::uint8_t* codes_;
   BlockExtent extent_;
+  std::int64_t cols_;
   std::int64_t across_;  ///< blocks side by side
   std::array<float, 1 << widest_listed> values_{}, scales_{};
 };
@@ -133,19 +134,18 @@ void unpack_rows(Y* y, const Unpacker& unpacker, std::int64_t cols, std::int64_t
 
 }  // namespace
 
-void CpuBackend::compute(const call::Unpack& call) {
-  check_unpack(call);
-  if (call.y.dtype() == DType::u8) return cpu::unpack_codes(call);
-  const Unpacker unpacker(call.x);
-  const std::int64_t cols = call.x.cols;
+void unpack(const Rounded& y, const Rounded& x) {
+  if (y.layout == Layout::codes) return unpack_codes(y, x);
+  const Unpacker unpacker(x);
+  const std::int64_t cols = x.cols();
   constexpr std::int64_t work = 1 << 14;  // elements that pay for handing out a range
-  parallel_for(call.x.rows, std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
+  parallel_for(x.rows(), std::max<std::int64_t>(work / std::max<std::int64_t>(cols, 1), 1),
                [&](std::int64_t begin, std::int64_t end) {
-                 if (call.y.dtype() == DType::bf16)
-                   unpack_rows(call.y.data<bf16>(), unpacker, cols, begin, end);
+                 if (y.elements.dtype() == DType::bf16)
+                   unpack_rows(y.elements.data<bf16>(), unpacker, cols, begin, end);
                  else
-                   unpack_rows(call.y.data(), unpacker, cols, begin, end);
+                   unpack_rows(y.elements.data(), unpacker, cols, begin, end);
                });
 }
 
-}  // namespace mxtape
+}  // namespace mxtape::cpu

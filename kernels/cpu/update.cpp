@@ -59,7 +59,7 @@ void CpuBackend::compute(const call::AdamW& call) {
     loop(call.parameter.data() + begin, call.m.data() + begin, call.v.data() + begin,
          call.gradient.data() + begin, end - begin, clip, call.rates.data(), call.step);
   });
-  if (!call.copies.empty()) compute(call::Quantize{call.copies, call.parameter, call.draws});
+  if (!call.copies.empty()) compute(call::Quantize{call.copies, call.parameter});
 }
 
 }  // namespace mxtape

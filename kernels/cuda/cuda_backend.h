@@ -55,11 +55,8 @@ class CudaBackend final : public Backend {
   // quantize.cu, with quantize_tile.cu, quantize_by_definition.cu, tensor_scale.cu, rotation.cu
   void compute(const call::Quantize&);
   // quantize_backward.cu
-  void compute(const call::Dequantize&);
+  void compute(const call::Recode&);
   void compute(const call::QuantizeBackward&);
-  // pack.cu
-  void compute(const call::Pack&);
-  void compute(const call::Unpack&);
   // cuda_backend.cpp: throws, as validate() does for recipes
   void compute(const call::PackCopy&);
   void compute(const call::UnpackCopy&);
@@ -96,8 +93,11 @@ class CudaBackend final : public Backend {
 
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;
-  /// x rotated for `copy`, or back, f32.
-  Tensor rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay = RotationWay::forth);
+  // pack.cu: what is stored, and back without the multiplier
+  void pack(const Rounded& y, const Tensor& x, const Tensor& first_uncoded);
+  void unpack(const Tensor& y, const Rounded& x);
+  /// x rotated, or back, f32.
+  Tensor rotated(const Tensor& x, const Quantization&, RotationWay = RotationWay::forth);
 
   /// What is known of work that repeats.
   struct Repeated {

@@ -1,16 +1,15 @@
 #pragma once
-#include "formats/quantize.h"
-#include "kernels/gemm/path.h"
+#include "kernels/rounded.h"
 
 namespace mxtape {
 
-/// Where the codes and scales of an operand lie: `lines` of `depth` numbers, of which a GEMM sums over the
-/// depth. Blocks of `along` numbers of a line share a scale, and lines are rows of the tensor if its blocks
-/// run along rows, else columns. Sixteen lines lie side by side, four codes of each in turn, as kernels of
-/// byte dot products read both sides:
-///   codes, signed bytes in a u8 tensor: [panel][depth / 4][line % 16][depth % 4]
+/// Where the parts of a Rounded in Layout::codes lie: `lines` of `depth` numbers, of which a GEMM sums over
+/// the depth. Blocks of `along` numbers of a line share a scale, and lines are rows of the matrix if its
+/// blocks run along rows, else columns. Sixteen lines lie side by side, four codes of each in turn, as
+/// kernels of byte dot products read both sides:
+///   elements, signed bytes in a u8 tensor: [panel][depth / 4][line % 16][depth % 4]
 ///   scales, f32: [panel][block][line % 16]
-/// A number is code * scale; the scale has the element's unit in it. Lines that are missing in the last
+/// A number is element * scale; the scale has the element's unit in it. Lines that are missing in the last
 /// panel, and codes that are missing in the last group of 16, are 0. The codes of a NaN block are 0 and its
 /// scale is NaN.
 struct CodeLayout {
@@ -32,9 +31,10 @@ struct CodeLayout {
   bool operator==(const CodeLayout&) const = default;
 };
 
-/// Of x [rows, cols] whose blocks run along `axis`.
-inline CodeLayout code_layout(const Quantizer& q, std::int64_t rows, std::int64_t cols, Axis axis) {
-  return axis == Axis::row ? CodeLayout{rows, cols, q.block.along} : CodeLayout{cols, rows, q.block.along};
+inline CodeLayout code_layout(const Rounded& r) {
+  const std::int64_t rows = r.rows(), cols = r.cols();
+  const int along = r.by.quantizer.block.along;
+  return r.by.axis == Axis::row ? CodeLayout{rows, cols, along} : CodeLayout{cols, rows, along};
 }
 
 }  // namespace mxtape

@@ -4,30 +4,33 @@
 
 namespace mxtape {
 
-/// The extents of a product c[M, N] = a[M, K] b[K, N].
+/// The extents of a product c[M, N] = sum over k of a(m, k) b(n, k).
 struct GemmExtents {
   std::int64_t M, N, K;
 };
 
-/// Throws Error if the operands do not agree with each other, with c or with the bias.
+/// Throws Error if the operands do not agree with each other, with c or with the bias, or if the blocks of
+/// one do not run along the sum.
 inline GemmExtents extents_of(const call::Gemm& call) {
-  const auto rows = [](const Operand& x) {
-    return x.trans == Trans::yes ? x.values.cols() : x.values.rows();
+  const auto lines = [](const Rounded& x) { return x.axis == Axis::row ? x.rows() : x.cols(); };
+  const auto depth = [](const Rounded& x) { return x.axis == Axis::row ? x.cols() : x.rows(); };
+  const auto text = [](const Rounded& x) {
+    return fmt::format("{} {} summed along {}", name_of(x.elements.dtype()), x.shape.text(),
+                       x.axis == Axis::row ? "rows" : "columns");
   };
-  const auto cols = [](const Operand& x) {
-    return x.trans == Trans::yes ? x.values.rows() : x.values.cols();
-  };
-  const bool codes = call.a.values.dtype() == DType::u8;
-  require(codes == (call.b.values.dtype() == DType::u8), "gemm: a is {}, b is {}; codes multiply codes only",
-          name_of(call.a.values.dtype()), name_of(call.b.values.dtype()));
-  const CodeLayout &a = call.a.layout, &b = call.b.layout;
-  const GemmExtents e =
-      codes ? GemmExtents{a.lines, b.lines, a.depth} : GemmExtents{rows(call.a), cols(call.b), cols(call.a)};
-  require((codes ? b.depth : rows(call.b)) == e.K && call.c.count() == e.M * e.N,
-          "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N]",
-          call.a.values.shape().text(), call.a.trans == Trans::yes ? " transposed" : "",
-          call.b.values.shape().text(), call.b.trans == Trans::yes ? " transposed" : "",
-          name_of(call.c.dtype()), call.c.shape().text());
+  const GemmExtents e{lines(call.a), lines(call.b), depth(call.a)};
+  require(depth(call.b) == e.K && call.c.count() == e.M * e.N,
+          "gemm: a is {}, b is {}, c is {} {}; want c[M, N] = sum over k of a(m, k) b(n, k)", text(call.a),
+          text(call.b), name_of(call.c.dtype()), call.c.shape().text());
+  for (const Rounded* x : {&call.a, &call.b}) {
+    require(x->layout == call.a.layout && x->layout != Layout::stored,
+            "gemm: a is {}, b is {}; codes multiply codes only, and stored operands nothing", text(call.a),
+            text(call.b));
+    const bool either = x->layout == Layout::values && (x->shared || serves_both_axes(x->by.quantizer));
+    require(x->by.axis == x->axis || either,
+            "gemm: {} is {}, but the blocks of '{}' run along the other axis", name_of(x->site.slot),
+            text(*x), to_text(x->by.quantizer));
+  }
   require(!call.bias || call.bias.count() == e.N, "gemm: bias is {}; want [{}]", call.bias.shape().text(),
           e.N);
   return e;

@@ -8,19 +8,9 @@
 
 namespace mxtape {
 
-/// How a rounded operand is kept: as its values in f32 or bf16, or as integer codes with a scale per block
-/// (kernels/gemm/codes.h).
-enum class Form : std::uint8_t { values, codes };
-
 /// Which GEMMs a device prefers where both are possible: its library's, of values, or its own of codes. Both
 /// multiply the same operands; they add in another order.
 enum class GemmKernels : std::uint8_t { library, integer };
-
-/// The form of both operands of a GEMM.
-constexpr Form form_of(GemmKernels kernels, const Quantizer& a, const Quantizer& b) {
-  const bool codes = kernels == GemmKernels::integer && has_integer_codes(a) && has_integer_codes(b);
-  return codes ? Form::codes : Form::values;
-}
 
 /// How the two sides of a GEMM are multiplied. Products of bf16 numbers are exact in all of them; those of
 /// codes and their sums in a block, too.

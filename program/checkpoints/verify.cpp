@@ -7,7 +7,7 @@
 #include "data/hdf5/token_file.h"
 #include "kernels/around/dry_backend.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/metrics/run_log.h"
 #include "program/run_folder.h"

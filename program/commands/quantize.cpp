@@ -5,7 +5,7 @@
 #include "data/hdf5/seal.h"
 #include "formats/telemetry/statistics.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "program/command.h"
 #include "program/tensor_source.h"
 

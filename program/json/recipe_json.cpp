@@ -102,11 +102,14 @@ Json precision_json(const Recipe& recipe) {
         phase["layers"].push_back(
             {{"layer", name},
              {"kind", "parameter"},
-             {"slots", {{std::string(name == "embedding" ? table_slot : gain_slot), to_text(quant)}}}});
+             {"slots",
+              {{std::string(name == "embedding" ? name_of(Slot::table) : name_of(Slot::gain)),
+                to_text(quant)}}}});
     for (const auto& [name, quant] : plan.sums)
       if (!quant.is_identity())
-        phase["layers"].push_back(
-            {{"layer", name}, {"kind", "sum"}, {"slots", {{std::string(sum_slot), to_text(quant)}}}});
+        phase["layers"].push_back({{"layer", name},
+                                   {"kind", "sum"},
+                                   {"slots", {{std::string(name_of(Slot::sum_dw)), to_text(quant)}}}});
     json.push_back(std::move(phase));
   };
   for (const std::int64_t step : plan_changes(recipe))

@@ -38,7 +38,7 @@ std::vector<float> Oscillation::rounded(const Followed& one, const std::vector<f
   std::vector<float> turned = w, y(w.size());
   if (one.rotation.size)
     rotate_reference(turned.data(), turned.data(), rows, cols, Axis::row, one.rotation,
-                     one.weight.parameter.copies.fprop.signs);
+                     one.weight.parameter.copies.fprop.by.signs);
   const float multiplier =
       quantize_reference(y.data(), turned.data(), rows, cols, Axis::row, one.quantizer, {});
   if (multiplier != 1)

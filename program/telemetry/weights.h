@@ -1,7 +1,5 @@
 #pragma once
-#include <array>
-
-#include "autograd/operands/operands.h"
+#include "autograd/round.h"
 #include "kernels/around/measuring_backend.h"
 #include "nn/model.h"
 
@@ -19,17 +17,13 @@ inline void measure_copies_at_hand(MeasuringBackend& backend, Model& model) {
     const Parameter& p = weight.parameter;
     const WeightCopies& copies = p.copies;
     if (copies.version != p.version) continue;
-    const auto measure = [&](const QuantizedCopy& copy, const Tensor& x, const Tensor& multiplier) {
-      backend.measure_weight(weight.layer, x, std::span(&copy, 1), multiplier);
-    };
-    const void* const forward = copies.fprop.values.raw();
-    if (forward && forward != p.value.raw()) measure(copies.fprop, p.value, {});
-    const void* const own = copies.dgrad.values.raw();
+    const void *const forward = copies.fprop.elements.raw(), *const own = copies.dgrad.elements.raw();
+    if (forward && forward != p.value.raw()) backend.measure_weight(weight.layer, p.value, copies.fprop);
     if (!own || own == p.value.raw() || own == forward) continue;
-    if (copies.source == OperandSource::forward)
-      measure(copies.dgrad, copies.fprop.values, copies.fprop.multiplier);
+    if (copies.dgrad.by.again)
+      backend.measure_weight(weight.layer, copies.fprop.elements, copies.dgrad, copies.fprop.multiplier);
     else
-      measure(copies.dgrad, p.value, {});
+      backend.measure_weight(weight.layer, p.value, copies.dgrad);
   }
 }
 

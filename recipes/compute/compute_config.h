@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "autograd/saved/saved.h"
+#include "autograd/saved.h"
 #include "kernels/choose/make_backend.h"
 
 namespace mxtape {

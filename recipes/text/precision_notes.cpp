@@ -43,7 +43,7 @@ void note_library_gemms(const Recipe& recipe, const PrecisionPlan& plan, std::ve
   std::map<std::pair<std::string_view, std::string>, std::int64_t>
       layers;  // by GEMM and the format in the way
   const auto look = [&](std::string_view gemm, const Quantizer& a, const Quantizer& b) {
-    if (form_of(kernels, a, b) == Form::codes) return;
+    if (gemm_layout(kernels, a, b) == Layout::codes) return;
     if (a.scale == ScaleKind::none && b.scale == ScaleKind::none) return;
     ++layers[{gemm, to_text(has_integer_codes(a) ? b : a)}];
   };

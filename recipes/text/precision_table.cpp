@@ -162,7 +162,7 @@ std::string table_of(const PrecisionPlan& plan, Products products, Unrounded unr
     return std::pair(std::string(name == "embedding" ? "table" : "gain"), to_text(q));
   });
   write_others(out, plan.sums, unrounded, 4, [](const std::string&, const Quantizer& q) {
-    return std::pair(std::string(sum_slot),
+    return std::pair(std::string(name_of(Slot::sum_dw)),
                      fmt::format("{}, {:.4g} of 32 bits travel", to_text(q), q.bits_per_element()));
   });
   return out;
@@ -203,7 +203,7 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
 }
 
 std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Products products) {
-  const bool codes = form_of(products.kernels, a, b) == Form::codes;
+  const bool codes = gemm_layout(products.kernels, a, b) == Layout::codes;
   const GemmPath path =
       codes ? GemmPath::integer
             : gemm_path(a.operand_dtype(), b.operand_dtype(), products.bf16 == Bf16Products::native);

@@ -177,10 +177,11 @@ std::string recipe_reference() {
   out += "| `out` | linear layers | none: Y | out-features |\n";
   fmt::format_to(std::back_inserter(out),
                  "| `{}` | attention | none: S = Q K^T, before it is scaled | keys |\n", score_slot.name);
-  fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", gain_slot);
-  fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", table_slot);
+  fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", name_of(Slot::gain));
+  fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", name_of(Slot::table));
   fmt::format_to(std::back_inserter(out),
-                 "| `{}` | linear layers, embedding | none: a strand's dW | in-features |\n", sum_slot);
+                 "| `{}` | linear layers, embedding | none: a strand's dW | in-features |\n",
+                 name_of(Slot::sum_dw));
 
   PrecisionRule rule;
   PrecisionPhase phase;

@@ -2,7 +2,7 @@
 #include <string>
 #include <variant>
 
-#include "autograd/operands/source.h"
+#include "autograd/source.h"
 #include "formats/quantizer.h"
 #include "formats/rotation/rotation.h"
 #include "formats/straight_through/straight_through.h"

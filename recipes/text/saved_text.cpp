@@ -15,8 +15,8 @@ namespace {
 int packed_bits(const LinearQuant& quant, GemmKernels kernels) {
   const bool shared = quant.wgrad_source == OperandSource::shared;
   const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
-  const Form form = form_of(kernels, quant.wgrad_dy, quant.wgrad_x);
-  return can_pack(q, shared ? Axis::row : Axis::column, form) ? q.element.bits() : 0;
+  const Layout layout = gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x);
+  return can_pack(q, shared ? Axis::row : Axis::column, layout) ? q.element.bits() : 0;
 }
 
 std::string layers_text(std::int64_t count) {

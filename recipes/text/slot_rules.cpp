@@ -99,13 +99,14 @@ void write(RuleWriter& writer, const Value& value, const std::string& layer, Pre
 }
 void write(RuleWriter& writer, const Quantizer& value, const std::string& layer, PrecisionPlan& plan) {
   if (const auto sum = plan.sums.find(layer); sum != plan.sums.end())
-    writer.write_one(sum_slot, sum->second, value, true);
+    writer.write_one(name_of(Slot::sum_dw), sum->second, value, true);
   if (const auto linear = plan.linear.find(layer); linear != plan.linear.end()) {
     writer.write(linear_slots, linear->second, value);
     for (const auto& slot : output_slots)
       writer.write_one(slot.name, linear->second.*slot.field, value, true);
   } else if (const auto parameter = plan.parameters.find(layer); parameter != plan.parameters.end()) {
-    writer.write_one(layer == "embedding" ? table_slot : gain_slot, parameter->second, value, true);
+    writer.write_one(layer == "embedding" ? name_of(Slot::table) : name_of(Slot::gain), parameter->second,
+                     value, true);
   } else {
     AttentionQuant& quant = plan.attention.at(layer);
     writer.write(attention_slots, quant, value);

@@ -82,7 +82,8 @@ bool keeps_what_is_not_finite(const Quantizer& q) {
 void validate_sums(const Recipe& r, const PrecisionPlan& plan) {
   for (const auto& [layer, q] : plan.sums) {
     if (q.is_identity()) continue;
-    const std::string where = fmt::format("recipe {}: {} of {} is '{}'", r.name, sum_slot, layer, to_text(q));
+    const std::string where =
+        fmt::format("recipe {}: {} of {} is '{}'", r.name, name_of(Slot::sum_dw), layer, to_text(q));
     require(r.train.strands > 1, ExitCode::usage,
             "{}, and train.strands = 1: no strands are added, so nothing would be rounded; want "
             "--train.strands=2 or more, or no such rule",

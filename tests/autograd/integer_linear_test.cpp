@@ -1,6 +1,7 @@
 // Linear layers whose GEMMs multiply integer codes, against the composition of quantized_linear_fixture.h.
-#include "autograd/operands/operands.h"
+#include "autograd/round.h"
 #include "tests/autograd/quantized_linear_fixture.h"
+#include "tests/support/rounded.h"
 
 namespace mxtape {
 namespace {
@@ -76,14 +77,11 @@ TEST(IntegerLinear, ACopyInCodesIsWorthWhatItIsInValues) {
   int4_e4m3.element = int4;
   for (const Quantizer& q : {mxfp4, mxint8, mx(e2m1, 16), nvfp4, int4_e4m3})
     for (const Axis axis : {Axis::row, Axis::column}) {
-      const auto worth_as = [&](Form form) {
-        QuantizedCopy copy{.quantizer = q, .axis = axis, .form = form};
-        quantize_operands(integers(), std::span(&copy, 1), upload(integers(), {rows, cols}, x), "x", {});
-        const Tensor y = integers().empty({rows, cols});
-        integers().run(call::Dequantize{y, copy});
-        return download(integers(), y);
+      const auto worth_as = [&](Layout layout) {
+        const Tensor source = upload(integers(), {rows, cols}, x);
+        return download(integers(), value_of(integers(), quantized(integers(), q, axis, source, {}, layout)));
       };
-      EXPECT_EQ(worth_as(Form::codes), worth_as(Form::values)) << to_text(q);
+      EXPECT_EQ(worth_as(Layout::codes), worth_as(Layout::values)) << to_text(q);
     }
 }
 
@@ -97,8 +95,8 @@ TEST(IntegerLinear, AGemmWithAnOperandThatHasNoCodesIsTheLibrarys) {
   const Var x = tape.input(upload(integers(), {M, K}, d.x));
   ops::linear(tape, x, w, nullptr, q, id);
   EXPECT_EQ(integers().last_gemm(), GemmPath::integer);
-  EXPECT_EQ(w.copies.fprop.form, Form::codes);
-  EXPECT_EQ(w.copies.dgrad.form, Form::values);
+  EXPECT_EQ(w.copies.fprop.layout, Layout::codes);
+  EXPECT_EQ(w.copies.dgrad.layout, Layout::values);
 }
 
 TEST(IntegerLinear, KeepsCodesForBackwardAndOfWeights) {
@@ -109,8 +107,8 @@ TEST(IntegerLinear, KeepsCodesForBackwardAndOfWeights) {
   ops::linear(tape, x, w, nullptr, everywhere(mxfp4), id);
   // M = 70 rounds up to 80 codes and 3 scales for each of 48 lines.
   EXPECT_EQ(tape.saved_bytes(), 48 * 80 + 48 * 3 * 4);
-  EXPECT_EQ(w.copies.fprop.values.bytes(), 48 * 48);
-  EXPECT_EQ(w.copies.dgrad.values.bytes(), 48 * 48);
+  EXPECT_EQ(w.copies.fprop.elements.bytes(), 48 * 48);
+  EXPECT_EQ(w.copies.dgrad.elements.bytes(), 48 * 48);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(Linear, ComputesNoGradientForAnInputThatWantsNone) {
   const Var y = ops::linear(tape, {upload(device(), {l.M, l.K}, l.x)}, w, nullptr, {}, 0);
   tape.backward(dot(tape, y, l.dy));
   EXPECT_TRUE(w.has_grad);
-  EXPECT_FALSE(w.copies.dgrad.values);
+  EXPECT_FALSE(w.copies.dgrad.elements);
 }
 
 TEST(Linear, AddsToTheGradientOfEarlierMicroBatches) {

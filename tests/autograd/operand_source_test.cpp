@@ -237,12 +237,12 @@ TEST(WeightCopies, FromTheForwardAreMadeOncePerVersionAndNotFromTheWeight) {
   };
   for (int micro_step = 0; micro_step < 3; ++micro_step) train(OperandSource::forward);
   EXPECT_EQ(counting.of(w.value), (CountingBackend::Count{.calls = 1, .copies = 1}));
-  EXPECT_EQ(counting.of(w.copies.fprop.values), (CountingBackend::Count{.calls = 1, .copies = 1}));
+  EXPECT_EQ(counting.of(w.copies.fprop.elements), (CountingBackend::Count{.calls = 1, .copies = 1}));
   train(OperandSource::master);
   EXPECT_EQ(counting.of(w.value).copies, 2) << "another source is another copy";
   train(OperandSource::shared);
   EXPECT_EQ(counting.of(w.value).copies, 2);
-  EXPECT_EQ(w.copies.dgrad.values.raw(), w.copies.fprop.values.raw());
+  EXPECT_EQ(w.copies.dgrad.elements.raw(), w.copies.fprop.elements.raw());
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // composition quantize-then-multiply written out from NUMERICS' table of slots, axes and draws.
 #include <utility>
 
-#include "autograd/operands/operands.h"
 #include "autograd/ops.h"
+#include "autograd/round.h"
 #include "autograd/slots.h"
 #include "formats/quantize.h"
 #include "tests/support/closeness.h"

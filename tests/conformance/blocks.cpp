@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "formats/codec/codec.h"
 #include "formats/quantize_blocks.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "tests/conformance/outcome.h"
 
 namespace mxtape::conformance {
@@ -114,11 +114,10 @@ std::string compare_backend(Backend& backend, const Quantizer& q, const Matrices
     const std::int64_t first = k * m.rows * m.cols;
     const Tensor source = backend.empty({m.rows, m.cols});
     backend.upload(source, x.data() + first);
-    QuantizedCopy copy{q, m.axis};
-    copy.values = backend.empty({m.rows, m.cols}, q.operand_dtype());
-    backend.run(call::Quantize{{&copy, 1}, source, {}});
+    const Rounded copy = with_room(backend, wanted(q, m.axis, source.shape()));
+    backend.run(call::Quantize{{&copy, 1}, source});
     const Tensor wide = backend.empty({m.rows, m.cols});
-    backend.copy(wide, copy.values);
+    backend.copy(wide, copy.elements);
     backend.download(got.data() + first, wide);
 
     const MxTensor packed = pack(backend, x.data() + first, m.rows, m.cols, m.axis, q, {});

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "formats/codec/codec.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "tests/conformance/outcome.h"
 
 namespace mxtape::conformance {
@@ -15,10 +15,10 @@ std::vector<std::uint32_t> codes_of(Backend& backend, const Quantizer& q, std::s
   const auto count = std::int64_t(x.size());
   const Tensor source = backend.empty({1, count});
   backend.upload(source, x.data());
-  const PackedTensor packed = empty_packed(backend, q, Axis::row, 1, count);
-  backend.run(call::Pack{packed, source, {}});
-  std::vector<std::uint8_t> bytes(std::size_t(packed.codes.count()));
-  backend.download(bytes.data(), packed.codes);
+  const Rounded packed = with_room(backend, wanted(q, Axis::row, source.shape(), Layout::stored));
+  backend.run(call::Quantize{{&packed, 1}, source});
+  std::vector<std::uint8_t> bytes(std::size_t(packed.elements.count()));
+  backend.download(bytes.data(), packed.elements);
   return unpack_bits(bytes, q.element.bits(), count);
 }
 

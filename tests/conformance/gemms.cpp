@@ -106,7 +106,7 @@ Outcome run_linear(const Case& c, Backend& backend) {
   const Matrix b = bf({1, w.rows, c.floats("b", std::size_t(w.rows))}, "round_weight");
   const Matrix x_forward = quantized(backend, x, 1, Axis::row, s.fprop_x);
   const Matrix w_forward = quantized(backend, w, 1, Axis::row, s.fprop_w);
-  Product y = multiply(backend, x_forward, Trans::no, w_forward, Trans::yes,
+  Product y = multiply(backend, x_forward, Axis::row, w_forward, Axis::row,
                        emulated ? std::vector<float>{} : b.values);
   if (emulated) y.values = bf(with_bias(bf(y.values, "round_output"), b.values), "round_output");
   if (auto text = compare_product(c, "y", y.values.values, y.exact); !text.empty()) return failed(text);
@@ -117,15 +117,15 @@ Outcome run_linear(const Case& c, Backend& backend) {
   const Matrix w_back =
       s.forward_copies_backward ? w_forward : quantized(backend, w_in, 1, Axis::column, s.dgrad_w);
   Product dx =
-      multiply(backend, quantized(backend, dy, 1, Axis::row, s.dgrad_dy), Trans::no, w_back, Trans::no);
+      multiply(backend, quantized(backend, dy, 1, Axis::row, s.dgrad_dy), Axis::row, w_back, Axis::column);
   dx.values = bf_back(dx.values, "round_grad_input");
   if (auto text = compare_product(c, "dx", dx.values.values, dx.exact); !text.empty()) return failed(text);
 
   // Blocks run along the sequence inside each batch entry, not over all tokens.
   const Matrix x_back =
       s.forward_copies_backward ? x_forward : quantized(backend, x_in, batches, Axis::column, s.wgrad_x);
-  Product dw = multiply(backend, quantized(backend, dy, batches, Axis::column, s.wgrad_dy), Trans::yes,
-                        x_back, Trans::no);
+  Product dw = multiply(backend, quantized(backend, dy, batches, Axis::column, s.wgrad_dy), Axis::column,
+                        x_back, Axis::column);
   dw.values = bf_back(dw.values, "round_grad_weight");
   if (auto text = compare_product(c, "dw", dw.values.values, dw.exact); !text.empty()) return failed(text);
 
@@ -155,21 +155,21 @@ Outcome run_products(const Case& c, Backend& backend) {
   const Matrix a_back = of(a, Axis::column, format(0, "_bp"), in_round);
   const Matrix d_for_b = of(d, Axis::column, "a_elem_format_bp_os", grad_round);
 
-  const auto all = [&](const std::string& field, const Matrix& left, Trans left_trans, const Matrix& right,
-                       Trans right_trans) {
+  const auto all = [&](const std::string& field, const Matrix& left, Axis left_axis, const Matrix& right,
+                       Axis right_axis) {
     std::vector<float> values;
     std::vector<bool> exact;
     for (std::int64_t k = 0; k < batches; ++k) {
       const Product p =
-          multiply(backend, batch(left, k, batches), left_trans, batch(right, k, batches), right_trans);
+          multiply(backend, batch(left, k, batches), left_axis, batch(right, k, batches), right_axis);
       values.insert(values.end(), p.values.values.begin(), p.values.values.end());
       exact.insert(exact.end(), p.exact.begin(), p.exact.end());
     }
     return compare_product(c, field, values, exact);
   };
-  for (const auto& text :
-       {all("out", a_forward, Trans::no, b_forward, Trans::no),
-        all("da", d_for_a, Trans::no, b_back, Trans::yes), all("db", a_back, Trans::yes, d_for_b, Trans::no)})
+  for (const auto& text : {all("out", a_forward, Axis::row, b_forward, Axis::column),
+                           all("da", d_for_a, Axis::row, b_back, Axis::row),
+                           all("db", a_back, Axis::column, d_for_b, Axis::column)})
     if (!text.empty()) return failed(text);
   return passed();
 }

@@ -55,10 +55,9 @@ Matrix quantized(Backend& backend, const Matrix& x, std::int64_t batches, Axis a
   for (std::int64_t k = 0; k < batches; ++k) {
     const Tensor source = backend.empty({rows, x.cols});
     backend.upload(source, x.values.data() + k * rows * x.cols);
-    QuantizedCopy copy{q, axis};
-    copy.values = backend.empty({rows, x.cols}, y.dtype);
-    backend.run(call::Quantize{{&copy, 1}, source, {}});
-    const auto part = on_host(backend, copy.values);
+    const Rounded copy = with_room(backend, wanted(q, axis, source.shape()));
+    backend.run(call::Quantize{{&copy, 1}, source});
+    const auto part = on_host(backend, copy.elements);
     y.values.insert(y.values.end(), part.begin(), part.end());
   }
   return y;
@@ -72,9 +71,9 @@ Matrix rounded_to_bf16(Backend& backend, const Matrix& x, Rounding rounding) {
   return y;
 }
 
-Product multiply(Backend& backend, const Matrix& a, Trans a_trans, const Matrix& b, Trans b_trans,
+Product multiply(Backend& backend, const Matrix& a, Axis a_axis, const Matrix& b, Axis b_axis,
                  const std::vector<float>& bias) {
-  const bool a_turned = a_trans == Trans::yes, b_turned = b_trans == Trans::yes;
+  const bool a_turned = a_axis == Axis::column, b_turned = b_axis == Axis::row;
   const std::int64_t M = a_turned ? a.cols : a.rows, K = a_turned ? a.rows : a.cols;
   const std::int64_t N = b_turned ? b.rows : b.cols;
   Tensor bias_tensor;
@@ -83,7 +82,8 @@ Product multiply(Backend& backend, const Matrix& a, Trans a_trans, const Matrix&
     backend.upload(bias_tensor, bias.data());
   }
   const Tensor c = backend.empty({M, N});
-  backend.run(call::Gemm{c, {on_device(backend, a), a_trans}, {on_device(backend, b), b_trans}, bias_tensor});
+  backend.run(call::Gemm{c, unrounded(on_device(backend, a), a_axis),
+                         unrounded(on_device(backend, b), b_axis), bias_tensor});
   Product p{{M, N, on_host(backend, c)}, std::vector<bool>(std::size_t(M * N))};
 
   const auto a_at = [&](std::int64_t m, std::int64_t k) {

@@ -24,7 +24,7 @@ struct Product {
   Matrix values;
   std::vector<bool> exact;
 };
-Product multiply(Backend& backend, const Matrix& a, Trans a_trans, const Matrix& b, Trans b_trans,
+Product multiply(Backend& backend, const Matrix& a, Axis a_axis, const Matrix& b, Axis b_axis,
                  const std::vector<float>& bias = {});
 
 /// Compares with the array of a case: equal where the sum is exact, else within the case's tolerance (a

@@ -54,12 +54,12 @@ class GemmDescription : public testing::Test {
 
 GemmCall call_for(const Problem& p, DType dtype, DType c_type) {
   return {device().empty({p.e.M, p.e.N}, c_type), upload_as(device(), dtype, p.a_shape(), p.a),
-          upload_as(device(), dtype, p.b_shape(), p.b), p.a_trans, p.b_trans};
+          upload_as(device(), dtype, p.b_shape(), p.b), p.a_axis, p.b_axis};
 }
 
 TEST_F(GemmDescription, FollowedByTheBookItIsTheRowMajorProduct) {
-  for (const auto& [a_trans, b_trans] : all_forms) {
-    const Problem p = small_integers({5, 7, 9}, a_trans, b_trans, random);
+  for (const auto& [a_axis, b_axis] : all_forms) {
+    const Problem p = small_integers({5, 7, 9}, a_axis, b_axis, random);
     const GemmCall call = call_for(p, DType::f32, DType::f32);
     const GemmDescriptors d(*lt, GemmKey(call), 0);
     const auto ld = [&](const auto& of) { return layout<std::int64_t>(of.get(), CUBLASLT_MATRIX_LAYOUT_LD); };
@@ -91,7 +91,7 @@ TEST_F(GemmDescription, FollowedByTheBookItIsTheRowMajorProduct) {
 }
 
 TEST_F(GemmDescription, SumsAreF32AndKeptSoWhereTheyAreCut) {
-  const Problem p = small_integers({16, 8, 24}, Trans::no, Trans::yes, random);
+  const Problem p = small_integers({16, 8, 24}, Axis::row, Axis::row, random);
   for (const auto& [operands, result] :
        {std::pair{DType::bf16, DType::bf16}, {DType::bf16, DType::f32}, {DType::f32, DType::f32}}) {
     const GemmDescriptors d(*lt, GemmKey(call_for(p, operands, result)), 1 << 20);
@@ -109,7 +109,7 @@ TEST_F(GemmDescription, SumsAreF32AndKeptSoWhereTheyAreCut) {
 }
 
 TEST_F(GemmDescription, ABiasAndFactorsOnTheDeviceAreSaid) {
-  const Problem p = small_integers({16, 8, 24}, Trans::no, Trans::yes, random);
+  const Problem p = small_integers({16, 8, 24}, Axis::row, Axis::row, random);
   for (const DType result : {DType::f32, DType::bf16}) {
     GemmCall call = call_for(p, DType::bf16, result);
     const GemmDescriptors plain(*lt, GemmKey(call), 0);
@@ -142,7 +142,7 @@ TEST_F(GemmDescription, AlignmentsAreThoseOfTheFirstElements) {
 }
 
 TEST(GemmKeys, NameTheProductAsItIsWritten) {
-  const Problem p = drawn({2, 3, 4}, Trans::no, Trans::yes, [] { return 1.0f; });
+  const Problem p = drawn({2, 3, 4}, Axis::row, Axis::row, [] { return 1.0f; });
   GemmCall call = call_for(p, DType::bf16, DType::f32);
   EXPECT_EQ(GemmKey(call).text(), "f32 c[2, 3] = bf16 a[2, 4] bf16 b[3, 4]^T");
   call.bias = device().empty({3}), call.scale = device().empty({2});

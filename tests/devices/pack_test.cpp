@@ -3,9 +3,10 @@
 
 #include <cmath>
 
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
+#include "tests/support/rounded.h"
 
 namespace mxtape::test {
 namespace {
@@ -16,11 +17,11 @@ struct Result {
   std::vector<float> unpacked;
 };
 Result result_of(Backend& on, const Source& x, const Quantizer& q, Axis axis, const DrawKey& draws) {
-  const PackedTensor packed = empty_packed(on, q, axis, x.rows, x.cols);
-  on.run(call::Pack{packed, placed(on, x), draws});
-  const Tensor y = on.empty({x.rows, x.cols}, q.operand_dtype());
-  on.run(call::Unpack{y, packed});
-  return {download(on, packed), download(on, y)};
+  const Rounded packed = test::quantized(on, q, axis, placed(on, x), draws, Layout::stored);
+  Rounded y = room_for(on, q, axis, {x.rows, x.cols});
+  y.multiplier = packed.multiplier;
+  on.run(call::Recode{y, packed});
+  return {download(on, packed), download(on, y.elements)};
 }
 
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }

@@ -10,6 +10,7 @@
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
+#include "tests/support/rounded.h"
 
 namespace mxtape::test {
 namespace {
@@ -22,17 +23,13 @@ struct Both {
 
 /// Both copies and their multipliers, one behind the other.
 std::vector<float> quantized(Backend& on, const Source& x, const Both& both) {
-  const auto copy_for = [&](const Quantizer& q, Axis axis) {
-    QuantizedCopy copy{.quantizer = q, .axis = axis};
-    copy.values = on.empty({x.rows, x.cols}, q.operand_dtype());
-    if (q.has_multiplier()) copy.multiplier = on.empty({1});
-    return copy;
-  };
-  QuantizedCopy copies[] = {copy_for(both.along_rows, Axis::row), copy_for(both.along_columns, Axis::column)};
-  on.run(call::Quantize{copies, placed(on, x), both.draws});
+  const Shape shape{x.rows, x.cols};
+  Rounded copies[] = {room_for(on, both.along_rows, Axis::row, shape),
+                      room_for(on, both.along_columns, Axis::column, shape)};
+  quantize(on, copies, placed(on, x), both.draws);
   std::vector<float> all;
-  for (const QuantizedCopy& copy : copies) {
-    append(all, download(on, copy.values));
+  for (const Rounded& copy : copies) {
+    append(all, download(on, copy.elements));
     if (copy.multiplier) append(all, download(on, copy.multiplier));
   }
   return all;

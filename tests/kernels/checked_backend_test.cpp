@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "autograd/ops.h"
-#include "kernels/codec/packed_tensor.h"
 #include "tests/support/device.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape {
@@ -44,17 +44,17 @@ TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
 TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
-  const PackedTensor cast = empty_packed(device(), plain_cast(e2m1), Axis::row, 1, 2);
+  Rounded cast = room_for(device(), plain_cast(e2m1), Axis::row, {1, 2}, Layout::stored);
   EXPECT_EQ(message([&](Backend& checked) {
-              checked.run(call::Pack{cast, x, {}});
+              quantize(checked, {&cast, 1}, x);
             }),
-            "pack: element 1 is NaN, for which 'e2m1' has no code");
-  const PackedTensor blocks = empty_packed(device(), mxfp4, Axis::row, 1, 2);
-  EXPECT_EQ(message([&](Backend& checked) { checked.run(call::Pack{blocks, x, {}}); }), "no error");
+            "quantize: element 1 is NaN, for which 'e2m1' has no code");
+  Rounded blocks = room_for(device(), mxfp4, Axis::row, {1, 2}, Layout::stored);
+  EXPECT_EQ(message([&](Backend& checked) { quantize(checked, {&blocks, 1}, x); }), "no error");
   EXPECT_EQ(message([&](Backend& checked) {
-              checked.run(call::Unpack{y, blocks});
+              checked.run(call::Recode{unrounded(y), blocks});
             }),
-            "unpack: y [1, 2] holds a number that is not finite at element 0");
+            "recode: values [1, 2] holds a number that is not finite at element 0");
 }
 
 TEST(CheckedBackend, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite) {

@@ -27,8 +27,8 @@ class CpuGemm : public testing::Test {
 TEST_F(CpuGemm, TheNumberOfThreadsChangesNoBit) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Problem p = normal_values({500, 700, 300}, random);
-    const Operand a{upload_as(*backend, dtype, p.a_shape(), p.a)},
-        b{upload_as(*backend, dtype, p.b_shape(), p.b), Trans::yes};
+    const Rounded a = unrounded(upload_as(*backend, dtype, p.a_shape(), p.a)),
+                  b = unrounded(upload_as(*backend, dtype, p.b_shape(), p.b));
     const Tensor one = backend->empty({500, 700}), more = backend->empty({500, 700});
     set_threads(1);
     backend->run(call::Gemm{one, a, b});
@@ -44,8 +44,8 @@ TEST_F(CpuGemm, TheNumberOfThreadsChangesNoBit) {
 TEST_F(CpuGemm, ABf16ResultIsTheF32ResultRounded) {
   const Problem p = normal_values({70, 90, 333}, random);
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Operand a{upload_as(*backend, dtype, p.a_shape(), p.a)},
-        b{upload_as(*backend, dtype, p.b_shape(), p.b), Trans::yes};
+    const Rounded a = unrounded(upload_as(*backend, dtype, p.a_shape(), p.a)),
+                  b = unrounded(upload_as(*backend, dtype, p.b_shape(), p.b));
     const Tensor narrow = backend->empty({70, 90}, DType::bf16), wide = backend->empty({70, 90});
     backend->run(call::Gemm{narrow, a, b});
     backend->run(call::Gemm{wide, a, b});
@@ -64,7 +64,7 @@ TEST_F(CpuGemm, BlocksInsideParallelForMultiplyStridedViewsAndTouchNothingBetwee
   set_threads(3);
   parallel_for(heads, 1, [&](std::int64_t h, std::int64_t) {
     cpu::gemm_block(scores.data() + h * T * (T + 3), T + 3, {q.data() + h * D, DType::f32, width},
-                    {k.data() + h * D, DType::f32, width, Trans::yes}, T, T, D);
+                    {k.data() + h * D, DType::f32, width}, T, T, D);
   });
   for (std::int64_t h = 0; h < heads; ++h)
     for (std::int64_t i = 0; i < T; ++i)
@@ -79,20 +79,18 @@ TEST_F(CpuGemm, BlocksInsideParallelForMultiplyStridedViewsAndTouchNothingBetwee
 TEST_F(CpuGemm, SubnormalsSurviveInOurThreadsAndInF32Products) {
   set_threads(3);
   const Extents e{256, 256, 256};
-  const Problem p = small_integers(e, Trans::no, Trans::no, random);
+  const Problem p = small_integers(e, Axis::row, Axis::column, random);
   const Tensor c = backend->empty({e.M, e.N});
-  backend->run(call::Gemm{c,
-                          {upload_as(*backend, DType::bf16, p.a_shape(), p.a)},
-                          {upload_as(*backend, DType::bf16, p.b_shape(), p.b)}});
+  backend->run(call::Gemm{c, unrounded(upload_as(*backend, DType::bf16, p.a_shape(), p.a)),
+                          unrounded(upload_as(*backend, DType::bf16, p.b_shape(), p.b), Axis::column)});
   parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
     volatile float smallest_normal = 0x1p-126f, half = 0.5f, subnormal = 0x1p-127f, large = 0x1p10f;
     EXPECT_EQ(smallest_normal * half, 0x1p-127f) << "flush to zero is on";
     EXPECT_EQ(subnormal * large, 0x1p-117f) << "denormals are zero is on";
   });
   const Tensor tiny = backend->empty({1, 1});
-  backend->run(call::Gemm{tiny,
-                          {upload(*backend, {1, 1}, std::vector{0x1p-127f})},
-                          {upload(*backend, {1, 1}, std::vector{0x1p10f})}});
+  backend->run(call::Gemm{tiny, unrounded(upload(*backend, {1, 1}, std::vector{0x1p-127f})),
+                          unrounded(upload(*backend, {1, 1}, std::vector{0x1p10f}), Axis::column)});
   EXPECT_EQ(tiny.data()[0], 0x1p-117f);
 }
 

@@ -11,11 +11,11 @@ namespace mxtape::test {
 
 class Gemm : public testing::Test {
  protected:
-  Operand left(const Problem& p, DType dtype) {
-    return {upload_as(device(), dtype, p.a_shape(), p.a), p.a_trans};
+  Rounded left(const Problem& p, DType dtype) {
+    return unrounded(upload_as(device(), dtype, p.a_shape(), p.a), p.a_axis);
   }
-  Operand right(const Problem& p, DType dtype) {
-    return {upload_as(device(), dtype, p.b_shape(), p.b), p.b_trans};
+  Rounded right(const Problem& p, DType dtype) {
+    return unrounded(upload_as(device(), dtype, p.b_shape(), p.b), p.b_axis);
   }
   void expect_exact(const Problem& p, const Tensor& c, const std::string& what) {
     const auto got = download(device(), c);
@@ -23,8 +23,8 @@ class Gemm : public testing::Test {
       for (std::int64_t n = 0; n < p.e.N; ++n) {
         const float sum = float(p.sum(m, n));
         ASSERT_EQ(got[std::size_t(m * p.e.N + n)], c.dtype() == DType::bf16 ? to_f32(to_bf16(sum)) : sum)
-            << what << ": " << p.e.M << "x" << p.e.N << "x" << p.e.K << " at " << m << ", " << n
-            << " transposed " << int(p.a_trans) << int(p.b_trans);
+            << what << ": " << p.e.M << "x" << p.e.N << "x" << p.e.K << " at " << m << ", " << n << " along "
+            << int(p.a_axis) << int(p.b_axis);
       }
   }
 

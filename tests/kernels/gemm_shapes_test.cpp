@@ -30,9 +30,9 @@ struct Rows {
       wide[std::size_t(i / cols * stride + i % cols)] = values[std::size_t(i)];
     for (const float v : wide) narrow.push_back(to_bf16(v));
   }
-  cpu::MatrixView view(DType dtype, Trans trans) const {
+  cpu::MatrixView view(DType dtype, Axis axis) const {
     const void* const data = dtype == DType::bf16 ? static_cast<const void*>(narrow.data()) : wide.data();
-    return {data, dtype, stride, trans};
+    return {data, dtype, stride, axis};
   }
 };
 
@@ -46,8 +46,8 @@ std::string wrong(const Problem& p, Padding padding, std::array<DType, 2> dtypes
   const Rows a(p.a, p.a_shape().cols(), padding.a), b(p.b, p.b_shape().cols(), padding.b);
   const std::int64_t stride = N + padding.c;
   std::vector<float> c(std::size_t(M * stride), gap), bias(std::size_t(N), 5);
-  cpu::gemm_block(c.data(), stride, a.view(dtypes[0], p.a_trans), b.view(dtypes[1], p.b_trans), M, N, K,
-                  write, biased ? bias.data() : nullptr);
+  cpu::gemm_block(c.data(), stride, a.view(dtypes[0], p.a_axis), b.view(dtypes[1], p.b_axis), M, N, K, write,
+                  biased ? bias.data() : nullptr);
   for (std::int64_t m = 0; m < M; ++m)
     for (std::int64_t n = 0; n < stride; ++n) {
       const bool inside = n < N;
@@ -56,8 +56,8 @@ std::string wrong(const Problem& p, Padding padding, std::array<DType, 2> dtypes
       const float got = c[std::size_t(m * stride + n)];
       if (got != float(want))
         return fmt::format("{} x {} x {}, a {}{} +{}, b {}{} +{}, c +{}{}{}: {} for {} at {}, {}", M, N, K,
-                           name_of(dtypes[0]), p.a_trans == Trans::yes ? "^T" : "", padding.a,
-                           name_of(dtypes[1]), p.b_trans == Trans::yes ? "^T" : "", padding.b, padding.c,
+                           name_of(dtypes[0]), p.a_axis == Axis::row ? "" : "^T", padding.a,
+                           name_of(dtypes[1]), p.b_axis == Axis::row ? "^T" : "", padding.b, padding.c,
                            write == Write::accumulate ? ", accumulated" : "", biased ? ", bias" : "", got,
                            want, m, n);
     }
@@ -70,8 +70,8 @@ TEST(GemmShapes, AreRightInAllFormsWithAnyGapBetweenRows) {
   for (const std::int64_t M : {1, 2, 16, 17, 33, 65})
     for (const std::int64_t N : {1, 2, 16, 17, 65})
       for (const std::int64_t K : {1, 2, 16, 17, 65})
-        for (const auto& [a_trans, b_trans] : all_forms) {
-          const Problem p = small_integers({M, N, K}, a_trans, b_trans, random);
+        for (const auto& [a_axis, b_axis] : all_forms) {
+          const Problem p = small_integers({M, N, K}, a_axis, b_axis, random);
           for (const std::array dtypes : {std::array{DType::f32, DType::f32}, {DType::bf16, DType::bf16}})
             for (const Padding padding : {Padding{0, 0, 0}, {3, 0, 0}, {0, 3, 0}, {0, 0, 3}, {48, 48, 48}})
               for (const Write write : {Write::overwrite, Write::accumulate}) {
@@ -87,11 +87,11 @@ TEST(GemmShapes, AreRightWhereOneSideIsWidened) {
   for (const std::int64_t M : {1, 17})
     for (const std::int64_t N : {1, 17})
       for (const std::int64_t K : {1, 33})
-        for (const auto& [a_trans, b_trans] : all_forms)
+        for (const auto& [a_axis, b_axis] : all_forms)
           for (const std::array dtypes : {std::array{DType::f32, DType::bf16}, {DType::bf16, DType::f32}})
             for (const Write write : {Write::overwrite, Write::accumulate})
               EXPECT_EQ(
-                  wrong(small_integers({M, N, K}, a_trans, b_trans, random), {3, 5, 7}, dtypes, write, true),
+                  wrong(small_integers({M, N, K}, a_axis, b_axis, random), {3, 5, 7}, dtypes, write, true),
                   "");
 }
 

@@ -18,8 +18,8 @@ namespace {
 // holds, so any order of additions gives the same number and every bit can be demanded.
 TEST_F(Gemm, ExactSumsAreExactInAnyLayoutAndType) {
   for (const Extents e : all_extents)
-    for (const auto& [a_trans, b_trans] : all_forms) {
-      const Problem p = small_integers(e, a_trans, b_trans, random);
+    for (const auto& [a_axis, b_axis] : all_forms) {
+      const Problem p = small_integers(e, a_axis, b_axis, random);
       for (const DType a_type : {DType::f32, DType::bf16})
         for (const DType b_type : {DType::f32, DType::bf16}) {
           const Tensor c = device().empty({e.M, e.N});
@@ -31,9 +31,9 @@ TEST_F(Gemm, ExactSumsAreExactInAnyLayoutAndType) {
 
 TEST_F(Gemm, Bf16ResultsAreTheSumsRoundedOnce) {
   for (const Extents e : {Extents{5, 7, 9}, {64, 64, 32}, {130, 17, 77}})
-    for (const auto& [a_trans, b_trans] : all_forms)
+    for (const auto& [a_axis, b_axis] : all_forms)
       for (const DType dtype : {DType::f32, DType::bf16}) {
-        const Problem p = small_integers(e, a_trans, b_trans, random);
+        const Problem p = small_integers(e, a_axis, b_axis, random);
         const Tensor c = device().empty({e.M, e.N}, DType::bf16);
         device().run(call::Gemm{c, left(p, dtype), right(p, dtype)});
         expect_exact(p, c, std::string(name_of(dtype)) + " to bf16");
@@ -50,17 +50,17 @@ TEST_F(Gemm, DotProductsOfMxElementsWithEqualScalesAreExactInAllThreeForms) {
     const double largest = format.max_finite() / unit;
     ASSERT_EQ(std::int64_t(0x1p24 / (largest * largest)), most) << format.name();
     for (const std::int64_t K : {std::min(std::int64_t{most}, std::int64_t{4000}), std::int64_t{1031}})
-      for (const auto& [a_trans, b_trans] :
-           {std::pair{Trans::no, Trans::yes}, {Trans::no, Trans::no}, {Trans::yes, Trans::no}}) {
-        Problem p = drawn({24, 40, K}, a_trans, b_trans, [&] {
+      for (const auto& [a_axis, b_axis] :
+           {std::pair{Axis::row, Axis::row}, {Axis::row, Axis::column}, {Axis::column, Axis::column}}) {
+        Problem p = drawn({24, 40, K}, a_axis, b_axis, [&] {
           for (;;) {
             const float v = decode(format, std::uint32_t(random() % (1u << format.bits())));
             if (std::fabs(v) <= format.max_finite()) return v;  // not the extra code of a full range
           }
         });
         for (std::int64_t k = 0; k < K; ++k) {  // the largest sum there is, at 0, 0
-          p.a[std::size_t(a_trans == Trans::yes ? k * p.e.M : k)] = format.max_finite();
-          p.b[std::size_t(b_trans == Trans::yes ? k : k * p.e.N)] = format.max_finite();
+          p.a[std::size_t(a_axis == Axis::row ? k : k * p.e.M)] = format.max_finite();
+          p.b[std::size_t(b_axis == Axis::row ? k : k * p.e.N)] = format.max_finite();
         }
         const Tensor c = device().empty({24, 40});
         device().run(call::Gemm{c, left(p, DType::bf16), right(p, DType::bf16)});
@@ -71,7 +71,7 @@ TEST_F(Gemm, DotProductsOfMxElementsWithEqualScalesAreExactInAllThreeForms) {
 
 TEST_F(Gemm, BiasMultipliersAndAccumulationFollowTheFormula) {
   const Extents e{70, 90, 40};
-  const Problem p = small_integers(e, Trans::no, Trans::yes, random);
+  const Problem p = small_integers(e, Axis::row, Axis::row, random);
   const auto one = [](float v) { return upload(device(), {1}, std::vector<float>{v}); };
   std::vector<float> addend(std::size_t(e.N));
   for (std::size_t n = 0; n < addend.size(); ++n) addend[n] = float(n);
@@ -80,7 +80,7 @@ TEST_F(Gemm, BiasMultipliersAndAccumulationFollowTheFormula) {
     for (const int scaled : {0, 1, 2})  // how many operands have a multiplier
       for (const bool biased : {false, true})
         for (const Write write : {Write::overwrite, Write::accumulate}) {
-          Operand a = left(p, dtype), b = right(p, dtype);
+          Rounded a = left(p, dtype), b = right(p, dtype);
           if (scaled > 0) b.multiplier = one(0.25f);
           if (scaled > 1) a.multiplier = one(0.5f);
           const double factor = scaled == 0 ? 1 : scaled == 1 ? 0.25 : 0.125;
@@ -106,7 +106,7 @@ TEST_F(Gemm, ABiasOfABf16ResultIsRoundedToBf16First) {
       const Tensor a = upload_as(device(), dtype, {2, K}, std::vector<float>(std::size_t(2 * K), 1000)),
                    b = upload_as(device(), dtype, {K, 3}, std::vector<float>(std::size_t(3 * K), 1)),
                    c = device().empty({2, 3}, DType::bf16);
-      device().run(call::Gemm{c, {a}, {b}, bias});
+      device().run(call::Gemm{c, unrounded(a), unrounded(b, Axis::column), bias});
       const std::vector<float> want = K ? std::vector<float>{1296, 1000, 1000, 1296, 1000, 1000}
                                         : std::vector<float>{300, -0.125f, 1, 300, -0.125f, 1};
       EXPECT_EQ(download(device(), c), want) << name_of(dtype) << " K " << K;
@@ -117,13 +117,15 @@ TEST_F(Gemm, AnEmptySumIsZeroAndEmptyOutputsAreLeftAlone) {
   const Tensor c = device().empty({3, 4}), bias = device().empty({4});
   device().fill(c, 9);
   device().fill(bias, 2);
-  const Operand a{device().empty({3, 0})}, b{device().empty({0, 4})};
+  const Rounded a = unrounded(device().empty({3, 0})), b = unrounded(device().empty({0, 4}), Axis::column);
   device().run(call::Gemm{c, a, b, bias, Write::accumulate});
   for (const float v : download(device(), c)) EXPECT_EQ(v, 11.0f);
   device().run(call::Gemm{c, a, b});
   for (const float v : download(device(), c)) EXPECT_EQ(v, 0.0f);
-  device().run(call::Gemm{device().empty({0, 4}), {device().empty({0, 3})}, {device().empty({3, 4})}});
-  device().run(call::Gemm{device().empty({3, 0}), {device().empty({3, 5})}, {device().empty({5, 0})}});
+  device().run(call::Gemm{device().empty({0, 4}), unrounded(device().empty({0, 3})),
+                          unrounded(device().empty({3, 4}), Axis::column)});
+  device().run(call::Gemm{device().empty({3, 0}), unrounded(device().empty({3, 5})),
+                          unrounded(device().empty({5, 0}), Axis::column)});
 }
 
 /// |computed - exact| for a sum of n products is at most this times the sum of magnitudes.
@@ -180,9 +182,8 @@ TEST_F(Gemm, SubnormalBf16OperandsCount) {
     GTEST_SKIP() << "the bf16 instructions of CPUs take subnormals for zero (docs/numerics.md)";
   const std::vector<float> tiny(16 * 64, 0x1.8p-130f), large(64 * 16, 0x1p20f);
   const Tensor c = device().empty({16, 16});
-  device().run(call::Gemm{c,
-                          {upload_as(device(), DType::bf16, {16, 64}, tiny)},
-                          {upload_as(device(), DType::bf16, {64, 16}, large)}});
+  device().run(call::Gemm{c, unrounded(upload_as(device(), DType::bf16, {16, 64}, tiny)),
+                          unrounded(upload_as(device(), DType::bf16, {64, 16}, large), Axis::column)});
   for (const float v : download(device(), c)) ASSERT_EQ(v, 64 * 0x1.8p-110f);
 }
 

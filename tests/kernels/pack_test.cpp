@@ -1,13 +1,14 @@
-// call::Pack and Unpack on every device: what they promise beside the bytes, which tests/devices/
-// compares.
+// What is stored, packed and unpacked, on every device: what they promise beside the bytes, which
+// tests/devices/ compares.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/error.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/device.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape {
@@ -15,14 +16,9 @@ namespace {
 
 using namespace test;
 
-/// What call::Quantize makes of x.
-std::vector<float> quantized(const Tensor& x, const Quantizer& q, Axis axis, const DrawKey& draws) {
-  QuantizedCopy copy{.quantizer = q, .axis = axis};
-  copy.values = device().empty(x.shape(), q.operand_dtype());
-  if (q.has_multiplier()) copy.multiplier = device().empty({1});
-  device().run(call::Quantize{{&copy, 1}, x, draws});
-  std::vector<float> values = download(device(), copy.values);
-  if (copy.multiplier) values.push_back(download(device(), copy.multiplier)[0]);
+std::vector<float> numbers_of(const Rounded& r) {
+  std::vector<float> values = download(device(), r.elements);
+  if (r.multiplier) values.push_back(download(device(), r.multiplier)[0]);
   return values;
 }
 
@@ -44,13 +40,11 @@ TEST(Pack, UnpacksToTheValuesOfQuantize) {
           device().copy(bf16_x, x);
           x = bf16_x;
         }
-        const PackedTensor packed = empty_packed(device(), q, axis, rows, cols);
-        device().run(call::Pack{packed, x, draws});
-        const Tensor y = device().empty(x.shape(), q.operand_dtype());
-        device().run(call::Unpack{y, packed});
-        std::vector<float> got = download(device(), y);
-        if (packed.multiplier) got.push_back(download(device(), packed.multiplier)[0]);
-        const auto want = quantized(x, q, axis, draws);
+        const Rounded packed = quantized(device(), q, axis, x, draws, Layout::stored);
+        Rounded y = room_for(device(), q, axis, x.shape());
+        y.multiplier = packed.multiplier;
+        device().run(call::Recode{y, packed});
+        const auto got = numbers_of(y), want = numbers_of(quantized(device(), q, axis, x, draws));
         for (std::size_t i = 0; i < want.size(); ++i)  // integers have no negative zero
           if (got[i] != want[i] && !(std::isnan(got[i]) && std::isnan(want[i]))) return false;
         return got.size() == want.size();
@@ -76,10 +70,11 @@ TEST(Pack, SixBitCodesCrossBytesAndThreadsOfEight) {
 TEST(Pack, TellsTheFirstElementOfWhichANaNIsLost) {
   const auto first_uncoded = [](std::vector<float> x, const char* quantizer) {
     const auto cols = std::int64_t(x.size()) / 2;
-    const PackedTensor t = empty_packed(device(), parse_quantizer(quantizer), Axis::row, 2, cols);
-    device().run(call::Pack{t, upload(device(), {2, cols}, x), {}});
+    const Rounded t = room_for(device(), parse_quantizer(quantizer), Axis::row, {2, cols}, Layout::stored);
+    const Tensor lost = device().empty({1}, DType::i32);
+    device().run(call::Quantize{.to = {&t, 1}, .x = upload(device(), {2, cols}, x), .first_uncoded = lost});
     std::int32_t first = 0;
-    device().download(&first, t.first_uncoded);
+    device().download(&first, lost);
     return first;
   };
   std::vector<float> x(5000, 1);
@@ -105,9 +100,8 @@ TEST(Pack, DrawsAnewEachTimeThatRecordedWorkIsRepeated) {
   for (std::uint32_t step = 0; step < 5; ++step) {
     backend->set_clocks(0, step);
     const std::vector<Tensor> results = backend->repeat("pack", [&]() -> std::vector<Tensor> {
-      const PackedTensor t = empty_packed(*backend, q, Axis::row, 10, 10);
-      backend->run(call::Pack{t, source, {.seed = 1, .step = step, .clock = Clock::update}});
-      return {t.codes};
+      const DrawKey draws{.seed = 1, .step = step, .clock = Clock::update};
+      return {quantized(*backend, q, Axis::row, source, draws, Layout::stored).elements};
     });
     std::vector<std::uint8_t> codes(100);
     backend->download(codes.data(), results[0]);
@@ -164,14 +158,12 @@ TEST(Pack, ArraysThatDoNotFitAreErrors) {
   MxTensor t = pack(device(), x.data(), 1, 64, Axis::row, mxfp4, {});
   t.scales.pop_back();
   EXPECT_THROW(unpack(device(), y.data(), t), Error);
-  PackedTensor packed = empty_packed(device(), mxfp4, Axis::row, 1, 64);
-  packed.codes = device().empty({31}, DType::u8);
-  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);
-  EXPECT_THROW(device().run(call::Unpack{device().empty({1, 64}), packed}), Error);
-  packed = empty_packed(device(), mxfp4, Axis::row, 1, 64);
-  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {2, 32}, x), {}}), Error);
-  packed.first_uncoded = {};  // nobody could see what is lost
-  EXPECT_THROW(device().run(call::Pack{packed, upload(device(), {1, 64}, x), {}}), Error);
+  Rounded packed = room_for(device(), mxfp4, Axis::row, {1, 64}, Layout::stored);
+  packed.elements = device().empty({31}, DType::u8);
+  EXPECT_THROW(quantize(device(), {&packed, 1}, upload(device(), {1, 64}, x)), Error);
+  EXPECT_THROW(device().run(call::Recode{unrounded(device().empty({1, 64})), packed}), Error);
+  packed = with_room(device(), packed);
+  EXPECT_THROW(quantize(device(), {&packed, 1}, upload(device(), {2, 32}, x)), Error);
 }
 
 }  // namespace

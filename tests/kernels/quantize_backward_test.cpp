@@ -48,14 +48,12 @@ void expect_definition(const Way& way, Shape shape, DType dtype, Content kind = 
                            to_text(way.rotation), shape.text(), int(way.axis)));
   auto dy_values = normals(shape.count(), 2), x_values = content(kind, shape.count(), 3);
   const Tensor dy = of_type(dtype, shape, dy_values), x = of_type(dtype, shape, x_values);
-  call::QuantizeBackward call{
-      .dx = device().empty(shape, dtype),
-      .dy = dy,
-      .x = x,
-      .copy = {.quantizer = way.quantizer, .axis = way.axis, .rotation = way.rotation, .signs = signs},
-      .ste = way.ste,
-      .rotated = way.rotated,
-      .draws = draws};
+  call::QuantizeBackward call{.dx = device().empty(shape, dtype),
+                              .dy = dy,
+                              .x = x,
+                              .by = {way.quantizer, way.axis, way.rotation, signs, draws},
+                              .ste = way.ste,
+                              .rotated = way.rotated};
   auto want = by_definition(way, shape, dy_values, x_values);
   if (dtype == DType::bf16)
     for (float& v : want) v = to_f32(to_bf16(v));
@@ -101,7 +99,7 @@ TEST(QuantizeBackward, GoesBackThroughTheRotation) {
 
 TEST(QuantizeBackward, WantsTensorsThatFit) {
   const Tensor dy = device().empty({2, 2});
-  call::QuantizeBackward call{.dx = dy, .dy = dy, .copy = {.quantizer = mxfp4}, .ste = {SteKind::mask}};
+  call::QuantizeBackward call{.dx = dy, .dy = dy, .by = {.quantizer = mxfp4}, .ste = {SteKind::mask}};
   try {
     device().run(call);
     FAIL();
@@ -110,7 +108,7 @@ TEST(QuantizeBackward, WantsTensorsThatFit) {
   }
 }
 
-TEST(Dequantize, IsValuesTimesTheMultiplierInEveryPairOfTypes) {
+TEST(Recode, IsValuesTimesTheMultiplierInEveryPairOfTypes) {
   const Shape shape{33, 40};
   const Tensor multiplier = upload<float>(device(), {1}, {0.7f});
   for (const DType from : {DType::f32, DType::bf16})
@@ -118,9 +116,9 @@ TEST(Dequantize, IsValuesTimesTheMultiplierInEveryPairOfTypes) {
       for (const bool multiplied : {false, true}) {
         auto values = normals(shape.count(), 4);
         const Tensor x = of_type(from, shape, values), y = device().empty(shape, to);
-        QuantizedCopy copy{.quantizer = {}, .values = x};
-        if (multiplied) copy.multiplier = multiplier;
-        device().run(call::Dequantize{y, copy});
+        Rounded from = unrounded(x);
+        if (multiplied) from.multiplier = multiplier;
+        device().run(call::Recode{unrounded(y), from});
         const auto got = download(device(), y);
         for (std::size_t i = 0; i < got.size(); ++i) {
           const float want = values[i] * (multiplied ? 0.7f : 1.0f);

@@ -1,6 +1,5 @@
 // What a call of call::Quantize does besides rounding: sums, threads, clocks, memory, errors.
 #include "formats/rotation/rotation.h"
-#include "kernels/gemm/room.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {
@@ -12,7 +11,7 @@ TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasTh
       const Shape shape{rows, cols};
       auto host = normals(shape.count(), 5);
       const Tensor x = upload_as(dtype, shape, host), sums = device().empty({cols});
-      device().run(call::Quantize{{}, x, {}, sums});
+      quantize(device(), {}, x, {}, sums);
       const auto want = download(device(), sums);
       const std::int64_t strips = (rows + 31) / 32;
       for (std::int64_t c = 0; c < cols; ++c) {
@@ -26,9 +25,9 @@ TEST_F(Quantize, ColumnSumsAreTheSameBesideCopiesAndOnEveryTierAndAddToWhatWasTh
       }
       on_every_tier([&] {
         for (const char* text : {"mxfp4", "mxfp4 block=64", "bf16"}) {
-          QuantizedCopy copy = copy_for(parse_quantizer(text), Axis::column, shape);
+          Rounded copy = copy_for(parse_quantizer(text), Axis::column, shape);
           device().fill(sums, 1);
-          device().run(call::Quantize{{&copy, 1}, x, {}, sums, Write::accumulate});
+          quantize(device(), {&copy, 1}, x, {}, sums, Write::accumulate);
           const auto got = download(device(), sums);
           for (std::size_t c = 0; c < want.size(); ++c) ASSERT_EQ(got[c], 1 + want[c]) << text;
         }
@@ -44,12 +43,12 @@ TEST_F(Quantize, TheNumberOfThreadsChangesNoBit) {
     std::vector<std::vector<float>> values, sums;
     for (const int count : {1, 2, 3}) {
       set_threads(count);
-      QuantizedCopy copies[] = {copy_for(parse_quantizer(text), Axis::row, shape),
-                                copy_for(parse_quantizer(text), Axis::column, shape)};
+      Rounded copies[] = {copy_for(parse_quantizer(text), Axis::row, shape),
+                          copy_for(parse_quantizer(text), Axis::column, shape)};
       const Tensor column_sums = device().empty({700});
-      device().run(call::Quantize{copies, x, {.seed = 4}, column_sums});
+      quantize(device(), copies, x, {.seed = 4}, column_sums);
       auto& all = values.emplace_back();
-      for (const QuantizedCopy& copy : copies) append(all, download(device(), copy.values));
+      for (const Rounded& copy : copies) append(all, download(device(), copy.elements));
       sums.push_back(download(device(), column_sums));
     }
     EXPECT_EQ(values[0], values[1]) << text;
@@ -66,8 +65,8 @@ TEST_F(Quantize, AKeyThatFollowsAClockDrawsAsItsStepSays) {
   for (const Clock clock : {Clock::pass, Clock::update}) {
     device().set_clocks(7, 5);
     const DrawKey key{.seed = 1, .step = clock == Clock::pass ? 7u : 5u, .clock = clock};
-    QuantizedCopy copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape);
-    device().run(call::Quantize{{&copy, 1}, x, key});
+    Rounded copy = copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape);
+    quantize(device(), {&copy, 1}, x, key);
     expect_copy(copy, host, key);
   }
 }
@@ -77,19 +76,19 @@ TEST_F(Quantize, ARepeatedCallDrawsAnewWhenTheClockGoesOn) {
   const Shape shape{33, 40};
   auto host = normals(shape.count(), 10);
   const Tensor x = upload(device(), shape, host);
-  QuantizedCopy copies[] = {
-      copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape),
-      copy_for(parse_quantizer("mxfp4 block=48 round=stochastic"), Axis::column, shape)};
-  for (copies[0].rotation = {16, SignsPer::step}; const std::uint32_t pass : {3u, 4u, 5u, 9u}) {
+  Rounded copies[] = {copy_for(parse_quantizer("mxfp4 round=stochastic"), Axis::row, shape),
+                      copy_for(parse_quantizer("mxfp4 block=48 round=stochastic"), Axis::column, shape)};
+  for (copies[0].by.rotation = {16, SignsPer::step}; const std::uint32_t pass : {3u, 4u, 5u, 9u}) {
     device().set_clocks(pass, 0);
     const DrawKey key{.seed = 1, .step = pass, .clock = Clock::pass};
-    copies[0].signs = {.seed = 2, .purpose = Purpose::hadamard_signs, .step = pass, .clock = Clock::pass};
+    copies[0].by.signs = {.seed = 2, .purpose = Purpose::hadamard_signs, .step = pass, .clock = Clock::pass};
     device().repeat("quantize", [&] {
-      device().run(call::Quantize{copies, x, key});
+      quantize(device(), copies, x, key);
       return std::vector<Tensor>{};
     });
     auto rotated = host;
-    rotate_reference(rotated.data(), rotated.data(), 33, 40, Axis::row, copies[0].rotation, copies[0].signs);
+    rotate_reference(rotated.data(), rotated.data(), 33, 40, Axis::row, copies[0].by.rotation,
+                     copies[0].by.signs);
     expect_copy(copies[0], rotated, key);
     expect_copy(copies[1], host, key);
   }
@@ -101,12 +100,12 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
       for (const Axis axis : {Axis::row, Axis::column}) {
         const Tensor memory = device().empty({rows * cols + 2 * guard}, DType::bf16);
         device().fill(memory, 77);
-        QuantizedCopy copy{.quantizer = mxfp4, .axis = axis};
-        copy.values =
+        Rounded copy = wanted(mxfp4, axis, {rows, cols});
+        copy.elements =
             Tensor(std::shared_ptr<void>(std::make_shared<Tensor>(memory), memory.data<bf16>() + guard),
                    {rows, cols}, DType::bf16);
         auto host = normals(rows * cols, 6);
-        device().run(call::Quantize{{&copy, 1}, upload(device(), {rows, cols}, host), {}});
+        quantize(device(), {&copy, 1}, upload(device(), {rows, cols}, host));
         expect_copy(copy, host, {});
         const auto all = download(device(), memory);
         for (std::int64_t i = 0; i < guard; ++i) {
@@ -118,18 +117,18 @@ TEST_F(Quantize, NothingIsWrittenOutsideTheCopies) {
 
 TEST_F(Quantize, AMissingMultiplierOrAWrongTypeIsAnErrorThatNamesTheQuantizer) {
   const Tensor x = device().empty({2, 16});
-  QuantizedCopy copy{.quantizer = nvfp4, .values = device().empty({2, 16}, DType::bf16)};
-  EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
-  copy = {.quantizer = mxfp4, .values = device().empty({2, 16})};
-  EXPECT_THROW(device().run(call::Quantize{{&copy, 1}, x, {}}), Error);
+  Rounded copy = copy_for(nvfp4, Axis::row, {2, 16});
+  copy.multiplier = {};
+  EXPECT_THROW(quantize(device(), {&copy, 1}, x), Error);
+  copy = copy_for(mxfp4, Axis::row, {2, 16}), copy.elements = device().empty({2, 16});
+  EXPECT_THROW(quantize(device(), {&copy, 1}, x), Error);
 }
 
 TEST_F(Quantize, ADeviceThatMultipliesNoCodesRefusesThemByName) {
   if (tested_device == TestedDevice::cpu) GTEST_SKIP() << "the CPU multiplies codes";
   EXPECT_EQ(device().gemm_kernels(), GemmKernels::library);
   const Tensor x = device().empty({16, 32}), c = device().empty({16, 16});
-  QuantizedCopy copy{.quantizer = mxfp4, .form = Form::codes};
-  make_room(device(), copy, x.shape());
+  Rounded copy = room_for(device(), mxfp4, Axis::row, x.shape(), Layout::codes);
   const auto refused = [](const auto& work) {
     try {
       work();
@@ -139,14 +138,13 @@ TEST_F(Quantize, ADeviceThatMultipliesNoCodesRefusesThemByName) {
     return std::string();
   };
   EXPECT_EQ(refused([&] {
-              device().run(call::Quantize{{&copy, 1}, x, {}});
+              quantize(device(), {&copy, 1}, x);
             }),
             "cuda: quantize: 'mxfp4' is wanted as integer codes, which this device has not");
-  const Operand side{copy.values, Trans::no, {}, copy.scales, copy.layout};
   EXPECT_EQ(refused([&] {
-              device().run(call::Gemm{c, side, side});
+              device().run(call::Gemm{c, copy, copy});
             }),
-            "cuda: gemm: an operand is integer codes, which this device cannot multiply; want f32 or bf16");
+            "cuda: gemm: 'mxfp4' is wanted as integer codes, which this device has not");
 }
 
 }  // namespace

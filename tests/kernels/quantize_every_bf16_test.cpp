@@ -5,6 +5,7 @@
 
 #include "formats/quantize.h"
 #include "tests/support/device.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape::test {
@@ -40,18 +41,17 @@ TEST(QuantizeEveryBf16, EqualsTheDefinitionInBlocksFromTinyToHuge) {
         for (const bf16 v : narrow) x.push_back(to_f32(v));
         const std::int64_t cols = 32, rows = std::int64_t(x.size()) / cols;
         const DrawKey key{.seed = seed++};
-        QuantizedCopy copies[2];
+        Rounded copies[2];
         for (const Axis axis : {Axis::row, Axis::column})
-          copies[axis == Axis::column] = {
-              .quantizer = q, .axis = axis, .values = device().empty({rows, cols}, DType::bf16)};
-        device().run(call::Quantize{copies, upload(device(), {rows, cols}, narrow), key});
-        for (const QuantizedCopy& copy : copies) {
+          copies[axis == Axis::column] = room_for(device(), q, axis, {rows, cols});
+        quantize(device(), copies, upload(device(), {rows, cols}, narrow), key);
+        for (const Rounded& copy : copies) {
           std::vector<float> want(x.size());
-          quantize_reference(want.data(), x.data(), rows, cols, copy.axis, q, key);
-          const std::vector<float> got = download(device(), copy.values);
+          quantize_reference(want.data(), x.data(), rows, cols, copy.by.axis, q, key);
+          const std::vector<float> got = download(device(), copy.elements);
           for (std::size_t i = 0; i < x.size(); ++i)
             ASSERT_EQ(bits_of(got[i]), bits_of(to_f32(to_bf16(want[i]))))
-                << to_text(q) << " along " << (copy.axis == Axis::row ? "rows" : "columns") << ", amax "
+                << to_text(q) << " along " << (copy.by.axis == Axis::row ? "rows" : "columns") << ", amax "
                 << amax << ", x " << x[i] << ", got " << got[i] << ", want " << want[i];
         }
       }

@@ -12,6 +12,7 @@
 #include "formats/quantize.h"
 #include "tests/support/device.h"
 #include "tests/support/every_tier.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape::test {
@@ -69,12 +70,7 @@ class Quantize : public testing::Test {
  protected:
   ~Quantize() override { set_threads(threads_before); }
 
-  QuantizedCopy copy_for(const Quantizer& q, Axis axis, Shape shape) {
-    QuantizedCopy copy{.quantizer = q, .axis = axis};
-    copy.values = device().empty(shape, q.operand_dtype());
-    if (q.has_multiplier()) copy.multiplier = device().empty({1});
-    return copy;
-  }
+  Rounded copy_for(const Quantizer& q, Axis axis, Shape shape) { return room_for(device(), q, axis, shape); }
   Tensor upload_as(DType dtype, Shape shape, std::vector<float>& values) {
     if (dtype == DType::f32) return upload(device(), shape, values);
     std::vector<bf16> narrow;
@@ -87,21 +83,21 @@ class Quantize : public testing::Test {
     return x;
   }
 
-  void expect_copy(const QuantizedCopy& copy, const std::vector<float>& x, const DrawKey& key) {
-    const std::int64_t rows = copy.values.rows(), cols = copy.values.cols();
-    const std::string text = to_text(copy.quantizer);
+  void expect_copy(const Rounded& copy, const std::vector<float>& x, const DrawKey& key) {
+    const std::int64_t rows = copy.elements.rows(), cols = copy.elements.cols();
+    const std::string text = to_text(copy.by.quantizer);
     std::vector<float> want(x.size());
     const float multiplier =
-        quantize_reference(want.data(), x.data(), rows, cols, copy.axis, copy.quantizer, key);
+        quantize_reference(want.data(), x.data(), rows, cols, copy.by.axis, copy.by.quantizer, key);
     EXPECT_TRUE(!copy.multiplier || same(download(device(), copy.multiplier)[0], multiplier)) << text;
-    const bool narrow = copy.values.dtype() == DType::bf16;
-    const std::vector<float> got = download(device(), copy.values);
+    const bool narrow = copy.elements.dtype() == DType::bf16;
+    const std::vector<float> got = download(device(), copy.elements);
     int differences = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float wanted = narrow ? to_f32(to_bf16(want[i])) : want[i];
       if (same(got[i], wanted) || ++differences > 3) continue;
-      ADD_FAILURE() << text << " along " << (copy.axis == Axis::row ? "rows" : "columns") << " of [" << rows
-                    << ", " << cols << "] at row " << i / std::size_t(cols) << ", column "
+      ADD_FAILURE() << text << " along " << (copy.by.axis == Axis::row ? "rows" : "columns") << " of ["
+                    << rows << ", " << cols << "] at row " << i / std::size_t(cols) << ", column "
                     << i % std::size_t(cols) << ": x " << x[i] << ", got " << got[i] << ", want " << wanted
                     << " (seed " << key.seed << ", " << cpu::name_of(cpu::tier()) << ")";
     }
@@ -113,13 +109,13 @@ class Quantize : public testing::Test {
     const Shape shape{c.rows, c.cols};
     auto host = content(c.kind, c.rows * c.cols, key.seed);
     const Tensor x = upload_as(key.seed % 2 ? DType::f32 : DType::bf16, shape, host);
-    QuantizedCopy copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
+    Rounded copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
     if (alone) {
-      for (QuantizedCopy& copy : copies) device().run(call::Quantize{{&copy, 1}, x, key});
+      for (Rounded& copy : copies) quantize(device(), {&copy, 1}, x, key);
     } else {
-      device().run(call::Quantize{copies, x, key});
+      quantize(device(), copies, x, key);
     }
-    for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
+    for (const Rounded& copy : copies) expect_copy(copy, host, key);
   }
 
   const int threads_before = threads();

@@ -103,11 +103,11 @@ TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {
       auto host = content(Content::spread, rows * cols, seed);
       const Tensor x = upload_as(seed % 2 ? DType::f32 : DType::bf16, shape, host);
       const DrawKey key{.seed = seed++, .first_element = seed % 3 ? 8 * seed : 0};
-      QuantizedCopy copies[] = {copy_for(parse_quantizer(pair[0]), Axis::row, shape),
-                                copy_for(parse_quantizer(pair[1]), Axis::column, shape)};
+      Rounded copies[] = {copy_for(parse_quantizer(pair[0]), Axis::row, shape),
+                          copy_for(parse_quantizer(pair[1]), Axis::column, shape)};
       if (seed % 2) std::swap(copies[0], copies[1]);
-      device().run(call::Quantize{copies, x, key});
-      for (const QuantizedCopy& copy : copies) expect_copy(copy, host, key);
+      quantize(device(), copies, x, key);
+      for (const Rounded& copy : copies) expect_copy(copy, host, key);
       if (HasFailure()) return;
     }
 }
@@ -117,9 +117,9 @@ TEST_F(Quantize, BothCopiesOfAnElementUseTheSameSixteenBits) {
   const Quantizer q = parse_quantizer("mxfp4 block=32x32 round=stochastic");
   for (const std::uint64_t first : {0, 8, 3}) {
     const Shape shape{64, 96};
-    QuantizedCopy copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
-    device().run(call::Quantize{copies, normal(shape, 1), {.seed = 2, .first_element = first}});
-    EXPECT_EQ(download(device(), copies[0].values), download(device(), copies[1].values));
+    Rounded copies[] = {copy_for(q, Axis::row, shape), copy_for(q, Axis::column, shape)};
+    quantize(device(), copies, normal(shape, 1), {.seed = 2, .first_element = first});
+    EXPECT_EQ(download(device(), copies[0].elements), download(device(), copies[1].elements));
   }
 }
 
@@ -131,11 +131,11 @@ TEST_F(Quantize, RotatedCopiesAreTheDefinitionsOfRotationAndQuantizerInTurn) {
         for (const Axis axis : {Axis::row, Axis::column}) {
           auto host = normals(rows * cols, unsigned(seed));
           const Tensor x = upload_as(seed % 3 ? DType::f32 : DType::bf16, {rows, cols}, host);
-          QuantizedCopy copy = copy_for(seed % 4 ? mxfp4 : nvfp4, axis, {rows, cols});
-          copy.rotation = {size, seed % 2 ? SignsPer::run : SignsPer::none};
-          copy.signs = {.seed = seed++, .purpose = Purpose::hadamard_signs};
-          device().run(call::Quantize{{&copy, 1}, x, {}});
-          rotate_reference(host.data(), host.data(), rows, cols, axis, copy.rotation, copy.signs);
+          Rounded copy = copy_for(seed % 4 ? mxfp4 : nvfp4, axis, {rows, cols});
+          copy.by.rotation = {size, seed % 2 ? SignsPer::run : SignsPer::none};
+          copy.by.signs = {.seed = seed++, .purpose = Purpose::hadamard_signs};
+          quantize(device(), {&copy, 1}, x);
+          rotate_reference(host.data(), host.data(), rows, cols, axis, copy.by.rotation, copy.by.signs);
           expect_copy(copy, host, {});
           if (HasFailure()) return;
         }

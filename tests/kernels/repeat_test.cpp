@@ -24,10 +24,14 @@ struct Work {
     const Tensor noise = backend.empty({1000}), product = backend.empty({10, 10});
     backend.run(call::Normal{
         noise, 1, {.seed = 3, .purpose = Purpose::dropout, .step = pass + 1, .clock = Clock::pass}});
-    backend.run(call::Gemm{product, {noise.reshaped({10, 100})}, {input.reshaped({10, 100}), Trans::yes}});
-    backend.run(call::Normal{noise, 1, {.seed = 3, .step = update, .clock = Clock::update}});
     backend.run(
-        call::Gemm{state.reshaped({10, 100}), {product}, {noise.reshaped({10, 100})}, {}, Write::accumulate});
+        call::Gemm{product, unrounded(noise.reshaped({10, 100})), unrounded(input.reshaped({10, 100}))});
+    backend.run(call::Normal{noise, 1, {.seed = 3, .step = update, .clock = Clock::update}});
+    backend.run(call::Gemm{state.reshaped({10, 100}),
+                           unrounded(product),
+                           unrounded(noise.reshaped({10, 100}), Axis::column),
+                           {},
+                           Write::accumulate});
     Tensor result = backend.empty({1000});
     backend.copy(result, state);
     return {result};

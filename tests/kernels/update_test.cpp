@@ -5,6 +5,7 @@
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/every_tier.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape::test {
@@ -109,12 +110,12 @@ struct Adam {
     for (float& x : v) x *= x;
   }
   Adam after(float clip) const { return after(clip, {std::int64_t(p.size())}, {}); }
-  Adam after(float clip, Shape shape, std::span<QuantizedCopy> copies, const DrawKey& draws = {}) const {
+  Adam after(float clip, Shape shape, std::span<Rounded> copies) const {
     const Tensor tp = upload(device(), shape, p), tm = upload(device(), shape, m),
                  tv = upload(device(), shape, v);
     device().run(call::AdamW{tp, tm, tv, upload(device(), shape, g), upload<float>(device(), {1}, {clip}),
                              upload<float>(device(), {3}, {learning_rate, correction1, correction2}), step,
-                             copies, draws});
+                             copies});
     Adam next(*this);
     next.p = download(device(), tp), next.m = download(device(), tm), next.v = download(device(), tv);
     return next;
@@ -165,17 +166,10 @@ TEST(AdamW, ANaNFactorLeavesEverythingAsItIs) {
   EXPECT_EQ(after.v, before.v);
 }
 
-QuantizedCopy copy_of(const std::string& text, Axis axis, Shape shape) {
-  QuantizedCopy copy{.quantizer = parse_quantizer(text), .axis = axis};
-  copy.values = device().empty(shape, copy.quantizer.operand_dtype());
-  if (copy.quantizer.has_multiplier()) copy.multiplier = device().empty({1});
-  return copy;
-}
-
-std::vector<float> numbers_of(const std::vector<QuantizedCopy>& copies) {
+std::vector<float> numbers_of(const std::vector<Rounded>& copies) {
   std::vector<float> all;
-  for (const QuantizedCopy& copy : copies) {
-    append(all, download(device(), copy.values));
+  for (const Rounded& copy : copies) {
+    append(all, download(device(), copy.elements));
     if (copy.multiplier) append(all, download(device(), copy.multiplier));
   }
   return all;
@@ -189,19 +183,22 @@ struct Formats {
 };
 
 void expect_what_quantize_makes_of_the_new_parameter(const Formats& formats, Shape shape) {
+  const DrawKey draws{.seed = 5, .tensor_id = 3, .step = 4};
   const auto new_copies = [&] {
-    std::vector<QuantizedCopy> copies;
-    if (!formats.along_rows.empty()) copies.push_back(copy_of(formats.along_rows, Axis::row, shape));
-    if (!formats.along_columns.empty()) copies.push_back(copy_of(formats.along_columns, Axis::column, shape));
-    copies[0].rotation = {formats.rotation, SignsPer::run};
-    copies[0].signs = {.seed = 5, .purpose = Purpose::hadamard_signs};
+    std::vector<Rounded> copies;
+    if (!formats.along_rows.empty())
+      copies.push_back(room_for(device(), parse_quantizer(formats.along_rows), Axis::row, shape));
+    if (!formats.along_columns.empty())
+      copies.push_back(room_for(device(), parse_quantizer(formats.along_columns), Axis::column, shape));
+    copies[0].by.rotation = {formats.rotation, SignsPer::run};
+    copies[0].by.signs = {.seed = 5, .purpose = Purpose::hadamard_signs};
+    for (Rounded& copy : copies) copy.by.draws = draws;
     return copies;
   };
-  const DrawKey draws{.seed = 5, .tensor_id = 3, .step = 4};
   const Adam before(shape.count()), want = before.after(0.7f);
-  std::vector<QuantizedCopy> quantized = new_copies(), renewed = new_copies();
-  device().run(call::Quantize{quantized, upload(device(), shape, want.p), draws});
-  const Adam got = before.after(0.7f, shape, renewed, draws);
+  std::vector<Rounded> quantized = new_copies(), renewed = new_copies();
+  quantize(device(), quantized, upload(device(), shape, want.p), draws);
+  const Adam got = before.after(0.7f, shape, renewed);
   const auto where = formats.along_rows + ", " + formats.along_columns + " " + shape.text();
   EXPECT_TRUE(got.p == want.p) << where;
   EXPECT_TRUE(got.m == want.m) << where;
@@ -236,8 +233,8 @@ TEST(AdamW, MakesCopiesOfMoreRowsThanAGridHolds) {
 
 TEST(AdamW, ANaNFactorLeavesEverythingAsItIsWithCopiesToo) {
   const Adam before(40 * 32);
-  std::vector<QuantizedCopy> copies{copy_of("mxfp4", Axis::row, {40, 32}),
-                                    copy_of("mxfp4", Axis::column, {40, 32})};
+  std::vector<Rounded> copies{room_for(device(), mxfp4, Axis::row, {40, 32}),
+                              room_for(device(), mxfp4, Axis::column, {40, 32})};
   const Adam after = before.after(NAN, {40, 32}, copies);
   EXPECT_EQ(after.p, before.p);
   EXPECT_EQ(after.m, before.m);

@@ -1,6 +1,6 @@
 #include "optim/adamw.h"
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 #include "core/error.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
@@ -123,7 +123,8 @@ LinearQuant drawn_quant() {
   return q;
 }
 bool make_copies(Parameter& w) {
-  return make_weight_copies(device(), w, drawn_quant(), {.seed = 3}, 8, true);
+  return make_weight_copies(device(), w, use_of(w, drawn_quant(), 8, {.seed = 3}, device().gemm_kernels()),
+                            true);
 }
 
 TEST(AdamW, RenewsCopiesInPlaceAsIfTheyWereMadeFromTheNewWeight) {
@@ -133,18 +134,18 @@ TEST(AdamW, RenewsCopiesInPlaceAsIfTheyWereMadeFromTheNewWeight) {
   w.value = w.value.reshaped({rows, cols});
   run.set_gradient(normals(rows * cols, 5));
   ASSERT_TRUE(make_copies(w));
-  const void* const places[] = {w.copies.fprop.values.raw(), w.copies.dgrad.values.raw()};
+  const void* const places[] = {w.copies.fprop.elements.raw(), w.copies.dgrad.elements.raw()};
   AdamW optimizer(device(), {&w, &run.gain}, {});
   for (int step = 0; step < 2; ++step) {
     run.set_gradient(normals(rows * cols, unsigned(step)));
     optimizer.step(1);
     EXPECT_FALSE(make_copies(w)) << "nothing is missing or stale";
-    EXPECT_EQ(w.copies.fprop.values.raw(), places[0]);
-    EXPECT_EQ(w.copies.dgrad.values.raw(), places[1]);
+    EXPECT_EQ(w.copies.fprop.elements.raw(), places[0]);
+    EXPECT_EQ(w.copies.dgrad.elements.raw(), places[1]);
     Parameter fresh{.name = "fresh", .value = w.value, .version = w.version};
     ASSERT_TRUE(make_copies(fresh));
-    EXPECT_EQ(download(device(), w.copies.fprop.values), download(device(), fresh.copies.fprop.values));
-    EXPECT_EQ(download(device(), w.copies.dgrad.values), download(device(), fresh.copies.dgrad.values));
+    EXPECT_EQ(download(device(), w.copies.fprop.elements), download(device(), fresh.copies.fprop.elements));
+    EXPECT_EQ(download(device(), w.copies.dgrad.elements), download(device(), fresh.copies.dgrad.elements));
   }
 }
 
@@ -159,23 +160,25 @@ TEST(AdamW, RenewsCopiesThatAreMadeFromTheForwards) {
         std::tuple{"mxfp4", "f32", OperandSource::shared}}) {
     LinearQuant q;
     q.fprop_w = parse_quantizer(forward), q.dgrad_w = parse_quantizer(backward), q.dgrad_source = source;
-    const auto make = [&](Parameter& w) { return make_weight_copies(device(), w, q, {.seed = 3}, 8, true); };
+    const auto make = [&](Parameter& w) {
+      return make_weight_copies(device(), w, use_of(w, q, 8, {.seed = 3}, device().gemm_kernels()), true);
+    };
     Pair run(rows * cols);
     Parameter& w = run.matrix;
     w.value = w.value.reshaped({rows, cols});
     ASSERT_TRUE(make(w));
-    const void* const place = w.copies.dgrad.values.raw();
+    const void* const place = w.copies.dgrad.elements.raw();
     AdamW optimizer(device(), {&w, &run.gain}, {});
     for (int step = 0; step < 2; ++step) {
-      const auto before = download(device(), w.copies.dgrad.values);
+      const auto before = download(device(), w.copies.dgrad.elements);
       run.set_gradient(normals(rows * cols, unsigned(step)));
       optimizer.step(100);
       EXPECT_FALSE(make(w)) << "nothing is missing or stale";
-      EXPECT_EQ(w.copies.dgrad.values.raw(), place);
+      EXPECT_EQ(w.copies.dgrad.elements.raw(), place);
       Parameter fresh{.name = "fresh", .value = w.value, .version = w.version};
       ASSERT_TRUE(make(fresh));
-      const auto now = download(device(), w.copies.dgrad.values);
-      EXPECT_EQ(now, download(device(), fresh.copies.dgrad.values)) << forward << ", " << backward;
+      const auto now = download(device(), w.copies.dgrad.elements);
+      EXPECT_EQ(now, download(device(), fresh.copies.dgrad.elements)) << forward << ", " << backward;
       EXPECT_NE(now, before);
       ASSERT_EQ(bool(w.copies.dgrad.multiplier), bool(fresh.copies.dgrad.multiplier));
       if (!w.copies.dgrad.multiplier) continue;
@@ -195,7 +198,7 @@ TEST(AdamW, LetsCopiesGoThatAreStaleOrWhoseUpdateFailed) {
     run.set_gradient(std::vector<float>(64, gradient));
     if (gradient == 0) ++w.version;  // the value was written by someone else
     optimizer.step(1);
-    return bool(w.copies.fprop.values);
+    return bool(w.copies.fprop.elements);
   };
   EXPECT_TRUE(step(1));
   EXPECT_FALSE(step(0));

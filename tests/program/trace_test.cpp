@@ -181,14 +181,15 @@ TEST(Trace, MemoryThatWasWrittenAgainIsNoOperandAnyMore) {
   TracingBackend traced(*device);
   const Tensor x = traced.empty({4, 32}), y = traced.empty({4, 32}, DType::bf16), c = traced.empty({4, 4});
   traced.fill(x, 1), traced.start(), traced.enter("layer", false);
-  const QuantizedCopy copy{.quantizer = mxfp4, .values = y};
-  traced.run(call::Quantize{std::span(&copy, 1), x});
-  traced.run(call::Gemm{.c = c, .a = {y}, .b = {y, Trans::yes}, .slot = "rounded"});
+  Rounded copy = wanted(mxfp4, Axis::row, x.shape());
+  copy.elements = y;
+  traced.run(call::Quantize{{&copy, 1}, x});
+  traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::fprop_x}), .b = unrounded(y)});
   traced.copy(y, x);
-  traced.run(call::Gemm{.c = c, .a = {y}, .b = {y, Trans::yes}, .slot = "copied"});
+  traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::dgrad_dy}), .b = unrounded(y)});
   const auto trace = traced.stop();
-  EXPECT_EQ(trace.gemms.at("layer").at("rounded").at(0).a.quantizer, mxfp4);
-  EXPECT_EQ(trace.gemms.at("layer").at("copied").at(0).a.quantizer, bf16_cast);
+  EXPECT_EQ(trace.gemms.at("layer").at("fprop").at(0).a.quantizer, mxfp4);
+  EXPECT_EQ(trace.gemms.at("layer").at("dgrad").at(0).a.quantizer, bf16_cast);
 }
 
 }  // namespace

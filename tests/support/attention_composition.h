@@ -51,9 +51,10 @@ struct Slices {
 
 /// A rounded operand and the number that its products are multiplied by. What is off before it is rounded may
 /// end elsewhere: `slack` says by how much, empty if nothing is.
-struct Rounded {
+struct RoundedFloats {
   Floats values;
-  float multiplier;
+  Axis axis;  // over which its products sum
+  float multiplier = 1;
   Floats slack{};
 };
 
@@ -69,31 +70,31 @@ struct Composition {
   std::int64_t length = s.keys;  // of the sequence
 
   /// x of the query head or, of `keys`, of its key head.
-  Rounded round(const Floats& x, std::int64_t rows, const Quantizer& q, Axis axis, std::uint32_t slot,
-                bool keys = false) const {
+  RoundedFloats round(const Floats& x, std::int64_t rows, const Quantizer& q, Axis axis, std::uint32_t slot,
+                      bool keys = false) const {
     DrawKey key = draws;
     key.tensor_id += slot;
     const std::int64_t first_sequence = std::int64_t(draws.first_element) / s.time,
                        heads = keys ? s.kv_heads : s.heads, own = keys ? head / (s.heads / s.kv_heads) : head;
     key.first_element = std::uint64_t((first_sequence * heads + own) * std::int64_t(x.size()));
-    Rounded y{Floats(x.size()), 1};
+    RoundedFloats y{Floats(x.size()), axis};
     y.multiplier =
         quantize_reference(y.values.data(), x.data(), rows, std::int64_t(x.size()) / rows, axis, q, key);
     return y;
   }
-  Rounded round_queries(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot) const {
+  RoundedFloats round_queries(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot) const {
     return round(x, s.time, q, axis, slot);
   }
-  Rounded round_keys(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot) const {
+  RoundedFloats round_keys(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot) const {
     return round(x, s.keys, q, axis, slot, true);
   }
 
   /// The same for P and dS, which may be off by `error` of themselves: rounding is monotonic, so what they
   /// can become lies between what the ends of their ranges do. (Save where a whole block's scale is on the
   /// edge and an element too: the tests' numbers have no such coincidence.)
-  Rounded round_scores(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot,
-                       double error) const {
-    Rounded y = round_queries(x, q, axis, slot);
+  RoundedFloats round_scores(const Floats& x, const Quantizer& q, Axis axis, std::uint32_t slot,
+                             double error) const {
+    RoundedFloats y = round_queries(x, q, axis, slot);
     if (scores == Scores::same_bits) return y;
     y.slack.assign(x.size(), 0);
     for (const double factor : {1 - error, 1 + error}) {
@@ -128,21 +129,21 @@ struct Composition {
       }
     }
   };
-  /// op(a) [M, K] times op(b) [K, N].
-  Product product(const Rounded& a, Trans a_trans, const Rounded& b, Trans b_trans, std::int64_t M,
-                  std::int64_t N, std::int64_t K) const {
+  /// [M, N] of a(m, k) and b(n, k).
+  Product product(const RoundedFloats& a, const RoundedFloats& b, std::int64_t M, std::int64_t N,
+                  std::int64_t K) const {
     Product c;
     const double factor = a.multiplier * b.multiplier;
     for (std::int64_t m = 0; m < M; ++m)
       for (std::int64_t n = 0; n < N; ++n) {
         double sum = 0, size = 0, off = 0;
         for (std::int64_t k = 0; k < K; ++k) {
-          const double term = double(a.values[std::size_t(a_trans == Trans::no ? m * K + k : k * M + m)]) *
-                              b.values[std::size_t(b_trans == Trans::no ? k * N + n : n * K + k)];
+          const double term = double(a.values[std::size_t(a.axis == Axis::row ? m * K + k : k * M + m)]) *
+                              b.values[std::size_t(b.axis == Axis::row ? n * K + k : k * N + n)];
           sum += term, size += std::abs(term);
           if (!a.slack.empty())
-            off += double(a.slack[std::size_t(a_trans == Trans::no ? m * K + k : k * M + m)]) *
-                   std::abs(b.values[std::size_t(b_trans == Trans::no ? k * N + n : n * K + k)]);
+            off += double(a.slack[std::size_t(a.axis == Axis::row ? m * K + k : k * M + m)]) *
+                   std::abs(b.values[std::size_t(b.axis == Axis::row ? n * K + k : k * N + n)]);
         }
         c.value.push_back(float(sum) * factor);  // the sum is an f32 before it is multiplied
         c.bound.push_back((dot_bound(double(K), size + off) + off + 2 * unit_roundoff * std::abs(sum)) *
@@ -159,8 +160,8 @@ struct Composition {
 
   /// S = Q K^T, rounded if that is asked for, with zeros for masked keys.
   Floats products(const Floats& q, const Floats& k) const {
-    Floats y = product(round_queries(q, quant.qk_q, Axis::row, 0), Trans::no,
-                       round_keys(k, quant.qk_k, Axis::row, 1), Trans::yes, s.time, s.keys, s.width)
+    Floats y = product(round_queries(q, quant.qk_q, Axis::row, 0), round_keys(k, quant.qk_k, Axis::row, 1),
+                       s.time, s.keys, s.width)
                    .rounded();
     if (quant.qk_s.is_identity()) return y;
     for (std::int64_t i = 0; i < s.time; ++i)
@@ -168,7 +169,7 @@ struct Composition {
         const bool behind = s.mask == AttentionMask::causal && j > s.first_position + i;
         if (behind || j >= length) y[std::size_t(i * s.keys + j)] = 0;
       }
-    const Rounded rounded = round_queries(y, quant.qk_s, Axis::row, 13);
+    const RoundedFloats rounded = round_queries(y, quant.qk_s, Axis::row, 13);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = rounded.values[i] * rounded.multiplier;
     return y;
   }
@@ -189,8 +190,8 @@ struct Composition {
     const Floats before = p;
     cpu::attention_loops().softmax(p.data(), nullptr, lse.data(), square(), scale());
     const double error = score_error(before, lse);
-    return product(round_scores(dropped(p), quant.pv_p, Axis::row, 2, error), Trans::no,
-                   round_keys(v, quant.pv_v, Axis::column, 3), Trans::no, s.time, s.width, s.keys);
+    return product(round_scores(dropped(p), quant.pv_p, Axis::row, 2, error),
+                   round_keys(v, quant.pv_v, Axis::column, 3), s.time, s.width, s.keys);
   }
 
   struct Gradients {
@@ -203,19 +204,19 @@ struct Composition {
     Floats p = products(q, k);
     const double error = score_error(p, lse);
     loops.softmax_again(p.data(), nullptr, lse.data(), square(), scale());
-    Floats ds = product(round_queries(d_o, quant.dp_do, Axis::row, 6), Trans::no,
-                        round_keys(v, quant.dp_v, Axis::row, 7), Trans::yes, T, S, D)
+    Floats ds = product(round_queries(d_o, quant.dp_do, Axis::row, 6),
+                        round_keys(v, quant.dp_v, Axis::row, 7), T, S, D)
                     .rounded();
     ds = dropped(ds);
     Floats delta(std::size_t(T), 0);
     loops.row_dots(delta.data(), d_o.data(), D, o.data(), D, T, D);
     loops.softmax_backward(ds.data(), nullptr, p.data(), delta.data(), square(), scale());
-    return {product(round_scores(ds, quant.dq_ds, Axis::row, 8, error), Trans::no,
-                    round_keys(k, quant.dq_k, Axis::column, 9), Trans::no, T, D, S),
-            product(round_scores(ds, quant.dk_ds, Axis::column, 10, error), Trans::yes,
-                    round_queries(q, quant.dk_q, Axis::column, 11), Trans::no, S, D, T),
-            product(round_scores(dropped(p), quant.dv_p, Axis::column, 4, error), Trans::yes,
-                    round_queries(d_o, quant.dv_do, Axis::column, 5), Trans::no, S, D, T)};
+    return {product(round_scores(ds, quant.dq_ds, Axis::row, 8, error),
+                    round_keys(k, quant.dq_k, Axis::column, 9), T, D, S),
+            product(round_scores(ds, quant.dk_ds, Axis::column, 10, error),
+                    round_queries(q, quant.dk_q, Axis::column, 11), S, D, T),
+            product(round_scores(dropped(p), quant.dv_p, Axis::column, 4, error),
+                    round_queries(d_o, quant.dv_do, Axis::column, 5), S, D, T)};
   }
 };
 

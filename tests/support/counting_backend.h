@@ -26,13 +26,13 @@ class CountingBackend final : public ForwardingBackend {
   int dropouts = 0;
 
  private:
-  void count(const call::Quantize& call) { count(call.x, call.copies); }
+  void count(const call::Quantize& call) { count(call.x, call.to); }
   void count(const call::AdamW& call) {
     if (!call.copies.empty()) count(call.parameter, call.copies);
   }
   void count(const call::Dropout&) { ++dropouts; }
   void count(const auto&) {}
-  void count(const Tensor& source, std::span<const QuantizedCopy> copies) {
+  void count(const Tensor& source, std::span<const Rounded> copies) {
     counts_[source.raw()].calls += 1;
     counts_[source.raw()].copies += int(copies.size());
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 #include "kernels/around/dry_backend.h"
 #include "kernels/around/measuring_memory.h"
 #include "recipes/phases/rollbacks.h"

@@ -21,8 +21,8 @@ std::vector<LinearWeight> weights_to_diffuse(Model& model) {
   std::vector<LinearWeight> weights;
   for (LinearWeight& weight : model.linear_weights()) {
     if (!is_diffused(weight)) continue;
-    require(!weight.parameter.packed, ExitCode::usage,
-            "layer '{}': its weight is packed; take the checkpoint", weight.layer);
+    require(!weight.parameter.fixed, ExitCode::usage, "layer '{}': its weight is packed; take the checkpoint",
+            weight.layer);
     require(weight.quant.fprop_rotation.size == 0, ExitCode::usage,
             "layer '{}': its weight is rotated before it is rounded, and what is kept is not rotated; error "
             "diffusion wants a precision without rotation in fprop",
@@ -65,7 +65,7 @@ class DiffusingBackend final : public ForwardingBackend {
 
   void dispatch(AnyCall any) override {
     const auto* const gemm = std::get_if<const call::Gemm*>(&any);
-    const auto found = gemm && (*gemm)->slot == "fprop" ? to_do_.find(layer_) : to_do_.end();
+    const auto found = gemm && (*gemm)->a.site.slot == Slot::fprop_x ? to_do_.find(layer_) : to_do_.end();
     if (found == to_do_.end()) return inner_.dispatch(any);
     try {
       replace(*found->second, **gemm);
@@ -86,7 +86,7 @@ class DiffusingBackend final : public ForwardingBackend {
     const Tensor& value = weight.parameter.value;
     const std::int64_t n = value.shape()[0], k = value.shape()[1];
     Gram gram(k);
-    gram.add(downloaded(inner_, gemm.a.values).data(), gemm.a.values.count() / k);
+    gram.add(downloaded(inner_, gemm.a.elements).data(), gemm.a.elements.count() / k);
     const std::vector<float> w = downloaded(inner_, value);
     Diffused diffused = diffuse(w.data(), n, k, q, error_paths(gram, options_.damping));
     done_.push_back({weight.layer, to_text(q), n, k,
@@ -94,10 +94,7 @@ class DiffusingBackend final : public ForwardingBackend {
                      relative_error(gram, w, diffused.values), gram.dead(), diffused.moved});
     inner_.upload(value, diffused.values.data());
     // The copy that this GEMM reads, as later passes will make it.
-    const std::array copy{QuantizedCopy{
-        .quantizer = q, .axis = Axis::row, .values = gemm.b.values, .multiplier = gemm.b.multiplier}};
-    inner_.run(
-        call::Quantize{.copies = copy, .x = value, .draws = weight.parameter.copies.draws, .slot = "w"});
+    inner_.run(call::Quantize{.to = {&gemm.b, 1}, .x = value});
   }
 
   static double relative_error(const Gram& gram, const std::vector<float>& w, std::vector<float> q) {

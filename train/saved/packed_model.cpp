@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "autograd/packed/packed_weight.h"
+#include "autograd/fixed_weight.h"
 #include "formats/codec/block_codec.h"
 #include "kernels/around/dry_backend.h"
 
@@ -63,7 +63,10 @@ void write_packed_model(const std::filesystem::path& path, const PackedHeader& h
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const LinearWeight& weight = weights[i];
     try {
-      write_codes(file, weight, pack_weight(backend, weight.parameter, weight.quant, pass, weight.tensor_id));
+      write_codes(file, weight,
+                  pack_weight(backend, weight.parameter,
+                              use_of(weight.parameter, weight.quant, weight.tensor_id, pass,
+                                     backend.gemm_kernels())));
     } catch (const Error& e) {
       fail(e.code(), "layer '{}' cannot be packed: {}", weight.layer, e.what());
     }
@@ -130,8 +133,9 @@ std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
     require(Shape{t.rows, t.cols} == wanted, ExitCode::data, "{}: layer '{}' is [{}, {}], the model wants {}",
             path, weight.layer, t.rows, t.cols, wanted.text());
     try {
-      weight.parameter.packed =
-          packed_weight(backend, t, weight.quant, pass_of(header), weight.tensor_id, version);
+      fix_weight(
+          backend, weight.parameter, t,
+          use_of(weight.parameter, weight.quant, weight.tensor_id, pass_of(header), backend.gemm_kernels()));
     } catch (const Error& e) {
       fail(e.code(), "{}: layer '{}': {}", path, weight.layer, e.what());
     }

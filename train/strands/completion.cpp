@@ -7,7 +7,7 @@ namespace mxtape {
 Completion::Completion(std::span<const Bucket> layout, std::size_t parameters)
     : layout_(layout), bucket_of_(parameters) {
   for (std::size_t b = 0; b < layout_.size(); ++b)
-    for (const Slot& slot : layout_[b].slots) bucket_of_[slot.parameter] = b;
+    for (const InBucket& slot : layout_[b].slots) bucket_of_[slot.parameter] = b;
   begin();
 }
 

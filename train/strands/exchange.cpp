@@ -39,7 +39,7 @@ Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::in
     const Shard& mine = shards_.back()[std::size_t(rank_)];
     sums_.push_back(backend_.empty({mine.count}));
     if (strands_ > strands_of_a_group) totals_.push_back(backend_.empty({mine.count}));
-    for (const Slot& slot : bucket.slots) {
+    for (const InBucket& slot : bucket.slots) {
       Parameter& p = *parameters_[slot.parameter];
       p.grad = buckets_.back().part(slot.first, p.value.shape());
       if (!devices_) continue;

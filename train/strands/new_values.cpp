@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 #include "train/strands/exchange.h"
 
 namespace mxtape {
@@ -39,10 +39,9 @@ void Exchange::share_new_values() {
 void Exchange::renew_copies() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = *parameters_[i];
-    NextCopies next(p);
-    if (!next.copies().empty() && !copies_.travels(i))
-      backend_.run(call::Quantize{next.copies(), p.value, next.draws()});
-    next.make_from_forward(backend_);
+    const std::vector<Rounded> next = next_copies(p);
+    if (!next.empty() && !copies_.travels(i)) backend_.run(call::Quantize{next, p.value});
+    make_again(backend_, p);
   }
 }
 
@@ -83,8 +82,8 @@ void Exchange::gather_values() {
 std::vector<Tensor> Exchange::replicated(std::size_t i) const {
   const Parameter& p = *parameters_[i];
   if (whole_ || !copies_.travels(i)) return {p.value};
-  const QuantizedCopy &fprop = p.copies.fprop, &dgrad = p.copies.dgrad;
-  return {fprop.values, fprop.scales, dgrad.values, dgrad.scales};
+  const auto& [fprop, dgrad, version] = p.copies;
+  return {fprop.elements, fprop.scales, dgrad.elements, dgrad.scales};
 }
 
 }  // namespace mxtape

@@ -3,13 +3,23 @@
 #include <algorithm>
 
 #include "autograd/parameter.h"
-#include "formats/codec/block_codec.h"
 
 namespace mxtape {
 namespace {
 
 // Tensor ids of layers count up from 0 (nn/layers.h).
 constexpr std::uint32_t first_tensor_id = 1u << 31;
+
+/// A gradient, or consecutive rows of one; values where it has no format. Without numbers.
+Rounded as_it_travels(const Shape& shape, const Quantizer& q) {
+  Rounded r = wanted(q, Axis::row, shape, q.is_identity() ? Layout::values : Layout::stored);
+  r.site.slot = Slot::sum_dw;
+  return r;
+}
+
+Rounded rows_of(const Rounded& whole, const Piece& piece) {
+  return whole.rows(piece.first / whole.cols(), piece.count / whole.cols());
+}
 
 /// "blocks.0.mlp.up" of its weight; both tables of positions and tokens are the embedding's.
 std::string layer_of(const std::string& parameter, const PrecisionPlan& plan) {
@@ -30,23 +40,22 @@ std::vector<Quantizer> sum_formats(std::span<Parameter* const> parameters, const
 }
 
 std::int64_t bytes_of_gradient(const Shape& shape, const Quantizer& q) {
-  if (q.is_identity()) return shape.count() * std::int64_t(sizeof(float));
-  const PackedLayout layout = packed_layout(q, shape.rows(), shape.cols(), Axis::row);
-  const std::int64_t multiplier = q.has_multiplier() ? sizeof(float) : 0;
-  return layout.codes + layout.scales + layout.offsets + multiplier;
+  return bytes_of_parts(as_it_travels(shape, q)) + (q.has_multiplier() ? std::int64_t(sizeof(float)) : 0);
+}
+
+Rounded PackedGradients::wanted_of(std::size_t parameter) const {
+  return as_it_travels(shapes_[parameter], formats_[parameter]);
 }
 
 bool PackedGradients::concerns(const Bucket& bucket) const {
   return std::any_of(bucket.slots.begin(), bucket.slots.end(),
-                     [&](const Slot& slot) { return is_packed(slot.parameter); });
+                     [&](const InBucket& slot) { return is_packed(slot.parameter); });
 }
 
 void PackedGradients::make_room(Backend& backend, const Bucket& bucket) {
-  for (const Slot& slot : bucket.slots) {
-    const Shape& shape = shapes_[slot.parameter];
-    Piece& piece = pieces_.emplace_back(Piece{slot.parameter});
-    if (is_packed(slot.parameter))
-      piece.packed = empty_packed(backend, formats_[slot.parameter], Axis::row, shape.rows(), shape.cols());
+  for (const InBucket& slot : bucket.slots) {
+    Rounded& r = pieces_.emplace_back(Piece{slot.parameter, wanted_of(slot.parameter)}).gradient;
+    if (is_packed(slot.parameter)) r = with_room(backend, r);
   }
 }
 
@@ -54,28 +63,22 @@ void PackedGradients::pack(Backend& backend, const Bucket& bucket, const Tensor&
                            const DrawKey& strand) {
   if (pieces_.empty()) make_room(backend, bucket);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Slot& slot = bucket.slots[i];
+    const InBucket& slot = bucket.slots[i];
     const Tensor gradient = gradients.part(slot.first, shapes_[slot.parameter]);
-    Piece& piece = pieces_[i];
+    Rounded& to = pieces_[i].gradient;
     if (!is_packed(slot.parameter)) {
-      piece.plain = gradient;
+      to.elements = gradient;
       continue;
     }
-    DrawKey key = strand;
-    key.tensor_id = first_tensor_id + std::uint32_t(slot.parameter);
-    backend.run(call::Pack{piece.packed, gradient, key});
+    to.by.draws = strand;
+    to.by.draws.tensor_id = first_tensor_id + std::uint32_t(slot.parameter);
+    backend.run(call::Quantize{{&to, 1}, gradient});
   }
 }
 
 void PackedGradients::make_room(Backend& backend, const Shard& shard) {
-  for (const mxtape::Piece& of : shard.pieces) {
-    Piece& piece = pieces_.emplace_back(Piece{of.parameter});
-    const std::int64_t cols = shapes_[of.parameter].cols();
-    if (is_packed(of.parameter))
-      piece.packed = empty_packed(backend, formats_[of.parameter], Axis::row, of.count / cols, cols);
-    else
-      piece.plain = backend.empty({of.count});
-  }
+  for (const mxtape::Piece& of : shard.pieces)
+    pieces_.push_back({of.parameter, with_room(backend, rows_of(wanted_of(of.parameter), of))});
 }
 
 PackedGradients PackedGradients::part(const Shard& shard) const {
@@ -84,38 +87,26 @@ PackedGradients PackedGradients::part(const Shard& shard) const {
     const auto whole = std::find_if(pieces_.begin(), pieces_.end(),
                                     [&](const Piece& piece) { return piece.parameter == of.parameter; });
     require(whole != pieces_.end(), "packed gradients: parameter {} is not in this bucket", of.parameter);
-    const std::int64_t cols = shapes_[of.parameter].cols();
-    Piece& piece = part.pieces_.emplace_back(Piece{of.parameter});
-    if (is_packed(of.parameter))
-      piece.packed = rows_of(whole->packed, of.first / cols, of.count / cols);
-    else
-      piece.plain = whole->plain.part(of.first, {of.count});
+    part.pieces_.push_back({of.parameter, rows_of(whole->gradient, of)});
   }
   return part;
 }
 
 void PackedGradients::add_parts(std::vector<Part>& parts, int rank) const {
-  for (const Piece& piece : pieces_)
-    for (const Tensor* data : {&piece.packed.codes, &piece.packed.scales, &piece.packed.offsets,
-                               &piece.packed.multiplier, &piece.plain})
+  for (const auto& [parameter, r] : pieces_)
+    for (const Tensor* data : {&r.elements, &r.scales, &r.offsets, &r.multiplier})
       if (*data) parts.push_back({rank, *data});
 }
 
 void PackedGradients::unpack(Backend& backend, const Shard& shard, const Tensor& gradients) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& piece = pieces_[i];
+    const Rounded& from = pieces_[i].gradient;
     const mxtape::Piece& of = shard.pieces[i];
-    const Tensor flat = gradients.part(of.in_bucket - shard.first, {of.count});
-    if (piece.plain) {
-      if (piece.plain.raw() != flat.raw()) backend.copy(flat, piece.plain);
-      continue;
-    }
-    const Tensor rows = flat.reshaped({piece.packed.rows, piece.packed.cols});
-    backend.run(call::Unpack{rows, piece.packed});
-    if (!piece.packed.multiplier) continue;
-    QuantizedCopy copy{.quantizer = piece.packed.quantizer};
-    copy.values = rows, copy.multiplier = piece.packed.multiplier;
-    backend.run(call::Dequantize{rows, copy});
+    const Tensor flat = gradients.part(of.in_bucket - shard.first, from.shape);
+    if (from.layout == Layout::stored)
+      backend.run(call::Recode{unrounded(flat), from});
+    else if (from.elements.raw() != flat.raw())
+      backend.copy(flat, from.elements);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/backend.h"
 #include "nn/config.h"
 #include "train/strands/units.h"
 
@@ -47,9 +47,9 @@ class PackedGradients {
   /// A parameter's gradient, or consecutive rows of it.
   struct Piece {
     std::size_t parameter;
-    PackedTensor packed{};
-    Tensor plain{};  ///< instead
+    Rounded gradient;  ///< stored, or values where it has no format
   };
+  Rounded wanted_of(std::size_t parameter) const;
   bool is_packed(std::size_t parameter) const { return !formats_[parameter].is_identity(); }
 
   std::span<const Shape> shapes_;

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/weight_copies.h"
+#include "autograd/linear_operands.h"
 #include "nn/model.h"
 #include "train/strands/units.h"
 
@@ -10,7 +10,7 @@ namespace mxtape {
 
 /// Why a copy of a matrix cannot be put together, to the last bit, from what the owners of strips of 32 rows
 /// pack and send; empty if it can.
-std::string obstacle_to_packing(const QuantizedCopy&);
+std::string obstacle_to_packing(const Rounded&);
 
 /// Which parameters' new values travel as codes and scales of their copies (train.gather = copies).
 class CopiesThatTravel {
@@ -52,10 +52,9 @@ class WeightsOnTheirWay {
  private:
   struct Travelling {
     std::size_t parameter;
-    Tensor value;  ///< [rows, cols]
-    QuantizedCopy copy;
-    DrawKey draws;
-    PackedTensor packed{};  ///< none: the copy itself has no more bytes
+    Tensor value;
+    Rounded copy;
+    Rounded sent;  ///< stored, or the copy itself where that has no more bytes
   };
   static void add_copy(std::vector<Tensor>& parts, const Travelling&, const Piece&);
 

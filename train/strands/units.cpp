@@ -13,7 +13,7 @@ constexpr std::int64_t alignment = 256 / sizeof(float);
 /// Where a bucket can be cut: at the first element of each unit, and at its end.
 std::vector<std::int64_t> cuts_of(const Bucket& bucket) {
   std::vector<std::int64_t> cuts;
-  for (const Slot& slot : bucket.slots)
+  for (const InBucket& slot : bucket.slots)
     for (std::int64_t i = 0; i < slot.units(); ++i) cuts.push_back(slot.first + i * slot.unit);
   cuts.push_back(bucket.count);
   return cuts;
@@ -21,7 +21,7 @@ std::vector<std::int64_t> cuts_of(const Bucket& bucket) {
 
 Shard between(const Bucket& bucket, std::int64_t begin, std::int64_t end) {
   Shard shard{begin, end - begin, {}};
-  for (const Slot& slot : bucket.slots) {
+  for (const InBucket& slot : bucket.slots) {
     const std::int64_t first = std::clamp<std::int64_t>(begin - slot.first, 0, slot.count);
     const std::int64_t last = std::clamp<std::int64_t>(end - slot.first, 0, slot.count);
     if (first == last) continue;
@@ -66,7 +66,7 @@ std::vector<Bucket> make_buckets(std::span<const Shape> parameters, std::int64_t
 std::int64_t count_units(std::span<const Bucket> buckets) {
   std::int64_t units = 0;
   for (const Bucket& bucket : buckets)
-    for (const Slot& slot : bucket.slots) units += slot.units();
+    for (const InBucket& slot : bucket.slots) units += slot.units();
   return units;
 }
 

@@ -15,7 +15,7 @@ namespace mxtape {
 std::int64_t elements_of_a_unit(const Shape&);
 
 /// A parameter in its bucket.
-struct Slot {
+struct InBucket {
   std::size_t parameter;
   std::int64_t first;  ///< its first element, in the bucket
   std::int64_t count;
@@ -26,7 +26,7 @@ struct Slot {
 
 /// Parameters whose gradients lie side by side, at multiples of 256 bytes, and travel together.
 struct Bucket {
-  std::vector<Slot> slots;
+  std::vector<InBucket> slots;
   std::int64_t count = 0;  ///< elements, those between parameters too
 };
 

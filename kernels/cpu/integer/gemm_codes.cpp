@@ -6,6 +6,7 @@
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
+#include "kernels/gemm/codes.h"
 #include "kernels/gemm/extents.h"
 
 namespace mxtape::cpu {
@@ -14,8 +15,8 @@ namespace {
 constexpr int panel = CodeLayout::panel;
 
 /// The scales of each segment, where a block has several.
-Tensor scales_of_segments(Backend& memory, const Operand& x, int segment) {
-  const CodeLayout& l = x.layout;
+Tensor scales_of_segments(Backend& memory, const Rounded& x, int segment) {
+  const CodeLayout l = code_layout(x);
   if (l.along == segment) return x.scales;
   const CodeLayout finer{l.lines, l.depth, segment};
   const Tensor y = memory.empty(finer.scales());
@@ -27,9 +28,9 @@ Tensor scales_of_segments(Backend& memory, const Operand& x, int segment) {
 }
 
 /// The lines of x from `line` on, the first of a panel.
-DotsSide side(const Operand& x, const Tensor& scales, std::int64_t segments, std::int64_t line) {
-  const std::int64_t codes = x.layout.padded_depth() * panel, of_scales = segments * panel;
-  return {static_cast<const std::int8_t*>(x.values.raw()) + line / panel * codes,
+DotsSide side(const Rounded& x, const Tensor& scales, std::int64_t segments, std::int64_t line) {
+  const std::int64_t codes = code_layout(x).padded_depth() * panel, of_scales = segments * panel;
+  return {static_cast<const std::int8_t*>(x.elements.raw()) + line / panel * codes,
           scales.data() + line / panel * of_scales, codes, of_scales};
 }
 
@@ -38,7 +39,7 @@ DotsSide side(const Operand& x, const Tensor& scales, std::int64_t segments, std
 void gemm_codes(Backend& memory, const call::Gemm& call) {
   const GemmExtents e = extents_of(call);
   if (e.M == 0 || e.N == 0) return;
-  const int segment = std::gcd(call.a.layout.along, call.b.layout.along);
+  const int segment = std::gcd(call.a.by.quantizer.block.along, call.b.by.quantizer.block.along);
   const std::int64_t segments = CodeLayout{e.M, e.K, segment}.blocks();
   const Tensor a_scales = scales_of_segments(memory, call.a, segment),
                b_scales = scales_of_segments(memory, call.b, segment);
@@ -53,7 +54,7 @@ void gemm_codes(Backend& memory, const call::Gemm& call) {
                     .b = side(call.b, b_scales, segments, n),
                     .rows = std::min(piece.rows, e.M - m),
                     .cols = std::min(piece.cols, e.N - n),
-                    .depth = call.a.layout.padded_depth(),
+                    .depth = code_layout(call.a).padded_depth(),
                     .segment = segment,
                     .c = call.c.data() + m * e.N + n,
                     .c_stride = e.N,

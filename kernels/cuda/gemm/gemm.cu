@@ -1,7 +1,9 @@
 #include "core/error.h"
+#include "kernels/codec/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/gemm/extents.h"
 
 namespace mxtape {
 namespace cuda {
@@ -30,19 +32,10 @@ __global__ void empty_sum_kernel(T* c, const float* bias, std::int64_t count, st
 
 void CudaBackend::compute(const call::Gemm& call) {
   const bool accumulate = call.write == Write::accumulate;
-  require(call.a.values.dtype() != DType::u8 && call.b.values.dtype() != DType::u8,
-          "cuda: gemm: an operand is integer codes, which this device cannot multiply; want f32 or bf16");
-  const cuda::GemmCall shape{{}, call.a.values, call.b.values, call.a.trans, call.b.trans};
-  const std::int64_t M = shape.M(), N = shape.N(), K = shape.K();
-  require((call.b.trans == Trans::yes ? call.b.values.cols() : call.b.values.rows()) == K &&
-              call.c.count() == M * N &&
-              (call.c.dtype() == DType::f32 || (call.c.dtype() == DType::bf16 && !accumulate)),
-          "gemm: a is {}{}, b is {}{}, c is {} {}; want c[M, N] = a[M, K] b[K, N], f32 or, if nothing is "
-          "added to, bf16",
-          call.a.values.shape().text(), call.a.trans == Trans::yes ? " transposed" : "",
-          call.b.values.shape().text(), call.b.trans == Trans::yes ? " transposed" : "",
-          name_of(call.c.dtype()), call.c.shape().text());
-  require(!call.bias || call.bias.count() == N, "gemm: bias is {}; want [{}]", call.bias.shape().text(), N);
+  for (const Rounded* side : {&call.a, &call.b}) refuse_codes("cuda: gemm", {side, 1});
+  const auto [M, N, K] = extents_of(call);
+  require(call.c.dtype() == DType::f32 || (call.c.dtype() == DType::bf16 && !accumulate),
+          "gemm: c is {}; want f32 or, if nothing is added to, bf16", name_of(call.c.dtype()));
   if (call.c.count() == 0) return;
 
   const auto as = [&](DType dtype, const Tensor& x) {
@@ -60,7 +53,7 @@ void CudaBackend::compute(const call::Gemm& call) {
                    cuda::empty_sum_kernel<T>, call.c.data<T>(), wide.data(), call.c.count(), N, accumulate);
     });
 
-  last_gemm_ = gemm_path(call.a.values.dtype(), call.b.values.dtype());
+  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
   const bool narrow = last_gemm_ == GemmPath::bf16;
   const DType operands = narrow ? DType::bf16 : DType::f32;
   const DType result = narrow ? call.c.dtype() : DType::f32;  // f32 operands have f32 results
@@ -77,8 +70,8 @@ void CudaBackend::compute(const call::Gemm& call) {
                  call.a.multiplier.data(), call.b.multiplier.data(), accumulate ? 1.0f : 0.0f);
   }
   const Tensor out = result == call.c.dtype() ? call.c : empty({M, N}, result);
-  gemms_.multiply({out, as(operands, call.a.values), as(operands, call.b.values), call.a.trans, call.b.trans,
-                   addend, scale, call.write});
+  gemms_.multiply({out, as(operands, call.a.elements), as(operands, call.b.elements), call.a.axis,
+                   call.b.axis, addend, scale, call.write});
   if (result != call.c.dtype()) copy(call.c, out);
 }
 

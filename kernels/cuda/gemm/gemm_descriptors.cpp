@@ -19,8 +19,6 @@ cudaDataType type_of(DType t) {
   return t == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-cublasOperation_t operation_of(Trans t) { return t == Trans::yes ? CUBLAS_OP_T : CUBLAS_OP_N; }
-
 /// `rows` x `cols` as they lie in memory, row-major: column-major, `cols` numbers a column.
 auto layout(const CublasLt& lt, DType type, std::int64_t rows, std::int64_t cols) {
   cublasLtMatrixLayout_t made = nullptr;
@@ -29,8 +27,9 @@ auto layout(const CublasLt& lt, DType type, std::int64_t rows, std::int64_t cols
   return GemmDescriptors::Handle<cublasLtMatrixLayoutOpaque_t>(made, lt.destroy_layout);
 }
 
-auto operand_layout(const CublasLt& lt, DType type, std::int64_t rows, std::int64_t cols, Trans trans) {
-  return trans == Trans::yes ? layout(lt, type, cols, rows) : layout(lt, type, rows, cols);
+/// Of a side whose product sums over `axis`.
+auto operand_layout(const CublasLt& lt, DType type, std::int64_t lines, std::int64_t depth, Axis axis) {
+  return axis == Axis::row ? layout(lt, type, lines, depth) : layout(lt, type, depth, lines);
 }
 
 auto operation_for(const CublasLt& lt) {
@@ -53,8 +52,8 @@ GemmKey::GemmKey(const GemmCall& call)
       K(call.K()),
       operands(call.a.dtype()),
       c(call.c.dtype()),
-      a_trans(call.a_trans),
-      b_trans(call.b_trans),
+      a_axis(call.a_axis),
+      b_axis(call.b_axis),
       biased(bool(call.bias)),
       scaled(bool(call.scale)),
       a_align(alignment_of(call.a)),
@@ -65,26 +64,26 @@ GemmKey::GemmKey(const GemmCall& call)
 }
 
 std::string GemmKey::text() const {
-  const auto operand = [&](char name, std::int64_t rows, std::int64_t cols, Trans trans) {
-    const bool turned = trans == Trans::yes;
+  const auto operand = [&](char name, std::int64_t rows, std::int64_t cols, bool turned) {
     return fmt::format("{} {}[{}, {}]{}", name_of(operands), name, turned ? cols : rows, turned ? rows : cols,
                        turned ? "^T" : "");
   };
   return fmt::format("{} c[{}, {}] = {}{} {}{}", name_of(c), M, N, scaled ? "alpha " : "",
-                     operand('a', M, K, a_trans), operand('b', K, N, b_trans), biased ? " + bias" : "");
+                     operand('a', M, K, a_axis == Axis::column), operand('b', K, N, b_axis == Axis::row),
+                     biased ? " + bias" : "");
 }
 
 GemmDescriptors::GemmDescriptors(const CublasLt& lt, const GemmKey& key, std::uint64_t workspace_bytes)
     : operation(operation_for(lt)),
-      a(operand_layout(lt, key.operands, key.K, key.N, key.b_trans)),
-      b(operand_layout(lt, key.operands, key.M, key.K, key.a_trans)),
+      a(operand_layout(lt, key.operands, key.N, key.K, key.b_axis)),
+      b(operand_layout(lt, key.operands, key.M, key.K, key.a_axis)),
       c(layout(lt, key.c, key.M, key.N)),
       preference(preference_for(lt)) {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
     lt.check(lt.set_operation(operation.get(), attribute, &value, sizeof value), "an operation's attribute");
   };
-  set(CUBLASLT_MATMUL_DESC_TRANSA, operation_of(key.b_trans));
-  set(CUBLASLT_MATMUL_DESC_TRANSB, operation_of(key.a_trans));
+  set(CUBLASLT_MATMUL_DESC_TRANSA, key.b_axis == Axis::row ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, key.a_axis == Axis::row ? CUBLAS_OP_N : CUBLAS_OP_T);
   set(CUBLASLT_MATMUL_DESC_POINTER_MODE,
       key.scaled ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST);
   if (key.biased) {

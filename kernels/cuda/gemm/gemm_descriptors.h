@@ -13,7 +13,7 @@ namespace mxtape::cuda {
 struct GemmKey {
   std::int64_t M, N, K;
   DType operands, c;
-  Trans a_trans, b_trans;
+  Axis a_axis, b_axis;
   bool biased, scaled;                      ///< scaled: alpha and beta are in device memory
   std::uint32_t a_align, b_align, c_align;  ///< of the first element, in bytes: a power of two up to 256
   auto operator<=>(const GemmKey&) const = default;
@@ -24,7 +24,7 @@ struct GemmKey {
 };
 
 /// A product in cuBLASLt's terms. cuBLASLt is column-major, and a row-major matrix is the transpose of a
-/// column-major one with the same bytes: so it is asked for c^T = op(b)^T op(a)^T, with b as its A. Its
+/// column-major one with the same bytes: so it is asked for c^T = b a^T, with b as its A. Its
 /// rows are then our columns, along which its bias epilogue adds a vector as we want it.
 ///   * Sums are f32 whatever the operands are (COMPUTE_32F). f32 operands are there because bf16 cannot hold
 ///     them: TF32, which keeps 10 bits of their fractions, would round them after all.

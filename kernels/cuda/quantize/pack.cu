@@ -1,5 +1,4 @@
 #include "formats/codec/block_codec.h"
-#include "kernels/codec/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
@@ -106,62 +105,56 @@ __global__ void unpack_kernel(Y* y, DefinitionTask task, Quantizer q, const std:
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::compute(const call::Pack& call) {
-  check_pack(call.y, call.x);
-  const Quantizer& q = call.y.quantizer;
-  cuda::PackTask task{cuda::definition_task(q, call.y.axis, call.y.rows, call.y.cols),
+void CudaBackend::pack(const Rounded& y, const Tensor& x, const Tensor& first_uncoded) {
+  const Quantizer& q = y.by.quantizer;
+  cuda::PackTask task{cuda::definition_task(q, y.by.axis, y.rows(), y.cols()),
                       q,
-                      call.y.codes.data<std::uint8_t>(),
-                      call.y.scales.data<std::uint8_t>(),
-                      call.y.offsets.data<std::uint8_t>(),
+                      y.elements.data<std::uint8_t>(),
+                      y.scales.data<std::uint8_t>(),
+                      y.offsets.data<std::uint8_t>(),
                       nullptr};
-  task.of.draws = clocked(call.draws);
+  task.of.draws = clocked(y.by.draws);
 
   Tensor encode;
-  if (q.has_tensor_scale() && call.x.count() > 0) {
-    const Tensor parts = empty({cuda::amax_parts(call.x.count())}, DType::i32);
-    cuda::largest_of_parts(stream_.get(), parts, call.x);
+  if (q.has_tensor_scale() && x.count() > 0) {
+    const Tensor parts = empty({cuda::amax_parts(x.count())}, DType::i32);
+    cuda::largest_of_parts(stream_.get(), parts, x);
     encode = empty({1});
-    cuda::tensor_scale(stream_.get(), encode, call.y.multiplier, parts, task.of.rule);
+    cuda::tensor_scale(stream_.get(), encode, y.multiplier, parts, task.of.rule);
     task.of.encode = encode.data();
-  } else if (call.y.multiplier) {
-    fill(call.y.multiplier, cuda::multiplier_of_zeros(q));
+  } else if (y.multiplier) {
+    fill(y.multiplier, cuda::multiplier_of_zeros(q));
   }
 
-  const std::int64_t blocks = packed_layout(q, call.y.rows, call.y.cols, call.y.axis).blocks;
+  const std::int64_t blocks = packed_layout(q, y.rows(), y.cols(), y.by.axis).blocks;
   constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
   const Tensor scales = blocks > 0 ? empty({blocks * floats}) : Tensor{};
   if (scales) {
     task.of.scales = static_cast<BlockScale*>(scales.raw());
-    cuda::scale_blocks(stream_.get(), call.x, task.of);
+    cuda::scale_blocks(stream_.get(), x, task.of);
     cuda::launch("pack: scales", stream_.get(), {cuda::blocks_for(blocks, cuda::threads), cuda::threads},
                  cuda::pack_scales_kernel, task, blocks);
   }
 
-  const unsigned grid = cuda::blocks_for(call.x.count(), cuda::threads * cuda::of_thread);
+  const unsigned grid = cuda::blocks_for(x.count(), cuda::threads * cuda::of_thread);
   const Tensor parts = empty({grid}, DType::i32);
   task.first_uncoded = parts.data<std::int32_t>();
-  cuda::with_type(call.x.dtype(), [&]<class X>(X*) {
-    cuda::launch("pack: codes", stream_.get(), {grid, cuda::threads}, cuda::pack_codes_kernel<X>,
-                 call.x.data<X>(), task);
+  cuda::with_type(x.dtype(), [&]<class X>(X*) {
+    cuda::launch("pack: codes", stream_.get(), {grid, cuda::threads}, cuda::pack_codes_kernel<X>, x.data<X>(),
+                 task);
   });
-  cuda::launch("pack: first without a code", stream_.get(), {1, cuda::threads}, cuda::first_uncoded_kernel,
-               call.y.first_uncoded.data<std::int32_t>(), parts.data<std::int32_t>(), std::int64_t{grid});
+  if (first_uncoded)
+    cuda::launch("pack: first without a code", stream_.get(), {1, cuda::threads}, cuda::first_uncoded_kernel,
+                 first_uncoded.data<std::int32_t>(), parts.data<std::int32_t>(), std::int64_t{grid});
 }
 
-void CudaBackend::compute(const call::Unpack& call) {
-  check_unpack(call);
-  require(call.y.dtype() != DType::u8,
-          "cuda: unpack: '{}' is wanted as integer codes, which this device has not",
-          to_text(call.x.quantizer));
-  const cuda::DefinitionTask task =
-      cuda::definition_task(call.x.quantizer, call.x.axis, call.x.rows, call.x.cols);
-  cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {
+void CudaBackend::unpack(const Tensor& y, const Rounded& x) {
+  const cuda::DefinitionTask task = cuda::definition_task(x.by.quantizer, x.by.axis, x.rows(), x.cols());
+  cuda::with_type(y.dtype(), [&]<class Y>(Y*) {
     cuda::launch("unpack", stream_.get(),
-                 {cuda::blocks_for(call.y.count(), cuda::threads * cuda::of_thread), cuda::threads},
-                 cuda::unpack_kernel<Y>, call.y.data<Y>(), task, call.x.quantizer,
-                 call.x.codes.data<std::uint8_t>(), call.x.scales.data<std::uint8_t>(),
-                 call.x.offsets.data<std::uint8_t>());
+                 {cuda::blocks_for(y.count(), cuda::threads * cuda::of_thread), cuda::threads},
+                 cuda::unpack_kernel<Y>, y.data<Y>(), task, x.by.quantizer, x.elements.data<std::uint8_t>(),
+                 x.scales.data<std::uint8_t>(), x.offsets.data<std::uint8_t>());
   });
 }
 

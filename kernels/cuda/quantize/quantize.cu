@@ -37,24 +37,27 @@ const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nu
 }  // namespace cuda
 
 void CudaBackend::compute(const call::Quantize& call) {
-  check_quantize(call.copies, call.x, call.column_sums);
-  refuse_codes("cuda", call.copies);
+  check_quantize(call.to, call.x, call.column_sums);
+  refuse_codes("cuda: quantize", call.to);
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   if (call.x.count() == 0) {
-    for (const QuantizedCopy& copy : call.copies)
-      if (copy.multiplier) fill(copy.multiplier, cuda::multiplier_of_zeros(copy.quantizer));
+    for (const Rounded& copy : call.to)
+      if (copy.layout == Layout::stored)
+        pack(copy, call.x, call.first_uncoded);
+      else if (copy.multiplier)
+        fill(copy.multiplier, cuda::multiplier_of_zeros(copy.by.quantizer));
     if (call.column_sums && call.sums == Write::overwrite && cols > 0) fill(call.column_sums, 0);
     return;
   }
 
   Tensor parts_of_x;  // amax, found once for both copies
-  const auto encode_of = [&](const QuantizedCopy& copy, const Tensor& source) -> Tensor {
-    const Quantizer& q = copy.quantizer;
+  const auto encode_of = [&](const Rounded& copy, const Tensor& source) -> Tensor {
+    const Quantizer& q = copy.by.quantizer;
     if (!q.has_tensor_scale()) {
       if (copy.multiplier) fill(copy.multiplier, 1 / q.alpha);
       return {};
     }
-    const bool rotates = copy.rotation.size != 0;
+    const bool rotates = copy.by.rotation.size != 0;
     Tensor parts = rotates ? Tensor{} : parts_of_x;
     if (!parts) {
       parts = empty({cuda::amax_parts(source.count())}, DType::i32);
@@ -65,25 +68,29 @@ void CudaBackend::compute(const call::Quantize& call) {
     cuda::tensor_scale(stream_.get(), encode, copy.multiplier, parts, block_rule(q));
     return encode;
   };
-  std::vector<std::pair<const QuantizedCopy*, Tensor>> tiled;  // of x itself, with their tensor scales
-  for (const QuantizedCopy& copy : call.copies) {
-    const Quantizer& q = copy.quantizer;
-    const bool rotates = copy.rotation.size != 0;
-    const Tensor source = rotates ? rotated(call.x, copy) : call.x;
+  std::vector<std::pair<const Rounded*, Tensor>> tiled;  // of x itself, with their tensor scales
+  for (const Rounded& copy : call.to) {
+    const Quantizer& q = copy.by.quantizer;
+    const bool rotates = copy.by.rotation.size != 0;
+    const Tensor source = rotates ? rotated(call.x, copy.by) : call.x;
+    if (copy.layout == Layout::stored) {
+      pack(copy, source, call.first_uncoded);
+      continue;
+    }
     const Tensor encode = encode_of(copy, source);
     if (cuda::is_plain_copy(q)) {
-      this->copy(copy.values, source);
+      this->copy(copy.elements, source);
     } else if (!cuda::fits_tiles(q)) {
-      cuda::DefinitionTask task = cuda::definition_task(q, copy.axis, rows, cols);
+      cuda::DefinitionTask task = cuda::definition_task(q, copy.by.axis, rows, cols);
       const bool scaled = q.scale != ScaleKind::none;
       constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
       const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
       task.scales = static_cast<BlockScale*>(scales.raw());
       task.encode = cuda::scale_of(encode);
-      task.draws = clocked(call.draws);
-      cuda::quantize_by_definition(stream_.get(), copy.values, source, task);
+      task.draws = clocked(copy.by.draws);
+      cuda::quantize_by_definition(stream_.get(), copy.elements, source, task);
     } else if (rotates) {
-      cuda::TileTask task = cuda::tile_task(source, clocked(call.draws));
+      cuda::TileTask task = cuda::tile_task(source, clocked(copy.by.draws));
       cuda::add_copy(task, copy, cuda::scale_of(encode));
       cuda::quantize_tiles(stream_.get(), task);
     } else {
@@ -95,13 +102,14 @@ void CudaBackend::compute(const call::Quantize& call) {
   const std::int64_t strips = (rows + cuda::tile_side - 1) / cuda::tile_side;
   const Tensor strip_sums = call.column_sums ? empty({strips, cols}) : Tensor{};
   const bool together = tiled.size() == 2 && cuda::share_a_pass(*tiled[0].first, *tiled[1].first);
-  cuda::TileTask task = cuda::tile_task(call.x, clocked(call.draws));
+  const cuda::ClockedKey draws = clocked(tiled.empty() ? DrawKey{} : tiled.front().first->by.draws);
+  cuda::TileTask task = cuda::tile_task(call.x, draws);
   task.strip_sums = call.column_sums ? strip_sums.data() : nullptr;
   for (std::size_t i = 0; i < tiled.size(); ++i) {
     cuda::add_copy(task, *tiled[i].first, cuda::scale_of(tiled[i].second));
     if (together || i + 1 == tiled.size()) continue;
     cuda::quantize_tiles(stream_.get(), task);
-    task = cuda::tile_task(call.x, clocked(call.draws));
+    task = cuda::tile_task(call.x, draws);
   }
   cuda::quantize_tiles(stream_.get(), task);
   if (!call.column_sums) return;

@@ -15,7 +15,7 @@ constexpr unsigned threads = 256;
 
 // A thread has one element.
 template <class Y, class V>
-__global__ void dequantize_kernel(Y* y, const V* values, const float* multiplier, std::int64_t n) {
+__global__ void recode_kernel(Y* y, const V* values, const float* multiplier, std::int64_t n) {
   const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
   if (i < n) store_at(y, i, value_at(values, i) * (multiplier ? *multiplier : 1.0f));
 }
@@ -34,35 +34,36 @@ __global__ void straight_through_kernel(Dx* dx, const Dy* dy, const X* x, Defini
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::compute(const call::Dequantize& call) {
-  const Tensor& values = call.copy.values;
-  require(call.copy.form == Form::values, "dequantize: integer codes, which this device does not make");
-  require(call.y.count() == values.count(), "dequantize: y is {}, values are {}; want the same size",
-          call.y.shape().text(), values.shape().text());
-  const float* const multiplier = call.copy.multiplier ? call.copy.multiplier.data() : nullptr;
-  cuda::with_type(call.y.dtype(), [&]<class Y>(Y*) {
-    cuda::with_type(values.dtype(), [&]<class V>(V*) {
-      cuda::launch(
-          "dequantize", stream_.get(), {cuda::blocks_for(call.y.count(), cuda::threads), cuda::threads},
-          cuda::dequantize_kernel<Y, V>, call.y.data<Y>(), values.data<V>(), multiplier, call.y.count());
+void CudaBackend::compute(const call::Recode& call) {
+  check_recode(call);
+  for (const Rounded* side : {&call.to, &call.from}) refuse_codes("cuda: recode", {side, 1});
+  const bool stored = call.from.layout == Layout::stored;
+  const Tensor &y = call.to.elements, &x = stored ? y : call.from.elements;
+  const float* const multiplier = call.to.multiplier ? nullptr : call.from.multiplier.data();
+  if (stored) unpack(y, call.from);
+  if (stored && !multiplier) return;
+  cuda::with_type(y.dtype(), [&]<class Y>(Y*) {
+    cuda::with_type(x.dtype(), [&]<class X>(X*) {
+      cuda::launch("recode", stream_.get(), {cuda::blocks_for(y.count(), cuda::threads), cuda::threads},
+                   cuda::recode_kernel<Y, X>, y.data<Y>(), x.data<X>(), multiplier, y.count());
     });
   });
 }
 
 void CudaBackend::compute(const call::QuantizeBackward& call) {
   check_quantize_backward(call);
-  const bool turns = call.copy.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
-  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.copy) : call.dy;
+  const bool turns = call.by.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.by) : call.dy;
   if (bends && call.dy.count() > 0) {
-    const Quantizer& q = call.copy.quantizer;
-    const Tensor x = turns ? rotated(call.x, call.copy) : call.x;
+    const Quantizer& q = call.by.quantizer;
+    const Tensor x = turns ? rotated(call.x, call.by) : call.x;
     const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
-    cuda::DefinitionTask task = cuda::definition_task(q, call.copy.axis, call.dy.rows(), call.dy.cols());
+    cuda::DefinitionTask task = cuda::definition_task(q, call.by.axis, call.dy.rows(), call.dy.cols());
     const bool scaled = q.scale != ScaleKind::none;
     constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
     const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
     task.scales = static_cast<BlockScale*>(scales.raw());
-    task.draws = clocked(call.draws);
+    task.draws = clocked(call.by.draws);
     Tensor encode;
     if (q.has_tensor_scale()) {
       const Tensor parts = empty({cuda::amax_parts(x.count())}, DType::i32);
@@ -85,7 +86,7 @@ void CudaBackend::compute(const call::QuantizeBackward& call) {
     });
     gradient = bent;
   }
-  if (turns) gradient = rotated(gradient, call.copy, RotationWay::back);
+  if (turns) gradient = rotated(gradient, call.by, RotationWay::back);
   if (gradient.raw() != call.dx.raw()) copy(call.dx, gradient);
 }
 

@@ -98,16 +98,16 @@ TileTask tile_task(const Tensor& x, const ClockedKey& draws) {
   return task;
 }
 
-bool share_a_pass(const QuantizedCopy& a, const QuantizedCopy& b) {
+bool share_a_pass(const Rounded& a, const Rounded& b) {
   const auto draw_bits = [](const Quantizer& q) { return q.is_stochastic() ? int(q.sr_bits) : 0; };
-  return a.axis != b.axis && tile_rounding(a.quantizer) == tile_rounding(b.quantizer) &&
-         draw_bits(a.quantizer) == draw_bits(b.quantizer);
+  return a.by.axis != b.by.axis && tile_rounding(a.by.quantizer) == tile_rounding(b.by.quantizer) &&
+         draw_bits(a.by.quantizer) == draw_bits(b.by.quantizer);
 }
 
-void add_copy(TileTask& task, const QuantizedCopy& copy, const float* encode) {
-  const Quantizer& q = copy.quantizer;
-  TileCopy& place = copy.axis == Axis::row ? task.row_blocks : task.column_blocks;
-  place = tile_copy(q, copy.values.data<bf16>(), encode);
+void add_copy(TileTask& task, const Rounded& copy, const float* encode) {
+  const Quantizer& q = copy.by.quantizer;
+  TileCopy& place = copy.by.axis == Axis::row ? task.row_blocks : task.column_blocks;
+  place = tile_copy(q, copy.elements.data<bf16>(), encode);
   task.rounding = tile_rounding(q);
   task.draw_bits = q.is_stochastic() ? q.sr_bits : 0;
 }

@@ -54,8 +54,8 @@ TileRounding tile_rounding(const Quantizer& q);
 /// A task without copies.
 TileTask tile_task(const Tensor& x, const ClockedKey& draws);
 /// True if one task can make both.
-bool share_a_pass(const QuantizedCopy& a, const QuantizedCopy& b);
-void add_copy(TileTask& task, const QuantizedCopy& copy, const float* encode);
+bool share_a_pass(const Rounded& a, const Rounded& b);
+void add_copy(TileTask& task, const Rounded& copy, const float* encode);
 
 void quantize_tiles(cudaStream_t stream, const TileTask& task);
 

@@ -76,24 +76,24 @@ __global__ void rotate_kernel(float* y, const X* x, Lines at, int size, bool wit
 }  // namespace
 }  // namespace cuda
 
-Tensor CudaBackend::rotated(const Tensor& x, const QuantizedCopy& copy, RotationWay way) {
-  const Rotation& rotation = copy.rotation;
+Tensor CudaBackend::rotated(const Tensor& x, const Quantization& by, RotationWay way) {
+  const Rotation& rotation = by.rotation;
   require(
       rotation.size >= 2 && rotation.size <= cuda::most_rotated && (rotation.size & (rotation.size - 1)) == 0,
       "quantize: rotation of {}; want a power of two from 2 to {}", rotation.size, cuda::most_rotated);
-  require(copy.signs.purpose == Purpose::hadamard_signs,
-          "quantize: the key of the signs has purpose {}; want {}", int(copy.signs.purpose),
+  require(by.signs.purpose == Purpose::hadamard_signs,
+          "quantize: the key of the signs has purpose {}; want {}", int(by.signs.purpose),
           int(Purpose::hadamard_signs));
   const Tensor y = empty(x.shape());
   const std::int64_t rows = x.rows(), cols = x.cols();
   const cuda::Lines at =
-      copy.axis == Axis::row ? cuda::Lines{cols, rows, 1, cols} : cuda::Lines{rows, cols, cols, 1};
+      by.axis == Axis::row ? cuda::Lines{cols, rows, 1, cols} : cuda::Lines{rows, cols, cols, 1};
   const std::int64_t parts = (at.extent + cuda::most_rotated - 1) / cuda::most_rotated;
   const std::int64_t groups = (at.count + cuda::lines - 1) / cuda::lines;
   cuda::with_type(x.dtype(), [&]<class X>(X*) {
     cuda::launch("rotate", stream_.get(), {cuda::blocks_for(parts * groups, 1), unsigned(cuda::most_rotated)},
                  cuda::rotate_kernel<X>, y.data(), x.data<X>(), at, rotation.size,
-                 rotation.signs != SignsPer::none, clocked(copy.signs), way);
+                 rotation.signs != SignsPer::none, clocked(by.signs), way);
   });
   return y;
 }

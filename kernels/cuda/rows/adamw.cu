@@ -109,17 +109,17 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_of_tiles) void adamw
 }
 
 /// True if one pass over tiles makes all copies: of rows' blocks, and of columns' if there are two.
-bool fits_one_pass(std::span<const QuantizedCopy> copies) {
-  const auto fits = [](const QuantizedCopy& copy) {
-    return copy.rotation.size == 0 && copy.quantizer.scale == ScaleKind::power_of_two &&
-           fits_tiles(copy.quantizer) && tile_rounding(copy.quantizer) != TileRounding::any;
+bool fits_one_pass(std::span<const Rounded> copies) {
+  const auto fits = [](const Rounded& copy) {
+    return copy.by.rotation.size == 0 && copy.by.quantizer.scale == ScaleKind::power_of_two &&
+           fits_tiles(copy.by.quantizer) && tile_rounding(copy.by.quantizer) != TileRounding::any;
   };
-  if (copies.size() == 1) return copies[0].axis == Axis::row && fits(copies[0]);
+  if (copies.size() == 1) return copies[0].by.axis == Axis::row && fits(copies[0]);
   return copies.size() == 2 && fits(copies[0]) && fits(copies[1]) && share_a_pass(copies[0], copies[1]);
 }
 
-bool is_plain_bf16(std::span<const QuantizedCopy> copies) {
-  return copies.size() == 1 && copies[0].rotation.size == 0 && copies[0].quantizer == bf16_cast;
+bool is_plain_bf16(std::span<const Rounded> copies) {
+  return copies.size() == 1 && copies[0].by.rotation.size == 0 && copies[0].by.quantizer == bf16_cast;
 }
 
 template <TileRounding rounding>
@@ -137,16 +137,16 @@ void launch_tiles(cudaStream_t stream, const AdamWTask& task, const TileTask& ti
 }  // namespace cuda
 
 void CudaBackend::compute(const call::AdamW& call) {
-  check_quantize(call.copies, call.parameter, {});
-  refuse_codes("cuda", call.copies);
+  check_quantize(call.copies, call.parameter);
+  refuse_codes("cuda: adamw", call.copies);
   const cuda::AdamWTask task{
       call.parameter.data(),  call.m.data(),      call.v.data(),     call.gradient.data(),
       call.parameter.count(), call.factor.data(), call.rates.data(), call.step};
   if (task.count > 0 && cuda::fits_one_pass(call.copies)) {
-    cuda::TileTask tile = cuda::tile_task(call.parameter, clocked(call.draws));
-    for (const QuantizedCopy& copy : call.copies) {
+    cuda::TileTask tile = cuda::tile_task(call.parameter, clocked(call.copies.front().by.draws));
+    for (const Rounded& copy : call.copies) {
       cuda::add_copy(tile, copy, nullptr);
-      if (copy.multiplier) fill(copy.multiplier, 1 / copy.quantizer.alpha);
+      if (copy.multiplier) fill(copy.multiplier, 1 / copy.by.quantizer.alpha);
     }
     if (tile.rounding == cuda::TileRounding::stochastic)
       return cuda::launch_tiles<cuda::TileRounding::stochastic>(stream_.get(), task, tile);
@@ -154,8 +154,8 @@ void CudaBackend::compute(const call::AdamW& call) {
   }
   const bool plain = cuda::is_plain_bf16(call.copies);
   cuda::launch("adamw", stream_.get(), {cuda::blocks_for(task.count, 4 * cuda::threads), cuda::threads},
-               cuda::adamw_kernel, task, plain ? call.copies[0].values.data<bf16>() : nullptr);
-  if (!plain && !call.copies.empty()) compute(call::Quantize{call.copies, call.parameter, call.draws});
+               cuda::adamw_kernel, task, plain ? call.copies[0].elements.data<bf16>() : nullptr);
+  if (!plain && !call.copies.empty()) compute(call::Quantize{call.copies, call.parameter});
 }
 
 }  // namespace mxtape

@@ -1,7 +1,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "kernels/operand.h"
+#include "kernels/rounded.h"
 
 namespace mxtape::cuda {
 

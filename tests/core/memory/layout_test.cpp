@@ -34,10 +34,10 @@ std::vector<Lifetime> random_trace(unsigned seed) {
 TEST(Layout, PiecesThatAreWantedAtTheSameTimeShareNoByte) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const auto pieces = random_trace(seed);
-    const Layout layout = plan_layout(pieces);
+    const MemoryLayout layout = plan_layout(pieces);
     ASSERT_EQ(layout.offsets.size(), pieces.size());
     for (std::size_t a = 0; a < pieces.size(); ++a) {
-      ASSERT_EQ(layout.offsets[a] % Layout::alignment, 0);
+      ASSERT_EQ(layout.offsets[a] % MemoryLayout::alignment, 0);
       ASSERT_LE(layout.offsets[a] + pieces[a].bytes, layout.bytes);
       for (std::size_t b = 0; b < a; ++b)
         ASSERT_TRUE(!pieces[a].meets(pieces[b]) || layout.offsets[a] + pieces[a].bytes <= layout.offsets[b] ||
@@ -97,14 +97,14 @@ TEST(Layout, APieceTakesTheSmallestGapThatHoldsIt) {
   // Gaps of 3 and 2 units under the three large ones, left by their neighbours in time.
   const std::vector<Lifetime> pieces{{256 * 3, 0, 2}, {256 * 9, 0, 9}, {256 * 2, 0, 2},
                                      {256 * 8, 0, 9}, {256 * 2, 3, 9}, {256 * 3, 4, 9}};
-  const Layout layout = plan_layout(pieces);
+  const MemoryLayout layout = plan_layout(pieces);
   EXPECT_EQ(layout.bytes, 256 * 22);
 }
 
 TEST(Layout, NoPiecesNeedNoBlockAndAnEmptyPieceHasAnAddressOfItsOwn) {
   EXPECT_EQ(plan_layout({}).bytes, 0);
   const std::vector<Lifetime> pieces{{0, 0, 3}, {0, 1, 3}};
-  const Layout layout = plan_layout(pieces);
+  const MemoryLayout layout = plan_layout(pieces);
   EXPECT_NE(layout.offsets[0], layout.offsets[1]);
 }
 

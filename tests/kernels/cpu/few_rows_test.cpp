@@ -22,7 +22,7 @@ std::vector<bf16> narrowed(const std::vector<float>& x) {
 /// a [M, K] and b [N, K] or [K, N] of random numbers, in f32 and in bf16; rows of a are longer than K.
 struct Sides {
   std::int64_t M, N, K, a_stride = K + 3;
-  Trans trans;
+  Axis axis;
   std::vector<float> a = normals(M * a_stride, 1), b = normals(N * K, 2);
   std::vector<bf16> narrow_a = narrowed(a), narrow_b = narrowed(b);
 
@@ -33,14 +33,14 @@ struct Sides {
   }
   cpu::MatrixView right(DType dtype) const {
     const void* const data = dtype == DType::f32 ? static_cast<const void*>(b.data()) : narrow_b.data();
-    return {data, dtype, trans == Trans::yes ? K : N, trans};
+    return {data, dtype, axis == Axis::row ? K : N, axis};
   }
   float a_at(DType dtype, std::int64_t m, std::int64_t k) const {
     const auto i = std::size_t(m * a_stride + k);
     return dtype == DType::f32 ? a[i] : to_f32(narrow_a[i]);
   }
   float b_at(DType dtype, std::int64_t k, std::int64_t n) const {
-    const auto i = std::size_t(trans == Trans::yes ? n * K + k : k * N + n);
+    const auto i = std::size_t(axis == Axis::row ? n * K + k : k * N + n);
     return dtype == DType::f32 ? b[i] : to_f32(narrow_b[i]);
   }
 };
@@ -48,9 +48,9 @@ struct Sides {
 const std::vector<float> bias = normals(200, 3);
 
 void for_all_sides(std::int64_t M, const auto& body) {
-  for (const Trans trans : {Trans::yes, Trans::no})
+  for (const Axis axis : {Axis::row, Axis::column})
     for (const auto& [N, K] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 16}, {33, 50}, {130, 77}}) {
-      const Sides sides{.M = M, .N = N, .K = K, .trans = trans};
+      const Sides sides{.M = M, .N = N, .K = K, .axis = axis};
       for (const DType a : {DType::f32, DType::bf16})
         for (const DType b : {DType::f32, DType::bf16}) body(sides, a, b);
     }
@@ -58,7 +58,7 @@ void for_all_sides(std::int64_t M, const auto& body) {
 
 /// The sums of few_rows_loops.h word for word.
 float by_definition(const Sides& s, DType a, DType b, std::int64_t m, std::int64_t n) {
-  if (s.trans == Trans::no) {
+  if (s.axis == Axis::column) {
     float sum = 0;
     for (std::int64_t k = 0; k < s.K; ++k) sum += s.a_at(a, m, k) * s.b_at(b, k, n);
     return sum;
@@ -99,7 +99,7 @@ TEST(FewRows, ARowHasTheSameBitsAloneAndAmongOthers) {
 
 // As attention multiplies probabilities that are 0 for the keys behind a query's own.
 TEST(FewRows, ZerosAtTheEndOfASumOverRowsOfBAddNothing) {
-  const Sides s{.M = 3, .N = 40, .K = 60, .trans = Trans::no};
+  const Sides s{.M = 3, .N = 40, .K = 60, .axis = Axis::column};
   std::vector<float> a = s.a, shorter(120), longer(120);
   constexpr std::int64_t seen = 37;
   for (std::int64_t m = 0; m < s.M; ++m)

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_tensor.h"
+#include "kernels/codec/mx_transfer.h"
 #include "kernels/cpu/pack_tiles.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"

@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/gemm/room.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/kernels/quantize_fixture.h"
 #include "tests/support/for_all.h"
@@ -22,25 +21,25 @@ Backend& cpu_device() {
   return *backend;
 }
 
-QuantizedCopy quantized(const std::vector<float>& x, const Shape& shape, const Quantizer& q, Axis axis,
-                        Form form, const Rotation& rotation = {}) {
-  QuantizedCopy copy{.quantizer = q, .axis = axis, .rotation = rotation, .form = form};
-  make_room(cpu_device(), copy, shape);
-  cpu_device().run(call::Quantize{{&copy, 1}, upload(cpu_device(), shape, x), {.seed = 5, .tensor_id = 1}});
+Rounded quantized(const std::vector<float>& x, const Shape& shape, const Quantizer& q, Axis axis,
+                  Layout layout, const Rotation& rotation = {}) {
+  Rounded copy = room_for(cpu_device(), q, axis, shape, layout);
+  copy.by.rotation = rotation;
+  copy.by.signs.purpose = Purpose::hadamard_signs;
+  quantize(cpu_device(), {&copy, 1}, upload(cpu_device(), shape, x), {.seed = 5, .tensor_id = 1});
   return copy;
 }
 
-PackedCopy packed(const QuantizedCopy& copy) {
+PackedCopy packed(const Rounded& copy) {
   const PackedCopy y = room_for_packed(cpu_device(), copy);
   cpu_device().run(call::PackCopy{y, copy});
   return y;
 }
 
 /// Of y's memory every byte is `byte` before.
-QuantizedCopy unpacked(const PackedCopy& x, const QuantizedCopy& like, const Shape& shape, int byte) {
-  QuantizedCopy y = like;
-  make_room(cpu_device(), y, shape);
-  for (const Tensor* part : {&y.values, &y.scales})
+Rounded unpacked(const PackedCopy& x, const Rounded& like, int byte) {
+  const Rounded y = with_room(cpu_device(), like);
+  for (const Tensor* part : {&y.elements, &y.scales})
     if (*part) std::memset(part->raw(), byte, std::size_t(part->bytes()));
   cpu_device().run(call::UnpackCopy{y, x});
   return y;
@@ -54,11 +53,12 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
   return std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
 }
 
-bool comes_back(const QuantizedCopy& copy, const Shape& shape) {
+bool comes_back(const Rounded& copy) {
   const PackedCopy once = packed(copy);
   for (const int byte : {0x00, 0xa5}) {
-    const QuantizedCopy again = unpacked(once, copy, shape, byte);
-    if (!same_numbers(copy.values, again.values) || !same_numbers(copy.scales, again.scales)) return false;
+    const Rounded again = unpacked(once, copy, byte);
+    if (!same_numbers(copy.elements, again.elements) || !same_numbers(copy.scales, again.scales))
+      return false;
   }
   return true;
 }
@@ -81,10 +81,10 @@ TEST(PackedCopy, GivesRandomCopiesBackBitForBitOnEveryTier) {
         [&](const auto& input) {
           const auto& [q, shape, axis, x] = input;
           if (!q.contradiction().empty()) return true;
-          for (const Form form : {Form::values, Form::codes}) {
-            if (!can_pack(q, axis, form) || (form == Form::codes && !has_integer_codes(q))) continue;
-            ++(form == Form::codes ? codes : values);
-            if (comes_back(quantized(x, shape, q, axis, form), shape)) continue;
+          for (const Layout layout : {Layout::values, Layout::codes}) {
+            if (!can_pack(q, axis, form) || (form == Layout::codes && !has_integer_codes(q))) continue;
+            ++(form == Layout::codes ? codes : values);
+            if (comes_back(quantized(x, shape, q, axis, form))) continue;
             ADD_FAILURE() << to_text(q) << " " << shape.text() << ", axis " << int(axis) << ", form "
                           << int(form);
             return false;
@@ -105,11 +105,12 @@ TEST(PackedCopy, GivesTheShippedFormatsBackFromEveryKindOfBlock) {
                              "int2 block=32 scale=e8m0", "e2m1 block=16x16 scale=e8m0"})
       for (const Shape& shape : shapes)
         for (const Content kind : {Content::normal, Content::spread, Content::specials})
-          for (const Form form : {Form::values, Form::codes}) {
+          for (const Layout layout : {Layout::values, Layout::codes}) {
             const Quantizer q = parse_quantizer(text);
-            if (!can_pack(q, Axis::column, form) || (form == Form::codes && !has_integer_codes(q))) continue;
+            if (!can_pack(q, Axis::column, form) || (form == Layout::codes && !has_integer_codes(q)))
+              continue;
             const auto x = content(kind, shape.count(), 3);
-            EXPECT_TRUE(comes_back(quantized(x, shape, q, Axis::column, form), shape))
+            EXPECT_TRUE(comes_back(quantized(x, shape, q, Axis::column, form)))
                 << text << " " << shape.text() << " form " << int(form) << " content " << int(kind);
           }
   });
@@ -124,10 +125,10 @@ TEST(PackedCopy, TakesEveryCodeOfAFormatAndEverySignOfZero) {
       if (std::abs(decode(f, code)) <= f.max_finite()) x.push_back(decode(f, code));
     Quantizer q = mx(f, 256);
     const Shape shape{std::ssize(x), 1};
-    const QuantizedCopy copy = quantized(x, shape, q, Axis::column, Form::values);
-    ASSERT_EQ(download(cpu_device(), copy.values), x) << f.name();
+    const Rounded copy = quantized(x, shape, q, Axis::column, Layout::values);
+    ASSERT_EQ(download(cpu_device(), copy.elements), x) << f.name();
     const PackedCopy y = packed(copy);
-    const auto again = download(cpu_device(), unpacked(y, copy, shape, 0xff).values);
+    const auto again = download(cpu_device(), unpacked(y, copy, 0xff).elements);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(bits_of(again[i]), bits_of(x[i])) << f.name();
   }
 }
@@ -137,7 +138,7 @@ TEST(PackedCopy, HoldsTheFormatsCodesInAsManyBits) {
   // a scale of 1/4, 3 is 6 below one of 1/2.
   std::vector<float> x(16, 0);
   x[0] = 1, x[1] = -2, x[2] = 3, x[3] = 4;
-  const QuantizedCopy copy = quantized(x, {1, 16}, mxfp4, Axis::column, Form::values);
+  const Rounded copy = quantized(x, {1, 16}, mxfp4, Axis::column, Layout::values);
   const PackedCopy y = packed(copy);
   ASSERT_EQ(y.codes.bytes(), 8);
   ASSERT_EQ(y.scales.bytes(), 16);
@@ -149,34 +150,32 @@ TEST(PackedCopy, HoldsTheFormatsCodesInAsManyBits) {
 }
 
 TEST(PackedCopy, TakesTheBytesOfItsFormat) {
-  const auto bytes = [](const char* quantizer, Form form) {
+  const auto bytes = [](const char* quantizer, Layout layout) {
     const Quantizer q = parse_quantizer(quantizer);
-    QuantizedCopy copy{.quantizer = q, .axis = Axis::column, .form = form};
-    make_room(cpu_device(), copy, {128, 64});
+    const Rounded copy = wanted(q, Axis::column, {128, 64}, layout);
     const PackedCopyBytes of = packed_bytes(copy);
     return std::pair(of.codes, of.scales);
   };
   const std::int64_t count = 128 * 64;
-  EXPECT_EQ(bytes("mxfp4", Form::codes), std::pair(count / 2, count / 32));
-  EXPECT_EQ(bytes("nvfp4", Form::codes), std::pair(count / 2, count / 16));
-  EXPECT_EQ(bytes("mxfp6_e2m3", Form::codes), std::pair(count * 6 / 8, count / 32));
-  EXPECT_EQ(bytes("mxfp4", Form::values), std::pair(count / 2, count / 32));
-  EXPECT_EQ(bytes("mxfp6", Form::values), std::pair(count * 6 / 8, count / 32));
-  EXPECT_EQ(bytes("mxfp8", Form::values), std::pair(count, count / 32));
+  EXPECT_EQ(bytes("mxfp4", Layout::codes), std::pair(count / 2, count / 32));
+  EXPECT_EQ(bytes("nvfp4", Layout::codes), std::pair(count / 2, count / 16));
+  EXPECT_EQ(bytes("mxfp6_e2m3", Layout::codes), std::pair(count * 6 / 8, count / 32));
+  EXPECT_EQ(bytes("mxfp4", Layout::values), std::pair(count / 2, count / 32));
+  EXPECT_EQ(bytes("mxfp6", Layout::values), std::pair(count * 6 / 8, count / 32));
+  EXPECT_EQ(bytes("mxfp8", Layout::values), std::pair(count, count / 32));
 }
 
 TEST(PackedCopy, LeavesWhatWouldNotComeBackAsItIs) {
-  const auto takes = [](const char* quantizer, Form form) {
-    return can_pack(parse_quantizer(quantizer), Axis::column, form);
+  const auto takes = [](const char* quantizer, Layout layout) {
+    return can_pack(parse_quantizer(quantizer), Axis::column, layout);
   };
-  EXPECT_FALSE(takes("mxint8", Form::values));  // no negative zero
-  EXPECT_FALSE(takes("mxint8", Form::codes));   // a byte already
-  EXPECT_FALSE(takes("nvfp4", Form::values));   // its scales are not found again
-  EXPECT_FALSE(takes("bf16", Form::values));
-  EXPECT_FALSE(takes("f32", Form::values));
-  EXPECT_FALSE(can_pack(mxfp4, Axis::row, Form::values));  // along rows columns share no scale
-  QuantizedCopy copy{.quantizer = mxint8, .axis = Axis::column};
-  make_room(cpu_device(), copy, {32, 32});
+  EXPECT_FALSE(takes("mxint8", Layout::values));  // no negative zero
+  EXPECT_FALSE(takes("mxint8", Layout::codes));   // a byte already
+  EXPECT_FALSE(takes("nvfp4", Layout::values));   // its scales are not found again
+  EXPECT_FALSE(takes("bf16", Layout::values));
+  EXPECT_FALSE(takes("f32", Layout::values));
+  EXPECT_FALSE(can_pack(mxfp4, Axis::row, Layout::values));  // along rows columns share no scale
+  const Rounded copy = room_for(cpu_device(), mxint8, Axis::column, {32, 32});
   EXPECT_THROW(cpu_device().run(call::PackCopy{room_for_packed(cpu_device(), copy), copy}), Error);
 }
 

@@ -5,11 +5,12 @@
 
 #include "formats/codec/codec.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_tensor.h"
-#include "kernels/gemm/room.h"
+#include "kernels/codec/mx_transfer.h"
+#include "kernels/gemm/codes.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/for_all.h"
+#include "tests/support/rounded.h"
 #include "tests/support/tensors.h"
 
 namespace mxtape {
@@ -35,11 +36,14 @@ bool unpacks_as_defined(Backend& backend, const MxTensor& t) {
   const auto count = std::size_t(t.rows * t.cols);
   std::vector<float> want(count), got(count);
   unpack(want.data(), t);
-  const PackedTensor packed = upload(backend, t);
+  const Rounded packed = upload(backend, t);
   const Tensor wide = backend.empty({t.rows, t.cols});
   const Tensor narrow = backend.empty({t.rows, t.cols}, DType::bf16);
-  backend.run(call::Unpack{wide, packed});
-  backend.run(call::Unpack{narrow, packed});
+  for (const Tensor& y : {wide, narrow}) {
+    Rounded to = unrounded(y);
+    to.multiplier = packed.multiplier;
+    backend.run(call::Recode{to, packed});
+  }
   std::vector<bf16> want_narrow(count);
   for (std::size_t i = 0; i < count; ++i) want_narrow[i] = to_bf16(want[i]);
   return same_bits(wide.raw(), want.data(), count * sizeof(float)) &&
@@ -76,22 +80,19 @@ TEST(CpuUnpack, GivesTheIntegerCodesThatQuantizeWrites) {
         for (std::size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 ? 0.0f : -0.0f;
         const Tensor x = upload(*backend, {rows, cols}, values);
         const DrawKey draws{.seed = 1, .tensor_id = 2};
-        QuantizedCopy want{.quantizer = q, .axis = axis, .form = Form::codes}, got = want;
-        make_room(*backend, want, x.shape());
-        make_room(*backend, got, x.shape());
-        std::memset(got.values.raw(), 0x55, std::size_t(got.values.bytes()));
+        const Rounded want = quantized(*backend, q, axis, x, draws, Layout::codes),
+                      packed = quantized(*backend, q, axis, x, draws, Layout::stored);
+        Rounded got = room_for(*backend, q, axis, x.shape(), Layout::codes);
+        got.multiplier = packed.multiplier;
+        std::memset(got.elements.raw(), 0x55, std::size_t(got.elements.bytes()));
         std::memset(got.scales.raw(), 0x55, std::size_t(got.scales.bytes()));
-        backend->run(call::Quantize{{&want, 1}, x, draws});
-        const PackedTensor packed = empty_packed(*backend, q, axis, rows, cols);
-        backend->run(call::Pack{packed, x, draws});
-        backend->run(call::Unpack{got.values, packed, got.scales, got.layout});
-        EXPECT_TRUE(same_bits(got.values.raw(), want.values.raw(), std::size_t(want.values.bytes())))
+        backend->run(call::Recode{got, packed});
+        EXPECT_TRUE(same_bits(got.elements.raw(), want.elements.raw(), std::size_t(want.elements.bytes())))
             << format << " " << rows << " x " << cols;
         // Of a block of zeros the scale may be any.
         const Tensor worth_got = backend->empty(x.shape()), worth_want = backend->empty(x.shape());
-        got.multiplier = want.multiplier;
-        backend->run(call::Dequantize{worth_got, got});
-        backend->run(call::Dequantize{worth_want, want});
+        backend->run(call::Recode{unrounded(worth_got), got});
+        backend->run(call::Recode{unrounded(worth_want), want});
         EXPECT_TRUE(same_bits(worth_got.raw(), worth_want.raw(), std::size_t(x.bytes())))
             << format << " " << rows << " x " << cols;
         ++compared;
@@ -101,14 +102,17 @@ TEST(CpuUnpack, GivesTheIntegerCodesThatQuantizeWrites) {
 
 TEST(CpuUnpack, RefusesCodesOfAnotherLayoutOrOfFormatsWithoutIntegers) {
   const auto backend = make_backend("cpu");
-  const PackedTensor packed = empty_packed(*backend, mxfp4, Axis::row, 32, 64);
-  const CodeLayout layout = code_layout(mxfp4, 32, 64, Axis::row),
-                   other = code_layout(mxfp4, 64, 32, Axis::row);
-  const Tensor codes = backend->empty(layout.codes(), DType::u8), scales = backend->empty(layout.scales());
-  EXPECT_THROW(backend->run(call::Unpack{codes, packed, scales, other}), Error);
-  EXPECT_THROW(backend->run(call::Unpack{codes, packed}), Error);
-  const PackedTensor wide = empty_packed(*backend, mxfp8_e4m3, Axis::row, 32, 64);
-  EXPECT_THROW(backend->run(call::Unpack{codes, wide, scales, layout}), Error);
+  const auto room = [&](const Quantizer& q, Axis axis, Layout layout) {
+    return with_room(*backend, wanted(q, axis, {32, 64}, layout));
+  };
+  const Rounded packed = room(mxfp4, Axis::row, Layout::stored);
+  Rounded codes = room(mxfp4, Axis::row, Layout::codes);
+  EXPECT_THROW(backend->run(call::Recode{room(mxfp4, Axis::column, Layout::codes), packed}), Error);
+  EXPECT_THROW(backend->run(call::Recode{codes, room(mxfp4, Axis::row, Layout::values)}), Error);
+  codes.by.quantizer = mxfp8_e4m3;
+  EXPECT_THROW(backend->run(call::Recode{codes, room(mxfp8_e4m3, Axis::row, Layout::stored)}), Error);
+  codes = room(mxfp4, Axis::row, Layout::codes), codes.scales = {};
+  EXPECT_THROW(backend->run(call::Recode{codes, packed}), Error);
 }
 
 TEST(CpuUnpack, DecodesEveryCodeOfEveryFormat) {

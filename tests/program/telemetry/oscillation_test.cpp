@@ -20,7 +20,7 @@ struct OneWeight {
   explicit OneWeight(const LinearQuant& q)
       : quant(q), oscillation(*backend, {LinearWeight{"layer", parameter, quant, 0}}, 1 << 10) {
     parameter.value = backend->empty({16, 4});
-    parameter.copies.fprop.signs.purpose = Purpose::hadamard_signs;
+    parameter.copies.fprop.by.signs.purpose = Purpose::hadamard_signs;
     put();
   }
   void put() { backend->upload(parameter.value, w.data()); }

@@ -12,12 +12,12 @@ namespace {
 float value_at(const Tensor& x, std::int64_t i) {
   return x.dtype() == DType::bf16 ? to_f32(x.data<bf16>()[i]) : x.data()[i];
 }
-/// op(x), row by row.
-std::vector<double> rows_of(const Tensor& x, Trans trans) {
+/// x by lines along the sum, or `turned` across it.
+std::vector<double> rows_of(const Tensor& x, bool turned) {
   std::vector<double> values(std::size_t(x.count()));
   for (std::int64_t row = 0; row < x.rows(); ++row)
     for (std::int64_t col = 0; col < x.cols(); ++col)
-      values[std::size_t(trans == Trans::yes ? col * x.rows() + row : row * x.cols() + col)] =
+      values[std::size_t(turned ? col * x.rows() + row : row * x.cols() + col)] =
           value_at(x, row * x.cols() + col);
   return values;
 }
@@ -54,8 +54,8 @@ void GemmLibrary::multiply(const GemmCall& given) {
     const std::int64_t M = call.M(), N = call.N(), K = call.K();
     const float alpha = call.scale ? call.scale.data()[0] : 1.0f;
     const float beta = call.scale ? call.scale.data()[1] : call.write == Write::accumulate ? 1.0f : 0.0f;
-    const auto a = rows_of(call.a, call.a_trans);
-    const auto b = rows_of(call.b, call.b_trans == Trans::yes ? Trans::no : Trans::yes);  // by columns
+    const auto a = rows_of(call.a, call.a_axis == Axis::column);
+    const auto b = rows_of(call.b, call.b_axis == Axis::column);
     for (std::int64_t m = 0; m < M; ++m)
       for (std::int64_t n = 0; n < N; ++n) {
         double sum = 0;

@@ -24,8 +24,8 @@ class InputOfLayer final : public ForwardingBackend {
   }
   void dispatch(AnyCall any) override {
     const auto* const gemm = std::get_if<const call::Gemm*>(&any);
-    if (gemm && (*gemm)->slot == "fprop" && layer_ == wanted_)
-      input = test::download(inner_, (*gemm)->a.values);
+    if (gemm && (*gemm)->a.site.slot == Slot::fprop_x && layer_ == wanted_)
+      input = test::download(inner_, (*gemm)->a.elements);
     inner_.dispatch(any);
   }
   std::vector<float> input;

@@ -36,7 +36,7 @@ TEST(Completion, BucketsComeInTheOrderOfTheLayoutEachWhenItAndAllBeforeItAreComp
       std::vector<bool> complete(shapes.size());
       const auto is_complete = [&](const Bucket& bucket) {
         return std::all_of(bucket.slots.begin(), bucket.slots.end(),
-                           [&](const Slot& slot) { return bool(complete[slot.parameter]); });
+                           [&](const InBucket& slot) { return bool(complete[slot.parameter]); });
       };
       std::size_t taken = 0;
       for (const std::size_t parameter : order) {

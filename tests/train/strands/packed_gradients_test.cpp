@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/codec/mx_tensor.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
 #include "train/strands/exchange.h"
@@ -34,7 +35,7 @@ struct Gradients {
   Gradients() : bucket(backend->empty({buckets[0].count})) {
     backend->fill(bucket, 0);
     for (std::size_t i = 0; i < shapes.size(); ++i) values.push_back(normals(shapes[i].count(), unsigned(i)));
-    for (const Slot& slot : buckets[0].slots)
+    for (const InBucket& slot : buckets[0].slots)
       backend->upload(bucket.part(slot.first, {slot.count}), values[slot.parameter].data());
   }
   /// What parameter i's gradient is worth, by the definition.

@@ -8,7 +8,7 @@
 #include <functional>
 #include <map>
 
-#include "autograd/operands/operands.h"
+#include "autograd/round.h"
 #include "kernels/choose/make_backend.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/tensors.h"
@@ -21,9 +21,9 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), std::size_t(a.bytes())) == 0);
 }
 /// Of a block of zeros that is kept as codes the scale may be any.
-bool same_copies(Backend& backend, const QuantizedCopy& a, const QuantizedCopy& b) {
-  return same_bytes(a.values, b.values) && same_bytes(a.multiplier, b.multiplier) &&
-         same_bytes(worth(backend, a), worth(backend, b));
+bool same_copies(Backend& backend, const Rounded& a, const Rounded& b) {
+  return same_bytes(a.elements, b.elements) && same_bytes(a.multiplier, b.multiplier) &&
+         same_bytes(value_of(backend, a), value_of(backend, b));
 }
 
 /// A weight of a linear layer, with the copies of a first version and then the values of a second one.
@@ -37,7 +37,8 @@ struct Weight {
   Weight(GemmKernels kernels, const LinearQuant& q, const Shape& shape)
       : backend(make_backend("cpu", {.gemm = kernels})), quant(q) {
     parameter.value = upload(*backend, shape, normals(shape.count(), 1));
-    make_weight_copies(*backend, parameter, quant, pass, id, true);
+    make_weight_copies(*backend, parameter, use_of(parameter, quant, id, pass, backend->gemm_kernels()),
+                       true);
   }
   std::vector<LinearWeight> weights() { return {{"a", parameter, quant, id}}; }
   std::string reason() { return CopiesThatTravel({&parameter}, weights()).reason_for_values(0); }
@@ -64,10 +65,10 @@ struct Weight {
       }
     }
     all[0].unpack(*backend);
-    NextCopies(parameter).make_from_forward(*backend);
+    make_again(*backend, parameter);
     count_update(parameter);
     Parameter whole{.name = "b.weight", .value = upload(*backend, shape, values), .version = 2};
-    make_weight_copies(*backend, whole, quant, pass, id, true);
+    make_weight_copies(*backend, whole, use_of(whole, quant, id, pass, backend->gemm_kernels()), true);
     return parameter.copies.version == 2 &&
            same_copies(*backend, parameter.copies.fprop, whole.copies.fprop) &&
            same_copies(*backend, parameter.copies.dgrad, whole.copies.dgrad);

@@ -16,7 +16,7 @@
 #include "formats/codec/mx_tensor.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/integer/dots.h"
-#include "kernels/gemm/room.h"
+#include "kernels/gemm/codes.h"
 #include "tests/kernels/quantize_fixture.h"
 
 // The definition of a GEMM of codes from the packed tensor of formats/codec/, which shares nothing with its
@@ -79,24 +79,16 @@ class GemmOfCodes : public testing::Test {
  protected:
   ~GemmOfCodes() override { set_threads(threads_before); }
 
-  QuantizedCopy codes(const Quantizer& q, Axis axis, const Tensor& x, const DrawKey& key) {
-    QuantizedCopy copy{.quantizer = q, .axis = axis, .form = Form::codes};
-    make_room(backend, copy, x.shape());
-    backend.run(call::Quantize{{&copy, 1}, x, key});
-    return copy;
-  }
-  static Operand operand_of(const QuantizedCopy& copy, Trans trans) {
-    return {copy.values, trans, copy.multiplier, copy.scales, copy.layout};
+  Rounded codes(const Quantizer& q, Axis axis, const Tensor& x, const DrawKey& key) {
+    return quantized(backend, q, axis, x, key, Layout::codes);
   }
 
-  /// c = op(a) op(b) of random numbers of a kind, on every instruction set.
+  /// A product of random numbers of a kind, on every instruction set.
   void expect_definition(const std::string& a_text, const std::string& b_text, std::int64_t M, std::int64_t N,
-                         std::int64_t K, Trans a_trans, Trans b_trans, Content kind = Content::normal) {
+                         std::int64_t K, Axis a_axis, Axis b_axis, Content kind = Content::normal) {
     const Quantizer qa = parse_quantizer(a_text), qb = parse_quantizer(b_text);
-    const Axis a_axis = a_trans == Trans::yes ? Axis::column : Axis::row,
-               b_axis = b_trans == Trans::yes ? Axis::row : Axis::column;
-    const Shape a_shape = a_trans == Trans::yes ? Shape{K, M} : Shape{M, K},
-                b_shape = b_trans == Trans::yes ? Shape{N, K} : Shape{K, N};
+    const Shape a_shape = a_axis == Axis::row ? Shape{M, K} : Shape{K, M},
+                b_shape = b_axis == Axis::row ? Shape{N, K} : Shape{K, N};
     const auto a_host = content(kind, M * K, seed_++), b_host = content(kind, N * K, seed_++);
     const DrawKey a_key{.seed = seed_, .tensor_id = 1}, b_key{.seed = seed_, .tensor_id = 2};
     const auto want = product_by_hand(lines_of(a_host, a_shape[0], a_shape[1], a_axis, qa, a_key),
@@ -105,17 +97,17 @@ class GemmOfCodes : public testing::Test {
     const Tensor a = upload(backend, a_shape, a_host), b = upload(backend, b_shape, b_host);
     const cpu::DotTier best = cpu::dot_tier();
     on_every_tier([&] {
-      const QuantizedCopy left = codes(qa, a_axis, a, a_key), right = codes(qb, b_axis, b, b_key);
+      const Rounded left = codes(qa, a_axis, a, a_key), right = codes(qb, b_axis, b, b_key);
       for (const cpu::DotTier tier : {cpu::DotTier::portable, best}) {
         cpu::set_dot_tier(tier);
         const Tensor c = backend.empty({M, N});
-        backend.run(call::Gemm{c, operand_of(left, a_trans), operand_of(right, b_trans)});
+        backend.run(call::Gemm{c, left, right});
         EXPECT_EQ(backend.last_gemm(), GemmPath::integer);
         int shown = 0;
         for (std::size_t i = 0; i < want.size() && shown < 3; ++i)
           if (!same(c.data()[i], want[i]) && !(c.data()[i] == 0 && want[i] == 0))
             ++shown, ADD_FAILURE() << a_text << " times " << b_text << ", " << M << "x" << N << "x" << K
-                                   << " transposed " << int(a_trans) << int(b_trans) << " on "
+                                   << " along " << int(a_axis) << int(b_axis) << " on "
                                    << cpu::name_of(cpu::tier()) << " and " << cpu::name_of(tier) << " at "
                                    << i << ": " << c.data()[i] << ", want " << want[i];
       }
@@ -150,7 +142,7 @@ TEST_F(GemmOfCodes, EveryPairOfFormatsHasTheBitsOfTheDefinition) {
   for (const auto& a : eligible)
     for (const auto& b : eligible) {
       ASSERT_TRUE(has_integer_codes(parse_quantizer(a))) << a;
-      expect_definition(a, b, 19, 37, 101, Trans::no, Trans::yes);
+      expect_definition(a, b, 19, 37, 101, Axis::row, Axis::row);
     }
 }
 
@@ -158,8 +150,8 @@ TEST_F(GemmOfCodes, EveryFormAndShapeHasTheBitsOfTheDefinition) {
   const std::int64_t shapes[][3] = {{1, 1, 1},    {5, 3, 16},    {16, 48, 32},
                                     {65, 81, 70}, {130, 17, 77}, {40, 150, 900}};
   for (const auto& [M, N, K] : shapes)
-    for (const Trans a : {Trans::no, Trans::yes})
-      for (const Trans b : {Trans::no, Trans::yes})
+    for (const Axis a : {Axis::row, Axis::column})
+      for (const Axis b : {Axis::row, Axis::column})
         for (const std::string text :
              {"mxfp4 rule=even", "nvfp4 round=stochastic", "mxint8 block=64", "mxfp4 block=48"})
           expect_definition(text, text, M, N, K, a, b);
@@ -168,8 +160,8 @@ TEST_F(GemmOfCodes, EveryFormAndShapeHasTheBitsOfTheDefinition) {
 TEST_F(GemmOfCodes, BlocksOfAnyMagnitudeAndBlocksThatAreNanComeOutAsTheDefinitionHasThem) {
   for (const Content kind : {Content::spread, Content::specials})
     for (const std::string text : {"mxfp4", "nvfp4", "mxint8", "mxfp4 block=48", "int4 block=16 scale=e4m0"})
-      for (const Trans trans : {Trans::no, Trans::yes})
-        expect_definition(text, text, 33, 50, 200, trans, trans, kind);
+      for (const auto& [a, b] : {std::pair{Axis::row, Axis::column}, {Axis::column, Axis::row}})
+        expect_definition(text, text, 33, 50, 200, a, b, kind);
 }
 
 TEST_F(GemmOfCodes, BiasAndWhatIsThereAlreadyAreAddedLast) {
@@ -177,8 +169,7 @@ TEST_F(GemmOfCodes, BiasAndWhatIsThereAlreadyAreAddedLast) {
   const Tensor x = upload(backend, {M, K}, content(Content::normal, M * K, 1)),
                w = upload(backend, {N, K}, content(Content::normal, N * K, 2));
   const Quantizer q = parse_quantizer("nvfp4");
-  const Operand a = operand_of(codes(q, Axis::row, x, {}), Trans::no),
-                b = operand_of(codes(q, Axis::row, w, {}), Trans::yes);
+  const Rounded a = codes(q, Axis::row, x, {}), b = codes(q, Axis::row, w, {});
   const auto bias = content(Content::normal, N, 3), before = content(Content::normal, M * N, 4);
   const Tensor plain = backend.empty({M, N}), c = upload(backend, {M, N}, before);
   backend.run(call::Gemm{plain, a, b});
@@ -192,8 +183,7 @@ TEST_F(GemmOfCodes, TheNumberOfThreadsChangesNoBit) {
   const std::int64_t M = 500, N = 700, K = 300;
   const Tensor x = upload(backend, {M, K}, content(Content::normal, M * K, 1)),
                w = upload(backend, {N, K}, content(Content::normal, N * K, 2));
-  const Operand a = operand_of(codes(mxfp4, Axis::row, x, {}), Trans::no),
-                b = operand_of(codes(mxfp4, Axis::row, w, {}), Trans::yes);
+  const Rounded a = codes(mxfp4, Axis::row, x, {}), b = codes(mxfp4, Axis::row, w, {});
   const Tensor one = backend.empty({M, N}), more = backend.empty({M, N});
   set_threads(1);
   backend.run(call::Gemm{one, a, b});
@@ -209,16 +199,16 @@ TEST_F(GemmOfCodes, CodesAndValuesOfOneCallAreThoseOfTwo) {
   const Tensor x = upload(backend, shape, content(Content::normal, shape.count(), 1));
   const Quantizer q = parse_quantizer("mxfp4 round=stochastic");
   const DrawKey key{.seed = 7};
-  QuantizedCopy together[] = {{.quantizer = q, .axis = Axis::row, .form = Form::codes},
-                              {.quantizer = q, .axis = Axis::column}};
-  for (QuantizedCopy& copy : together) make_room(backend, copy, shape);
-  backend.run(call::Quantize{together, x, key});
-  const QuantizedCopy alone = codes(q, Axis::row, x, key);
-  EXPECT_EQ(std::memcmp(together[0].values.raw(), alone.values.raw(), std::size_t(alone.values.bytes())), 0);
+  Rounded together[] = {room_for(backend, q, Axis::row, shape, Layout::codes),
+                        room_for(backend, q, Axis::column, shape)};
+  quantize(backend, together, x, key);
+  const Rounded alone = codes(q, Axis::row, x, key);
+  EXPECT_EQ(
+      std::memcmp(together[0].elements.raw(), alone.elements.raw(), std::size_t(alone.elements.bytes())), 0);
   std::vector<float> want(std::size_t(shape.count()));
   const auto host = download(backend, x);
   quantize_reference(want.data(), host.data(), shape[0], shape[1], Axis::column, q, key);
-  EXPECT_EQ(download(backend, together[1].values), want);
+  EXPECT_EQ(download(backend, together[1].elements), want);
 }
 
 TEST_F(GemmOfCodes, EveryCodeAndScaleIsWrittenAndNothingBesideThem) {
@@ -238,13 +228,12 @@ TEST_F(GemmOfCodes, EveryCodeAndScaleIsWrittenAndNothingBesideThem) {
       for (const auto [rows, cols] : shapes)
         for (const Axis axis : {Axis::row, Axis::column}) {
           const Quantizer q = parse_quantizer(text);
-          QuantizedCopy copy{.quantizer = q, .axis = axis, .form = Form::codes};
-          make_room(backend, copy, {rows, cols});
-          const auto [codes, values] = guarded(copy.layout.codes(), DType::u8);
-          const auto [all_scales, scales] = guarded(copy.layout.scales(), DType::f32);
-          copy.values = values, copy.scales = scales;
+          Rounded copy = room_for(backend, q, axis, {rows, cols}, Layout::codes);
+          const auto [codes, values] = guarded(code_layout(copy).codes(), DType::u8);
+          const auto [all_scales, scales] = guarded(code_layout(copy).scales(), DType::f32);
+          copy.elements = values, copy.scales = scales;
           const auto host = content(Content::normal, rows * cols, 9);
-          backend.run(call::Quantize{{&copy, 1}, upload(backend, {rows, cols}, host), {.seed = 3}});
+          quantize(backend, {&copy, 1}, upload(backend, {rows, cols}, host), {.seed = 3});
           const auto untouched = [&](const Tensor& memory, std::int64_t from, std::int64_t to) {
             for (std::int64_t i = from; i < to; ++i)
               if (memory.data<std::uint8_t>()[i] != 77) return false;
@@ -257,7 +246,7 @@ TEST_F(GemmOfCodes, EveryCodeAndScaleIsWrittenAndNothingBesideThem) {
           for (const std::uint8_t code : values.host<std::uint8_t>()) ASSERT_NE(code, 77) << text;
           for (const float scale : scales.host()) ASSERT_NE(bits_of(scale), 0x4d4d4d4du) << text;
           // Lines and codes that are not there count for nothing.
-          const CodeLayout& l = copy.layout;
+          const CodeLayout l = code_layout(copy);
           for (std::int64_t line = 0; line < l.panels() * CodeLayout::panel; ++line)
             for (std::int64_t k = 0; k < l.padded_depth(); ++k)
               if (line >= l.lines || k >= l.depth) {
@@ -270,16 +259,15 @@ TEST_F(GemmOfCodes, EveryCodeAndScaleIsWrittenAndNothingBesideThem) {
 
 TEST_F(GemmOfCodes, CodesMeetNothingButCodes) {
   const Tensor x = upload(backend, {16, 32}, content(Content::normal, 16 * 32, 1));
-  const Operand a = operand_of(codes(mxfp4, Axis::row, x, {}), Trans::no);
+  const Rounded a = codes(mxfp4, Axis::row, x, {});
   try {
-    backend.run(call::Gemm{backend.empty({16, 16}), a, {x, Trans::yes}});
+    backend.run(call::Gemm{backend.empty({16, 16}), a, unrounded(x)});
     FAIL() << "nothing was thrown";
   } catch (const Error& e) {
-    EXPECT_EQ(std::string(e.what()), "gemm: a is u8, b is f32; codes multiply codes only");
+    EXPECT_TRUE(std::string(e.what()).ends_with("codes multiply codes only, and stored operands nothing"))
+        << e.what();
   }
-  QuantizedCopy copy{.quantizer = mxfp8_e4m3, .form = Form::codes};
-  make_room(backend, copy, x.shape());
-  EXPECT_THROW(backend.run(call::Quantize{{&copy, 1}, x, {}}), Error);
+  EXPECT_THROW(codes(mxfp8_e4m3, Axis::row, x, {}), Error);
 }
 
 }  // namespace

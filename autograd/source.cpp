@@ -1,4 +1,4 @@
-#include "autograd/operands/source.h"
+#include "autograd/source.h"
 
 #include <array>
 

@@ -1,0 +1,14 @@
+#pragma once
+#include "kernels/rounded.h"
+
+namespace mxtape::cpu {
+
+/// Rounds x, f32, into the bytes of a stored matrix. Returns the element of which a NaN is lost, or -1.
+std::int64_t pack(const Rounded& y, const float* x);
+
+/// The other way, without the multiplier: into f32 or bf16 values, or into integer codes and their scales,
+/// the bytes that call::Quantize writes there, but for the scale of a block of zeros, which may be any.
+void unpack(const Rounded& y, const Rounded& x);
+void unpack_codes(const Rounded& y, const Rounded& x);
+
+}  // namespace mxtape::cpu
