@@ -20,10 +20,7 @@ struct NormNode final : Node {
   std::int64_t saved_bytes() const override { return x.bytes() + mean.bytes() + rstd.bytes(); }
 
   void forward(Backend& backend, const Tensor& y) const {
-    if (mean)
-      backend.run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});
-    else
-      backend.run(call::RmsNorm{y, rstd, x, gain, eps});
+    backend.run(call::Norm{y, mean, rstd, x, gain, bias, eps});
   }
 
   void backward(Tape& tape, Tensor dy) override {
@@ -38,19 +35,16 @@ struct NormNode final : Node {
     }
     const Tensor others = tape.take(x_grad);  // of a residual stream: what goes around the norm
     Tensor dx = dy.unique() ? dy : others && others.unique() ? others : backend.empty(dy.shape(), dy.dtype());
-    if (mean)
-      backend.run(call::LayerNormBackward{.dx = dx,
-                                          .dgain = dgain.grad,
-                                          .dbias = dbias.grad,
-                                          .dy = dy,
-                                          .x = x,
-                                          .mean = mean,
-                                          .rstd = rstd,
-                                          .gain = gain,
-                                          .write = write,
-                                          .others = others});
-    else
-      backend.run(call::RmsNormBackward{dx, dgain.grad, dy, x, rstd, gain, write, others});
+    backend.run(call::NormBackward{.dx = dx,
+                                   .dgain = dgain.grad,
+                                   .dbias = dbias.grad,
+                                   .dy = dy,
+                                   .x = x,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .gain = gain,
+                                   .write = write,
+                                   .others = others});
     tape.add(x_grad, std::move(dx));
   }
 

@@ -89,7 +89,7 @@ void add_rows() {
     const Tensor x = random_tensor({rows, C}), y = empty({rows, C}), mean = statistics(), rstd = statistics(),
                  gain = random_tensor({C}, DType::f32), bias = random_tensor({C}, DType::f32);
     return Work{[=] {
-                  backend().run(call::LayerNorm{y, mean, rstd, x, gain, bias, eps});
+                  backend().run(call::Norm{y, mean, rstd, x, gain, bias, eps});
                 },
                 double(x.bytes() + y.bytes())};
   });
@@ -97,12 +97,12 @@ void add_rows() {
     const Tensor x = random_tensor({rows, C}), dy = random_tensor({rows, C}), dx = empty({rows, C}),
                  mean = statistics(), rstd = statistics(), gain = random_tensor({C}, DType::f32),
                  dgain = empty({C}, DType::f32), dbias = empty({C}, DType::f32);
-    backend().run(call::LayerNorm{dx, mean, rstd, x, gain, dbias, eps});
-    return Work{[=] {
-                  backend().run(call::LayerNormBackward{dx, dgain, dbias, dy, x, mean, rstd, gain,
-                                                        Write::overwrite, dx});
-                },
-                double(4 * x.bytes())};
+    backend().run(call::Norm{dx, mean, rstd, x, gain, dbias, eps});
+    return Work{
+        [=] {
+          backend().run(call::NormBackward{dx, dgain, dbias, dy, x, mean, rstd, gain, Write::overwrite, dx});
+        },
+        double(4 * x.bytes())};
   });
   add("cross_entropy, gradient in place", [] {
     const Tensor logits = random_tensor({rows, V}), loss = empty({1}, DType::f32),

@@ -206,7 +206,8 @@ struct SwigluBackward {
 
 /// x [B, T, (H + 2 G) D] has H heads of queries, G of keys, G of values. In y the pair (i, i + D / 2) of each
 /// query and key is turned by the angle i of position first_position + t: cos, sin [positions, D / 2]. With
-/// gains [D] the head is normalised before as by RmsNorm; rstd [B, T, H + G] is an output. y may be x.
+/// gains [D] the head is normalised before as by Norm without mean; rstd [B, T, H + G] is an output. y may be
+/// x.
 struct Rotary {
   static constexpr std::string_view name = "rotary";
   Tensor y, x, cos, sin;
@@ -243,9 +244,10 @@ struct Dropout {
   static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
 };
 
-/// y = gain * (x - mean) * rstd + bias per row of x [rows, C]. mean, rstd [rows] are outputs.
-struct LayerNorm {
-  static constexpr std::string_view name = "layer_norm";
+/// y = gain * (x - mean) * rstd + bias per row of x [rows, C]. mean, rstd [rows] are outputs. Without mean an
+/// RMSNorm, which has no bias either: y = gain * x * rstd, rstd = 1 / sqrt(<x^2> + eps).
+struct Norm {
+  static constexpr std::string_view name = "norm";
   Tensor y, mean, rstd, x, gain;
   Tensor bias{};
   float eps = 1e-5f;
@@ -257,8 +259,8 @@ struct LayerNorm {
 
 /// dgain, dbias [C] are summed over rows; dx may be dy. `others`, if given, is what x gets from its other
 /// uses, and dx their sum, rounded once; it may be dx.
-struct LayerNormBackward {
-  static constexpr std::string_view name = "layer_norm_backward";
+struct NormBackward {
+  static constexpr std::string_view name = "norm_backward";
   Tensor dx, dgain;
   Tensor dbias{};
   Tensor dy, x, mean, rstd, gain;
@@ -267,28 +269,6 @@ struct LayerNormBackward {
   static void each(auto& c, const auto& f) {
     f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(sum, "dbias", c.dbias);
     f(activation, "dy", c.dy), f(activation, "x", c.x), f(input, "mean", c.mean);
-    f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
-  }
-};
-
-/// y = gain * x * rstd per row of x [rows, C]. rstd [rows] = 1 / sqrt(<x^2> + eps) is an output.
-struct RmsNorm {
-  static constexpr std::string_view name = "rms_norm";
-  Tensor y, rstd, x, gain;
-  float eps = 1e-5f;
-  static void each(auto& c, const auto& f) {
-    f(output, "rstd", c.rstd), f(result, "y", c.y), f(activation, "x", c.x), f(input, "gain", c.gain);
-  }
-};
-
-/// dgain [C] is summed over rows; dx and `others` as in LayerNormBackward.
-struct RmsNormBackward {
-  static constexpr std::string_view name = "rms_norm_backward";
-  Tensor dx, dgain, dy, x, rstd, gain;
-  Write write = Write::overwrite;
-  Tensor others{};
-  static void each(auto& c, const auto& f) {
-    f(result, "dx", c.dx), f(sum, "dgain", c.dgain), f(activation, "dy", c.dy), f(activation, "x", c.x);
     f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
   }
 };
@@ -424,8 +404,7 @@ using AnyCall = std::variant<
     const call::Recode*, const call::QuantizeBackward*, const call::PackCopy*, const call::UnpackCopy*,
     const call::Add*, const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
     const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*, const call::Dropout*,
-    const call::LayerNorm*, const call::LayerNormBackward*, const call::RmsNorm*,
-    const call::RmsNormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
+    const call::Norm*, const call::NormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
     const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
     const call::AttentionBackward*, const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
 

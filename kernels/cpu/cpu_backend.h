@@ -56,10 +56,8 @@ class CpuBackend final : public Backend {
   void compute(const call::SwigluBackward&);
   void compute(const call::Dropout&);
   // rows.cpp
-  void compute(const call::LayerNorm&);
-  void compute(const call::LayerNormBackward&);
-  void compute(const call::RmsNorm&);
-  void compute(const call::RmsNormBackward&);
+  void compute(const call::Norm&);
+  void compute(const call::NormBackward&);
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);

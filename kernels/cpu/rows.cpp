@@ -11,38 +11,30 @@ using cpu::rows_at_a_time;
 
 float* at(const Tensor& x, std::int64_t i) { return x ? x.data() + i : nullptr; }
 
-/// `mean` and `bias` are empty for an RMSNorm.
-void norm(const auto& call, const Tensor& mean, const Tensor& bias) {
+}  // namespace
+
+void CpuBackend::compute(const call::Norm& call) {
   const std::int64_t C = call.x.cols();
   const auto& loops = cpu::layer_norm_loops();
   parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.forward(call.y.data() + begin * C, at(mean, begin), call.rstd.data() + begin,
-                  call.x.data() + begin * C, call.gain.data(), bias.data(), end - begin, C, call.eps);
+    loops.forward(call.y.data() + begin * C, at(call.mean, begin), call.rstd.data() + begin,
+                  call.x.data() + begin * C, call.gain.data(), call.bias.data(), end - begin, C, call.eps);
   });
 }
 
-void norm_backward(Backend& backend, const auto& call, const Tensor& mean, const Tensor& dbias) {
+void CpuBackend::compute(const call::NormBackward& call) {
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
-  const cpu::RowSums sums(backend, rows, C, C);
+  const cpu::RowSums sums(*this, rows, C, C);
   const auto& loops = cpu::layer_norm_loops();
   parallel_for(rows, sums.grain(), [&](std::int64_t begin, std::int64_t end) {
     float* const partial = sums.of_range(begin);
-    loops.backward(call.dx.data() + begin * C, partial, dbias ? partial + C : nullptr,
-                   call.dy.data() + begin * C, call.x.data() + begin * C, at(mean, begin),
+    loops.backward(call.dx.data() + begin * C, partial, call.dbias ? partial + C : nullptr,
+                   call.dy.data() + begin * C, call.x.data() + begin * C, at(call.mean, begin),
                    call.rstd.data() + begin, call.gain.data(), at(call.others, begin * C), end - begin, C);
   });
   sums.collect(call.dgain, 0, call.write);
-  if (dbias) sums.collect(dbias, 1, call.write);
+  if (call.dbias) sums.collect(call.dbias, 1, call.write);
 }
-
-}  // namespace
-
-void CpuBackend::compute(const call::LayerNorm& call) { norm(call, call.mean, call.bias); }
-void CpuBackend::compute(const call::LayerNormBackward& call) {
-  norm_backward(*this, call, call.mean, call.dbias);
-}
-void CpuBackend::compute(const call::RmsNorm& call) { norm(call, {}, {}); }
-void CpuBackend::compute(const call::RmsNormBackward& call) { norm_backward(*this, call, {}, {}); }
 
 void CpuBackend::compute(const call::Softmax& call) {
   const std::int64_t C = call.x.cols();

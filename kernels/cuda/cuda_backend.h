@@ -68,10 +68,8 @@ class CudaBackend final : public Backend {
   void compute(const call::SwigluBackward&);
   void compute(const call::Dropout&);
   // layer_norm.cu
-  void compute(const call::LayerNorm&);
-  void compute(const call::LayerNormBackward&);
-  void compute(const call::RmsNorm&);
-  void compute(const call::RmsNormBackward&);
+  void compute(const call::Norm&);
+  void compute(const call::NormBackward&);
   // softmax.cu
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);

@@ -45,22 +45,24 @@ void expect_roundings_of_f32(std::int64_t rows, std::int64_t C) {
 
   const Tensor gain = upload(d, {C}, normals(C, 3)), bias = upload(d, {C}, normals(C, 4));
   const Tensor mean = d.empty({rows}), rstd = d.empty({rows}), dgain = d.empty({C}), dbias = d.empty({C});
-  d.run(call::LayerNorm{y, mean, rstd, a, gain, bias, 1e-5f});
-  d.run(call::LayerNorm{f, mean, rstd, wide(d, a), gain, bias, 1e-5f}), expect("layer_norm");
-  d.run(call::LayerNormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite});
+  d.run(call::Norm{y, mean, rstd, a, gain, bias, 1e-5f});
+  d.run(call::Norm{f, mean, rstd, wide(d, a), gain, bias, 1e-5f}), expect("layer_norm");
+  d.run(call::NormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite});
   const auto narrow_sums = download(d, dgain);
-  d.run(call::LayerNormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite});
+  d.run(call::NormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite});
   expect("layer_norm_backward");
   EXPECT_EQ(download(d, dgain), narrow_sums);
-  d.run(call::LayerNormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite, b});
-  d.run(call::LayerNormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite,
-                                wide(d, b)});
+  d.run(call::NormBackward{y, dgain, dbias, b, a, mean, rstd, gain, Write::overwrite, b});
+  d.run(call::NormBackward{f, dgain, dbias, wide(d, b), wide(d, a), mean, rstd, gain, Write::overwrite,
+                           wide(d, b)});
   expect("layer_norm_backward, others");
 
-  d.run(call::RmsNorm{y, rstd, a, gain}), d.run(call::RmsNorm{f, rstd, wide(d, a), gain}), expect("rms_norm");
-  d.run(call::RmsNormBackward{y, dgain, b, a, rstd, gain, Write::overwrite, b});
+  d.run(call::Norm{y, {}, rstd, a, gain}), d.run(call::Norm{f, {}, rstd, wide(d, a), gain}),
+      expect("rms_norm");
+  d.run(call::NormBackward{y, dgain, {}, b, a, {}, rstd, gain, Write::overwrite, b});
   const auto narrow_gain = download(d, dgain);
-  d.run(call::RmsNormBackward{f, dgain, wide(d, b), wide(d, a), rstd, gain, Write::overwrite, wide(d, b)});
+  d.run(
+      call::NormBackward{f, dgain, {}, wide(d, b), wide(d, a), {}, rstd, gain, Write::overwrite, wide(d, b)});
   expect("rms_norm_backward, others");
   EXPECT_EQ(download(d, dgain), narrow_gain);
 

@@ -33,9 +33,9 @@ NormOutput run(const Norm& n, Write write = Write::overwrite) {
   const Shape shape{n.rows, n.C};
   const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {n.C}, n.gain),
                y = device().empty(shape), rstd = device().empty({n.rows});
-  device().run(call::RmsNorm{y, rstd, x, gain, eps});
+  device().run(call::Norm{y, {}, rstd, x, gain, {}, eps});
   const Tensor dx = upload(device(), shape, n.dy), dgain = upload(device(), {n.C}, n.gain);
-  device().run(call::RmsNormBackward{dx, dgain, dx, x, rstd, gain, write});  // in place
+  device().run(call::NormBackward{dx, dgain, {}, dx, x, {}, rstd, gain, write});  // in place
   return {download(device(), y), download(device(), rstd), download(device(), dx), download(device(), dgain)};
 }
 
@@ -84,7 +84,7 @@ TEST(RmsNorm, BackwardAddsWhatOtherUsesOfXLeftThere) {
     const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {C}, n.gain),
                  rstd = upload(device(), {n.rows}, run(n).rstd), dgain = device().empty({C});
     const auto backward = [&](const Tensor& dx, const Tensor& dy, const Tensor& others) {
-      device().run(call::RmsNormBackward{dx, dgain, dy, x, rstd, gain, Write::overwrite, others});
+      device().run(call::NormBackward{dx, dgain, {}, dy, x, {}, rstd, gain, Write::overwrite, others});
       return download(device(), dx);
     };
     const auto dy = [&] { return upload(device(), shape, n.dy); };
@@ -116,7 +116,7 @@ TEST(RmsNorm, RowsThatNoBlockOfTheGpuHoldsAreRefused) {
     run(Norm(1, 32769));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "cuda: rms_norm: rows of 32769; at most 32768 fit into a block's registers");
+    EXPECT_STREQ(e.what(), "cuda: norm: rows of 32769; at most 32768 fit into a block's registers");
   }
 }
 

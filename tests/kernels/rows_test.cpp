@@ -38,11 +38,11 @@ NormOutput run(const Norm& n, bool with_bias = true, Write write = Write::overwr
   const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {n.C}, n.gain);
   const Tensor bias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
   const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows});
-  device().run(call::LayerNorm{y, mean, rstd, x, gain, bias, 1e-5f});
+  device().run(call::Norm{y, mean, rstd, x, gain, bias, 1e-5f});
   const Tensor dx = upload(device(), shape, n.dy);  // in place
   const Tensor dgain = upload(device(), {n.C}, n.gain),
                dbias = with_bias ? upload(device(), {n.C}, n.bias) : Tensor{};
-  device().run(call::LayerNormBackward{dx, dgain, dbias, dx, x, mean, rstd, gain, write});
+  device().run(call::NormBackward{dx, dgain, dbias, dx, x, mean, rstd, gain, write});
   return {download(device(), y),     download(device(), mean),
           download(device(), rstd),  download(device(), dx),
           download(device(), dgain), with_bias ? download(device(), dbias) : std::vector<float>{}};
@@ -100,9 +100,9 @@ TEST(LayerNorm, BackwardAddsWhatOtherUsesOfXLeftThere) {
     const Tensor x = upload(device(), shape, n.x), gain = upload(device(), {C}, n.gain);
     const Tensor y = device().empty(shape), mean = device().empty({n.rows}), rstd = device().empty({n.rows}),
                  dgain = device().empty({C});
-    device().run(call::LayerNorm{y, mean, rstd, x, gain, {}, 1e-5f});
+    device().run(call::Norm{y, mean, rstd, x, gain, {}, 1e-5f});
     const auto backward = [&](const Tensor& dx, const Tensor& dy, const Tensor& others) {
-      device().run(call::LayerNormBackward{dx, dgain, {}, dy, x, mean, rstd, gain, Write::overwrite, others});
+      device().run(call::NormBackward{dx, dgain, {}, dy, x, mean, rstd, gain, Write::overwrite, others});
       return download(device(), dx);
     };
     const auto dy = [&] { return upload(device(), shape, n.dy); };

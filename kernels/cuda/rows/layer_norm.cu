@@ -173,19 +173,18 @@ unsigned threads_for(std::int64_t C) {
 }
 
 template <bool centred>
-void norm(cudaStream_t stream, const auto& call, const Tensor& mean, const Tensor& bias) {
+void norm(cudaStream_t stream, const call::Norm& call) {
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
   with_kernel_types(call, [&]<class T>(T*, auto packed, auto rounds) {
     launch(call.name.data(), stream, {blocks_for(rows, forward_rows), threads_for(C)},
-           norm_kernel<centred, T, decltype(packed)::value, decltype(rounds)::value>,
-           call.y.template data<T>(), mean.data(), call.rstd.data(), call.x.template data<T>(),
-           call.gain.data(), bias.data(), rows, C, call.eps);
+           norm_kernel<centred, T, decltype(packed)::value, decltype(rounds)::value>, call.y.data<T>(),
+           call.mean.data(), call.rstd.data(), call.x.data<T>(), call.gain.data(), call.bias.data(), rows, C,
+           call.eps);
   });
 }
 
 template <bool centred>
-void norm_backward(Backend& backend, cudaStream_t stream, const auto& call, const Tensor& mean,
-                   const Tensor& dbias) {
+void norm_backward(Backend& backend, cudaStream_t stream, const call::NormBackward& call) {
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
   const std::int64_t at_once = multiprocessors * (threads_at_once / threads_for(C));
   const std::int64_t rows_of_block = std::max(least_rows, (rows + at_once - 1) / at_once);
@@ -194,25 +193,21 @@ void norm_backward(Backend& backend, cudaStream_t stream, const auto& call, cons
   with_kernel_types(call, [&]<class T>(T*, auto packed, auto rounds) {
     launch(call.name.data(), stream, {blocks, threads_for(C)},
            norm_backward_kernel<centred, T, decltype(packed)::value, decltype(rounds)::value>,
-           call.dx.template data<T>(), partial.data(), call.dy.template data<T>(), call.x.template data<T>(),
-           mean.data(), call.rstd.data(), call.gain.data(), call.others.template data<T>(), rows,
-           rows_of_block, C);
+           call.dx.data<T>(), partial.data(), call.dy.data<T>(), call.x.data<T>(), call.mean.data(),
+           call.rstd.data(), call.gain.data(), call.others.data<T>(), rows, rows_of_block, C);
   });
-  collect_sums(stream, call.dgain, dbias, partial, call.write);
+  collect_sums(stream, call.dgain, call.dbias, partial, call.write);
 }
 
 }  // namespace
 }  // namespace cuda
 
-void CudaBackend::compute(const call::LayerNorm& call) {
-  cuda::norm<true>(stream_.get(), call, call.mean, call.bias);
+void CudaBackend::compute(const call::Norm& call) {
+  call.mean ? cuda::norm<true>(stream_.get(), call) : cuda::norm<false>(stream_.get(), call);
 }
-void CudaBackend::compute(const call::LayerNormBackward& call) {
-  cuda::norm_backward<true>(*this, stream_.get(), call, call.mean, call.dbias);
-}
-void CudaBackend::compute(const call::RmsNorm& call) { cuda::norm<false>(stream_.get(), call, {}, {}); }
-void CudaBackend::compute(const call::RmsNormBackward& call) {
-  cuda::norm_backward<false>(*this, stream_.get(), call, {}, {});
+void CudaBackend::compute(const call::NormBackward& call) {
+  call.mean ? cuda::norm_backward<true>(*this, stream_.get(), call)
+            : cuda::norm_backward<false>(*this, stream_.get(), call);
 }
 
 }  // namespace mxtape
