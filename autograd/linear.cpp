@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "autograd/linear_operands.h"
-#include "autograd/saved_copy.h"
 
 namespace mxtape {
 namespace {
@@ -16,9 +15,9 @@ struct LinearNode final : Node {
   LinearUse use;
   GradIndex x_grad, w_grad, bias_grad;
   Shape x_shape;
-  SavedCopy wgrad_x;  // without numbers if backward makes x again
-  Rounded dgrad_w;    // shared with the parameter, costs nothing
-  Tensor x, w;        // what a straight-through derivative reads; w costs nothing
+  Rounded wgrad_x;  // without numbers if backward makes x again
+  Rounded dgrad_w;  // shared with the parameter, costs nothing
+  Tensor x, w;      // what a straight-through derivative reads; w costs nothing
 
   const char* name() const override { return "linear"; }
   std::int64_t saved_bytes() const override { return wgrad_x.bytes() + x.bytes(); }
@@ -34,7 +33,9 @@ struct LinearNode final : Node {
     round(backend, std::exchange(dy, {}), wants_dx ? &dgrad_dy : nullptr, &wgrad_dy, bias.grad, bias.write);
 
     {  // dw = dy^T x
-      const Rounded by_rows = wgrad_x ? wgrad_x.take(backend) : x_again(tape);
+      const Rounded by_rows =
+          wgrad_x ? in_layout(backend, std::exchange(wgrad_x, {}), use.operand(Slot::wgrad_x).layout)
+                  : x_again(tape);
       const Tape::Target dw = tape.target(w_grad);
       multiply_through(backend,
                        {.c = dw.grad, .a = std::exchange(wgrad_dy, {}), .b = by_rows, .write = dw.write},
@@ -75,8 +76,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const bool keeps_x = recording && !(producer && producer->recomputes());
   Rounded fprop_x = use.operand(Slot::fprop_x), wgrad_x = use.operand(Slot::wgrad_x);
   round(backend, x.value, &fprop_x, keeps_x ? &wgrad_x : nullptr);
-
-  SavedCopy saved_x = keeps_x ? SavedCopy(tape, std::move(wgrad_x)) : SavedCopy();
+  if (keeps_x) wgrad_x = as_kept(tape, std::move(wgrad_x));
 
   // y = x w^T + bias
   Shape out = x.value.shape();
@@ -93,7 +93,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
     node->use = use;
     node->x_grad = x.grad, node->w_grad = w_grad, node->bias_grad = bias_grad;
     node->x_shape = x.value.shape();
-    node->wgrad_x = std::move(saved_x);
+    node->wgrad_x = std::move(wgrad_x);
     node->dgrad_w = w.copies.dgrad;
     if (keeps_x && x.grad != no_grad && use.bends(Slot::fprop_x)) node->x = x.value;
     node->w = w.value;

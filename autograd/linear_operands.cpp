@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "kernels/codec/narrow.h"
+
 namespace mxtape {
 namespace {
 
@@ -99,6 +101,11 @@ call::QuantizeBackward LinearUse::through(Slot slot, const Tensor& value) const 
 }
 
 bool LinearUse::bends(Slot slot) const { return through(slot, {}).ste.kind != SteKind::identity; }
+
+Rounded as_kept(const Tape& tape, Rounded r) {
+  const bool packs = tape.saved() == Saved::packed && can_be_narrow(r.by.quantizer, r.by.axis, r.layout);
+  return packs ? in_layout(tape.backend(), r, narrowed(r.layout)) : r;
+}
 
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias) {
   const Shape weight = w.shape();

@@ -28,6 +28,9 @@ inline LinearUse use_of(const Parameter& w, const LinearQuant& quant, std::uint3
   return {quant, tensor_id, w.shape(), w.version, pass, kernels};
 }
 
+/// An operand as it waits for backward: narrow if the tape packs and that loses nothing.
+Rounded as_kept(const Tape&, Rounded);
+
 /// Throws Error(internal) with both shapes if they do not fit.
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias);
 

@@ -27,7 +27,7 @@
 
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/packed_copy.h"
+#include "kernels/codec/narrow.h"
 #include "kernels/cpu/integer/dots.h"
 
 namespace mxtape {
@@ -169,11 +169,12 @@ void packed_copy(benchmark::State& state, const std::string& format, Layout layo
   const Shape shape{4096, 1536};
   const Rounded copy = copy_for(format, Axis::column, shape, layout);
   backend().run(call::Quantize{{&copy, 1}, random_tensor(shape)});
-  const PackedCopy packed = room_for_packed(backend(), copy);
-  backend().run(call::PackCopy{packed, copy});
-  for (auto _ : state)
-    pack ? backend().run(call::PackCopy{packed, copy}) : backend().run(call::UnpackCopy{copy, packed});
-  state.SetBytesProcessed(state.iterations() * (copy.bytes() + packed.codes.bytes() + packed.scales.bytes()));
+  Rounded packed = copy;
+  packed.layout = narrowed(layout);
+  packed = with_room(backend(), packed);
+  backend().run(call::Recode{packed, copy});
+  for (auto _ : state) backend().run(pack ? call::Recode{packed, copy} : call::Recode{copy, packed});
+  state.SetBytesProcessed(state.iterations() * (copy.bytes() + packed.bytes()));
 }
 
 void name_and_register(const std::string& name, const char* format, Axis a, Axis b,

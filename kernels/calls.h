@@ -16,12 +16,6 @@ struct AdamWStep {
   float beta1, beta2, eps, weight_decay;
 };
 
-/// A Rounded between two GEMMs, its elements at the width of their format: kernels/codec/packed_copy.h.
-/// All else about it, its multiplier too, is the Rounded's.
-struct PackedCopy {
-  Tensor codes{}, scales{};  ///< u8
-};
-
 /// What a call does with one of its tensors, and so what the tensor may hold.
 enum class Role : std::uint8_t {
   activation,  ///< read: f32 or bf16, as all activations of the call
@@ -34,7 +28,6 @@ enum class Role : std::uint8_t {
   rounded,     ///< written: f32, bf16 or u8 (codes), each for itself
   index,       ///< read: i32
   found,       ///< written: i32
-  bytes,       ///< read or written: u8
   wide,        ///< read or written: f64
   any          ///< read or written: any type
 };
@@ -118,7 +111,7 @@ struct Quantize {
 };
 
 /// The same numbers in another layout or type: stored -> values or codes, codes -> values, values -> f32 or
-/// bf16. A `to` without multiplier gets them multiplied by it.
+/// bf16; values or codes <-> their narrow layout. A `to` without multiplier gets them multiplied by it.
 struct Recode {
   static constexpr std::string_view name = "recode";
   Rounded to, from;
@@ -137,28 +130,6 @@ struct QuantizeBackward {
   bool is_identity() const { return !rotated && ste.kind == SteKind::identity; }
   static void each(auto& c, const auto& f) {
     f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "x", c.x);
-  }
-};
-
-/// y = x at the width of its format. x is a copy that can_pack() takes (kernels/codec/packed_copy.h).
-struct PackCopy {
-  static constexpr std::string_view name = "pack_copy";
-  PackedCopy y;
-  Rounded x;
-  static void each(auto& c, const auto& f) {
-    f(bytes, "codes", c.y.codes), f(bytes, "packed scales", c.y.scales);
-    f(operand, "values", c.x.elements), f(input, "scales", c.x.scales);
-  }
-};
-
-/// The values and scales of y, bit for bit those that x was packed from.
-struct UnpackCopy {
-  static constexpr std::string_view name = "unpack_copy";
-  Rounded y;
-  PackedCopy x;
-  static void each(auto& c, const auto& f) {
-    f(rounded, "values", c.y.elements), f(output, "scales", c.y.scales);
-    f(bytes, "codes", c.x.codes), f(bytes, "packed scales", c.x.scales);
   }
 };
 
@@ -399,14 +370,15 @@ struct AdamW {
 }  // namespace call
 
 /// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
-using AnyCall = std::variant<
-    const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*, const call::Quantize*,
-    const call::Recode*, const call::QuantizeBackward*, const call::PackCopy*, const call::UnpackCopy*,
-    const call::Add*, const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
-    const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*, const call::Dropout*,
-    const call::Norm*, const call::NormBackward*, const call::Softmax*, const call::SoftmaxBackward*,
-    const call::CrossEntropy*, const call::Embedding*, const call::EmbeddingBackward*, const call::Attention*,
-    const call::AttentionBackward*, const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
+using AnyCall =
+    std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
+                 const call::Quantize*, const call::Recode*, const call::QuantizeBackward*, const call::Add*,
+                 const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
+                 const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*,
+                 const call::Dropout*, const call::Norm*, const call::NormBackward*, const call::Softmax*,
+                 const call::SoftmaxBackward*, const call::CrossEntropy*, const call::Embedding*,
+                 const call::EmbeddingBackward*, const call::Attention*, const call::AttentionBackward*,
+                 const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
 
 /// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
 void check_types(AnyCall);

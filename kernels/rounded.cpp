@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "core/error.h"
-#include "formats/codec/block_codec.h"
 #include "kernels/backend.h"
+#include "kernels/codec/narrow.h"
 #include "kernels/gemm/codes.h"
 
 namespace mxtape {
+
 bool serves_both_axes(const Quantizer& q) {
   // An offset, or flushing by the block's largest magnitude, ties elements together even without a scale.
   const bool elementwise = q.scale == ScaleKind::none && q.offset == Offset::none && !q.flush_subnormals;
@@ -21,7 +22,8 @@ bool same_rounding(const Quantization& a, const Quantization& b) {
 }
 
 Rounded Rounded::rows(std::int64_t first, std::int64_t count) const {
-  require(layout != Layout::codes, "{}: rows of codes, which lie in panels", name_of(site.slot));
+  require(layout == Layout::values || layout == Layout::stored, "{}: rows of codes, which lie in panels",
+          name_of(site.slot));
   Rounded part = *this;
   part.shape = {count, cols()};
   part.by.draws.first_element += std::uint64_t(first * cols());
@@ -49,7 +51,7 @@ Rounded with_room(Backend& backend, Rounded r) {
     r.scales = backend.empty(at.scales());
     r.elements = backend.empty(at.codes(), DType::u8);
   } else {
-    const PackedLayout size = packed_layout(r.by.quantizer, r.rows(), r.cols(), r.by.axis);
+    const PackedLayout size = bytes_when_packed(r);
     r.elements = bytes(size.codes), r.scales = bytes(size.scales), r.offsets = bytes(size.offsets);
   }
   if (r.by.quantizer.has_multiplier() && !r.multiplier) r.multiplier = backend.empty({1});
@@ -58,12 +60,12 @@ Rounded with_room(Backend& backend, Rounded r) {
 
 std::int64_t bytes_of_parts(const Rounded& r) {
   if (r.layout == Layout::values) return r.shape.count() * size_of(r.by.quantizer.operand_dtype());
-  if (r.layout == Layout::stored) {
-    const PackedLayout size = packed_layout(r.by.quantizer, r.rows(), r.cols(), r.by.axis);
-    return size.codes + size.scales + size.offsets;
+  if (r.layout == Layout::codes) {
+    const CodeLayout at = code_layout(r);
+    return at.codes().count() + at.scales().count() * std::int64_t(sizeof(float));
   }
-  const CodeLayout at = code_layout(r);
-  return at.codes().count() + at.scales().count() * std::int64_t(sizeof(float));
+  const PackedLayout size = bytes_when_packed(r);
+  return size.codes + size.scales + size.offsets;
 }
 
 std::string loss_when_stored(const Quantizer& q, Layout layout) {

@@ -14,9 +14,11 @@ enum class Write : bool { overwrite, accumulate };
 
 /// How the numbers of a rounded matrix lie.
 enum class Layout : std::uint8_t {
-  values,  ///< f32 or bf16, in the shape of what was rounded; offsets are in them
-  codes,   ///< signed bytes and f32 scales, as byte dot products read them: kernels/gemm/codes.h
-  stored,  ///< the bytes of formats/codec/mx_tensor.h: what files, saved activations and messages hold
+  values,         ///< f32 or bf16, in the shape of what was rounded; offsets are in them
+  codes,          ///< signed bytes and f32 scales, as byte dot products read them: kernels/gemm/codes.h
+  stored,         ///< the bytes of formats/codec/mx_tensor.h: what files and messages hold
+  narrow_values,  ///< those two as wide as their format, while they wait for backward: kernels/codec/narrow.h
+  narrow_codes,
 };
 
 /// All that decides the bits of a rounding, but for the numbers that are rounded.

@@ -21,8 +21,6 @@ constexpr bool takes(Role role, DType dtype) {
     case Role::index:
     case Role::found:
       return dtype == DType::i32;
-    case Role::bytes:
-      return dtype == DType::u8;
     case Role::wide:
       return dtype == DType::f64;
     case Role::any:

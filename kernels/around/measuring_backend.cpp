@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/around/written.h"
+#include "kernels/codec/narrow.h"
 
 namespace mxtape {
 
@@ -49,10 +50,6 @@ void MeasuringBackend::dispatch(AnyCall any) {
   forget_written(any);
   if (const auto* const call = std::get_if<const call::Quantize*>(&any)) measure_operands(**call);
   if (const auto* const call = std::get_if<const call::Recode*>(&any)) follow(**call);
-  if (const auto* const call = std::get_if<const call::PackCopy*>(&any))
-    follow((*call)->x.elements, (*call)->y.codes);
-  if (const auto* const call = std::get_if<const call::UnpackCopy*>(&any))
-    follow((*call)->x.codes, (*call)->y.elements);
   if (const auto* const call = std::get_if<const call::Gemm*>(&any)) measure_gradient(**call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
@@ -66,22 +63,22 @@ void MeasuringBackend::dispatch(AnyCall any) {
   }
 }
 
-/// The values of a copy with its multiplier are what the copy is.
+/// The values of a copy with its multiplier are what the copy is; narrow or wide, it is the copy itself.
 void MeasuringBackend::follow(const call::Recode& call) {
   const void *const from = call.from.elements.raw(), *const to = call.to.elements.raw();
+  if (is_narrow(call.to.layout) || is_narrow(call.from.layout)) {
+    copies_.erase(to);
+    if (copies_.contains(from)) copies_.insert(to);
+    sources_.erase(to);
+    if (auto source = sources_.extract(from)) {
+      source.key() = to;
+      sources_.insert(std::move(source));
+    }
+    return;
+  }
   if (const auto source = sources_.find(from); source != sources_.end()) sources_[to] = source->second;
   if (const auto layer = weight_copies_.find(from); layer != weight_copies_.end())
     weight_copies_[to] = layer->second;
-}
-
-void MeasuringBackend::follow(const Tensor& from, const Tensor& to) {
-  copies_.erase(to.raw());
-  if (copies_.contains(from.raw())) copies_.insert(to.raw());
-  sources_.erase(to.raw());
-  if (auto source = sources_.extract(from.raw())) {
-    source.key() = to.raw();
-    sources_.insert(std::move(source));
-  }
 }
 
 /// What stood there is gone.

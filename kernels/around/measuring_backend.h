@@ -108,8 +108,6 @@ class MeasuringBackend final : public ForwardingBackend {
   void measure_unrounded(const call::Gemm&);
   void measure_update(const call::AdamW&);
   void follow(const call::Recode&);
-  /// A copy of x goes to other memory, packed or unpacked.
-  void follow(const Tensor& from, const Tensor& to);
   void forget_written(AnyCall);
 
   Source source_of(const Matrix& x, std::string_view tensor) const;

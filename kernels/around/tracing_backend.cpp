@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/around/written.h"
+#include "kernels/codec/narrow.h"
 
 namespace mxtape {
 namespace {
@@ -40,8 +41,9 @@ void TracingBackend::dispatch(AnyCall any) {
 void TracingBackend::note(const auto& call) {
   using Call = std::decay_t<decltype(call)>;
   if constexpr (std::is_same_v<Call, call::Gemm>) note_product(call);
-  if constexpr (std::is_same_v<Call, call::PackCopy>) return follow(call.x.elements, call.y.codes);
-  if constexpr (std::is_same_v<Call, call::UnpackCopy>) return follow(call.x.codes, call.y.elements);
+  if constexpr (std::is_same_v<Call, call::Recode>)
+    if (is_narrow(call.to.layout) || is_narrow(call.from.layout))
+      return follow(call.from.elements, call.to.elements);
   if constexpr (std::is_same_v<Call, call::Attention> || std::is_same_v<Call, call::AttentionBackward>)
     add_new(trace_.attention[layer_], call.quant);
   call.each(call, [&](Role role, std::string_view name, const Tensor& x) {

@@ -1,9 +1,8 @@
 #pragma once
 #include "core/error.h"
-#include "formats/codec/block_codec.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/backend.h"
-#include "kernels/gemm/codes.h"
+#include "kernels/codec/narrow.h"
 
 namespace mxtape {
 
@@ -30,8 +29,10 @@ inline void check_parts(std::string_view call, const Rounded& r) {
     check("codes", r.elements, DType::u8, at.codes().count());
     check("scales", r.scales, DType::f32, at.scales().count());
   } else {
-    require_packable(q);
-    const PackedLayout want = packed_layout(q, r.rows(), r.cols(), r.by.axis);
+    if (r.layout == Layout::stored) require_packable(q);
+    require(r.layout == Layout::stored || can_be_narrow(q, r.by.axis, r.layout),
+            "{}: '{}' has no narrow layout", call, to_text(q));
+    const PackedLayout want = bytes_when_packed(r);
     check("codes", r.elements, DType::u8, want.codes);
     check("scales", r.scales, DType::u8, want.scales);
     check("offsets", r.offsets, DType::u8, want.offsets);
@@ -53,6 +54,7 @@ inline void check_quantize(std::span<const Rounded> to, const Tensor& x, const T
     require(r.layout != Layout::values || r.elements.dtype() == q.operand_dtype(),
             "quantize: values of '{}' are {}; want {}", to_text(q), name_of(r.elements.dtype()),
             name_of(q.operand_dtype()));
+    require(!is_narrow(r.layout), "quantize: nothing is rounded into a narrow layout; want recode");
     require(q.has_multiplier() == bool(r.multiplier), "quantize: '{}' {} a multiplier", to_text(q),
             q.has_multiplier() ? "needs" : "has no");
   }
@@ -64,9 +66,14 @@ inline void check_recode(const call::Recode& call) {
   check_parts("recode", to), check_parts("recode", from);
   require(to.rows() == from.rows() && to.cols() == from.cols(), "recode: {} from {}; want one shape",
           to.shape.text(), from.shape.text());
-  require(to.layout == Layout::values ||
-              (to.layout == Layout::codes && from.layout == Layout::stored && to.by.axis == from.by.axis),
-          "recode: nothing is coded from values, nor stored; want values, or codes from what is stored");
+  const bool one_axis = to.by.axis == from.by.axis;
+  const bool same_numbers = narrowed(to.layout) == narrowed(from.layout) && one_axis;
+  const bool to_values = to.layout == Layout::values && !is_narrow(from.layout);
+  const bool to_codes = to.layout == Layout::codes && from.layout == Layout::stored && one_axis;
+  require(
+      same_numbers || to_values || to_codes,
+      "recode: from one layout to another that it does not lead to; want values, codes from what is stored, "
+      "or the narrow layout of both");
 }
 
 /// For devices that multiply no integer codes.

@@ -42,12 +42,9 @@ class CpuBackend final : public Backend {
   void compute(const call::Gemm&);
   // quantize.cpp; stored: pack.cpp
   void compute(const call::Quantize&);
-  // quantize_backward.cpp; stored: unpack.cpp
+  // quantize_backward.cpp; stored: unpack.cpp; narrow: narrow.cpp
   void compute(const call::Recode&);
   void compute(const call::QuantizeBackward&);
-  // packed_copy.cpp
-  void compute(const call::PackCopy&);
-  void compute(const call::UnpackCopy&);
   // pointwise.cpp
   void compute(const call::Add&);
   void compute(const call::Gelu&);

@@ -65,6 +65,8 @@ void each_code(const Rounded& copy, const auto& write) {
 
 void CpuBackend::compute(const call::Recode& call) {
   check_recode(call);
+  if (is_narrow(call.to.layout)) return cpu::narrow(call.to, call.from);
+  if (is_narrow(call.from.layout)) return cpu::widen(call.to, call.from);
   const bool stored = call.from.layout == Layout::stored;
   if (stored) cpu::unpack(call.to, call.from);
   const bool multiplied = call.from.multiplier && !call.to.multiplier;

@@ -11,4 +11,8 @@ std::int64_t pack(const Rounded& y, const float* x);
 void unpack(const Rounded& y, const Rounded& x);
 void unpack_codes(const Rounded& y, const Rounded& x);
 
+/// Between values or codes and their narrow layout.
+void narrow(const Rounded& y, const Rounded& x);
+void widen(const Rounded& y, const Rounded& x);
+
 }  // namespace mxtape::cpu

@@ -50,13 +50,6 @@ void CudaBackend::dispatch(AnyCall any) {
   std::visit([this](const auto* call) { compute(*call); }, any);
 }
 
-void CudaBackend::compute(const call::PackCopy&) {
-  fail(ExitCode::internal, "cuda: no copy is packed here; want compute.saved = ready");
-}
-void CudaBackend::compute(const call::UnpackCopy&) {
-  fail(ExitCode::internal, "cuda: no copy is packed here; want compute.saved = ready");
-}
-
 void CudaBackend::wait() { stream_.wait(); }
 
 Tensor CudaBackend::empty(Shape shape, DType dtype) {

@@ -57,9 +57,6 @@ class CudaBackend final : public Backend {
   // quantize_backward.cu
   void compute(const call::Recode&);
   void compute(const call::QuantizeBackward&);
-  // cuda_backend.cpp: throws, as validate() does for recipes
-  void compute(const call::PackCopy&);
-  void compute(const call::UnpackCopy&);
   // pointwise.cu
   void compute(const call::Add&);
   void compute(const call::Gelu&);

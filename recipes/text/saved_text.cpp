@@ -5,7 +5,7 @@
 #include <map>
 
 #include "kernels/attention/slots.h"
-#include "kernels/codec/packed_copy.h"
+#include "kernels/codec/narrow.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {
@@ -16,7 +16,7 @@ int packed_bits(const LinearQuant& quant, GemmKernels kernels) {
   const bool shared = quant.wgrad_source == OperandSource::shared;
   const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
   const Layout layout = gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x);
-  return can_pack(q, shared ? Axis::row : Axis::column, layout) ? q.element.bits() : 0;
+  return can_be_narrow(q, shared ? Axis::row : Axis::column, layout) ? q.element.bits() : 0;
 }
 
 std::string layers_text(std::int64_t count) {

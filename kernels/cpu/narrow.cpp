@@ -1,25 +1,24 @@
-#include "kernels/codec/packed_copy.h"
+#include "kernels/cpu/stored.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "kernels/codec/narrow.h"
 #include "kernels/cpu/loops/packed_codes_loops.h"
 #include "kernels/cpu/loops/packed_values_loops.h"
-#include "kernels/gemm/codes.h"
 
 // Streams: one read and one write of memory for each number, and little arithmetic between.
-namespace mxtape {
+namespace mxtape::cpu {
 namespace {
 
 constexpr std::int64_t work = 1 << 15;  // numbers that pay for handing out a range
 
-cpu::CodeNumbers code_numbers(const ElementFormat& f) {
+CodeNumbers code_numbers(const ElementFormat& f) {
   return {f.bits(), f.mantissa_bits, f.is_integer() ? 0 : (1 << f.exponent_bits) - 1};
 }
-cpu::FloatNumbers float_numbers(const ElementFormat& f) {
+FloatNumbers float_numbers(const ElementFormat& f) {
   const ExponentRule fits = exponent_rule(f, ScaleRule::rceil);
   return {f.bits(), f.mantissa_bits, f.min_exponent(), f.max_finite(), fits.carry, fits.subtract};
 }
@@ -41,7 +40,7 @@ template <class F>
 void for_blocks(const Rounded& copy, const F& f) {
   const std::int64_t rows = copy.rows(), cols = copy.cols(),
                      of_block = packed_rows(copy.by.quantizer, copy.by.axis);
-  constexpr std::int64_t chunk = cpu::PackedValuesLoops::chunk;
+  constexpr std::int64_t chunk = PackedValuesLoops::chunk;
   parallel_for((rows + of_block - 1) / of_block,
                std::max<std::int64_t>(work / std::max<std::int64_t>(of_block * cols, 1), 1),
                [&](std::int64_t begin, std::int64_t end) {
@@ -52,7 +51,7 @@ void for_blocks(const Rounded& copy, const F& f) {
 }
 
 void pack_scales(std::uint8_t* y, const float* scales, std::int64_t count, const Quantizer& q) {
-  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
+  const PackedCodesLoops& loops = packed_codes_loops();
   const float per_unit = 1 / unit_of(q);
   if (q.scale == ScaleKind::power_of_two) return loops.pack_exponents(y, scales, count, per_unit);
   loops.pack_floats(y, scales, count, per_unit, float_numbers(q.scale_format),
@@ -71,56 +70,52 @@ std::array<float, 256> worth_of_bytes(const Quantizer& q) {
 
 }  // namespace
 
-void CpuBackend::compute(const call::PackCopy& call) {
-  check_packed_copy(call.name, call.x, call.y);
-  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
-  const Quantizer& q = call.x.by.quantizer;
-  auto *const codes = call.y.codes.data<std::uint8_t>(), *const scales = call.y.scales.data<std::uint8_t>();
-  if (call.x.layout == Layout::codes)
+void narrow(const Rounded& y, const Rounded& x) {
+  const PackedCodesLoops& loops = packed_codes_loops();
+  const Quantizer& q = x.by.quantizer;
+  auto *const codes = y.elements.data<std::uint8_t>(), *const scales = y.scales.data<std::uint8_t>();
+  if (x.layout == Layout::codes)
     return for_panels(
-        call.x, [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
+        x, [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
           loops.pack_codes(codes + first / 8 * q.element.bits(),
-                           static_cast<const std::int8_t*>(call.x.elements.raw()) + first, count,
+                           static_cast<const std::int8_t*>(x.elements.raw()) + first, count,
                            code_numbers(q.element));
-          pack_scales(scales + scale, call.x.scales.data() + scale, scale_count, q);
+          pack_scales(scales + scale, x.scales.data() + scale, scale_count, q);
         });
-  const std::int64_t cols = call.x.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
-  for_blocks(call.x, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
-    cpu::packed_values_loops().pack(codes + row * row_bytes, scales + block * cols, scratch,
-                                    static_cast<const std::uint16_t*>(call.x.elements.raw()) + row * cols,
-                                    rows, cols, float_numbers(q.element));
+  const std::int64_t cols = x.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
+  for_blocks(x, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
+    packed_values_loops().pack(codes + row * row_bytes, scales + block * cols, scratch,
+                               static_cast<const std::uint16_t*>(x.elements.raw()) + row * cols, rows, cols,
+                               float_numbers(q.element));
   });
 }
 
-void CpuBackend::compute(const call::UnpackCopy& call) {
-  check_packed_copy(call.name, call.y, call.x);
-  const cpu::PackedCodesLoops& loops = cpu::packed_codes_loops();
-  const Quantizer& q = call.y.by.quantizer;
-  const auto *const codes = call.x.codes.data<std::uint8_t>(), *const scales =
-                                                                   call.x.scales.data<std::uint8_t>();
-  const std::int64_t cols = call.y.layout == Layout::codes ? 0 : call.y.cols(),
+void widen(const Rounded& y, const Rounded& x) {
+  const PackedCodesLoops& loops = packed_codes_loops();
+  const Quantizer& q = y.by.quantizer;
+  const auto *const codes = x.elements.data<std::uint8_t>(), *const scales = x.scales.data<std::uint8_t>();
+  const std::int64_t cols = y.layout == Layout::codes ? 0 : y.cols(),
                      row_bytes = (cols + 7) / 8 * q.element.bits();
-  if (call.y.layout == Layout::values)
-    return for_blocks(call.y, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
-      cpu::packed_values_loops().unpack(static_cast<std::uint16_t*>(call.y.elements.raw()) + row * cols,
-                                        codes + row * row_bytes, scales + block * cols, scratch, rows, cols,
-                                        float_numbers(q.element));
+  if (y.layout == Layout::values)
+    return for_blocks(y, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
+      packed_values_loops().unpack(static_cast<std::uint16_t*>(y.elements.raw()) + row * cols,
+                                   codes + row * row_bytes, scales + block * cols, scratch, rows, cols,
+                                   float_numbers(q.element));
     });
 
   const bool powers = q.scale == ScaleKind::power_of_two;
   const std::array<float, 256> worth = powers ? std::array<float, 256>{} : worth_of_bytes(q);
-  const CodeLayout at = code_layout(call.y);
-  for_panels(call.y,
-             [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
-               loops.unpack_codes(static_cast<std::int8_t*>(call.y.elements.raw()) + first,
-                                  codes + first / 8 * q.element.bits(), count, code_numbers(q.element));
-               float* const y = call.y.scales.data() + scale;
-               if (powers) return loops.unpack_exponents(y, scales + scale, scale_count, unit_of(q));
-               for (std::int64_t i = 0; i < scale_count; ++i) y[i] = worth[scales[scale + i]];
-             });
+  const CodeLayout at = code_layout(y);
+  for_panels(y, [&](std::int64_t first, std::int64_t count, std::int64_t scale, std::int64_t scale_count) {
+    loops.unpack_codes(static_cast<std::int8_t*>(y.elements.raw()) + first,
+                       codes + first / 8 * q.element.bits(), count, code_numbers(q.element));
+    float* const out = y.scales.data() + scale;
+    if (powers) return loops.unpack_exponents(out, scales + scale, scale_count, unit_of(q));
+    for (std::int64_t i = 0; i < scale_count; ++i) out[i] = worth[scales[scale + i]];
+  });
   // Lines that are missing in the last panel have scales of 0, which no exponent says.
   for (std::int64_t line = at.lines; line < at.panels() * CodeLayout::panel; ++line)
-    for (std::int64_t b = 0; b < at.blocks(); ++b) call.y.scales.data()[at.scale_at(line, b)] = 0;
+    for (std::int64_t b = 0; b < at.blocks(); ++b) y.scales.data()[at.scale_at(line, b)] = 0;
 }
 
-}  // namespace mxtape
+}  // namespace mxtape::cpu

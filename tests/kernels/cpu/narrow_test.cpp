@@ -1,4 +1,4 @@
-#include "kernels/codec/packed_copy.h"
+#include "kernels/codec/narrow.h"
 
 #include <gtest/gtest.h>
 
@@ -30,18 +30,20 @@ Rounded quantized(const std::vector<float>& x, const Shape& shape, const Quantiz
   return copy;
 }
 
-PackedCopy packed(const Rounded& copy) {
-  const PackedCopy y = room_for_packed(cpu_device(), copy);
-  cpu_device().run(call::PackCopy{y, copy});
+Rounded packed(const Rounded& copy) {
+  Rounded y = copy;
+  y.layout = narrowed(copy.layout), y.elements = y.scales = {};
+  y = with_room(cpu_device(), y);
+  cpu_device().run(call::Recode{y, copy});
   return y;
 }
 
 /// Of y's memory every byte is `byte` before.
-Rounded unpacked(const PackedCopy& x, const Rounded& like, int byte) {
+Rounded unpacked(const Rounded& x, const Rounded& like, int byte) {
   const Rounded y = with_room(cpu_device(), like);
   for (const Tensor* part : {&y.elements, &y.scales})
     if (*part) std::memset(part->raw(), byte, std::size_t(part->bytes()));
-  cpu_device().run(call::UnpackCopy{y, x});
+  cpu_device().run(call::Recode{y, x});
   return y;
 }
 
@@ -54,7 +56,7 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 }
 
 bool comes_back(const Rounded& copy) {
-  const PackedCopy once = packed(copy);
+  const Rounded once = packed(copy);
   for (const int byte : {0x00, 0xa5}) {
     const Rounded again = unpacked(once, copy, byte);
     if (!same_numbers(copy.elements, again.elements) || !same_numbers(copy.scales, again.scales))
@@ -63,7 +65,7 @@ bool comes_back(const Rounded& copy) {
   return true;
 }
 
-TEST(PackedCopy, GivesRandomCopiesBackBitForBitOnEveryTier) {
+TEST(Narrow, GivesRandomCopiesBackBitForBitOnEveryTier) {
   int codes = 0, values = 0;
   on_every_tier([&] {
     for_all(
@@ -82,11 +84,11 @@ TEST(PackedCopy, GivesRandomCopiesBackBitForBitOnEveryTier) {
           const auto& [q, shape, axis, x] = input;
           if (!q.contradiction().empty()) return true;
           for (const Layout layout : {Layout::values, Layout::codes}) {
-            if (!can_pack(q, axis, form) || (form == Layout::codes && !has_integer_codes(q))) continue;
-            ++(form == Layout::codes ? codes : values);
-            if (comes_back(quantized(x, shape, q, axis, form))) continue;
-            ADD_FAILURE() << to_text(q) << " " << shape.text() << ", axis " << int(axis) << ", form "
-                          << int(form);
+            if (!can_be_narrow(q, axis, layout) || (layout == Layout::codes && !has_integer_codes(q))) continue;
+            ++(layout == Layout::codes ? codes : values);
+            if (comes_back(quantized(x, shape, q, axis, layout))) continue;
+            ADD_FAILURE() << to_text(q) << " " << shape.text() << ", axis " << int(axis) << ", layout "
+                          << int(layout);
             return false;
           }
           return true;
@@ -96,7 +98,7 @@ TEST(PackedCopy, GivesRandomCopiesBackBitForBitOnEveryTier) {
   EXPECT_GT(values, 100);
 }
 
-TEST(PackedCopy, GivesTheShippedFormatsBackFromEveryKindOfBlock) {
+TEST(Narrow, GivesTheShippedFormatsBackFromEveryKindOfBlock) {
   const Shape shapes[] = {{64, 128}, {33, 17}, {1, 1}, {100, 7}, {31, 200}};
   on_every_tier([&] {
     for (const char* text : {"mxfp4 rule=even", "mxfp4 round=stochastic", "mxfp6", "mxfp6_e2m3", "mxfp8",
@@ -107,16 +109,16 @@ TEST(PackedCopy, GivesTheShippedFormatsBackFromEveryKindOfBlock) {
         for (const Content kind : {Content::normal, Content::spread, Content::specials})
           for (const Layout layout : {Layout::values, Layout::codes}) {
             const Quantizer q = parse_quantizer(text);
-            if (!can_pack(q, Axis::column, form) || (form == Layout::codes && !has_integer_codes(q)))
+            if (!can_be_narrow(q, Axis::column, layout) || (layout == Layout::codes && !has_integer_codes(q)))
               continue;
             const auto x = content(kind, shape.count(), 3);
-            EXPECT_TRUE(comes_back(quantized(x, shape, q, Axis::column, form)))
-                << text << " " << shape.text() << " form " << int(form) << " content " << int(kind);
+            EXPECT_TRUE(comes_back(quantized(x, shape, q, Axis::column, layout)))
+                << text << " " << shape.text() << " layout " << int(layout) << " content " << int(kind);
           }
   });
 }
 
-TEST(PackedCopy, TakesEveryCodeOfAFormatAndEverySignOfZero) {
+TEST(Narrow, TakesEveryCodeOfAFormatAndEverySignOfZero) {
   for (const ElementFormat& f : {e2m1, e3m0, e2m3, e3m2, e4m3, e5m2, *parse_element("e2m2")}) {
     // One block of all numbers: the largest makes the scale 1.
     const std::uint32_t count = 1u << f.bits();
@@ -127,33 +129,32 @@ TEST(PackedCopy, TakesEveryCodeOfAFormatAndEverySignOfZero) {
     const Shape shape{std::ssize(x), 1};
     const Rounded copy = quantized(x, shape, q, Axis::column, Layout::values);
     ASSERT_EQ(download(cpu_device(), copy.elements), x) << f.name();
-    const PackedCopy y = packed(copy);
+    const Rounded y = packed(copy);
     const auto again = download(cpu_device(), unpacked(y, copy, 0xff).elements);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(bits_of(again[i]), bits_of(x[i])) << f.name();
   }
 }
 
-TEST(PackedCopy, HoldsTheFormatsCodesInAsManyBits) {
+TEST(Narrow, HoldsTheFormatsCodesInAsManyBits) {
   // A row of 16 columns: 1, -2, 3, 4, then zeros, whose scales have no say. Columns are blocks: 1 is 4 below
   // a scale of 1/4, 3 is 6 below one of 1/2.
   std::vector<float> x(16, 0);
   x[0] = 1, x[1] = -2, x[2] = 3, x[3] = 4;
   const Rounded copy = quantized(x, {1, 16}, mxfp4, Axis::column, Layout::values);
-  const PackedCopy y = packed(copy);
-  ASSERT_EQ(y.codes.bytes(), 8);
+  const Rounded y = packed(copy);
+  ASSERT_EQ(y.elements.bytes(), 8);
   ASSERT_EQ(y.scales.bytes(), 16);
-  const auto* const codes = y.codes.data<std::uint8_t>();
+  const auto* const codes = y.elements.data<std::uint8_t>();
   EXPECT_EQ(codes[0], 0xe6);  // 4 is code 6, -4 is 0xe
   EXPECT_EQ(codes[1], 0x67);  // 6 is code 7
   EXPECT_EQ(y.scales.data<std::uint8_t>()[0], 127 - 2);
   EXPECT_EQ(y.scales.data<std::uint8_t>()[2], 127 - 1);
 }
 
-TEST(PackedCopy, TakesTheBytesOfItsFormat) {
+TEST(Narrow, TakesTheBytesOfItsFormat) {
   const auto bytes = [](const char* quantizer, Layout layout) {
     const Quantizer q = parse_quantizer(quantizer);
-    const Rounded copy = wanted(q, Axis::column, {128, 64}, layout);
-    const PackedCopyBytes of = packed_bytes(copy);
+    const PackedLayout of = bytes_when_packed(wanted(q, Axis::column, {128, 64}, narrowed(layout)));
     return std::pair(of.codes, of.scales);
   };
   const std::int64_t count = 128 * 64;
@@ -165,18 +166,18 @@ TEST(PackedCopy, TakesTheBytesOfItsFormat) {
   EXPECT_EQ(bytes("mxfp8", Layout::values), std::pair(count, count / 32));
 }
 
-TEST(PackedCopy, LeavesWhatWouldNotComeBackAsItIs) {
+TEST(Narrow, LeavesWhatWouldNotComeBackAsItIs) {
   const auto takes = [](const char* quantizer, Layout layout) {
-    return can_pack(parse_quantizer(quantizer), Axis::column, layout);
+    return can_be_narrow(parse_quantizer(quantizer), Axis::column, layout);
   };
   EXPECT_FALSE(takes("mxint8", Layout::values));  // no negative zero
   EXPECT_FALSE(takes("mxint8", Layout::codes));   // a byte already
   EXPECT_FALSE(takes("nvfp4", Layout::values));   // its scales are not found again
   EXPECT_FALSE(takes("bf16", Layout::values));
   EXPECT_FALSE(takes("f32", Layout::values));
-  EXPECT_FALSE(can_pack(mxfp4, Axis::row, Layout::values));  // along rows columns share no scale
+  EXPECT_FALSE(can_be_narrow(mxfp4, Axis::row, Layout::values));  // along rows columns share no scale
   const Rounded copy = room_for(cpu_device(), mxint8, Axis::column, {32, 32});
-  EXPECT_THROW(cpu_device().run(call::PackCopy{room_for_packed(cpu_device(), copy), copy}), Error);
+  EXPECT_THROW(packed(copy), Error);
 }
 
 }  // namespace
