@@ -2,6 +2,7 @@
 
 #include "autograd/ops.h"
 #include "kernels/attention/slots.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

@@ -1,11 +1,16 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "autograd/source.h"
 #include "autograd/tape.h"
 
 namespace mxtape {
+
+enum class Gelu : std::uint8_t;  // kernels/calls_rows.h
+struct AttentionShape;           // kernels/attention/attention.h
+struct AttentionQuant;
 
 /// Rounding of the six GEMM operands of a linear layer, each from the high-precision tensor, blocks along the
 /// axis that the GEMM sums over; and the rotation of both operands of each GEMM.

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "autograd/ops.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

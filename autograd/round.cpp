@@ -1,5 +1,7 @@
 #include "autograd/round.h"
 
+#include "kernels/calls_rows.h"
+
 #include <array>
 #include <utility>
 

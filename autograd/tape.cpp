@@ -1,5 +1,7 @@
 #include "autograd/tape.h"
 
+#include "kernels/calls_rows.h"
+
 #include <algorithm>
 #include <utility>
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/cpu/pairs/pairs.h"
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bench/cuda_work.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

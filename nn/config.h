@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/calls_rows.h"
 #include "nn/rope/rope.h"
 
 namespace mxtape {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/linear_operands.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

@@ -4,6 +4,7 @@
 
 #include "autograd/parameter.h"
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

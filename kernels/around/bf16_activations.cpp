@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

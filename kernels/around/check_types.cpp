@@ -1,4 +1,4 @@
-#include "kernels/calls.h"
+#include "kernels/calls_rows.h"
 
 #include "core/error.h"
 

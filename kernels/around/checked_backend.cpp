@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "kernels/around/seen_tensors.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

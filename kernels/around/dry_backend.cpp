@@ -5,6 +5,7 @@
 
 #include "kernels/around/forwarding_backend.h"
 #include "kernels/attention/scratch.h"
+#include "kernels/calls_rows.h"
 #include "kernels/gemm/extents.h"
 
 namespace mxtape {

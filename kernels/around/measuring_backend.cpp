@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/around/written.h"
+#include "kernels/calls_rows.h"
 #include "kernels/codec/narrow.h"
 
 namespace mxtape {

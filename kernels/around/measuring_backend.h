@@ -10,6 +10,7 @@
 
 #include "formats/telemetry/statistics.h"
 #include "kernels/around/forwarding_backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

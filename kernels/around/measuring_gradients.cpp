@@ -4,6 +4,7 @@
 
 #include "kernels/around/first_rows.h"
 #include "kernels/around/measuring_backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/calls_rows.h"
 #include "kernels/gemm/extents.h"
 
 namespace mxtape {

@@ -1,6 +1,7 @@
 #include "kernels/around/seen_tensors.h"
 
 #include "kernels/around/written.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

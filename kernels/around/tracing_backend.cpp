@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/around/written.h"
+#include "kernels/calls_rows.h"
 #include "kernels/codec/narrow.h"
 
 namespace mxtape {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/around/forwarding_backend.h"
+#include "kernels/attention/attention.h"
 
 namespace mxtape {
 

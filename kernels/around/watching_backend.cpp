@@ -1,5 +1,7 @@
 #include "kernels/around/watching_backend.h"
 
+#include "kernels/calls_rows.h"
+
 #include <algorithm>
 #include <cmath>
 

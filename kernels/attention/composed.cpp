@@ -13,6 +13,7 @@
 #include "kernels/attention/composed.h"
 
 #include "kernels/attention/slots.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/attention/attention.h"
 #include "kernels/backend.h"
 #include "kernels/choose/make_backend.h"
 

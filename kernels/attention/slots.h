@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "kernels/attention/attention.h"
+#include "kernels/calls_rows.h"
 #include "kernels/slots.h"
 
 namespace mxtape {

@@ -2,6 +2,7 @@
 #include "core/error.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 #include "kernels/codec/narrow.h"
 
 namespace mxtape {

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "kernels/attention/slots.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/few_rows.h"

@@ -3,6 +3,7 @@
 
 #include "core/parallel.h"
 #include "kernels/attention/composed.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/loops/attention_loops.h"
 

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/loops/attention_loops.h"
 #include "kernels/cpu/pairs/pairs.h"

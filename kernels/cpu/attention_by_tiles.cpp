@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/loops/attention_loops.h"

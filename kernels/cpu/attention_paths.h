@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape::cpu {
 

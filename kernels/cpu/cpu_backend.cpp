@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/math/normal.h"
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
 #include "kernels/cpu/loops/quantize_loops.h"

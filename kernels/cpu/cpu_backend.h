@@ -1,6 +1,7 @@
 #pragma once
 #include "core/memory/pool.h"
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

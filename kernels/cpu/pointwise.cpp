@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/pointwise_loops.h"
 

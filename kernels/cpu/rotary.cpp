@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/layer_norm_loops.h"
 #include "kernels/cpu/loops/rotary_loops.h"

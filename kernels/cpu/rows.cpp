@@ -1,4 +1,5 @@
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/layer_norm_loops.h"
 #include "kernels/cpu/loops/softmax_loops.h"

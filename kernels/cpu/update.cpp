@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/update_loops.h"
 

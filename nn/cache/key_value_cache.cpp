@@ -1,5 +1,7 @@
 #include "nn/cache/key_value_cache.h"
 
+#include "kernels/attention/attention.h"
+
 namespace mxtape {
 namespace {
 

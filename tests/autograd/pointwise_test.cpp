@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/oracle.h"

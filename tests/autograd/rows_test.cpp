@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/oracle.h"

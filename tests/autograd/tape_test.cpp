@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "autograd/ops.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/probe.h"

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/text/json_reason.h"
 #include "data/safetensors/safetensors_file.h"
+#include "kernels/calls_rows.h"
 #include "kernels/choose/make_backend.h"
 #include "nn/rope/rope.h"
 #include "tests/conformance/interop.h"

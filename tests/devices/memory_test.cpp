@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/attention/scratch.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/train/tiny_run.h"
 #include "train/memory/memory_plan.h"

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "exchange/hf_names.h"
+#include "kernels/calls_rows.h"
 #include "nn/model.h"
 
 namespace mxtape {

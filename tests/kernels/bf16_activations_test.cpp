@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/ops.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/support/rounded.h"
 #include "tests/support/tensors.h"

@@ -2,6 +2,7 @@
 // there is a GPU, by cuDNN itself.
 #include <gtest/gtest.h>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/attention_run.h"
 #include "tests/support/reference_attention.h"
 #ifdef MXTAPE_CUDNN

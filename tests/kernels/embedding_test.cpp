@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/tensors.h"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/every_tier.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/every_tier.h"

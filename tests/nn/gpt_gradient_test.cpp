@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/closeness.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tiny_gpt.h"

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "kernels/calls_rows.h"
 #include "program/rollback.h"
 #include "program/run_folder.h"
 #include "program/training_loop.h"

@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 

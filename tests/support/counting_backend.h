@@ -2,6 +2,7 @@
 #include <map>
 
 #include "kernels/around/forwarding_backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape::test {
 

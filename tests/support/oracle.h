@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 
 /// Every op's forward formula as in its paper, in nested loops, for any number type. With T = complex<double>
 /// the derivative of f along v is imag(f(x + i h v)) / h: nothing is subtracted, so h = 1e-30 gives it to

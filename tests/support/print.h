@@ -4,6 +4,7 @@
 #include "formats/quantizer.h"
 #include "formats/rotation/rotation.h"
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 
 namespace mxtape {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/calls_rows.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/around/checked_backend.h"
+#include "kernels/calls_rows.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape::test {

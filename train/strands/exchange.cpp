@@ -1,5 +1,6 @@
 #include "train/strands/exchange.h"
 
+#include "kernels/calls_rows.h"
 #include "train/strands/strand_sum.h"
 
 namespace mxtape {

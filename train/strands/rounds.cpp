@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/calls_rows.h"
 #include "train/strands/exchange.h"
 #include "train/strands/packed_gradients.h"
 #include "train/strands/strand_sum.h"

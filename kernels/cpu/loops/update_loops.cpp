@@ -1,5 +1,6 @@
 #include "kernels/cpu/loops/update_loops.h"
 
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/loops/for_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {

@@ -1,5 +1,6 @@
 #pragma once
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::cpu {

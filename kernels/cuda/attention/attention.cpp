@@ -1,5 +1,6 @@
 #include "core/error.h"
 #include "kernels/attention/slots.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/attention/attention_operands.h"
 #include "kernels/cuda/attention/attention_paths.h"
 #include "kernels/cuda/cuda_backend.h"

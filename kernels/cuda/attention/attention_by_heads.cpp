@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/attention/composed.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/attention/attention_paths.h"
 
 namespace mxtape::cuda {

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/keys.h"
 
 namespace mxtape::cuda {

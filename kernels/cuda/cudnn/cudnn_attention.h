@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/stream.h"
 
 namespace mxtape::cuda {

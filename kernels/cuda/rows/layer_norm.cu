@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"

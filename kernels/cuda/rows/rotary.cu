@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/rows/collect_sums.h"

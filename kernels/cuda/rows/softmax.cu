@@ -1,3 +1,4 @@
+#include "kernels/calls_rows.h"
 #include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"

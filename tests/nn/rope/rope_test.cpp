@@ -1,4 +1,5 @@
 #include "nn/rope/rope.h"
+#include "kernels/calls_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/around/forwarding_backend.h"
+#include "kernels/calls_rows.h"
 #include "tests/support/ranks/follow.h"
 #include "tests/support/tensors.h"
 #include "tests/support/thread_ranks.h"
