@@ -54,7 +54,7 @@ struct LinearNode final : Node {
     const Tensor value = tape.producer(x_grad)->recompute(tape);
     if (use.bends(Slot::fprop_x)) x = value;
     Rounded now = use.operand(Slot::fprop_x), later = use.operand(Slot::wgrad_x);
-    round(tape.backend(), value, later.by.again ? &now : nullptr, &later);
+    round(tape.backend(), value, later.by.again || later.shared ? &now : nullptr, &later);
     return later;
   }
 };
@@ -74,9 +74,8 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   make_weight_copies(backend, w, use, recording && x.grad != no_grad);
   const Node* const producer = tape.producer(x.grad);
   const bool keeps_x = recording && !(producer && producer->recomputes());
-  Rounded fprop_x = use.operand(Slot::fprop_x), wgrad_x = use.operand(Slot::wgrad_x);
+  Rounded fprop_x = use.operand(Slot::fprop_x), wgrad_x = use.kept(Slot::wgrad_x, tape);
   round(backend, x.value, &fprop_x, keeps_x ? &wgrad_x : nullptr);
-  if (keeps_x) wgrad_x = as_kept(tape, std::move(wgrad_x));
 
   // y = x w^T + bias
   Shape out = x.value.shape();

@@ -90,6 +90,13 @@ Rounded LinearUse::operand(Slot slot) const {
           .layout = gemm_layout(kernels, quant.*row.quantizer, quant.*row.partner)};
 }
 
+Rounded LinearUse::kept(Slot slot, const Tape& tape) const {
+  Rounded r = operand(slot);
+  if (tape.saved() == Saved::packed)
+    r.layout = waiting_layout(r.by.quantizer, r.by.axis, r.layout, tape.backend().narrows());
+  return r;
+}
+
 call::QuantizeBackward LinearUse::through(Slot slot, const Tensor& value) const {
   const bool x = slot == Slot::fprop_x;
   // Where backward met the forward's copy of the other operand, that was rotated, and so is the product.
@@ -102,11 +109,6 @@ call::QuantizeBackward LinearUse::through(Slot slot, const Tensor& value) const 
 
 bool LinearUse::bends(Slot slot) const { return through(slot, {}).ste.kind != SteKind::identity; }
 
-Rounded as_kept(const Tape& tape, Rounded r) {
-  const bool packs = tape.saved() == Saved::packed && can_be_narrow(r.by.quantizer, r.by.axis, r.layout);
-  return packs ? in_layout(tape.backend(), r, narrowed(r.layout)) : r;
-}
-
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias) {
   const Shape weight = w.shape();
   require(weight.rank == 2 && x.cols() == weight[1],
@@ -118,7 +120,9 @@ void check_linear(const Shape& x, const Parameter& w, const Parameter* bias) {
 bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bool dgrad) {
   Rounded now = use.operand(Slot::fprop_w), later = use.operand(Slot::dgrad_w);
   if (w.fixed) {
-    const Quantization &has = w.copies.fprop.by, &asked = now.by;
+    const Quantization& has = w.copies.fprop.by;
+    Quantization asked = now.by;
+    asked.draws = has.draws;  // what is drawn is drawn
     require(same_rounding(has, asked), "linear: a weight is packed as '{}', {}; '{}', {}, is asked for",
             to_text(has.quantizer), to_text(has.rotation), to_text(asked.quantizer), to_text(asked.rotation));
     return false;
@@ -127,8 +131,12 @@ bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bo
     return w.copies.version == w.version && old && old.layout == wanted.layout &&
            same_rounding(old.by, wanted.by);
   };
-  if (serves(w.copies.fprop, now)) now = w.copies.fprop;
-  if (serves(w.copies.dgrad, later) && (now || !later.by.again)) later = w.copies.dgrad;
+  const auto keep = [](Rounded& wanted, const Rounded& old) {
+    const Quantization by = wanted.by;  // with this pass' keys, which the next copies count on from
+    wanted = old, wanted.by = by;
+  };
+  if (serves(w.copies.fprop, now)) keep(now, w.copies.fprop);
+  if (serves(w.copies.dgrad, later) && (now || !later.by.again)) keep(later, w.copies.dgrad);
   const bool complete = now && (later || !dgrad), both = dgrad || later;
   w.copies = {};  // the stale ones go before the new ones come
   round(backend, w.value, &now, both ? &later : nullptr);

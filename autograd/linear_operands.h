@@ -16,6 +16,8 @@ struct LinearUse {
 
   /// An operand, without numbers.
   Rounded operand(Slot) const;
+  /// The same as it waits for backward: small if the tape packs.
+  Rounded kept(Slot, const Tape&) const;
   /// From the product that is the gradient of fprop.x or fprop.w to the gradient of x or w, whose numbers are
   /// `value`.
   call::QuantizeBackward through(Slot fprop_operand, const Tensor& value) const;
@@ -28,15 +30,12 @@ inline LinearUse use_of(const Parameter& w, const LinearQuant& quant, std::uint3
   return {quant, tensor_id, w.shape(), w.version, pass, kernels};
 }
 
-/// An operand as it waits for backward: narrow if the tape packs and that loses nothing.
-Rounded as_kept(const Tape&, Rounded);
-
 /// Throws Error(internal) with both shapes if they do not fit.
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias);
 
 /// Makes the copies of w that ops::linear() multiplies by, where they are missing, stale or of another
-/// rounding: in one pass, and those at hand stay. `dgrad`: also the one that only backward uses. True if one
-/// was made: what was at hand may lie elsewhere now.
+/// rounding: in one pass, and those at hand stay. `dgrad`: also the one that only backward uses. A fixed
+/// weight is checked alone. True if one was made: what was at hand may lie elsewhere now.
 bool make_weight_copies(Backend&, Parameter& w, const LinearUse&, bool dgrad);
 
 /// Copies of a parameter as they will be after its next update, in the memory of those at hand: for

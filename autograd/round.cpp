@@ -1,9 +1,10 @@
 #include "autograd/round.h"
 
-#include "kernels/calls_rows.h"
-
 #include <array>
 #include <utility>
+
+#include "kernels/calls_rows.h"
+#include "kernels/codec/narrow.h"
 
 namespace mxtape {
 namespace {
@@ -30,6 +31,9 @@ void take_numbers(Rounded& to, const Rounded& from) {
 
 void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, const Tensor& column_sums,
            Write sums) {
+  // Nothing is rounded into a narrow layout, but recoded from the wide one.
+  const Layout kept = later ? later->layout : Layout::values;
+  if (later) later->layout = widened(kept);
   std::array<Rounded, 2> made;
   std::array<Rounded*, 2> places{};
   std::size_t count = 0;
@@ -49,6 +53,7 @@ void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, cons
   for (std::size_t i = 0; i < count; ++i) take_numbers(*places[i], made[i]);
   if (one) *now ? take_numbers(*later, *now) : take_numbers(*now, *later);
   if (again && !*later) round(backend, value_of(backend, *now), nullptr, later);
+  if (later) *later = in_layout(backend, *later, kept);
 }
 
 Rounded in_layout(Backend& backend, const Rounded& r, Layout layout) {

@@ -37,6 +37,8 @@ class Backend {
   virtual void wait() {}
   /// The layout that it wants of both operands of a Gemm: gemm_layout().
   virtual GemmKernels gemm_kernels() const { return GemmKernels::library; }
+  /// Whether it has the narrow layouts of kernels/codec/narrow.h.
+  virtual bool narrows() const { return false; }
   /// How the last Gemm was multiplied: what was decided where it ran.
   virtual GemmPath last_gemm() const = 0;
 

@@ -103,7 +103,8 @@ struct Quantize {
 };
 
 /// The same numbers in another layout or type: stored -> values or codes, codes -> values, values -> f32 or
-/// bf16; values or codes <-> their narrow layout. A `to` without multiplier gets them multiplied by it.
+/// bf16; values or codes <-> their narrow layout. Without a multiplier in `to`, from's is multiplied in;
+/// else `to` shares it.
 struct Recode {
   static constexpr std::string_view name = "recode";
   Rounded to, from;

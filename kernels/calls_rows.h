@@ -125,6 +125,10 @@ struct NormBackward {
     f(input, "rstd", c.rstd), f(input, "gain", c.gain), f(activation, "others", c.others);
   }
 };
+/// For devices.
+inline void check_norm(const Tensor& mean, const Tensor& bias) {
+  require(mean || !bias, "norm: a bias without a mean; an RMSNorm has none");
+}
 
 /// Over the last axis; y may be x.
 struct Softmax {

@@ -17,8 +17,8 @@ enum class Layout : std::uint8_t {
   values,         ///< f32 or bf16, in the shape of what was rounded; offsets are in them
   codes,          ///< signed bytes and f32 scales, as byte dot products read them: kernels/gemm/codes.h
   stored,         ///< the bytes of formats/codec/mx_tensor.h: what files and messages hold
-  narrow_values,  ///< those two as wide as their format, while they wait for backward: kernels/codec/narrow.h
-  narrow_codes,
+  narrow_values,  ///< `values` at the width of their format, while they wait: kernels/codec/narrow.h
+  narrow_codes,   ///< `codes`, the same
 };
 
 /// All that decides the bits of a rounding, but for the numbers that are rounded.

@@ -17,10 +17,11 @@ run() {
   local arguments=(train "$name.toml" --data.file=data.h5 --train.steps=12 --train.eval_every=6 --train.eval_windows=8
     --train.batch_size=8 --schedule.warmup_steps=1 --model.layers=2 --model.width=64 --model.heads=2 --model.context=64 "$@")
   if [[ $name == devices ]]; then
-    export MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2
-    RANK=1 LOCAL_RANK=1 "$program" "${arguments[@]}" >/dev/null &
-    RANK=0 LOCAL_RANK=0 "$program" "${arguments[@]}" >"$name.log"
-    wait
+    local two=(env MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2)
+    "${two[@]}" RANK=1 LOCAL_RANK=1 "$program" "${arguments[@]}" >/dev/null &
+    local other=$!
+    "${two[@]}" RANK=0 LOCAL_RANK=0 "$program" "${arguments[@]}" >"$name.log"
+    wait "$other"
   else
     "$program" "${arguments[@]}" >"$name.log"
   fi

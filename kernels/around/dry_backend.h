@@ -40,6 +40,7 @@ class DryBackend final : public Backend {
   std::string description() const override { return "dry run"; }
   void dispatch(AnyCall) override;
   GemmKernels gemm_kernels() const override { return gemm_kernels_; }
+  bool narrows() const override { return !gpu_attention_; }
   GemmPath last_gemm() const override { return last_gemm_; }
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor&, const void*) override {}

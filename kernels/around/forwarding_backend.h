@@ -14,6 +14,7 @@ class ForwardingBackend : public Backend {
   void enter(std::string_view layer, bool backward) override { inner_.enter(layer, backward); }
   void wait() override { inner_.wait(); }
   GemmKernels gemm_kernels() const override { return inner_.gemm_kernels(); }
+  bool narrows() const override { return inner_.narrows(); }
   GemmPath last_gemm() const override { return inner_.last_gemm(); }
   Tensor empty(Shape shape, DType dtype = DType::f32) override { return inner_.empty(shape, dtype); }
   void upload(const Tensor& y, const void* host) override { inner_.upload(y, host); }

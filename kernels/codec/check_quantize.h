@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "core/error.h"
 #include "formats/codec/mx_tensor.h"
 #include "kernels/backend.h"
@@ -31,8 +33,6 @@ inline void check_parts(std::string_view call, const Rounded& r) {
     check("scales", r.scales, DType::f32, at.scales().count());
   } else {
     if (r.layout == Layout::stored) require_packable(q);
-    require(r.layout == Layout::stored || can_be_narrow(q, r.by.axis, r.layout),
-            "{}: '{}' has no narrow layout", call, to_text(q));
     const PackedLayout want = bytes_when_packed(r);
     check("codes", r.elements, DType::u8, want.codes);
     check("scales", r.scales, DType::u8, want.scales);
@@ -41,7 +41,11 @@ inline void check_parts(std::string_view call, const Rounded& r) {
 }
 
 /// What call::Quantize wants of its arguments, and call::AdamW of its copies.
-inline void check_quantize(std::span<const Rounded> to, const Tensor& x, const Tensor& column_sums = {}) {
+inline void check_quantize(std::span<const Rounded> to, const Tensor& x, const Tensor& column_sums = {},
+                           const Tensor& first_uncoded = {}) {
+  const auto is_stored = [](const Rounded& r) { return r.layout == Layout::stored; };
+  require(!first_uncoded || std::count_if(to.begin(), to.end(), is_stored) == 1,
+          "quantize: first_uncoded is asked for; want one stored result, as it is the index in one");
   require(!column_sums || (column_sums.count() == x.cols() && column_sums.dtype() == DType::f32),
           "quantize: column_sums is {} {}; want f32 [{}]", name_of(column_sums.dtype()),
           column_sums.shape().text(), x.cols());
@@ -67,14 +71,26 @@ inline void check_recode(const call::Recode& call) {
   check_parts("recode", to), check_parts("recode", from);
   require(to.rows() == from.rows() && to.cols() == from.cols(), "recode: {} from {}; want one shape",
           to.shape.text(), from.shape.text());
-  const bool one_axis = to.by.axis == from.by.axis;
-  const bool same_numbers = narrowed(to.layout) == narrowed(from.layout) && one_axis;
-  const bool to_values = to.layout == Layout::values && !is_narrow(from.layout);
-  const bool to_codes = to.layout == Layout::codes && from.layout == Layout::stored && one_axis;
+  const bool same = to.by.quantizer == from.by.quantizer && to.by.axis == from.by.axis;
+  const bool narrows =
+      same && to.layout != from.layout && narrowed(to.layout) == narrowed(from.layout) &&
+      (to.layout != Layout::values || to.elements.dtype() == to.by.quantizer.operand_dtype()) &&
+      (from.layout != Layout::values || from.elements.dtype() == from.by.quantizer.operand_dtype());
+  const bool to_values =
+      to.layout == Layout::values && to.elements.dtype() != DType::u8 && !is_narrow(from.layout);
+  const bool to_codes = same && to.layout == Layout::codes && from.layout == Layout::stored;
   require(
-      same_numbers || to_values || to_codes,
+      narrows || to_values || to_codes,
       "recode: from one layout to another that it does not lead to; want values, codes from what is stored, "
       "or the narrow layout of both");
+  const bool shares = to.multiplier && from.multiplier && to.multiplier.raw() == from.multiplier.raw();
+  const bool multiplies = to_values && !to.multiplier;
+  require(
+      shares || multiplies || (!to.multiplier && !from.multiplier),
+      "recode: a multiplier that is not the one of what is recoded; want the same, or values without one");
+  require(
+      !multiplies || !from.multiplier || from.layout != Layout::stored || to.elements.dtype() == DType::f32,
+      "recode: stored numbers and their multiplier into bf16, which would round twice; want f32");
 }
 
 /// For devices that multiply no integer codes.

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/error.h"
 #include "formats/codec/block_codec.h"
 #include "kernels/gemm/codes.h"
 
@@ -30,6 +31,11 @@ constexpr Layout narrowed(Layout layout) {
          : layout == Layout::codes ? Layout::narrow_codes
                                    : layout;
 }
+constexpr Layout widened(Layout layout) {
+  return layout == Layout::narrow_values  ? Layout::values
+         : layout == Layout::narrow_codes ? Layout::codes
+                                          : layout;
+}
 constexpr bool is_narrow(Layout layout) {
   return layout == Layout::narrow_values || layout == Layout::narrow_codes;
 }
@@ -47,10 +53,21 @@ inline bool can_be_narrow(const Quantizer& q, Axis axis, Layout layout) {
          q.operand_dtype() == DType::bf16 && packed_rows(q, axis) > 0;
 }
 
+/// The layout in which a rounding waits and comes back bit for bit: narrow on a device that narrows, stored
+/// on others; its own if that is not smaller.
+inline Layout waiting_layout(const Quantizer& q, Axis axis, Layout layout, bool narrows) {
+  if (narrows) return can_be_narrow(q, axis, layout) ? narrowed(layout) : layout;
+  constexpr double bits_of_byte = 8;
+  const bool smaller = q.bits_per_element() < bits_of_byte * double(size_of(q.operand_dtype()));
+  return smaller && loss_when_stored(q, layout).empty() ? Layout::stored : layout;
+}
+
 /// Bytes of elements, scales and offsets of what is stored or narrow.
 inline PackedLayout bytes_when_packed(const Rounded& r) {
   const Quantizer& q = r.by.quantizer;
   if (r.layout == Layout::stored) return packed_layout(q, r.rows(), r.cols(), r.by.axis);
+  require(can_be_narrow(q, r.by.axis, r.layout), "{}: '{}' has no narrow layout", name_of(r.site.slot),
+          to_text(q));
   const std::int64_t bits = q.element.bits();
   if (r.layout == Layout::narrow_codes) {
     const CodeLayout at = code_layout(r);

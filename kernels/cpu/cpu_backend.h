@@ -17,6 +17,7 @@ class CpuBackend final : public Backend {
   /// Throws Error(internal) for activations that are not f32: Bf16Activations takes those.
   void dispatch(AnyCall) override;
   GemmKernels gemm_kernels() const override { return gemm_kernels_; }
+  bool narrows() const override { return true; }
   GemmPath last_gemm() const override { return last_gemm_; }
 
   // memory: cpu_backend.cpp

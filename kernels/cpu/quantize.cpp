@@ -184,7 +184,7 @@ void cast(const Tensor& y, const Tensor& x) {
 }  // namespace
 
 void CpuBackend::compute(const call::Quantize& call) {
-  check_quantize(call.to, call.x, call.column_sums);
+  check_quantize(call.to, call.x, call.column_sums, call.first_uncoded);
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   std::vector<TiledCopy> tiled;
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();

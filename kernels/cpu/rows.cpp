@@ -15,6 +15,7 @@ float* at(const Tensor& x, std::int64_t i) { return x ? x.data() + i : nullptr; 
 }  // namespace
 
 void CpuBackend::compute(const call::Norm& call) {
+  call::check_norm(call.mean, call.bias);
   const std::int64_t C = call.x.cols();
   const auto& loops = cpu::layer_norm_loops();
   parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
@@ -24,6 +25,7 @@ void CpuBackend::compute(const call::Norm& call) {
 }
 
 void CpuBackend::compute(const call::NormBackward& call) {
+  call::check_norm(call.mean, call.dbias);
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
   const cpu::RowSums sums(*this, rows, C, C);
   const auto& loops = cpu::layer_norm_loops();

@@ -33,7 +33,7 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
                 "as GELU: less memory, more time, the same bits"}),
       untraced({"compute.saved", choice(c.saved, saved_names),
                 "the form of what is rounded and kept for backward. ready: as GEMMs and attention read it; "
-                "packed: as wide as its format, and q, k and v in bf16 where attention rounds them so. CPU; "
+                "packed: as wide as its format, and q, k and v in bf16 where attention rounds them so; "
                 "less memory, a little more time, the same bits"}),
       untraced(
           {"compute.graph", &c.graph,

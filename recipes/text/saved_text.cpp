@@ -12,20 +12,22 @@ namespace mxtape {
 namespace {
 
 /// Bits of an element of what wgrad's x is kept as; 0: as it is.
-int packed_bits(const LinearQuant& quant, GemmKernels kernels) {
+int packed_bits(const LinearQuant& quant, GemmKernels kernels, bool narrows) {
   const bool shared = quant.wgrad_source == OperandSource::shared;
   const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
   const Layout layout = gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x);
-  return can_be_narrow(q, shared ? Axis::row : Axis::column, layout) ? q.element.bits() : 0;
+  const Layout kept = waiting_layout(q, shared ? Axis::row : Axis::column, layout, narrows);
+  return kept == layout ? 0 : q.element.bits();
 }
 
 std::string layers_text(std::int64_t count) {
   return fmt::format("{} layer{}", count, count == 1 ? "" : "s");
 }
 
-std::string text_of(const PrecisionPlan& plan, GemmKernels kernels) {
+std::string text_of(const PrecisionPlan& plan, const ComputeConfig& compute) {
   std::map<int, std::int64_t> layers;  // by bits
-  for (const auto& [name, quant] : plan.linear) ++layers[packed_bits(quant, kernels)];
+  for (const auto& [name, quant] : plan.linear)
+    ++layers[packed_bits(quant, compute.gemm_kernels(), compute.device == "cpu")];
   std::int64_t narrow = 0, wide = 0;
   for (const auto& [name, quant] : plan.attention)
     ++(plan.activations == DType::f32 && rounds_inputs_to_bf16(quant) ? narrow : wide);
@@ -47,8 +49,7 @@ std::string saved_text(const Recipe& recipe) {
   std::string text;
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
-    text += (step == 0 ? "packed: " : fmt::format("; from step {}: ", step)) +
-            text_of(plan, recipe.compute.gemm_kernels());
+    text += (step == 0 ? "packed: " : fmt::format("; from step {}: ", step)) + text_of(plan, recipe.compute);
   }
   return text;
 }

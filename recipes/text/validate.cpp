@@ -162,10 +162,6 @@ void validate(const Recipe& r) {
   for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
   for (const std::int64_t n : coming_rollbacks(r)) validate_plan(precision_plan(as_rolled_back(r, n), 0));
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
-  require(r.compute.saved == Saved::ready || r.compute.device == "cpu", ExitCode::usage,
-          "recipe {}: compute.saved = packed ({}), which only the CPU has kernels for, and compute.device = "
-          "{}; want --compute.saved=ready",
-          r.name, r.origin("compute.saved"), r.compute.device);
   (void)telemetry_plan(r);
 }
 

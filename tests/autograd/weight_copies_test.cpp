@@ -1,3 +1,4 @@
+#include "autograd/linear_operands.h"
 #include "tests/autograd/quantized_linear_fixture.h"
 #include "tests/support/counting_backend.h"
 
@@ -37,6 +38,22 @@ TEST(WeightCopies, AnEvaluationBetweenStepsDoesNotChangeTheNextStep) {
   const Var x = tape.input(upload(device(), {M, K}, d.x));
   tape.backward(dot(tape, ops::linear(tape, x, w, nullptr, q, id), d.dy));
   EXPECT_EQ(download(device(), tape.gradient(x)), computed(d, q).dx);
+}
+
+// What an evaluation with other keys left is kept where nothing is drawn; the update asks both copies for one
+// key.
+TEST(WeightCopies, KeptFromAnEvaluationCountOnFromTheTrainingsKeys) {
+  const Data d;
+  const LinearQuant q = everywhere(mxfp4);
+  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = version};
+  Tape evaluation(device(), Tape::Mode::evaluation);
+  ops::linear(evaluation, {upload(device(), {M, K}, d.x)}, w, nullptr, q, id);
+  Tape tape(device(), Tape::Mode::training, pass);
+  ops::linear(tape, tape.input(upload(device(), {M, K}, d.x)), w, nullptr, q, id);
+  const std::vector<Rounded> next = next_copies(w);
+  ASSERT_EQ(next.size(), 2u);
+  EXPECT_EQ(next[0].by.draws, next[1].by.draws);
+  EXPECT_EQ(next[0].by.draws.seed, pass.seed);
 }
 
 TEST(WeightCopies, AreOneWhereItServesBothAxes) {

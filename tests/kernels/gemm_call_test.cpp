@@ -88,6 +88,22 @@ TEST_F(Gemm, AnOperandWhoseBlocksDoNotRunAlongTheSumIsRefusedByItsSlot) {
   }
 }
 
+TEST_F(Gemm, WhatIsNoMatrixToMultiplyIsRefused) {
+  const auto multiply = [](const Rounded& a, const Rounded& b) {
+    device().run(call::Gemm{device().empty({32, 32}), a, b});
+  };
+  const Rounded x = unrounded(device().empty({32, 32}));
+  const Rounded waits = with_room(device(), wanted(mxfp4, Axis::column, {32, 32}, Layout::narrow_values));
+  EXPECT_THROW(multiply(waits, waits), Error) << "a narrow layout";
+  Rounded missing = x, short_of = x, turned = x;
+  missing.elements = {};
+  EXPECT_THROW(multiply(missing, x), Error) << "no numbers";
+  short_of.elements = device().empty({16, 32});
+  EXPECT_THROW(multiply(x, short_of), Error) << "half of its numbers";
+  turned.by.axis = Axis::column, turned.by.rotation.size = 32;
+  EXPECT_THROW(multiply(turned, x), Error) << "chunks that were rotated along the other axis";
+}
+
 TEST_F(Gemm, ShapesThatDoNotFitAreAnErrorThatNamesThem) {
   try {
     device().run(call::Gemm{device().empty({2, 5}), unrounded(device().empty({2, 3})),

@@ -121,6 +121,22 @@ TEST(RmsNorm, RowsThatNoBlockOfTheGpuHoldsAreRefused) {
   }
 }
 
+TEST(RmsNorm, WithABiasIsRefused) {
+  const Tensor x = device().empty({2, 8}), row = device().empty({8}), rstd = device().empty({2});
+  EXPECT_THROW(device().run(call::Norm{
+                   .y = device().empty({2, 8}), .mean = {}, .rstd = rstd, .x = x, .gain = row, .bias = row}),
+               Error);
+  EXPECT_THROW(device().run(call::NormBackward{.dx = device().empty({2, 8}),
+                                               .dgain = device().empty({8}),
+                                               .dbias = device().empty({8}),
+                                               .dy = x,
+                                               .x = x,
+                                               .mean = {},
+                                               .rstd = rstd,
+                                               .gain = row}),
+               Error);
+}
+
 TEST(RmsNorm, TiersAndThreadCountsGiveTheSameBits) {
   for (const auto& [rows, C] : {std::pair(301, 65), {3, 4100}}) {
     const Norm n(rows, C);

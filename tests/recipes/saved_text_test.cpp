@@ -45,14 +45,15 @@ TEST(SavedText, TellsEveryPhaseOfTheRun) {
       << text;
 }
 
-TEST(SavedPacked, IsRefusedWhereNoKernelPacks) {
-  try {
-    validate(read_recipe("gpt2-124m-cuda-mxfp4", {"compute.saved=packed"}));
-    FAIL() << "nothing was thrown";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::usage);
-    EXPECT_NE(std::string(e.what()).find("want --compute.saved=ready"), std::string::npos) << e.what();
-  }
+// A GPU has no narrow layouts, but the stored one, in which scales need not be found again.
+TEST(SavedText, SaysWhatAGpuStores) {
+  for (const char* format : {"mxfp4", "nvfp4"})
+    EXPECT_EQ(
+        text_of("gpt2-124m-cuda-mxfp4",
+                {"compute.saved=packed", std::string("precision.activations=") + format}),
+        "packed: wgrad.x of 1 layer as it is, of 48 layers in 4 bits; q, k and v of 12 layers as they are");
+  EXPECT_EQ(text_of("gpt2-124m-cuda-mxfp4", {"compute.saved=packed", "precision.activations=mxint8"}),
+            "packed: wgrad.x of 49 layers as it is; q, k and v of 12 layers as they are");
 }
 
 }  // namespace

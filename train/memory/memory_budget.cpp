@@ -36,10 +36,10 @@ std::string if_it_fits(const Recipe& changed, const MemoryBudget& budget, std::s
 
 std::string other_computations(Recipe recipe, const MemoryBudget& budget) {
   std::string lines;
-  if (recipe.compute.saved != Saved::packed && recipe.compute.device == "cpu") {
+  if (recipe.compute.saved != Saved::packed) {
     Recipe changed = recipe;
     changed.compute.saved = Saved::packed;
-    lines += if_it_fits(changed, budget, "--compute.saved=packed, little time and the same bits");
+    lines += if_it_fits(changed, budget, "--compute.saved=packed, some time and the same bits");
   }
   if (recipe.compute.recompute != Recompute::norm_and_gelu) {
     Recipe changed = recipe;

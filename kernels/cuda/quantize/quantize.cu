@@ -37,7 +37,7 @@ const float* scale_of(const Tensor& encode) { return encode ? encode.data() : nu
 }  // namespace cuda
 
 void CudaBackend::compute(const call::Quantize& call) {
-  check_quantize(call.to, call.x, call.column_sums);
+  check_quantize(call.to, call.x, call.column_sums, call.first_uncoded);
   refuse_codes("cuda: quantize", call.to);
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   if (call.x.count() == 0) {

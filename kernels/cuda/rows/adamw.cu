@@ -112,15 +112,17 @@ __global__ __launch_bounds__(most_warps* warp_lanes, blocks_of_tiles) void adamw
 /// True if one pass over tiles makes all copies: of rows' blocks, and of columns' if there are two.
 bool fits_one_pass(std::span<const Rounded> copies) {
   const auto fits = [](const Rounded& copy) {
-    return copy.by.rotation.size == 0 && copy.by.quantizer.scale == ScaleKind::power_of_two &&
-           fits_tiles(copy.by.quantizer) && tile_rounding(copy.by.quantizer) != TileRounding::any;
+    return copy.layout == Layout::values && copy.by.rotation.size == 0 &&
+           copy.by.quantizer.scale == ScaleKind::power_of_two && fits_tiles(copy.by.quantizer) &&
+           tile_rounding(copy.by.quantizer) != TileRounding::any;
   };
   if (copies.size() == 1) return copies[0].by.axis == Axis::row && fits(copies[0]);
   return copies.size() == 2 && fits(copies[0]) && fits(copies[1]) && share_a_pass(copies[0], copies[1]);
 }
 
 bool is_plain_bf16(std::span<const Rounded> copies) {
-  return copies.size() == 1 && copies[0].by.rotation.size == 0 && copies[0].by.quantizer == bf16_cast;
+  return copies.size() == 1 && copies[0].layout == Layout::values && copies[0].by.rotation.size == 0 &&
+         copies[0].by.quantizer == bf16_cast;
 }
 
 template <TileRounding rounding>

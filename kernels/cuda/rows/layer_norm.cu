@@ -204,9 +204,11 @@ void norm_backward(Backend& backend, cudaStream_t stream, const call::NormBackwa
 }  // namespace cuda
 
 void CudaBackend::compute(const call::Norm& call) {
+  call::check_norm(call.mean, call.bias);
   call.mean ? cuda::norm<true>(stream_.get(), call) : cuda::norm<false>(stream_.get(), call);
 }
 void CudaBackend::compute(const call::NormBackward& call) {
+  call::check_norm(call.mean, call.dbias);
   call.mean ? cuda::norm_backward<true>(*this, stream_.get(), call)
             : cuda::norm_backward<false>(*this, stream_.get(), call);
 }

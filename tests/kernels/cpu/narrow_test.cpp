@@ -12,7 +12,7 @@
 #include "tests/kernels/quantize_fixture.h"
 #include "tests/support/for_all.h"
 
-// A packed copy comes back bit for bit.
+// What waits in a narrow layout comes back bit for bit.
 namespace mxtape::test {
 namespace {
 
@@ -69,7 +69,7 @@ TEST(Narrow, GivesRandomCopiesBackBitForBitOnEveryTier) {
   int codes = 0, values = 0;
   on_every_tier([&] {
     for_all(
-        "unpack(pack(copy)) == copy", 1200,
+        "widened(narrowed(r)) == r", 1200,
         [](Random& random) {
           Quantizer q = random_quantizer(random);
           // Few random ones can be packed.
@@ -84,7 +84,8 @@ TEST(Narrow, GivesRandomCopiesBackBitForBitOnEveryTier) {
           const auto& [q, shape, axis, x] = input;
           if (!q.contradiction().empty()) return true;
           for (const Layout layout : {Layout::values, Layout::codes}) {
-            if (!can_be_narrow(q, axis, layout) || (layout == Layout::codes && !has_integer_codes(q))) continue;
+            if (!can_be_narrow(q, axis, layout) || (layout == Layout::codes && !has_integer_codes(q)))
+              continue;
             ++(layout == Layout::codes ? codes : values);
             if (comes_back(quantized(x, shape, q, axis, layout))) continue;
             ADD_FAILURE() << to_text(q) << " " << shape.text() << ", axis " << int(axis) << ", layout "

@@ -1,4 +1,5 @@
-// call::Pack on CPUs: strips that the vector loops pack have the definition's bytes.
+// call::Quantize into the stored layout, on CPUs: strips that the vector loops pack have the definition's
+// bytes.
 #include <gtest/gtest.h>
 
 #include <limits>

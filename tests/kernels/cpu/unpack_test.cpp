@@ -1,4 +1,4 @@
-// call::Unpack on CPUs: vectors and threads give the definition's bits.
+// call::Recode of what is stored, on CPUs: vectors and threads give the definition's bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -113,6 +113,26 @@ TEST(CpuUnpack, RefusesCodesOfAnotherLayoutOrOfFormatsWithoutIntegers) {
   EXPECT_THROW(backend->run(call::Recode{codes, room(mxfp8_e4m3, Axis::row, Layout::stored)}), Error);
   codes = room(mxfp4, Axis::row, Layout::codes), codes.scales = {};
   EXPECT_THROW(backend->run(call::Recode{codes, packed}), Error);
+}
+
+TEST(CpuUnpack, RefusesTheSameLayoutAnotherQuantizerAndAMultiplierOfItsOwn) {
+  const auto backend = make_backend("cpu");
+  const auto room = [&](const Quantizer& q, Layout layout) {
+    return with_room(*backend, wanted(q, Axis::column, {32, 64}, layout));
+  };
+  for (const Layout layout : {Layout::codes, Layout::stored, Layout::narrow_values, Layout::narrow_codes}) {
+    const Rounded r = room(mxfp4, layout);
+    EXPECT_THROW(backend->run(call::Recode{r, r}), Error) << int(layout);
+  }
+  EXPECT_THROW(backend->run(call::Recode{room(mxint8, Layout::codes), room(mxfp4, Layout::stored)}), Error);
+  Rounded wide = room(mxfp4, Layout::values);
+  wide.elements = backend->empty(wide.shape);  // f32, where the narrow layout is of bf16
+  EXPECT_THROW(backend->run(call::Recode{wide, room(mxfp4, Layout::narrow_values)}), Error);
+  const Rounded packed = room(nvfp4, Layout::stored);
+  EXPECT_THROW(backend->run(call::Recode{room(nvfp4, Layout::codes), packed}), Error);
+  const Tensor twice_rounded = backend->empty({32, 64}, DType::bf16);
+  EXPECT_THROW(backend->run(call::Recode{unrounded(twice_rounded), packed}), Error);
+  EXPECT_THROW(with_room(*backend, wanted(mxfp4, Axis::row, {32, 64}, Layout::narrow_values)), Error);
 }
 
 TEST(CpuUnpack, DecodesEveryCodeOfEveryFormat) {
