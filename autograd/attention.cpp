@@ -43,14 +43,14 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
   const auto [B, T, H, D] = std::array{shape.batch, shape.time, shape.heads, shape.width};
   const Shape want{B, T, shape.q_row()}, want_kv{B, shape.room, 2 * shape.kv_heads * D};
   require(qkv.value.shape() == want, "attention: {} {}, want {}", shape.own_keys ? "queries are" : "qkv is",
-          qkv.value.shape().text(), want.text());
+          qkv.value.shape(), want);
   require(shape.own_keys == bool(kv.value) &&
               (!kv.value || (kv.value.shape() == want_kv && kv.value.dtype() == qkv.value.dtype())),
           "attention: keys and values are {}, want {}",
           kv.value ? kv.value.shape().text() : "with the queries",
           shape.own_keys ? want_kv.text() : "them there");
   require(!lengths || (lengths.dtype() == DType::i32 && lengths.shape() == Shape{B}),
-          "attention: lengths are {} {}, want i32 [{}]", name_of(lengths.dtype()), lengths.shape().text(), B);
+          "attention: lengths are {} {}, want i32 [{}]", name_of(lengths.dtype()), lengths.shape(), B);
   Backend& backend = tape.backend();
   call::Attention call{.o = backend.empty({B, T, H * D}, qkv.value.dtype()),
                        .lse = backend.empty({B, H, T}),

@@ -25,8 +25,8 @@ struct CrossEntropyNode final : Node {
 Var ops::cross_entropy(Tape& tape, const Var& logits, const Tensor& targets, float scale, Tensor* losses) {
   const Shape s = logits.value.shape();
   require(targets.dtype() == DType::i32 && targets.count() == s.rows(),
-          "cross_entropy: logits are {} but targets are {} {}; want one i32 target a row", s.text(),
-          name_of(targets.dtype()), targets.shape().text());
+          "cross_entropy: logits are {} but targets are {} {}; want one i32 target a row", s,
+          name_of(targets.dtype()), targets.shape());
   Backend& backend = tape.backend();
   Tensor loss = backend.empty({1}), per_row = backend.empty({s.rows()});
   const bool recording = tape.wants({logits.grad});

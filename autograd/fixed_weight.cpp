@@ -19,7 +19,7 @@ MxTensor pack_weight(Backend& backend, const Parameter& w, const LinearUse& use)
 void fix_weight(Backend& backend, Parameter& w, const MxTensor& t, const LinearUse& use) {
   Rounded fprop = use.operand(Slot::fprop_w);
   require(t.quantizer == fprop.by.quantizer && t.axis == fprop.by.axis, ExitCode::data,
-          "packed as '{}', the layer multiplies by '{}'", to_text(t.quantizer), to_text(fprop.by.quantizer));
+          "packed as '{}', the layer multiplies by '{}'", t.quantizer, fprop.by.quantizer);
   t.check();
   fprop.shape = {t.rows, t.cols};
   if (t.quantizer == bf16_cast) {  // its codes are bf16 numbers

@@ -112,9 +112,9 @@ bool LinearUse::bends(Slot slot) const { return through(slot, {}).ste.kind != St
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias) {
   const Shape weight = w.shape();
   require(weight.rank == 2 && x.cols() == weight[1],
-          "linear: x is {} but '{}' is {}; their last axes must agree", x.text(), w.name, weight.text());
+          "linear: x is {} but '{}' is {}; their last axes must agree", x, w.name, weight);
   require(!bias || bias->value.shape() == Shape{weight[0]}, "linear: bias '{}' is {}, want [{}]",
-          bias ? bias->name : "", bias ? bias->value.shape().text() : "", weight[0]);
+          bias ? bias->name : "", bias ? bias->value.shape() : Shape{}, weight[0]);
 }
 
 bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bool dgrad) {
@@ -124,7 +124,7 @@ bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bo
     Quantization asked = now.by;
     asked.draws = has.draws;  // what is drawn is drawn
     require(same_rounding(has, asked), "linear: a weight is packed as '{}', {}; '{}', {}, is asked for",
-            to_text(has.quantizer), to_text(has.rotation), to_text(asked.quantizer), to_text(asked.rotation));
+            has.quantizer, has.rotation, asked.quantizer, asked.rotation);
     return false;
   }
   const auto serves = [&](const Rounded& old, const Rounded& wanted) {

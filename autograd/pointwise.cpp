@@ -74,8 +74,8 @@ Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
 
 Var ops::add(Tape& tape, const Var& a, const Var& b) {
   require(a.value.shape() == b.value.shape() && a.value.dtype() == b.value.dtype(),
-          "add: a is {} {} but b is {} {}; they must agree", name_of(a.value.dtype()), a.value.shape().text(),
-          name_of(b.value.dtype()), b.value.shape().text());
+          "add: a is {} {} but b is {} {}; they must agree", name_of(a.value.dtype()), a.value.shape(),
+          name_of(b.value.dtype()), b.value.shape());
   Tensor y = tape.backend().empty(a.value.shape(), a.value.dtype());
   tape.backend().run(call::Add{y, a.value, b.value});
   if (!tape.wants({a.grad, b.grad})) return {std::move(y)};

@@ -91,8 +91,8 @@ Var norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, float eps, 
   const Shape shape = x.value.shape(), per_column{shape.cols()};
   for (const Parameter* p : {&gain, bias})
     require(!p || p->value.shape() == per_column, "{}: x is {} but '{}' is {}, want {}",
-            centred ? "layer_norm" : "rms_norm", shape.text(), p ? p->name : "",
-            p ? p->value.shape().text() : "", per_column.text());
+            centred ? "layer_norm" : "rms_norm", shape, p ? p->name : "", p ? p->value.shape() : Shape{},
+            per_column);
   Backend& backend = tape.backend();
   Tensor y = backend.empty(shape, x.value.dtype());
   auto node = std::make_unique<NormNode>();
@@ -137,11 +137,11 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
                    const ParameterQuant& of_table) {
   const Shape t = tokens.shape(), v = table.value.shape();
   require(t.rank == 2 && tokens.dtype() == DType::i32, "embedding: tokens are {} {}, want i32 [B, T]",
-          name_of(tokens.dtype()), t.text());
-  require(v.rank == 2, "embedding: '{}' is {}, want [V, C]", table.name, v.text());
+          name_of(tokens.dtype()), t);
+  require(v.rank == 2, "embedding: '{}' is {}, want [V, C]", table.name, v);
   const Shape p = positions ? positions->value.shape() : v;
   require(!positions || (p.rank == 2 && p[0] >= t[1] && p[1] == v[1]),
-          "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p.text(), t[1], v[1]);
+          "embedding: '{}' is {}, want [>= {}, {}]", positions ? positions->name : "", p, t[1], v[1]);
   Tensor y = tape.backend().empty({t[0], t[1], v[1]}, dtype);
   tape.backend().run(call::Embedding{y, rounded(tape, table, of_table, Slot::table),
                                      positions ? positions->value : Tensor{}, tokens});

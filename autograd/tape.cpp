@@ -83,8 +83,7 @@ Tape::Target Tape::target(GradIndex grad) {
 }
 
 void Tape::backward(const Var& loss) {
-  require(loss.value.count() == 1, "backward: loss has shape {}, want one element",
-          loss.value.shape().text());
+  require(loss.value.count() == 1, "backward: loss has shape {}, want one element", loss.value.shape());
   require(loss.grad != no_grad, "backward: loss does not depend on any watched parameter");
   backward_ = true;
   seed_ = backend_.empty({1});

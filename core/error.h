@@ -7,6 +7,21 @@
 
 #include "core/text/printable.h"
 
+/// What has a text() or a to_text() is formatted by it. So it can be handed to require(), which formats
+/// nothing while all is well.
+template <class T>
+requires requires(const T& t) { std::string(t.text()); } || requires(const T& t) {
+  std::string(to_text(t));
+}
+struct fmt::formatter<T> : fmt::formatter<std::string> {
+  auto format(const T& t, fmt::format_context& context) const {
+    if constexpr (requires { t.text(); })
+      return fmt::formatter<std::string>::format(t.text(), context);
+    else
+      return fmt::formatter<std::string>::format(to_text(t), context);
+  }
+};
+
 namespace mxtape {
 
 /// What the `mxtape` program exits with; documented in docs/exit_codes.md.

@@ -41,17 +41,16 @@ Var ops::rotary(Tape& tape, Var qkv, std::int64_t heads, std::int64_t kv_heads, 
   const Shape in = qkv.value.shape(), angles = tables.cos.shape();
   const std::int64_t all = heads + 2 * kv_heads;
   require(in.rank == 3 && heads > 0 && kv_heads > 0 && in[2] % (2 * all) == 0,
-          "rotary: qkv is {}, want [B, T, (H + 2 G) D] with H = {}, G = {} and an even D", in.text(), heads,
+          "rotary: qkv is {}, want [B, T, (H + 2 G) D] with H = {}, G = {} and an even D", in, heads,
           kv_heads);
   const std::int64_t D = in[2] / all, positions = first_position + in[1];
   require(tables.sin.shape() == angles && angles.rank == 2 && first_position >= 0 && angles[0] >= positions &&
               angles[1] == D / 2,
-          "rotary: cos is {} and sin {}, want [>= {}, {}]", angles.text(), tables.sin.shape().text(),
-          positions, D / 2);
+          "rotary: cos is {} and sin {}, want [>= {}, {}]", angles, tables.sin.shape(), positions, D / 2);
   require(!q_gain.value == !k_gain.value, "rotary: one gain; want those of queries and of keys, or none");
   for (const ParameterUse* use : {&q_gain, &k_gain})
     require(!use->value || use->value.shape() == Shape{D}, "rotary: '{}' is {}, want [{}]",
-            use->parameter ? use->parameter->name : "", use->value.shape().text(), D);
+            use->parameter ? use->parameter->name : "", use->value.shape(), D);
 
   Backend& backend = tape.backend();
   Tensor y = qkv.value.unique() && !q_gain.value ? qkv.value : backend.empty(in, qkv.value.dtype());

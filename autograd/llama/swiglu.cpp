@@ -34,7 +34,7 @@ struct SwigluNode final : Node {
 
 Var ops::swiglu(Tape& tape, const Var& x) {
   Shape shape = x.value.shape();
-  require(shape.rank > 0 && shape.cols() % 2 == 0, "swiglu: x is {}, want [..., 2 F]", shape.text());
+  require(shape.rank > 0 && shape.cols() % 2 == 0, "swiglu: x is {}, want [..., 2 F]", shape);
   shape.dims[std::size_t(shape.rank - 1)] /= 2;
   Tensor y = tape.backend().empty(shape, x.value.dtype());
   tape.backend().run(call::Swiglu{y, x.value});

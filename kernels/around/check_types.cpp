@@ -37,7 +37,7 @@ void check_types(AnyCall any) {
     call->each(*call, [&](Role role, std::string_view field, const Tensor& x) {
       if (!x) return;
       require(takes(role, x.dtype()), "{}: {} is {} {}; its role takes no {}", call->name, field,
-              name_of(x.dtype()), x.shape().text(), name_of(x.dtype()));
+              name_of(x.dtype()), x.shape(), name_of(x.dtype()));
       if (!is_activation(role)) return;
       if (!first) first = &x;
       require(x.dtype() == first->dtype(), "{}: {} is {}, another activation {}; want one type", call->name,

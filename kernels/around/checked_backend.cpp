@@ -13,7 +13,7 @@ void check(Backend& backend, std::string_view kernel, const std::vector<SeenTens
   for (const auto& [name, x] : tensors) {
     const std::int64_t at = backend.first_nonfinite(x);
     require(at < 0, ExitCode::diverged, "{}: {} {} holds a number that is not finite at element {}", kernel,
-            name, x.shape().text(), at);
+            name, x.shape(), at);
   }
 }
 

@@ -66,8 +66,7 @@ inline Layout waiting_layout(const Quantizer& q, Axis axis, Layout layout, bool 
 inline PackedLayout bytes_when_packed(const Rounded& r) {
   const Quantizer& q = r.by.quantizer;
   if (r.layout == Layout::stored) return packed_layout(q, r.rows(), r.cols(), r.by.axis);
-  require(can_be_narrow(q, r.by.axis, r.layout), "{}: '{}' has no narrow layout", name_of(r.site.slot),
-          to_text(q));
+  require(can_be_narrow(q, r.by.axis, r.layout), "{}: '{}' has no narrow layout", name_of(r.site.slot), q);
   const std::int64_t bits = q.element.bits();
   if (r.layout == Layout::narrow_codes) {
     const CodeLayout at = code_layout(r);

@@ -126,8 +126,8 @@ void CpuBackend::compute(const call::Fill& call) {
 }
 
 void CpuBackend::compute(const call::Copy& call) {
-  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size",
-          call.y.shape().text(), call.x.shape().text());
+  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size", call.y.shape(),
+          call.x.shape());
   if (call.y.dtype() == call.x.dtype()) return copy_bytes(call.y.raw(), call.x.raw(), call.x.bytes());
   if (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)
     return parallel_for(call.x.count(), range_bytes / std::int64_t(sizeof(float)),

@@ -15,28 +15,29 @@ inline GemmExtents extents_of(const call::Gemm& call) {
   const auto lines = [](const Rounded& x) { return x.axis == Axis::row ? x.rows() : x.cols(); };
   const auto depth = [](const Rounded& x) { return x.axis == Axis::row ? x.cols() : x.rows(); };
   const auto text = [](const Rounded& x) {
-    return fmt::format("{} {} summed along {}", x.elements ? name_of(x.elements.dtype()) : "no",
-                       x.shape.text(), x.axis == Axis::row ? "rows" : "columns");
+    return fmt::format("{} {} summed along {}", x.elements ? name_of(x.elements.dtype()) : "no", x.shape,
+                       x.axis == Axis::row ? "rows" : "columns");
   };
   const GemmExtents e{lines(call.a), lines(call.b), depth(call.a)};
-  require(depth(call.b) == e.K && call.c.count() == e.M * e.N,
-          "gemm: a is {}, b is {}, c is {} {}; want c[M, N] = sum over k of a(m, k) b(n, k)", text(call.a),
-          text(call.b), name_of(call.c.dtype()), call.c.shape().text());
+  if (depth(call.b) != e.K || call.c.count() != e.M * e.N)
+    fail(ExitCode::internal,
+         "gemm: a is {}, b is {}, c is {} {}; want c[M, N] = sum over k of a(m, k) b(n, k)", text(call.a),
+         text(call.b), name_of(call.c.dtype()), call.c.shape());
   for (const Rounded* x : {&call.a, &call.b}) {
     const bool values = x->layout == Layout::values;
-    require(x->layout == call.a.layout && (values || x->layout == Layout::codes),
-            "gemm: a is {}, b is {}; want both as values or both as codes", text(call.a), text(call.b));
-    require(!values || (x->elements && x->elements.count() == x->shape.count()),
-            "gemm: {} is {}, but has {} values", name_of(x->site.slot), text(*x),
-            x->elements ? x->elements.count() : 0);
+    if (x->layout != call.a.layout || (!values && x->layout != Layout::codes))
+      fail(ExitCode::internal, "gemm: a is {}, b is {}; want both as values or both as codes", text(call.a),
+           text(call.b));
+    if (values && (!x->elements || x->elements.count() != x->shape.count()))
+      fail(ExitCode::internal, "gemm: {} is {}, but has {} values", name_of(x->site.slot), text(*x),
+           x->elements ? x->elements.count() : 0);
     const bool either =
         values && (x->shared || (serves_both_axes(x->by.quantizer) && x->by.rotation.size == 0));
-    require(x->by.axis == x->axis || either,
-            "gemm: {} is {}, but the blocks of '{}' run along the other axis", name_of(x->site.slot),
-            text(*x), to_text(x->by.quantizer));
+    if (x->by.axis != x->axis && !either)
+      fail(ExitCode::internal, "gemm: {} is {}, but the blocks of '{}' run along the other axis",
+           name_of(x->site.slot), text(*x), x->by.quantizer);
   }
-  require(!call.bias || call.bias.count() == e.N, "gemm: bias is {}; want [{}]", call.bias.shape().text(),
-          e.N);
+  require(!call.bias || call.bias.count() == e.N, "gemm: bias is {}; want [{}]", call.bias.shape(), e.N);
   return e;
 }
 

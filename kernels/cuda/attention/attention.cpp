@@ -40,7 +40,7 @@ void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
           (every_operand_is(quant, f32_passthrough) || every_operand_is(quant, bf16_cast)),
       "cuda: attention by cuDNN: qkv is {}, qk.q {}, pv.p {}; want bf16 tensors and all operands bf16, or "
       "all f32",
-      name_of(qkv.dtype()), to_text(quant.qk_q), to_text(quant.pv_p));
+      name_of(qkv.dtype()), quant.qk_q, quant.pv_p);
 }
 
 }  // namespace

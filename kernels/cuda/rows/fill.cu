@@ -80,8 +80,8 @@ void CudaBackend::compute(const call::Fill& call) {
 }
 
 void CudaBackend::compute(const call::Copy& call) {
-  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size",
-          call.y.shape().text(), call.x.shape().text());
+  require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size", call.y.shape(),
+          call.x.shape());
   if (call.y.dtype() == call.x.dtype())
     return cuda::check(cudaMemcpyAsync(call.y.raw(), call.x.raw(), std::size_t(call.x.bytes()),
                                        cudaMemcpyDeviceToDevice, stream_.get()),
