@@ -63,12 +63,13 @@ WeightCopies after_update(WeightCopies copies) {
   return copies;
 }
 
-/// Calls f with each copy that has memory of its own.
-template <class F>
-void for_own_copies(const Parameter& p, const WeightCopies& copies, const F& f) {
+std::vector<Rounded> own(const Parameter& p, const WeightCopies& copies) {
   const Tensor &fprop = copies.fprop.elements, &dgrad = copies.dgrad.elements;
-  if (fprop && fprop.raw() != p.value.raw()) f(copies.fprop);
-  if (dgrad && dgrad.raw() != p.value.raw() && !(fprop && dgrad.raw() == fprop.raw())) f(copies.dgrad);
+  std::vector<Rounded> all;
+  if (p.copies.version != p.version) return all;
+  if (fprop && fprop.raw() != p.value.raw()) all.push_back(copies.fprop);
+  if (dgrad && dgrad.raw() != p.value.raw() && dgrad.raw() != fprop.raw()) all.push_back(copies.dgrad);
+  return all;
 }
 
 }  // namespace
@@ -144,27 +145,18 @@ bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bo
   return !complete;
 }
 
+std::vector<Rounded> own_copies(const Parameter& p) { return own(p, p.copies); }
+
 std::vector<Rounded> next_copies(const Parameter& p) {
-  std::vector<Rounded> next;
-  if (p.copies.version == p.version)
-    for_own_copies(p, after_update(p.copies), [&](const Rounded& copy) {
-      if (!copy.by.again) next.push_back(copy);
-    });
+  std::vector<Rounded> next = own(p, after_update(p.copies));
+  std::erase_if(next, [](const Rounded& copy) { return copy.by.again; });
   return next;
 }
 
 void make_again(Backend& backend, const Parameter& p) {
-  if (p.copies.version != p.version) return;
   const WeightCopies next = after_update(p.copies);
-  for_own_copies(p, next, [&](const Rounded& copy) {
+  for (const Rounded& copy : own(p, next))
     if (copy.by.again) backend.run(call::Quantize{{&copy, 1}, value_of(backend, next.fprop)});
-  });
-}
-
-std::int64_t own_bytes_of_copies(const Parameter& p) {
-  std::int64_t bytes = 0;
-  for_own_copies(p, p.copies, [&](const Rounded& copy) { bytes += copy.bytes(); });
-  return bytes;
 }
 
 void count_update(Parameter& p) {

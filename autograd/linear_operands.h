@@ -44,8 +44,8 @@ std::vector<Rounded> next_copies(const Parameter&);
 /// Then: backward's copy, where it is made from the forward's.
 void make_again(Backend&, const Parameter&);
 
-/// Bytes of a weight's copies that are neither the weight itself nor each other.
-std::int64_t own_bytes_of_copies(const Parameter&);
+/// The copies at hand of a weight as it is that are neither the weight itself nor each other.
+std::vector<Rounded> own_copies(const Parameter&);
 
 /// Raises the version of a parameter that was updated, and of its copies, which call::AdamW has renewed.
 void count_update(Parameter&);

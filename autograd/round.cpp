@@ -9,12 +9,6 @@
 namespace mxtape {
 namespace {
 
-/// Nothing rounds x, or it is bf16 as wanted.
-bool is_x_itself(const Rounded& r, const Tensor& x) {
-  const bool rounded = x.dtype() == DType::bf16 && r.by.quantizer == bf16_cast;
-  return (r.by.quantizer.is_identity() || rounded) && r.by.rotation.size == 0 && r.layout == Layout::values;
-}
-
 bool come_out_the_same(const Rounded& a, const Rounded& b) {
   Quantization turned = b.by;
   if (a.layout == Layout::values && serves_both_axes(b.by.quantizer) && b.by.rotation.size == 0)
@@ -42,7 +36,7 @@ void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, cons
   for (Rounded* const r : {now, again ? nullptr : later}) {
     if (!r || *r || (one && (count || *now || *later))) continue;
     r->shape = x.shape();
-    if (is_x_itself(*r, x))
+    if (is_itself(*r, x.dtype()))
       r->elements = x;
     else
       made[count] = with_room(backend, *r), places[count++] = r;

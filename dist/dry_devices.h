@@ -8,8 +8,8 @@
 
 namespace mxtape {
 
-/// One of several devices of a dry run (kernels/around/dry_backend.h): the others are not there, and say what
-/// this one does. Takes a strand's tensors without memory and moves nothing.
+/// One of several devices of a dry run (kernels/observers/dry_backend.h): the others are not there, and say
+/// what this one does. Takes a strand's tensors without memory and moves nothing.
 class DryDevice final : public Group, public Communicator {
  public:
   DryDevice(int rank, int size) {

@@ -21,6 +21,11 @@ bool same_rounding(const Quantization& a, const Quantization& b) {
          (a.rotation.size == 0 || a.signs == b.signs) && (!a.quantizer.is_stochastic() || a.draws == b.draws);
 }
 
+bool is_itself(const Rounded& r, DType x) {
+  const bool rounded = x == DType::bf16 && r.by.quantizer == bf16_cast;
+  return (r.by.quantizer.is_identity() || rounded) && r.by.rotation.size == 0 && r.layout == Layout::values;
+}
+
 Rounded Rounded::rows(std::int64_t first, std::int64_t count) const {
   require(layout == Layout::values || layout == Layout::stored, "{}: rows of codes, which lie in panels",
           name_of(site.slot));

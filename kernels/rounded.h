@@ -69,6 +69,7 @@ inline Rounded wanted(const Quantizer& q, Axis axis, const Shape& shape, Layout 
   return {
       .axis = axis, .by = {.quantizer = q, .axis = axis, .draws = draws}, .layout = layout, .shape = shape};
 }
+bool is_itself(const Rounded& wanted, DType x);  ///< x of this type is what is wanted: nothing rounds it
 /// Layout of both operands of a GEMM.
 constexpr Layout gemm_layout(GemmKernels kernels, const Quantizer& a, const Quantizer& b) {
   const bool codes = kernels == GemmKernels::integer && has_integer_codes(a) && has_integer_codes(b);

@@ -8,7 +8,7 @@
 #include "core/files/output_file.h"
 #include "core/files/status.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 #include "program/model_files.h"
 #include "train/saved/weights.h"
 

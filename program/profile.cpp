@@ -15,8 +15,8 @@
 namespace mxtape {
 namespace {
 
-using Place = ProfilingBackend::Place;
-using Work = ProfilingBackend::Work;
+using Place = Timing::Place;
+using Work = Timing::Work;
 
 double seconds_of(const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
@@ -124,15 +124,16 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
     trainer.step();
     profile.step_seconds = median_seconds(steps, [&] { trainer.step(), device->wait(); });
   }
-  ProfilingBackend watched(*device);
+  Timing timing;
+  ObservingBackend watched(*device, {&timing});
   Trainer trainer(watched, profile.recipe, data);
   trainer.step();
-  watched.clear();
+  timing.clear();
   profile.watched_seconds = seconds_of([&] {
                               for (std::int64_t i = 0; i < steps; ++i) trainer.step();
                             }) /
                             double(steps);
-  profile.work = watched.work();
+  profile.work = timing.work();
   return profile;
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/hdf5/token_file.h"
-#include "kernels/around/profiling_backend.h"
+#include "kernels/observers/timing.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -20,7 +20,7 @@ DevicePeaks measure_peaks(Backend&);
 /// Calls that are counted together, over all measured steps.
 struct ProfileRow {
   std::string name;  ///< "gemm fprop", "blocks.0.attn.qkv", or both
-  ProfilingBackend::Work work;
+  Timing::Work work;
 };
 /// The step's calls by kernel and slot, by layer, or by both; the most time first.
 enum class ProfileBy : std::uint8_t { kernel, layer, call };
@@ -33,12 +33,12 @@ struct Profile {
   std::int64_t steps = 0;
   double step_seconds = 0;     ///< median of undisturbed steps: nothing is timed inside of them
   double watched_seconds = 0;  ///< mean of the steps in which each call was timed
-  std::map<ProfilingBackend::Place, ProfilingBackend::Work> work{};
+  std::map<Timing::Place, Timing::Work> work{};
 
   std::vector<ProfileRow> rows(ProfileBy) const;
   /// The part of its time that the row's calls would take at the device's peaks: operations or bytes, what
   /// takes longer.
-  double limit_share(const ProfilingBackend::Work&) const;
+  double limit_share(const Timing::Work&) const;
 };
 
 /// Two splits of random tokens of model.vocabulary, long enough for a batch. Throws Error(usage) if that is

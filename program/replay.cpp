@@ -114,7 +114,7 @@ void load_initial_weights(Backend& backend, Trainer& trainer, const std::string&
 
 }  // namespace
 
-const WatchingBackend::Seen* Replay::first_nonfinite() const {
+const Watch::Found* Replay::first_nonfinite() const {
   for (const auto& seen : tensors)
     if (seen.numbers.first_nonfinite >= 0) return &seen;
   return nullptr;
@@ -186,7 +186,8 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
           "{}: its content is not what {} was trained with", recipe.data.file, run.string());
   recipe = with_vocabulary(recipe, data.tokenizer);
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  WatchingBackend watched(*device);
+  Watch watch;
+  ObservingBackend watched(*device, {&watch});
   require_memory(recipe, memory_plan(recipe), MemoryBudget::of(recipe, watched, data));
   Trainer trainer(watched, recipe, data);
   if (checkpoint)
@@ -195,8 +196,6 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     load_initial_weights(watched, trainer, begun_hash);
   checkpoint.reset();
   quiet.reset();
-  for (const Parameter* parameter : trainer.model().parameters())
-    watched.name(parameter->value, parameter->name);
 
   using Clock = std::chrono::steady_clock;
   if (options.on_start && result.begin + 1 < step) options.on_start(result.begin + 1, step - 1);
@@ -219,14 +218,16 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
                        .milliseconds = 1e3 * seconds,
                        .tokens_per_second = double(trainer.tokens_per_step()) / seconds});
   }
-  watched.start();
+  std::vector<std::string> parameters;
+  for (const Parameter* parameter : trainer.model().parameters()) parameters.push_back(parameter->name);
+  watch.start(std::move(parameters));
   try {
     result.loss = trainer.step().loss;
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
     result.divergence = e.what();
   }
-  result.tensors = watched.seen();
+  result.tensors = watch.found();
   if (const auto found = records.losses.find(step); found != records.losses.end())
     result.recorded = found->second;
   result.recipe = std::move(recipe);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/around/watching_backend.h"
+#include "kernels/observers/watch.h"
 #include "program/metrics/metrics.h"
 #include "recipes/recipe.h"
 
@@ -28,11 +28,11 @@ struct Replay {
   std::optional<double> recorded;                   ///< loss in metrics.jsonl
   std::optional<double> loss;                       ///< none if the step diverged
   std::string divergence;                           ///< the message, if it did
-  std::vector<WatchingBackend::Seen> tensors;
+  std::vector<Watch::Found> tensors;
 
   bool same_bits() const { return recorded && loss && *recorded == *loss; }
   /// The first tensor with a number that is not finite, or null.
-  const WatchingBackend::Seen* first_nonfinite() const;
+  const Watch::Found* first_nonfinite() const;
 };
 
 /// Trains from the nearest checkpoint before the step, or from the first step where there is none, and

@@ -140,20 +140,20 @@ std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const Toke
   return trainer;
 }
 
-Evaluation train_to_the_end(TracingBackend& backend, RunFolder& folder, const TokenFile& data,
+Evaluation train_to_the_end(ObservedDevice& observed, RunFolder& folder, const TokenFile& data,
                             std::unique_ptr<Trainer>& trainer, const std::optional<Turn>& turn,
-                            const std::string& command, MeasuringBackend* measuring) {
+                            const std::string& command) {
   const StopSignals signals;
   std::optional<Turn> before_first = turn;
   for (;;) {
     std::optional<Divergence> divergence;
     {
-      TrainingLoop loop(backend, folder, data, *trainer, before_first, measuring);
+      TrainingLoop loop(observed, folder, data, *trainer, before_first);
       divergence = loop.train(command);
       if (!divergence) return loop.last_validation();
     }
     before_first.reset();
-    trainer = go_back(backend, folder, data, std::move(trainer), *divergence);
+    trainer = go_back(observed.backend, folder, data, std::move(trainer), *divergence);
   }
 }
 

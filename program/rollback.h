@@ -27,10 +27,9 @@ std::unique_ptr<Trainer> go_back(Backend&, RunFolder&, const TokenFile&, std::un
                                  const Divergence&);
 
 /// Trains to the last step, over rollbacks; `trainer` is the last one then. Returns the last validation.
-/// `turn`, `measuring`: as for TrainingLoop. Throws as TrainingLoop::train() does.
-Evaluation train_to_the_end(TracingBackend&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer>& trainer,
-                            const std::optional<Turn>& turn, const std::string& command,
-                            MeasuringBackend* measuring = nullptr);
+/// `turn`: as for TrainingLoop. Throws as TrainingLoop::train() does.
+Evaluation train_to_the_end(ObservedDevice&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer>& trainer,
+                            const std::optional<Turn>& turn, const std::string& command);
 
 /// The rollbacks with which a run goes on from a checkpoint: those in the checkpoint's recipe, and those
 /// after it, of which only the folder's recipe.toml knows.

@@ -9,7 +9,6 @@
 #include "core/parallel.h"
 #include "core/text/program_name.h"
 #include "dist/together.h"
-#include "kernels/around/checked_backend.h"
 #include "kernels/choose/make_backend.h"
 #include "program/beginning.h"
 #include "program/devices/agree.h"
@@ -98,13 +97,8 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   if (recipe.compute.threads > 0 && !devices) set_threads(int(recipe.compute.threads));
   const auto device = make_backend(resolved.compute.device, resolved.compute.options());
   if (devices) devices->communicator().attach(*device);
-  CheckedBackend checked(*device);
-  // Looks at every kernel's result and changes none.
-  const char* check = std::getenv("MXTAPE_CHECK");
-  Backend& computing = check && std::string_view(check) == "1" ? static_cast<Backend&>(checked) : *device;
-  std::optional<MeasuringBackend> measuring;
-  if (resolved.telemetry.every > 0) measuring.emplace(computing, measuring_options(resolved));
-  TracingBackend backend(measuring ? *measuring : computing);
+  ObservedDevice observed(*device, resolved);
+  Backend& backend = observed.backend;
   MemoryBudget budget = MemoryBudget::of(resolved, backend, data);
   if (devices && budget.host) budget.capacity /= devices->group().place().local_size;
   const MemoryPlan plan = memory_plan(resolved);
@@ -148,8 +142,7 @@ void run_training(const Recipe& recipe, const RunOptions& options, Devices* devi
   }
   init.reset();  // its files need not stay open
   std::fflush(stdout);
-  const Evaluation validation = train_to_the_end(backend, folder, data, trainer, turn, options.command,
-                                                 measuring ? &*measuring : nullptr);
+  const Evaluation validation = train_to_the_end(observed, folder, data, trainer, turn, options.command);
   if (devices) devices->announce("end", "0");
   print_result(stdout, validation, data.floor, backend.peak_bytes());
   print_sample(backend, *trainer, data);

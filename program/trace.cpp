@@ -12,7 +12,7 @@
 namespace mxtape {
 namespace {
 
-using Product = TracingBackend::Product;
+using Product = Trace::Product;
 
 struct Wanted {
   const char* slot;
@@ -35,7 +35,7 @@ std::array<Wanted, 3> wanted(const LinearQuant& q) {
            {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation, wgrad, q.wgrad_source}}};
 }
 
-std::string text_of(const TracingBackend::Side& side) {
+std::string text_of(const Trace::Side& side) {
   return to_text(side.quantizer) + (side.rotation.size ? ", " + to_text(side.rotation) : "") +
          (side.from_forward ? ", from the forward's values" : "");
 }
@@ -43,8 +43,7 @@ std::string text_of(const TracingBackend::Side& side) {
 /// Compares one product with what was wanted of it.
 void compare(std::vector<std::string>& lines, const std::string& layer, const Wanted& want,
              const Product& ran, Products products) {
-  const auto side = [&](const char* name, const TracingBackend::Side& asked,
-                        const TracingBackend::Side& found) {
+  const auto side = [&](const char* name, const Trace::Side& asked, const Trace::Side& found) {
     if (found != asked)
       lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name, text_of(asked),
                                   text_of(found)));
@@ -73,7 +72,7 @@ void compare_sets(std::vector<std::string>& lines, const std::string& what, cons
 
 /// `traced` is the slot's name in the trace.
 void compare_roundings(std::vector<std::string>& lines, const std::string& layer, std::string_view slot,
-                       const char* traced, const Quantizer& asked, const TracingBackend::Trace& trace) {
+                       const char* traced, const Quantizer& asked, const Trace::Found& trace) {
   std::vector<Quantizer> ran, wanted;
   if (const auto of_layer = trace.roundings.find(layer); of_layer != trace.roundings.end())
     if (const auto found = of_layer->second.find(traced); found != of_layer->second.end())
@@ -84,8 +83,7 @@ void compare_roundings(std::vector<std::string>& lines, const std::string& layer
 }
 
 /// Which roundings there are, not of what: strands are added parameter after parameter, in no layer.
-void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan,
-                  const TracingBackend::Trace& trace) {
+void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan, const Trace::Found& trace) {
   std::vector<Quantizer> asked, ran;
   for (const auto& [layer, q] : plan.sums)
     if (!q.is_identity() && std::find(asked.begin(), asked.end(), q) == asked.end()) asked.push_back(q);
@@ -96,8 +94,8 @@ void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan,
 }
 
 void compare_ways_back(std::vector<std::string>& lines, const std::string& layer, const LinearQuant& quant,
-                       const TracingBackend::Trace& trace) {
-  using WayBack = TracingBackend::WayBack;
+                       const Trace::Found& trace) {
+  using WayBack = Trace::WayBack;
   std::vector<WayBack> asked;
   if (quant.x_ste.kind != SteKind::identity) asked.push_back({quant.fprop_x, quant.x_ste});
   if (quant.w_ste.kind != SteKind::identity) asked.push_back({quant.fprop_w, quant.w_ste});
@@ -109,7 +107,7 @@ void compare_ways_back(std::vector<std::string>& lines, const std::string& layer
 
 }  // namespace
 
-std::vector<std::string> differences(const PrecisionPlan& asked, const TracingBackend::Trace& trace,
+std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Found& trace,
                                      const std::string& device, GemmKernels kernels) {
   const PrecisionPlan plan = realised(asked, device);
   const Products products{bf16_products(device), kernels};
@@ -161,7 +159,8 @@ std::string TraceReport::text() const {
 
 TraceReport trace_recipe(const Recipe& recipe) {
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  TracingBackend traced(*device);
+  Trace trace;
+  ObservingBackend traced(*device, {&trace});
   TraceReport report;
   const auto look_at = [&](const Recipe& course, std::int64_t step, const std::string& label) {
     Recipe phase = course;
@@ -174,14 +173,14 @@ TraceReport trace_recipe(const Recipe& recipe) {
     phase.train.strands = std::min<std::int64_t>(course.train.strands, 2);
     const TokenFile tokens = random_tokens(phase);
     Trainer trainer(traced, phase, tokens);
-    traced.start();
+    trace.start();
     trainer.step();
-    const TracingBackend::Trace trace = traced.stop();
-    for (const auto& [layer, slots] : trace.gemms) report.gemms += std::int64_t(slots.size());
-    report.attentions += std::int64_t(trace.attention.size());
+    const Trace::Found found = trace.stop();
+    for (const auto& [layer, slots] : found.gemms) report.gemms += std::int64_t(slots.size());
+    report.attentions += std::int64_t(found.attention.size());
     ++report.phases;
     for (const auto& line :
-         differences(precision_plan(phase, 0), trace, recipe.compute.device, recipe.compute.gemm_kernels()))
+         differences(precision_plan(phase, 0), found, recipe.compute.device, recipe.compute.gemm_kernels()))
       report.differences.push_back(label + line);
   };
   for (const std::int64_t step : plan_changes(recipe))

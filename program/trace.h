@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/around/tracing_backend.h"
+#include "kernels/observers/trace.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -10,8 +10,8 @@ namespace mxtape {
 /// Where what ran is not what the plan asks for, a line each: "blocks.0.mlp.up fprop x: asked for mxfp4, ran
 /// f32". Empty: every GEMM of every layer was multiplied from operands rounded as asked, the way the table
 /// says, and nothing else was multiplied in a layer. Of attention, what its kernels were asked for.
-std::vector<std::string> differences(const PrecisionPlan&, const TracingBackend::Trace&,
-                                     const std::string& device, GemmKernels kernels = GemmKernels::library);
+std::vector<std::string> differences(const PrecisionPlan&, const Trace::Found&, const std::string& device,
+                                     GemmKernels kernels = GemmKernels::library);
 
 struct TraceReport {
   std::int64_t phases = 0, gemms = 0, attentions = 0;

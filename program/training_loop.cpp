@@ -29,9 +29,10 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const TokenFile& data,
-                           Trainer& trainer, const std::optional<Turn>& turn, MeasuringBackend* measuring)
-    : backend_(backend),
+TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const TokenFile& data,
+                           Trainer& trainer, const std::optional<Turn>& turn)
+    : backend_(observed.backend),
+      trace_(observed.trace),
       folder_(folder),
       data_(data),
       trainer_(trainer),
@@ -45,8 +46,8 @@ TrainingLoop::TrainingLoop(TracingBackend& backend, RunFolder& folder, const Tok
       progress_(stdout, config_.steps, trainer.steps_done()),
       spike_(trainer.recipe().model.vocabulary) {
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
-  if (measuring)
-    telemetry_.emplace(*measuring, trainer, folder.telemetry(), metrics_.events());
+  if (trainer.recipe().telemetry.every > 0)
+    telemetry_.emplace(observed.measure, backend_, trainer, folder.telemetry(), metrics_.events());
   else if (std::filesystem::exists(folder.telemetry()))  // of steps that come again unmeasured
     JsonLines(folder.telemetry(), trainer.steps_done());
   if (telemetry_ && !telemetry_->note().empty()) progress_.note(telemetry_->note());
@@ -129,7 +130,7 @@ void TrainingLoop::step_or_skip() {
   if (traced) {
     // A validation may have made copies of weights before: they are made again, to the same bits, and seen.
     for (auto* parameter : trainer_.model().parameters()) parameter->written(parameter->version);
-    backend_.start();
+    trace_.start();
   }
   const auto begin = SteadyClock::now();
   if (telemetry_) telemetry_->before_step();
@@ -139,7 +140,7 @@ void TrainingLoop::step_or_skip() {
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
     if (telemetry_) telemetry_->abandon();
-    if (traced) backend_.stop(), traced_ = false;  // the next step is looked at instead
+    if (traced) trace_.stop(), traced_ = false;  // the next step is looked at instead
     const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
     if (!skips) diverged(e, trainer_.steps_done() + 1);
     ++skipped_;
@@ -151,7 +152,7 @@ void TrainingLoop::step_or_skip() {
     return record([&] { metrics_.turn(event.dump()); });
   }
   skipped_ = 0;
-  if (traced) record_precision(backend_.stop());
+  if (traced) record_precision(trace_.stop());
   if (telemetry_) record([&] { telemetry_->after_step(); });
   const double seconds = seconds_since(begin);
   const StepRecord step{.step = trainer_.steps_done(),

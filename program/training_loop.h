@@ -7,9 +7,9 @@
 
 #include "program/lineage.h"
 #include "program/metrics/metrics.h"
+#include "program/observed_device.h"
 #include "program/progress.h"
 #include "program/telemetry/telemetry.h"
-#include "program/trace.h"
 #include "train/divergence/loss_spike.h"
 #include "train/trainer.h"
 
@@ -29,10 +29,8 @@ struct Divergence {
 /// validation of its step, so that nothing waits for one. Signals are caught while a StopSignals lives.
 class TrainingLoop {
  public:
-  /// `turn`: what lies between the checkpoint that this run begins with and its first step. `measuring`: what
-  /// the recipe's telemetry measures with, between the tracing backend and the device; null if it is off.
-  TrainingLoop(TracingBackend&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn,
-               MeasuringBackend* measuring = nullptr);
+  /// `turn`: what lies between the checkpoint that this run begins with and its first step.
+  TrainingLoop(ObservedDevice&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn);
 
   /// Trains to the last step, or to a divergence from which the run shall go back. `command`: how the run was
   /// started, for messages. Throws Error(interrupted) after a signal, with a checkpoint written.
@@ -47,7 +45,7 @@ class TrainingLoop {
   void save();
   void record(const std::function<void()>& write);
   [[noreturn]] void end_without_log();
-  void record_precision(const TracingBackend::Trace&);
+  void record_precision(const Trace::Found&);
   void notice_spike(const StepRecord&);
   void notice_high_loss(const StepRecord&);
   void record_rollbacks();
@@ -59,7 +57,8 @@ class TrainingLoop {
   std::string way_back() const;
   void restore(const RunLog&);
 
-  TracingBackend& backend_;
+  Backend& backend_;
+  Trace& trace_;
   RunFolder& folder_;
   const TokenFile& data_;
   Trainer& trainer_;

@@ -101,7 +101,7 @@ std::string TrainingLoop::way_back() const {
 }
 
 /// What ran must be what was asked for; then it is on record.
-void TrainingLoop::record_precision(const TracingBackend::Trace& trace) {
+void TrainingLoop::record_precision(const Trace::Found& trace) {
   traced_ = true;
   const Recipe& recipe = trainer_.recipe();
   const PrecisionPlan plan = precision_plan(recipe, trainer_.steps_done() - 1);

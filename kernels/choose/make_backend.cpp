@@ -1,10 +1,10 @@
 #include "kernels/choose/make_backend.h"
 
 #include "core/error.h"
-#include "kernels/around/bf16_activations.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
+#include "kernels/observers/bf16_activations.h"
 #ifdef MXTAPE_CUDA
 #include "kernels/cuda/make_cuda_backend.h"
 #endif

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "core/parallel.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 
 namespace mxtape {
 namespace {

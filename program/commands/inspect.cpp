@@ -165,6 +165,9 @@ void print_spectra(const Inspection& inspection) {
 Json json_of(const Inspection& i) {
   Json json{{"checkpoint", i.checkpoint}, {"step", i.step}, {"data", i.data}};
   json.update(json_of(i.found));
+  json["weights"] = Json::array();
+  for (const auto& weight : i.weights)
+    json["weights"].push_back({{"layer", weight.layer}, {"oscillation", weight.ratio}});
   json["spectra"] = Json::array();
   for (const auto& [place, s] : i.spectra)
     json["spectra"].push_back({{"layer", place.first},

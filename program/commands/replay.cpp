@@ -17,7 +17,7 @@ struct Arguments {
   bool json = false;
 };
 
-using Seen = WatchingBackend::Seen;
+using Seen = Watch::Found;
 
 std::string pass_of(const Seen& seen, std::int64_t micro_batches) {
   if (seen.layer == "sum of strands") return "sum";

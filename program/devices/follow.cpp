@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "dist/together.h"
-#include "kernels/around/checked_backend.h"
 #include "kernels/choose/make_backend.h"
+#include "kernels/observers/finite.h"
 #include "program/stop_signals.h"
 #include "train/trainer.h"
 
@@ -51,8 +51,7 @@ class Follower {
     if (!device_) {
       device_ = make_backend(recipe.compute.device, recipe.compute.options());
       devices_.communicator().attach(*device_);
-      const char* const check = std::getenv("MXTAPE_CHECK");
-      if (check && std::string_view(check) == "1") checked_.emplace(*device_);
+      if (Finite::is_asked_for()) checked_.emplace(*device_, std::vector<Observer*>{&finite_});
     }
     Backend& backend = checked_ ? static_cast<Backend&>(*checked_) : *device_;
     trainer_ = std::make_unique<Trainer>(backend, recipe, data_, &devices_);
@@ -61,7 +60,8 @@ class Follower {
   Devices& devices_;
   const TokenFile& data_;
   std::unique_ptr<Backend> device_;
-  std::optional<CheckedBackend> checked_;
+  Finite finite_;
+  std::optional<ObservingBackend> checked_;
   std::unique_ptr<Trainer> trainer_;
 };
 

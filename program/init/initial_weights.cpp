@@ -12,7 +12,7 @@
 #include "core/files/random_access.h"
 #include "core/files/status.h"
 #include "core/text/program_name.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 #include "program/import.h"
 #include "program/resume.h"
 #include "program/run_name.h"

@@ -41,20 +41,24 @@ Inspection inspect(const std::string& run, const InspectOptions& options) {
   const TokenFile data = TokenFile::read(result.data);
   require_same_tokenizer(checkpoint.header(), file, data, result.data);
   const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  MeasuringBackend::Options measuring{options.formats, options.sample, {}};
+  Measure::Options measuring{options.formats, options.sample};
   if (options.spectra)
     measuring.look = [&](const std::string& layer, const std::string& slot, const std::vector<float>& x,
                          std::int64_t rows, std::int64_t cols) {
       const std::pair place(layer, tensor_of(slot));
       if (!result.spectra.contains(place)) result.spectra[place] = spectrum_of(x.data(), rows, cols);
     };
-  MeasuringBackend backend(*device, std::move(measuring));
+  Measure measure(std::move(measuring));
+  ObservingBackend backend(*device, {&measure});
   Trainer trainer(backend, recipe, data);
   trainer.load(checkpoint);
-  name_weights(backend, trainer.model());
-  backend.start();
+  Oscillation oscillation(backend, trainer.model().linear_weights(), options.sample);
+  oscillation.begin();
+  start(measure, backend, trainer.model());
   trainer.step();
-  result.found = backend.stop();
+  result.found = measure.stop();
+  oscillation.look();
+  result.weights = oscillation.end();
   keep_first(result.found.operands);
   result.recipe = trainer.recipe();
   return result;

@@ -4,7 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/around/measuring_backend.h"
+#include "kernels/observers/measure.h"
+#include "program/telemetry/oscillation.h"
 #include "program/telemetry/spectrum.h"
 #include "recipes/recipe.h"
 
@@ -24,6 +25,7 @@ struct Inspection {
   std::int64_t step = 0;
   Recipe recipe;
   Measurements found;
+  std::vector<Oscillation::Found> weights;                          ///< over the step's update
   std::map<std::pair<std::string, std::string>, Spectrum> spectra;  ///< by layer and tensor: "x", "w", "dy"
 };
 

@@ -30,10 +30,7 @@ Json json_of_gradient(const Measurements::Gradient& gradient) {
 }
 
 Json json_of(const Measurements& m) {
-  Json json{{"operands", Json::array()},
-            {"gradients", Json::array()},
-            {"left_out", Json::array()},
-            {"weights", Json::array()}};
+  Json json{{"operands", Json::array()}, {"gradients", Json::array()}, {"left_out", Json::array()}};
   const auto add = [&](const char* kind, const auto& one, const Json& rest) {
     Json entry{{"layer", one.layer}, {"slot", one.slot}};
     entry.update(rest);
@@ -42,8 +39,6 @@ Json json_of(const Measurements& m) {
   for (const auto& operand : m.operands) add("operands", operand, json_of_operand(operand));
   for (const auto& gradient : m.gradients) add("gradients", gradient, json_of_gradient(gradient));
   for (const auto& one : m.left_out) add("left_out", one, {{"reason", one.reason}});
-  for (const auto& weight : m.weights)
-    json["weights"].push_back({{"layer", weight.layer}, {"oscillation", weight.ratio}});
   return json;
 }
 

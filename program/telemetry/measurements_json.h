@@ -1,11 +1,10 @@
 #pragma once
-#include "kernels/around/measuring_backend.h"
+#include "kernels/observers/measure.h"
 #include "program/json/json_output.h"
 
 namespace mxtape {
 
-/// {"operands": [...], "gradients": [...], "left_out": [...], "weights": [...]}: docs/json.md names the
-/// fields.
+/// {"operands": [...], "gradients": [...], "left_out": [...]}: docs/json.md names the fields.
 Json json_of(const Measurements&);
 Json json_of(const ErrorStatistics&);
 /// What is measured of one, without its place.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/around/first_rows.h"
+#include "kernels/downloaded.h"
 
 namespace mxtape {
 namespace {
@@ -20,16 +20,9 @@ Oscillation::Oscillation(Backend& backend, std::vector<LinearWeight> weights, st
   for (LinearWeight& weight : weights) followed_.push_back({std::move(weight)});
 }
 
-std::int64_t Oscillation::followed(const Shape& weight, std::int64_t sample) {
-  return rows_followed(weight, sample) * weight[1];
-}
-
 std::vector<float> Oscillation::values_of(const LinearWeight& weight) {
   const Tensor& value = weight.parameter.value;
-  const Tensor part = first_rows(value, rows_followed(value.shape(), sample_));
-  std::vector<float> w(std::size_t(part.count()));
-  backend_.download(w.data(), part);
-  return w;
+  return downloaded(backend_, value.part(0, {rows_followed(value.shape(), sample_), value.cols()}));
 }
 
 /// With the same draws each time, so that only the weights make a difference.

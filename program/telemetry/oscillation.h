@@ -36,9 +36,6 @@ class Oscillation {
   /// The layers whose weights are rounded, and move. A rotation with signs of each step is left out: its
   /// roundings cannot be compared.
   std::vector<Found> end();
-  /// Bytes on the host while a window lasts.
-  static std::int64_t bytes(std::int64_t followed) { return followed * std::int64_t(4 * sizeof(float)); }
-  static std::int64_t followed(const Shape& weight, std::int64_t sample);
 
  private:
   struct Followed {

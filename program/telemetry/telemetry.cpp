@@ -37,32 +37,27 @@ std::string tag(const std::string& slot, const std::string& layer, std::string_v
 
 }  // namespace
 
-MeasuringBackend::Options measuring_options(const Recipe& recipe) {
+Measure::Options measuring_options(const Recipe& recipe) {
   const TelemetryPlan plan = telemetry_plan(recipe);
   return {
       .others = plan.formats,
       .sample = recipe.telemetry.sample,
       .wants = [plan](const std::string& layer, const std::string& slot) { return plan.wants(layer, slot); },
-      .unrounded = !plan.formats.empty(),
-      .oscillation = false};
+      .unrounded = !plan.formats.empty()};
 }
 
-Telemetry::Telemetry(MeasuringBackend& backend, Trainer& trainer, const std::filesystem::path& jsonl,
+Telemetry::Telemetry(Measure& measure, Backend& backend, Trainer& trainer, const std::filesystem::path& jsonl,
                      EventFile& events)
-    : backend_(backend),
+    : measure_(measure),
+      backend_(backend),
       trainer_(trainer),
       config_(trainer.recipe().telemetry),
       plan_(telemetry_plan(trainer.recipe())),
       lines_(jsonl, trainer.steps_done()),
       events_(events),
-      oscillation_(backend, weights_to_follow(trainer), config_.sample / 4) {
-  name_weights(backend_, trainer_.model());
-}
+      oscillation_(backend, weights_to_follow(trainer), config_.sample / 4) {}
 
-Telemetry::~Telemetry() {
-  (void)backend_.stop();
-  backend_.forget_weights();
-}
+Telemetry::~Telemetry() { (void)measure_.stop(); }
 
 /// The first measured step from the next one on.
 std::int64_t Telemetry::next_measurement() const {
@@ -74,13 +69,11 @@ void Telemetry::before_step() {
   const bool follows = oscillation_.is_on() || step > measured - std::min(config_.window, config_.every);
   if (follows || step == measured) gather_weights(trainer_.state());
   if (!oscillation_.is_on() && follows) oscillation_.begin();
-  if (step != measured) return;
-  backend_.start();
-  measure_copies_at_hand(backend_, trainer_.model());
+  if (step == measured) start(measure_, backend_, trainer_.model());
 }
 
 void Telemetry::abandon() {
-  (void)backend_.stop();
+  (void)measure_.stop();
   if (oscillation_.is_on() && config_.measures(trainer_.steps_done() + 1)) (void)oscillation_.end();
 }
 
@@ -89,7 +82,7 @@ void Telemetry::after_step() {
     gather_weights(trainer_.state());
     oscillation_.look();
   }
-  if (config_.measures(trainer_.steps_done())) write(backend_.stop(), oscillation_.end());
+  if (config_.measures(trainer_.steps_done())) write(measure_.stop(), oscillation_.end());
 }
 
 void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>& weights) {

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "kernels/around/measuring_backend.h"
+#include "kernels/observers/measure.h"
 #include "program/metrics/event_file.h"
 #include "program/metrics/json_lines.h"
 #include "program/telemetry/oscillation.h"
@@ -11,16 +11,16 @@
 
 namespace mxtape {
 
-/// What a recipe's telemetry asks of the backend: Measurements of a step, of the first micro-batch.
-MeasuringBackend::Options measuring_options(const Recipe&);
+/// What a recipe's telemetry asks for: Measurements of a step, of the first micro-batch.
+Measure::Options measuring_options(const Recipe&);
 
 /// Measures every telemetry.every-th step of a run, and writes down what it finds: telemetry.jsonl and
 /// TensorBoard's event file. docs/training.md names the fields. No number of the run depends on it.
 class Telemetry {
  public:
-  /// `backend` is what the trainer computes on, or below it. Goes on after the trainer's steps, as JsonLines
-  /// does. Throws Error(resource).
-  Telemetry(MeasuringBackend& backend, Trainer&, const std::filesystem::path& jsonl, EventFile&);
+  /// `measure` observes what the trainer computes on, `backend`. Goes on after the trainer's steps, as
+  /// JsonLines does. Throws Error(resource).
+  Telemetry(Measure& measure, Backend& backend, Trainer&, const std::filesystem::path& jsonl, EventFile&);
   ~Telemetry();
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
@@ -38,7 +38,8 @@ class Telemetry {
   std::int64_t next_measurement() const;
   void write(Measurements, const std::vector<Oscillation::Found>&);
 
-  MeasuringBackend& backend_;
+  Measure& measure_;
+  Backend& backend_;
   Trainer& trainer_;
   const TelemetryConfig config_;
   const TelemetryPlan plan_;

@@ -1,30 +1,21 @@
 #pragma once
-#include "autograd/round.h"
-#include "kernels/around/measuring_backend.h"
+#include "autograd/linear_operands.h"
+#include "kernels/observers/measure.h"
 #include "nn/model.h"
 
 namespace mxtape {
 
-/// Tells the backend which parameter is the weight of which linear layer.
-inline void name_weights(MeasuringBackend& backend, Model& model) {
-  for (const LinearWeight& weight : model.linear_weights())
-    backend.name_weight(weight.parameter.value, weight.layer);
-}
-
-/// Measures the copies of weights that the next step will find at hand; what is missing it makes itself.
-inline void measure_copies_at_hand(MeasuringBackend& backend, Model& model) {
-  for (const LinearWeight& weight : model.linear_weights()) {
-    const Parameter& p = weight.parameter;
-    const WeightCopies& copies = p.copies;
-    if (copies.version != p.version) continue;
-    const void *const forward = copies.fprop.elements.raw(), *const own = copies.dgrad.elements.raw();
-    if (forward && forward != p.value.raw()) backend.measure_weight(weight.layer, p.value, copies.fprop);
-    if (!own || own == p.value.raw() || own == forward) continue;
-    if (copies.dgrad.by.again)
-      backend.measure_weight(weight.layer, copies.fprop.elements, copies.dgrad, copies.fprop.multiplier);
-    else
-      backend.measure_weight(weight.layer, p.value, copies.dgrad);
-  }
+/// Measures the next step, with the copies of weights that it will find at hand; what is missing it makes
+/// itself.
+inline void start(Measure& measure, Backend& backend, Model& model) {
+  const std::vector<LinearWeight> all = model.linear_weights();
+  std::map<std::uint32_t, Measure::Weight> weights;
+  for (const LinearWeight& w : all) weights[w.tensor_id] = {w.layer, w.parameter.value};
+  measure.start(std::move(weights));
+  for (const LinearWeight& w : all)
+    for (const Rounded& copy : own_copies(w.parameter))
+      measure.measure_copy(backend, copy,
+                           copy.by.again ? value_of(backend, w.parameter.copies.fprop) : w.parameter.value);
 }
 
 }  // namespace mxtape

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "kernels/around/checked_backend.h"
+#include "kernels/observers/finite.h"
 #include "tests/support/counting_backend.h"
 #include "tests/support/tiny_gpt.h"
 
@@ -111,7 +111,8 @@ TEST(Training, GivesTheSameBitsOnOneThreadAndTwo) {
 }
 
 TEST(Training, GivesTheSameBitsUnderTheCheckingBackend) {
-  CheckedBackend checked(device());
+  Finite finite;
+  ObservingBackend checked(device(), {&finite});
   EXPECT_EQ(five_steps(checked), five_steps(device()));
 }
 

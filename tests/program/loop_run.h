@@ -44,20 +44,17 @@ struct LoopRun {
   TokenFile data = tiny_data();
   std::unique_ptr<Backend> device = make_backend("cpu", recipe.compute.options());
   Disturbed disturbed{*device};
-  MeasuringBackend measuring{disturbed, measuring_options(recipe)};
-  TracingBackend backend{measured() ? static_cast<Backend&>(measuring) : disturbed};
+  ObservedDevice observed{disturbed, recipe};
 
   explicit LoopRun(Recipe r) : recipe(std::move(r)) {}
 
-  bool measured() const { return recipe.telemetry.every > 0; }
   /// Trains in `folder`/run, from `checkpoint` on if there is one; returns the error's text, or "".
   std::string train(const std::filesystem::path& checkpoint = {}) {
     RunFolder run(folder / "run");
-    auto trainer = std::make_unique<Trainer>(backend, recipe, data);
+    auto trainer = std::make_unique<Trainer>(observed.backend, recipe, data);
     if (!checkpoint.empty()) trainer->load(CheckpointFile(checkpoint));
     try {
-      (void)train_to_the_end(backend, run, data, trainer, {}, "mxtape train tiny.toml",
-                             measured() ? &measuring : nullptr);
+      (void)train_to_the_end(observed, run, data, trainer, {}, "mxtape train tiny.toml");
       return "";
     } catch (const Error& e) {
       code = e.code();

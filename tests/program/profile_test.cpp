@@ -24,7 +24,7 @@ TEST(Profile, CountsTheOperationsThatThePlanCounts) {
     Recipe recipe = small_recipe();
     recipe.compute.gemm = choice;
     const Profile p = profile_recipe(recipe, 2);
-    ProfilingBackend::Work gemms;
+    Timing::Work gemms;
     for (const auto& [place, work] : p.work)
       if (place.kernel == "gemm") gemms += work;
     const MemoryPlan plan = memory_plan(p.recipe);
@@ -42,7 +42,7 @@ TEST(Profile, PutsCallsIntoTheirLayerSlotAndPass) {
   const Profile p = profile_recipe(recipe, 3);
   const auto work = [&](const char* layer, bool backward, const char* kernel, const char* slot) {
     const auto found = p.work.find({layer, backward, kernel, slot});
-    return found == p.work.end() ? ProfilingBackend::Work{} : found->second;
+    return found == p.work.end() ? Timing::Work{} : found->second;
   };
   const std::int64_t passes = 3 * recipe.train.accumulation,
                      rows = recipe.train.batch_size * recipe.model.context;
@@ -115,12 +115,12 @@ TEST_F(ProfileCommand, PrintsATableOrJsonAndWritesAFlameFile) {
   EXPECT_TRUE(says("data.file 'gone.h5' is not there, and model.vocabulary is 0"));
 }
 
-TEST(ProfilingBackend, CountsAttentionByItsOperands) {
+TEST(Timing, CountsAttentionByItsOperands) {
   const auto flops = [](const std::string& attention, ActivationType activations) {
     Recipe r = small_recipe();
     r.precision.attention = attention;
     r.compute.activations = activations;
-    ProfilingBackend::Work sum;
+    Timing::Work sum;
     for (const auto& [place, work] : profile_recipe(r, 1).work)
       if (place.kernel.starts_with("attention")) sum += work;
     return std::pair(sum.bf16_flops, sum.f32_flops);
@@ -134,10 +134,11 @@ TEST(ProfilingBackend, CountsAttentionByItsOperands) {
   EXPECT_EQ(flops("mxfp4", ActivationType::f32), std::pair(all, 0.0));
 }
 
-TEST(ProfilingBackend, ChangesNoNumber) {
+TEST(Timing, ChangesNoNumber) {
   test::TinyRun plain(test::tiny_mxfp4_recipe(3));
   test::TinyRun inner(test::tiny_mxfp4_recipe(3));
-  ProfilingBackend watched(*inner.backend);
+  Timing timing;
+  ObservingBackend watched(*inner.backend, {&timing});
   Trainer trainer(watched, inner.recipe, inner.data);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(trainer.step().loss, plain.trainer.step().loss);
 }

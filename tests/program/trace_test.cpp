@@ -21,14 +21,15 @@ Recipe small(Recipe r) {
   return r;
 }
 
-TracingBackend::Trace trace_of(const Recipe& recipe) {
+Trace::Found trace_of(const Recipe& recipe) {
   const auto device = make_backend("cpu");
-  TracingBackend traced(*device);
+  Trace trace;
+  ObservingBackend traced(*device, {&trace});
   const TokenFile tokens = random_tokens(recipe);
   Trainer trainer(traced, recipe, tokens);
-  traced.start();
+  trace.start();
   trainer.step();
-  return traced.stop();
+  return trace.stop();
 }
 
 TEST(Trace, EveryShippedPrecisionRunsAsItsTableSays) {
@@ -178,18 +179,19 @@ TEST(Trace, AGemmThatDidNotRunOrThatNobodyAskedForIsNamed) {
 
 TEST(Trace, MemoryThatWasWrittenAgainIsNoOperandAnyMore) {
   const auto device = make_backend("cpu");
-  TracingBackend traced(*device);
+  Trace trace;
+  ObservingBackend traced(*device, {&trace});
   const Tensor x = traced.empty({4, 32}), y = traced.empty({4, 32}, DType::bf16), c = traced.empty({4, 4});
-  traced.fill(x, 1), traced.start(), traced.enter("layer", false);
+  traced.fill(x, 1), trace.start(), traced.enter("layer", false);
   Rounded copy = wanted(mxfp4, Axis::row, x.shape());
   copy.elements = y;
   traced.run(call::Quantize{{&copy, 1}, x});
   traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::fprop_x}), .b = unrounded(y)});
   traced.copy(y, x);
   traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::dgrad_dy}), .b = unrounded(y)});
-  const auto trace = traced.stop();
-  EXPECT_EQ(trace.gemms.at("layer").at("fprop").at(0).a.quantizer, mxfp4);
-  EXPECT_EQ(trace.gemms.at("layer").at("dgrad").at(0).a.quantizer, bf16_cast);
+  const auto found = trace.stop();
+  EXPECT_EQ(found.gemms.at("layer").at("fprop").at(0).a.quantizer, mxfp4);
+  EXPECT_EQ(found.gemms.at("layer").at("dgrad").at(0).a.quantizer, bf16_cast);
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ TEST(TrainingLoop, AStepThatDivergesEndsTheRunUnlessItMayBeSkipped) {
 
 TEST(TrainingLoop, WeightsThatAreNotFiniteAreNotSaved) {
   LoopRun run(recipe_of(2));
-  Trainer trainer(run.backend, run.recipe, run.data);
+  Trainer trainer(run.observed.backend, run.recipe, run.data);
   const Tensor& weight = trainer.model().parameters().at(3)->value;
-  run.backend.fill(weight, INFINITY);
+  run.observed.backend.fill(weight, INFINITY);
   try {
     trainer.save(run.checkpoint(1));
     FAIL();

@@ -1,8 +1,8 @@
 #pragma once
 #include <map>
 
-#include "kernels/around/forwarding_backend.h"
 #include "kernels/calls_rows.h"
+#include "kernels/observers/forwarding_backend.h"
 
 namespace mxtape::test {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/around/tracing_backend.h"
+#include "kernels/observers/trace.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
 #include "train/memory/memory_plan.h"
@@ -170,11 +170,12 @@ TEST(SavedPacked, IsTracedAsWhatTheOperandWasRoundedTo) {
     r.compute.saved = Saved::packed;
     r.train.steps = 1, r.schedule.warmup_steps = 0;
     const auto device = make_backend("cpu", r.compute.options());
-    TracingBackend tracing(*device);
-    tracing.start();
+    Trace trace;
+    ObservingBackend tracing(*device, {&trace});
+    trace.start();
     Trainer(tracing, r, tiny_data()).step();
-    const auto trace = tracing.stop();
-    const auto& products = trace.gemms.at("blocks.0.mlp.up").at("wgrad");
+    const auto found = trace.stop();
+    const auto& products = found.gemms.at("blocks.0.mlp.up").at("wgrad");
     ASSERT_EQ(products.size(), 1u);
     EXPECT_EQ(products[0].a.quantizer, mxfp6_e2m3);
     EXPECT_EQ(products[0].b.quantizer, mxfp4);

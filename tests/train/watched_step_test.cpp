@@ -1,4 +1,4 @@
-#include "kernels/around/watching_backend.h"
+#include "kernels/observers/watch.h"
 
 #include <gtest/gtest.h>
 
@@ -6,34 +6,34 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/around/checked_backend.h"
 #include "kernels/calls_rows.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape::test {
 namespace {
 
-using Seen = WatchingBackend::Seen;
+using Seen = Watch::Found;
 
 struct Watched {
   TokenFile data = tiny_data();
   std::unique_ptr<Backend> device = make_backend("cpu");
-  WatchingBackend watch{*device};
+  Watch watch;
+  ObservingBackend observed{*device, {&watch}};
   Trainer trainer;
 
-  explicit Watched(const Recipe& recipe) : trainer(watch, recipe, data) {}
+  explicit Watched(const Recipe& recipe) : trainer(observed, recipe, data) {}
   std::vector<const Seen*> all(const std::string& layer, const std::string& name) const {
     std::vector<const Seen*> found;
-    for (const Seen& seen : watch.seen())
+    for (const Seen& seen : watch.found())
       if (seen.layer == layer && seen.name == name) found.push_back(&seen);
     return found;
   }
 };
 
-TEST(WatchingBackend, SeesEveryOperandAndProductOfALinearLayerBySlotOnceAMicroBatch) {
+TEST(Watch, SeesEveryOperandAndProductOfALinearLayerBySlotOnceAMicroBatch) {
   Watched run(tiny_mxfp4_recipe(3));
   run.trainer.step();
-  EXPECT_TRUE(run.watch.seen().empty()) << "not asked yet";
+  EXPECT_TRUE(run.watch.found().empty()) << "not asked yet";
   run.watch.start();
   run.trainer.step();
   for (const char* slot :
@@ -51,7 +51,7 @@ TEST(WatchingBackend, SeesEveryOperandAndProductOfALinearLayerBySlotOnceAMicroBa
   EXPECT_EQ(run.all("loss", "loss").size(), 3u);
 }
 
-TEST(WatchingBackend, ChangesNoBitOfTheStepAndSeesNothingAfterIt) {
+TEST(Watch, ChangesNoBitOfTheStepAndSeesNothingAfterIt) {
   Watched run(tiny_mxfp4_recipe(3));
   TinyRun plain(tiny_mxfp4_recipe(3));
   plain.trainer.step();
@@ -60,25 +60,26 @@ TEST(WatchingBackend, ChangesNoBitOfTheStepAndSeesNothingAfterIt) {
   const auto a = run.trainer.step(), b = plain.trainer.step();
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.norm, b.norm);
-  const std::size_t count = run.watch.seen().size();
+  const std::size_t count = run.watch.found().size();
   EXPECT_EQ(run.trainer.step().loss, plain.trainer.step().loss);
   run.trainer.validate();
-  EXPECT_EQ(run.watch.seen().size(), count);
+  EXPECT_EQ(run.watch.found().size(), count);
 }
 
-TEST(WatchingBackend, CountsWhatATensorHolds) {
+TEST(Watch, CountsWhatATensorHolds) {
   const auto device = make_backend("cpu");
-  WatchingBackend watch(*device);
+  Watch watch;
+  ObservingBackend observed(*device, {&watch});
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const std::vector<float> values{3, 0, -4, inf, nan, -inf, 0, -0.0f};
   const Tensor x = device->empty({2, 4}), zero = device->empty({2, 4}), y = device->empty({2, 4});
   device->upload(x, values.data());
   device->fill(zero, 0);
   watch.start();
-  watch.enter("here", false);
-  watch.run(call::Add{y, x, zero});
-  ASSERT_EQ(watch.seen().size(), 1u);
-  const Seen& seen = watch.seen()[0];
+  observed.enter("here", false);
+  observed.run(call::Add{y, x, zero});
+  ASSERT_EQ(watch.found().size(), 1u);
+  const Seen& seen = watch.found()[0];
   EXPECT_EQ(seen.layer + " " + seen.kernel + " " + seen.name, "here add y");
   EXPECT_EQ(seen.numbers.min, -4);
   EXPECT_EQ(seen.numbers.max, 3);
@@ -90,7 +91,7 @@ TEST(WatchingBackend, CountsWhatATensorHolds) {
 }
 
 // The first tensor that is not finite, found in two ways: by the step's record, and by stopping there.
-TEST(WatchingBackend, AgreesWithTheMessageOfTheDivergence) {
+TEST(Watch, AgreesWithTheMessageOfTheDivergence) {
   for (const auto& [weights, slot] : {std::pair{"mxfp4", "fprop.y"}, {"e4m3", "fprop.w"}}) {
     Recipe recipe = tiny_recipe(5);
     recipe.precision.weights = weights;
@@ -104,9 +105,9 @@ TEST(WatchingBackend, AgreesWithTheMessageOfTheDivergence) {
       run.trainer.step();
       FAIL();
     } catch (const Error& e) {
-      const auto first = std::find_if(run.watch.seen().begin(), run.watch.seen().end(),
+      const auto first = std::find_if(run.watch.found().begin(), run.watch.found().end(),
                                       [](const Seen& seen) { return seen.numbers.first_nonfinite >= 0; });
-      ASSERT_NE(first, run.watch.seen().end());
+      ASSERT_NE(first, run.watch.found().end());
       EXPECT_EQ(first->name, slot);
       EXPECT_FALSE(first->backward);
       const std::string where = fmt::format("first seen in {}: ", first->layer),

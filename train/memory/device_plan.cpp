@@ -6,7 +6,7 @@
 
 #include "dist/devices.h"
 #include "dist/dry_devices.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 #include "nn/model.h"
 #include "train/memory/memory_plan.h"
 #include "train/strands/packed_gradients.h"

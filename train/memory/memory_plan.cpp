@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "autograd/linear_operands.h"
-#include "kernels/around/dry_backend.h"
-#include "kernels/around/measuring_memory.h"
+#include "kernels/observers/dry_backend.h"
+#include "kernels/observers/measure_memory.h"
 #include "recipes/phases/rollbacks.h"
 #include "recipes/telemetry/telemetry.h"
 #include "train/saved/header.h"
@@ -48,7 +48,7 @@ std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
 
 /// What a step that is measured takes, and what follows weights in a window of steps: of each its value, its
 /// rounded value and how far both went (program/telemetry/oscillation.h).
-void add_telemetry(MemoryPlan& plan, MeasuringMemory& measured, Trainer& trainer) {
+void add_telemetry(MemoryPlan& plan, MeasureMemory& measured, Trainer& trainer) {
   const TelemetryConfig& config = trainer.recipe().telemetry;
   if (config.every == 0) return;
   measured.start();
@@ -81,10 +81,10 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   recipe.train.strands = strands;
   DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
   const TelemetryPlan telemetry = telemetry_plan(recipe);
-  MeasuringMemory measured(
-      device, [&](std::string_view layer) { return telemetry.wants_layer(layer); },
-      !telemetry.formats.empty());
-  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(measured) : device, recipe, data,
+  MeasureMemory measured([&](std::string_view layer) { return telemetry.wants_layer(layer); },
+                         !telemetry.formats.empty());
+  ObservingBackend observed(device, {&measured});
+  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(observed) : device, recipe, data,
                   devices);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan
@@ -103,7 +103,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
     plan.tensors += 3;
-    plan.weight_copies += own_bytes_of_copies(*p);
+    for (const Rounded& copy : own_copies(*p)) plan.weight_copies += copy.bytes();
   }
   add_telemetry(plan, measured, trainer);
   plan.step_peak = device.peak_bytes();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/around/forwarding_backend.h"
+#include "kernels/observers/forwarding_backend.h"
 #include "train/evaluate.h"
 #include "train/post_training/diffuse.h"
 #include "train/post_training/gram.h"

@@ -5,7 +5,7 @@
 
 #include "autograd/fixed_weight.h"
 #include "formats/codec/block_codec.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 
 namespace mxtape {
 namespace {

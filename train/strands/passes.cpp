@@ -1,6 +1,6 @@
 #include "train/strands/passes.h"
 
-#include "kernels/around/checked_backend.h"
+#include "kernels/observers/finite.h"
 #include "recipes/phases/rollbacks.h"
 
 namespace mxtape {
@@ -68,7 +68,8 @@ Tensor Passes::micro_step(Backend& backend, const PassKey& pass, std::int64_t mi
 std::string Passes::first_nonfinite_kernel(std::int64_t steps, std::int64_t strand) {
   for (auto* parameter : model_.parameters()) parameter->has_grad = false;
   upload_batches(steps, strand);
-  CheckedBackend checked(backend_);
+  Finite finite;
+  ObservingBackend checked(backend_, {&finite});
   try {
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
       micro_step(checked, pass_key(recipe_, steps, strand, micro), micro);

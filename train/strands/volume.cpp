@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 #include "train/strands/packed_gradients.h"
 
 namespace mxtape {

@@ -10,8 +10,8 @@
 #include <numbers>
 #include <optional>
 
-#include "kernels/around/checked_backend.h"
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
+#include "kernels/observers/finite.h"
 #include "tests/support/closeness.h"
 #include "tests/support/device.h"
 #include "tests/support/safetensors.h"
@@ -59,7 +59,8 @@ TEST(Rope, AnglesAreProductsOfPositionAndFrequency) {
 
 TEST(Rope, TablesOfADeviceThatMerelyCountsAreNotComputed) {
   DryBackend nowhere;
-  CheckedBackend around(nowhere);
+  Finite finite;
+  ObservingBackend around(nowhere, {&finite});
   EXPECT_TRUE(merely_counts(around));
   EXPECT_FALSE(merely_counts(device()));
   constexpr std::int64_t positions = std::int64_t{1} << 40;  // whose angles no memory holds

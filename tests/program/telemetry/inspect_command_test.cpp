@@ -37,5 +37,22 @@ TEST_F(InspectCommand, RowsThatLoseNothingAreLeftOutAndTheWorstComeFirstWhenAske
   EXPECT_EQ(output_.find("\n" + worst[2].second + " "), std::string::npos) << output_;
 }
 
+TEST_F(InspectCommand, OscillationIsOfTheWeightsAsTheyAreRoundedAndLeftOutWhereEachStepTurnsThemElsewhere) {
+  const auto oscillation_of_up = [&](const std::string& name, const char* rotation) {
+    const std::string rules = fmt::format(
+        "--precision.rules=[{{layers=\"blocks.0.mlp.up\", slots=[\"fprop.hadamard\"], format=\"{}\"}}]",
+        rotation);
+    EXPECT_EQ(run({"train", "tiny.toml", "--name=" + name, rules}), 0) << output_;
+    EXPECT_EQ(run({"inspect", "runs/" + name, "--json"}), 0) << output_;
+    std::map<std::string, double> ratios;
+    for (const auto& weight : nlohmann::json::parse(output_)["weights"])
+      ratios[weight["layer"].get<std::string>()] = weight["oscillation"].get<double>();
+    EXPECT_TRUE(ratios.contains("blocks.1.mlp.up"));
+    return ratios["blocks.0.mlp.up"];
+  };
+  EXPECT_GT(oscillation_of_up("turned", "hadamard=16 signs=run"), 0);
+  EXPECT_EQ(oscillation_of_up("elsewhere", "hadamard=16 signs=step"), 0) << "it is not said";
+}
+
 }  // namespace
 }  // namespace mxtape::test

@@ -126,10 +126,11 @@ struct SpiedRun {
   std::vector<nlohmann::json> records;
 
   explicit SpiedRun(Recipe r) : recipe(std::move(r)) {
-    MeasuringBackend measuring(spy, measuring_options(recipe));
-    Trainer trainer(measuring, recipe, data);
+    Measure measure(measuring_options(recipe));
+    ObservingBackend backend(spy, {&measure});
+    Trainer trainer(backend, recipe, data);
     EventFile events(folder / "events", 0);
-    Telemetry telemetry(measuring, trainer, folder / "telemetry.jsonl", events);
+    Telemetry telemetry(measure, backend, trainer, folder / "telemetry.jsonl", events);
     for (int step = 1; step <= 4; ++step) {
       spy.on = step == 4;
       weight_before = weight(trainer);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 #include "recipes/shipped.h"
 #include "recipes/text/precision_table.h"
 #include "tests/train/tiny_run.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/around/forwarding_backend.h"
+#include "kernels/observers/forwarding_backend.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
 #include "train/post_training/diffuse.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/around/forwarding_backend.h"
 #include "kernels/calls_rows.h"
+#include "kernels/observers/forwarding_backend.h"
 #include "tests/support/ranks/follow.h"
 #include "tests/support/tensors.h"
 #include "tests/support/thread_ranks.h"

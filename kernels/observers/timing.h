@@ -1,18 +1,17 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "kernels/around/forwarding_backend.h"
+#include "kernels/observers/observer.h"
 
 namespace mxtape {
 
 /// Times every call and counts what it moves and computes. Waits for the device after each, so that a call's
-/// time is its own. Results are those of the inner backend; nothing is recorded.
-class ProfilingBackend final : public ForwardingBackend {
+/// time is its own.
+class Timing final : public Observer {
  public:
-  using ForwardingBackend::ForwardingBackend;
-
   /// Which calls are counted together.
   struct Place {
     std::string layer;  ///< "blocks.0.attn.qkv"; empty outside of layers: the update, sums of gradients
@@ -32,13 +31,12 @@ class ProfilingBackend final : public ForwardingBackend {
   const std::map<Place, Work>& work() const { return work_; }
   void clear() { work_.clear(); }
 
-  void dispatch(AnyCall) override;
-  void enter(std::string_view layer, bool backward) override;
+  void before(const Seen&) override;
+  void after(const Seen&) override;
 
  private:
+  std::chrono::steady_clock::time_point begin_;
   std::map<Place, Work> work_;
-  std::string layer_;
-  bool backward_ = false;
 };
 
 }  // namespace mxtape

@@ -1,13 +1,10 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "kernels/around/forwarding_backend.h"
-#include "kernels/around/seen_tensors.h"
+#include "kernels/observers/seen_tensors.h"
 
 namespace mxtape {
 
@@ -19,13 +16,10 @@ struct NumbersSeen {
 };
 
 /// Keeps, for one training step, what every call of a kernel has written, and what linear layers multiply.
-/// Downloads all of it: a step takes several times as long. Results are those of the inner backend; nothing
-/// is recorded.
-class WatchingBackend final : public ForwardingBackend {
+/// Downloads all of it: a step takes several times as long.
+class Watch final : public Observer {
  public:
-  using ForwardingBackend::ForwardingBackend;
-
-  struct Seen {
+  struct Found {
     std::int64_t micro = 0;  ///< micro-batch; as many as there are: the update
     std::string layer;       ///< "blocks.0.attn.qkv"; of AdamW's call its parameter; or empty
     bool backward = false;
@@ -34,25 +28,24 @@ class WatchingBackend final : public ForwardingBackend {
     DType dtype = DType::f32;
     NumbersSeen numbers;
   };
-  /// Watches from the next forward pass on, to the end of its step's update.
-  void start();
-  /// What a parameter is called, for AdamW's calls.
-  void name(const Tensor& parameter, std::string name) { parameters_[parameter.raw()] = std::move(name); }
+  /// Watches from the next forward pass on, to the end of its step's update, which takes these parameters one
+  /// after the other.
+  void start(std::vector<std::string> parameters = {});
   /// In the order of the computation.
-  const std::vector<Seen>& seen() const { return seen_; }
+  const std::vector<Found>& found() const { return found_; }
 
-  void dispatch(AnyCall) override;
-  void enter(std::string_view layer, bool backward) override;
+  void before(const Seen&) override;
+  void after(const Seen&) override;
 
  private:
-  enum class Of : std::uint8_t { operands, results };
-  void look_at(const std::string& kernel, std::vector<SeenTensor>, Of);
+  void enter(const Seen&);
+  void look_at(const Seen&, std::vector<SeenTensor>, bool again);
 
   enum class State : std::uint8_t { off, waiting, on, update } state_ = State::off;
-  std::vector<Seen> seen_;
-  std::map<const void*, std::string> parameters_;
-  std::set<std::pair<std::string, const void*>>
-      looked_at_;  // of this layer's pass: copies before their product
+  std::vector<Found> found_;
+  std::vector<std::string> parameters_;
+  std::size_t updated_ = 0;          // of them
+  std::set<std::string> looked_at_;  // in this layer's pass: what it rounds before it multiplies
   std::int64_t micro_ = 0;
   std::string layer_;
   bool backward_ = false;

@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "kernels/around/forwarding_backend.h"
+#include "kernels/observers/forwarding_backend.h"
 
 namespace mxtape {
 

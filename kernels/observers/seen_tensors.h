@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/calls.h"
+#include "kernels/observers/observer.h"
 
 namespace mxtape {
 
@@ -11,6 +11,11 @@ struct SeenTensor {
   std::string name;
   Tensor tensor;
 };
+
+/// What reports call an operand: "fprop.x"; and what is rounded for no linear layer's GEMM: "gain", "value".
+inline std::string seen_name_of(Slot slot) {
+  return std::string(is_linear(slot) ? name_of(slot) : tensor_of(slot));
+}
 
 /// The operands of a linear layer's GEMM, by their slots: "fprop.x", "fprop.w", then their multipliers. None
 /// for other calls, whose operands some call before them has written.

@@ -1,6 +1,5 @@
-#include "kernels/around/profiling_backend.h"
+#include "kernels/observers/timing.h"
 
-#include <chrono>
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -11,7 +10,7 @@
 namespace mxtape {
 namespace {
 
-using Work = ProfilingBackend::Work;
+using Work = Timing::Work;
 
 /// The role of the tensors that a call adds to, and so reads too.
 std::optional<Role> if_added(Write write, Role role) {
@@ -97,24 +96,18 @@ Work& Work::operator+=(const Work& other) {
   return *this;
 }
 
-void ProfilingBackend::enter(std::string_view layer, bool backward) {
-  layer_ = layer;
-  backward_ = backward;
-  inner_.enter(layer, backward);
-}
+void Timing::before(const Seen&) { begin_ = std::chrono::steady_clock::now(); }
 
-void ProfilingBackend::dispatch(AnyCall any) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  inner_.dispatch(any);
-  inner_.wait();
-  Work work{.calls = 1, .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+void Timing::after(const Seen& seen) {
+  seen.device.wait();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin_;
+  Work work{.calls = 1, .seconds = time.count()};
   const auto count = [&](const auto* call) {
     work.bytes = bytes_of(*call);
     count_operations(work, *call);
-    work_[{layer_, backward_, std::string(call->name), slot_of(*call)}] += work;
+    work_[{std::string(seen.layer), seen.backward, std::string(call->name), slot_of(*call)}] += work;
   };
-  std::visit(count, any);
+  std::visit(count, seen.call);
 }
 
 }  // namespace mxtape

@@ -1,6 +1,5 @@
-#include "kernels/around/seen_tensors.h"
+#include "kernels/observers/seen_tensors.h"
 
-#include "kernels/around/written.h"
 #include "kernels/calls_rows.h"
 
 namespace mxtape {
@@ -10,22 +9,15 @@ void add(std::vector<SeenTensor>& all, std::string name, const Tensor& x) {
   if (x && (x.dtype() == DType::f32 || x.dtype() == DType::bf16)) all.push_back({std::move(name), x});
 }
 
-void add_parts(std::vector<SeenTensor>& all, const std::string& name, const Rounded& r) {
-  add(all, name, r.elements);
+void add_parts(std::vector<SeenTensor>& all, const std::string& name, const Rounded& r,
+               const Tensor& elements) {
+  add(all, name, elements);
   add(all, name + "'s scales", r.scales);
   add(all, name + "'s multiplier", r.multiplier);
 }
 
 /// As a GEMM sees it: leading axes fold into rows.
 Tensor folded(const Tensor& x) { return x ? x.reshaped({x.rows(), x.cols()}) : x; }
-
-void add_operands(std::vector<SeenTensor>& all, const call::Gemm& gemm) {
-  for (Rounded side : {gemm.a, gemm.b}) {
-    side.elements = folded(side.elements);
-    if (is_linear(side.site.slot)) add_parts(all, std::string(name_of(side.site.slot)), side);
-  }
-}
-void add_operands(std::vector<SeenTensor>&, const auto&) {}
 
 void add_results(std::vector<SeenTensor>& all, const call::Gemm& gemm) {
   add(all, std::string(product_of(gemm.a.site.slot)), folded(gemm.c));
@@ -34,11 +26,7 @@ void add_results(std::vector<SeenTensor>& all, const call::Quantize& call) {
   bool of_dy = call.to.empty();  // only a bias wants sums alone
   for (const Rounded& r : call.to) {
     const Slot slot = r.site.slot;
-    add_parts(all,
-              std::string(slot == Slot::none ? "values"
-                          : is_linear(slot)  ? name_of(slot)
-                                             : tensor_of(slot)),
-              r);
+    add_parts(all, slot == Slot::none ? "values" : seen_name_of(slot), r, r.elements);
     of_dy |= tensor_of(slot) == "dy";
   }
   add(all, of_dy ? "bias gradient" : "column sums", call.column_sums);
@@ -53,7 +41,10 @@ void add_results(std::vector<SeenTensor>& all, const auto& call) {
 
 std::vector<SeenTensor> operands_of(AnyCall any) {
   std::vector<SeenTensor> all;
-  std::visit([&](const auto* call) { add_operands(all, *call); }, any);
+  if (const auto* const gemm = call_as<call::Gemm>(any))
+    for (const Rounded* const side : {&gemm->a, &gemm->b})
+      if (is_linear(side->site.slot))
+        add_parts(all, seen_name_of(side->site.slot), *side, folded(side->elements));
   return all;
 }
 

@@ -1,12 +1,12 @@
-#include "kernels/around/dry_backend.h"
+#include "kernels/observers/dry_backend.h"
 
 #include <cstring>
 #include <utility>
 
-#include "kernels/around/forwarding_backend.h"
 #include "kernels/attention/scratch.h"
 #include "kernels/calls_rows.h"
 #include "kernels/gemm/extents.h"
+#include "kernels/observers/forwarding_backend.h"
 
 namespace mxtape {
 

@@ -1,4 +1,4 @@
-#include "kernels/around/checked_backend.h"
+#include "kernels/observers/finite.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ namespace {
 using namespace test;
 
 std::string message(const std::function<void(Backend&)>& call) {
-  CheckedBackend checked(device());
+  Finite finite;
+  ObservingBackend checked(device(), {&finite});
   try {
     call(checked);
   } catch (const Error& error) {
@@ -26,7 +27,7 @@ std::string message(const std::function<void(Backend&)>& call) {
   return "no error";
 }
 
-TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
+TEST(Finite, NamesTheKernelTheOutputAndTheElement) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), big = std::numeric_limits<float>::max();
   const Tensor a = upload<float>(device(), {2, 2}, {1, 2, 3, big}),
                b = upload<float>(device(), {2, 2}, {1, 2, 3, big});
@@ -42,7 +43,7 @@ TEST(CheckedBackend, NamesTheKernelTheOutputAndTheElement) {
             "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
 }
 
-TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
+TEST(Finite, SeesWhatPackingLosesAndWhatUnpackingGives) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
   Rounded cast = room_for(device(), plain_cast(e2m1), Axis::row, {1, 2}, Layout::stored);
@@ -58,7 +59,7 @@ TEST(CheckedBackend, SeesWhatPackingLosesAndWhatUnpackingGives) {
             "recode: values [1, 2] holds a number that is not finite at element 0");
 }
 
-TEST(CheckedBackend, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite) {
+TEST(Finite, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite) {
   const float big = std::numeric_limits<float>::max();
   Parameter w{.name = "w", .value = upload<float>(device(), {1, 2}, {1, 1000})};
   const auto forward = [&](float x1, Quantizer LinearQuant::*slot, const char* format) {
@@ -83,7 +84,7 @@ TEST(CheckedBackend, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite)
             "quantize: wgrad.x [1, 2] holds a number that is not finite at element 1");
 }
 
-TEST(CheckedBackend, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
+TEST(Finite, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
   // The causal mask keeps what is not finite in a later token out of an earlier one's sums; here nothing at
   // all reads the table's bad row.
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -95,7 +96,7 @@ TEST(CheckedBackend, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
             "no error");
 }
 
-TEST(CheckedBackend, StopsATrainingPassAtTheFirstBadKernel) {
+TEST(Finite, StopsATrainingPassAtTheFirstBadKernel) {
   const float infinity = std::numeric_limits<float>::infinity();
   Parameter w{.name = "w", .value = upload<float>(device(), {2, 2}, {1, 1, infinity, 1})};
   EXPECT_EQ(message([&](Backend& checked) {

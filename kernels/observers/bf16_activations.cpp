@@ -1,4 +1,4 @@
-#include "kernels/around/bf16_activations.h"
+#include "kernels/observers/bf16_activations.h"
 
 #include <type_traits>
 #include <utility>

@@ -4,18 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "kernels/around/forwarding_backend.h"
 #include "kernels/attention/attention.h"
+#include "kernels/observers/observer.h"
 
 namespace mxtape {
 
 /// Keeps what is multiplied in each layer: which rounding made each operand, and how the device multiplied
 /// them. An operand is known by its memory from the call that rounded into it to the next call that writes
 /// there.
-class TracingBackend final : public ForwardingBackend {
+class Trace final : public Observer {
  public:
-  using ForwardingBackend::ForwardingBackend;
-
   struct Side {
     Quantizer quantizer{};  ///< that made it; of what nothing rounded: f32 or a cast to bf16, by its type
     Rotation rotation{};
@@ -32,7 +30,7 @@ class TracingBackend final : public ForwardingBackend {
     StraightThrough ste{};
     bool operator==(const WayBack&) const = default;
   };
-  struct Trace {
+  struct Found {
     std::map<std::string, std::map<std::string, std::vector<Product>>>
         gemms;  ///< by layer and slot, no doubles
     std::map<std::string, std::vector<AttentionQuant>>
@@ -46,28 +44,21 @@ class TracingBackend final : public ForwardingBackend {
   void start();
   /// Ends it. Operands that were rounded before start() count as unrounded: start before the first step of a
   /// precision, which makes all copies of weights anew.
-  Trace stop();
+  Found stop();
 
-  void dispatch(AnyCall) override;
-  void enter(std::string_view layer, bool backward) override;
-  /// The work is the inner backend's to plan and record; its calls still pass here when they are made.
-  std::vector<Tensor> repeat(const std::string& name,
-                             const std::function<std::vector<Tensor>()>& work) override {
-    return inner_.repeat(name, work);
-  }
+  void after(const Seen&) override;
+  bool wants_every_call() const override { return false; }
 
  private:
-  void note(const auto& call);
-  void note_product(const call::Gemm&);
-  void note_roundings(std::span<const Rounded>);
-  /// `to` holds the rounded numbers of `from` in another form.
-  void follow(const Tensor& from, const Tensor& to);
-  Side side_of(const Tensor&) const;
+  void note(const auto& call, const Seen&);
+  void note_product(const call::Gemm&, const Seen&);
+  void note_roundings(std::span<const Rounded>, const std::string& layer);
+  const Quantization* made(const Tensor& elements) const;
+  Side side_of(const Tensor& elements) const;
 
   bool on_ = false;
-  std::string layer_;
-  std::map<const void*, Side> made_;  // by an operand's memory
-  Trace trace_;
+  std::map<const void*, Quantization> made_;  // by an operand's memory
+  Found found_;
 };
 
 }  // namespace mxtape

@@ -1,0 +1,130 @@
+#include "kernels/observers/measure.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/downloaded.h"
+#include "kernels/observers/seen_tensors.h"
+
+namespace mxtape {
+
+void Measure::start(std::map<std::uint32_t, Weight> weights) {
+  stop();
+  weights_ = std::move(weights);
+  on_ = true;
+}
+
+Measurements Measure::stop() {
+  on_ = false;
+  weights_.clear(), seen_.clear(), sources_.clear();
+  exact_ = {}, last_.reset();
+  return std::exchange(found_, {});
+}
+
+void Measure::after(const Seen& seen) {
+  if (!on_) return;
+  device_ = &seen.device;
+  layer_ = seen.layer;
+  if (const auto* const call = call_as<call::Gemm>(seen.call))
+    measure_unrounded(*call), measure_gradient(*call);
+  if (const auto* const call = call_as<call::Quantize>(seen.call)) measure_rounded(*call);
+  // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
+  // back.
+  if (const auto* const back = call_as<call::QuantizeBackward>(seen.call)) {
+    if (last_ && back->rotated) {
+      found_.gradients.pop_back();
+      compare(*last_, back->dx);
+    }
+    last_.reset();
+  }
+}
+
+Measure::Matrix Measure::downloaded(const Tensor& x) const {
+  return {mxtape::downloaded(*device_, x), x.rows(), x.cols()};
+}
+
+bool Measure::unseen(const std::string& layer, const std::string& slot) const {
+  return (!options_.wants || options_.wants(layer, slot)) && !seen_.contains({layer, slot});
+}
+
+void Measure::measure(const std::string& layer, const Matrix& x, std::span<const Rounded> made) {
+  const auto by_tensor = [](const Quantizer& q) { return q.has_tensor_scale(); };
+  float amax = 0;
+  if (std::any_of(options_.others.begin(), options_.others.end(), by_tensor) ||
+      std::any_of(made.begin(), made.end(), [&](const Rounded& r) { return by_tensor(r.by.quantizer); }))
+    for (const float v : x.x) amax = std::max(amax, std::fabs(v));
+  for (const Rounded& r : made) {
+    const Axis axis = r.by.axis;
+    const Rotation& rotation = r.by.rotation;
+    const std::string slot = seen_name_of(r.site.slot);
+    if (!unseen(layer, slot)) continue;
+    seen_.emplace(layer, slot);
+    // From the start of the summed axis, where blocks and chunks of a rotation begin; lines as many as it
+    // takes.
+    const bool by_rows = axis == Axis::row;
+    const std::int64_t extent = by_rows ? x.cols : x.rows, lines = by_rows ? x.rows : x.cols;
+    constexpr std::int64_t longest = 1024;  // a multiple of all chunks and blocks of powers of two
+    const std::int64_t along = std::min(extent, longest),
+                       across = std::clamp<std::int64_t>(options_.sample / std::max<std::int64_t>(along, 1),
+                                                         1, lines);
+    const std::int64_t rows = by_rows ? across : along, cols = by_rows ? along : across;
+    std::vector<float> window;
+    window.reserve(std::size_t(rows * cols));
+    for (std::int64_t r = 0; r < rows; ++r)
+      window.insert(window.end(), x.x.begin() + r * x.cols, x.x.begin() + r * x.cols + cols);
+    if (rotation.size) rotate_reference(window.data(), window.data(), rows, cols, axis, rotation, r.by.signs);
+    if (options_.look) options_.look(layer, slot, x.x, x.rows, x.cols);
+    const auto add = [&](const Quantizer& q, bool in_use) {
+      const ErrorStatistics errors = rotation.size
+                                         ? error_statistics(window.data(), rows, cols, axis, q, {})
+                                         : error_statistics(window.data(), rows, cols, axis, q, {}, amax);
+      found_.operands.push_back({layer, slot, q, in_use, errors});
+    };
+    add(r.by.quantizer, true);
+    for (const Quantizer& q : options_.others)
+      if (!(q == r.by.quantizer)) add(q, false);
+  }
+}
+
+void Measure::measure_rounded(const call::Quantize& call) {
+  if (call.to.empty() || call.to.front().site.slot == Slot::none) return;
+  const Rounded& first = call.to.front();
+  if (first.layout == Layout::stored) return;  // on its way to others
+  if (const Weight* const weight = weight_of(first); weight && layer_.empty()) layer_ = weight->layer;
+  if (layer_.empty()) return;
+  const bool wanted = std::any_of(call.to.begin(), call.to.end(), [&](const Rounded& r) {
+    return unseen(layer_, seen_name_of(r.site.slot));
+  });
+  const std::string_view tensor = tensor_of(first.site.slot);
+  Source* source = nullptr;
+  if (tensor == "x" || tensor == "dy") {
+    source = &sources_.try_emplace({layer_, tensor}, Source{.dtype = call.x.dtype()}).first->second;
+    // What is rounded again was made from the forward's copy, and that from what counts.
+    if (first.by.again || !(unseen(layer_, "wgrad.dw") || (tensor == "dy" && unseen(layer_, "dgrad.dx"))))
+      source = nullptr;
+  }
+  if (!wanted && !source) return;
+  const Matrix x = downloaded(call.x);
+  if (wanted) measure(layer_, x, call.to);
+  if (source) keep_corners(*source, x, tensor);
+}
+
+/// Operands that no call has rounded: they are the tensors themselves.
+void Measure::measure_unrounded(const call::Gemm& call) {
+  if (!options_.unrounded || layer_.empty()) return;
+  for (const Rounded* const side : {&call.a, &call.b}) {
+    const Slot slot = side->site.slot;
+    if (!is_linear(slot) || is_rounded(*side) || !unseen(layer_, seen_name_of(slot))) continue;
+    const Rounded itself = unrounded(side->elements, side->axis, side->site);
+    measure(layer_, downloaded(side->elements), {&itself, 1});
+  }
+}
+
+void Measure::measure_copy(Backend& device, const Rounded& copy, const Tensor& x) {
+  device_ = &device;
+  const Weight* const weight = weight_of(copy);
+  if (weight && unseen(weight->layer, seen_name_of(copy.site.slot)))
+    measure(weight->layer, downloaded(x), {&copy, 1});
+}
+
+}  // namespace mxtape
