@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/parallel.h"
+#include "kernels/downloaded.h"
 #include "train/evaluate.h"
 
 namespace mxtape {
@@ -46,7 +47,6 @@ std::vector<double> strided_nll(Backend& backend, Model& model, std::span<const 
   const auto windows = stride_windows(std::int64_t(tokens.size()), window, stride, options.bos.has_value());
   const std::int64_t vocabulary = model.config().vocabulary;
   std::vector<double> nll;
-  std::vector<float> logits;
   for (std::size_t done = 0; done < windows.size(); ++done) {
     const auto& [begin, inputs, first_new] = windows[done];
     std::vector<std::int32_t> input(tokens.begin() + begin, tokens.begin() + begin + inputs);
@@ -58,14 +58,8 @@ std::vector<double> strided_nll(Backend& backend, Model& model, std::span<const 
     }
     Tape tape(backend, Tape::Mode::evaluation, options.pass);
     const Var result = model.forward(tape, upload_tokens(backend, input, {1, inputs}));
-    const Tensor wide = backend.empty(result.value.shape());
-    backend.copy(wide, result.value);  // from bf16, if activations are
-    // A view of the rows that count: `wide` outlives it.
-    float* const rows = static_cast<float*>(wide.raw()) + first_new * vocabulary;
-    const Tensor counted(std::shared_ptr<void>(std::shared_ptr<void>(), rows),
-                         {inputs - first_new, vocabulary}, DType::f32);
-    logits.resize(std::size_t(counted.count()));
-    backend.download(logits.data(), counted);
+    const std::vector<float> logits = downloaded(  // of the rows that count
+        backend, result.value.part(first_new * vocabulary, {inputs - first_new, vocabulary}));
     const std::size_t before = nll.size();
     nll.resize(before + std::size_t(inputs - first_new));
     const std::int64_t first = first_new;

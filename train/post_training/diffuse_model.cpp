@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/downloaded.h"
 #include "kernels/observers/forwarding_backend.h"
 #include "train/evaluate.h"
 #include "train/post_training/diffuse.h"
@@ -34,19 +35,6 @@ std::vector<LinearWeight> weights_to_diffuse(Model& model) {
     weights.push_back(std::move(weight));
   }
   return weights;
-}
-
-std::vector<float> downloaded(Backend& backend, const Tensor& x) {
-  std::vector<float> values(std::size_t(x.count()));
-  if (x.dtype() == DType::f32) {
-    backend.download(values.data(), x);
-    return values;
-  }
-  require(x.dtype() == DType::bf16, "diffusion: a GEMM of codes; want compute.gemm = library");
-  std::vector<bf16> narrow(values.size());
-  backend.download(narrow.data(), x);
-  std::transform(narrow.begin(), narrow.end(), values.begin(), [](bf16 v) { return to_f32(v); });
-  return values;
 }
 
 /// Hands a forward pass on, and replaces the weight of each layer when its GEMM comes: everything that the
@@ -85,6 +73,7 @@ class DiffusingBackend final : public ForwardingBackend {
     const Quantizer& q = weight.quant.fprop_w;
     const Tensor& value = weight.parameter.value;
     const std::int64_t n = value.shape()[0], k = value.shape()[1];
+    require(gemm.a.layout == Layout::values, "diffusion: a GEMM of codes; want compute.gemm = library");
     Gram gram(k);
     gram.add(downloaded(inner_, gemm.a.elements).data(), gemm.a.elements.count() / k);
     const std::vector<float> w = downloaded(inner_, value);

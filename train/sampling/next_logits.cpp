@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/downloaded.h"
 #include "nn/cache/key_value_cache.h"
 #include "train/evaluate.h"
 
@@ -11,14 +12,8 @@ namespace mxtape {
 namespace {
 
 /// x [rows, V] on the host in f32. Throws Error(diverged) if a number is not finite.
-std::vector<float> downloaded(Backend& backend, const Tensor& x) {
-  Tensor wide = x;
-  if (x.dtype() != DType::f32) {
-    wide = backend.empty(x.shape());
-    backend.copy(wide, x);
-  }
-  std::vector<float> numbers(std::size_t(x.count()));
-  backend.download(numbers.data(), wide);
+std::vector<float> finite_logits(Backend& backend, const Tensor& x) {
+  const std::vector<float> numbers = downloaded(backend, x);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     require(std::isfinite(numbers[i]), ExitCode::diverged,
             "sample: the logit of token {} is {}; want a model whose logits are finite",
@@ -45,7 +40,7 @@ class WholePasses final : public NextLogits {
     Tape tape(backend_, Tape::Mode::evaluation, pass_);
     const Var all = model_.forward(tape, upload_tokens(backend_, padded, {1, time}));
     const std::int64_t V = model_.config().vocabulary, last = std::int64_t(recent.size()) - 1;
-    return downloaded(backend_, all.value.part(last * V, {1, V}));
+    return finite_logits(backend_, all.value.part(last * V, {1, V}));
   }
   std::vector<float> next(const std::vector<TextTokens>& texts) override {
     require(texts.size() == 1, "sample: {} texts in one pass, want 1", texts.size());
@@ -84,7 +79,7 @@ class CachedPasses final : public NextLogits {
   }
   std::vector<float> extend(KeyValueCache& cache, const TextTokens& tokens, std::int64_t B, std::int64_t T) {
     Tape tape(backend_, Tape::Mode::evaluation, pass_);
-    return downloaded(backend_, model_.extend(tape, upload_tokens(backend_, tokens, {B, T}), cache).value);
+    return finite_logits(backend_, model_.extend(tape, upload_tokens(backend_, tokens, {B, T}), cache).value);
   }
 
   /// Alone, so that texts do not depend on each other; then a copy for each of `count` texts from `first` on.
