@@ -130,6 +130,9 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
     else
       compare_roundings(lines, layer, name_of(Slot::gain), "gain", quant, trace);
   compare_sums(lines, plan, trace);
+  for (const auto& [layer, slot, said, held] : trace.mislabelled)
+    lines.push_back(fmt::format("{} {}: says {}, holds {}", layer, name_of(slot), text_of(said),
+                                said == held ? text_of(held) + " of other draws" : text_of(held)));
   for (const auto& [layer, slots] : trace.gemms)
     if (!plan.linear.contains(layer)) lines.push_back(layer + ": ran, and is in no plan");
   for (const auto& [layer, quant] : asked.attention) {

@@ -9,7 +9,8 @@ namespace mxtape {
 
 /// Where what ran is not what the plan asks for, a line each: "blocks.0.mlp.up fprop x: asked for mxfp4, ran
 /// f32". Empty: every GEMM of every layer was multiplied from operands rounded as asked, the way the table
-/// says, and nothing else was multiplied in a layer. Of attention, what its kernels were asked for.
+/// says, and nothing else was multiplied in a layer; and every operand said of itself what it was. Of
+/// attention, what its kernels were asked for.
 std::vector<std::string> differences(const PrecisionPlan&, const Trace::Found&, const std::string& device,
                                      GemmKernels kernels = GemmKernels::library);
 

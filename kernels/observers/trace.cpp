@@ -17,6 +17,16 @@ void add_new(std::vector<T>& all, const T& one) {
 
 Trace::Side side_of(const Quantization& by) { return {by.quantizer, by.rotation, by.again}; }
 
+/// `held`: what rounded into the operand's memory, if something did.
+bool says_what_it_is(const Rounded& operand, const Quantization* held) {
+  // What nothing rounds again is the forward's own.
+  const bool itself = is_itself(operand, operand.elements.dtype());
+  if (!held || (itself && operand.by.again)) return itself;
+  Quantization turned = operand.by;
+  if (serves_both_axes(held->quantizer)) turned.axis = held->axis;
+  return same_rounding(*held, turned);
+}
+
 }  // namespace
 
 void Trace::start() {
@@ -63,6 +73,10 @@ void Trace::note_product(const call::Gemm& call, const Seen& seen) {
   const std::string layer(seen.layer);
   add_new(found_.gemms[layer][std::string(gemm_of(call.a.site.slot))],
           {side_of(call.a.elements), side_of(call.b.elements), seen.device.last_gemm()});
+  for (const Rounded* const side : {&call.a, &call.b})
+    if (!says_what_it_is(*side, made(side->elements)))
+      add_new(found_.mislabelled,
+              {layer, side->site.slot, mxtape::side_of(side->by), side_of(side->elements)});
 }
 
 void Trace::note_roundings(std::span<const Rounded> all, const std::string& layer) {

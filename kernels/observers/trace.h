@@ -11,7 +11,7 @@ namespace mxtape {
 
 /// Keeps what is multiplied in each layer: which rounding made each operand, and how the device multiplied
 /// them. An operand is known by its memory from the call that rounded into it to the next call that writes
-/// there.
+/// there, and is compared with what it says of itself.
 class Trace final : public Observer {
  public:
   struct Side {
@@ -30,6 +30,13 @@ class Trace final : public Observer {
     StraightThrough ste{};
     bool operator==(const WayBack&) const = default;
   };
+  /// An operand that says of itself what did not happen to its memory.
+  struct Mislabelled {
+    std::string layer;
+    Slot slot{};
+    Side said, held;
+    bool operator==(const Mislabelled&) const = default;
+  };
   struct Found {
     std::map<std::string, std::map<std::string, std::vector<Product>>>
         gemms;  ///< by layer and slot, no doubles
@@ -38,6 +45,7 @@ class Trace final : public Observer {
     std::map<std::string, std::map<std::string, std::vector<Quantizer>>>
         roundings;  ///< by layer and slot: of what is rounded for no GEMM
     std::map<std::string, std::vector<WayBack>> ways_back;  ///< by layer: of gradients; no identities
+    std::vector<Mislabelled> mislabelled;
   };
 
   /// Begins a new trace.

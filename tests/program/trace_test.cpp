@@ -173,25 +173,37 @@ TEST(Trace, AGemmThatDidNotRunOrThatNobodyAskedForIsNamed) {
   auto trace = trace_of(recipe);
   trace.gemms["blocks.7.mlp.up"] = trace.gemms.at("head");
   trace.gemms.at("head").erase("wgrad");
-  const std::vector<std::string> want{"head wgrad: did not run", "blocks.7.mlp.up: ran, and is in no plan"};
+  trace.mislabelled.push_back({"head", Slot::fprop_x, {mxfp4, {}}, {f32_passthrough, {}}});
+  const std::vector<std::string> want{"head wgrad: did not run", "head fprop.x: says mxfp4, holds f32",
+                                      "blocks.7.mlp.up: ran, and is in no plan"};
   EXPECT_EQ(differences(precision_plan(recipe, 0), trace, "cpu"), want);
 }
 
-TEST(Trace, MemoryThatWasWrittenAgainIsNoOperandAnyMore) {
+TEST(Trace, MemoryThatWasWrittenAgainIsNoOperandAnyMoreWhateverItSaysOfItself) {
   const auto device = make_backend("cpu");
   Trace trace;
   ObservingBackend traced(*device, {&trace});
   const Tensor x = traced.empty({4, 32}), y = traced.empty({4, 32}, DType::bf16), c = traced.empty({4, 4});
   traced.fill(x, 1), trace.start(), traced.enter("layer", false);
+  const auto multiply = [&](Rounded a, const Rounded& b, Slot slot) {
+    a.site.slot = slot;
+    traced.run(call::Gemm{.c = c, .a = a, .b = b});
+  };
   Rounded copy = wanted(mxfp4, Axis::row, x.shape());
   copy.elements = y;
   traced.run(call::Quantize{{&copy, 1}, x});
-  traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::fprop_x}), .b = unrounded(y)});
+  multiply(copy, copy, Slot::fprop_x);
+  multiply(unrounded(y), copy, Slot::wgrad_dy);
   traced.copy(y, x);
-  traced.run(call::Gemm{.c = c, .a = unrounded(y, Axis::row, {0, Slot::dgrad_dy}), .b = unrounded(y)});
+  multiply(unrounded(y), unrounded(y), Slot::dgrad_dy);
+  multiply(copy, unrounded(y), Slot::dgrad_dy);
   const auto found = trace.stop();
   EXPECT_EQ(found.gemms.at("layer").at("fprop").at(0).a.quantizer, mxfp4);
   EXPECT_EQ(found.gemms.at("layer").at("dgrad").at(0).a.quantizer, bf16_cast);
+  const Trace::Side values{bf16_cast, {}}, four{mxfp4, {}};
+  EXPECT_EQ(found.mislabelled,
+            (std::vector<Trace::Mislabelled>{{"layer", Slot::wgrad_dy, {f32_passthrough, {}}, four},
+                                             {"layer", Slot::dgrad_dy, four, values}}));
 }
 
 }  // namespace
