@@ -1,7 +1,6 @@
 #pragma once
 #include <span>
 #include <string_view>
-#include <variant>
 
 #include "formats/straight_through/straight_through.h"
 #include "kernels/rounded.h"
@@ -126,40 +125,24 @@ struct QuantizeBackward {
   }
 };
 
-/// The others: kernels/calls_rows.h.
-struct Add;
-struct Gelu;
-struct GeluBackward;
-struct Swiglu;
-struct SwigluBackward;
-struct Rotary;
-struct RotaryBackward;
-struct Dropout;
-struct Norm;
-struct NormBackward;
-struct Softmax;
-struct SoftmaxBackward;
-struct CrossEntropy;
-struct Embedding;
-struct EmbeddingBackward;
-struct Attention;
-struct AttentionBackward;
-struct Squares;
-struct ClipFactor;
-struct AdamW;
-
 }  // namespace call
 
-/// A call of any kernel. A new kernel is one more name here: every device then has to compute it.
-using AnyCall =
-    std::variant<const call::Fill*, const call::Copy*, const call::Normal*, const call::Gemm*,
-                 const call::Quantize*, const call::Recode*, const call::QuantizeBackward*, const call::Add*,
-                 const call::Gelu*, const call::GeluBackward*, const call::Swiglu*,
-                 const call::SwigluBackward*, const call::Rotary*, const call::RotaryBackward*,
-                 const call::Dropout*, const call::Norm*, const call::NormBackward*, const call::Softmax*,
-                 const call::SoftmaxBackward*, const call::CrossEntropy*, const call::Embedding*,
-                 const call::EmbeddingBackward*, const call::Attention*, const call::AttentionBackward*,
-                 const call::Squares*, const call::ClipFactor*, const call::AdamW*>;
+/// A call of any kernel, by reference: of those above or of those in kernels/calls_rows.h.
+class AnyCall {
+ public:
+  template <class Call>
+  AnyCall(const Call* call) : call_(call), kernel_(&Call::name) {}
+  /// The call if it is one of this kernel, else null.
+  template <class Call>
+  const Call* as() const {
+    return kernel_ == &Call::name ? static_cast<const Call*>(call_) : nullptr;
+  }
+  std::string_view name() const { return *kernel_; }
+
+ private:
+  const void* call_;
+  const std::string_view* kernel_;
+};
 
 /// Throws Error(internal) if a tensor of the call has a type that its role does not allow.
 void check_types(AnyCall);

@@ -253,5 +253,22 @@ struct AdamW {
   }
 };
 
+template <class... Calls>
+struct List {};
+/// A new kernel is one more name here: every device then has to compute it.
+using All = List<Fill, Copy, Normal, Gemm, Quantize, Recode, QuantizeBackward, Add, Gelu, GeluBackward,
+                 Swiglu, SwigluBackward, Rotary, RotaryBackward, Dropout, Norm, NormBackward, Softmax,
+                 SoftmaxBackward, CrossEntropy, Embedding, EmbeddingBackward, Attention, AttentionBackward,
+                 Squares, ClipFactor, AdamW>;
+
 }  // namespace call
+
+/// f(call) of the struct that it is.
+template <class F>
+void visit(const F& f, AnyCall any) {
+  [&]<class... Calls>(call::List<Calls...>) {
+    (void)((any.as<Calls>() && (f(any.as<Calls>()), true)) || ...);
+  }(call::All{});
+}
+
 }  // namespace mxtape

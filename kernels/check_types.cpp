@@ -44,7 +44,7 @@ void check_types(AnyCall any) {
               field, name_of(x.dtype()), name_of(first->dtype()));
     });
   };
-  std::visit(check, any);
+  visit(check, any);
 }
 
 }  // namespace mxtape

@@ -101,7 +101,7 @@ void CpuBackend::dispatch(AnyCall any) {
     });
     compute(*call);
   };
-  std::visit(on_this_device, any);
+  visit(on_this_device, any);
 }
 
 Tensor CpuBackend::empty(Shape shape, DType dtype) {

@@ -48,7 +48,7 @@ std::string CudaBackend::description() const {
 }
 
 void CudaBackend::dispatch(AnyCall any) {
-  std::visit([this](const auto* call) { compute(*call); }, any);
+  visit([this](const auto* call) { compute(*call); }, any);
 }
 
 void CudaBackend::wait() { stream_.wait(); }

@@ -51,7 +51,7 @@ void Bf16Activations::dispatch(AnyCall any) {
     inner_.dispatch(&std::as_const(wide));
     for (const auto& [y, x] : results) inner_.copy(y, x);
   };
-  std::visit(compute, any);
+  visit(compute, any);
 }
 
 }  // namespace mxtape

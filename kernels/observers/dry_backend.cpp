@@ -43,7 +43,7 @@ bool merely_counts(const Backend& backend) {
 void DryBackend::download(void* host, const Tensor& x) { std::memset(host, 0, std::size_t(x.bytes())); }
 
 void DryBackend::dispatch(AnyCall any) {
-  std::visit([&](const auto* call) { count(*call); }, any);
+  visit([&](const auto* call) { count(*call); }, any);
 }
 
 void DryBackend::count(const call::Gemm& call) {

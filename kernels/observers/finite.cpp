@@ -13,7 +13,7 @@ void check(const Seen& seen, const std::vector<SeenTensor>& tensors) {
   for (const auto& [name, x] : tensors) {
     const std::int64_t at = seen.device.first_nonfinite(x);
     require(at < 0, ExitCode::diverged, "{}: {} {} holds a number that is not finite at element {}",
-            name_of(seen.call), name, x.shape().text(), at);
+            seen.call.name(), name, x.shape().text(), at);
   }
 }
 
@@ -43,7 +43,7 @@ bool Finite::is_asked_for() {
 void Finite::before(const Seen& seen) { check(seen, operands_of(seen.call)); }
 
 void Finite::after(const Seen& seen) {
-  if (const auto* const quantize = call_as<call::Quantize>(seen.call)) check_stored(seen.device, *quantize);
+  if (const auto* const quantize = seen.call.as<call::Quantize>()) check_stored(seen.device, *quantize);
   check(seen, results_of(seen.call));
 }
 

@@ -25,12 +25,11 @@ void Measure::after(const Seen& seen) {
   if (!on_) return;
   device_ = &seen.device;
   layer_ = seen.layer;
-  if (const auto* const call = call_as<call::Gemm>(seen.call))
-    measure_unrounded(*call), measure_gradient(*call);
-  if (const auto* const call = call_as<call::Quantize>(seen.call)) measure_rounded(*call);
+  if (const auto* const call = seen.call.as<call::Gemm>()) measure_unrounded(*call), measure_gradient(*call);
+  if (const auto* const call = seen.call.as<call::Quantize>()) measure_rounded(*call);
   // The product of a copy that was rotated before it was rounded again is no gradient until it is turned
   // back.
-  if (const auto* const back = call_as<call::QuantizeBackward>(seen.call)) {
+  if (const auto* const back = seen.call.as<call::QuantizeBackward>()) {
     if (last_ && back->rotated) {
       found_.gradients.pop_back();
       compare(*last_, back->dx);

@@ -25,7 +25,7 @@ class MeasureMemory final : public Observer {
     if (!on_ || seen.layer.empty() || !wants_(seen.layer)) return;
     constexpr std::int64_t f32 = 4;
     const std::string layer(seen.layer);
-    if (const auto* const call = call_as<call::Quantize>(seen.call); call && !call->to.empty()) {
+    if (const auto* const call = seen.call.as<call::Quantize>(); call && !call->to.empty()) {
       rounded_.insert(layer);
       const Tensor& x = call->x;
       // Of each copy at most 32 columns of X, or 16 columns and 16 rows of dY.
@@ -33,8 +33,7 @@ class MeasureMemory final : public Observer {
       kept_ += std::int64_t(call->to.size()) * columns * (x.rows() + x.cols()) * f32;
       largest_ = std::max(largest_, x.count() * (f32 + (x.dtype() == DType::bf16 ? 2 : 0)));
     }
-    if (const auto* const call = call_as<call::Gemm>(seen.call);
-        call && (unrounded_ || rounded_.contains(layer)))
+    if (const auto* const call = seen.call.as<call::Gemm>(); call && (unrounded_ || rounded_.contains(layer)))
       largest_ = std::max(largest_, (call->a.elements.count() + call->b.elements.count()) * f32);
   }
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/calls_rows.h"
 #include "kernels/observers/forwarding_backend.h"
 
 namespace mxtape {
@@ -52,16 +53,6 @@ class ObservingBackend final : public ForwardingBackend {
   std::string layer_;
   bool backward_ = false;
 };
-
-/// The call, if it is one of this kind, or null.
-template <class Call>
-const Call* call_as(AnyCall any) {
-  const Call* const* const call = std::get_if<const Call*>(&any);
-  return call ? *call : nullptr;
-}
-inline std::string_view name_of(AnyCall any) {
-  return std::visit([](const auto* call) { return call->name; }, any);
-}
 
 /// Whether a call writes the tensor that has this role and name in it.
 constexpr bool is_written(Role role, std::string_view name) {

@@ -41,7 +41,7 @@ void add_results(std::vector<SeenTensor>& all, const auto& call) {
 
 std::vector<SeenTensor> operands_of(AnyCall any) {
   std::vector<SeenTensor> all;
-  if (const auto* const gemm = call_as<call::Gemm>(any))
+  if (const auto* const gemm = any.as<call::Gemm>())
     for (const Rounded* const side : {&gemm->a, &gemm->b})
       if (is_linear(side->site.slot))
         add_parts(all, seen_name_of(side->site.slot), *side, folded(side->elements));
@@ -50,7 +50,7 @@ std::vector<SeenTensor> operands_of(AnyCall any) {
 
 std::vector<SeenTensor> results_of(AnyCall any) {
   std::vector<SeenTensor> all;
-  std::visit([&](const auto* call) { add_results(all, *call); }, any);
+  visit([&](const auto* call) { add_results(all, *call); }, any);
   return all;
 }
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/calls_rows.h"
 #include "kernels/gemm/extents.h"
 
 namespace mxtape {
@@ -107,7 +106,7 @@ void Timing::after(const Seen& seen) {
     count_operations(work, *call);
     work_[{std::string(seen.layer), seen.backward, std::string(call->name), slot_of(*call)}] += work;
   };
-  std::visit(count, seen.call);
+  visit(count, seen.call);
 }
 
 }  // namespace mxtape

@@ -41,7 +41,7 @@ Trace::Found Trace::stop() {
 }
 
 void Trace::after(const Seen& seen) {
-  if (on_) std::visit([&](const auto* call) { note(*call, seen); }, seen.call);
+  if (on_) visit([&](const auto* call) { note(*call, seen); }, seen.call);
 }
 
 void Trace::note(const auto& call, const Seen& seen) {

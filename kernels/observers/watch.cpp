@@ -52,7 +52,7 @@ void Watch::enter(const Seen& seen) {
 
 void Watch::before(const Seen& seen) {
   enter(seen);
-  if (const auto* const update = call_as<call::AdamW>(seen.call)) {
+  if (const auto* const update = seen.call.as<call::AdamW>()) {
     layer_ = updated_ < parameters_.size() ? parameters_[updated_] : "";
     ++updated_;
     look_at(seen, {{"gradient", update->gradient}}, true);
@@ -62,7 +62,7 @@ void Watch::before(const Seen& seen) {
 
 void Watch::after(const Seen& seen) {
   look_at(seen, results_of(seen.call), true);
-  if (state_ == State::on && call_as<call::ClipFactor>(seen.call)) state_ = State::update;
+  if (state_ == State::on && seen.call.as<call::ClipFactor>()) state_ = State::update;
 }
 
 /// `again`: even what this layer's pass has seen.
@@ -72,7 +72,7 @@ void Watch::look_at(const Seen& seen, std::vector<SeenTensor> tensors, bool agai
     if (x.count() == 0) continue;
     const bool new_here = looked_at_.insert(name).second;
     if (!again && !new_here) continue;  // seen when it was rounded
-    found_.push_back({micro_, layer_, backward_, std::string(name_of(seen.call)), std::move(name), x.shape(),
+    found_.push_back({micro_, layer_, backward_, std::string(seen.call.name()), std::move(name), x.shape(),
                       x.dtype(), numbers_of(downloaded(seen.device, x))});
   }
 }

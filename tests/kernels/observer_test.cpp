@@ -39,8 +39,8 @@ struct Diary final : Observer {
   std::string lines;
   void note(const char* when, const Seen& seen) {
     float value = 0;
-    seen.device.download(&value, std::get<const call::Fill*>(seen.call)->y);
-    lines += fmt::format("{} {} in '{}'{}: {}\n", when, name_of(seen.call), seen.layer,
+    seen.device.download(&value, seen.call.as<call::Fill>()->y);
+    lines += fmt::format("{} {} in '{}'{}: {}\n", when, seen.call.name(), seen.layer,
                          seen.backward ? ", backward" : "", value);
   }
   void before(const Seen& seen) override { note("before", seen); }

@@ -25,12 +25,11 @@ class Disturbed final : public ForwardingBackend {
       bad_norms;  ///< the gradient's norm of these updates, counted from 1, is not a number
 
   void dispatch(AnyCall any) override {
-    if (steps_ == after_step && disturb && std::holds_alternative<const call::Embedding*>(any))
-      std::exchange(disturb, {})();
+    if (steps_ == after_step && disturb && any.as<call::Embedding>()) std::exchange(disturb, {})();
     inner_.dispatch(any);
-    if (const auto* clip = std::get_if<const call::ClipFactor*>(&any)) {
+    if (const auto* clip = any.as<call::ClipFactor>()) {
       ++steps_;
-      if (bad_norms.contains(steps_)) inner_.fill((*clip)->norm, NAN), inner_.fill((*clip)->factor, NAN);
+      if (bad_norms.contains(steps_)) inner_.fill(clip->norm, NAN), inner_.fill(clip->factor, NAN);
     }
   }
 

@@ -21,7 +21,7 @@ class CountingBackend final : public ForwardingBackend {
   }
 
   void dispatch(AnyCall any) override {
-    std::visit([&](const auto* call) { count(*call); }, any);
+    visit([&](const auto* call) { count(*call); }, any);
     inner_.dispatch(any);
   }
   int dropouts = 0;

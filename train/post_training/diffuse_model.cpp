@@ -52,11 +52,11 @@ class DiffusingBackend final : public ForwardingBackend {
   }
 
   void dispatch(AnyCall any) override {
-    const auto* const gemm = std::get_if<const call::Gemm*>(&any);
-    const auto found = gemm && (*gemm)->a.site.slot == Slot::fprop_x ? to_do_.find(layer_) : to_do_.end();
+    const auto* const gemm = any.as<call::Gemm>();
+    const auto found = gemm && gemm->a.site.slot == Slot::fprop_x ? to_do_.find(layer_) : to_do_.end();
     if (found == to_do_.end()) return inner_.dispatch(any);
     try {
-      replace(*found->second, **gemm);
+      replace(*found->second, *gemm);
     } catch (const Error& e) {
       fail(e.code(), "layer '{}': {}", layer_, e.what());
     }

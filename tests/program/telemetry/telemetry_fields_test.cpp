@@ -32,10 +32,9 @@ class Spy final : public ForwardingBackend {
   void dispatch(AnyCall any) override {
     inner_.dispatch(any);
     if (!on || !here_) return;
-    if (const auto* call = std::get_if<const call::Quantize*>(&any))
-      if (!(*call)->to.empty()) keep(tensor_of((*call)->to.front().site.slot), (*call)->x);
-    if (const auto* call = std::get_if<const call::Gemm*>(&any))
-      keep(gemm_of((*call)->a.site.slot), (*call)->c);
+    if (const auto* call = any.as<call::Quantize>())
+      if (!call->to.empty()) keep(tensor_of(call->to.front().site.slot), call->x);
+    if (const auto* call = any.as<call::Gemm>()) keep(gemm_of(call->a.site.slot), call->c);
   }
 
  private:

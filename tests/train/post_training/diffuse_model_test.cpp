@@ -23,9 +23,9 @@ class InputOfLayer final : public ForwardingBackend {
     inner_.enter(layer, backward);
   }
   void dispatch(AnyCall any) override {
-    const auto* const gemm = std::get_if<const call::Gemm*>(&any);
-    if (gemm && (*gemm)->a.site.slot == Slot::fprop_x && layer_ == wanted_)
-      input = test::download(inner_, (*gemm)->a.elements);
+    const auto* const gemm = any.as<call::Gemm>();
+    if (gemm && gemm->a.site.slot == Slot::fprop_x && layer_ == wanted_)
+      input = test::download(inner_, gemm->a.elements);
     inner_.dispatch(any);
   }
   std::vector<float> input;

@@ -60,7 +60,7 @@ class WatchedBackend final : public ForwardingBackend {
  public:
   WatchedBackend(Backend& inner, Events& events) : ForwardingBackend(inner), events_(events) {}
   void dispatch(AnyCall any) override {
-    std::visit([&](const auto* call) { note(*call); }, any);
+    visit([&](const auto* call) { note(*call); }, any);
     inner_.dispatch(any);
   }
   std::function<void()> before_gemm{};
