@@ -23,6 +23,13 @@ CLI::Validator whole(std::uint64_t low, std::uint64_t high = std::numeric_limits
 /// `others`: a file that is read, or another output.
 void require_output(const std::string& out, const std::vector<std::string>& others);
 
+/// An option of which --help shows the check and the default, which `field` holds.
+template <class T>
+CLI::Option* add_checked(CLI::App& command, std::string name, T& field, std::string help,
+                         const CLI::Validator& check) {
+  return command.add_option(std::move(name), field, std::move(help))->check(check)->capture_default_str();
+}
+
 /// An option that may be given several times. Each use takes one value: the next word may be an operand.
 CLI::Option* repeatable(CLI::Option*);
 bool is_repeatable(const CLI::Option&);

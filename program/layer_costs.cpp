@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "program/progress.h"
+#include "program/show/report.h"
 #include "program/sweep/paired_gap.h"
-#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -101,12 +101,12 @@ std::string layer_table(const LayerCosts& costs) {
     const auto of_a = first.find(a), of_b = first.find(b);
     return of_a != first.end() && (of_b == first.end() || of_a->second.above_f32 > of_b->second.above_f32);
   });
-  std::vector<TextTable::Column> columns{{"layer", true}};
-  for (const auto& losses : costs.precisions) columns.push_back({losses.precision});
-  TextTable table(std::move(columns));
+  std::string columns = "|layer";
+  for (const auto& losses : costs.precisions) columns += fmt::format("; |{}|>", losses.precision);
+  Table table(columns);
   const auto put_line = [&](const std::string& name, const auto& cell) {
-    std::vector<std::string> cells{name};
-    for (const auto& losses : costs.precisions) cells.push_back(cell(losses));
+    std::vector<Value> cells{name};
+    for (const auto& losses : costs.precisions) cells.emplace_back(cell(losses));
     table.row(std::move(cells));
   };
   for (const auto& layer : layers)
@@ -116,14 +116,14 @@ std::string layer_table(const LayerCosts& costs) {
     });
   put_line("sum of these", [](const LayerLosses& losses) { return fmt::format("{:<+17.4f}", losses.sum()); });
   put_line("all together", [](const LayerLosses& losses) { return cost_text(losses.all); });
-  return table.text(0) +
+  return table.text() +
          "\nloss above f32 when this layer alone is rounded: nats per token; +-: standard error\n"
          "over the windows\n";
 }
 
 void put_layers(Json& result, const LayerLosses& losses) {
   const auto put_error = [](Json& to, const RoundedLoss& loss) {
-    put_number(to, "standard_error", loss.error, "one window has no spread");
+    put(to, "standard_error", {loss.error, "one window has no spread"});
   };
   put_error(result, losses.all);
   result["sum_of_layers"] = losses.sum();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "program/cast.h"
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 #include "program/trained_model.h"
 #include "train/evaluate.h"
 

@@ -1,23 +1,28 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
-#include <vector>
+
+#include "program/show/report.h"
+#include "program/trained_model.h"
 
 namespace mxtape {
 
-/// mxtape eval RUN --text FILE.
-struct TextEvaluation {
-  std::string run, device, text;
-  std::int64_t stride = 0;  ///< 0: the context
-  bool bos_each = false;    ///< the tokenizer's BOS in front of each window
-  std::vector<std::string> precisions;
-  bool chosen = false;  ///< precisions were given
-  bool weights_only = false, attention = false, json = false;
+/// What `mxtape eval` measures a model on.
+struct Measured {
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+  std::function<double(const Progress&)> nats;  ///< of `tokens`, in the precision that the model has now
+  double tokens = 1;
+  std::optional<double> floor{};        ///< of the data, where it is known
+  std::optional<std::int64_t> bytes{};  ///< of a text, unless it is ids
 };
 
-/// Prints loss, perplexity and bits per byte of a text under a trained model, in f32 and cast into each
-/// precision. Throws Error(usage) for a stride beyond the context or a BOS that the tokenizer has not;
-/// Error(data) for a text that the tokenizer cannot encode, or is shorter than two tokens.
-void evaluate_text(const TextEvaluation&);
+/// A text in windows of the context, one every `stride` tokens (0: the context), with `bos_each` the
+/// tokenizer's BOS in front of each; what that is goes to the report. Throws Error(usage) for a stride beyond
+/// the context or a BOS that the tokenizer has not; Error(data) for a text that the tokenizer cannot encode,
+/// or is shorter than two tokens.
+Measured text_to_measure(const TrainedModel&, const std::string& source, std::int64_t stride, bool bos_each,
+                         Report&);
 
 }  // namespace mxtape

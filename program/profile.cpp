@@ -137,27 +137,25 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
   return profile;
 }
 
-std::string profile_table(const Profile& profile, ProfileBy by) {
-  const auto rows = profile.rows(by);
-  std::size_t width = std::string_view("between calls").size();
-  for (const auto& row : rows) width = std::max(width, row.name.size());
-  const double steps = double(profile.steps);
-  std::string out =
-      fmt::format("{:<{}} {:>7} {:>10} {:>6} {:>9} {:>8} {:>8}\n", by == ProfileBy::layer ? "layer" : "call",
-                  width, "calls", "ms a step", "%", "GFLOP/s", "GB/s", "% limit");
+void put_rows(Report& out, const Profile& profile, ProfileBy by) {
+  Table& table = out.table("rows",
+                           "name|" + std::string(by == ProfileBy::layer ? "layer" : "call") +
+                               "; calls|calls|>7.6g; ms|ms a step|>10.3f; |%|>6.1f; |GFLOP/s|>9.1f; "
+                               "|GB/s|>8.1f; bytes; bf16_flops; f32_flops; integer_ops; "
+                               "limit_share|% limit|>8",
+                           "", 1);
+  const double steps = double(profile.steps), all = profile.watched_seconds;
   double inside = 0;
-  for (const auto& [name, work] : rows) {
-    inside += work.seconds / steps;
-    const double flops = work.bf16_flops + work.f32_flops + work.integer_ops;
-    out += fmt::format("{:<{}} {:>7.6g} {:>10.3f} {:>6.1f} {:>9} {:>8.1f} {:>8.0f}\n", name, width,
-                       double(work.calls) / steps, 1e3 * work.seconds / steps,
-                       100 * work.seconds / steps / profile.watched_seconds,
-                       flops > 0 ? fmt::format("{:.1f}", 1e-9 * flops / work.seconds) : "",
-                       1e-9 * work.bytes / work.seconds, 100 * profile.limit_share(work));
+  for (const auto& [name, w] : profile.rows(by)) {
+    inside += w.seconds / steps;
+    const double flops = w.bf16_flops + w.f32_flops + w.integer_ops, share = profile.limit_share(w);
+    table.row(name, double(w.calls) / steps, 1e3 * w.seconds / steps, 100 * w.seconds / steps / all,
+              flops > 0 ? Value(1e-9 * flops / w.seconds) : "", 1e-9 * w.bytes / w.seconds, w.bytes / steps,
+              w.bf16_flops / steps, w.f32_flops / steps, w.integer_ops / steps,
+              Value(share, "", fmt::format("{:.0f}", 100 * share)));
   }
-  return out + fmt::format("{:<{}} {:>7} {:>10.3f} {:>6.1f}\n", "between calls", width, "",
-                           1e3 * (profile.watched_seconds - inside),
-                           100 * (1 - inside / profile.watched_seconds));
+  table.row("between calls", "", 1e3 * (all - inside), 100 * (1 - inside / all), "", "", "", "", "", "", "")
+      .whom = Table::Row::For::people;
 }
 
 std::string folded_stacks(const Profile& profile) {

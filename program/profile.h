@@ -5,6 +5,7 @@
 
 #include "data/hdf5/token_file.h"
 #include "kernels/observers/timing.h"
+#include "program/show/report.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -50,8 +51,8 @@ TokenFile random_tokens(const Recipe&);
 /// model.vocabulary, which must be set then. Writes nothing.
 Profile profile_recipe(const Recipe&, std::int64_t steps);
 
-/// A table for people.
-std::string profile_table(const Profile&, ProfileBy);
+/// Its table.
+void put_rows(Report&, const Profile&, ProfileBy);
 /// Lines "forward;blocks.0.attn.qkv;gemm fprop 1234", microseconds a step: what flame-graph programs read.
 std::string folded_stacks(const Profile&);
 

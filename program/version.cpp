@@ -6,7 +6,7 @@
 
 #include "data/hdf5/hdf5_version.h"
 #include "kernels/choose/library_versions.h"
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -40,9 +40,9 @@ void print_version(std::string_view commit, VersionForm form) {
   json["onednn"] = {{"version", onednn.version}, {"instruction_set", onednn.instruction_set}};
   if (cuda) {
     json["cuda"] = {{"runtime", cuda->runtime}, {"architectures", cuda->architectures}};
-    put_if_known(json["cuda"], "driver", cuda->driver, "no driver on this machine");
+    put(json["cuda"], "driver", {cuda->driver, "no driver on this machine"});
   } else {
-    put_unknown(json, "cuda", "built without CUDA");
+    put(json, "cuda", {nullptr, "built without CUDA"});
   }
   json["hdf5"] = hdf5_version();
   print_json(json);

@@ -9,8 +9,8 @@
 #include "program/command.h"
 #include "program/devices/plan_text.h"
 #include "program/exit_code_names.h"
-#include "program/json/recipe_json.h"
 #include "program/run_words.h"
+#include "program/show/recipe_json.h"
 #include "program/trace.h"
 #include "recipes/text/precision_table.h"
 
@@ -87,59 +87,38 @@ void print_check(const Recipe& recipe, const CheckOptions& options) {
   end(report);
 }
 
-template <class T>
-void put(Json& object, const char* name, const std::optional<T>& value) {
-  constexpr const char* reason = "not known, as a problem or a note says";
-  if (value)
-    object[name] = *value;
-  else
-    put_unknown(object, name, reason);
-}
-
 Json json_of(const CheckNumbers& n) {
-  Json json;
-  put(json, "train_tokens", n.train_tokens);
-  put(json, "validation_tokens", n.validation_tokens);
-  put(json, "vocabulary", n.vocabulary);
-  put(json, "epochs", n.epochs);
-  put(json, "validation_windows", n.validation_windows);
-  put(json, "validation_share", n.validation_share);
-  put(json, "parameters", n.parameters);
-  put(json, "memory_needed_bytes", n.memory_needed);
-  put(json, "memory_capacity_bytes", n.memory_capacity);
-  put(json, "step_flops", n.step_flops);
-  put(json, "step_bf16_flops", n.bf16_flops);
-  put(json, "step_integer_ops", n.integer_ops);
+  const auto known = [](const auto& value) { return Value(value, "not known, as a problem or a note says"); };
+  Json json = object("train_tokens", known(n.train_tokens), "validation_tokens", known(n.validation_tokens),
+                     "vocabulary", known(n.vocabulary), "epochs", known(n.epochs), "validation_windows",
+                     known(n.validation_windows), "validation_share", known(n.validation_share), "parameters",
+                     known(n.parameters), "memory_needed_bytes", known(n.memory_needed),
+                     "memory_capacity_bytes", known(n.memory_capacity), "step_flops", known(n.step_flops),
+                     "step_bf16_flops", known(n.bf16_flops), "step_integer_ops", known(n.integer_ops));
   if (n.strand_gradient_bytes) json["strand_gradient_bytes"] = *n.strand_gradient_bytes;
-  put(json, "checkpoint_bytes", n.checkpoint_bytes);
-  put(json, "disk_to_start_bytes", n.disk_to_start);
-  put(json, "disk_needed_bytes", n.disk_needed);
-  put(json, "disk_free_bytes", n.disk_free);
-  put(json, "device", n.device.empty() ? std::nullopt : std::optional(n.device));
+  put(json, "checkpoint_bytes", known(n.checkpoint_bytes), "disk_to_start_bytes", known(n.disk_to_start),
+      "disk_needed_bytes", known(n.disk_needed), "disk_free_bytes", known(n.disk_free), "device",
+      known(n.device));
   return json;
 }
 
 void print_check_json(const Recipe& recipe, const CheckOptions& options) {
   CheckReport report = check_run(recipe, options.words.options, options.devices);
   const auto trace = trace_if(options.trace, recipe, report);
-  Json json{{"recipe", title(options)}, {"keys", recipe_json(recipe)}, {"precision", precision_json(recipe)}};
-  json["numbers"] = json_of(report.numbers);
+  Json json = object("recipe", title(options), "keys", recipe_json(recipe), "precision",
+                     precision_json(recipe), "numbers", json_of(report.numbers));
   if (report.devices) json["devices"] = json_of(*report.devices);
-  json["notes"] = report.notes;
-  json["problems"] = Json::array();
+  Table problems("code; kind; message");
   for (const Error& problem : report.problems)
-    json["problems"].push_back(
-        {{"code", int(problem.code())}, {"kind", name_of(problem.code())}, {"message", problem.what()}});
-  json["ready"] = report.problems.empty();
-  json["command"] = options.command;
+    problems.row(int(problem.code()), name_of(problem.code()), problem.what());
+  put(json, "notes", report.notes, "problems", problems.json(), "ready", report.problems.empty(), "command",
+      options.command);
   if (!report.weights_hash.empty())
     json["init"] = {{"weights", report.weights}, {"hash", report.weights_hash}};
   if (const auto& branch = options.words.options.branch) json["branch"] = Json::parse(branch->turn.to_json());
   if (trace)
-    json["traced"] = {{"phases", trace->phases},
-                      {"gemms", trace->gemms},
-                      {"attentions", trace->attentions},
-                      {"differences", trace->differences}};
+    json["traced"] = object("phases", trace->phases, "gemms", trace->gemms, "attentions", trace->attentions,
+                            "differences", trace->differences);
   print_json(json);
   end(report);
 }

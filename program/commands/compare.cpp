@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "formats/telemetry/statistics.h"
 #include "program/command.h"
-#include "program/json/format_json.h"
+#include "program/show/format_json.h"
 #include "program/tensor_source.h"
 
 namespace mxtape {
@@ -61,92 +61,53 @@ void mark_best(std::vector<Row>& rows) {
     row.best = row.statistics.nonfinite == 0 && row.statistics.mse == least.at(row.quantizer.element.bits());
 }
 
-void print_histogram(const ErrorStatistics& s) {
-  std::string line = "      scales";
-  for (const auto& [exponent, blocks] : s.scales) line += fmt::format("  2^{}: {}", exponent, blocks);
-  std::puts(line.c_str());
+/// What stands under a row.
+std::string remarks(const ErrorStatistics& s, bool histogram) {
+  std::string text;
+  if (s.nonfinite > 0) text += fmt::format("      {} elements not finite, left out\n", s.nonfinite);
+  if (!histogram) return text;
+  text += "      scales";
+  for (const auto& [exponent, blocks] : s.scales) text += fmt::format("  2^{}: {}", exponent, blocks);
+  return text + "\n";
 }
 
-void print_table(const std::vector<Row>& rows, bool histogram) {
-  std::size_t width = 6;
-  for (const Row& row : rows) width = std::max(width, row.format.size());
-  std::puts(fmt::format("  {:<{}} {:>12} {:>20} {:>15} {:>50}", "", width, "bits per", "", "saved against",
-                        "largest")
-                .c_str());
-  std::puts(fmt::format(
-                "  {:<{}} {:>5} {:>6} {:>9} {:>10} {:>7} {:>7} {:>10} {:>10} {:>9} {:>8} {:>10} {:>8} {:>8}",
-                "format", width, "elem.", "block", "blocks", "bytes", "f32", "bf16", "MSE", "MAE", "rel RMSE",
-                "SQNR dB", "error", "clipped", "flushed")
-                .c_str());
+void fill(Table& table, const std::vector<Row>& rows, bool histogram) {
   for (const Row& row : rows) {
     const ErrorStatistics& s = row.statistics;
+    const Quantizer& q = row.quantizer;
     // Of a sum over no element there is nothing to say.
-    const auto error = [&](double value, const char* form) {
-      return s.nonfinite < s.count ? fmt::format(fmt::runtime(form), value) : std::string("-");
+    const auto error = [&](double value, const char* infinite = "above the largest double") {
+      const bool measured = s.nonfinite < s.count;
+      return Value(measured ? std::optional(value) : std::nullopt,
+                   measured ? infinite : "no element is finite before and after");
     };
-    const auto block = bits_per_block(row.quantizer);
-    std::puts(
-        fmt::format(
-            "{} {:<{}} {:>5.4g} {:>6} {:>9} {:>10} {:>6.1f}% {:>6.1f}% {:>10} {:>10} {:>9} {:>8} {:>10} "
-            "{:>7.2f}% {:>7.2f}%",
-            row.best ? '*' : ' ', row.format, width, s.bits_per_element,
-            block ? fmt::format("{}", *block) : "-", s.blocks, s.bytes, 100 * memory_saved(row.quantizer, 32),
-            100 * memory_saved(row.quantizer, 16), error(s.mse, "{:.4g}"), error(s.mae, "{:.4g}"),
-            error(s.relative_rmse(), "{:.4g}"), error(s.sqnr_db(), "{:.2f}"),
-            error(s.max_abs_error, "{:.4g}"), 100 * s.clipped, 100 * s.flushed)
-            .c_str());
-    if (s.nonfinite > 0)
-      std::puts(fmt::format("      {} elements not finite, left out", s.nonfinite).c_str());
-    if (histogram) print_histogram(s);
+    Json known, scales = Json::array();
+    put_storage(known, q);
+    put_numbers(known, q.element);
+    for (const auto& [exponent, blocks] : s.scales)
+      scales.push_back({{"exponent", exponent}, {"blocks", blocks}});
+    table
+        .row(row.best ? "*" : "", row.format, to_text(q), known, s.bits_per_element, bits_per_block(q),
+             s.blocks, s.bytes, memory_saved(q, 32), memory_saved(q, 16), error(s.mse), error(s.mae),
+             error(s.relative_rmse()), error(s.sqnr_db(), "infinite: no element changed"),
+             error(s.max_abs_error), s.clipped, s.flushed, s.nonfinite, row.best, scales)
+        .below = remarks(s, histogram);
   }
-  std::puts("* least error among elements of the same width");
 }
 
-Json json_of(const Row& row) {
-  const ErrorStatistics& s = row.statistics;
-  Json json{{"format", row.format}, {"meaning", to_text(row.quantizer)}};
-  put_storage(json, row.quantizer);
-  put_numbers(json, row.quantizer.element);
-  json["blocks"] = s.blocks;
-  json["bytes"] = s.bytes;
-  const auto error = [&](const char* name, double value, const char* infinite = "above the largest double") {
-    const bool measured = s.nonfinite < s.count;
-    put_number(json, name, measured ? std::optional(value) : std::nullopt,
-               measured ? infinite : "no element is finite before and after");
-  };
-  error("mse", s.mse);
-  error("mae", s.mae);
-  error("relative_rmse", s.relative_rmse());
-  error("sqnr_db", s.sqnr_db(), "infinite: no element changed");
-  error("max_error", s.max_abs_error);
-  json["clipped"] = s.clipped;
-  json["flushed"] = s.flushed;
-  json["not_finite"] = s.nonfinite;
-  json["best_of_its_width"] = row.best;
-  json["scales"] = Json::array();
-  for (const auto& [exponent, blocks] : s.scales)
-    json["scales"].push_back({{"exponent", exponent}, {"blocks", blocks}});
-  return json;
-}
-
-void print_tensor(const HostTensor& x, const ErrorStatistics& blocks) {
-  std::puts(fmt::format("{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; "
-                        "largest/smallest in blocks of 32 over "
-                        "2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
-                        x.name, x.rows(), x.cols(), x.values.size() * sizeof(float),
-                        std::sqrt(blocks.mean_square), blocks.crest_factor, 100 * blocks.spread_over[0],
-                        100 * blocks.spread_over[1], 100 * blocks.spread_over[2])
-                .c_str());
-}
-
-Json json_of(const HostTensor& x, const ErrorStatistics& blocks) {
-  Json json{
-      {"name", x.name}, {"rows", x.rows()}, {"cols", x.cols()}, {"bytes", x.values.size() * sizeof(float)}};
-  json["rms"] = std::sqrt(blocks.mean_square);
+void put_tensor(Report& out, const HostTensor& x, const ErrorStatistics& blocks) {
+  const std::size_t bytes = x.values.size() * sizeof(float);
+  const double rms = std::sqrt(blocks.mean_square);
+  out.line(
+      "{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; largest/smallest in blocks of "
+      "32 over 2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
+      x.name, x.rows(), x.cols(), bytes, rms, blocks.crest_factor, 100 * blocks.spread_over[0],
+      100 * blocks.spread_over[1], 100 * blocks.spread_over[2]);
+  Json json{{"name", x.name}, {"rows", x.rows()}, {"cols", x.cols()}, {"bytes", bytes}, {"rms", rms}};
   json["crest_factor"] = blocks.crest_factor;
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
     json[fmt::format("blocks_spread_over_{}", spread_limits[k])] = blocks.spread_over[k];
-  return json;
+  out.put("tensor", json);
 }
 
 void compare(const CompareOptions& options) {
@@ -172,14 +133,22 @@ void compare(const CompareOptions& options) {
   const ErrorStatistics blocks = measure(mxfp4);
   for (Row& row : rows) row.statistics = measure(row.quantizer);
   mark_best(rows);
-  if (!options.json) {
-    print_tensor(x, blocks);
-    print_table(rows, options.histogram);
-    return;
-  }
-  Json json{{"tensor", json_of(x, blocks)}, {"axis", options.axis}, {"formats", Json::array()}};
-  for (const Row& row : rows) json["formats"].push_back(json_of(row));
-  print_json(json);
+  Report out;
+  put_tensor(out, x, blocks);
+  std::size_t width = 6;
+  for (const Row& row : rows) width = std::max(width, row.format.size());
+  out.line("  {:<{}} {:>12} {:>20} {:>15} {:>50}", "", width, "bits per", "", "saved against", "largest");
+  out.put("axis", options.axis);
+  fill(out.table(
+           "formats",
+           "|~; format|format; meaning; *; |elem.|>5.4g; |block|>6; blocks|blocks|>9; bytes|bytes|>10; "
+           "|f32|>7.1%; |bf16|>7.1%; mse|MSE|>10.4g; mae|MAE|>10.4g; relative_rmse|rel RMSE|>9.4g; "
+           "sqnr_db|SQNR dB|>8.2f; max_error|error|>10.4g; clipped|clipped|>8.2%; flushed|flushed|>8.2%; "
+           "not_finite; best_of_its_width; scales",
+           "", 1),
+       rows, options.histogram);
+  out.line("* least error among elements of the same width");
+  out.print(options.json);
 }
 
 }  // namespace
@@ -191,12 +160,10 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--normal", options->normal, "Use standard normal numbers: ROWSxCOLS");
   repeatable(command->add_option("--format", options->formats,
                                  "A format, as in recipes; may be repeated: --format mxfp4 --format nvfp4"));
-  command->add_option("--axis", options->axis, "Blocks run along cols (inside a row) or down rows")
-      ->check(CLI::IsMember({"cols", "rows"}))
-      ->capture_default_str();
-  auto* seed = command->add_option("--seed", options->seed, "Of --normal and of stochastic rounding")
-                   ->check(whole(0))
-                   ->capture_default_str();
+  add_checked(*command, "--axis", options->axis, "Blocks run along cols (inside a row) or down rows",
+              CLI::IsMember({"cols", "rows"}));
+  auto* seed =
+      add_checked(*command, "--seed", options->seed, "Of --normal and of stochastic rounding", whole(0));
   command->add_flag("--scales", options->histogram, "Print how many blocks have which scale")
       ->excludes(add_json_option(*command, options->json));
   command->callback([=] {

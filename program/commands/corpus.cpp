@@ -91,13 +91,10 @@ void add_corpus_command(CLI::App& app) {
                          ->add_option("--characters", options->characters,
                                       "stop after the tale that reaches this many characters")
                          ->check(whole(1));
-  auto* seed =
-      command->add_option("--seed", options->seed, "which tales")->check(whole(0))->capture_default_str();
-  auto* validation = command
-                         ->add_option("--validation", options->validation,
-                                      "share of the tales, the last ones, kept for validation")
-                         ->check(between(0.0001, 0.9))
-                         ->capture_default_str();
+  auto* seed = add_checked(*command, "--seed", options->seed, "which tales", whole(0));
+  auto* validation =
+      add_checked(*command, "--validation", options->validation,
+                  "share of the tales, the last ones, kept for validation", between(0.0001, 0.9));
   auto* out = command->add_option("--out", options->out,
                                   "token file to write; without it and --text the tales are printed");
   auto* text = command->add_option("--text", options->text, "plain text file to write");

@@ -3,8 +3,8 @@
 
 #include "program/checkpoints/difference.h"
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/run_name.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -51,34 +51,27 @@ void print_difference(const Pair& files, const SavedModel& a, const SavedModel& 
     fmt::print("{} of {} tensors differ\n", difference.tensors.size(), difference.all_tensors);
 }
 
-Json json_of(const Tensor& tensor) {
-  const TensorDifference& d = tensor.values;
-  Json json{{"name", tensor.name}, {"misfit", tensor.misfit}, {"differ", d.count}};
-  json["first"] = d.count ? Json(indices_of(d.first, tensor.dims)) : Json::array();
-  const auto value = [&](const char* name, double x) {
-    put_number(json, name, tensor.misfit.empty() ? std::optional(x) : std::nullopt,
-               tensor.misfit.empty() ? fmt::format("{}", x) : "nothing was compared");
-  };
-  value("a", double(d.a));
-  value("b", double(d.b));
-  value("largest", d.largest);
-  return json;
-}
-
 void print_difference_json(const Pair& files, const CheckpointDifference& difference) {
-  Json json{{"a", files.a.string()}, {"b", files.b.string()}, {"same", difference.none()}};
-  json["header"] = Json::array();
-  for (const auto& field : difference.header)
-    json["header"].push_back({{"field", field.name}, {"a", field.a}, {"b", field.b}});
-  json["recipe"] = Json::array();
+  Table header("field; a; b"), recipe("key; change"), tensors("name; misfit; differ; first; a; b; largest");
+  for (const auto& field : difference.header) header.row(field.name, field.a, field.b);
   for (const auto& change : difference.recipe) {
     const auto colon = change.find(": ");  // no key holds one
-    json["recipe"].push_back({{"key", change.substr(0, colon)}, {"change", change.substr(colon + 2)}});
+    recipe.row(change.substr(0, colon), change.substr(colon + 2));
   }
-  json["all_tensors"] = difference.all_tensors;
-  json["tensors"] = Json::array();
-  for (const Tensor& tensor : difference.tensors) json["tensors"].push_back(json_of(tensor));
-  print_json(json);
+  for (const Tensor& tensor : difference.tensors) {
+    const TensorDifference& d = tensor.values;
+    const auto value = [&](double x) {
+      const bool compared = tensor.misfit.empty();
+      return Value(compared ? std::optional(x) : std::nullopt,
+                   compared ? fmt::format("{}", x) : "nothing was compared");
+    };
+    tensors.row(tensor.name, tensor.misfit, d.count,
+                d.count ? indices_of(d.first, tensor.dims) : std::vector<std::int64_t>(), value(double(d.a)),
+                value(double(d.b)), value(d.largest));
+  }
+  print_json(object("a", files.a.string(), "b", files.b.string(), "same", difference.none(), "header",
+                    header.json(), "recipe", recipe.json(), "all_tensors", difference.all_tensors, "tensors",
+                    tensors.json()));
 }
 
 void run(const Pair& files, bool json) {

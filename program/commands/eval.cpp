@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numbers>
 
 #include "program/cast.h"
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/layer_costs.h"
 #include "program/perplexity.h"
 #include "program/plot/gnuplot.h"
@@ -28,64 +28,54 @@ struct Arguments {
 
 struct Row {
   std::string precision;
-  double bits, loss;
+  double bits, nats;
   const LayerLosses* by_layer = nullptr;
 };
 
-/// The loss in f32; none of a packed model.
-std::optional<double> f32_loss(const std::vector<Row>& rows) {
-  return rows.front().precision == "f32" ? std::optional(rows.front().loss) : std::nullopt;
+Measured windows_to_measure(const TrainedModel& trained, const Split& split, const EvaluateOptions& options,
+                            std::int64_t all, const std::string& file, Report& out) {
+  const std::int64_t windows = options.windows ? std::min(options.windows, all) : all;
+  const std::int64_t context = trained.header.recipe.model.context;
+  out.line("data        {}, {} of {} validation windows of {} tokens", file, windows, all, context);
+  out.put("data", file, "windows", windows, "all_windows", all, "context", context);
+  return {.nats = [&trained, &split, options = options](const Measured::Progress& progress) mutable {
+    options.progress = progress;
+    return evaluate(*trained.backend, *trained.model, split, options).loss;
+  }};
 }
 
-void print_table(const std::vector<Row>& rows, std::optional<double> floor) {
-  std::size_t width = std::string_view("precision").size();
-  for (const auto& row : rows) width = std::max(width, row.precision.size());
-  const auto f32 = f32_loss(rows);
-  fmt::print("\n{:<{}}  {:>6}  {:>9}  {:>10}", "precision", width, "bits", "loss", "perplexity");
-  fmt::print("{}", f32 ? fmt::format("  {:>9}", "- f32") : "");
-  fmt::print("{}\n", floor ? fmt::format("  {:>9}", "- floor") : "");
-  for (const auto& row : rows) {
-    fmt::print("{:<{}}  {:>6}  {:>9.4f}  {:>10.4f}", row.precision, width,
-               row.bits > 0 ? fmt::format("{:.2f}", row.bits) : "", row.loss, std::exp(row.loss));
-    fmt::print("{}", f32 ? fmt::format("  {:>+9.4f}", row.loss - *f32) : "");
-    fmt::print("{}\n", floor ? fmt::format("  {:>9.4f}", row.loss - *floor) : "");
-  }
-  fmt::print("\nloss, differences: nats per token; bits: stored bits per element, scales included\n");
-}
-
-/// What was evaluated, on what.
-struct Subject {
-  std::string checkpoint, data;
-  std::int64_t step, windows, all_windows, context;
-  std::optional<double> floor;  ///< of the validation split
-  bool packed = false;
-};
-
-void print_subject(const Subject& s) {
-  fmt::print("{}{}, step {}\ndata        {}, {} of {} validation windows of {} tokens\n",
-             s.packed ? "packed      " : "checkpoint  ", s.checkpoint, s.step, s.data, s.windows,
-             s.all_windows, s.context);
-}
-
-void print_results_json(const Subject& s, const std::vector<Row>& rows) {
-  Json json{{"checkpoint", s.checkpoint},   {"step", s.step},      {"data", s.data}, {"windows", s.windows},
-            {"all_windows", s.all_windows}, {"context", s.context}};
-  constexpr const char* unknown = "the data does not carry its entropy";
-  put_number(json, "floor", s.floor, unknown);
-  json["results"] = Json::array();
+void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool text) {
+  constexpr const char *no_bits = "the recipe may have several formats",
+                       *no_f32 = "a packed model has no f32 weights",
+                       *no_floor = "the data does not carry its entropy",
+                       *ids = "the text is ids without their tokenizer";
+  const bool has_f32 = rows.front().precision == "f32";
+  const std::string above = has_f32 ? "- f32" : "";
+  const auto rest =
+      text ? fmt::format("bits_per_byte|bits/byte|>9.4f; |{}|>+9.4f", above)
+           : fmt::format("above_f32|{}|>+9.4f; above_floor|{}|>9.4f; *", above, m.floor ? "- floor" : "");
+  Table& table = out.table("results",
+                           "precision|precision; bits_per_element|bits|>6.2f; loss|loss|>9.4f; "
+                           "perplexity|perplexity|>10.4f; " +
+                               rest);
   for (const Row& row : rows) {
-    Json& result = json["results"].emplace_back(Json{{"precision", row.precision}});
-    put_number(result, "bits_per_element", row.bits > 0 ? std::optional(row.bits) : std::nullopt,
-               "the recipe may have several formats");
-    result["loss"] = row.loss;
-    put_number(result, "perplexity", std::exp(row.loss), "above the largest double");
-    const auto f32 = f32_loss(rows);
-    put_number(result, "above_f32", f32 ? std::optional(row.loss - *f32) : std::nullopt,
-               "a packed model has no f32 weights");
-    put_number(result, "above_floor", s.floor ? std::optional(row.loss - *s.floor) : std::nullopt, unknown);
-    if (row.by_layer) put_layers(result, *row.by_layer);
+    const auto known = [](bool is, double value) { return is ? std::optional(value) : std::nullopt; };
+    const double loss = row.nats / m.tokens;
+    const Value above_f32(known(has_f32, loss - rows.front().nats / m.tokens), no_f32);
+    std::vector<Value> cells{row.precision, Value(known(row.bits > 0, row.bits), no_bits, ""), loss,
+                             Value(std::exp(loss), "above the largest double")};
+    if (text) {
+      const double bits = row.nats / std::numbers::ln2 / double(m.bytes.value_or(1));
+      cells.insert(cells.end(), {Value(known(m.bytes.has_value(), bits), ids, ""), above_f32});
+    } else {
+      Json layers = Json::object();
+      if (row.by_layer) put_layers(layers, *row.by_layer);
+      const auto above_floor = known(m.floor.has_value(), loss - m.floor.value_or(0));
+      cells.insert(cells.end(), {above_f32, Value(above_floor, no_floor), layers});
+    }
+    table.row(std::move(cells)).above = &row == &rows.front() ? "\n" : "";
   }
-  print_json(json);
+  out.line("\nloss, differences: nats per token; bits: stored bits per element, scales included");
 }
 
 void run(const Arguments& arguments) {
@@ -96,17 +86,6 @@ void run(const Arguments& arguments) {
       ExitCode::usage,
       "eval: --text takes the whole of a text; want it, or --data, --windows and --by, of a token file");
   if (!arguments.plot.empty()) gnuplot::require_stem("--plot", arguments.plot);
-  if (!arguments.text.empty())
-    return evaluate_text({.run = arguments.checkpoint,
-                          .device = arguments.device,
-                          .text = arguments.text,
-                          .stride = arguments.stride,
-                          .bos_each = arguments.bos == "each",
-                          .precisions = arguments.precisions,
-                          .chosen = arguments.chosen,
-                          .weights_only = arguments.weights_only,
-                          .attention = arguments.attention,
-                          .json = arguments.json});
   // Read before the work begins, so that a misspelt one costs no time.
   check_attention(arguments.attention, arguments.weights_only, arguments.precisions);
   std::vector<std::pair<Cast, double>> casts;
@@ -121,38 +100,43 @@ void run(const Arguments& arguments) {
           "--weights-only and --attention out, or take the checkpoint",
           trained.file.string(), trained.packed_as);
   const Recipe& recipe = trained.header.recipe;
-  const auto [file, data] = read_data_of(trained, arguments.data);
-
-  const std::int64_t all = Windows(data.validation, recipe.model.context).count();
-  EvaluateOptions options{
-      .windows = arguments.windows ? arguments.windows : validation_windows(recipe.train, all),
-      .batch_size = recipe.train.batch_size,
-      .pass = trained.next_pass()};
-  const Subject subject{.checkpoint = trained.file.string(),
-                        .data = file,
-                        .step = trained.header.step,
-                        .windows = options.windows ? std::min(options.windows, all) : all,
-                        .all_windows = all,
-                        .context = recipe.model.context,
-                        .floor = data.floor,
-                        .packed = !trained.packed_as.empty()};
-  if (!arguments.json) print_subject(subject);
+  const bool packed = !trained.packed_as.empty(), of_text = !arguments.text.empty();
+  Report head, out;
+  head.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
+            trained.header.step);
+  head.put("checkpoint", trained.file.string(), "step", trained.header.step);
+  EvaluateOptions options{.batch_size = recipe.train.batch_size, .pass = trained.next_pass()};
+  std::optional<MeasuredData> data;
+  Measured measured;
+  if (of_text) {
+    measured = text_to_measure(trained, arguments.text, arguments.stride, arguments.bos == "each", head);
+  } else {
+    data = read_data_of(trained, arguments.data);
+    const std::int64_t all = Windows(data->tokens.validation, recipe.model.context).count();
+    options.windows = arguments.windows ? arguments.windows : validation_windows(recipe.train, all);
+    measured = windows_to_measure(trained, data->tokens.validation, options, all, data->file, head);
+    measured.floor = data->tokens.floor;
+    head.put("floor", Value(measured.floor, "the data does not carry its entropy"));
+  }
+  arguments.json ? std::swap(head, out) : head.print(false);
   std::vector<Row> rows;
   LayerCosts costs;
   const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
-  PassProgress progress(stdout, subject.packed ? 1 : 1 + std::size_t(quantized), !arguments.json);
-  options.progress = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
+  PassProgress progress(stdout, packed ? 1 : 1 + std::size_t(quantized), !arguments.json);
+  const auto look = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
     progress.begin(name);
     if (cast) trained.model->set_precision(cast_plan(recipe, trained.header.step, *cast));
-    rows.push_back({name, bits, evaluate(*trained.backend, *trained.model, data.validation, options).loss});
+    rows.push_back({name, bits, measured.nats(look)});
   };
-  if (subject.packed) {
+  if (packed) {
     add(trained.packed_as, 0, {});
   } else if (!arguments.by.empty()) {
     std::vector<Cast> rounding;
     for (const auto& cast : casts) rounding.push_back(cast.first);
-    costs = layer_costs(trained, data.validation, options, rounding, arguments.json ? stderr : stdout);
+    options.progress = look;
+    costs =
+        layer_costs(trained, data->tokens.validation, options, rounding, arguments.json ? stderr : stdout);
     rows.push_back({"f32", 32, costs.f32});
     for (std::size_t i = 0; i < casts.size(); ++i)
       rows.push_back(
@@ -163,15 +147,13 @@ void run(const Arguments& arguments) {
       if (!cast.is_f32()) add(cast.text(), bits, cast);
   }
   progress.end();
-  if (arguments.json)
-    print_results_json(subject, rows);
-  else
-    print_table(rows, data.floor);
-  if (!arguments.json && !arguments.by.empty()) fmt::print("\n{}", layer_table(costs));
+  fill(out, rows, measured, of_text);
+  if (!arguments.by.empty()) out.text("\n" + layer_table(costs));
+  out.print(arguments.json);
   if (arguments.plot.empty()) return;
   std::fflush(stdout);
   gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
-    return layer_script(costs, terminal, output, subject.checkpoint);
+    return layer_script(costs, terminal, output, trained.file.string());
   });
   if (!arguments.json) fmt::print("wrote {0}.svg and {0}.png\n", arguments.plot);
 }
@@ -191,9 +173,7 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--weights-only", a->weights_only, "leave the activations in f32");
   command->add_flag("--attention", a->attention, attention_help);
   command->add_option("--data", a->data, "another token file than the recipe's");
-  command->add_option("--windows", a->windows, "most validation windows; 0: as the recipe says")
-      ->check(whole(0))
-      ->capture_default_str();
+  add_checked(*command, "--windows", a->windows, "most validation windows; 0: as the recipe says", whole(0));
   auto* by = command
                  ->add_option("--by", a->by,
                               "layer: what each layer alone costs too, all others in f32; one pass over the "
@@ -204,15 +184,12 @@ void add_eval_command(CLI::App& app) {
       ->needs(by);
   command->add_option("--text", a->text,
                       "instead of a token file: a text, scored whole; prints bits per byte too");
-  command
-      ->add_option(
-          "--stride", a->stride,
-          "with --text: a window of the context every so many tokens; 0: the context. Each token counts once")
-      ->check(whole(0))
-      ->capture_default_str();
-  command->add_option("--bos", a->bos, "with --text: each: the tokenizer's BOS in front of each window")
-      ->check(CLI::IsMember({"none", "each"}))
-      ->capture_default_str();
+  add_checked(
+      *command, "--stride", a->stride,
+      "with --text: a window of the context every so many tokens; 0: the context. Each token counts once",
+      whole(0));
+  add_checked(*command, "--bos", a->bos, "with --text: each: the tokenizer's BOS in front of each window",
+              CLI::IsMember({"none", "each"}));
   add_json_option(*command, a->json);
   command->callback([=] {
     a->chosen = !precision->empty();

@@ -8,10 +8,9 @@
 #include "program/cast.h"
 #include "program/command.h"
 #include "program/export.h"
-#include "program/json/json_output.h"
-#include "program/packed/packed_table.h"
 #include "program/progress.h"
 #include "program/run_name.h"
+#include "program/show/packed_table.h"
 #include "train/checkpoint.h"
 #include "train/memory/memory_plan.h"
 
@@ -89,19 +88,15 @@ void run_foreign(const Arguments& arguments) {
     progress(std::size_t(done), std::size_t(all));
   };
   const ExportReport report = export_model(request);
-  if (arguments.json)
-    return print_json({{"checkpoint", report.checkpoint.string()},
-                       {"step", report.step},
-                       {"to", arguments.to},
-                       {"out", arguments.out},
-                       {"architecture", report.architecture},
-                       {"dtype", arguments.type},
-                       {"weights", arguments.weights},
-                       {"bytes", report.bytes}});
-  fmt::print("checkpoint  {}, step {}\n", report.checkpoint.string(), report.step);
-  fmt::print("written     {}{}, {} weights in {}, {}\n", arguments.out,
-             report.architecture.empty() ? "" : ": " + report.architecture, arguments.weights, arguments.type,
-             bytes_text(double(report.bytes)));
+  Report out;
+  out.line("checkpoint  {}, step {}", report.checkpoint.string(), report.step);
+  out.line("written     {}{}, {} weights in {}, {}", arguments.out,
+           report.architecture.empty() ? "" : ": " + report.architecture, arguments.weights, arguments.type,
+           bytes_text(double(report.bytes)));
+  out.put("checkpoint", report.checkpoint.string(), "step", report.step, "to", arguments.to, "out",
+          arguments.out, "architecture", report.architecture, "dtype", arguments.type, "weights",
+          arguments.weights, "bytes", report.bytes);
+  out.print(arguments.json);
 }
 
 void run(const Arguments& arguments) {
@@ -135,17 +130,13 @@ void run(const Arguments& arguments) {
   try {
     const PackedModelFile written(out);
     const std::uint64_t bytes = fs::file_size(out);
-    if (arguments.json) {
-      Json json{{"checkpoint", source.string()}, {"step", trained.step}, {"packed", out}};
-      json["packed_precision"] = header.precision;
-      json["bytes"] = bytes;
-      put_packed_table(json, written);
-      return print_json(json);
-    }
-    fmt::print("checkpoint  {}, step {}\nprecision   {}\n\n", source.string(), trained.step,
-               header.precision);
-    print_packed_table(written);
-    fmt::print("file    {}, {}\n", out, bytes_text(double(bytes)));
+    Report report;
+    report.line("checkpoint  {}, step {}\nprecision   {}\n", source.string(), trained.step, header.precision);
+    report.put("checkpoint", source.string(), "step", trained.step, "packed", out, "packed_precision",
+               header.precision, "bytes", bytes);
+    put_packed_table(report, written);
+    report.line("file    {}, {}", out, bytes_text(double(bytes)));
+    report.print(arguments.json);
   } catch (const std::exception&) {
     const Error error = current_error();
     fail(error.code(), "{}; {} is written and whole, `{} info` prints its table", error.what(), out,
@@ -168,23 +159,18 @@ void add_export_command(CLI::App& app) {
           "--to", a->to,
           "hf: a folder for transformers; llmc: model.bin of llm.c; safetensors: a file with mxtape's names")
       ->check(CLI::IsMember({"hf", "llmc", "safetensors"}));
-  auto* type = command->add_option("--dtype", a->type, "of the numbers that --to writes")
-                   ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-                   ->capture_default_str();
+  auto* type = add_checked(*command, "--dtype", a->type, "of the numbers that --to writes",
+                           CLI::IsMember({"f32", "bf16", "f16"}));
   auto* weights =
-      command
-          ->add_option("--weights", a->weights,
-                       "of --to. master: the f32 weights; rounded: what the forward pass multiplied by")
-          ->check(CLI::IsMember({"master", "rounded"}))
-          ->capture_default_str();
+      add_checked(*command, "--weights", a->weights,
+                  "of --to. master: the f32 weights; rounded: what the forward pass multiplied by",
+                  CLI::IsMember({"master", "rounded"}));
   auto* vocabulary = command
                          ->add_option("--vocabulary", a->vocabulary,
                                       "of --to hf: keep so many rows of the table, without padding")
                          ->check(whole(1));
-  auto* shards =
-      command->add_option("--shard-size", a->shard_size, "of --to hf: most GB of a file of weights")
-          ->check(between(1e-6, 1e9))
-          ->capture_default_str();
+  auto* shards = add_checked(*command, "--shard-size", a->shard_size,
+                             "of --to hf: most GB of a file of weights", between(1e-6, 1e9));
   auto* precision =
       command->add_option("--precision", a->cast.precision, precision_help)->capture_default_str();
   auto* only = command->add_flag("--weights-only", a->cast.weights_only, "leave the activations in f32");

@@ -7,12 +7,10 @@
 #include "formats/telemetry/statistics.h"
 #include "formats/text/peer_names.h"
 #include "program/command.h"
-#include "program/json/format_json.h"
+#include "program/show/format_json.h"
 
 namespace mxtape {
 namespace {
-
-void print(const std::string& line) { std::puts(line.c_str()); }
 
 /// "2^-9" for powers of two that are no short decimal, else the decimal.
 std::string number_text(double value) {
@@ -33,22 +31,27 @@ std::string specials_text(const ElementFormat& f) {
   return "";
 }
 
-void print_elements() {
-  print("Elements");
-  print(fmt::format("  {:<6} {:>4} {:>10} {:>12} {:>11} {:>14} {:>10}  {}", "name", "bits", "exponents",
-                    "largest", "min normal", "min subnormal", "codes", "specials"));
+void put_elements(Report& out) {
+  out.line("Elements");
+  Table& table = out.table("elements",
+                           "name|name|<6; bits|bits|>4; |exponents|>10; |largest|>12; |min normal|>11; "
+                           "|min subnormal|>14; *; codes|codes|>10; specials|~specials",
+                           "  ", 1);
   for (const NamedFormat& row : element_formats) {
     const ElementFormat& f = row.format;
-    const std::string exponents =
-        f.is_integer() ? "-" : fmt::format("{}..{}", f.min_exponent(), f.max_exponent());
-    const std::string normal = f.is_integer() ? "-" : number_text(std::ldexp(1.0, f.min_exponent()));
-    const std::string subnormal =
-        f.mantissa_bits == 0 && !f.is_integer() ? "-" : number_text(double(f.min_positive()));
-    const std::string codes = f.bits() < 32 ? fmt::format("{}", 1 << f.bits()) : "2^32";
-    print(fmt::format("  {:<6} {:>4} {:>10} {:>12} {:>11} {:>14} {:>10}  {}", row.name, f.bits(), exponents,
-                      number_text(f.max_finite()), normal, subnormal, codes, specials_text(f)));
+    const bool integer = f.is_integer();
+    Json numbers, specials = Json::array();
+    put_numbers(numbers, f);
+    if (f.specials == Specials::ieee) specials.push_back("inf");
+    if (f.specials != Specials::none) specials.push_back("nan");
+    const std::int64_t codes = std::int64_t{1} << f.bits();
+    table.row(row.name, f.bits(), integer ? "-" : fmt::format("{}..{}", f.min_exponent(), f.max_exponent()),
+              number_text(f.max_finite()), integer ? "-" : number_text(std::ldexp(1.0, f.min_exponent())),
+              f.mantissa_bits == 0 && !integer ? "-" : number_text(double(f.min_positive())), numbers,
+              Value(codes, "", f.bits() < 32 ? std::to_string(codes) : "2^32"),
+              Value(specials, "", " " + specials_text(f)));
   }
-  print("  also any e<x>m<y> (x 1 to 8, y up to 22; no code reserved) and int<n> (n 2 to 24)\n");
+  out.line("  also any e<x>m<y> (x 1 to 8, y up to 22; no code reserved) and int<n> (n 2 to 24)\n");
 }
 
 std::string scale_text(const Quantizer& q) {
@@ -72,102 +75,77 @@ std::vector<Preset> listed_formats() {
   return all;
 }
 
-void print_blocks() {
-  print("Formats with block scales, and plain casts");
-  print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12} {:>10} {:>13} {:>8}  {}", "name", "element", "block",
-                    "scale", "bits/element", "bits/block", "saved vs f32", "vs bf16", "GEMM operand"));
-  for (const auto& [name, q] : listed_formats()) {
-    const std::string block = q.scale == ScaleKind::none ? "-" : fmt::format("{}", q.block.along);
-    const auto bits = bits_per_block(q);
-    print(fmt::format("  {:<11} {:<8} {:>6} {:<11} {:>12.4g} {:>10} {:>12.1f}% {:>7.1f}%  {}", name,
-                      q.element.name(), block, scale_text(q), q.bits_per_element(),
-                      bits ? fmt::format("{}", *bits) : "-", 100 * memory_saved(q, 32),
-                      100 * memory_saved(q, 16), name_of(q.operand_dtype())));
+void put_formats(Table& table, const std::vector<Preset>& formats) {
+  for (const auto& [name, q] : formats) {
+    Json storage;
+    put_storage(storage, q);
+    const bool plain = q.scale == ScaleKind::none;
+    table.row(name, q.element.name(), plain ? Value(nullptr, "no blocks") : Value(q.block.along),
+              plain ? Value(nullptr, "a plain cast") : Value(scale_text(q)), storage, q.bits_per_element(),
+              bits_per_block(q), memory_saved(q, 32), memory_saved(q, 16),
+              Value(name_of(q.operand_dtype()), "", fmt::format(" {}", name_of(q.operand_dtype()))));
   }
 }
 
-void print_peer_names() {
-  print("\nOther projects' names that are understood");
-  for (const PeerName& row : peer_names)
-    if (row.is_exact()) print(fmt::format("  {:<18} {}", row.name, row.ours));
-}
+constexpr const char* format_columns =
+    "name|name|<11; element|element|<8; block|block|>6; scale|scale|<11; *; |bits/element|>12.4g; "
+    "|bits/block|>10; |saved vs f32|>13.1%; |vs bf16|>8.1%; gemm_operand|~GEMM operand";
 
-Json json_of(const NamedFormat& row) {
-  const ElementFormat& f = row.format;
-  Json json{{"name", row.name}, {"bits", f.bits()}};
-  put_numbers(json, f);
-  json["codes"] = std::int64_t{1} << f.bits();
-  json["specials"] = Json::array();
-  if (f.specials == Specials::ieee) json["specials"].push_back("inf");
-  if (f.specials != Specials::none) json["specials"].push_back("nan");
-  return json;
-}
-
-Json json_of(const Preset& row) {
-  const Quantizer& q = row.quantizer;
-  Json json{{"name", row.name}, {"element", q.element.name()}};
-  if (q.scale == ScaleKind::none) {
-    put_unknown(json, "block", "no blocks");
-    put_unknown(json, "scale", "a plain cast");
-  } else {
-    json["block"] = q.block.along;
-    json["scale"] = scale_text(q);
+Report all_formats() {
+  Report out;
+  put_elements(out);
+  out.line("Formats with block scales, and plain casts");
+  put_formats(out.table("formats", format_columns, "  ", 1), listed_formats());
+  out.line("\nOther projects' names that are understood");
+  Json names = Json::array();
+  for (const PeerName& row : peer_names) {
+    if (!row.is_exact()) continue;
+    out.line("  {:<18} {}", row.name, row.ours);
+    names.push_back(object("name", row.name, "format", row.ours));
   }
-  put_storage(json, q);
-  json["gemm_operand"] = name_of(q.operand_dtype());
-  return json;
-}
-
-void print_formats_json() {
-  Json json{{"elements", Json::array()}, {"formats", Json::array()}, {"peer_names", Json::array()}};
-  for (const NamedFormat& row : element_formats) json["elements"].push_back(json_of(row));
-  for (const Preset& row : listed_formats()) json["formats"].push_back(json_of(row));
-  for (const PeerName& row : peer_names)
-    if (row.is_exact()) json["peer_names"].push_back({{"name", row.name}, {"format", row.ours}});
-  print_json(json);
+  out.put("peer_names", names);
+  return out;
 }
 
 /// In lines, exactly.
-void print_values(const ElementFormat& f) {
-  if (f.bits() > most_listed_bits) return print("values       more than are listed");
+std::string values_text(const ElementFormat& f) {
+  if (f.bits() > most_listed_bits) return "values       more than are listed\n";
   const auto values = values_of(f);
   const bool mirrored = values.front() == -values.back();
-  std::string line =
-      fmt::format("values       {}:{}", values.size(), mirrored ? " 0, and with either sign" : "");
+  std::string all,
+      line = fmt::format("values       {}:{}", values.size(), mirrored ? " 0, and with either sign" : "");
   constexpr std::size_t width = 100;
   for (const float value : values) {
     if (mirrored && value <= 0) continue;
     const std::string text = fmt::format(" {}", value);
-    if (line.size() + text.size() > width) {
-      print(line);
-      line = std::string(12, ' ');
-    }
+    if (line.size() + text.size() > width) all += std::exchange(line, std::string(12, ' ')) + "\n";
     line += text;
   }
-  print(line);
+  return all + line + "\n";
 }
 
-void print_one(const std::string& text, bool as_json) {
+Report one_format(const std::string& text) {
   const Quantizer q = parse_quantizer(text);
   const ElementFormat& f = q.element;
-  if (as_json) {
-    Json json = json_of(Preset{text, q});
-    json["meaning"] = to_text(q);
-    put_numbers(json, f);
-    return print_json(json);
-  }
   const auto bits = bits_per_block(q);
-  print(fmt::format("format       {}", to_text(q)));
-  print(fmt::format("element      {}, {} bits, special codes: {}", f.name(), f.bits(), specials_text(f)));
-  print(fmt::format("scale        {}", scale_text(q)));
-  print(fmt::format("bits         {:.4g} an element{}; saves {:.1f}% of f32, {:.1f}% of bf16",
-                    q.bits_per_element(), bits ? fmt::format(", {} a block", *bits) : "",
-                    100 * memory_saved(q, 32), 100 * memory_saved(q, 16)));
-  print(fmt::format("GEMM operand {}", name_of(q.operand_dtype())));
-  print(fmt::format("largest      {}", number_text(f.max_finite())));
-  print(fmt::format("smallest     {}{}", number_text(f.min_positive()),
-                    f.is_integer() ? "" : ", normal " + number_text(std::ldexp(1.0, f.min_exponent()))));
-  print_values(f);
+  Report out;
+  out.line("format       {}", to_text(q));
+  out.line("element      {}, {} bits, special codes: {}", f.name(), f.bits(), specials_text(f));
+  out.line("scale        {}", scale_text(q));
+  out.line("bits         {:.4g} an element{}; saves {:.1f}% of f32, {:.1f}% of bf16", q.bits_per_element(),
+           bits ? fmt::format(", {} a block", *bits) : "", 100 * memory_saved(q, 32),
+           100 * memory_saved(q, 16));
+  out.line("GEMM operand {}", name_of(q.operand_dtype()));
+  out.line("largest      {}", number_text(f.max_finite()));
+  out.line("smallest     {}{}", number_text(f.min_positive()),
+           f.is_integer() ? "" : ", normal " + number_text(std::ldexp(1.0, f.min_exponent())));
+  out.text(values_text(f));
+  Table table(format_columns);
+  put_formats(table, {{text, q}});
+  Json numbers;
+  put_numbers(numbers, f);
+  out.put("*", table.json()[0], "meaning", to_text(q), "*", numbers);
+  return out;
 }
 
 }  // namespace
@@ -178,13 +156,7 @@ void add_formats_command(CLI::App& app) {
   auto format = std::make_shared<std::string>();
   command->add_option("FORMAT", *format, "a format, as in recipes: mxfp4, \"e2m2 block=16 scale=e8m0\"");
   add_json_option(*command, *json);
-  command->callback([json, format] {
-    if (!format->empty()) return print_one(*format, *json);
-    if (*json) return print_formats_json();
-    print_elements();
-    print_blocks();
-    print_peer_names();
-  });
+  command->callback([json, format] { (format->empty() ? all_formats() : one_format(*format)).print(*json); });
 }
 
 }  // namespace mxtape

@@ -5,8 +5,8 @@
 #include "core/files/status.h"
 #include "program/command.h"
 #include "program/import.h"
-#include "program/json/json_output.h"
 #include "program/progress.h"
+#include "program/show/report.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -55,42 +55,30 @@ std::string listed(const std::vector<std::string>& names) {
   return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
-void print(const Arguments& arguments, const ImportReport& report, double seconds) {
-  const ImportedModel& m = report.model;
+Report report_of(const Arguments& arguments, const ImportReport& done, double seconds) {
+  const ImportedModel& m = done.model;
   const ModelConfig c = m.config();
-  fmt::print("source      {}: {}, {}\n", arguments.source, m.source, m.types);
-  fmt::print("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters\n",
-             m.facts.architecture, c.layers, c.heads, c.width, c.context, c.vocabulary, m.parameters());
-  fmt::print(
-      "tensors     {} read{}\n", m.tensors_read,
+  const std::string tokenizer = done.tokenizer.text(), checkpoint = done.checkpoint.string();
+  Report out;
+  out.line("source      {}: {}, {}", arguments.source, m.source, m.types);
+  out.line("model       {}: layers {}, heads {}, width {}, context {}, vocabulary {}: {} parameters",
+           m.facts.architecture, c.layers, c.heads, c.width, c.context, c.vocabulary, m.parameters());
+  out.line(
+      "tensors     {} read{}", m.tensors_read,
       m.buffers.empty() ? "" : fmt::format("; {} buffers not read: {}", m.buffers.size(), listed(m.buffers)));
   if (!m.unread.empty())
-    fmt::print("config      keys that mxtape does not know and did not read: {}\n", listed(m.unread));
-  for (const auto& note : m.notes) fmt::print("note        {}\n", note);
-  fmt::print("tokenizer   {}\n", report.tokenizer_files.empty()
-                                     ? "none is beside it: the model takes ids"
-                                     : report.tokenizer.text() + ", from " + listed(report.tokenizer_files));
-  fmt::print("checkpoint  {}, {} in {:.1f} s\n", report.checkpoint.string(), bytes_text(double(report.bytes)),
-             seconds);
-}
-
-void print_as_json(const Arguments& arguments, const ImportReport& report) {
-  const ImportedModel& m = report.model;
-  Json json{{"source", arguments.source},
-            {"files", m.source},
-            {"types", m.types},
-            {"architecture", m.facts.architecture},
-            {"parameters", m.parameters()},
-            {"tensors_read", m.tensors_read},
-            {"buffers_not_read", m.buffers},
-            {"keys_not_read", m.unread},
-            {"notes", m.notes},
-            {"tokenizer", report.tokenizer.text()},
-            {"tokenizer_files", report.tokenizer_files},
-            {"context", m.context},
-            {"checkpoint", report.checkpoint.string()},
-            {"bytes", report.bytes}};
-  print_json(json);
+    out.line("config      keys that mxtape does not know and did not read: {}", listed(m.unread));
+  for (const auto& note : m.notes) out.line("note        {}", note);
+  out.line("tokenizer   {}", done.tokenizer_files.empty()
+                                 ? "none is beside it: the model takes ids"
+                                 : tokenizer + ", from " + listed(done.tokenizer_files));
+  out.line("checkpoint  {}, {} in {:.1f} s", checkpoint, bytes_text(double(done.bytes)), seconds);
+  out.put("source", arguments.source, "files", m.source, "types", m.types, "architecture",
+          m.facts.architecture, "parameters", m.parameters(), "tensors_read", m.tensors_read,
+          "buffers_not_read", m.buffers, "keys_not_read", m.unread, "notes", m.notes, "tokenizer", tokenizer,
+          "tokenizer_files", done.tokenizer_files, "context", m.context, "checkpoint", checkpoint, "bytes",
+          done.bytes);
+  return out;
 }
 
 void run(const Arguments& arguments) {
@@ -102,8 +90,7 @@ void run(const Arguments& arguments) {
   if (arguments.context) options.context = arguments.context;
   const ImportReport report = import_model(options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (arguments.json) return print_as_json(arguments, report);
-  print(arguments, report, seconds);
+  report_of(arguments, report, seconds).print(arguments.json);
 }
 
 }  // namespace

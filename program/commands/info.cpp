@@ -8,10 +8,10 @@
 
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
-#include "program/json/recipe_json.h"
 #include "program/model_text.h"
-#include "program/packed/packed_table.h"
 #include "program/run_name.h"
+#include "program/show/packed_table.h"
+#include "program/show/recipe_json.h"
 #include "recipes/text/precision_table.h"
 #include "train/checkpoint.h"
 #include "train/memory/memory_plan.h"
@@ -19,21 +19,18 @@
 namespace mxtape {
 namespace {
 
-struct Row {
-  Hdf5Reader::Info info;
-  std::int64_t bytes;
-  TensorNumbers numbers;
-};
-
-std::vector<Row> rows_of(const Hdf5Reader& file) {
-  std::vector<Row> rows;
-  for (auto& info : file.datasets()) {
+/// Parameters before moments.
+void fill(Table& table, const Hdf5Reader& file) {
+  auto all = file.datasets();
+  std::stable_partition(all.begin(), all.end(),
+                        [](auto& info) { return info.name.starts_with("parameters/"); });
+  for (const auto& info : all) {
     const auto values = file.read_f32(info.name);
-    rows.push_back({std::move(info), std::int64_t(values.size() * sizeof(float)), numbers_of(values)});
+    const TensorNumbers n = numbers_of(values);
+    table.row(info.name, Value(info.dims, "", indices_text(info.dims)), info.type,
+              values.size() * sizeof(float), n.rms, n.largest, n.not_finite,
+              n.not_finite ? fmt::format("{} numbers not finite, left out", n.not_finite) : "");
   }
-  std::stable_partition(rows.begin(), rows.end(),
-                        [](const Row& row) { return row.info.name.starts_with("parameters/"); });
-  return rows;
 }
 
 /// When the file was last written, "2026-11-22 03:00:25 UTC". A checkpoint itself holds no time: equal runs
@@ -55,81 +52,72 @@ Recipe recipe_at(Recipe recipe, std::int64_t step) {
 /// Of older files, which do not say it.
 constexpr const char* unknown_writer = "not known: written before checkpoints said it";
 
-void print_tensors(const std::vector<Row>& rows) {
-  std::size_t name = 6, shape = 5;
-  for (const Row& row : rows) {
-    name = std::max(name, row.info.name.size());
-    shape = std::max(shape, indices_text(row.info.dims).size());
-  }
-  fmt::print("{:<{}}  {:<{}}  {:<5}  {:>12}  {:>10}  {:>10}\n", "tensor", name, "shape", shape, "dtype",
-             "bytes", "rms", "largest");
-  for (const Row& row : rows) {
-    fmt::print("{:<{}}  {:<{}}  {:<5}  {:>12}  {:>10.4g}  {:>10.4g}", row.info.name, name,
-               indices_text(row.info.dims), shape, row.info.type, row.bytes, row.numbers.rms,
-               row.numbers.largest);
-    fmt::print("{}\n", row.numbers.not_finite
-                           ? fmt::format("  {} numbers not finite, left out", row.numbers.not_finite)
-                           : "");
-  }
-}
-
-void print_info(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
-  const CheckpointHeader& header = checkpoint.header();
+/// What both kinds of file hold.
+void put_model(Report& out, const CheckpointHeader& header, const Json& lineage, bool packed) {
   const Recipe& recipe = header.recipe;
-  const ModelConfig& m = recipe.model;
-  fmt::print("checkpoint  {}, {}\n", path.string(), bytes_text(double(std::filesystem::file_size(path))));
-  fmt::print("written     {} by {}\n", written_at(path),
-             header.written_by.empty() ? unknown_writer : header.written_by);
-  fmt::print("step        {} of {}\n", header.step, recipe.train.steps);
-  fmt::print("recipe      {}   seed {}\n", recipe.name, recipe.seed);
-  fmt::print("model       {}: {}\n", m.kind, model_text(m));
   const bool of_files = header.tokenizer.kind() == Tokenizer::Kind::subwords;
-  fmt::print("tokenizer   {}{}\n", header.tokenizer.text(),
-             of_files ? ", hash " + header.tokenizer.hash() : "");
-  fmt::print("data        {}, hash {}\n", recipe.data.file, header.data_hash);
-  if (!header.lineage.empty()) {
-    for (const auto& turn : Json::parse(header.lineage)) {
-      const std::string parent = turn.value("parent", "");
-      const std::string from =
-          turn.contains("from") ? fmt::format(", from step {}", turn.value("from", 0)) : "";
-      fmt::print(
-          "{:<10}  at step {}{}\n", turn.value("event", ""), turn.value("step", 0),
-          parent.empty() ? from : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
-      for (const auto& change : turn["changed"]) fmt::print("  {}\n", change.get<std::string>());
-    }
-  }
-  fmt::print("precision in force\n{}\n", precision_table(recipe_at(recipe, header.step)));
-  print_tensors(rows_of(checkpoint.file()));
+  out.line("step        {} of {}", header.step, recipe.train.steps);
+  out.line("recipe      {}   seed {}", recipe.name, recipe.seed);
+  out.line("model       {}: {}", recipe.model.kind, model_text(recipe.model));
+  out.line("tokenizer   {}{}", header.tokenizer.text(),
+           of_files && !packed ? ", hash " + header.tokenizer.hash() : "");
+  out.line("data        {}, hash {}", recipe.data.file, header.data_hash);
+  out.put("step", header.step, "steps", recipe.train.steps, "recipe", recipe.name, "seed", recipe.seed,
+          "parameters", parameter_count(recipe.model), "tokenizer", header.tokenizer.text());
+  if (!packed) out.put("tokenizer_hash", header.tokenizer.hash());
+  out.put("data", recipe.data.file, "data_hash", header.data_hash, "lineage", lineage, "keys",
+          recipe_json(recipe));
 }
 
-void print_info_json(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
+Json lineage_of(const CheckpointHeader& header) {
+  return header.lineage.empty() ? Json::array() : Json::parse(header.lineage);
+}
+
+Report info(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
   const CheckpointHeader& header = checkpoint.header();
-  const Recipe& recipe = header.recipe;
-  Json json{{"checkpoint", path.string()}, {"bytes", std::filesystem::file_size(path)}};
-  json["written_at"] = written_at(path);
-  put_if_known(json, "written_by", header.written_by, unknown_writer);
-  json["step"] = header.step;
-  json["steps"] = recipe.train.steps;
-  json["recipe"] = recipe.name;
-  json["seed"] = recipe.seed;
-  json["parameters"] = parameter_count(recipe.model);
-  json["tokenizer"] = header.tokenizer.text();
-  json["tokenizer_hash"] = header.tokenizer.hash();
-  json["data"] = recipe.data.file;
-  json["data_hash"] = header.data_hash;
-  json["lineage"] = header.lineage.empty() ? Json::array() : Json::parse(header.lineage);
-  json["keys"] = recipe_json(recipe);
-  json["precision"] = precision_json(recipe_at(recipe, header.step)).front();
-  json["tensors"] = Json::array();
-  for (const Row& row : rows_of(checkpoint.file()))
-    json["tensors"].push_back({{"name", row.info.name},
-                               {"shape", row.info.dims},
-                               {"dtype", row.info.type},
-                               {"bytes", row.bytes},
-                               {"rms", row.numbers.rms},
-                               {"largest", row.numbers.largest},
-                               {"not_finite", row.numbers.not_finite}});
-  print_json(json);
+  const Recipe now = recipe_at(header.recipe, header.step);
+  const Value writer(header.written_by, "not known: written before checkpoints said it");
+  const auto size = std::filesystem::file_size(path);
+  const std::string time = written_at(path);
+  const Json lineage = lineage_of(header);
+  Report out;
+  out.line("checkpoint  {}, {}", path.string(), bytes_text(double(size)));
+  out.line("written     {} by {}", time, header.written_by.empty() ? writer.why : header.written_by);
+  out.put("checkpoint", path.string(), "bytes", size, "written_at", time, "written_by", writer);
+  put_model(out, header, lineage, false);
+  for (const auto& turn : lineage) {
+    const std::string parent = turn.value("parent", "");
+    const std::string from =
+        turn.contains("from") ? fmt::format(", from step {}", turn.value("from", 0)) : "";
+    out.line("{:<10}  at step {}{}", turn.value("event", ""), turn.value("step", 0),
+             parent.empty() ? from : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
+    for (const auto& change : turn["changed"]) out.line("  {}", change.get<std::string>());
+  }
+  out.line("precision in force\n{}", precision_table(now));
+  out.put("precision", precision_json(now).front());
+  fill(out.table("tensors",
+                 "name|tensor; shape|shape; dtype|dtype; bytes|bytes|>12; rms|rms|>10.4g; "
+                 "largest|largest|>10.4g; not_finite; |~"),
+       checkpoint.file());
+  return out;
+}
+
+Report info(const PackedModelFile& file) {
+  const PackedHeader& header = file.header();
+  const std::string path = file.file().path().string(), &precision = header.precision;
+  const auto size = std::filesystem::file_size(path);
+  Report out;
+  out.line("packed      {}, {}", path, bytes_text(double(size)));
+  out.line("written     by {}", header.model.written_by);
+  out.line("from        the checkpoint with content hash {}", header.source_hash);
+  out.put("packed", path, "bytes", size, "written_by", header.model.written_by, "source_hash",
+          header.source_hash, "packed_precision", precision);
+  put_model(out, header.model, lineage_of(header.model), true);
+  out.line("precision   {}\n{}", precision == "recipe" ? "recipe: as it was trained" : precision,
+           precision_table(header.model.recipe));
+  out.put("precision", precision_json(header.model.recipe).front());
+  put_packed_table(out, file);
+  return out;
 }
 
 }  // namespace
@@ -145,11 +133,8 @@ void add_info_command(CLI::App& app) {
   command->callback([=] {
     const auto path = checkpoint_of(*run);
     const auto file = open_sealed(path);
-    if (content_of(*file) == packed_content)
-      return *json ? print_json(packed_info_json(PackedModelFile(file)))
-                   : print_packed_info(PackedModelFile(file));
-    const auto print = *json ? print_info_json : print_info;
-    print(path, CheckpointFile(file));
+    const bool packed = content_of(*file) == packed_content;
+    (packed ? info(PackedModelFile(file)) : info(path, CheckpointFile(file))).print(*json);
   });
 }
 

@@ -6,12 +6,11 @@
 
 #include "core/error.h"
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/progress.h"
 #include "program/run_name.h"
+#include "program/show/report.h"
 #include "program/telemetry/inspect.h"
 #include "program/telemetry/measurements_json.h"
-#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -90,104 +89,75 @@ std::string leave_out(Rows& rows, std::int64_t top) {
   return text;
 }
 
-void print_table(const Inspection& inspection, bool by_layer, std::int64_t top) {
+/// Fills `table`, and returns the lines below it.
+std::string fill(Table& table, const Inspection& inspection, bool by_layer, std::int64_t top) {
   Rows rows = rows_of(inspection, by_layer);
   const std::string left_out = leave_out(rows, top);
-  std::vector<TextTable::Column> columns{{"slot", true}, {"format", true},      {"rel RMSE"},
-                                         {"SQNR dB"},    {"clipped", false, 3}, {"flushed"},
-                                         {">10x"},       {">100x", false, 2},   {"crest", false, 1}};
-  if (!by_layer) columns.push_back({"worst layer", true});
-  TextTable table(std::move(columns));
   std::string last;
   for (const auto& [key, row] : rows) {
-    const auto number = [&, &row = row](int digits, auto of) {
-      return fmt::format("{:.{}f}", row.median(of), digits);
+    const auto of = [&, &row = row](auto field) { return row.median([&](auto& e) { return e.*field; }); };
+    const auto over = [&, &row = row](int k) {
+      return row.median([&](auto& e) { return e.spread_over[k]; });
     };
-    const auto percent = [&, &row = row](int digits, auto of) {
-      return fmt::format("{:.{}f}%", 100 * row.median(of), digits);
-    };
-    std::vector<std::string> cells{key.first == last ? "" : key.first,
-                                   key.second,
-                                   number(4, [](auto& e) { return e.relative_rmse(); }),
-                                   number(2, [](auto& e) { return e.sqnr_db(); }),
-                                   percent(2, [](auto& e) { return e.clipped; }),
-                                   percent(2, [](auto& e) { return e.flushed; }),
-                                   percent(0, [](auto& e) { return e.spread_over[1]; }),
-                                   percent(0, [](auto& e) { return e.spread_over[2]; }),
-                                   number(1, [](auto& e) { return e.crest_factor; })};
-    if (!by_layer)
-      cells.push_back(fmt::format("{} ({:.4f})", row.worst().layer, row.worst().errors.relative_rmse()));
-    table.row(std::move(cells));
+    table.row(key.first == last ? "" : key.first, key.second,
+              row.median([](auto& e) { return e.relative_rmse(); }),
+              row.median([](auto& e) { return e.sqnr_db(); }), of(&ErrorStatistics::clipped),
+              of(&ErrorStatistics::flushed), over(1), over(2), of(&ErrorStatistics::crest_factor),
+              fmt::format("{} ({:.4f})", row.worst().layer, row.worst().errors.relative_rmse()));
     last = key.first;
   }
-  fmt::print("\n{}{}", table.text(mxtape::columns(stdout)), left_out);
-  fmt::print(
-      "* in use; {}>10x, >100x: blocks whose largest magnitude is so many times the smallest that is not 0\n",
-      by_layer ? "" : "medians over layers; ");
-}
-
-void print_gradients(const std::vector<Measurements::Gradient>& gradients) {
-  if (gradients.empty()) return;
-  std::size_t width = 5;
-  for (const auto& g : gradients) width = std::max(width, g.layer.size());
-  fmt::print("\n{:<{}}  {:<8}  {:>8}  {:>8}   beside the gradient of unrounded operands\n", "layer", width,
-             "gradient", "cosine", "bias");
-  for (const auto& g : gradients)
-    fmt::print("{:<{}}  {:<8}  {:>8.5f}  {:>+8.5f}\n", g.layer, width, g.slot, g.cosine, g.bias);
+  return left_out;
 }
 
 /// Those that have one reason together: "blocks.0.attn.qkv wgrad.dw dgrad.dx".
-void print_left_out(const std::vector<Measurements::LeftOut>& left_out) {
+std::string left_out_text(const std::vector<Measurements::LeftOut>& left_out) {
   std::map<std::string, std::map<std::string, std::string>> slots;  // by reason and layer
   for (const auto& one : left_out) slots[one.reason][one.layer] += " " + one.slot;
+  std::string text;
   for (const auto& [reason, layers] : slots) {
-    fmt::print("left out, as {}:", reason);
+    text += fmt::format("left out, as {}:", reason);
     for (const auto& [layer, names] : layers)
-      fmt::print("{} {}{}", &names == &layers.begin()->second ? "" : ",", layer, names);
-    fmt::print("\n");
+      text += fmt::format("{} {}{}", &names == &layers.begin()->second ? "" : ",", layer, names);
+    text += "\n";
   }
-}
-
-void print_spectra(const Inspection& inspection) {
-  if (inspection.spectra.empty()) return;
-  std::size_t width = 5;
-  for (const auto& [place, s] : inspection.spectra) width = std::max(width, place.first.size());
-  fmt::print("\n{:<{}}  {:<6}  {:>5}  {:>14}  {:>13}  {:>9}  {:>9}\n", "layer", width, "matrix", "sides",
-             "effective rank", "largest share", "largest", "smallest");
-  for (const auto& [place, s] : inspection.spectra)
-    fmt::print("{:<{}}  {:<6}  {:>5}  {:>14.1f}  {:>12.1f}%  {:>9.3g}  {:>9.3g}\n", place.first, width,
-               place.second, s.values.size(), s.effective_rank, 100 * s.largest_share, s.values.front(),
-               s.values.back());
-  fmt::print(
-      "effective rank: exp(entropy of the singular values); largest share: of the sum of their squares\n");
-}
-
-Json json_of(const Inspection& i) {
-  Json json{{"checkpoint", i.checkpoint}, {"step", i.step}, {"data", i.data}};
-  json.update(json_of(i.found));
-  json["weights"] = Json::array();
-  for (const auto& weight : i.weights)
-    json["weights"].push_back({{"layer", weight.layer}, {"oscillation", weight.ratio}});
-  json["spectra"] = Json::array();
-  for (const auto& [place, s] : i.spectra)
-    json["spectra"].push_back({{"layer", place.first},
-                               {"tensor", place.second},
-                               {"effective_rank", s.effective_rank},
-                               {"largest_share", s.largest_share},
-                               {"values", s.values}});
-  return json;
+  return text;
 }
 
 void run(Arguments& a) {
   for (const auto& text : a.formats) a.options.formats.push_back(parse_quantizer(text));
-  const Inspection inspection = inspect(a.run, a.options);
-  if (a.json) return print_json(json_of(inspection));
-  fmt::print("checkpoint  {}, step {}\ndata        {}\n", inspection.checkpoint, inspection.step,
-             inspection.data);
-  print_table(inspection, a.by == "layer", a.top);
-  print_gradients(inspection.found.gradients);
-  print_left_out(inspection.found.left_out);
-  print_spectra(inspection);
+  const Inspection i = inspect(a.run, a.options);
+  Report out;
+  Table weights("layer; oscillation");
+  for (const auto& weight : i.weights) weights.row(weight.layer, weight.ratio);
+  out.put("checkpoint", i.checkpoint, "step", i.step, "data", i.data, "*", json_of(i.found), "weights",
+          weights.json());
+  out.line("checkpoint  {}, step {}\ndata        {}\n", i.checkpoint, i.step, i.data);
+  const bool by_layer = a.by == "layer";
+  Table& operands =
+      out.table("",
+                "|slot; |format; |rel RMSE|>.4f; |SQNR dB|>.2f; |clipped|>.2%|3; |flushed|>.2%; |>10x|>.0%; "
+                "|>100x|>.0%|2; |crest|>.1f|1; |" +
+                    std::string(by_layer ? "" : "worst layer"));
+  out.line(
+      "{}* in use; {}>10x, >100x: blocks whose largest magnitude is so many times the smallest that is not 0",
+      fill(operands, i, by_layer, a.top), by_layer ? "" : "medians over layers; ");
+  if (!i.found.gradients.empty()) out.line("");
+  Table& gradients = out.table("",
+                               "|layer; |gradient|<8; |cosine|>8.5f; |bias|>+8.5f; "
+                               "|~beside the gradient of unrounded operands");
+  for (const auto& g : i.found.gradients) gradients.row(g.layer, g.slot, g.cosine, g.bias, "");
+  out.text(left_out_text(i.found.left_out));
+  if (!i.spectra.empty()) out.line("");
+  Table& spectra = out.table("spectra",
+                             "layer|layer; tensor|matrix; |sides|>; effective_rank|effective rank|>.1f; "
+                             "largest_share|largest share|>.1%; |largest|>9.3g; |smallest|>9.3g; values");
+  for (const auto& [place, s] : i.spectra)
+    spectra.row(place.first, place.second, s.values.size(), s.effective_rank, s.largest_share,
+                s.values.front(), s.values.back(), s.values);
+  if (!i.spectra.empty())
+    out.line(
+        "effective rank: exp(entropy of the singular values); largest share: of the sum of their squares");
+  out.print(a.json, columns(stdout));
 }
 
 }  // namespace
@@ -206,13 +176,10 @@ void add_inspect_command(CLI::App& app) {
                  "a format that is tried on every operand besides its own (mxtape formats lists them); "
                  "may be repeated"))
       ->capture_default_str();
-  command->add_option("--by", a->by, "rows: slot (medians over layers) or layer")
-      ->check(CLI::IsMember({"slot", "layer"}))
-      ->capture_default_str();
-  command
-      ->add_option("--top", a->top, "only so many slots or layers, the worst first; 0: all, in their order")
-      ->check(whole(0))
-      ->capture_default_str();
+  add_checked(*command, "--by", a->by, "rows: slot (medians over layers) or layer",
+              CLI::IsMember({"slot", "layer"}));
+  add_checked(*command, "--top", a->top,
+              "only so many slots or layers, the worst first; 0: all, in their order", whole(0));
   command->add_flag("--spectra", a->options.spectra, "singular values of every operand's matrix, too");
   add_json_option(*command, a->json);
   command->callback([a] { run(*a); });

@@ -7,13 +7,13 @@
 
 #include "core/error.h"
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
 #include "program/plot/plot_difference.h"
 #include "program/progress.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -26,48 +26,6 @@ struct Arguments {
   std::vector<std::string> measures;  ///< of telemetry
   bool json = false;
 };
-
-Json json_of(const std::vector<RunLog::Point>& points, const char* name) {
-  Json json = Json::array();
-  for (const auto& point : points) json.push_back({{"step", point.step}, {name, point.loss}});
-  return json;
-}
-
-Json json_of(const RunLog& run) {
-  const bool validated = !run.validation.empty();
-  const auto loss = validated ? std::optional(run.validation.back().loss) : std::nullopt;
-  constexpr const char *no_validation = "no validation yet",
-                       *no_floor = "the data does not carry its entropy";
-  Json json{{"name", run.name}, {"steps", run.train.back().step}};
-  put_number(json, "validation_loss", loss, no_validation);
-  put_number(json, "perplexity", loss ? std::optional(std::exp(*loss)) : loss,
-             loss ? "above the largest double" : no_validation);
-  put_number(json, "floor", run.floor, no_floor);
-  put_number(json, "above_floor", loss && run.floor ? std::optional(*loss - *run.floor) : std::nullopt,
-             loss ? no_floor : no_validation);
-  json["ms_per_step"] = run.median_milliseconds;
-  json["tokens_per_second"] = run.median_tokens_per_second;
-  json["rollbacks"] = Json::array();
-  for (const auto& turn : run.turns)
-    if (turn.event == "rollback") json["rollbacks"].push_back({{"step", turn.step}, {"from", turn.from}});
-  return json;
-}
-
-Json json_of(const RunDifference& run) {
-  const bool validated = !run.validation.empty();
-  Json json{{"name", run.name}, {"shared_steps", run.shared_steps}};
-  const auto put = [&](const char* name, double value) {
-    put_number(json, name, validated ? std::optional(value) : std::nullopt,
-               "no step at which both were validated");
-  };
-  put("validation_loss", run.validation_loss);
-  put("base_validation_loss", run.base_validation_loss);
-  put("validation_gap", run.validation_loss - run.base_validation_loss);
-  json["training_gap"] = run.training.back().loss;
-  json["validation"] = json_of(run.validation, "gap");
-  json["training"] = json_of(run.training, "gap");
-  return json;
-}
 
 /// Draws pictures beside `stem`, each as .svg and .png; returns their names without these.
 using Draw = std::function<std::vector<std::string>(const fs::path& stem)>;
@@ -104,11 +62,10 @@ Draw one_picture(gnuplot::Script script) {
 void plot_runs(const Arguments& a) {
   std::vector<RunLog> runs;
   for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path));
-  Json json{{"runs", Json::array()}};
-  for (const auto& run : runs) json["runs"].push_back(json_of(run));
   const auto data = data_beside_names(a.runs);
+  const Table table = summary_table(runs, data);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
-  put_out(a, summary_table(runs, columns(stdout)) + remark_on_data(data), std::move(json),
+  put_out(a, table.text(columns(stdout)) + remark_on_data(data), {{"runs", table.json()}},
           one_picture([&](const std::string& terminal, const fs::path& output) {
             return gnuplot_script(runs, terminal, output, a.title);
           }));
@@ -128,11 +85,12 @@ void plot_differences(const Arguments& a) {
   const std::int64_t width = steps_per_point(logs, windows);
   std::vector<RunDifference> runs;
   for (const auto& log : logs) runs.push_back(difference(log, base, width));
-  Json json{{"base", json_of(base)}, {"window_steps", width}, {"differences", Json::array()}};
-  for (const auto& run : runs) json["differences"].push_back(json_of(run));
   const auto data = data_beside_names(paths);
+  const Table table = difference_table(runs, width, data);
+  Json json{{"base", summary_table({&base, 1}).json()[0]}, {"window_steps", width}};
+  json["differences"] = table.json();
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].base += data[0], runs[i].name += data[i + 1];
-  put_out(a, difference_table(runs, width, columns(stdout)) + remark_on_data(data), std::move(json),
+  put_out(a, table.text(columns(stdout)) + remark_on_data(data), std::move(json),
           one_picture([&](const std::string& terminal, const fs::path& output) {
             return difference_script(runs, width, terminal, output, a.title);
           }));

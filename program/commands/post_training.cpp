@@ -77,29 +77,16 @@ void add_post_training_command(CLI::App& app) {
       "--data", o.data,
       "another token file than the recipe's: its training split to calibrate and finetune on, its "
       "validation split to measure on");
-  command->add_option("--windows", o.windows, "most validation windows; 0: as the recipe says")
-      ->check(whole(0))
-      ->capture_default_str();
-  command
-      ->add_option("--calibration", o.calibration, "windows of the training split that error diffusion sees")
-      ->check(whole(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--seed", o.seed, "of the draw of these windows")
-      ->check(whole(0))
-      ->capture_default_str();
-  command
-      ->add_option("--damping", o.damping,
-                   "what error diffusion adds to the diagonal of a Gram matrix, in units of its mean")
-      ->check(between(0, 1e6))
-      ->capture_default_str();
-  command->add_option("--finetune", o.finetune.steps, "steps of finetuning; 0: none")
-      ->check(whole(0, 1 << 30))
-      ->capture_default_str();
-  command
-      ->add_option("--learning-rate", o.finetune.learning_rate,
-                   "its largest; falls straight to 0. 0: a tenth of the run's peak")
-      ->check(between(0, 1e3))
-      ->capture_default_str();
+  add_checked(*command, "--windows", o.windows, "most validation windows; 0: as the recipe says", whole(0));
+  add_checked(*command, "--calibration", o.calibration,
+              "windows of the training split that error diffusion sees", whole(1, 1 << 20));
+  add_checked(*command, "--seed", o.seed, "of the draw of these windows", whole(0));
+  add_checked(*command, "--damping", o.damping,
+              "what error diffusion adds to the diagonal of a Gram matrix, in units of its mean",
+              between(0, 1e6));
+  add_checked(*command, "--finetune", o.finetune.steps, "steps of finetuning; 0: none", whole(0, 1 << 30));
+  add_checked(*command, "--learning-rate", o.finetune.learning_rate,
+              "its largest; falls straight to 0. 0: a tenth of the run's peak", between(0, 1e3));
   command->add_option(
       "--out", a->out,
       "folder for results.json, which grows with every measurement: what is there already is not "

@@ -186,18 +186,18 @@ void add_prepare_command(CLI::App& app) {
       ->add_option("FILE", options->files,
                    "texts (- is standard input), or with --tokens files of ids; joined in this order")
       ->required();
-  auto* tokenizer =
-      command
-          ->add_option("--tokenizer", options->tokenizer,
-                       "for texts: char, one token a UTF-8 character; byte, one a byte; or the "
-                       "folder or file of a tokenizer: tokenizer.json, vocab.json with "
-                       "merges.txt, tokenizer.model")
-          ->check([](const std::string& name) {
+  auto* tokenizer = add_checked(
+      *command, "--tokenizer", options->tokenizer,
+      "for texts: char, one token a UTF-8 character; byte, one a byte; or the "
+      "folder or file of a tokenizer: tokenizer.json, vocab.json with "
+      "merges.txt, tokenizer.model",
+      CLI::Validator(
+          [](const std::string& name) {
             std::error_code unknown;
             const bool there = is_made_here(name) || std::filesystem::exists(name, unknown);
             return there ? std::string() : fmt::format("'{}': want char, byte, or a folder or file", name);
-          })
-          ->capture_default_str();
+          },
+          ""));
   auto* tokenizer_of =
       command
           ->add_option(
@@ -206,12 +206,9 @@ void add_prepare_command(CLI::App& app) {
               "shall go on with")
           ->excludes(tokenizer);
   auto* specials =
-      command
-          ->add_option(
-              "--specials", options->special_tokens,
-              "what <|endoftext|> and the like in a text are: text, or parse for the tokens of that name")
-          ->check(CLI::IsMember({"text", "parse"}))
-          ->capture_default_str();
+      add_checked(*command, "--specials", options->special_tokens,
+                  "what <|endoftext|> and the like in a text are: text, or parse for the tokens of that name",
+                  CLI::IsMember({"text", "parse"}));
   auto* tokens =
       command
           ->add_option("--tokens", options->tokens,
@@ -228,11 +225,8 @@ void add_prepare_command(CLI::App& app) {
       ->needs(tokens);
   command->add_option("--out", options->out,
                       "token file to write; default: <first FILE without its ending>.h5 here");
-  auto* share = command
-                    ->add_option("--validation", options->validation,
-                                 "share of the tokens, at their end, kept for validation")
-                    ->check(between(0.0001, 0.9))
-                    ->capture_default_str();
+  auto* share = add_checked(*command, "--validation", options->validation,
+                            "share of the tokens, at their end, kept for validation", between(0.0001, 0.9));
   command
       ->add_option("--validation-file", options->validation_file,
                    "a file of the same kind that is the validation split as a whole")

@@ -1,11 +1,8 @@
-#include <cstdio>
-
+#include "program/profile.h"
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/command.h"
 #include "program/init/init_recipe.h"
-#include "program/json/json_output.h"
-#include "program/profile.h"
 
 namespace mxtape {
 namespace {
@@ -20,50 +17,30 @@ ProfileBy by_of(const std::string& word) {
   return word == "layer" ? ProfileBy::layer : word == "call" ? ProfileBy::call : ProfileBy::kernel;
 }
 
-Json json_of(const Profile& p, ProfileBy by) {
-  const double steps = double(p.steps);
-  Json json{{"recipe", p.recipe.name},
-            {"device", p.device},
-            {"data", p.data},
-            {"steps", p.steps},
-            {"step_ms", 1e3 * p.step_seconds},
-            {"watched_step_ms", 1e3 * p.watched_seconds}};
-  json["peaks"] = {{"bf16_flops", p.peaks.bf16_flops},
-                   {"f32_flops", p.peaks.f32_flops},
-                   {"integer_ops", p.peaks.integer_ops},
-                   {"bytes", p.peaks.bytes}};
-  json["rows"] = Json::array();
-  for (const auto& [name, work] : p.rows(by))
-    json["rows"].push_back({{"name", name},
-                            {"calls", double(work.calls) / steps},
-                            {"ms", 1e3 * work.seconds / steps},
-                            {"bytes", work.bytes / steps},
-                            {"bf16_flops", work.bf16_flops / steps},
-                            {"f32_flops", work.f32_flops / steps},
-                            {"integer_ops", work.integer_ops / steps},
-                            {"limit_share", p.limit_share(work)}});
-  return json;
-}
-
 void run(const Arguments& arguments, const std::vector<std::string>& overrides) {
   const Recipe recipe = read_recipe_of_run(arguments.recipe, overrides);
   if (!arguments.flame.empty()) require_output(arguments.flame, {recipe.data.file});
   const Profile p = profile_recipe(recipe, arguments.steps);
-  const ProfileBy by = by_of(arguments.by);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
-  if (arguments.json) return print_json(json_of(p, by));
-  fmt::print("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\ndata      {}\n",
-             p.recipe.name, p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context,
-             p.device, p.data);
-  const std::string integers =
-      p.peaks.integer_ops > 0 ? fmt::format("integer {:.0f} GOP/s, ", 1e-9 * p.peaks.integer_ops) : "";
-  fmt::print("peaks     {}bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now\n", integers,
-             1e-9 * p.peaks.bf16_flops, 1e-9 * p.peaks.f32_flops, 1e-9 * p.peaks.bytes);
-  fmt::print("step      {:.2f} ms, median of {}; {:.2f} ms with every call timed, of which the table is\n\n",
-             1e3 * p.step_seconds, p.steps, 1e3 * p.watched_seconds);
-  fmt::print("{}\n% limit: the part of its time that a row would take at these peaks\n",
-             profile_table(p, by));
-  if (!arguments.flame.empty()) fmt::print("wrote {}\n", arguments.flame);
+  const DevicePeaks& peaks = p.peaks;
+  Report out;
+  out.line("recipe    {}, batch {} x accumulation {} x context {}\ndevice    {}\ndata      {}", p.recipe.name,
+           p.recipe.train.batch_size, p.recipe.train.accumulation, p.recipe.model.context, p.device, p.data);
+  out.line("peaks     {}bf16 {:.0f} GFLOP/s, f32 {:.0f} GFLOP/s, {:.1f} GB/s, as measured now",
+           peaks.integer_ops > 0 ? fmt::format("integer {:.0f} GOP/s, ", 1e-9 * peaks.integer_ops) : "",
+           1e-9 * peaks.bf16_flops, 1e-9 * peaks.f32_flops, 1e-9 * peaks.bytes);
+  out.line("step      {:.2f} ms, median of {}; {:.2f} ms with every call timed, of which the table is\n",
+           1e3 * p.step_seconds, p.steps, 1e3 * p.watched_seconds);
+  out.put("recipe", p.recipe.name, "device", p.device, "data", p.data, "steps", p.steps, "step_ms",
+          1e3 * p.step_seconds, "watched_step_ms", 1e3 * p.watched_seconds, "peaks",
+          Json{{"bf16_flops", peaks.bf16_flops},
+               {"f32_flops", peaks.f32_flops},
+               {"integer_ops", peaks.integer_ops},
+               {"bytes", peaks.bytes}});
+  put_rows(out, p, by_of(arguments.by));
+  out.line("\n% limit: the part of its time that a row would take at these peaks");
+  if (!arguments.flame.empty()) out.line("wrote {}", arguments.flame);
+  out.print(arguments.json);
 }
 
 }  // namespace
@@ -74,10 +51,9 @@ void add_profile_command(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   command->add_option("recipe", a->recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)")
       ->required();
-  command->add_option("--steps", a->steps, "steps that are measured")->check(whole(1))->capture_default_str();
-  command->add_option("--by", a->by, "rows: kernel (and slot), layer, or call (both)")
-      ->check(CLI::IsMember({"kernel", "layer", "call"}))
-      ->capture_default_str();
+  add_checked(*command, "--steps", a->steps, "steps that are measured", whole(1));
+  add_checked(*command, "--by", a->by, "rows: kernel (and slot), layer, or call (both)",
+              CLI::IsMember({"kernel", "layer", "call"}));
   command->add_option("--flame", a->flame, "file for a flame graph: folded stacks, microseconds a step");
   add_device_option(*command);
   add_json_option(*command, a->json);

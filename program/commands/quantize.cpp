@@ -117,12 +117,9 @@ void add_quantize_command(CLI::App& app) {
   auto* format =
       command->add_option("--format", options->format, "A format, as in recipes")->capture_default_str();
   auto* axis =
-      command->add_option("--axis", options->axis, "Blocks run along cols (inside a row) or down rows")
-          ->check(CLI::IsMember({"cols", "rows"}))
-          ->capture_default_str();
-  auto* seed = command->add_option("--seed", options->seed, "Of stochastic rounding")
-                   ->check(whole(0))
-                   ->capture_default_str();
+      add_checked(*command, "--axis", options->axis, "Blocks run along cols (inside a row) or down rows",
+                  CLI::IsMember({"cols", "rows"}));
+  auto* seed = add_checked(*command, "--seed", options->seed, "Of stochastic rounding", whole(0));
   command
       ->add_option("--device", options->device, "cpu or cuda: who packs or unpacks; the bytes are the same")
       ->capture_default_str();

@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "core/text/nearest_name.h"
 #include "program/command.h"
-#include "program/json/recipe_json.h"
+#include "program/show/recipe_json.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 #include "recipes/text/reference.h"
@@ -33,26 +33,22 @@ const ShippedRecipe& shipped_recipe(const std::string& name) {
 }
 
 Json json_of(const ShippedRecipe& shipped) {
-  return {{"name", shipped.name},
-          {"kind", shipped.name.starts_with("precision/") ? "precision" : "run"},
-          {"description", read_recipe(std::string(shipped.name)).description}};
+  return object("name", shipped.name, "kind", shipped.name.starts_with("precision/") ? "precision" : "run",
+                "description", read_recipe(std::string(shipped.name)).description);
 }
 
 void print_recipes_json() {
-  Json json{{"recipes", Json::array()}};
-  for (const auto& shipped : shipped_recipes()) json["recipes"].push_back(json_of(shipped));
-  print_json(json);
+  Json recipes = Json::array();
+  for (const auto& shipped : shipped_recipes()) recipes.push_back(json_of(shipped));
+  print_json(object("recipes", recipes));
 }
 
 void print_reference_json() {
   Recipe defaults;
-  Json json{{"keys", Json::array()}};
+  Table keys("key; default; accepts; meaning");
   for (const Knob& knob : knobs(defaults))
-    json["keys"].push_back({{"key", knob.name},
-                            {"default", json_value(knob)},
-                            {"accepts", wanted_text(knob)},
-                            {"meaning", knob.help}});
-  print_json(json);
+    keys.row(knob.name, json_value(knob), wanted_text(knob), knob.help);
+  print_json(object("keys", keys.json()));
 }
 
 struct Arguments {
@@ -65,9 +61,7 @@ void run(const Arguments& a) {
   if (a.name.empty()) return a.json ? print_recipes_json() : list_recipes();
   const ShippedRecipe& shipped = shipped_recipe(a.name);
   if (!a.json) return fmt::print("{}", shipped.text);
-  Json json = json_of(shipped);
-  json["toml"] = shipped.text;
-  print_json(json);
+  print_json(object("*", json_of(shipped), "toml", shipped.text));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/progress.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -16,6 +16,8 @@ struct Arguments {
   ReplayOptions options;
   bool json = false;
 };
+
+constexpr const char* every_finite = "every number is finite";
 
 using Seen = Watch::Found;
 
@@ -44,89 +46,60 @@ std::string loss_text(const Replay& r) {
       loss, *r.recorded);
 }
 
-void print_table(const Replay& r) {
+/// Headings once more where a pass begins.
+void fill(Table& table, const Replay& r) {
   const std::int64_t micro_batches = r.recipe.train.passes();
-  std::size_t layer = 5, call = 4, shape = 5;
-  const auto call_of = [](const Seen& seen) { return seen.kernel + " " + seen.name; };
-  for (const Seen& seen : r.tensors) {
-    layer = std::max(layer, seen.layer.size());
-    call = std::max(call, call_of(seen).size());
-    shape = std::max(shape, seen.shape.text().size());
-  }
   std::int64_t micro = -1;
   std::string pass;
   for (const Seen& seen : r.tensors) {
+    std::string above;
     if (const std::string here = pass_of(seen, micro_batches); here != pass || seen.micro != micro) {
       pass = here, micro = seen.micro;
       const bool counted = micro_batches > 1 && micro < micro_batches;
-      fmt::print("\n{}{}\n", pass,
-                 counted ? fmt::format(", micro-batch {} of {}", micro + 1, micro_batches) : "");
-      fmt::print("{:<{}}  {:<{}}  {:<{}}  {:<4}  {:>10}  {:>10}  {:>10}  {:>7}  {:>7}  {:>7}\n", "layer",
-                 layer, "call and tensor", std::max<std::size_t>(call, 15), "shape", shape, "type", "min",
-                 "max", "rms", "zeros %", "nan", "inf");
+      above = fmt::format("\n{}{}\n", pass,
+                          counted ? fmt::format(", micro-batch {} of {}", micro + 1, micro_batches) : "");
     }
     const NumbersSeen& n = seen.numbers;
-    const auto number = [&](double x) {
-      return n.nans + n.infinities < seen.shape.count() ? fmt::format("{:.4g}", x) : std::string("-");
+    const auto known = [&](double value) {
+      const bool any = n.nans + n.infinities < seen.shape.count();
+      return Value(any ? std::optional(value) : std::nullopt, "no number is finite");
     };
-    fmt::print("{:<{}}  {:<{}}  {:<{}}  {:<4}  {:>10}  {:>10}  {:>10}  {:>7.2f}  {:>7}  {:>7}\n", seen.layer,
-               layer, call_of(seen), std::max<std::size_t>(call, 15), seen.shape.text(), shape,
-               name_of(seen.dtype), number(n.min), number(n.max), number(n.rms), 100 * n.zeros, n.nans,
-               n.infinities);
+    const auto first = n.first_nonfinite >= 0 ? std::optional(n.first_nonfinite) : std::nullopt;
+    const std::vector<std::int64_t> dims(seen.shape.dims.begin(), seen.shape.dims.begin() + seen.shape.rank);
+    table
+        .row(pass, seen.layer, seen.kernel + " " + seen.name, seen.kernel,
+             std::min(seen.micro + 1, micro_batches), seen.name, Value(dims, "", seen.shape.text()),
+             name_of(seen.dtype), known(n.min), known(n.max), known(n.rms),
+             Value(n.zeros, "", fmt::format("{:.2f}", 100 * n.zeros)), n.nans, n.infinities,
+             Value(first, every_finite))
+        .above = above;
   }
 }
 
-void print(const Arguments& a, const Replay& r) {
-  fmt::print("run         {}, step {} of {}\n", a.run, a.options.step, r.recipe.train.steps);
-  fmt::print("from        {}; {} steps trained again before it\n",
-             r.checkpoint ? r.checkpoint->string() : std::string("the first step"),
-             a.options.step - 1 - r.begin);
-  fmt::print("loss        {}\n", loss_text(r));
+Report report_of(const Arguments& a, const Replay& r) {
+  Report out;
+  const std::string checkpoint = r.checkpoint ? r.checkpoint->string() : "";
+  out.line("run         {}, step {} of {}", a.run, a.options.step, r.recipe.train.steps);
+  out.line("from        {}; {} steps trained again before it",
+           checkpoint.empty() ? "the first step" : checkpoint, a.options.step - 1 - r.begin);
+  out.line("loss        {}", loss_text(r));
   const Seen* bad = r.first_nonfinite();
-  fmt::print("not finite  {}\n", bad ? "first in " + place_of(*bad, r.recipe.train.passes())
-                                     : fmt::format("no number in {} tensors", r.tensors.size()));
-  if (!r.divergence.empty()) fmt::print("diverged    {}\n", r.divergence);
-  print_table(r);
-}
-
-Json json_of(const Seen& seen, std::int64_t micro_batches) {
-  const NumbersSeen& n = seen.numbers;
-  std::vector<std::int64_t> dims(seen.shape.dims.begin(), seen.shape.dims.begin() + seen.shape.rank);
-  Json json{{"pass", pass_of(seen, micro_batches)}, {"layer", seen.layer}, {"kernel", seen.kernel}};
-  json["micro_batch"] = std::min(seen.micro + 1, micro_batches);
-  json["tensor"] = seen.name;
-  json["shape"] = dims;
-  json["dtype"] = name_of(seen.dtype);
-  const bool any = n.nans + n.infinities < seen.shape.count();
-  for (const auto& [name, value] : {std::pair{"min", n.min}, {"max", n.max}, {"rms", n.rms}})
-    put_number(json, name, any ? std::optional(value) : std::nullopt, "no number is finite");
-  json["zeros"] = n.zeros;
-  json["nans"] = n.nans;
-  json["infinities"] = n.infinities;
-  if (n.first_nonfinite >= 0)
-    json["first_not_finite"] = n.first_nonfinite;
-  else
-    put_unknown(json, "first_not_finite", "every number is finite");
-  return json;
-}
-
-void print_json_of(const Arguments& a, const Replay& r) {
-  const std::int64_t micro_batches = r.recipe.train.passes();
-  Json json{{"run", a.run}, {"step", a.options.step}};
-  put_if_known(json, "checkpoint", r.checkpoint ? r.checkpoint->string() : "",
-               "none before the step: from the first");
-  json["trained_again"] = a.options.step - 1 - r.begin;
-  put_number(json, "loss", r.loss, "the step diverges");
-  put_number(json, "recorded_loss", r.recorded, "the step is not on record");
-  json["same_bits"] = r.same_bits();
-  json["diverged"] = r.divergence;
-  if (const Seen* bad = r.first_nonfinite())
-    json["first_not_finite"] = json_of(*bad, micro_batches);
-  else
-    put_unknown(json, "first_not_finite", "every number is finite");
-  json["tensors"] = Json::array();
-  for (const Seen& seen : r.tensors) json["tensors"].push_back(json_of(seen, micro_batches));
-  print_json(json);
+  out.line("not finite  {}", bad ? "first in " + place_of(*bad, r.recipe.train.passes())
+                                 : fmt::format("no number in {} tensors", r.tensors.size()));
+  if (!r.divergence.empty()) out.line("diverged    {}", r.divergence);
+  out.put("run", a.run, "step", a.options.step, "checkpoint",
+          Value(checkpoint, "none before the step: from the first"), "trained_again",
+          a.options.step - 1 - r.begin, "loss", Value(r.loss, "the step diverges"), "recorded_loss",
+          Value(r.recorded, "the step is not on record"), "same_bits", r.same_bits(), "diverged",
+          r.divergence, "first_not_finite", Value(nullptr, bad ? "" : every_finite));
+  Table& tensors = out.table(
+      "tensors",
+      "pass; layer|layer; |call and tensor; kernel; micro_batch; tensor; shape|shape; dtype|type; "
+      "min|min|>10.4g; max|max|>10.4g; rms|rms|>10.4g; zeros|zeros %|>; nans|nan|>7; infinities|inf|>7; "
+      "first_not_finite");
+  fill(tensors, r);
+  if (bad) out.put("first_not_finite", tensors.json()[std::size_t(bad - r.tensors.data())]);
+  return out;
 }
 
 void run(Arguments a) {
@@ -141,7 +114,7 @@ void run(Arguments a) {
   };
   const Replay result = replay(a.run, a.options);
   if (progress) fmt::print(stderr, "\n");
-  a.json ? print_json_of(a, result) : print(a, result);
+  report_of(a, result).print(a.json);
 }
 
 }  // namespace

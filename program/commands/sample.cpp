@@ -1,10 +1,10 @@
 #include <cstdio>
 
 #include "program/command.h"
-#include "program/json/json_output.h"
 #include "program/output.h"
 #include "program/run_name.h"
 #include "program/sampling/sampled_text.h"
+#include "program/show/report.h"
 #include "program/trained_model.h"
 #include "train/sampling/sample.h"
 
@@ -69,25 +69,16 @@ void print_times(const SampleTimes& times) {
 void print_document(const Arguments& arguments, const TrainedModel& trained, const std::string& whole_passes,
                     const std::vector<SampledText>& texts, const SampleTimes& times) {
   const SampleOptions& o = arguments.options;
-  Json json{{"checkpoint", trained.file.string()},
-            {"step", trained.header.step},
-            {"prompt", arguments.prompt},
-            {"temperature", o.temperature},
-            {"top_k", o.top_k},
-            {"top_p", o.top_p},
-            {"min_p", o.min_p}};
-  put_if_known(json, "whole_passes", whole_passes, "keys and values of the tokens before are kept");
-  json["samples"] = Json::array();
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    Json& sample = json["samples"].emplace_back(
-        Json{{"seed", o.seed + i}, {"text", texts[i].drawn()}, {"tokens", texts[i].tokens()}});
-    put_if_known(sample, "stop", texts[i].stop(), "it ended after --tokens");
-  }
-  json["prompt_tokens"] = times.prompt_tokens;
-  json["prompt_seconds"] = times.prompt_seconds;
-  json["tokens"] = times.tokens;
-  json["seconds"] = times.seconds;
-  print_json(json);
+  Table samples("seed; text; tokens; stop");
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    samples.row(o.seed + i, texts[i].drawn(), texts[i].tokens(),
+                Value(texts[i].stop(), "it ended after --tokens"));
+  print_json(object("checkpoint", trained.file.string(), "step", trained.header.step, "prompt",
+                    arguments.prompt, "temperature", o.temperature, "top_k", o.top_k, "top_p", o.top_p,
+                    "min_p", o.min_p, "whole_passes",
+                    Value(whole_passes, "keys and values of the tokens before are kept"), "samples",
+                    samples.json(), "prompt_tokens", times.prompt_tokens, "prompt_seconds",
+                    times.prompt_seconds, "tokens", times.tokens, "seconds", times.seconds));
 }
 
 void run(const Arguments& arguments) {
@@ -135,37 +126,21 @@ void add_sample_command(CLI::App& app) {
   command->add_option(
       "--prompt", a->prompt,
       "text to continue; default: a line break. Ids with blanks between, where the data are ids");
-  command->add_option("--tokens", a->options.tokens, "tokens to draw; may exceed the context")
-      ->check(whole(0))
-      ->capture_default_str();
-  command
-      ->add_option("--temperature", a->options.temperature,
-                   "0: always the likeliest; 1: the model's own distribution")
-      ->check(at_least(0))
-      ->capture_default_str();
-  command->add_option("--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all")
-      ->check(whole(0))
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", a->options.top_p,
-                   "then from the fewest likeliest that together have probability p")
-      ->check(between(0, 1))
-      ->capture_default_str();
-  command
-      ->add_option("--min-p", a->options.min_p,
-                   "then from those that are at least p times as likely as the likeliest")
-      ->check(between(0, 1))
-      ->capture_default_str();
+  add_checked(*command, "--tokens", a->options.tokens, "tokens to draw; may exceed the context", whole(0));
+  add_checked(*command, "--temperature", a->options.temperature,
+              "0: always the likeliest; 1: the model's own distribution", at_least(0));
+  add_checked(*command, "--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all",
+              whole(0));
+  add_checked(*command, "--top-p", a->options.top_p,
+              "then from the fewest likeliest that together have probability p", between(0, 1));
+  add_checked(*command, "--min-p", a->options.min_p,
+              "then from those that are at least p times as likely as the likeliest", between(0, 1));
   repeatable(command->add_option("--stop", a->stops,
                                  "end a text before this one; may be repeated, and may span several tokens"));
-  command
-      ->add_option("--samples", a->samples,
-                   "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them")
-      ->check(whole(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--seed", a->options.seed, "the same seed draws the same text")
-      ->check(whole(0))
-      ->capture_default_str();
+  add_checked(*command, "--samples", a->samples,
+              "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them",
+              whole(1, 1'000'000));
+  add_checked(*command, "--seed", a->options.seed, "the same seed draws the same text", whole(0));
   command->add_flag("--whole-passes", a->whole_passes,
                     "compute every token from the whole context, without keys and values that were kept");
   add_json_option(*command, a->json);

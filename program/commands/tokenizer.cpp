@@ -150,26 +150,19 @@ void add_tokenizer_command(CLI::App& app) {
       "train: the folder to make, with tokenizer.json, vocab.json and merges.txt; else a file instead of "
       "standard output, of encode with ids in binary");
   BpeTraining& t = options->training;
-  command
-      ->add_option("--vocabulary", t.vocabulary,
-                   "train: tokens in all, 256 bytes and the special ones included")
-      ->check(whole(256, 1 << 24))
-      ->capture_default_str();
-  command->add_option("--style", t.style, "train: how texts are cut into words")
-      ->check(CLI::IsMember({"gpt2", "llama3", "qwen2"}))
-      ->capture_default_str();
-  command->add_option("--min-count", t.least_count, "train: pairs that occur less often are not merged")
-      ->check(whole(1))
-      ->capture_default_str();
+  add_checked(*command, "--vocabulary", t.vocabulary,
+              "train: tokens in all, 256 bytes and the special ones included", whole(256, 1 << 24));
+  add_checked(*command, "--style", t.style, "train: how texts are cut into words",
+              CLI::IsMember({"gpt2", "llama3", "qwen2"}));
+  add_checked(*command, "--min-count", t.least_count, "train: pairs that occur less often are not merged",
+              whole(1));
   command->add_option("--longest", t.longest, "train: bytes of the longest token; default: no limit")
       ->check(whole(2, std::numeric_limits<std::int32_t>::max()));
   repeatable(command->add_option("--special", t.specials,
                                  "train: a special token, default <|endoftext|>; may be repeated"));
-  command
-      ->add_option("--specials", options->special_tokens,
-                   "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name")
-      ->check(CLI::IsMember({"text", "parse"}))
-      ->capture_default_str();
+  add_checked(*command, "--specials", options->special_tokens,
+              "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name",
+              CLI::IsMember({"text", "parse"}));
   command
       ->add_option("--tokens", options->tokens, "encode with --out: width of an id; default: the narrowest")
       ->check(CLI::IsMember({"u16", "u32"}));

@@ -4,7 +4,7 @@
 
 #include "program/command.h"
 #include "program/exit_code_names.h"
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {

@@ -69,11 +69,9 @@ double exchange_seconds(const DevicePlan& plan, const Link& link) {
   return double(plan.busiest.all().bytes()) / link.bytes_per_second;
 }
 
-Json json_of(const Traffic& traffic) {
-  return {{"sent_bytes", traffic.sent},
-          {"received_bytes", traffic.received},
-          {"messages", traffic.messages},
-          {"largest_message_bytes", traffic.largest}};
+Json json_of(const Traffic& t) {
+  return object("sent_bytes", t.sent, "received_bytes", t.received, "messages", t.messages,
+                "largest_message_bytes", t.largest);
 }
 
 }  // namespace
@@ -108,35 +106,25 @@ std::vector<std::string> device_facts(const DevicePlan& plan) {
 }
 
 Json json_of(const DevicePlan& plan) {
-  Json json{{"devices", plan.devices},
-            {"strands", plan.strands},
-            {"rounds", plan.rounds},
-            {"busy_share", plan.busy()},
-            {"even_counts", even_counts(plan.strands)}};
-  json["memory_bytes"] = {{"needed", plan.peak},
-                          {"weights", plan.weights},
-                          {"gradients", plan.gradients},
-                          {"sums_of_strands", plan.sums},
-                          {"moments", plan.moments},
-                          {"quantized_weights", plan.weight_copies},
-                          {"gradients_on_their_way", plan.messages},
-                          {"activations_or_messages", plan.rest()},
-                          {"saving", plan.saving}};
-  json["step"] = {
-      {"busiest_device", json_of(plan.busiest.all())}, {"gradients", json_of(plan.busiest.gradients)},
-      {"squares", json_of(plan.busiest.squares)},      {"weights", json_of(plan.busiest.values)},
-      {"sent_bytes_of_all", plan.sent_by_all},         {"messages_of_all", plan.messages_of_all}};
-  for (const GatherPlan& gather : plan.gathers)
-    json["gather"].push_back({{"from_step", gather.start},
-                              {"parameters_as_copies", gather.as_copies},
-                              {"parameters_as_values", gather.as_values},
-                              {"bytes", gather.bytes},
-                              {"f32_bytes", gather.f32_bytes}});
-  json["links"] = Json::array();
+  Json json = object(
+      "devices", plan.devices, "strands", plan.strands, "rounds", plan.rounds, "busy_share", plan.busy(),
+      "even_counts", even_counts(plan.strands), "memory_bytes",
+      object("needed", plan.peak, "weights", plan.weights, "gradients", plan.gradients, "sums_of_strands",
+             plan.sums, "moments", plan.moments, "quantized_weights", plan.weight_copies,
+             "gradients_on_their_way", plan.messages, "activations_or_messages", plan.rest(), "saving",
+             plan.saving),
+      "step",
+      object("busiest_device", json_of(plan.busiest.all()), "gradients", json_of(plan.busiest.gradients),
+             "squares", json_of(plan.busiest.squares), "weights", json_of(plan.busiest.values),
+             "sent_bytes_of_all", plan.sent_by_all, "messages_of_all", plan.messages_of_all));
+  Table gather("from_step; parameters_as_copies; parameters_as_values; bytes; f32_bytes");
+  for (const GatherPlan& g : plan.gathers)
+    gather.row(g.start, g.as_copies, g.as_values, g.bytes, g.f32_bytes);
+  if (!plan.gathers.empty()) json["gather"] = gather.json();
+  Table links("name; assumed_bytes_per_second; exchange_seconds");
   for (const Link& link : assumed_links)
-    json["links"].push_back({{"name", link.name},
-                             {"assumed_bytes_per_second", link.bytes_per_second},
-                             {"exchange_seconds", exchange_seconds(plan, link)}});
+    links.row(link.name, link.bytes_per_second, exchange_seconds(plan, link));
+  json["links"] = links.json();
   return json;
 }
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 #include "train/memory/device_plan.h"
 
 namespace mxtape {

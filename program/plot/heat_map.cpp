@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
-#include "program/text_table.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -198,16 +198,16 @@ std::string heat_table(const HeatMap& map, std::size_t width) {
   for (const auto& panel : map.panels) {
     out +=
         fmt::format("{} of {}{}\n", map.measure, panel.slot, map.format.empty() ? "" : " in " + map.format);
-    std::vector<TextTable::Column> columns{{"layer", true}};
-    for (const std::size_t step : shown) columns.push_back({std::to_string(map.steps[step])});
-    TextTable table(std::move(columns));
+    std::string columns = "|layer";
+    for (const std::size_t step : shown) columns += fmt::format("; |{}|>", map.steps[step]);
+    Table table(columns);
     for (std::size_t layer = 0; layer < map.layers.size(); ++layer) {
-      std::vector<std::string> cells{map.layers[layer]};
-      for (const std::size_t step : shown) cells.push_back(text_of(panel.shown(layer, step)));
-      if (std::any_of(cells.begin() + 1, cells.end(), [](auto& cell) { return cell != "-"; }))
+      std::vector<Value> cells{map.layers[layer]};
+      for (const std::size_t step : shown) cells.emplace_back(text_of(panel.shown(layer, step)));
+      if (std::any_of(cells.begin() + 1, cells.end(), [](auto& cell) { return cell.json != "-"; }))
         table.row(std::move(cells));
     }
-    out += table.text(0) + "\n";
+    out += table.text() + "\n";
   }
   return out;
 }

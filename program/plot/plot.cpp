@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "program/plot/gnuplot.h"
-#include "program/text_table.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
@@ -119,34 +119,35 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
   return script + plot_command(curves);
 }
 
-std::string summary_table(std::span<const RunLog> runs, std::size_t width) {
-  TextTable table({{"run", true},
-                   {"steps"},
-                   {"validation"},
-                   {"perplexity", false, 3},
-                   {"floor", false, 4},
-                   {"gap"},
-                   {"ms/step", false, 2},
-                   {"tok/s", false, 1}});
-  for (const auto& run : runs) {
-    const bool validated = !run.validation.empty();
-    const double loss = validated ? run.validation.back().loss : NAN;
-    const auto number = [](bool known, double value) {
-      return known ? fmt::format("{:.4f}", value) : std::string("-");
-    };
-    table.row({run.name, std::to_string(run.train.back().step), number(validated, loss),
-               number(validated, std::exp(loss)), number(run.floor.has_value(), run.floor.value_or(0)),
-               number(validated && run.floor, loss - run.floor.value_or(0)),
-               fmt::format("{:.1f}", run.median_milliseconds),
-               fmt::format("{:.0f}", run.median_tokens_per_second)});
-  }
-  std::string out = table.text(width);
-  for (const auto& run : runs)
+Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>& beside_names) {
+  constexpr const char *no_validation = "no validation yet",
+                       *no_floor = "the data does not carry its entropy";
+  Table table(
+      "name|run; steps|steps|>; validation_loss|validation|>.4f; perplexity|perplexity|>.4f|3; "
+      "floor|floor|>.4f|4; above_floor|gap|>.4f; ms_per_step|ms/step|>.1f|2; "
+      "tokens_per_second|tok/s|>.0f|1; rollbacks");
+  std::string turns;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunLog& run = runs[i];
+    std::optional<double> loss, perplexity, gap;
+    if (!run.validation.empty()) perplexity = std::exp(*(loss = run.validation.back().loss));
+    if (loss && run.floor) gap = *loss - *run.floor;
+    Json rollbacks = Json::array();
+    const std::string name = run.name + (beside_names.empty() ? "" : beside_names[i]);
     for (const auto& turn : run.turns)
-      if (turn.event == "rollback")
-        out += fmt::format("{}: step {} was not finite; the run went back to step {}\n", run.name, turn.from,
-                           turn.step);
-  return out;
+      if (turn.event == "rollback") {
+        rollbacks.push_back({{"step", turn.step}, {"from", turn.from}});
+        turns += fmt::format("{}: step {} was not finite; the run went back to step {}\n", name, turn.from,
+                             turn.step);
+      }
+    table
+        .row(Value(run.name, "", name), run.train.back().step, Value(loss, no_validation),
+             Value(perplexity, loss ? "above the largest double" : no_validation), Value(run.floor, no_floor),
+             Value(gap, loss ? no_floor : no_validation), run.median_milliseconds,
+             run.median_tokens_per_second, rollbacks)
+        .below = i + 1 == runs.size() ? turns : "";
+  }
+  return table;
 }
 
 }  // namespace mxtape

@@ -2,8 +2,10 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "program/metrics/run_log.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 
@@ -16,8 +18,8 @@ std::int64_t steps_per_point(std::span<const RunLog>, std::int64_t points = 160)
 std::string gnuplot_script(std::span<const RunLog>, const std::string& terminal,
                            const std::filesystem::path& output, const std::string& title);
 
-/// One line a run: last validation loss, perplexity, floor and gap where known, speed. `width` of
-/// TextTable::text().
-std::string summary_table(std::span<const RunLog>, std::size_t width);
+/// One line a run: last validation loss, perplexity, floor and gap where known, speed. `beside_names`: for
+/// people; empty, or of each run.
+Table summary_table(std::span<const RunLog>, const std::vector<std::string>& beside_names = {});
 
 }  // namespace mxtape

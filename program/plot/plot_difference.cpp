@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "program/plot/gnuplot.h"
-#include "program/text_table.h"
 
 namespace mxtape {
 namespace {
@@ -121,20 +120,35 @@ std::string difference_script(std::span<const RunDifference> runs, std::int64_t 
   return script + plot_command(curves);
 }
 
-std::string difference_table(std::span<const RunDifference> runs, std::int64_t window, std::size_t width) {
-  TextTable table(
-      {{"run", true}, {"at step"}, {"validation"}, {"base", false, 1}, {"gap"}, {"training gap"}});
-  for (const auto& run : runs) {
+Table difference_table(std::span<const RunDifference> runs, std::int64_t window,
+                       const std::vector<std::string>& data) {
+  Table table(
+      "name|run; shared_steps; |at step|>; validation_loss|validation|>.4f; "
+      "base_validation_loss|base|>.4f|1; validation_gap|gap|>+.4f; training_gap|training gap|>+.4f; "
+      "validation; training");
+  const auto points = [](const std::vector<RunLog::Point>& all) {
+    Json json = Json::array();
+    for (const auto& point : all) json.push_back({{"step", point.step}, {"gap", point.loss}});
+    return json;
+  };
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunDifference& run = runs[i];
     const bool validated = !run.validation.empty();
-    const auto number = [&](double value) { return validated ? fmt::format("{:.4f}", value) : "-"; };
-    table.row({run.name, std::to_string(validated ? run.validation.back().step : run.last_step),
-               number(run.validation_loss), number(run.base_validation_loss), gap_text(run),
-               fmt::format("{:+.4f}", run.training.back().loss)});
+    const auto known = [&](double value) {
+      return Value(validated ? std::optional(value) : std::nullopt, "no step at which both were validated");
+    };
+    const std::string what = window == 1 ? "of the last step that both have"
+                                         : fmt::format("mean of the last window of {} steps", window);
+    Table::Row& row =
+        table.row(Value(run.name, "", data.empty() ? run.name : run.name + data[i + 1]), run.shared_steps,
+                  validated ? run.validation.back().step : run.last_step, known(run.validation_loss),
+                  known(run.base_validation_loss), known(run.validation_loss - run.base_validation_loss),
+                  run.training.back().loss, points(run.validation), points(run.training));
+    if (i == 0)
+      row.above = fmt::format("losses above those of {}{}\n", run.base, data.empty() ? "" : data[0]);
+    if (i + 1 == runs.size()) row.below = fmt::format("training gap: {}\n", what);
   }
-  std::string out = fmt::format("losses above those of {}\n{}", runs.front().base, table.text(width));
-  out += window == 1 ? "training gap: of the last step that both have\n"
-                     : fmt::format("training gap: mean of the last window of {} steps\n", window);
-  return out;
+  return table;
 }
 
 }  // namespace mxtape

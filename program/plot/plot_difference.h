@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "program/metrics/run_log.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 
@@ -27,7 +28,8 @@ std::string difference_script(std::span<const RunDifference>, std::int64_t width
                               const std::filesystem::path& output, const std::string& title);
 
 /// One line a run: the last step where both were validated, both losses, their gap, and the gap of the last
-/// window of training. `width` of TextTable::text().
-std::string difference_table(std::span<const RunDifference>, std::int64_t window, std::size_t width);
+/// window of training. `beside_names`: for people; empty, or of the base and of each run.
+Table difference_table(std::span<const RunDifference>, std::int64_t window,
+                       const std::vector<std::string>& beside_names = {});
 
 }  // namespace mxtape

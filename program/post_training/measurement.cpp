@@ -15,24 +15,14 @@ Setting parse_setting(const std::string& name) {
 }
 
 Json json_of(const Measurement& m, double f32) {
-  Json json{{"precision", m.precision},
-            {"setting", name_of(m.setting)},
-            {"changed", m.changed},
-            {"bits_per_weight", m.bits}};
-  put_number(json, "loss", m.loss, m.failure);
-  put_number(json, "above_f32", m.loss ? std::optional(*m.loss - f32) : std::nullopt, m.failure);
-  put_if_known(json, "kept", m.kept, "--keep was not given");
-  json["seconds"] = m.seconds;
-  json["layers"] = Json::array();
+  Table layers("layer; format; shape; cast_error; diffused_error; dead_inputs; moved");
   for (const LayerDiffusion& layer : m.layers)
-    json["layers"].push_back({{"layer", layer.layer},
-                              {"format", layer.format},
-                              {"shape", {layer.rows, layer.cols}},
-                              {"cast_error", layer.direct_error},
-                              {"diffused_error", layer.error},
-                              {"dead_inputs", layer.dead_inputs},
-                              {"moved", layer.moved}});
-  return json;
+    layers.row(layer.layer, layer.format, std::array{layer.rows, layer.cols}, layer.direct_error, layer.error,
+               layer.dead_inputs, layer.moved);
+  return object("precision", m.precision, "setting", name_of(m.setting), "changed", m.changed,
+                "bits_per_weight", m.bits, "loss", Value(m.loss, m.failure), "above_f32",
+                Value(m.loss ? std::optional(*m.loss - f32) : std::nullopt, m.failure), "kept",
+                Value(m.kept, "--keep was not given"), "seconds", m.seconds, "layers", layers.json());
 }
 
 Measurement measurement_of(const Json& json) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 #include "train/post_training/diffuse_model.h"
 
 namespace mxtape {

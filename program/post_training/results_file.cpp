@@ -122,4 +122,18 @@ void ResultsFile::write(const PostTraining& results) const {
   write_atomically(path_, json_of(all).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
+Json json_of(const PostTraining& p) {
+  Json results = Json::array();
+  for (const Measurement& m : p.measurements) results.push_back(json_of(m, p.f32));
+  return object("checkpoint", p.checkpoint, "checkpoint_hash", p.checkpoint_hash, "step", p.step, "data",
+                p.data, "data_hash", p.data_hash, "arithmetic", p.arithmetic, "windows", p.windows,
+                "all_windows", p.all_windows, "context", p.context, "calibration",
+                object("split", "train", "windows", p.calibration, "seed", p.seed), "damping", p.damping,
+                "diffusion_bytes", p.diffusion_bytes, "cast_directly", p.tied, "finetune",
+                object("steps", p.finetune.steps, "sequences_per_step", p.finetune_batch, "learning_rate",
+                       p.finetune.learning_rate),
+                "attention", p.attention, "floor", Value(p.floor, "the data does not carry its entropy"),
+                "f32", p.f32, "results", results);
+}
+
 }  // namespace mxtape

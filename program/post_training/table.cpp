@@ -11,8 +11,6 @@
 namespace mxtape {
 namespace {
 
-constexpr int cell_width = 17;  // "0.8247  +0.0000"
-
 /// Precisions in the order of the table.
 std::vector<std::string> precisions_of(const PostTraining& p) {
   std::vector<std::string> all;
@@ -43,7 +41,10 @@ double median(const std::vector<LayerDiffusion>& layers, const Of& of) {
 
 /// Relative output errors of the layers on the calibration's inputs.
 std::string diffusion_text(const PostTraining& p, std::size_t width) {
-  std::string rows;
+  Table table(
+      fmt::format("|precision|<{}; |setting|<16; |cast|>9.5f; |diffused|>9.5f; |moved|>9; "
+                  "|worst layer, diffused",
+                  width));
   for (const Measurement& m : p.measurements) {
     if (m.layers.empty()) continue;
     std::int64_t moved = 0, numbers = 0;
@@ -52,21 +53,19 @@ std::string diffusion_text(const PostTraining& p, std::size_t width) {
       moved += layer.moved, numbers += layer.rows * layer.cols;
       if (layer.error > worst->error) worst = &layer;
     }
-    rows += fmt::format("{:<{}}  {:<16}  {:>9.5f}  {:>9.5f}  {:>9}  {} ({:.5f})\n", m.precision, width,
-                        name_of(m.setting), median(m.layers, [](auto& l) { return l.direct_error; }),
-                        median(m.layers, [](auto& l) { return l.error; }),
-                        moved ? fmt::format("{:.2f}%", 100 * double(moved) / double(numbers)) : "0",
-                        worst->layer, worst->error);
+    table.row(m.precision, name_of(m.setting), median(m.layers, [](auto& l) { return l.direct_error; }),
+              median(m.layers, [](auto& l) { return l.error; }),
+              moved ? fmt::format("{:.2f}%", 100 * double(moved) / double(numbers)) : "0",
+              fmt::format("{} ({:.5f})", worst->layer, worst->error));
   }
-  if (rows.empty()) return "";
-  return fmt::format(
-             "\nerror of the layers' outputs on the calibration windows, relative, medians over layers\n"
-             "{:<{}}  {:<16}  {:>9}  {:>9}  {:>9}  {}\n",
-             "precision", width, "setting", "cast", "diffused", "moved", "worst layer, diffused") +
-         rows +
-         "moved: weights that change when the model is read and rounded again, which derives the scales "
-         "anew;\n"
-         "the losses above are those after that\n";
+  const std::string rows = table.text();
+  return rows.empty()
+             ? ""
+             : "\nerror of the layers' outputs on the calibration windows, relative, medians over layers\n" +
+                   rows +
+                   "moved: weights that change when the model is read and rounded again, which derives the "
+                   "scales anew;\n"
+                   "the losses above are those after that\n";
 }
 
 }  // namespace
@@ -102,22 +101,21 @@ std::string table_text(const PostTraining& p) {
           return m.setting == row.setting && (m.precision != "f32" || precisions.size() == 1);
         }))
       columns.push_back(row);
-  std::string text = fmt::format("{:<{}}  {:>6}", "precision", width, "bits");
-  for (const auto& column : columns) text += fmt::format("  {:>{}}", column.name, cell_width);
-  text += "\n";
+  std::string heads = "|precision; |bits|>6.2f";
+  for (const auto& column : columns) heads += fmt::format("; |{}|>17", column.name);  // "0.8247  +0.0000"
+  Table table(heads);
   for (const auto& precision : precisions) {
     const bool is_f32 = precision == "f32";
     const auto bits = std::find_if(p.measurements.begin(), p.measurements.end(),
                                    [&](const Measurement& m) { return m.precision == precision; });
-    std::string line = fmt::format("{:<{}}  {:>6.2f}", precision, width, bits->bits);
+    std::vector<Value> cells{precision, bits->bits};
     for (const auto& column : columns) {
       const bool has_none = is_f32 && column.setting != Setting::finetuned;
-      line += fmt::format("  {:>{}}", has_none ? "" : cell(find(p, precision, column.setting), p.f32),
-                          cell_width);
+      cells.emplace_back(has_none ? "" : cell(find(p, precision, column.setting), p.f32));
     }
-    while (line.ends_with(' ')) line.pop_back();
-    text += line + "\n";
+    table.row(std::move(cells));
   }
+  std::string text = table.text();
   text += fmt::format("\nunquantized: {:.4f}{}\n", p.f32,
                       p.floor ? fmt::format(", {:.4f} above the floor", p.f32 - *p.floor) : "");
   text +=

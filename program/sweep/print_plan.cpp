@@ -89,32 +89,23 @@ void print_text(const SweepPlan& plan, const SweepResults& results, const std::o
   for (const auto& note : plan.notes) fmt::print("note: {}\n", note);
 }
 
-void print_plan_json(const SweepPlan& plan, const SweepResults& results,
-                     const std::optional<StepTime>& time) {
-  Json json{{"file", plan.sweep.file},           {"base", plan.sweep.base},
-            {"baseline", plan.sweep.baseline},   {"seeds", plan.sweep.seeds},
-            {"tolerance", plan.sweep.tolerance}, {"steps", plan.steps()},
-            {"folder", plan.out.string()},       {"jobs", plan.jobs},
-            {"threads_a_run", plan.threads}};
-  json["arms"] = Json::array();
-  for (const ArmResult& arm : results.arms)
-    json["arms"].push_back({{"name", arm.name}, {"differences", arm.differences}});
-  json["runs"] = Json::array();
+Json json_of(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
+  Table arms("name; differences"), runs("arm; seed; state; steps_done; folder");
+  for (const ArmResult& arm : results.arms) arms.row(arm.name, arm.differences);
   for (const SweepRun& run : plan.runs)
-    json["runs"].push_back({{"arm", plan.sweep.arms[run.arm].name},
-                            {"seed", run.seed},
-                            {"state", name_of(run.state)},
-                            {"steps_done", run.state == RunState::finished ? plan.steps() : run.steps_done},
-                            {"folder", run.folder.string()}});
-  const char* const unknown = "no run is finished yet, and a step takes seconds";
-  put_number(json, "ms", time ? std::optional(time->ms) : std::nullopt, unknown);
-  put_number(json, "expected_seconds", time ? std::optional(seconds_of(plan, time->ms)) : std::nullopt,
-             unknown);
-  json["memory_of_run_bytes"] = plan.memory_of_run;
-  json["disk_needed_bytes"] = plan.disk_needed;
-  json["disk_free_bytes"] = plan.disk_free;
-  json["notes"] = plan.notes;
-  print_json(json);
+    runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state),
+             run.state == RunState::finished ? plan.steps() : run.steps_done, run.folder.string());
+  const auto known = [&](double value) {
+    return Value(time ? std::optional(value) : std::nullopt,
+                 "no run is finished yet, and a step takes seconds");
+  };
+  const double ms = time ? time->ms : 0;
+  return object("file", plan.sweep.file, "base", plan.sweep.base, "baseline", plan.sweep.baseline, "seeds",
+                plan.sweep.seeds, "tolerance", plan.sweep.tolerance, "steps", plan.steps(), "folder",
+                plan.out.string(), "jobs", plan.jobs, "threads_a_run", plan.threads, "arms", arms.json(),
+                "runs", runs.json(), "ms", known(ms), "expected_seconds", known(seconds_of(plan, ms)),
+                "memory_of_run_bytes", plan.memory_of_run, "disk_needed_bytes", plan.disk_needed,
+                "disk_free_bytes", plan.disk_free, "notes", plan.notes);
 }
 
 }  // namespace
@@ -123,7 +114,7 @@ void print_sweep_plan(const SweepOptions& options, SweepForm form) {
   const SweepPlan plan = plan_sweep(options);
   const SweepResults results = collect_results(plan);
   const auto time = step_time(plan);
-  form == SweepForm::json ? print_plan_json(plan, results, time) : print_text(plan, results, time);
+  form == SweepForm::json ? print_json(json_of(plan, results, time)) : print_text(plan, results, time);
 }
 
 }  // namespace mxtape

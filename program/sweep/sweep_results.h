@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 #include "program/sweep/curves.h"
 #include "program/sweep/sweep_plan.h"
 #include "train/divergence/loss_spike.h"
@@ -61,7 +61,7 @@ SweepResults collect_results(const SweepPlan&);
 std::string spikes_text(const ArmResult&);
 /// "within", or "not resolved: 1 of 3 runs is not finished".
 std::string verdict_text(const ArmResult&);
-/// The table that is printed; `width` of TextTable::text().
+/// The table that is printed; `width` of Table::text().
 std::string results_table(const SweepPlan&, const SweepResults&, std::size_t width);
 Json results_json(const SweepPlan&, const SweepResults&);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds.

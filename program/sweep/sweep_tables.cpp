@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "program/show/report.h"
 #include "program/sweep/sweep_results.h"
-#include "program/text_table.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -15,57 +15,38 @@ constexpr const char* one_pair = "one pair has no spread";
 constexpr const char* unwatched = "no sweep watched the process to its end";
 
 Json json_of(const PairedGap& gap) {
-  Json json{{"pairs", gap.pairs}, {"mean", gap.mean}};
-  put_number(json, "standard_error", gap.standard_error, one_pair);
-  const auto interval = [&](const char* name, const std::array<double, 2>& ends) {
-    if (std::isfinite(ends[0]))
-      json[name] = ends;
-    else
-      put_unknown(json, name, one_pair);
+  const auto interval = [](const std::array<double, 2>& ends) {
+    return std::isfinite(ends[0]) ? Value(ends) : Value(nullptr, one_pair);
   };
-  interval("interval95", gap.interval95);
-  interval("interval90", gap.interval90);
-  json["p"] = gap.p;
-  return json;
+  return object("pairs", gap.pairs, "mean", gap.mean, "standard_error", Value(gap.standard_error, one_pair),
+                "interval95", interval(gap.interval95), "interval90", interval(gap.interval90), "p", gap.p);
 }
 
 Json json_of(const RunResult& run) {
-  Json json{{"seed", run.seed}, {"state", name_of(run.state)}};
   const std::string why = run.state == RunState::failed ? run.message : "the run is not finished";
-  put_number(json, "loss", run.loss, why);
-  put_number(json, "ms", run.ms, why);
-  put_number(json, "peak_mib", run.peak_mib, unwatched);
-  put_number(json, "seconds", run.seconds, unwatched);
-  json["threads"] = run.threads;
-  if (run.threads == 0) put_unknown(json, "threads", unwatched);
-  json["spikes"] = Json::array();
-  for (const auto& [step, spike] : run.spikes) {
-    Json& entry = json["spikes"].emplace_back(Json{{"step", step}, {"z", spike.z}});
-    put_number(entry, "unlearned", spike.unlearned, "less than half of what was learned");
-  }
-  json["folder"] = run.folder;
-  json["code"] = run.code;
-  json["message"] = run.message;
-  return json;
+  Table spikes("step; z; unlearned");
+  for (const auto& [step, spike] : run.spikes)
+    spikes.row(step, spike.z, Value(spike.unlearned, "less than half of what was learned"));
+  return object("seed", run.seed, "state", name_of(run.state), "loss", Value(run.loss, why), "ms",
+                Value(run.ms, why), "peak_mib", Value(run.peak_mib, unwatched), "seconds",
+                Value(run.seconds, unwatched), "threads",
+                run.threads ? Value(run.threads) : Value(nullptr, unwatched), "spikes", spikes.json(),
+                "folder", run.folder, "code", run.code, "message", run.message);
 }
 
 Json json_of(const ArmResult& arm) {
-  Json json{{"name", arm.name}, {"differences", arm.differences}, {"runs", Json::array()}};
-  for (const RunResult& run : arm.runs) json["runs"].push_back(json_of(run));
-  put_number(json, "mean_loss", arm.mean_loss, "no run is finished");
+  Json runs = Json::array();
+  for (const RunResult& run : arm.runs) runs.push_back(json_of(run));
+  Json json = object("name", arm.name, "differences", arm.differences, "runs", runs, "mean_loss",
+                     Value(arm.mean_loss, "no run is finished"));
   if (!arm.gap) {
-    put_unknown(json, "gap", arm.reason);
+    put(json, "gap", {nullptr, arm.reason});
     return json;
   }
-  json["gap"] = json_of(*arm.gap);
-  json["gap"]["verdict"] = name_of(arm.gap->verdict);
-  json["gap"]["reason"] = arm.reason;
-  json["switches"] = Json::array();
-  for (const SwitchCost& cost : arm.switches) {
-    Json entry{{"step", cost.step}, {"steps", cost.steps}};
-    entry["jump"] = json_of(cost.gap);
-    json["switches"].push_back(std::move(entry));
-  }
+  Table switches("step; steps; jump");
+  for (const SwitchCost& cost : arm.switches) switches.row(cost.step, cost.steps, json_of(cost.gap));
+  put(json, "gap", object("*", json_of(*arm.gap), "verdict", name_of(arm.gap->verdict), "reason", arm.reason),
+      "switches", switches.json());
   return json;
 }
 
@@ -88,20 +69,17 @@ std::string csv_text(const std::string& text) {
 Json results_json(const SweepPlan& plan, const SweepResults& results) {
   const Sweep& sweep = plan.sweep;
   const auto baseline = std::size_t(&sweep.baseline_arm() - sweep.arms.data());
-  Json json{{"file", sweep.file},          {"base", sweep.base},           {"baseline", sweep.baseline},
-            {"seeds", sweep.seeds},        {"tolerance", sweep.tolerance}, {"steps", plan.steps()},
-            {"complete", results.complete}};
-  json["program"] = {{"version", MXTAPE_VERSION}, {"arithmetic", plan.arithmetics.at(baseline)}};
-  json["machine"] = {{"device", plan.device}, {"cores", threads()}};
-  json["data"] = {{"file", sweep.arms.front().recipe.data.file}, {"hash", plan.data_hash}};
-  put_number(json["data"], "floor", results.data_floor, "the data does not carry its entropy");
-  put_number(json, "resolvable_gap", results.resolvable, "it takes two finished seeds of an arm");
-  json["arms"] = Json::array();
-  for (std::size_t i = 0; i < results.arms.size(); ++i) {
-    json["arms"].push_back(json_of(results.arms[i]));
-    json["arms"].back()["recipe"] = to_toml(sweep.arms[i].recipe);
-  }
-  return json;
+  Json arms = Json::array();
+  for (std::size_t i = 0; i < results.arms.size(); ++i)
+    arms.push_back(object("*", json_of(results.arms[i]), "recipe", to_toml(sweep.arms[i].recipe)));
+  return object("file", sweep.file, "base", sweep.base, "baseline", sweep.baseline, "seeds", sweep.seeds,
+                "tolerance", sweep.tolerance, "steps", plan.steps(), "complete", results.complete, "program",
+                object("version", MXTAPE_VERSION, "arithmetic", plan.arithmetics.at(baseline)), "machine",
+                object("device", plan.device, "cores", threads()), "data",
+                object("file", sweep.arms.front().recipe.data.file, "hash", plan.data_hash, "floor",
+                       Value(results.data_floor, "the data does not carry its entropy")),
+                "resolvable_gap", Value(results.resolvable, "it takes two finished seeds of an arm"), "arms",
+                arms);
 }
 
 std::string results_csv(const SweepPlan& plan, const SweepResults& results) {
@@ -119,21 +97,14 @@ std::string results_csv(const SweepPlan& plan, const SweepResults& results) {
 }
 
 std::string results_table(const SweepPlan& plan, const SweepResults& results, std::size_t width) {
-  TextTable table({{"arm", true},
-                   {"loss"},
-                   {"gap"},
-                   {"95 % interval"},
-                   {"p", false, 2},
-                   {"ms", false, 1},
-                   {"verdict", true}});
+  Table table("|arm; |loss|>.4f; |gap|>+.4f; |95 % interval|>; |p|>|2; |ms|>.1f|1; |verdict");
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
     const ArmResult& arm = results.arms[i];
     const bool spread = arm.gap && arm.gap->pairs > 1;
-    table.row({arm.name, arm.mean_loss ? fmt::format("{:.4f}", *arm.mean_loss) : "-",
-               arm.gap ? fmt::format("{:+.4f}", arm.gap->mean) : "-",
-               spread ? fmt::format("{:+.4f} {:+.4f}", arm.gap->interval95[0], arm.gap->interval95[1]) : "-",
-               spread ? p_text(arm.gap->p) : "-", arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
-               arm.name == plan.sweep.baseline ? "baseline" : verdict_text(arm)});
+    table.row(arm.name, arm.mean_loss, arm.gap ? Value(arm.gap->mean) : "-",
+              spread ? fmt::format("{:+.4f} {:+.4f}", arm.gap->interval95[0], arm.gap->interval95[1]) : "-",
+              spread ? p_text(arm.gap->p) : "-", arm.ms,
+              arm.name == plan.sweep.baseline ? "baseline" : verdict_text(arm));
   }
   std::string out = table.text(width);
   out += fmt::format("tolerance {}; ", plan.sweep.tolerance);

@@ -1,6 +1,6 @@
 #pragma once
 #include "kernels/observers/measure.h"
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 

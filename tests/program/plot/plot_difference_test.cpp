@@ -57,7 +57,7 @@ TEST(Difference, TheTableGivesTheLastGaps) {
   const RunLog base = log_of("base", 1, 40, 0);
   const std::vector runs{difference(log_of("mxfp4", 1, 40, 0.0125), base, 5),
                          difference(unvalidated, base, 5)};
-  const std::string table = difference_table(runs, 5, 0);
+  const std::string table = difference_table(runs, 5).text();
   EXPECT_TRUE(contains(table, "losses above those of base\n")) << table;
   EXPECT_TRUE(contains(table, "mxfp4       40      2.2625  2.2500  +0.0125       +0.0125\n")) << table;
   EXPECT_TRUE(contains(table, "new          5           -       -        -       +0.5000\n")) << table;

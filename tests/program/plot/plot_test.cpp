@@ -78,7 +78,7 @@ TEST_F(PlotTest, DrawsTheStepsThatARollbackTookBackFromTheStepThatItLedTo) {
   const std::string script = gnuplot_script(runs, "svg", "out", "");
   EXPECT_NE(script.find("$taken_back0_0 << EOD\n"), std::string::npos);
   EXPECT_NE(script.find("from the ring on: "), std::string::npos);
-  EXPECT_NE(summary_table(runs, 0).find("a: step 303 was not finite; the run went back to step 300"),
+  EXPECT_NE(summary_table(runs).text().find("a: step 303 was not finite; the run went back to step 300"),
             std::string::npos);
   EXPECT_EQ(
       gnuplot_script(std::vector{read_run_log(write_run("b", 1, {}))}, "svg", "out", "").find("taken back"),
@@ -103,7 +103,7 @@ TEST_F(PlotTest, ReadsARunThatCrashedInTheMiddleOfALineButNoAlteredOne) {
 
 TEST_F(PlotTest, TheTableGivesLossFloorAndGapOfEachRun) {
   const std::vector runs{read_run_log(write_run("bf16", 1, 0.75)), read_run_log(write_run("mxfp4", 1.5, {}))};
-  const std::string table = summary_table(runs, 0);
+  const std::string table = summary_table(runs).text();
   EXPECT_NE(table.find("bf16     320      1.0078      2.7396  0.7500  0.2578    161.0    625\n"),
             std::string::npos)
       << table;
@@ -113,7 +113,7 @@ TEST_F(PlotTest, TheTableGivesLossFloorAndGapOfEachRun) {
 TEST_F(PlotTest, ATableThatIsTooWideLeavesOutSpeedThenPerplexityAndKeepsLossAndGap) {
   const std::vector runs{read_run_log(write_run(std::string(30, 'n'), 1, 0.75))};
   const auto head_at = [&](std::size_t width) {
-    const std::string table = summary_table(runs, width);
+    const std::string table = summary_table(runs).text(width);
     return table.substr(30, table.find('\n') - 30);
   };
   EXPECT_EQ(head_at(0), "  steps  validation  perplexity   floor     gap  ms/step  tok/s");

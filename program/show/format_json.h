@@ -1,6 +1,6 @@
 #pragma once
 #include "formats/quantizer.h"
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 
 namespace mxtape {
 

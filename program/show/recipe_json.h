@@ -1,5 +1,5 @@
 #pragma once
-#include "program/json/json_output.h"
+#include "program/show/report.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {

@@ -1,4 +1,4 @@
-#include "program/json/recipe_json.h"
+#include "program/show/recipe_json.h"
 
 #include <cstdlib>
 #include <string>
@@ -80,7 +80,7 @@ Json recipe_json(const Recipe& recipe) {
     if (const std::int64_t start = phase_start(recipe, phase); start != never)
       entry["start"] = start;
     else
-      put_unknown(entry, "start", fmt::format("it starts at rollback {}", phase.start_rollback));
+      put(entry, "start", {nullptr, fmt::format("it starts at rollback {}", phase.start_rollback)});
     entry["rules"] = rules_json(phase.rules);
     json["precision.phases"].push_back(std::move(entry));
   }
@@ -116,7 +116,7 @@ Json precision_json(const Recipe& recipe) {
     add({{"from_step", step}}, precision_plan(recipe, step));
   for (const std::int64_t n : coming_rollbacks(recipe)) {
     Json phase = Json::object();
-    put_unknown(phase, "from_step", fmt::format("it starts at rollback {}", n));
+    put(phase, "from_step", {nullptr, fmt::format("it starts at rollback {}", n)});
     add(std::move(phase), precision_plan(as_rolled_back(recipe, n), 0));
   }
   return json;

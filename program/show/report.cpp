@@ -1,0 +1,146 @@
+#include "program/show/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+/// Of a form, ">+10.4g": how wide at least.
+std::size_t width_of(const std::string& form) {
+  return std::strtoul(form.c_str() + form.find_first_not_of("<>+"), nullptr, 10);
+}
+
+std::string text_of(const Value& value, const std::string& form) {
+  const Json& json = value.json;
+  if (value.text) return *value.text;
+  if (json.is_null()) return "-";
+  if (json.is_string()) return json.get<std::string>();
+  if (!json.is_number()) return json.dump();
+  const std::size_t point = form.find('.');
+  if (point == std::string::npos)
+    return json.is_number_float() ? fmt::format("{}", json.get<double>()) : json.dump();
+  std::string digits = form.substr(point);
+  const bool share = digits.back() == '%';
+  if (share) digits.back() = 'f';
+  const std::string sign = form.find('+') == std::string::npos ? "" : "+";
+  return fmt::format(fmt::runtime("{:" + sign + digits + "}"), (share ? 100 : 1) * json.get<double>()) +
+         (share ? "%" : "");
+}
+
+}  // namespace
+
+void print_json(const Json& json) {
+  // A file's name need not be UTF-8, a JSON text must be.
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void put(Json& object, const std::string& key, const Value& value) {
+  const Json& json = value.json;
+  if (key == "*") return object.update(json);
+  const bool known = json.is_number_float() ? std::isfinite(json.get<double>())
+                     : json.is_string()     ? !json.get_ref<const std::string&>().empty()
+                                            : !json.is_null();
+  object[key] = known || value.why.empty() ? json : Json(nullptr);
+  if (!known && !value.why.empty()) object[key + "_reason"] = value.why;
+}
+
+Table::Table(std::string_view columns, std::string indent, std::size_t gap)
+    : indent_(std::move(indent)), gap_(gap) {
+  const auto take = [](std::string_view& text, char end) {  // up to `end`, without blanks around
+    const std::string_view piece = text.substr(0, text.find(end));
+    text.remove_prefix(std::min(piece.size() + 1, text.size()));
+    const std::size_t first = piece.find_first_not_of(' ');
+    return first == piece.npos ? std::string()
+                               : std::string(piece.substr(first, piece.find_last_not_of(' ') - first + 1));
+  };
+  while (!columns.empty()) {
+    const std::string whole = take(columns, ';');
+    std::string_view text = whole;
+    const std::string key = take(text, '|');
+    std::string heading = take(text, '|'), form = take(text, '|');
+    std::replace(heading.begin(), heading.end(), '~', ' ');
+    columns_.push_back({key, heading, form.empty() ? "<" : form, std::atoi(take(text, '|').c_str())});
+  }
+}
+
+Table::Row& Table::row(std::vector<Value> cells) {
+  require(cells.size() == columns_.size(), "a row of {} cells in a table of {} columns", cells.size(),
+          columns_.size());
+  return rows_.emplace_back(Row{.cells = std::move(cells)});
+}
+
+std::string Table::text(std::size_t width) const {
+  std::vector<std::vector<std::string>> cells(rows_.size());
+  std::vector<std::size_t> widths, shown;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    widths.push_back(std::max(width_of(columns_[i].form), columns_[i].heading.size()));
+    if (!columns_[i].heading.empty()) shown.push_back(i);
+    for (std::size_t k = 0; k < rows_.size(); ++k)
+      if (rows_[k].whom != Row::For::programs)
+        widths[i] =
+            std::max(widths[i], cells[k].emplace_back(text_of(rows_[k].cells[i], columns_[i].form)).size());
+  }
+  const auto length = [&] {
+    std::size_t sum = indent_.size() + gap_ * (shown.size() - 1);
+    for (const std::size_t i : shown) sum += widths[i];
+    return sum;
+  };
+  while (width != 0 && length() > width) {
+    const auto rank = [&](std::size_t i) { return columns_[i].spare ? columns_[i].spare : 1 << 20; };
+    const auto first =
+        std::min_element(shown.begin(), shown.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+    if (columns_[*first].spare == 0) break;
+    shown.erase(first);
+  }
+  const auto line_of = [&](const auto& cell) {
+    std::string line = indent_;
+    for (const std::size_t i : shown) {
+      const std::string blanks(widths[i] - cell(i).size(), ' ');
+      line += (columns_[i].form[0] == '<' ? cell(i) + blanks : blanks + cell(i)) + std::string(gap_, ' ');
+    }
+    return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text;
+  for (std::size_t k = 0; k < rows_.size(); ++k) {
+    const Row& row = rows_[k];
+    if (row.whom == Row::For::programs) continue;
+    if (text.empty() || !row.above.empty())
+      text += row.above + line_of([&](std::size_t i) { return columns_[i].heading; });
+    text += line_of([&](std::size_t i) { return cells[k][i]; }) + row.below;
+  }
+  return text;
+}
+
+Json Table::json() const {
+  Json array = Json::array();
+  for (const Row& row : rows_) {
+    if (row.whom == Row::For::people) continue;
+    Json& object = array.emplace_back(Json::object());
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (!columns_[i].key.empty()) put(object, columns_[i].key, row.cells[i]);
+  }
+  return array;
+}
+
+Table& Report::table(const std::string& key, std::string_view columns, std::string indent, std::size_t gap) {
+  if (!key.empty()) json_[key] = nullptr;
+  return *items_.emplace_back(Item{.key = key, .table = Table(columns, std::move(indent), gap)}).table;
+}
+
+Json Report::json() const {
+  Json json = json_;
+  for (const Item& item : items_)
+    if (!item.key.empty()) json[item.key] = item.table->json();
+  return json;
+}
+
+void Report::print(bool as_json, std::size_t width) const {
+  if (as_json) return print_json(json());
+  for (const Item& item : items_) fmt::print("{}", item.table ? item.table->text(width) : item.text);
+}
+
+}  // namespace mxtape
