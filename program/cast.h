@@ -30,9 +30,9 @@ struct Cast {
 /// --precision of the commands that cast, in their help.
 inline constexpr const char* precision_help =
     "a format for weights and activations of all linear layers (mxtape formats lists them); one per operand, "
-    "as "
-    "in \"weights=mxfp4, activations=mxfp8, attention=mxfp8, head=f32\", f32 for what is not named; 'recipe' "
-    "for the precision it was trained with; or another recipe's, such as precision/nvfp4 or rules.toml";
+    "as in \"weights=mxfp4, activations=mxfp8, attention=mxfp8, head=f32\", f32 for what is not named; "
+    "'recipe' for the precision it was trained with; or another recipe's, such as precision/nvfp4 or "
+    "rules.toml";
 inline constexpr const char* attention_help =
     "a single format is attention's operands' as well: q, k, p and v";
 

@@ -73,27 +73,28 @@ class Check {
   void fact(fmt::format_string<Args...> text, Args&&... args) {
     report_.facts.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
-  CheckNumbers& numbers() { return report_.numbers; }
+  Value& number(std::string_view key) { return report_.numbers[key]; }
 
   void look_at_data() {
     data_ = read_data(recipe_);
     const TokenFile& data = data_;
     fact("data        {}: {} + {} tokens, vocabulary {}", recipe_.data.file, data.train.count(),
          data.validation.count(), data.tokenizer.size());
-    numbers().train_tokens = data.train.count();
-    numbers().validation_tokens = data.validation.count();
-    numbers().vocabulary = data.tokenizer.size();
+    number("train_tokens") = data.train.count();
+    number("validation_tokens") = data.validation.count();
+    number("vocabulary") = report_.vocabulary = data.tokenizer.size();
     const std::int64_t passes = recipe_.train.steps * recipe_.train.passes() * recipe_.train.batch_size;
-    fact("epochs      {:.2f}", double(passes) * double(recipe_.model.context) / double(data.train.count()));
-    numbers().epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
+    const double epochs = double(passes) * double(recipe_.model.context) / double(data.train.count());
+    fact("epochs      {:.2f}", epochs);
+    number("epochs") = epochs;
     const auto too_short = short_splits(recipe_, data);
     report_.problems.insert(report_.problems.end(), too_short.begin(), too_short.end());
     if (too_short.empty()) {
       fact("validation  {}", validation_text(recipe_, data));
       const auto all = Windows(data.validation, recipe_.model.context).count();
       const std::int64_t windows = validation_windows(recipe_.train, all);
-      numbers().validation_windows = windows;
-      numbers().validation_share = validation_share(recipe_.train, windows);
+      number("validation_windows") = windows;
+      number("validation_share") = validation_share(recipe_.train, windows);
     }
     has_data_ = true;
   }
@@ -117,7 +118,7 @@ class Check {
     if (recipe_.compute.threads > 0) set_threads(int(recipe_.compute.threads));
     device_ = make_backend(recipe_.compute.device, recipe_.compute.options());
     fact("device      {}", device_->description());
-    numbers().device = device_->description();
+    number("device") = device_->description();
     budget_ = MemoryBudget::of(recipe_, *device_, data_);
   }
 
@@ -128,16 +129,16 @@ class Check {
       return;
     }
     fact("model       {}", model_text(m));
-    numbers().parameters = parameter_count(m);
+    number("parameters") = parameter_count(m);
     plan_ = memory_plan(recipe_);
     if (const std::string saved = saved_text(recipe_); !saved.empty()) fact("saved       {}", saved);
     if (budget_) fact("memory      {}", memory_text(*plan_, *budget_));
     if (budget_) {
-      numbers().memory_needed = budget_->needed(*plan_);
-      numbers().memory_capacity = budget_->capacity;
+      number("memory_needed_bytes") = budget_->needed(*plan_);
+      number("memory_capacity_bytes") = budget_->capacity;
     }
     if (recipe_.train.strands > 1) {
-      numbers().strand_gradient_bytes = plan_->travelling;
+      number("strand_gradient_bytes") = plan_->travelling;
       fact("strands     {}", gradients_text(*plan_));
     }
     const double flops = plan_->integer_ops + plan_->bf16_flops + plan_->f32_flops;
@@ -149,9 +150,9 @@ class Check {
     fact("work        {:.4g} {} a step in linear layers, {}{:.0f}% of it {}", flops * (large ? 1e-12 : 1e-9),
          large ? "TFLOP" : "GFLOP", integers, 100 * plan_->bf16_flops / flops,
          widened ? "of bf16 operands, which are widened to f32" : "in bf16 GEMMs");
-    numbers().step_flops = flops;
-    numbers().bf16_flops = plan_->bf16_flops;
-    numbers().integer_ops = plan_->integer_ops;
+    number("step_flops") = flops;
+    number("step_bf16_flops") = plan_->bf16_flops;
+    number("step_integer_ops") = plan_->integer_ops;
     attempt([&] {
       if (budget_) require_memory(recipe_, *plan_, *budget_);
     });
@@ -167,13 +168,13 @@ class Check {
     if (!plan_) return;
     const std::int64_t checkpoint = checkpoint_bytes(*plan_, recipe_);
     const std::int64_t to_start = room_to_start(*plan_, recipe_);
-    numbers().checkpoint_bytes = checkpoint;
-    numbers().disk_to_start = double(to_start);
-    numbers().disk_needed = disk_needed(*plan_, recipe_);
-    numbers().disk_free = double(free_bytes(run_.path()));
+    const double needed = disk_needed(*plan_, recipe_), free = double(free_bytes(run_.path()));
+    number("checkpoint_bytes") = checkpoint;
+    number("disk_to_start_bytes") = double(to_start);
+    number("disk_needed_bytes") = needed;
+    number("disk_free_bytes") = free;
     fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
-         bytes_text(double(checkpoint)), bytes_text(*numbers().disk_needed),
-         bytes_text(*numbers().disk_free));
+         bytes_text(double(checkpoint)), bytes_text(needed), bytes_text(free));
     require_room(run_.path(), to_start);
     if (std::string lack = lack_of_room(*plan_, recipe_, run_.path()); !lack.empty())
       report_.notes.push_back(std::move(lack));

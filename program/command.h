@@ -1,85 +1,141 @@
 #pragma once
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "program/show/report.h"
+
+// The commands of the program and their options, as rows: the command line, --help, the manual and the
+// completion are made of them.
 namespace mxtape {
 
-struct BranchOptions;
+/// What an option takes, and beside which others. Words have a blank between two.
+struct Limits {
+  double low = 0, high = std::numeric_limits<double>::infinity();
+  std::string words{};               ///< the only ones; empty: any
+  std::string needed{}, excluded{};  ///< other options
+  bool required = false;
+  std::function<std::string(const std::string& word)> check{};  ///< what is wrong with it
 
-/// A check of an option: a number that is not below `low`. (CLI11's NonNegativeNumber admits NaN and prints
-/// the largest double, 309 digits, as the range's other end.)
-CLI::Validator at_least(double low);
-/// The same for a number from `low` to `high`. (CLI11's Range admits NaN as well.)
-CLI::Validator between(double low, double high);
+  Limits needs(std::string_view options) { return needed = options, *this; }
+  Limits excludes(std::string_view options) { return excluded = options, *this; }
+  Limits must_be_given() { return required = true, *this; }
+};
+inline Limits from(double low) { return {.low = low}; }
+inline Limits within(double low, double high) { return {.low = low, .high = high}; }
+inline Limits one_of(std::string_view words) { return {.words = std::string(words)}; }
+inline Limits needs(std::string_view options) { return Limits().needs(options); }
+inline Limits excludes(std::string_view options) { return Limits().excludes(options); }
+std::vector<std::string> split(const std::string& words);
 
-/// The same for a whole number in plain decimal digits, as recipes take them. (CLI11 wraps -1, clamps what is
-/// too large and reads 010 as 8.)
-CLI::Validator whole(std::uint64_t low, std::uint64_t high = std::numeric_limits<std::int64_t>::max());
+struct Option {
+  using Field = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, float*, double*, std::string*,
+                             std::vector<std::string>*>;
+  std::string name;  ///< "--step", "-o,--out"; by its place: "RUN", or "[RUN]", which may be left out
+  Field field;       ///< of a list: may be repeated, one value a use
+  std::string help;
+  Limits limits{};
+
+  bool by_place() const { return name[0] != '-'; }
+  bool is_list() const { return std::holds_alternative<std::vector<std::string>*>(field); }
+  bool is_real() const {
+    return std::holds_alternative<double*>(field) || std::holds_alternative<float*>(field);
+  }
+  /// "RUN", "--out": without brackets and short names.
+  std::string key() const;
+  /// What --help shows: "1 to 1024"; the default, empty where the field holds none that could be given.
+  std::string range_text() const, default_text() const;
+};
+
+/// What a command line says beside the fields of its options.
+struct Given {
+  std::vector<std::string> options;  ///< that were given
+  std::vector<std::string> known;    ///< all long names, without dashes
+  std::vector<std::string> rest;     ///< words of a command that takes the keys of a recipe
+  bool operator()(std::string_view name) const {
+    return std::find(options.begin(), options.end(), name) != options.end();
+  }
+  bool json() const { return (*this)("--json"); }
+};
+
+using Options = std::vector<Option>;
+
+struct Command {
+  struct Bound {
+    Options options;
+    std::function<void(const Given&)> run;
+  };
+  std::string_view name;
+  std::string help;
+  std::function<Bound()> bind;  ///< options with fields of their own, and what runs with them
+  std::string footer{};
+  bool takes_keys = false;  ///< every --section.key=value of a recipe is an option too
+};
+
+/// On standard output; then what is wrong on standard error, as an Error.
+void print(Report, const Given&);
+/// The option --json, of a command that returns its report.
+Option json_option(bool*);
+
+/// Of a command with these arguments, whose run(arguments) or run(arguments, given) does the work. If that
+/// returns a report, it is printed, and --json is an option.
+template <class Arguments, class Run>
+std::function<Command::Bound()> with(Options (*options)(Arguments&), Run run) {
+  return [=] {
+    struct All {
+      Arguments own{};
+      bool json = false;
+    };
+    const auto a = std::make_shared<All>();
+    const auto result = [=](const Given& given) {
+      if constexpr (std::is_invocable_v<Run, Arguments&, const Given&>)
+        return run(a->own, given);
+      else
+        return run(a->own);
+    };
+    Command::Bound bound{options(a->own), {}};
+    if constexpr (std::is_same_v<decltype(result(Given{})), Report>) {
+      bound.options.push_back(json_option(&a->json));
+      bound.run = [=](const Given& given) { print(result(given), given); };
+    } else {
+      bound.run = result;
+    }
+    return bound;
+  };
+}
 
 /// Refuses, before the work, what write_atomically would refuse after it, and an output that is one of
 /// `others`: a file that is read, or another output.
 void require_output(const std::string& out, const std::vector<std::string>& others);
-
-/// An option of which --help shows the check and the default, which `field` holds.
-template <class T>
-CLI::Option* add_checked(CLI::App& command, std::string name, T& field, std::string help,
-                         const CLI::Validator& check) {
-  return command.add_option(std::move(name), field, std::move(help))->check(check)->capture_default_str();
-}
-
-/// An option that may be given several times. Each use takes one value: the next word may be an operand.
-CLI::Option* repeatable(CLI::Option*);
-bool is_repeatable(const CLI::Option&);
-
-/// The option --json of a command that prints results (docs/json.md).
-CLI::Option* add_json_option(CLI::App& command, bool& json);
-
 /// `mxtape train` (by the name it was started with) with these words, quoted where a shell would take them
 /// apart.
 std::string train_command(const std::vector<std::string>& words);
 
-/// --device, short for --compute.device, for the commands that take every key of a recipe.
-void add_device_option(CLI::App& command);
-/// --from and --fresh, for the commands that may begin at another run's checkpoint.
-void add_branch_options(CLI::App& command, BranchOptions&);
-/// The words of such a command that CLI11 left over, and its --device, as overrides for read_recipe; the
-/// command's own options are what a misspelt one may have meant. Throws Error(usage) where --device and
-/// --compute.device name two devices.
-std::vector<std::string> overrides_of(const CLI::App& command);
-/// The words with which the user gave this recipe and its overrides, for train_command.
-std::vector<std::string> words_of(const CLI::App& command, const std::string& recipe);
+/// --device, short for --compute.device, for the commands that take every key of a recipe; and of those that
+/// read a checkpoint.
+Option device_option(std::string& field);
+Option device_of_run_option(std::string& field);
+/// The words that were left over, and --device, as overrides for read_recipe; the command's own options are
+/// what a misspelt one may have meant. Throws Error(usage) where --device and --compute.device name two
+/// devices.
+std::vector<std::string> overrides_of(const Given&, const std::string& device);
 
-/// Each command of the program is one file, command_<name>.cpp, with a function that adds itself to the
-/// command line. The callback does the work and throws Error; main turns that into the message and the exit
-/// code.
-void add_train_command(CLI::App&);
-void add_check_command(CLI::App&);
-void add_sweep_command(CLI::App&);
-void add_sample_command(CLI::App&);
-void add_eval_command(CLI::App&);
-void add_plot_command(CLI::App&);
-void add_info_command(CLI::App&);
-void add_inspect_command(CLI::App&);
-void add_verify_command(CLI::App&);
-void add_diff_command(CLI::App&);
-void add_import_command(CLI::App&);
-void add_export_command(CLI::App&);
-void add_post_training_command(CLI::App&);
-void add_replay_command(CLI::App&);
-void add_prepare_command(CLI::App&);
-void add_tokenizer_command(CLI::App&);
-void add_corpus_command(CLI::App&);
-void add_formats_command(CLI::App&);
-void add_compare_command(CLI::App&);
-void add_quantize_command(CLI::App&);
-void add_recipes_command(CLI::App&);
-void add_profile_command(CLI::App&);
-void add_completion_command(CLI::App&);
-void add_manual_command(CLI::App&);
-/// All of them, and the program's own options. `app` must outlive its callbacks.
-void add_commands(CLI::App& app);
+/// Each is one file of this folder's commands/.
+namespace commands {
+Command train(), check(), sweep(), sample(), eval(), post_training(), plot(), info(), inspect(), verify(),
+    diff(), import(), export_(), replay(), prepare(), tokenizer(), corpus(), formats(), compare(), quantize(),
+    recipes(), profile(), completion(), manual();
+}
+std::span<const Command> all_commands();
 
 }  // namespace mxtape

@@ -31,13 +31,11 @@ std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& 
     if (weight.quant.fprop_w.is_identity()) continue;
     require(!weight.tied, ExitCode::usage,
             "--weights rounded: layer '{}' rounds the table that the embedding reads as it is, so one tensor "
-            "cannot be "
-            "both; want --weights master, or a model with model.tied_head = false",
+            "cannot be both; want --weights master, or a model with model.tied_head = false",
             weight.layer);
     require(weight.quant.fprop_rotation.size == 0, ExitCode::usage,
             "--weights rounded: layer '{}' rotates x and W before it rounds them, so its numbers are no "
-            "weights of "
-            "another program; want --weights master",
+            "weights of another program; want --weights master",
             weight.layer);
     const MxTensor t =
         pack_weight(*backend, weight.parameter,

@@ -1,23 +1,25 @@
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "program/command.h"
 
 namespace mxtape {
 
 /// "  --jobs N      runs at a time ...": a text in lines of 80 columns, from column `indent` on.
 std::string help_item(const std::string& name, const std::string& text, std::size_t indent);
+/// The commands and what each does.
+std::string list_of_commands();
 
 /// What an option takes: " N", " X", " TEXT", " {cols,rows}"; empty for a flag and a positional.
-std::string value_of(const CLI::Option&);
+std::string value_of(const Option&);
+/// "-o, --out"; by its place "FILE ...", if it takes several.
+std::string shown_name(const Option&);
 
-/// What --help prints, in CLI11's order: lines of 80 columns; ranges and defaults in words, behind what an
-/// option does.
-class HelpText : public CLI::Formatter {
- public:
-  std::string make_option(const CLI::Option*, bool is_positional) const override;
-  std::string make_subcommand(const CLI::App*) const override;
-  std::string make_description(const CLI::App*) const override;
-  std::string make_footer(const CLI::App*) const override;
-};
+inline constexpr const char* help_help = "Print this help message and exit";
+inline constexpr const char* version_help =
+    "Version, commit, compiler and libraries; with --json after it as JSON";
+/// What --help prints of a command; of the program.
+std::string help_of(const Command&, const Options&);
+std::string help_of_program();
 
 }  // namespace mxtape

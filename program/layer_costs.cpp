@@ -117,21 +117,15 @@ std::string layer_table(const LayerCosts& costs) {
   put_line("sum of these", [](const LayerLosses& losses) { return fmt::format("{:<+17.4f}", losses.sum()); });
   put_line("all together", [](const LayerLosses& losses) { return cost_text(losses.all); });
   return table.text() +
-         "\nloss above f32 when this layer alone is rounded: nats per token; +-: standard error\n"
-         "over the windows\n";
+         "\nloss above f32 when this layer alone is rounded: nats per token; +-: standard error\nover the "
+         "windows\n";
 }
 
-void put_layers(Json& result, const LayerLosses& losses) {
-  const auto put_error = [](Json& to, const RoundedLoss& loss) {
-    put(to, "standard_error", {loss.error, "one window has no spread"});
-  };
-  put_error(result, losses.all);
-  result["sum_of_layers"] = losses.sum();
-  result["layers"] = Json::array();
-  for (const auto& [name, loss] : losses.alone)
-    put_error(result["layers"].emplace_back(
-                  Json{{"layer", name}, {"loss", loss.loss}, {"above_f32", loss.above_f32}}),
-              loss);
+Value layers_of(const LayerLosses& losses) {
+  const auto error = [](const RoundedLoss& loss) { return Value(loss.error, "one window has no spread"); };
+  Table layers("layer; loss; above_f32; standard_error");
+  for (const auto& [name, loss] : losses.alone) layers.row(name, loss.loss, loss.above_f32, error(loss));
+  return object("standard_error", error(losses.all), "sum_of_layers", losses.sum(), "layers", layers);
 }
 
 }  // namespace mxtape

@@ -40,8 +40,8 @@ LayerCosts layer_costs(const TrainedModel&, const Split&, EvaluateOptions, std::
 
 /// The layers that cost most in the first precision first.
 std::string layer_table(const LayerCosts&);
-/// Adds to what `eval --json` says of a precision.
-void put_layers(Json& result, const LayerLosses&);
+/// What `eval --json` says of a precision besides.
+Value layers_of(const LayerLosses&);
 /// Bars in the order of the model, as a gnuplot script.
 std::string layer_script(const LayerCosts&, const std::string& terminal, const std::filesystem::path& output,
                          const std::string& title);

@@ -27,10 +27,10 @@ std::vector<std::string> learning_rate_lines(const Recipe& parent, const Recipe&
   const bool touched =
       branch.schedule != parent.schedule || branch.optim.learning_rate != parent.optim.learning_rate;
   if (!touched && here != there)
-    lines.push_back(fmt::format(
-        "  as the schedule ends with train.steps, {} -> {}; to hold the rate: --schedule.kind=constant "
-        "--schedule.warmup_steps=0 --optim.learning_rate={:.3g}",
-        parent.train.steps, branch.train.steps, there));
+    lines.push_back(
+        fmt::format("  as the schedule ends with train.steps, {} -> {}; to hold the rate: "
+                    "--schedule.kind=constant --schedule.warmup_steps=0 --optim.learning_rate={:.3g}",
+                    parent.train.steps, branch.train.steps, there));
   return lines;
 }
 

@@ -29,4 +29,7 @@ bool is_lost_turn(const std::string& record, std::int64_t step, const std::strin
 /// A checkpoint's lineage with one turn more. `lineage` is a JSON array or empty.
 std::string with_turn(const std::string& lineage, const Turn&);
 
+/// For people: a line for each turn, below it what changed.
+std::string lineage_text(const std::string& lineage);
+
 }  // namespace mxtape

@@ -138,12 +138,12 @@ Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
 }
 
 void put_rows(Report& out, const Profile& profile, ProfileBy by) {
-  Table& table = out.table("rows",
-                           "name|" + std::string(by == ProfileBy::layer ? "layer" : "call") +
-                               "; calls|calls|>7.6g; ms|ms a step|>10.3f; |%|>6.1f; |GFLOP/s|>9.1f; "
-                               "|GB/s|>8.1f; bytes; bf16_flops; f32_flops; integer_ops; "
-                               "limit_share|% limit|>8",
-                           "", 1);
+  Table& table =
+      out.table("rows",
+                "name|" + std::string(by == ProfileBy::layer ? "layer" : "call") +
+                    "; calls|calls|>7.6g; ms|ms a step|>10.3f; |%|>6.1f; |GFLOP/s|>9.1f; |GB/s|>8.1f; bytes; "
+                    "bf16_flops; f32_flops; integer_ops; limit_share|% limit|>8",
+                "", 1);
   const double steps = double(profile.steps), all = profile.watched_seconds;
   double inside = 0;
   for (const auto& [name, w] : profile.rows(by)) {

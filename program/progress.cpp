@@ -19,9 +19,6 @@ constexpr const char* dim = "\033[2m";
 constexpr const char* plain = "\033[0m";
 constexpr const char* separator = " | ";
 constexpr const char* line_start = "\r\033[K";
-/// Drawing more often only burns time: 20 lines a second look continuous.
-constexpr auto redraw_interval = std::chrono::milliseconds(50);
-
 /// 1, 2, 5, 10, 20 ...: the smallest that gives at most `lines` lines.
 std::int64_t round_interval(std::int64_t steps, std::int64_t lines) {
   for (std::int64_t power = 1;; power *= 10)
@@ -56,10 +53,41 @@ bool is_screen(std::FILE* out) {
          std::getenv("OMPI_COMM_WORLD_RANK") == nullptr;
 }
 
+Line::Line(std::FILE* out, std::chrono::milliseconds interval, bool shown)
+    : out_(out),
+      interval_(interval),
+      screen_(shown && is_screen(out)),
+      drawn_(screen_ ? Clock::time_point() : begin_) {}
+
+void Line::draw(const std::string& text) {
+  if (!screen_) return;
+  drawn_ = Clock::now();
+  say(out_, "{}{}", line_start, text);
+  open_ = true;
+}
+
+void Line::keep(const std::string& text) {
+  // On a screen the running line makes room and is drawn again.
+  say(out_, "{}{}\n", open_ ? line_start : "", text);
+  drawn_ = Clock::now();
+  open_ = false;
+}
+
+void Line::clear() {
+  if (open_) say(out_, "{}", line_start);
+  open_ = false;
+}
+
+double Line::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+std::string Line::eta(double share) const {
+  return share > 0 ? duration_text(seconds() / share * (1 - share)) : "-";
+}
+
 Progress::Progress(std::FILE* out, std::int64_t total_steps, std::int64_t steps_done)
     : out_(out),
-      screen_(is_screen(out)),
-      colour_(screen_ && std::getenv("NO_COLOR") == nullptr),
+      line_(out, std::chrono::milliseconds(50)),  // 20 lines a second look continuous
+      colour_(line_.on_screen() && std::getenv("NO_COLOR") == nullptr),
       total_(total_steps),
       first_(steps_done),
       every_(round_interval(total_steps, 40)) {}
@@ -70,30 +98,24 @@ void Progress::step(const StepRecord& r) {
   const double timed = double(std::max<std::int64_t>(++steps_seen_ - 1, 1));
   smooth_ms_ += (r.milliseconds - smooth_ms_) * std::max(0.1, 1 / timed);
   const bool last = r.step == total_;
-  const auto now = Clock::now();
-  if (screen_ ? !last && now - last_drawn_ < redraw_interval : !last && r.step % every_ != 0) return;
-  last_drawn_ = now;
+  if (!last && (line_.on_screen() ? !line_.is_due() : r.step % every_ != 0)) return;
   const int width = int(std::to_string(total_).size());
   const double tokens_per_second = r.tokens_per_second * r.milliseconds / smooth_ms_;
   const std::string loss = fmt::format("{:.4f}", r.loss);
-  std::vector<std::string> fields{fmt::format("step {:>{}}/{}", r.step, width, total_),
-                                  "loss " + loss,
-                                  fmt::format("norm {:.3f}", r.norm),
-                                  fmt::format("lr {:.2e}", r.learning_rate),
-                                  fmt::format("{:.1f} ms", smooth_ms_),
-                                  fmt::format("{:.0f} tok/s", tokens_per_second),
-                                  "eta " + eta(r.step)};
-  if (screen_) shorten(fields, columns(out_));
+  std::vector<std::string> fields{
+      fmt::format("step {:>{}}/{}", r.step, width, total_), "loss " + loss,
+      fmt::format("norm {:.3f}", r.norm), fmt::format("lr {:.2e}", r.learning_rate),
+      fmt::format("{:.1f} ms", smooth_ms_), fmt::format("{:.0f} tok/s", tokens_per_second),
+      // Validation and saving included.
+      "eta " + line_.eta(double(r.step - first_) / double(total_ - first_))};
+  if (line_.on_screen()) shorten(fields, columns(out_));
   if (colour_) fields[1] = fmt::format("loss {}{}{}", bold, loss, plain);
   const std::string line = fmt::format("{}", fmt::join(fields, separator));
-  screen_ ? overwrite(line) : keep(line);
+  line_.on_screen() ? line_.draw(line) : line_.keep(line);
 }
 
 void Progress::validating(std::int64_t done, std::int64_t total) {
-  const auto now = Clock::now();
-  if (!screen_ || now - last_drawn_ < redraw_interval) return;
-  last_drawn_ = now;
-  overwrite(fmt::format("validation {}/{} windows", done, total));
+  if (line_.is_due()) line_.draw(fmt::format("validation {}/{} windows", done, total));
 }
 
 void Progress::validation(std::int64_t step, double loss, std::optional<double> floor, double seconds) {
@@ -101,30 +123,13 @@ void Progress::validation(std::int64_t step, double loss, std::optional<double> 
                                  std::to_string(total_).size(), total_, loss, std::exp(loss));
   if (floor) line += fmt::format(" | floor {:.4f} | gap {:.4f}", *floor, loss - *floor);
   line += fmt::format(" | {:.1f} s", seconds);
-  keep(colour_ ? bold + line + plain : line);
+  line_.keep(colour_ ? bold + line + plain : line);
 }
 
-void Progress::note(const std::string& text) { keep(colour_ ? dim + text + plain : text); }
-
-std::string Progress::eta(std::int64_t step) const {
-  // Wall time a step so far, validation and saving included.
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  return duration_text(seconds / double(step - first_) * double(total_ - step));
-}
-
-void Progress::overwrite(const std::string& line) {
-  say(out_, "{}{}", line_start, line);
-  line_open_ = true;
-}
-
-void Progress::keep(const std::string& line) {
-  // On a screen the running line makes room and is drawn again by the next step.
-  say(out_, "{}{}\n", line_open_ ? line_start : "", line);
-  line_open_ = false;
-}
+void Progress::note(const std::string& text) { line_.keep(colour_ ? dim + text + plain : text); }
 
 PassProgress::PassProgress(std::FILE* out, std::size_t passes, bool shown)
-    : out_(out), shown_(shown && is_screen(out)), passes_(passes) {}
+    : line_(out, std::chrono::milliseconds(100), shown), passes_(passes) {}
 
 void PassProgress::begin(const std::string& name) {
   name_ = name;
@@ -132,17 +137,10 @@ void PassProgress::begin(const std::string& name) {
 }
 
 void PassProgress::look(std::int64_t done, std::int64_t total) {
-  const auto now = Clock::now();
-  if (!shown_ || now - drawn_ < std::chrono::milliseconds(100)) return;
-  drawn_ = now;
+  if (!line_.is_due()) return;
   const double share = (double(number_ - 1) + double(done) / double(total)) / double(passes_);
-  const double seconds = std::chrono::duration<double>(now - begin_).count();
-  say(out_, "{}{} {}/{} | {} of {} | {:.0f}% | eta {}", line_start, name_, done, total, number_, passes_,
-      100 * share, duration_text(seconds / share * (1 - share)));
-}
-
-void PassProgress::end() {
-  if (shown_) say(out_, "{}", line_start);
+  line_.draw(fmt::format("{} {}/{} | {} of {} | {:.0f}% | eta {}", name_, done, total, number_, passes_,
+                         100 * share, line_.eta(share)));
 }
 
 }  // namespace mxtape

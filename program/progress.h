@@ -15,6 +15,29 @@ bool is_screen(std::FILE* out);
 /// Columns of the terminal behind `out`, as it is now; 0 if unknown.
 std::size_t columns(std::FILE* out);
 
+/// A line that is written over, where somebody looks, and lines that stay.
+class Line {
+ public:
+  /// It is drawn at most once in `interval`; more often only burns time.
+  explicit Line(std::FILE* out, std::chrono::milliseconds interval = std::chrono::milliseconds(100),
+                bool shown = true);
+  bool on_screen() const { return screen_; }
+  bool is_due() const { return Clock::now() - drawn_ >= interval_; }
+  void draw(const std::string& text);  ///< on a screen alone
+  void keep(const std::string& text);
+  void clear();
+  double seconds() const;  ///< since it was made
+  /// How long the rest takes if this share of all took seconds().
+  std::string eta(double share) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::FILE* out_;
+  std::chrono::milliseconds interval_;
+  bool screen_, open_ = false;
+  Clock::time_point begin_ = Clock::now(), drawn_;
+};
+
 /// What a person sees of a run. On a screen one line is written over and over, in colour unless NO_COLOR is
 /// set; elsewhere at most 40 plain lines appear, at round steps, which reads well in a log.
 class Progress {
@@ -29,37 +52,28 @@ class Progress {
   void note(const std::string& text);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  void overwrite(const std::string& line);
-  void keep(const std::string& line);
-  std::string eta(std::int64_t step) const;
-
   std::FILE* out_;
-  bool screen_, colour_;
+  Line line_;
+  bool colour_;
   std::int64_t total_, first_, every_;
-  Clock::time_point begin_ = Clock::now(), last_drawn_{};
   double smooth_ms_ = 0;
   std::int64_t steps_seen_ = 0;
-  bool line_open_ = false;
 };
 
-/// What a person sees of several passes of like length, one after the other: on a screen a line that is
-/// written over at most ten times a second, "mxfp4 120/832 | 3 of 8 | 27% | eta 1m20s". Elsewhere nothing.
+/// What a person sees of several passes of like length, one after the other: on a screen
+/// "mxfp4 120/832 | 3 of 8 | 27% | eta 1m20s", elsewhere nothing.
 class PassProgress {
  public:
   PassProgress(std::FILE* out, std::size_t passes, bool shown);
   void begin(const std::string& name);
   void look(std::int64_t done, std::int64_t total);
   /// Clears the line: something else is printed next.
-  void end();
+  void end() { line_.clear(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::FILE* out_;
-  bool shown_;
+  Line line_;
   std::size_t passes_, number_ = 0;  // number_: of the pass that is going on, from 1
   std::string name_;
-  Clock::time_point begin_ = Clock::now(), drawn_ = begin_;
 };
 
 /// "0m21s", "1h06m", "2d03h".

@@ -163,17 +163,15 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     checkpoint.reset();  // of the course after the rollback
   }
   const std::string begun_hash = initial_hash_of(run);
-  require(
-      checkpoint || !begun_hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
-      "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; keep some with "
-      "train.keep_every",
-      run.string(), step);
+  require(checkpoint || !begun_hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
+          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; keep some "
+          "with train.keep_every",
+          run.string(), step);
   for (const auto& [until, earlier] : course.until)
-    require(
-        until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
-        "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; keep some with "
-        "train.keep_every",
-        run.string(), until, step - 1);
+    require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
+            "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; keep some "
+            "with train.keep_every",
+            run.string(), until, step - 1);
 
   if (!options.device.empty() && options.device != recipe.compute.device) {
     recipe.compute.device = options.device;

@@ -71,8 +71,7 @@ Start choose_start(const RunPaths& folder, const std::string& resume, std::int64
     if (files.empty()) return from_the_beginning(folder, first_step);
     fail(ExitCode::usage,
          "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
-         "(what is "
-         "there is kept), or --name=... to run elsewhere",
+         "(what is there is kept), or --name=... to run elsewhere",
          folder.path().string(), files.size(), files.size() == 1 ? "" : "s",
          files.front().filename().string());
   }
@@ -85,8 +84,7 @@ Start choose_start(const RunPaths& folder, const std::string& resume, std::int64
     const std::filesystem::path chosen = resume;
     require(std::filesystem::exists(chosen), ExitCode::data,
             "--resume: '{}' is no file; want auto, no or a checkpoint's path; a run in other formats "
-            "branches with "
-            "--from RUN",
+            "branches with --from RUN",
             resume);
     const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
                           std::error_code error;
@@ -207,8 +205,8 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
       refused += fmt::format("\n  {}; allow it with --allow-change {}", change, key);
   }
   require(idle.empty() || header.step < recipe.train.steps, ExitCode::usage,
-          "resume: all {} steps are done, so what differs from the checkpoint's recipe has no effect:{}\n"
-          "to go on, add a larger --train.steps and --allow-change train.steps; --resume no starts again",
+          "resume: all {} steps are done, so what differs from the checkpoint's recipe has no effect:{}\nto "
+          "go on, add a larger --train.steps and --allow-change train.steps; --resume no starts again",
           header.step, idle);
   require(refused.empty(), ExitCode::usage,
           "resume: the recipe differs from the checkpoint's where numbers change:{}", refused);

@@ -49,9 +49,8 @@ void print_finished(const std::vector<std::string>& notes, std::int64_t steps,
   for (const auto& note : notes) say(stdout, "{}\n", note);
   const std::string file = shell_quoted(checkpoint.string());
   say(stdout,
-      "all {0} steps of {1} are done: nothing was trained\n"
-      "to go on, add a larger --train.steps and --allow-change train.steps\n"
-      "to use the model: {2} sample {3}, or {2} eval {3}\n",
+      "all {0} steps of {1} are done: nothing was trained\nto go on, add a larger --train.steps and "
+      "--allow-change train.steps\nto use the model: {2} sample {3}, or {2} eval {3}\n",
       steps, checkpoint.string(), program_name(), file);
 }
 

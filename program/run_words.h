@@ -1,10 +1,10 @@
 #pragma once
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "nn/model.h"
 #include "program/branch.h"
+#include "program/command.h"
 #include "program/run.h"
 
 namespace mxtape {
@@ -15,11 +15,12 @@ struct RunWords {
   std::string recipe;
   RunOptions options;
   BranchOptions from;
+  std::string device{};
 };
-void add_run_words(CLI::App& command, RunWords&);
+Options run_options(RunWords&);
 
 /// The recipe that the words ask for; what else follows from them goes into `words.options`. `model`: that of
 /// what train.init names, if it is known.
-Recipe wanted_recipe(const CLI::App& command, RunWords& words, const std::optional<ModelConfig>& model = {});
+Recipe wanted_recipe(RunWords&, const Given&, const std::optional<ModelConfig>& model = {});
 
 }  // namespace mxtape

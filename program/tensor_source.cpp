@@ -71,11 +71,10 @@ Hdf5Reader opened(const std::string& file) {
 
 HostTensor load_hdf5(const std::string& source) {
   const Location from = locate(source);
-  require(
-      !is_folder(from.file), ExitCode::data,
-      "{}: a folder; want {}; a run's weights are datasets of its checkpoints, and `{} inspect RUN` measures "
-      "formats on them",
-      from.file, tensor_names, program_name());
+  require(!is_folder(from.file), ExitCode::data,
+          "{}: a folder; want {}; a run's weights are datasets of its checkpoints, and `{} inspect RUN` "
+          "measures formats on them",
+          from.file, tensor_names, program_name());
   const Hdf5Reader reader = opened(from.file);
   std::vector<std::string> names;
   for (const auto& info : reader.datasets()) names.push_back(info.name);

@@ -27,25 +27,20 @@ std::string cuda_text(const std::optional<CudaVersions>& cuda) {
 
 }  // namespace
 
-void print_version(std::string_view commit, VersionForm form) {
+Report version(std::string_view commit) {
   const CpuLibraryVersion onednn = cpu_library_version();
   const auto cuda = cuda_versions();
-  if (form == VersionForm::text) {
-    fmt::print("mxtape {} (commit {})\n", MXTAPE_VERSION, commit);
-    fmt::print("compiler  {}\noneDNN    {} {}\nCUDA      {}\nHDF5      {}\n", compiler(), onednn.version,
-               onednn.instruction_set, cuda_text(cuda), hdf5_version());
-    return;
-  }
-  Json json{{"version", MXTAPE_VERSION}, {"commit", commit}, {"compiler", compiler()}};
-  json["onednn"] = {{"version", onednn.version}, {"instruction_set", onednn.instruction_set}};
-  if (cuda) {
-    json["cuda"] = {{"runtime", cuda->runtime}, {"architectures", cuda->architectures}};
-    put(json["cuda"], "driver", {cuda->driver, "no driver on this machine"});
-  } else {
-    put(json, "cuda", {nullptr, "built without CUDA"});
-  }
-  json["hdf5"] = hdf5_version();
-  print_json(json);
+  Report out;
+  out.line("mxtape {} (commit {})", MXTAPE_VERSION, commit);
+  out.line("compiler  {}\noneDNN    {} {}\nCUDA      {}\nHDF5      {}", compiler(), onednn.version,
+           onednn.instruction_set, cuda_text(cuda), hdf5_version());
+  out.put("version", MXTAPE_VERSION, "commit", commit, "compiler", compiler(), "onednn",
+          object("version", onednn.version, "instruction_set", onednn.instruction_set), "cuda",
+          cuda ? object("runtime", cuda->runtime, "architectures", cuda->architectures, "driver",
+                        Value(cuda->driver, "no driver on this machine"))
+               : Value(nullptr, "built without CUDA"),
+          "hdf5", hdf5_version());
+  return out;
 }
 
 }  // namespace mxtape

@@ -86,10 +86,8 @@ std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened
         row.packed ? values_of(*cpu, packed.codes_of(row.name)) : opened->read_f32("tensors/" + row.name);
     const TensorNumbers numbers = numbers_of(values);
     require(numbers.not_finite == 0, ExitCode::data,
-            "{}: '{}' holds {} numbers that are not finite, the "
-            "first at {}",
-            opened->path().string(), row.name, numbers.not_finite,
-            indices_text(indices_of(numbers.first_not_finite, row.dims)));
+            "{}: '{}' holds {} numbers that are not finite, the first at {}", opened->path().string(),
+            row.name, numbers.not_finite, indices_text(indices_of(numbers.first_not_finite, row.dims)));
   }
   return fmt::format("packed model of step {}, {} tensors in precision {}", header.step, rows.size(),
                      packed.header().precision);

@@ -14,11 +14,11 @@
 namespace mxtape {
 namespace {
 
-struct CompareOptions {
+struct Arguments {
   std::string source, normal, axis = "cols";
   std::vector<std::string> formats;
   std::uint64_t seed = 1;
-  bool seeded = false, histogram = false, json = false;
+  bool histogram = false;
 };
 
 /// What is compared when no --format is given: the presets, the scale rules of MXFP4, ways to round it
@@ -81,13 +81,12 @@ void fill(Table& table, const std::vector<Row>& rows, bool histogram) {
       return Value(measured ? std::optional(value) : std::nullopt,
                    measured ? infinite : "no element is finite before and after");
     };
-    Json known, scales = Json::array();
-    put_storage(known, q);
-    put_numbers(known, q.element);
+    std::vector<Value> scales;
     for (const auto& [exponent, blocks] : s.scales)
-      scales.push_back({{"exponent", exponent}, {"blocks", blocks}});
+      scales.push_back(object("exponent", exponent, "blocks", blocks));
     table
-        .row(row.best ? "*" : "", row.format, to_text(q), known, s.bits_per_element, bits_per_block(q),
+        .row(row.best ? "*" : "", row.format, to_text(q),
+             object("*", storage_of(q), "*", numbers_of(q.element)), s.bits_per_element, bits_per_block(q),
              s.blocks, s.bytes, memory_saved(q, 32), memory_saved(q, 16), error(s.mse), error(s.mae),
              error(s.relative_rmse()), error(s.sqnr_db(), "infinite: no element changed"),
              error(s.max_abs_error), s.clipped, s.flushed, s.nonfinite, row.best, scales)
@@ -99,36 +98,34 @@ void put_tensor(Report& out, const HostTensor& x, const ErrorStatistics& blocks)
   const std::size_t bytes = x.values.size() * sizeof(float);
   const double rms = std::sqrt(blocks.mean_square);
   out.line(
-      "{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; largest/smallest in blocks of "
-      "32 over 2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
+      "{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; largest/smallest in blocks of 32 "
+      "over 2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
       x.name, x.rows(), x.cols(), bytes, rms, blocks.crest_factor, 100 * blocks.spread_over[0],
       100 * blocks.spread_over[1], 100 * blocks.spread_over[2]);
-  Json json{{"name", x.name}, {"rows", x.rows()}, {"cols", x.cols()}, {"bytes", bytes}, {"rms", rms}};
-  json["crest_factor"] = blocks.crest_factor;
+  Value tensor = object("name", x.name, "rows", x.rows(), "cols", x.cols(), "bytes", bytes, "rms", rms,
+                        "crest_factor", blocks.crest_factor);
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
-    json[fmt::format("blocks_spread_over_{}", spread_limits[k])] = blocks.spread_over[k];
-  out.put("tensor", json);
+    put(tensor, fmt::format("blocks_spread_over_{}", spread_limits[k]), blocks.spread_over[k]);
+  out.put("tensor", tensor);
 }
 
-void compare(const CompareOptions& options) {
-  require(options.source.empty() != options.normal.empty(), ExitCode::usage,
+Report run(const Arguments& a, const Given& given) {
+  require(a.source.empty() != a.normal.empty(), ExitCode::usage,
           "compare: {}; want a tensor, {}, or --normal ROWSxCOLS, and not both",
-          options.source.empty() ? "no tensor"
-                                 : fmt::format("'{}' and --normal {}", options.source, options.normal),
+          a.source.empty() ? "no tensor" : fmt::format("'{}' and --normal {}", a.source, a.normal),
           tensor_names);
-  const Axis axis = options.axis == "rows" ? Axis::column : Axis::row;
+  const Axis axis = a.axis == "rows" ? Axis::column : Axis::row;
   std::vector<Row> rows;
-  bool draws = !options.normal.empty();
-  for (const auto& text : options.formats.empty() ? usual_formats : options.formats) {
+  bool draws = !a.normal.empty();
+  for (const auto& text : a.formats.empty() ? usual_formats : a.formats) {
     rows.push_back({text, parse_quantizer(text), {}});
     draws = draws || rows.back().quantizer.is_stochastic();
   }
-  require(draws || !options.seeded, ExitCode::usage,
+  require(draws || !given("--seed"), ExitCode::usage,
           "compare: --seed has no effect: neither --normal nor round=stochastic draws numbers here");
-  const HostTensor x =
-      options.source.empty() ? normal_tensor(options.normal, options.seed) : load_tensor(options.source);
+  const HostTensor x = a.source.empty() ? normal_tensor(a.normal, a.seed) : load_tensor(a.source);
   const auto measure = [&](const Quantizer& q) {
-    return error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, DrawKey{options.seed});
+    return error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, DrawKey{a.seed});
   };
   const ErrorStatistics blocks = measure(mxfp4);
   for (Row& row : rows) row.statistics = measure(row.quantizer);
@@ -138,38 +135,31 @@ void compare(const CompareOptions& options) {
   std::size_t width = 6;
   for (const Row& row : rows) width = std::max(width, row.format.size());
   out.line("  {:<{}} {:>12} {:>20} {:>15} {:>50}", "", width, "bits per", "", "saved against", "largest");
-  out.put("axis", options.axis);
-  fill(out.table(
-           "formats",
-           "|~; format|format; meaning; *; |elem.|>5.4g; |block|>6; blocks|blocks|>9; bytes|bytes|>10; "
-           "|f32|>7.1%; |bf16|>7.1%; mse|MSE|>10.4g; mae|MAE|>10.4g; relative_rmse|rel RMSE|>9.4g; "
-           "sqnr_db|SQNR dB|>8.2f; max_error|error|>10.4g; clipped|clipped|>8.2%; flushed|flushed|>8.2%; "
-           "not_finite; best_of_its_width; scales",
-           "", 1),
-       rows, options.histogram);
+  out.put("axis", a.axis);
+  fill(out.table("formats",
+                 "|~; format|format; meaning; *; |elem.|>5.4g; |block|>6; blocks|blocks|>9; bytes|bytes|>10; "
+                 "|f32|>7.1%; |bf16|>7.1%; mse|MSE|>10.4g; mae|MAE|>10.4g; relative_rmse|rel RMSE|>9.4g; "
+                 "sqnr_db|SQNR dB|>8.2f; max_error|error|>10.4g; clipped|clipped|>8.2%; "
+                 "flushed|flushed|>8.2%; not_finite; best_of_its_width; scales",
+                 "", 1),
+       rows, a.histogram);
   out.line("* least error among elements of the same width");
-  out.print(options.json);
+  return out;
+}
+
+Options options(Arguments& a) {
+  return {{"[TENSOR]", &a.source, tensor_names},
+          {"--normal", &a.normal, "Use standard normal numbers: ROWSxCOLS"},
+          {"--format", &a.formats, "A format, as in recipes; may be repeated: --format mxfp4 --format nvfp4"},
+          {"--axis", &a.axis, "Blocks run along cols (inside a row) or down rows", one_of("cols rows")},
+          {"--seed", &a.seed, "Of --normal and of stochastic rounding"},
+          {"--scales", &a.histogram, "Print how many blocks have which scale", excludes("--json")}};
 }
 
 }  // namespace
 
-void add_compare_command(CLI::App& app) {
-  auto* command = app.add_subcommand("compare", "Compare the errors of number formats on one tensor");
-  auto options = std::make_shared<CompareOptions>();
-  command->add_option("TENSOR", options->source, tensor_names);
-  command->add_option("--normal", options->normal, "Use standard normal numbers: ROWSxCOLS");
-  repeatable(command->add_option("--format", options->formats,
-                                 "A format, as in recipes; may be repeated: --format mxfp4 --format nvfp4"));
-  add_checked(*command, "--axis", options->axis, "Blocks run along cols (inside a row) or down rows",
-              CLI::IsMember({"cols", "rows"}));
-  auto* seed =
-      add_checked(*command, "--seed", options->seed, "Of --normal and of stochastic rounding", whole(0));
-  command->add_flag("--scales", options->histogram, "Print how many blocks have which scale")
-      ->excludes(add_json_option(*command, options->json));
-  command->callback([=] {
-    options->seeded = !seed->empty();
-    compare(*options);
-  });
+Command commands::compare() {
+  return {"compare", "Compare the errors of number formats on one tensor", with(options, run)};
 }
 
 }  // namespace mxtape

@@ -68,14 +68,6 @@ _mxtape_files() {
 complete -o default -F _mxtape mxtape
 )bash";
 
-/// The words of "{a,b}" in an option's type: what CLI11 writes for IsMember.
-Words choices(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const auto open = type.find('{'), close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
-}
-
 Words format_names() {
   Words names;
   for (const Preset& preset : presets) names.emplace_back(preset.name);
@@ -84,11 +76,11 @@ Words format_names() {
 }
 
 /// What may follow an option; empty: a file or a number.
-Words values_of(const CLI::Option& option) {
-  const std::string name = option.get_name();
+Words values_of(const Option& option) {
+  const std::string name = option.key();
   if (name == "--device") return {"cpu", "cuda"};
   if (name == "--resume") return {"auto", "no"};
-  Words words = choices(option);
+  Words words = split(option.limits.words);
   if (name == "--format" || name == "--precision") words = format_names();
   if (name == "--precision") words.emplace_back("recipe");
   return words;
@@ -102,26 +94,22 @@ Words values_of(const Knob& knob) {
   return knob.name.starts_with("precision.") ? format_names() : Words{};
 }
 
-Words option_words(const CLI::App& command) {
-  Words words;
-  for (const auto* option : command.get_options()) {
-    for (const auto& name : option->get_snames()) words.push_back("-" + name);
-    for (const auto& name : option->get_lnames()) words.push_back("--" + name);
-  }
+std::string option_words(const Options& rows) {
+  std::string words = "-h --help";
+  for (const Option& row : rows)
+    if (!row.by_place())
+      for (const char c : " " + row.name) words += c == ',' ? ' ' : c;
   return words;
 }
-
-/// The commands that take every key of a recipe as an option.
-bool takes_keys(const CLI::App& command) { return command.get_allow_extras(); }
 
 std::string variable(const char* name, const Words& words) {
   return fmt::format("{}='{}'\n", name, fmt::join(words, " "));
 }
 
-std::string completion(const CLI::App& app) {
+std::string completion() {
   Recipe recipe;
   Words commands, recipes, keys;
-  for (const auto* command : app.get_subcommands(nullptr)) commands.push_back(command->get_name());
+  for (const Command& command : all_commands()) commands.emplace_back(command.name);
   for (const auto& shipped : shipped_recipes()) recipes.emplace_back(shipped.name);
   for (const Knob& knob : knobs(recipe)) keys.push_back(fmt::format("--{}=", knob.name));
   std::string script =
@@ -130,41 +118,45 @@ std::string completion(const CLI::App& app) {
             variable("_mxtape_keys", keys);
 
   script += "\n_mxtape_options() {\n  case $1 in\n";
-  script += fmt::format("    '') echo '{}' ;;\n", fmt::join(option_words(app), " "));
-  for (const auto* command : app.get_subcommands(nullptr))
-    script +=
-        fmt::format("    {}) echo '{}'{} ;;\n", command->get_name(), fmt::join(option_words(*command), " "),
-                    takes_keys(*command) ? " \"$_mxtape_keys\"" : "");
+  script += "    '') echo '-h --help -V --version' ;;\n";
+  for (const Command& command : all_commands())
+    script += fmt::format("    {}) echo '{}'{} ;;\n", command.name, option_words(command.bind().options),
+                          command.takes_keys ? " \"$_mxtape_keys\"" : "");
   script += "  esac\n}\n";
 
   script +=
       "\n# The values of an option or key; fails if it takes none that can be listed.\n"
       "_mxtape_values() {\n  case \"$1 $2\" in\n";
-  for (const auto* command : app.get_subcommands(nullptr)) {
-    for (const auto* option : command->get_options())
-      if (const Words words = values_of(*option); !words.empty())
-        script += fmt::format("    '{} {}') _mxtape_offer '{}' ;;\n", command->get_name(), option->get_name(),
+  for (const Command& command : all_commands()) {
+    for (const Option& row : command.bind().options)
+      if (const Words words = values_of(row); !words.empty())
+        script += fmt::format("    '{} {}') _mxtape_offer '{}' ;;\n", command.name, row.key(),
                               fmt::join(words, " "));
-    if (!takes_keys(*command)) continue;
+    if (!command.takes_keys) continue;
     for (const Knob& knob : knobs(recipe))
       if (const Words words = values_of(knob); !words.empty())
-        script += fmt::format("    '{} --{}') _mxtape_offer '{}' ;;\n", command->get_name(), knob.name,
+        script += fmt::format("    '{} --{}') _mxtape_offer '{}' ;;\n", command.name, knob.name,
                               fmt::join(words, " "));
   }
   script += "    *) return 1 ;;\n  esac\n}\n";
   return script += function_text;
 }
 
+struct Arguments {
+  std::string shell;
+};
+
+Options options(Arguments& a) {
+  return {{"shell", &a.shell, "bash: the one there is a script for", one_of("bash")}};
+}
+
+void run(const Arguments&) { fmt::print("{}", completion()); }
+
 }  // namespace
 
-void add_completion_command(CLI::App& app) {
-  auto* command = app.add_subcommand("completion", "Print a script that completes mxtape's words in a shell");
-  auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash: the one there is a script for")
-      ->required()
-      ->check(CLI::IsMember({"bash"}));
-  command->footer("To use it now: source <(mxtape completion bash)");
-  command->callback([&app] { fmt::print("{}", completion(app)); });
+Command commands::completion() {
+  return {"completion", "Print a script that completes mxtape's words in a shell", with(options, run),
+          "To use it now: source <(mxtape completion bash)"};
 }
 
 }  // namespace mxtape

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t default_tales = 10'000;
 
-struct CorpusOptions {
+struct Arguments {
   std::int64_t tales = 0, characters = 0;
   std::uint64_t seed = 1;
   double validation = 0.1;
@@ -25,9 +25,8 @@ void score_file(const std::string& path) {
   const auto bytes = read_whole(path);
   try {
     const auto result = tales::score({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    std::puts(fmt::format("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path,
-                          result.tales, result.characters, result.nats, result.per_character())
-                  .c_str());
+    fmt::print("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character\n", path, result.tales,
+               result.characters, result.nats, result.per_character());
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", path, error.what());
   }
@@ -39,11 +38,13 @@ auto report_progress() {
   return [last = Clock::now()](std::int64_t characters) mutable {
     if (Clock::now() - last < std::chrono::seconds(2)) return;
     last = Clock::now();
-    std::fputs(fmt::format("corpus: {} characters\n", characters).c_str(), stderr);
+    fmt::print(stderr, "corpus: {} characters\n", characters);
   };
 }
 
-void corpus(CorpusOptions options) {
+void run(Arguments& options, const Given& given) {
+  require(!given("--validation") || given("--out") || given("--text"), ExitCode::usage,
+          "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
   if (!options.score.empty()) return score_file(options.score);
   const bool to_file = !options.out.empty() || !options.text.empty();
   if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
@@ -62,50 +63,37 @@ void corpus(CorpusOptions options) {
   const auto made = tales::write_corpus(options.seed, {options.tales, options.characters}, options.validation,
                                         report_progress());
   const auto line = [](const char* what, const tales::Score& part) {
-    std::puts(fmt::format("{:<10} {} tales, {} characters, {:.4f} nats per character", what, part.tales,
-                          part.characters, part.per_character())
-                  .c_str());
+    fmt::print("{:<10} {} tales, {} characters, {:.4f} nats per character\n", what, part.tales,
+               part.characters, part.per_character());
   };
   line("all", made.all);
   line("validation", made.validation);
-  std::puts(fmt::format("source     {:.4f} +- {:.4f} nats per character", made.entropy.value,
-                        made.entropy.standard_error)
-                .c_str());
+  fmt::print("source     {:.4f} +- {:.4f} nats per character\n", made.entropy.value,
+             made.entropy.standard_error);
   if (!options.text.empty()) write_atomically(options.text, made.text);
   if (options.out.empty()) return;
   const auto source = fmt::format("mxtape corpus --seed {} --tales {}", options.seed, made.all.tales);
   const auto hash = tales::to_token_file(made, source).write(options.out);
-  std::puts(fmt::format("wrote      {} (xxh3-128 {})", options.out, hash).c_str());
+  fmt::print("wrote      {} (xxh3-128 {})\n", options.out, hash);
+}
+
+Options options(Arguments& a) {
+  return {{"--tales", &a.tales, "number of tales; default: 10000 into a file, 1 printed", within(1, 0x1p32)},
+          {"--characters", &a.characters, "stop after the tale that reaches this many characters", from(1)},
+          {"--seed", &a.seed, "which tales"},
+          {"--validation", &a.validation, "share of the tales, the last ones, kept for validation",
+           within(0.0001, 0.9)},
+          {"--out", &a.out, "token file to write; without it and --text the tales are printed"},
+          {"--text", &a.text, "plain text file to write"},
+          {"--score", &a.score, "print the nats per character of this text under the grammar",
+           excludes("--tales --characters --seed --validation --out --text")}};
 }
 
 }  // namespace
 
-void add_corpus_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("corpus", "Write tales from a grammar of known entropy, or score a text under it");
-  auto options = std::make_shared<CorpusOptions>();
-  auto* tales =
-      command->add_option("--tales", options->tales, "number of tales; default: 10000 into a file, 1 printed")
-          ->check(whole(1, std::uint64_t{1} << 32));
-  auto* characters = command
-                         ->add_option("--characters", options->characters,
-                                      "stop after the tale that reaches this many characters")
-                         ->check(whole(1));
-  auto* seed = add_checked(*command, "--seed", options->seed, "which tales", whole(0));
-  auto* validation =
-      add_checked(*command, "--validation", options->validation,
-                  "share of the tales, the last ones, kept for validation", between(0.0001, 0.9));
-  auto* out = command->add_option("--out", options->out,
-                                  "token file to write; without it and --text the tales are printed");
-  auto* text = command->add_option("--text", options->text, "plain text file to write");
-  auto* score = command->add_option("--score", options->score,
-                                    "print the nats per character of this text under the grammar");
-  for (auto* writing : {tales, characters, seed, validation, out, text}) score->excludes(writing);
-  command->callback([=] {
-    require(validation->empty() || !out->empty() || !text->empty(), ExitCode::usage,
-            "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
-    corpus(*options);
-  });
+Command commands::corpus() {
+  return {"corpus", "Write tales from a grammar of known entropy, or score a text under it",
+          with(options, run)};
 }
 
 }  // namespace mxtape

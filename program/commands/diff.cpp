@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstdio>
-
 #include "program/checkpoints/difference.h"
 #include "program/command.h"
 #include "program/run_name.h"
@@ -11,97 +8,82 @@ namespace {
 
 using Tensor = CheckpointDifference::Tensor;
 
-struct Pair {
-  std::filesystem::path a, b;
+struct Arguments {
+  std::string a, b;
 };
 
 /// Tokenizers are named, not listed: their JSON may have a megabyte.
-void print_header_field(const CheckpointDifference::Field& field, const SavedModel& a, const SavedModel& b) {
-  if (field.name != "tokenizer") return fmt::print("{:<11} {} -> {}\n", field.name, field.a, field.b);
+std::string text_of(const CheckpointDifference::Field& field, const SavedModel& a, const SavedModel& b) {
+  if (field.name != "tokenizer") return fmt::format("{:<11} {} -> {}", field.name, field.a, field.b);
   const Tokenizer &of_a = a.header.tokenizer, &of_b = b.header.tokenizer;
   const std::string first = of_b.first_difference(of_a);
-  fmt::print("{:<11} {} -> {}{}\n", field.name, of_a.text(), of_b.text(), first.empty() ? "" : ": " + first);
+  return fmt::format("{:<11} {} -> {}{}", field.name, of_a.text(), of_b.text(),
+                     first.empty() ? "" : ": " + first);
 }
 
-void print_tensors(const std::vector<Tensor>& tensors) {
-  if (tensors.empty()) return;
-  std::size_t width = 6;
-  for (const Tensor& tensor : tensors) width = std::max(width, tensor.name.size());
-  fmt::print("{:<{}}  {:>10}  {:>14}  {:>15}  {:>15}  {:>10}\n", "tensor", width, "differ", "first at", "A",
-             "B", "largest");
+void fill(Table& table, const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) {
     const TensorDifference& d = tensor.values;
-    if (!tensor.misfit.empty())
-      fmt::print("{:<{}}  {}\n", tensor.name, width, tensor.misfit);
-    else
-      fmt::print("{:<{}}  {:>10}  {:>14}  {:>15}  {:>15}  {:>10.4g}\n", tensor.name, width, d.count,
-                 indices_text(indices_of(d.first, tensor.dims)), d.a, d.b, d.largest);
+    const bool compared = tensor.misfit.empty();
+    const auto value = [&](auto x, const char* form = "{}") {
+      return compared ? Value(double(x), fmt::format("{}", double(x)), fmt::format(fmt::runtime(form), x))
+                      : Value(nullptr, "nothing was compared");
+    };
+    const auto first = d.count ? indices_of(d.first, tensor.dims) : std::vector<std::int64_t>();
+    table
+        .row(tensor.name, tensor.misfit, d.count, Value(first, "", indices_text(first)), value(d.a),
+             value(d.b), value(d.largest, "{:.4g}"))
+        .rest = tensor.misfit;
   }
 }
 
-void print_difference(const Pair& files, const SavedModel& a, const SavedModel& b,
-                      const CheckpointDifference& difference) {
-  fmt::print("A           {}\nB           {}\n", files.a.string(), files.b.string());
-  for (const auto& field : difference.header) print_header_field(field, a, b);
-  for (const auto& change : difference.recipe) fmt::print("recipe      {}\n", change);
-  print_tensors(difference.tensors);
-  if (difference.none())
-    fmt::print("the same: step {}, {} tensors\n", a.header.step, difference.all_tensors);
-  else
-    fmt::print("{} of {} tensors differ\n", difference.tensors.size(), difference.all_tensors);
-}
-
-void print_difference_json(const Pair& files, const CheckpointDifference& difference) {
-  Table header("field; a; b"), recipe("key; change"), tensors("name; misfit; differ; first; a; b; largest");
-  for (const auto& field : difference.header) header.row(field.name, field.a, field.b);
+Report run(const Arguments& names) {
+  const std::string path_a = checkpoint_of(names.a).string(), path_b = checkpoint_of(names.b).string();
+  const SavedModel a = open_saved_model(path_a), b = open_saved_model(path_b);
+  const CheckpointDifference difference = difference_of(a, b);
+  Report out;
+  Table header("field; a; b"), recipe("key; change");
+  out.line("A           {}\nB           {}", path_a, path_b);
+  for (const auto& field : difference.header) {
+    header.row(field.name, field.a, field.b);
+    out.line("{}", text_of(field, a, b));
+  }
   for (const auto& change : difference.recipe) {
     const auto colon = change.find(": ");  // no key holds one
     recipe.row(change.substr(0, colon), change.substr(colon + 2));
+    out.line("recipe      {}", change);
   }
-  for (const Tensor& tensor : difference.tensors) {
-    const TensorDifference& d = tensor.values;
-    const auto value = [&](double x) {
-      const bool compared = tensor.misfit.empty();
-      return Value(compared ? std::optional(x) : std::nullopt,
-                   compared ? fmt::format("{}", x) : "nothing was compared");
-    };
-    tensors.row(tensor.name, tensor.misfit, d.count,
-                d.count ? indices_of(d.first, tensor.dims) : std::vector<std::int64_t>(), value(double(d.a)),
-                value(double(d.b)), value(d.largest));
+  out.put("a", path_a, "b", path_b, "same", difference.none(), "header", header, "recipe", recipe,
+          "all_tensors", difference.all_tensors);
+  fill(out.table("tensors",
+                 "name|tensor; misfit; differ|differ|>10; first|first at|>14; a|A|>15; b|B|>15; "
+                 "largest|largest|>10"),
+       difference.tensors);
+  if (difference.none()) {
+    out.line("the same: step {}, {} tensors", a.header.step, difference.all_tensors);
+    return out;
   }
-  print_json(object("a", files.a.string(), "b", files.b.string(), "same", difference.none(), "header",
-                    header.json(), "recipe", recipe.json(), "all_tensors", difference.all_tensors, "tensors",
-                    tensors.json()));
-}
-
-void run(const Pair& files, bool json) {
-  const SavedModel a = open_saved_model(files.a), b = open_saved_model(files.b);
-  const CheckpointDifference difference = difference_of(a, b);
-  if (json)
-    print_difference_json(files, difference);
-  else
-    print_difference(files, a, b, difference);
-  if (difference.none()) return;
-  std::fflush(stdout);
+  out.line("{} of {} tensors differ", difference.tensors.size(), difference.all_tensors);
   const auto counted = [](std::size_t count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  fail(ExitCode::differs, "{} and {} differ: {} of {} tensors, {} of the recipe, {}", files.a.string(),
-       files.b.string(), difference.tensors.size(), difference.all_tensors,
-       counted(difference.recipe.size(), "key"), counted(difference.header.size(), "other field"));
+  out.problems.emplace_back(
+      ExitCode::differs,
+      fmt::format("{} and {} differ: {} of {} tensors, {} of the recipe, {}", path_a, path_b,
+                  difference.tensors.size(), difference.all_tensors, counted(difference.recipe.size(), "key"),
+                  counted(difference.header.size(), "other field")));
+  return out;
+}
+
+Options options(Arguments& a) {
+  return {{"A", &a.a, model_name_help}, {"B", &a.b, "another one, or a later step of the same: RUN@STEP"}};
 }
 
 }  // namespace
 
-void add_diff_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "diff", "Compare two checkpoints, or packed models, bit by bit; exit 5 if they differ");
-  auto a = std::make_shared<std::string>(), b = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  command->add_option("A", *a, model_name_help)->required();
-  command->add_option("B", *b, "another one, or a later step of the same: RUN@STEP")->required();
-  add_json_option(*command, *json);
-  command->callback([=] { run({checkpoint_of(*a), checkpoint_of(*b)}, *json); });
+Command commands::diff() {
+  return {"diff", "Compare two checkpoints, or packed models, bit by bit; exit 5 if they differ",
+          with(options, run)};
 }
 
 }  // namespace mxtape

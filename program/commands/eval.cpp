@@ -54,10 +54,10 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
   const auto rest =
       text ? fmt::format("bits_per_byte|bits/byte|>9.4f; |{}|>+9.4f", above)
            : fmt::format("above_f32|{}|>+9.4f; above_floor|{}|>9.4f; *", above, m.floor ? "- floor" : "");
-  Table& table = out.table("results",
-                           "precision|precision; bits_per_element|bits|>6.2f; loss|loss|>9.4f; "
-                           "perplexity|perplexity|>10.4f; " +
-                               rest);
+  Table& table = out.table(
+      "results",
+      "precision|precision; bits_per_element|bits|>6.2f; loss|loss|>9.4f; perplexity|perplexity|>10.4f; " +
+          rest);
   for (const Row& row : rows) {
     const auto known = [](bool is, double value) { return is ? std::optional(value) : std::nullopt; };
     const double loss = row.nats / m.tokens;
@@ -68,17 +68,16 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
       const double bits = row.nats / std::numbers::ln2 / double(m.bytes.value_or(1));
       cells.insert(cells.end(), {Value(known(m.bytes.has_value(), bits), ids, ""), above_f32});
     } else {
-      Json layers = Json::object();
-      if (row.by_layer) put_layers(layers, *row.by_layer);
       const auto above_floor = known(m.floor.has_value(), loss - m.floor.value_or(0));
-      cells.insert(cells.end(), {above_f32, Value(above_floor, no_floor), layers});
+      cells.insert(cells.end(), {above_f32, Value(above_floor, no_floor),
+                                 row.by_layer ? layers_of(*row.by_layer) : object()});
     }
     table.row(std::move(cells)).above = &row == &rows.front() ? "\n" : "";
   }
   out.line("\nloss, differences: nats per token; bits: stored bits per element, scales included");
 }
 
-void run(const Arguments& arguments) {
+Report run(const Arguments& arguments, const Given& given) {
   require(!arguments.text.empty() || (arguments.stride == 0 && arguments.bos == "none"), ExitCode::usage,
           "eval: --stride and --bos are of a text: want --text FILE with them");
   require(
@@ -94,35 +93,37 @@ void run(const Arguments& arguments) {
     casts.emplace_back(cast, cast.bits_per_element());
   }
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
-  require(trained.packed_as.empty() || (!arguments.chosen && !arguments.weights_only && !arguments.attention),
-          ExitCode::usage,
-          "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision, "
-          "--weights-only and --attention out, or take the checkpoint",
-          trained.file.string(), trained.packed_as);
+  require(
+      trained.packed_as.empty() || (!given("--precision") && !arguments.weights_only && !arguments.attention),
+      ExitCode::usage,
+      "{}: its weights are packed in precision '{}' and can be evaluated in no other: leave --precision, "
+      "--weights-only and --attention out, or take the checkpoint",
+      trained.file.string(), trained.packed_as);
   const Recipe& recipe = trained.header.recipe;
   const bool packed = !trained.packed_as.empty(), of_text = !arguments.text.empty();
-  Report head, out;
-  head.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
-            trained.header.step);
-  head.put("checkpoint", trained.file.string(), "step", trained.header.step);
+  const bool json = given.json();
+  Report out;
+  out.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
+           trained.header.step);
+  out.put("checkpoint", trained.file.string(), "step", trained.header.step);
   EvaluateOptions options{.batch_size = recipe.train.batch_size, .pass = trained.next_pass()};
   std::optional<MeasuredData> data;
   Measured measured;
   if (of_text) {
-    measured = text_to_measure(trained, arguments.text, arguments.stride, arguments.bos == "each", head);
+    measured = text_to_measure(trained, arguments.text, arguments.stride, arguments.bos == "each", out);
   } else {
     data = read_data_of(trained, arguments.data);
     const std::int64_t all = Windows(data->tokens.validation, recipe.model.context).count();
     options.windows = arguments.windows ? arguments.windows : validation_windows(recipe.train, all);
-    measured = windows_to_measure(trained, data->tokens.validation, options, all, data->file, head);
+    measured = windows_to_measure(trained, data->tokens.validation, options, all, data->file, out);
     measured.floor = data->tokens.floor;
-    head.put("floor", Value(measured.floor, "the data does not carry its entropy"));
+    out.put("floor", Value(measured.floor, "the data does not carry its entropy"));
   }
-  arguments.json ? std::swap(head, out) : head.print(false);
+  if (!json) out.print(false);
   std::vector<Row> rows;
   LayerCosts costs;
   const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
-  PassProgress progress(stdout, packed ? 1 : 1 + std::size_t(quantized), !arguments.json);
+  PassProgress progress(stdout, packed ? 1 : 1 + std::size_t(quantized), !json);
   const auto look = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
     progress.begin(name);
@@ -135,8 +136,7 @@ void run(const Arguments& arguments) {
     std::vector<Cast> rounding;
     for (const auto& cast : casts) rounding.push_back(cast.first);
     options.progress = look;
-    costs =
-        layer_costs(trained, data->tokens.validation, options, rounding, arguments.json ? stderr : stdout);
+    costs = layer_costs(trained, data->tokens.validation, options, rounding, json ? stderr : stdout);
     rows.push_back({"f32", 32, costs.f32});
     for (std::size_t i = 0; i < casts.size(); ++i)
       rows.push_back(
@@ -149,52 +149,40 @@ void run(const Arguments& arguments) {
   progress.end();
   fill(out, rows, measured, of_text);
   if (!arguments.by.empty()) out.text("\n" + layer_table(costs));
-  out.print(arguments.json);
-  if (arguments.plot.empty()) return;
+  if (arguments.plot.empty()) return out;
+  if (!json) out.print(false);
   std::fflush(stdout);
   gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
     return layer_script(costs, terminal, output, trained.file.string());
   });
-  if (!arguments.json) fmt::print("wrote {0}.svg and {0}.png\n", arguments.plot);
+  out.line("wrote {0}.svg and {0}.png", arguments.plot);
+  return out;
+}
+
+Options options(Arguments& a) {
+  return {
+      {"checkpoint", &a.checkpoint, model_name_help},
+      device_of_run_option(a.device),
+      {"--precision", &a.precisions, precision_help + std::string("; may be repeated; f32 is always there")},
+      {"--weights-only", &a.weights_only, "leave the activations in f32"},
+      {"--attention", &a.attention, attention_help},
+      {"--data", &a.data, "another token file than the recipe's"},
+      {"--windows", &a.windows, "most validation windows; 0: as the recipe says"},
+      {"--by", &a.by,
+       "layer: what each layer alone costs too, all others in f32; one pass over the windows for each",
+       one_of("layer").needs("--precision")},
+      {"--plot", &a.plot, "with --by: draw it as bars; files without .svg and .png", needs("--by")},
+      {"--text", &a.text, "instead of a token file: a text, scored whole; prints bits per byte too"},
+      {"--stride", &a.stride,
+       "with --text: a window of the context every so many tokens; 0: the context. Each token counts once"},
+      {"--bos", &a.bos, "with --text: each: the tokenizer's BOS in front of each window",
+       one_of("none each")}};
 }
 
 }  // namespace
 
-void add_eval_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("eval", "Loss and perplexity of a trained model, cast into number formats");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("checkpoint", a->checkpoint, model_name_help)->required();
-  command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
-  auto* precision =
-      repeatable(command->add_option("--precision", a->precisions,
-                                     precision_help + std::string("; may be repeated; f32 is always there")))
-          ->capture_default_str();
-  command->add_flag("--weights-only", a->weights_only, "leave the activations in f32");
-  command->add_flag("--attention", a->attention, attention_help);
-  command->add_option("--data", a->data, "another token file than the recipe's");
-  add_checked(*command, "--windows", a->windows, "most validation windows; 0: as the recipe says", whole(0));
-  auto* by = command
-                 ->add_option("--by", a->by,
-                              "layer: what each layer alone costs too, all others in f32; one pass over the "
-                              "windows for each")
-                 ->check(CLI::IsMember({"layer"}))
-                 ->needs(precision);
-  command->add_option("--plot", a->plot, "with --by: draw it as bars; files without .svg and .png")
-      ->needs(by);
-  command->add_option("--text", a->text,
-                      "instead of a token file: a text, scored whole; prints bits per byte too");
-  add_checked(
-      *command, "--stride", a->stride,
-      "with --text: a window of the context every so many tokens; 0: the context. Each token counts once",
-      whole(0));
-  add_checked(*command, "--bos", a->bos, "with --text: each: the tokenizer's BOS in front of each window",
-              CLI::IsMember({"none", "each"}));
-  add_json_option(*command, a->json);
-  command->callback([=] {
-    a->chosen = !precision->empty();
-    run(*a);
-  });
+Command commands::eval() {
+  return {"eval", "Loss and perplexity of a trained model, cast into number formats", with(options, run)};
 }
 
 }  // namespace mxtape

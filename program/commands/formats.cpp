@@ -34,20 +34,19 @@ std::string specials_text(const ElementFormat& f) {
 void put_elements(Report& out) {
   out.line("Elements");
   Table& table = out.table("elements",
-                           "name|name|<6; bits|bits|>4; |exponents|>10; |largest|>12; |min normal|>11; "
-                           "|min subnormal|>14; *; codes|codes|>10; specials|~specials",
+                           "name|name|<6; bits|bits|>4; |exponents|>10; |largest|>12; |min normal|>11; |min "
+                           "subnormal|>14; *; codes|codes|>10; specials|~specials",
                            "  ", 1);
   for (const NamedFormat& row : element_formats) {
     const ElementFormat& f = row.format;
     const bool integer = f.is_integer();
-    Json numbers, specials = Json::array();
-    put_numbers(numbers, f);
-    if (f.specials == Specials::ieee) specials.push_back("inf");
-    if (f.specials != Specials::none) specials.push_back("nan");
+    std::vector<Value> specials;
+    if (f.specials == Specials::ieee) specials.emplace_back("inf");
+    if (f.specials != Specials::none) specials.emplace_back("nan");
     const std::int64_t codes = std::int64_t{1} << f.bits();
     table.row(row.name, f.bits(), integer ? "-" : fmt::format("{}..{}", f.min_exponent(), f.max_exponent()),
               number_text(f.max_finite()), integer ? "-" : number_text(std::ldexp(1.0, f.min_exponent())),
-              f.mantissa_bits == 0 && !integer ? "-" : number_text(double(f.min_positive())), numbers,
+              f.mantissa_bits == 0 && !integer ? "-" : number_text(double(f.min_positive())), numbers_of(f),
               Value(codes, "", f.bits() < 32 ? std::to_string(codes) : "2^32"),
               Value(specials, "", " " + specials_text(f)));
   }
@@ -77,12 +76,10 @@ std::vector<Preset> listed_formats() {
 
 void put_formats(Table& table, const std::vector<Preset>& formats) {
   for (const auto& [name, q] : formats) {
-    Json storage;
-    put_storage(storage, q);
     const bool plain = q.scale == ScaleKind::none;
     table.row(name, q.element.name(), plain ? Value(nullptr, "no blocks") : Value(q.block.along),
-              plain ? Value(nullptr, "a plain cast") : Value(scale_text(q)), storage, q.bits_per_element(),
-              bits_per_block(q), memory_saved(q, 32), memory_saved(q, 16),
+              plain ? Value(nullptr, "a plain cast") : Value(scale_text(q)), storage_of(q),
+              q.bits_per_element(), bits_per_block(q), memory_saved(q, 32), memory_saved(q, 16),
               Value(name_of(q.operand_dtype()), "", fmt::format(" {}", name_of(q.operand_dtype()))));
   }
 }
@@ -97,7 +94,7 @@ Report all_formats() {
   out.line("Formats with block scales, and plain casts");
   put_formats(out.table("formats", format_columns, "  ", 1), listed_formats());
   out.line("\nOther projects' names that are understood");
-  Json names = Json::array();
+  std::vector<Value> names;
   for (const PeerName& row : peer_names) {
     if (!row.is_exact()) continue;
     out.line("  {:<18} {}", row.name, row.ours);
@@ -142,21 +139,24 @@ Report one_format(const std::string& text) {
   out.text(values_text(f));
   Table table(format_columns);
   put_formats(table, {{text, q}});
-  Json numbers;
-  put_numbers(numbers, f);
-  out.put("*", table.json()[0], "meaning", to_text(q), "*", numbers);
+  out.put("*", table.object(0), "meaning", to_text(q), "*", numbers_of(f));
   return out;
 }
 
+struct Arguments {
+  std::string format;
+};
+
+Options options(Arguments& a) {
+  return {{"[FORMAT]", &a.format, "a format, as in recipes: mxfp4, \"e2m2 block=16 scale=e8m0\""}};
+}
+
+Report run(const Arguments& a) { return a.format.empty() ? all_formats() : one_format(a.format); }
+
 }  // namespace
 
-void add_formats_command(CLI::App& app) {
-  auto* command = app.add_subcommand("formats", "Print the table of number formats, or one with its numbers");
-  auto json = std::make_shared<bool>(false);
-  auto format = std::make_shared<std::string>();
-  command->add_option("FORMAT", *format, "a format, as in recipes: mxfp4, \"e2m2 block=16 scale=e8m0\"");
-  add_json_option(*command, *json);
-  command->callback([json, format] { (format->empty() ? all_formats() : one_format(*format)).print(*json); });
+Command commands::formats() {
+  return {"formats", "Print the table of number formats, or one with its numbers", with(options, run)};
 }
 
 }  // namespace mxtape

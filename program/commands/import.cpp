@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 #include "core/files/status.h"
 #include "program/command.h"
@@ -17,7 +15,6 @@ namespace fs = std::filesystem;
 struct Arguments {
   std::string source, out;
   std::int64_t context = 0;
-  bool json = false;
 };
 
 /// "models/gpt2" for "downloads/gpt2/" and for "downloads/gpt2.bin".
@@ -26,27 +23,6 @@ fs::path default_out(const fs::path& source) {
   const fs::path whole = fs::absolute(named).lexically_normal();
   return fs::path("models") / (is_folder(whole) ? whole.filename() : whole.stem());
 }
-
-/// A line that is written over, where somebody looks.
-class ImportProgress {
- public:
-  explicit ImportProgress(bool shown) : shown_(shown && is_screen(stdout)) {}
-  void operator()(std::int64_t done, std::int64_t all) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shown_ || (done < all && now - drawn_ < std::chrono::milliseconds(100))) return;
-    drawn_ = now;
-    fmt::print("\r\033[K");
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    if (done < all)
-      fmt::print("reading {:.0f} %, {} to go", 100 * double(done) / double(all),
-                 duration_text(seconds / double(done) * double(all - done)));
-    std::fflush(stdout);
-  }
-
- private:
-  bool shown_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), drawn_{};
-};
 
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t most = 6;
@@ -81,35 +57,36 @@ Report report_of(const Arguments& arguments, const ImportReport& done, double se
   return out;
 }
 
-void run(const Arguments& arguments) {
-  const auto begin = std::chrono::steady_clock::now();
+Report run(const Arguments& arguments, const Given& given) {
+  Line line(stdout, std::chrono::milliseconds(100), !given.json());
   ImportOptions options{
       .source = arguments.source,
       .out = arguments.out.empty() ? default_out(arguments.source) : fs::path(arguments.out),
-      .progress = ImportProgress(!arguments.json)};
+      .progress = [&](std::int64_t done, std::int64_t all) {
+        const double share = double(done) / double(all);
+        if (done < all && line.is_due())
+          line.draw(fmt::format("reading {:.0f} %, {} to go", 100 * share, line.eta(share)));
+        if (done == all) line.clear();
+      }};
   if (arguments.context) options.context = arguments.context;
   const ImportReport report = import_model(options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  report_of(arguments, report, seconds).print(arguments.json);
+  return report_of(arguments, report, line.seconds());
+}
+
+Options options(Arguments& a) {
+  return {{"SOURCE", &a.source, "a folder with config.json and safetensors, or a model.bin of llm.c"},
+          {"-o,--out", &a.out, "the folder to make; default: models/<name of SOURCE>"},
+          {"--context", &a.context,
+           "keep so many positions; default: all learned ones, at most 2048 of a model with RoPE", from(1)}};
 }
 
 }  // namespace
 
-void add_import_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
+Command commands::import() {
+  return {
       "import",
-      "Make a run's folder at step 0 of a model from elsewhere: a Hugging Face folder, or llm.c's model.bin");
-  auto a = std::make_shared<Arguments>();
-  command
-      ->add_option("SOURCE", a->source, "a folder with config.json and safetensors, or a model.bin of llm.c")
-      ->required();
-  command->add_option("-o,--out", a->out, "the folder to make; default: models/<name of SOURCE>");
-  command
-      ->add_option("--context", a->context,
-                   "keep so many positions; default: all learned ones, at most 2048 of a model with RoPE")
-      ->check(whole(1));
-  add_json_option(*command, a->json);
-  command->callback([a] { run(*a); });
+      "Make a run's folder at step 0 of a model from elsewhere: a Hugging Face folder, or llm.c's model.bin",
+      with(options, run)};
 }
 
 }  // namespace mxtape

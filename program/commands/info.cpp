@@ -8,6 +8,7 @@
 
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
+#include "program/lineage.h"
 #include "program/model_text.h"
 #include "program/run_name.h"
 #include "program/show/packed_table.h"
@@ -49,11 +50,8 @@ Recipe recipe_at(Recipe recipe, std::int64_t step) {
   return recipe;
 }
 
-/// Of older files, which do not say it.
-constexpr const char* unknown_writer = "not known: written before checkpoints said it";
-
 /// What both kinds of file hold.
-void put_model(Report& out, const CheckpointHeader& header, const Json& lineage, bool packed) {
+void put_model(Report& out, const CheckpointHeader& header, bool packed) {
   const Recipe& recipe = header.recipe;
   const bool of_files = header.tokenizer.kind() == Tokenizer::Kind::subwords;
   out.line("step        {} of {}", header.step, recipe.train.steps);
@@ -65,12 +63,8 @@ void put_model(Report& out, const CheckpointHeader& header, const Json& lineage,
   out.put("step", header.step, "steps", recipe.train.steps, "recipe", recipe.name, "seed", recipe.seed,
           "parameters", parameter_count(recipe.model), "tokenizer", header.tokenizer.text());
   if (!packed) out.put("tokenizer_hash", header.tokenizer.hash());
-  out.put("data", recipe.data.file, "data_hash", header.data_hash, "lineage", lineage, "keys",
-          recipe_json(recipe));
-}
-
-Json lineage_of(const CheckpointHeader& header) {
-  return header.lineage.empty() ? Json::array() : Json::parse(header.lineage);
+  out.put("data", recipe.data.file, "data_hash", header.data_hash, "lineage",
+          parsed(header.lineage.empty() ? "[]" : header.lineage), "keys", recipe_json(recipe));
 }
 
 Report info(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
@@ -79,20 +73,12 @@ Report info(const std::filesystem::path& path, const CheckpointFile& checkpoint)
   const Value writer(header.written_by, "not known: written before checkpoints said it");
   const auto size = std::filesystem::file_size(path);
   const std::string time = written_at(path);
-  const Json lineage = lineage_of(header);
   Report out;
   out.line("checkpoint  {}, {}", path.string(), bytes_text(double(size)));
   out.line("written     {} by {}", time, header.written_by.empty() ? writer.why : header.written_by);
   out.put("checkpoint", path.string(), "bytes", size, "written_at", time, "written_by", writer);
-  put_model(out, header, lineage, false);
-  for (const auto& turn : lineage) {
-    const std::string parent = turn.value("parent", "");
-    const std::string from =
-        turn.contains("from") ? fmt::format(", from step {}", turn.value("from", 0)) : "";
-    out.line("{:<10}  at step {}{}", turn.value("event", ""), turn.value("step", 0),
-             parent.empty() ? from : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
-    for (const auto& change : turn["changed"]) out.line("  {}", change.get<std::string>());
-  }
+  put_model(out, header, false);
+  out.text(lineage_text(header.lineage));
   out.line("precision in force\n{}", precision_table(now));
   out.put("precision", precision_json(now).front());
   fill(out.table("tensors",
@@ -112,7 +98,7 @@ Report info(const PackedModelFile& file) {
   out.line("from        the checkpoint with content hash {}", header.source_hash);
   out.put("packed", path, "bytes", size, "written_by", header.model.written_by, "source_hash",
           header.source_hash, "packed_precision", precision);
-  put_model(out, header.model, lineage_of(header.model), true);
+  put_model(out, header.model, true);
   out.line("precision   {}\n{}", precision == "recipe" ? "recipe: as it was trained" : precision,
            precision_table(header.model.recipe));
   out.put("precision", precision_json(header.model.recipe).front());
@@ -120,22 +106,25 @@ Report info(const PackedModelFile& file) {
   return out;
 }
 
+struct Arguments {
+  std::string run;
+};
+
+Options options(Arguments& a) { return {{"RUN", &a.run, model_name_help}}; }
+
+Report run(const Arguments& a) {
+  const auto path = checkpoint_of(a.run);
+  const auto file = open_sealed(path);
+  return content_of(*file) == packed_content ? info(PackedModelFile(file)) : info(path, CheckpointFile(file));
+}
+
 }  // namespace
 
-void add_info_command(CLI::App& app) {
-  auto* command = app.add_subcommand("info",
-                                     "What a checkpoint or packed model holds: step, recipe, model, "
-                                     "precision, and every tensor with its size");
-  auto run = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  command->add_option("RUN", *run, model_name_help)->required();
-  add_json_option(*command, *json);
-  command->callback([=] {
-    const auto path = checkpoint_of(*run);
-    const auto file = open_sealed(path);
-    const bool packed = content_of(*file) == packed_content;
-    (packed ? info(PackedModelFile(file)) : info(path, CheckpointFile(file))).print(*json);
-  });
+Command commands::info() {
+  return {"info",
+          "What a checkpoint or packed model holds: step, recipe, model, precision, and every tensor with "
+          "its size",
+          with(options, run)};
 }
 
 }  // namespace mxtape

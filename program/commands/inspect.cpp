@@ -20,7 +20,6 @@ struct Arguments {
   std::vector<std::string> formats{"mxfp8", "mxfp6_e2m3", "mxfp4", "mxfp4 block=16", "nvfp4"};
   InspectOptions options;
   std::int64_t top = 0;
-  bool json = false;
 };
 
 /// One line of the table: the operands that it sums up, and the worst of them.
@@ -123,28 +122,26 @@ std::string left_out_text(const std::vector<Measurements::LeftOut>& left_out) {
   return text;
 }
 
-void run(Arguments& a) {
+Report run(Arguments& a) {
   for (const auto& text : a.formats) a.options.formats.push_back(parse_quantizer(text));
   const Inspection i = inspect(a.run, a.options);
   Report out;
   Table weights("layer; oscillation");
   for (const auto& weight : i.weights) weights.row(weight.layer, weight.ratio);
-  out.put("checkpoint", i.checkpoint, "step", i.step, "data", i.data, "*", json_of(i.found), "weights",
-          weights.json());
+  out.put("checkpoint", i.checkpoint, "step", i.step, "data", i.data, "*", value_of(i.found), "weights",
+          weights);
   out.line("checkpoint  {}, step {}\ndata        {}\n", i.checkpoint, i.step, i.data);
   const bool by_layer = a.by == "layer";
-  Table& operands =
-      out.table("",
-                "|slot; |format; |rel RMSE|>.4f; |SQNR dB|>.2f; |clipped|>.2%|3; |flushed|>.2%; |>10x|>.0%; "
-                "|>100x|>.0%|2; |crest|>.1f|1; |" +
-                    std::string(by_layer ? "" : "worst layer"));
+  Table& operands = out.table("",
+                              "|slot; |format; |rel RMSE|>.4f; |SQNR dB|>.2f; |clipped|>.2%|3; "
+                              "|flushed|>.2%; |>10x|>.0%; |>100x|>.0%|2; |crest|>.1f|1; |" +
+                                  std::string(by_layer ? "" : "worst layer"));
   out.line(
       "{}* in use; {}>10x, >100x: blocks whose largest magnitude is so many times the smallest that is not 0",
       fill(operands, i, by_layer, a.top), by_layer ? "" : "medians over layers; ");
   if (!i.found.gradients.empty()) out.line("");
-  Table& gradients = out.table("",
-                               "|layer; |gradient|<8; |cosine|>8.5f; |bias|>+8.5f; "
-                               "|~beside the gradient of unrounded operands");
+  Table& gradients = out.table(
+      "", "|layer; |gradient|<8; |cosine|>8.5f; |bias|>+8.5f; |~beside the gradient of unrounded operands");
   for (const auto& g : i.found.gradients) gradients.row(g.layer, g.slot, g.cosine, g.bias, "");
   out.text(left_out_text(i.found.left_out));
   if (!i.spectra.empty()) out.line("");
@@ -157,32 +154,28 @@ void run(Arguments& a) {
   if (!i.spectra.empty())
     out.line(
         "effective rank: exp(entropy of the singular values); largest share: of the sum of their squares");
-  out.print(a.json, columns(stdout));
+  out.width = columns(stdout);
+  return out;
+}
+
+Options options(Arguments& a) {
+  return {{"run", &a.run, run_name_help},
+          {"--data", &a.options.data, "another token file than the recipe's"},
+          device_of_run_option(a.options.device),
+          {"--format", &a.formats,
+           "a format that is tried on every operand besides its own (mxtape formats lists them); may be "
+           "repeated"},
+          {"--by", &a.by, "rows: slot (medians over layers) or layer", one_of("slot layer")},
+          {"--top", &a.top, "only so many slots or layers, the worst first; 0: all, in their order"},
+          {"--spectra", &a.options.spectra, "singular values of every operand's matrix, too"}};
 }
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "inspect",
-      "What rounding costs a trained model's weights, activations and gradients, format by format");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("run", a->run, run_name_help)->required();
-  command->add_option("--data", a->options.data, "another token file than the recipe's");
-  command->add_option("--device", a->options.device,
-                      "cpu or cuda; default: the device of the checkpoint's recipe");
-  repeatable(command->add_option(
-                 "--format", a->formats,
-                 "a format that is tried on every operand besides its own (mxtape formats lists them); "
-                 "may be repeated"))
-      ->capture_default_str();
-  add_checked(*command, "--by", a->by, "rows: slot (medians over layers) or layer",
-              CLI::IsMember({"slot", "layer"}));
-  add_checked(*command, "--top", a->top,
-              "only so many slots or layers, the worst first; 0: all, in their order", whole(0));
-  command->add_flag("--spectra", a->options.spectra, "singular values of every operand's matrix, too");
-  add_json_option(*command, a->json);
-  command->callback([a] { run(*a); });
+Command commands::inspect() {
+  return {"inspect",
+          "What rounding costs a trained model's weights, activations and gradients, format by format",
+          with(options, run)};
 }
 
 }  // namespace mxtape

@@ -35,51 +35,33 @@ std::string item(const std::string& name, const std::string& value, const std::s
 
 std::string section(std::string_view name) { return fmt::format(".SH {}\n", name); }
 
-std::string text_of(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (!option.get_default_str().empty()) text += fmt::format(" (default: {})", option.get_default_str());
-  return text;
+std::string item(const Option& row) {
+  const std::string value = row.default_text();
+  return item(row.by_place() ? row.key() : shown_name(row), value_of(row),
+              row.help + (value.empty() ? "" : fmt::format(" (default: {})", value)));
 }
 
-std::string synopsis(const CLI::App& command) {
-  std::string line = fmt::format(".B mxtape {}\n", escaped(command.get_name()));
-  for (const auto* option : command.get_options())
-    if (option->get_positional()) {
-      const std::string name = "\\fI" + escaped(option->get_name()) + "\\fR";
-      const std::string more = option->get_items_expected_max() > 1 ? " ..." : "";
-      line += option->get_required() ? name + more + "\n" : "[" + name + more + "]\n";
-    }
-  return line + "[\\fIoptions\\fR]\n";
-}
-
-/// "-h, --help"
-std::string names_of(const CLI::Option& option) {
-  return fmt::format("{}", fmt::join(CLI::detail::split(option.get_name(false, true), ','), ", "));
-}
-
-std::string options(const CLI::App& command) {
-  std::string out;
-  for (const auto* option : command.get_options())
-    if (option != command.get_help_ptr() || !command.get_parent())  // said once
-      out += item(names_of(*option), value_of(*option), text_of(*option));
-  return out;
-}
-
-std::string commands(const CLI::App& app) {
+std::string commands_section() {
   std::string out = section("COMMANDS");
-  for (const auto* command : app.get_subcommands(nullptr)) {
-    out += fmt::format(".SS {}\n{}.PP\n{}.\n", escaped(command->get_name()), synopsis(*command),
-                       escaped(command->get_description()));
-    out += options(*command);
-    if (!command->get_footer().empty()) out += ".PP\n" + escaped(command->get_footer()) + "\n";
+  for (const Command& command : all_commands()) {
+    out += fmt::format(".SS {0}\n.B mxtape {0}\n", escaped(command.name));
+    std::string items;
+    for (const Option& row : command.bind().options) {
+      items += item(row);
+      if (!row.by_place()) continue;
+      const std::string name = "\\fI" + escaped(row.key()) + "\\fR" + (row.is_list() ? " ..." : "");
+      out += row.name[0] == '[' ? "[" + name + "]\n" : name + "\n";
+    }
+    out += fmt::format("[\\fIoptions\\fR]\n.PP\n{}.\n{}", escaped(command.help), items);
+    if (!command.footer.empty()) out += ".PP\n" + escaped(command.footer) + "\n";
   }
   return out;
 }
 
-std::string keys(const CLI::App& app) {
+std::string keys() {
   std::vector<std::string> takers;
-  for (const auto* command : app.get_subcommands(nullptr))
-    if (command->get_allow_extras()) takers.push_back("\\fB" + escaped(command->get_name()) + "\\fR");
+  for (const Command& command : all_commands())
+    if (command.takes_keys) takers.push_back("\\fB" + escaped(command.name) + "\\fR");
   std::string out = section("RECIPE KEYS");
   out += fmt::format(
       "In a recipe's file as \\fIkey = value\\fR below \\fI[section]\\fR; for {} also as "
@@ -99,7 +81,7 @@ std::string recipes() {
   return out;
 }
 
-std::string manual(const CLI::App& app) {
+std::string manual() {
   std::string out = fmt::format(".TH MXTAPE 1 \"\" \"mxtape {}\" \"User Commands\"\n", MXTAPE_VERSION);
   out += section("NAME") + "mxtape \\- train GPT models in microscaling (MX) number formats\n";
   out += section("SYNOPSIS") + ".B mxtape\n\\fIcommand\\fR [\\fIoperands\\fR] [\\fIoptions\\fR]\n";
@@ -107,10 +89,10 @@ std::string manual(const CLI::App& app) {
          "A recipe, a TOML file, says what is trained on which data, and to which number format each operand "
          "of each\nmatrix product is rounded. \\fBmxtape train\\fR trains it; the other commands make its "
          "data, check it, and\nlook at what came out.\n";
-  out += section("OPTIONS") + options(app);
+  out += section("OPTIONS") + item("-h, --help", "", help_help) + item("-V, --version", "", version_help);
   out +=
       ".PP\n\\fB\\-h\\fR is an option of every command; \\fBmxtape help\\fR \\fIcommand\\fR says the same.\n";
-  out += commands(app) + keys(app) + recipes();
+  out += commands_section() + keys() + recipes();
   out += section("EXIT STATUS");
   for (const auto& row : exit_code_names)
     out += item(fmt::format("{}", int(row.code)), "", fmt::format("{}: {}", row.name, row.meaning));
@@ -124,12 +106,17 @@ std::string manual(const CLI::App& app) {
   return out;
 }
 
+struct Arguments {};
+
+Options options(Arguments&) { return {}; }
+
+void run(const Arguments&) { fmt::print("{}", manual()); }
+
 }  // namespace
 
-void add_manual_command(CLI::App& app) {
-  auto* command = app.add_subcommand("manual", "Print the manual page mxtape(1) for man");
-  command->footer("To read it: mxtape manual | man -l -");
-  command->callback([&app] { fmt::print("{}", manual(app)); });
+Command commands::manual() {
+  return {"manual", "Print the manual page mxtape(1) for man", with(options, run),
+          "To read it: mxtape manual | man -l -"};
 }
 
 }  // namespace mxtape

@@ -24,31 +24,26 @@ struct Arguments {
   std::vector<std::string> runs;
   std::string base, output, title, format;
   std::vector<std::string> measures;  ///< of telemetry
-  bool json = false;
 };
 
 /// Draws pictures beside `stem`, each as .svg and .png; returns their names without these.
 using Draw = std::function<std::vector<std::string>(const fs::path& stem)>;
 
 /// The table first: it needs no gnuplot. The JSON, one document, names the pictures that were written.
-void put_out(const Arguments& a, const std::string& table, Json json, const Draw& draw) {
-  if (!a.json) fmt::print("{}\n", table);
+Report draw(const Arguments& a, Report out, const Given& given, const Draw& draw) {
+  if (!given.json()) out.print(false);
   std::fflush(stdout);
-  std::vector<std::string> stems;
+  std::vector<std::string> pictures;
   try {
-    stems = draw(a.output);
-  } catch (const Error&) {
-    json["pictures"] = Json::array();
-    if (a.json) print_json(json);
-    std::fflush(stdout);
-    throw;
+    for (const auto& stem : draw(a.output)) {
+      for (const char* suffix : {".svg", ".png"}) pictures.push_back(stem + suffix);
+      out.line("wrote {0}.svg and {0}.png", stem);
+    }
+  } catch (const Error& e) {
+    out.problems.push_back(e);
   }
-  json["pictures"] = Json::array();
-  for (const auto& stem : stems) {
-    for (const char* suffix : {".svg", ".png"}) json["pictures"].push_back(stem + suffix);
-    if (!a.json) fmt::print("wrote {0}.svg and {0}.png\n", stem);
-  }
-  if (a.json) print_json(json);
+  out.put("pictures", pictures);
+  return out;
 }
 
 /// One picture, called as --out says.
@@ -59,19 +54,21 @@ Draw one_picture(gnuplot::Script script) {
   };
 }
 
-void plot_runs(const Arguments& a) {
+Report plot_runs(const Arguments& a, const Given& given) {
   std::vector<RunLog> runs;
   for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path));
   const auto data = data_beside_names(a.runs);
   const Table table = summary_table(runs, data);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
-  put_out(a, table.text(columns(stdout)) + remark_on_data(data), {{"runs", table.json()}},
-          one_picture([&](const std::string& terminal, const fs::path& output) {
-            return gnuplot_script(runs, terminal, output, a.title);
-          }));
+  Report out;
+  out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
+  out.put("runs", table);
+  return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {
+                return gnuplot_script(runs, terminal, output, a.title);
+              }));
 }
 
-void plot_differences(const Arguments& a) {
+Report plot_differences(const Arguments& a, const Given& given) {
   const RunLog base = read_run_log(a.base);
   std::vector<RunLog> logs;
   std::vector<std::string> paths{a.base};
@@ -87,39 +84,40 @@ void plot_differences(const Arguments& a) {
   for (const auto& log : logs) runs.push_back(difference(log, base, width));
   const auto data = data_beside_names(paths);
   const Table table = difference_table(runs, width, data);
-  Json json{{"base", summary_table({&base, 1}).json()[0]}, {"window_steps", width}};
-  json["differences"] = table.json();
+  Report out;
+  out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
+  out.put("base", summary_table({&base, 1}).object(0), "window_steps", width, "differences", table);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].base += data[0], runs[i].name += data[i + 1];
-  put_out(a, table.text(columns(stdout)) + remark_on_data(data), std::move(json),
-          one_picture([&](const std::string& terminal, const fs::path& output) {
-            return difference_script(runs, width, terminal, output, a.title);
-          }));
+  return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {
+                return difference_script(runs, width, terminal, output, a.title);
+              }));
 }
 
-Json json_of(const HeatMap& map) {
-  Json json{{"measure", map.measure}};
-  if (!map.format.empty()) json["format"] = map.format;
-  json["layers"] = map.layers;
-  json["steps"] = map.steps;
-  json["panels"] = Json::array();
+Value value_of(const HeatMap& map) {
+  Value json = object("measure", map.measure);
+  if (!map.format.empty()) put(json, "format", map.format);
+  Table panels("slot; values");
   for (const auto& panel : map.panels)  // NaN, where nothing was measured, becomes null
-    json["panels"].push_back({{"slot", panel.slot}, {"values", panel.values}});
+    panels.row(panel.slot, panel.values);
+  put(json, "layers", map.layers, "steps", map.steps, "panels", panels);
   return json;
 }
 
-void plot_telemetry(const Arguments& a) {
+Report plot_telemetry(const Arguments& a, const Given& given) {
   require(a.runs.size() == 1, ExitCode::usage, "plot: --telemetry shows one run; found {}", a.runs.size());
   const TelemetryLog log = read_telemetry(a.runs.front());
   const bool all = a.measures.front() == "all";
   std::vector<HeatMap> maps;
   for (const auto& measure : all ? measures_in(log, a.format) : a.measures)
     maps.push_back(heat_map(log, measure, a.format));
-  Json json{{"run", log.name}, {"maps", Json::array()}};
+  std::vector<Value> shown;
   const std::size_t screen = columns(stdout), width = screen ? screen : 80;
   std::string table;
-  for (const HeatMap& map : maps) json["maps"].push_back(json_of(map)), table += heat_table(map, width);
-  table.pop_back();
-  put_out(a, table, std::move(json), [&](const fs::path& stem) {
+  for (const HeatMap& map : maps) shown.push_back(value_of(map)), table += heat_table(map, width);
+  Report out;
+  out.text(table);
+  out.put("run", log.name, "maps", shown);
+  return draw(a, std::move(out), given, [&](const fs::path& stem) {
     std::vector<std::string> written;
     for (const HeatMap& map : maps) {
       written.push_back(fmt::format("{}-{}", stem.string(), map.measure));
@@ -131,42 +129,35 @@ void plot_telemetry(const Arguments& a) {
   });
 }
 
-void run(const Arguments& a) {
+Report run(Arguments& a, const Given& given) {
+  const bool gaps = given("--difference");
+  require(!gaps || !a.base.empty(), ExitCode::usage, "--difference '': want a run");
+  require(!gaps || a.measures.empty(), ExitCode::usage,
+          "plot: --difference and --telemetry are two pictures; want one of them");
+  if (!given("--out")) a.output = !a.measures.empty() ? "telemetry" : gaps ? "difference" : "loss";
   gnuplot::require_stem("--out", a.output);
-  if (!a.measures.empty()) return plot_telemetry(a);
-  a.base.empty() ? plot_runs(a) : plot_differences(a);
+  if (!a.measures.empty()) return plot_telemetry(a, given);
+  return gaps ? plot_differences(a, given) : plot_runs(a, given);
+}
+
+Options options(Arguments& a) {
+  return {
+      {"runs", &a.runs, "run folders, or their metrics.jsonl"},
+      {"--telemetry", &a.measures,
+       "draw layers by steps of this measure of one run's telemetry instead, such as relative_rmse; may be "
+       "repeated; all: each that there is"},
+      {"--format", &a.format, "with --telemetry: as it would be in this what-if format of telemetry.formats",
+       needs("--telemetry")},
+      {"--difference", &a.base, "draw how far the losses of the runs lie above those of this run instead"},
+      {"--out", &a.output,
+       "files without .svg and .png; default: loss, difference, or telemetry, to which the measure is added"},
+      {"--title", &a.title, "printed above the curves"}};
 }
 
 }  // namespace
 
-void add_plot_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("plot", "Loss curves of runs as SVG and PNG, and a table of their results");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("runs", a->runs, "run folders, or their metrics.jsonl")->required();
-  auto* telemetry = repeatable(command->add_option(
-      "--telemetry", a->measures,
-      "draw layers by steps of this measure of one run's telemetry instead, such as relative_rmse; may be "
-      "repeated; all: each that there is"));
-  command
-      ->add_option("--format", a->format,
-                   "with --telemetry: as it would be in this what-if format of telemetry.formats")
-      ->needs(telemetry);
-  auto* base = command->add_option("--difference", a->base,
-                                   "draw how far the losses of the runs lie above those of this run instead");
-  auto* out = command->add_option(
-      "--out", a->output,
-      "files without .svg and .png; default: loss, difference, or telemetry, to which the "
-      "measure is added");
-  command->add_option("--title", a->title, "printed above the curves");
-  add_json_option(*command, a->json);
-  command->callback([=] {
-    require(base->empty() || !a->base.empty(), ExitCode::usage, "--difference '': want a run");
-    require(base->empty() || telemetry->empty(), ExitCode::usage,
-            "plot: --difference and --telemetry are two pictures; want one of them");
-    if (out->empty()) a->output = !telemetry->empty() ? "telemetry" : base->empty() ? "loss" : "difference";
-    run(*a);
-  });
+Command commands::plot() {
+  return {"plot", "Loss curves of runs as SVG and PNG, and a table of their results", with(options, run)};
 }
 
 }  // namespace mxtape

@@ -24,7 +24,7 @@
 namespace mxtape {
 namespace {
 
-struct PrepareOptions {
+struct Arguments {
   std::vector<std::string> files;
   std::string tokenizer = "char", tokenizer_of, special_tokens = "text", tokens, validation_file, out;
   std::int64_t vocabulary = 0;
@@ -34,7 +34,7 @@ struct PrepareOptions {
 /// One line at once: a step on a gigabyte takes seconds, and silence looks like a hang.
 template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {
-  std::puts(fmt::format(text, std::forward<Args>(args)...).c_str());
+  fmt::print("{}\n", fmt::format(text, std::forward<Args>(args)...));
   std::fflush(stdout);
 }
 
@@ -57,6 +57,12 @@ std::vector<std::string> read_texts(std::span<const std::string> files,
 
 /// Whether the tokenizer is made from the text, not read from files.
 bool is_made_here(const std::string& tokenizer) { return tokenizer == "char" || tokenizer == "byte"; }
+
+std::string wrong_tokenizer(const std::string& name) {
+  std::error_code unknown;
+  const bool there = is_made_here(name) || std::filesystem::exists(name, unknown);
+  return there ? "" : fmt::format("'{}': want char, byte, or a folder or file", name);
+}
 
 /// The tokenizer that a run's model was trained with.
 Tokenizer tokenizer_of(const std::string& run) {
@@ -88,7 +94,7 @@ Split encode(const Tokenizer& tokenizer, SpecialTokens specials, std::span<const
 }
 
 /// The splits; validation is empty where it shall be a share of the tokens in train.
-TokenFile from_texts(const PrepareOptions& options, std::span<const std::string> inputs) {
+TokenFile from_texts(const Arguments& options, std::span<const std::string> inputs) {
   TokenFile file;
   const bool of_files = !is_made_here(options.tokenizer);
   const bool given = of_files || !options.tokenizer_of.empty();
@@ -119,7 +125,7 @@ TokenFile from_texts(const PrepareOptions& options, std::span<const std::string>
 }
 
 /// Standard input can be read once, holds text, and gives no name to the output.
-void require_standard_input_fits(const PrepareOptions& options, std::span<const std::string> inputs) {
+void require_standard_input_fits(const Arguments& options, std::span<const std::string> inputs) {
   const auto count = std::count(inputs.begin(), inputs.end(), standard_input);
   require(count <= 1, ExitCode::usage, "'-': standard input can be read once; found it {} times", count);
   require(count == 0 || options.tokens.empty(), ExitCode::usage,
@@ -128,7 +134,7 @@ void require_standard_input_fits(const PrepareOptions& options, std::span<const 
           "'-': standard input has no name to make the output's from; want --out FILE");
 }
 
-TokenFile from_ids(const PrepareOptions& options, std::span<const std::string> validation_files) {
+TokenFile from_ids(const Arguments& options, std::span<const std::string> validation_files) {
   require(
       options.vocabulary > 0, ExitCode::usage,
       "--tokens wants --vocabulary N, the number of ids of the tokenizer that made them: 50257 for GPT-2's");
@@ -147,7 +153,7 @@ TokenFile from_ids(const PrepareOptions& options, std::span<const std::string> v
   return file;
 }
 
-void prepare(const PrepareOptions& options) {
+void run(const Arguments& options) {
   const bool whole = !options.validation_file.empty();
   std::vector<std::string> inputs = options.files;
   if (whole) inputs.push_back(options.validation_file);
@@ -177,61 +183,37 @@ void prepare(const PrepareOptions& options) {
   say("wrote      {} (xxh3-128 {})", out, hash);
 }
 
+Options options(Arguments& a) {
+  return {
+      {"FILE", &a.files, "texts (- is standard input), or with --tokens files of ids; joined in this order"},
+      {"--tokenizer", &a.tokenizer,
+       "for texts: char, one token a UTF-8 character; byte, one a byte; or the folder or file of a "
+       "tokenizer: tokenizer.json, vocab.json with merges.txt, tokenizer.model",
+       Limits{.check = wrong_tokenizer}},
+      {"--tokenizer-of", &a.tokenizer_of,
+       "the tokenizer of a run (its folder, RUN@STEP or a checkpoint), for a text that its model shall go on "
+       "with",
+       excludes("--tokenizer")},
+      {"--specials", &a.special_tokens,
+       "what <|endoftext|> and the like in a text are: text, or parse for the tokens of that name",
+       one_of("text parse")},
+      {"--tokens", &a.tokens,
+       "the files hold token ids of another tokenizer: little-endian u16 or u32, as nanoGPT and llm.c write "
+       "them",
+       one_of("u16 u32").excludes("--specials --tokenizer --tokenizer-of")},
+      {"--vocabulary", &a.vocabulary, "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's",
+       within(1, std::numeric_limits<std::int32_t>::max()).needs("--tokens")},
+      {"--out", &a.out, "token file to write; default: <first FILE without its ending>.h5 here"},
+      {"--validation", &a.validation, "share of the tokens, at their end, kept for validation",
+       within(0.0001, 0.9)},
+      {"--validation-file", &a.validation_file,
+       "a file of the same kind that is the validation split as a whole", excludes("--validation")}};
+}
+
 }  // namespace
 
-void add_prepare_command(CLI::App& app) {
-  auto* command = app.add_subcommand("prepare", "Turn text files, or files of token ids, into a token file");
-  auto options = std::make_shared<PrepareOptions>();
-  command
-      ->add_option("FILE", options->files,
-                   "texts (- is standard input), or with --tokens files of ids; joined in this order")
-      ->required();
-  auto* tokenizer = add_checked(
-      *command, "--tokenizer", options->tokenizer,
-      "for texts: char, one token a UTF-8 character; byte, one a byte; or the "
-      "folder or file of a tokenizer: tokenizer.json, vocab.json with "
-      "merges.txt, tokenizer.model",
-      CLI::Validator(
-          [](const std::string& name) {
-            std::error_code unknown;
-            const bool there = is_made_here(name) || std::filesystem::exists(name, unknown);
-            return there ? std::string() : fmt::format("'{}': want char, byte, or a folder or file", name);
-          },
-          ""));
-  auto* tokenizer_of =
-      command
-          ->add_option(
-              "--tokenizer-of", options->tokenizer_of,
-              "the tokenizer of a run (its folder, RUN@STEP or a checkpoint), for a text that its model "
-              "shall go on with")
-          ->excludes(tokenizer);
-  auto* specials =
-      add_checked(*command, "--specials", options->special_tokens,
-                  "what <|endoftext|> and the like in a text are: text, or parse for the tokens of that name",
-                  CLI::IsMember({"text", "parse"}));
-  auto* tokens =
-      command
-          ->add_option("--tokens", options->tokens,
-                       "the files hold token ids of another tokenizer: little-endian u16 or u32, as "
-                       "nanoGPT and llm.c write them")
-          ->check(CLI::IsMember({"u16", "u32"}))
-          ->excludes(specials)
-          ->excludes(tokenizer)
-          ->excludes(tokenizer_of);
-  command
-      ->add_option("--vocabulary", options->vocabulary,
-                   "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's")
-      ->check(whole(1, std::numeric_limits<std::int32_t>::max()))
-      ->needs(tokens);
-  command->add_option("--out", options->out,
-                      "token file to write; default: <first FILE without its ending>.h5 here");
-  auto* share = add_checked(*command, "--validation", options->validation,
-                            "share of the tokens, at their end, kept for validation", between(0.0001, 0.9));
-  command
-      ->add_option("--validation-file", options->validation_file,
-                   "a file of the same kind that is the validation split as a whole")
-      ->excludes(share);
-  command->callback([options] { prepare(*options); });
+Command commands::prepare() {
+  return {"prepare", "Turn text files, or files of token ids, into a token file", with(options, run)};
 }
 
 }  // namespace mxtape

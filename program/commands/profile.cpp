@@ -8,17 +8,16 @@ namespace mxtape {
 namespace {
 
 struct Arguments {
-  std::string recipe, by = "kernel", flame;
+  std::string recipe, by = "kernel", flame, device;
   std::int64_t steps = 10;
-  bool json = false;
 };
 
 ProfileBy by_of(const std::string& word) {
   return word == "layer" ? ProfileBy::layer : word == "call" ? ProfileBy::call : ProfileBy::kernel;
 }
 
-void run(const Arguments& arguments, const std::vector<std::string>& overrides) {
-  const Recipe recipe = read_recipe_of_run(arguments.recipe, overrides);
+Report run(const Arguments& arguments, const Given& given) {
+  const Recipe recipe = read_recipe_of_run(arguments.recipe, overrides_of(given, arguments.device));
   if (!arguments.flame.empty()) require_output(arguments.flame, {recipe.data.file});
   const Profile p = profile_recipe(recipe, arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
@@ -33,34 +32,27 @@ void run(const Arguments& arguments, const std::vector<std::string>& overrides) 
            1e3 * p.step_seconds, p.steps, 1e3 * p.watched_seconds);
   out.put("recipe", p.recipe.name, "device", p.device, "data", p.data, "steps", p.steps, "step_ms",
           1e3 * p.step_seconds, "watched_step_ms", 1e3 * p.watched_seconds, "peaks",
-          Json{{"bf16_flops", peaks.bf16_flops},
-               {"f32_flops", peaks.f32_flops},
-               {"integer_ops", peaks.integer_ops},
-               {"bytes", peaks.bytes}});
+          object("bf16_flops", peaks.bf16_flops, "f32_flops", peaks.f32_flops, "integer_ops",
+                 peaks.integer_ops, "bytes", peaks.bytes));
   put_rows(out, p, by_of(arguments.by));
   out.line("\n% limit: the part of its time that a row would take at these peaks");
   if (!arguments.flame.empty()) out.line("wrote {}", arguments.flame);
-  out.print(arguments.json);
+  return out;
+}
+
+Options options(Arguments& a) {
+  return {{"recipe", &a.recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)"},
+          {"--steps", &a.steps, "steps that are measured", from(1)},
+          {"--by", &a.by, "rows: kernel (and slot), layer, or call (both)", one_of("kernel layer call")},
+          {"--flame", &a.flame, "file for a flame graph: folded stacks, microseconds a step"},
+          device_option(a.device)};
 }
 
 }  // namespace
 
-void add_profile_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("profile", "Time the calls of a recipe's step, by kernel, slot and layer");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("recipe", a->recipe, "a .toml file, or the name of a shipped recipe (mxtape recipes)")
-      ->required();
-  add_checked(*command, "--steps", a->steps, "steps that are measured", whole(1));
-  add_checked(*command, "--by", a->by, "rows: kernel (and slot), layer, or call (both)",
-              CLI::IsMember({"kernel", "layer", "call"}));
-  command->add_option("--flame", a->flame, "file for a flame graph: folded stacks, microseconds a step");
-  add_device_option(*command);
-  add_json_option(*command, a->json);
-  command->allow_extras();
-  command->footer(
-      "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).");
-  command->callback([=] { run(*a, overrides_of(*command)); });
+Command commands::profile() {
+  return {"profile", "Time the calls of a recipe's step, by kernel, slot and layer", with(options, run),
+          "Every key of a recipe is an option too: --section.key=value (mxtape recipes --reference).", true};
 }
 
 }  // namespace mxtape

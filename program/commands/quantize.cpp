@@ -15,10 +15,10 @@ namespace {
 // The file: datasets codes, scales and, if there are any, offsets; attributes on "/".
 constexpr const char* kind = "mxtape packed tensor";
 
-struct QuantizeOptions {
+struct Arguments {
   std::string in, out, format = "mxfp4", axis = "cols", device = "cpu";
   std::uint64_t seed = 1;
-  bool seeded = false, back = false;
+  bool back = false;
 };
 
 void write_packed(const std::string& path, const MxTensor& t, const std::vector<std::int64_t>& dims) {
@@ -62,9 +62,9 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
   return t;
 }
 
-void quantize(const QuantizeOptions& options) {
+void quantize(const Arguments& options, bool seeded) {
   const Quantizer q = parse_quantizer(options.format);
-  require(!options.seeded || q.is_stochastic(), ExitCode::usage,
+  require(!seeded || q.is_stochastic(), ExitCode::usage,
           "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
           to_text(q));
   require(is_hdf5(options.out), ExitCode::usage, "{}: want FILE.h5 for the packed tensor", options.out);
@@ -76,17 +76,14 @@ void quantize(const QuantizeOptions& options) {
   const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
-  std::puts(
-      fmt::format("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}",
-                  x.name, options.out, to_text(q), packed.bytes(), s.blocks, x.values.size() * sizeof(float),
-                  double(x.values.size() * sizeof(float)) / double(packed.bytes()),
-                  s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-")
-          .c_str());
-  if (s.nonfinite > 0)
-    std::puts(fmt::format("      {} elements not finite, left out of the SQNR", s.nonfinite).c_str());
+  fmt::print("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}\n",
+             x.name, options.out, to_text(q), packed.bytes(), s.blocks, x.values.size() * sizeof(float),
+             double(x.values.size() * sizeof(float)) / double(packed.bytes()),
+             s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-");
+  if (s.nonfinite > 0) fmt::print("      {} elements not finite, left out of the SQNR\n", s.nonfinite);
 }
 
-void unpack_file(const QuantizeOptions& options) {
+void unpack_file(const Arguments& options) {
   require_output(file_of(options.out), {options.in});
   require_target(options.out);
   const auto backend = make_backend(options.device);
@@ -100,37 +97,25 @@ void unpack_file(const QuantizeOptions& options) {
   unpack(*backend, y.values.data(), t);
   for (float& v : y.values) v *= t.multiplier;
   save_tensor(options.out, y);
-  std::puts(fmt::format("{} -> {}: {} elements of {}", options.in, options.out, y.values.size(),
-                        to_text(t.quantizer))
-                .c_str());
+  fmt::print("{} -> {}: {} elements of {}\n", options.in, options.out, y.values.size(), to_text(t.quantizer));
 }
+
+Options options(Arguments& a) {
+  return {{"IN", &a.in, fmt::format("{}; with --back a packed file", tensor_names)},
+          {"OUT", &a.out, "The packed HDF5 file; with --back FILE.npy or FILE.h5:/dataset"},
+          {"--format", &a.format, "A format, as in recipes"},
+          {"--axis", &a.axis, "Blocks run along cols (inside a row) or down rows", one_of("cols rows")},
+          {"--seed", &a.seed, "Of stochastic rounding"},
+          {"--device", &a.device, "cpu or cuda: who packs or unpacks; the bytes are the same"},
+          {"--back", &a.back, "Unpack IN into plain f32 numbers", excludes("--format --axis --seed")}};
+}
+
+void run(const Arguments& a, const Given& given) { a.back ? unpack_file(a) : quantize(a, given("--seed")); }
 
 }  // namespace
 
-void add_quantize_command(CLI::App& app) {
-  auto* command = app.add_subcommand("quantize", "Pack a tensor into an MX format in an HDF5 file, and back");
-  auto options = std::make_shared<QuantizeOptions>();
-  command->add_option("IN", options->in, fmt::format("{}; with --back a packed file", tensor_names))
-      ->required();
-  command->add_option("OUT", options->out, "The packed HDF5 file; with --back FILE.npy or FILE.h5:/dataset")
-      ->required();
-  auto* format =
-      command->add_option("--format", options->format, "A format, as in recipes")->capture_default_str();
-  auto* axis =
-      add_checked(*command, "--axis", options->axis, "Blocks run along cols (inside a row) or down rows",
-                  CLI::IsMember({"cols", "rows"}));
-  auto* seed = add_checked(*command, "--seed", options->seed, "Of stochastic rounding", whole(0));
-  command
-      ->add_option("--device", options->device, "cpu or cuda: who packs or unpacks; the bytes are the same")
-      ->capture_default_str();
-  command->add_flag("--back", options->back, "Unpack IN into plain f32 numbers")
-      ->excludes(format)
-      ->excludes(axis)
-      ->excludes(seed);
-  command->callback([=] {
-    options->seeded = !seed->empty();
-    options->back ? unpack_file(*options) : quantize(*options);
-  });
+Command commands::quantize() {
+  return {"quantize", "Pack a tensor into an MX format in an HDF5 file, and back", with(options, run)};
 }
 
 }  // namespace mxtape

@@ -41,8 +41,8 @@ std::string loss_text(const Replay& r) {
   if (!r.recorded) return loss + ", not on record";
   if (r.same_bits()) return loss + ", bit for bit as on record";
   return fmt::format(
-      "{}; on record {}: not the same bits; another device, oneDNN or instruction set has another "
-      "order of additions",
+      "{}; on record {}: not the same bits; another device, oneDNN or instruction set has another order of "
+      "additions",
       loss, *r.recorded);
 }
 
@@ -92,17 +92,16 @@ Report report_of(const Arguments& a, const Replay& r) {
           a.options.step - 1 - r.begin, "loss", Value(r.loss, "the step diverges"), "recorded_loss",
           Value(r.recorded, "the step is not on record"), "same_bits", r.same_bits(), "diverged",
           r.divergence, "first_not_finite", Value(nullptr, bad ? "" : every_finite));
-  Table& tensors = out.table(
-      "tensors",
-      "pass; layer|layer; |call and tensor; kernel; micro_batch; tensor; shape|shape; dtype|type; "
-      "min|min|>10.4g; max|max|>10.4g; rms|rms|>10.4g; zeros|zeros %|>; nans|nan|>7; infinities|inf|>7; "
-      "first_not_finite");
+  Table& tensors = out.table("tensors",
+                             "pass; layer|layer; |call and tensor; kernel; micro_batch; tensor; shape|shape; "
+                             "dtype|type; min|min|>10.4g; max|max|>10.4g; rms|rms|>10.4g; zeros|zeros %|>; "
+                             "nans|nan|>7; infinities|inf|>7; first_not_finite");
   fill(tensors, r);
-  if (bad) out.put("first_not_finite", tensors.json()[std::size_t(bad - r.tensors.data())]);
+  if (bad) out.put("first_not_finite", tensors.object(std::size_t(bad - r.tensors.data())));
   return out;
 }
 
-void run(Arguments a) {
+Report run(Arguments& a) {
   // On standard error: what is printed on the other one can be read by programs.
   std::optional<Progress> progress;
   a.options.on_start = [&](std::int64_t first, std::int64_t last) {
@@ -114,29 +113,24 @@ void run(Arguments a) {
   };
   const Replay result = replay(a.run, a.options);
   if (progress) fmt::print(stderr, "\n");
-  report_of(a, result).print(a.json);
+  return report_of(a, result);
+}
+
+Options options(Arguments& a) {
+  return {{"RUN", &a.run, "a run's folder"},
+          {"--step", &a.options.step, "which; the one after the last on record is the one that diverged",
+           from(1).must_be_given()},
+          {"--rollback", &a.options.rollback,
+           "the step as it was before the run's n-th rollback, which took it back", from(1)},
+          {"--device", &a.options.device, "cpu or cuda; default: the device of the run's recipe"},
+          {"--data", &a.options.data, "token file; default: the one of the run's recipe"}};
 }
 
 }  // namespace
 
-void add_replay_command(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "replay", "Compute a step of a run again, and list every tensor of it; nothing is written");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("RUN", a->run, "a run's folder")->required();
-  command
-      ->add_option("--step", a->options.step,
-                   "which; the one after the last on record is the one that diverged")
-      ->check(whole(1))
-      ->required();
-  command
-      ->add_option("--rollback", a->options.rollback,
-                   "the step as it was before the run's n-th rollback, which took it back")
-      ->check(whole(1));
-  command->add_option("--device", a->options.device, "cpu or cuda; default: the device of the run's recipe");
-  command->add_option("--data", a->options.data, "token file; default: the one of the run's recipe");
-  add_json_option(*command, a->json);
-  command->callback([=] { run(*a); });
+Command commands::replay() {
+  return {"replay", "Compute a step of a run again, and list every tensor of it; nothing is written",
+          with(options, run)};
 }
 
 }  // namespace mxtape

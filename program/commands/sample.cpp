@@ -12,10 +12,10 @@ namespace mxtape {
 namespace {
 
 struct Arguments {
-  std::string checkpoint, device, prompt = "\n";
+  std::string checkpoint, device, prompt;
   std::int64_t samples = 1;
   std::vector<std::string> stops;
-  bool whole_passes = false, json = false;
+  bool whole_passes = false;
   SampleOptions options;
 };
 
@@ -66,22 +66,24 @@ void print_times(const SampleTimes& times) {
       times.tokens > 0 ? "; then " + rate(times.tokens, times.seconds) : "");
 }
 
-void print_document(const Arguments& arguments, const TrainedModel& trained, const std::string& whole_passes,
-                    const std::vector<SampledText>& texts, const SampleTimes& times) {
+Report document(const Arguments& arguments, const TrainedModel& trained, const std::string& whole_passes,
+                const std::vector<SampledText>& texts, const SampleTimes& times) {
   const SampleOptions& o = arguments.options;
   Table samples("seed; text; tokens; stop");
   for (std::size_t i = 0; i < texts.size(); ++i)
     samples.row(o.seed + i, texts[i].drawn(), texts[i].tokens(),
                 Value(texts[i].stop(), "it ended after --tokens"));
-  print_json(object("checkpoint", trained.file.string(), "step", trained.header.step, "prompt",
-                    arguments.prompt, "temperature", o.temperature, "top_k", o.top_k, "top_p", o.top_p,
-                    "min_p", o.min_p, "whole_passes",
-                    Value(whole_passes, "keys and values of the tokens before are kept"), "samples",
-                    samples.json(), "prompt_tokens", times.prompt_tokens, "prompt_seconds",
-                    times.prompt_seconds, "tokens", times.tokens, "seconds", times.seconds));
+  Report out;
+  out.put("checkpoint", trained.file.string(), "step", trained.header.step, "prompt", arguments.prompt,
+          "temperature", o.temperature, "top_k", o.top_k, "top_p", o.top_p, "min_p", o.min_p, "whole_passes",
+          Value(whole_passes, "keys and values of the tokens before are kept"), "samples", samples,
+          "prompt_tokens", times.prompt_tokens, "prompt_seconds", times.prompt_seconds, "tokens",
+          times.tokens, "seconds", times.seconds);
+  return out;
 }
 
-void run(const Arguments& arguments) {
+Report run(Arguments& arguments, const Given& given) {
+  if (!given("--prompt")) arguments.prompt = "\n";
   const StopFilter checked(arguments.stops);  // before the model is read
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const std::vector<std::int32_t> prompt = encoded_prompt(arguments, trained);
@@ -97,7 +99,7 @@ void run(const Arguments& arguments) {
                                  SampledText(trained.header.tokenizer, prompt, arguments.stops));
   Printer printer(texts);
   const auto show = [&] {
-    if (!arguments.json) printer.print();
+    if (!given.json()) printer.print();
   };
   show();
   const SampleTimes times = sample_texts(*trained.backend, *trained.model, prompt, options, arguments.samples,
@@ -111,40 +113,34 @@ void run(const Arguments& arguments) {
                                          });
   for (SampledText& text : texts) text.finish();
   show();
-  if (arguments.json) print_document(arguments, trained, why, texts, times);
   std::fflush(stdout);  // the figures come last, also where both go to one file
   print_times(times);
+  return document(arguments, trained, why, texts, times);
+}
+
+Options options(Arguments& a) {
+  SampleOptions& o = a.options;
+  return {
+      {"checkpoint", &a.checkpoint, model_name_help},
+      device_of_run_option(a.device),
+      {"--prompt", &a.prompt,
+       "text to continue; default: a line break. Ids with blanks between, where the data are ids"},
+      {"--tokens", &o.tokens, "tokens to draw; may exceed the context"},
+      {"--temperature", &o.temperature, "0: always the likeliest; 1: the model's own distribution"},
+      {"--top-k", &o.top_k, "draw from the k likeliest tokens only; 0: from all"},
+      {"--top-p", &o.top_p, "then from the fewest likeliest that together have probability p", within(0, 1)},
+      {"--min-p", &o.min_p, "then from those that are at least p times as likely as the likeliest",
+       within(0, 1)},
+      {"--stop", &a.stops, "end a text before this one; may be repeated, and may span several tokens"},
+      {"--samples", &a.samples,
+       "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them", within(1, 1e6)},
+      {"--seed", &o.seed, "the same seed draws the same text"},
+      {"--whole-passes", &a.whole_passes,
+       "compute every token from the whole context, without keys and values that were kept"}};
 }
 
 }  // namespace
 
-void add_sample_command(CLI::App& app) {
-  auto* command = app.add_subcommand("sample", "Let a trained model continue a text");
-  auto a = std::make_shared<Arguments>();
-  command->add_option("checkpoint", a->checkpoint, model_name_help)->required();
-  command->add_option("--device", a->device, "cpu or cuda; default: the device of the checkpoint's recipe");
-  command->add_option(
-      "--prompt", a->prompt,
-      "text to continue; default: a line break. Ids with blanks between, where the data are ids");
-  add_checked(*command, "--tokens", a->options.tokens, "tokens to draw; may exceed the context", whole(0));
-  add_checked(*command, "--temperature", a->options.temperature,
-              "0: always the likeliest; 1: the model's own distribution", at_least(0));
-  add_checked(*command, "--top-k", a->options.top_k, "draw from the k likeliest tokens only; 0: from all",
-              whole(0));
-  add_checked(*command, "--top-p", a->options.top_p,
-              "then from the fewest likeliest that together have probability p", between(0, 1));
-  add_checked(*command, "--min-p", a->options.min_p,
-              "then from those that are at least p times as likely as the likeliest", between(0, 1));
-  repeatable(command->add_option("--stop", a->stops,
-                                 "end a text before this one; may be repeated, and may span several tokens"));
-  add_checked(*command, "--samples", a->samples,
-              "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them",
-              whole(1, 1'000'000));
-  add_checked(*command, "--seed", a->options.seed, "the same seed draws the same text", whole(0));
-  command->add_flag("--whole-passes", a->whole_passes,
-                    "compute every token from the whole context, without keys and values that were kept");
-  add_json_option(*command, a->json);
-  command->callback([a] { run(*a); });
-}
+Command commands::sample() { return {"sample", "Let a trained model continue a text", with(options, run)}; }
 
 }  // namespace mxtape

@@ -17,7 +17,7 @@
 namespace mxtape {
 namespace {
 
-struct TokenizerOptions {
+struct Arguments {
   std::string action, special_tokens = "text", out, tokens;
   std::vector<std::string> operands;
   bool llmc_header = false;
@@ -43,7 +43,7 @@ class TrainingProgress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), shown_ = begin_;
 };
 
-void train(const TokenizerOptions& options) {
+void train(const Arguments& options) {
   require(!options.out.empty(), ExitCode::usage,
           "tokenizer train: want --out FOLDER for the files it writes");
   require_valid(options.training);
@@ -76,7 +76,7 @@ void train(const TokenizerOptions& options) {
 }
 
 /// The tokenizer and the text of `tokenizer encode|decode TOKENIZER [FILE]`.
-std::pair<Tokenizer, std::string> tokenizer_and_text(const TokenizerOptions& options) {
+std::pair<Tokenizer, std::string> tokenizer_and_text(const Arguments& options) {
   require(options.operands.size() <= 2, ExitCode::usage, "tokenizer {}: {} files; want TOKENIZER [FILE]",
           options.action, options.operands.size());
   const std::string from = options.operands.size() == 2 ? options.operands[1] : std::string(standard_input);
@@ -87,7 +87,7 @@ std::pair<Tokenizer, std::string> tokenizer_and_text(const TokenizerOptions& opt
   return {std::move(tokenizer), read_input(from)};
 }
 
-void encode(const TokenizerOptions& options) {
+void encode(const Arguments& options) {
   const auto [tokenizer, text] = tokenizer_and_text(options);
   const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
   require(specials == SpecialTokens::text || tokenizer.finds_specials(), ExitCode::usage,
@@ -109,7 +109,7 @@ void encode(const TokenizerOptions& options) {
              tokenizer.text());
 }
 
-void decode(const TokenizerOptions& options) {
+void decode(const Arguments& options) {
   const auto [tokenizer, text] = tokenizer_and_text(options);
   const std::string decoded = tokenizer.decode(Tokenizer::of_ids(tokenizer.size()).encode(text));
   if (options.out.empty())
@@ -119,59 +119,51 @@ void decode(const TokenizerOptions& options) {
 }
 
 /// Each option is for some actions only; nothing that was typed is ignored.
-void require_fits(const CLI::App& command, const TokenizerOptions& options) {
+void require_fits(const Given& given, const Arguments& options) {
   const auto only = [&](const std::string& action, const std::vector<std::string>& names) {
     for (const auto& name : names)
-      require(options.action == action || command.get_option(name)->count() == 0, ExitCode::usage,
-              "{} is for tokenizer {}", name, action);
+      require(options.action == action || !given(name), ExitCode::usage, "{} is for tokenizer {}", name,
+              action);
   };
   only("train", {"--vocabulary", "--style", "--min-count", "--longest", "--special"});
   only("encode", {"--specials", "--tokens", "--llmc-header"});
 }
 
+Options options(Arguments& a) {
+  BpeTraining& t = a.training;
+  return {
+      {"ACTION", &a.action, "train FILE..., encode TOKENIZER [FILE], decode TOKENIZER [FILE]",
+       one_of("train encode decode")},
+      {"FILE", &a.operands,
+       "texts to train on; or a tokenizer's folder or file, then a file of text, or of ids as decimals "
+       "(default: standard input)"},
+      {"--out", &a.out,
+       "train: the folder to make, with tokenizer.json, vocab.json and merges.txt; else a file instead of "
+       "standard output, of encode with ids in binary"},
+      {"--vocabulary", &t.vocabulary, "train: tokens in all, 256 bytes and the special ones included",
+       within(256, 1 << 24)},
+      {"--style", &t.style, "train: how texts are cut into words", one_of("gpt2 llama3 qwen2")},
+      {"--min-count", &t.least_count, "train: pairs that occur less often are not merged", from(1)},
+      {"--longest", &t.longest, "train: bytes of the longest token; default: no limit",
+       within(2, std::numeric_limits<std::int32_t>::max())},
+      {"--special", &t.specials, "train: a special token; may be repeated"},
+      {"--specials", &a.special_tokens,
+       "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name",
+       one_of("text parse")},
+      {"--tokens", &a.tokens, "encode with --out: width of an id; default: the narrowest", one_of("u16 u32")},
+      {"--llmc-header", &a.llmc_header, "encode with --out: begin with llm.c's header"}};
+}
+
+void run(const Arguments& a, const Given& given) {
+  require_fits(given, a);
+  if (a.action == "train") return train(a);
+  return a.action == "encode" ? encode(a) : decode(a);
+}
+
 }  // namespace
 
-void add_tokenizer_command(CLI::App& app) {
-  auto* command = app.add_subcommand("tokenizer", "Train a tokenizer, or turn text into token ids and back");
-  auto options = std::make_shared<TokenizerOptions>();
-  command
-      ->add_option("ACTION", options->action,
-                   "train FILE..., encode TOKENIZER [FILE], decode TOKENIZER [FILE]")
-      ->required()
-      ->check(CLI::IsMember({"train", "encode", "decode"}));
-  command
-      ->add_option(
-          "FILE", options->operands,
-          "texts to train on; or a tokenizer's folder or file, then a file of text, or of ids as decimals "
-          "(default: standard input)")
-      ->required();
-  command->add_option(
-      "--out", options->out,
-      "train: the folder to make, with tokenizer.json, vocab.json and merges.txt; else a file instead of "
-      "standard output, of encode with ids in binary");
-  BpeTraining& t = options->training;
-  add_checked(*command, "--vocabulary", t.vocabulary,
-              "train: tokens in all, 256 bytes and the special ones included", whole(256, 1 << 24));
-  add_checked(*command, "--style", t.style, "train: how texts are cut into words",
-              CLI::IsMember({"gpt2", "llama3", "qwen2"}));
-  add_checked(*command, "--min-count", t.least_count, "train: pairs that occur less often are not merged",
-              whole(1));
-  command->add_option("--longest", t.longest, "train: bytes of the longest token; default: no limit")
-      ->check(whole(2, std::numeric_limits<std::int32_t>::max()));
-  repeatable(command->add_option("--special", t.specials,
-                                 "train: a special token, default <|endoftext|>; may be repeated"));
-  add_checked(*command, "--specials", options->special_tokens,
-              "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name",
-              CLI::IsMember({"text", "parse"}));
-  command
-      ->add_option("--tokens", options->tokens, "encode with --out: width of an id; default: the narrowest")
-      ->check(CLI::IsMember({"u16", "u32"}));
-  command->add_flag("--llmc-header", options->llmc_header, "encode with --out: begin with llm.c's header");
-  command->callback([options, command] {
-    require_fits(*command, *options);
-    if (options->action == "train") return train(*options);
-    return options->action == "encode" ? encode(*options) : decode(*options);
-  });
+Command commands::tokenizer() {
+  return {"tokenizer", "Train a tokenizer, or turn text into token ids and back", with(options, run)};
 }
 
 }  // namespace mxtape

@@ -8,48 +8,53 @@ namespace {
 
 /// What --devices says is what a launcher has started.
 void require_devices(int wanted, int found) {
-  require(
-      wanted == 0 || wanted == found, ExitCode::usage,
-      "--devices {0}: {1} {2} started; put `torchrun --no-python --nproc-per-node {0}` or `mpirun -n {0}` "
-      "before the command (docs/devices.md)",
-      wanted, found, found == 1 ? "process was" : "processes were");
+  require(wanted == 0 || wanted == found, ExitCode::usage,
+          "--devices {0}: {1} {2} started; put `torchrun --no-python --nproc-per-node {0}` or `mpirun -n "
+          "{0}` before the command (docs/devices.md)",
+          wanted, found, found == 1 ? "process was" : "processes were");
+}
+
+struct Arguments {
+  RunWords words;
+  int devices = 0;
+};
+
+Options options(Arguments& a) {
+  Options rows = run_options(a.words);
+  rows.push_back({"--devices", &a.devices,
+                  "refuse to train on another number of processes, started by torchrun, mpirun or srun",
+                  from(1)});
+  return rows;
+}
+
+void run(Arguments& a, const Given& given) {
+  on_all_devices([&](Devices* devices) {
+    Group* const group = devices ? &devices->group() : nullptr;
+    std::optional<Recipe> wanted;
+    const auto read = [&](const std::optional<ModelConfig>& model) {
+      wanted = wanted_recipe(a.words, given, model);
+    };
+    together(group, [&] {
+      require_devices(a.devices, devices ? devices->size() : 1);
+      if (!devices || devices->rank() == 0) read({});
+    });
+    // What train.init names, and the checkpoint that a run goes on from, may be on rank 0's host alone.
+    if (group) {
+      const auto all = group->all_gather(wanted ? to_toml(*wanted) : "", Patience::alone);
+      together(group, [&] {
+        if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);
+      });
+    }
+    run_training(*wanted, a.words.options, devices);
+  });
 }
 
 }  // namespace
 
-void add_train_command(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("train", "Train a recipe: header, progress, validation, checkpoints, a sample");
-  auto words = std::make_shared<RunWords>();
-  add_run_words(*command, *words);
-  auto processes = std::make_shared<int>(0);
-  command
-      ->add_option("--devices", *processes,
-                   "refuse to train on another number of processes, started by torchrun, mpirun or srun")
-      ->check(whole(1));
-  command->footer(
-      "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).");
-  command->callback([=] {
-    on_all_devices([&](Devices* devices) {
-      Group* const group = devices ? &devices->group() : nullptr;
-      std::optional<Recipe> wanted;
-      const auto read = [&](const std::optional<ModelConfig>& model) {
-        wanted = wanted_recipe(*command, *words, model);
-      };
-      together(group, [&] {
-        require_devices(*processes, devices ? devices->size() : 1);
-        if (!devices || devices->rank() == 0) read({});
-      });
-      // What train.init names, and the checkpoint that a run goes on from, may be on rank 0's host alone.
-      if (group) {
-        const auto all = group->all_gather(wanted ? to_toml(*wanted) : "", Patience::alone);
-        together(group, [&] {
-          if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);
-        });
-      }
-      run_training(*wanted, words->options, devices);
-    });
-  });
+Command commands::train() {
+  return {"train", "Train a recipe: header, progress, validation, checkpoints, a sample", with(options, run),
+          "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).",
+          true};
 }
 
 }  // namespace mxtape

@@ -12,32 +12,26 @@ constexpr char trades[] =
     "lacemaker, innkeeper, bookbinder, roper, cooper";
 constexpr char beasts[] =
     "fox, wolf, owl, bear, hare, raven, heron, cat, dog, otter, badger, goat, hedgehog, crow, frog, donkey, "
-    "swan, "
-    "mouse, stag, lynx, toad, weasel, magpie, squirrel, snail, eagle, beaver, mole, stork, ox";
+    "swan, mouse, stag, lynx, toad, weasel, magpie, squirrel, snail, eagle, beaver, mole, stork, ox";
 constexpr char flocks[] =
     "geese, soldiers, sisters, sparrows, pilgrims, wolves, children, goats, robbers, ravens, monks, sailors, "
-    "mice, "
-    "musicians, foxes, merchants, widows, crows, giants, travellers";
+    "mice, musicians, foxes, merchants, widows, crows, giants, travellers";
 constexpr char qualities[] =
     "clever, small, hungry, tired, grey, proud, quiet, brave, lame, kind, strange, tall, blind, cheerful, "
-    "lonely, "
-    "ragged, gentle, humble, greedy, sly";
+    "lonely, ragged, gentle, humble, greedy, sly";
 constexpr char colours[] =
     "red, broken, small, black, heavy, wooden, yellow, strange, old, empty, blue, rusty, painted, forgotten, "
-    "bright, "
-    "crooked, narrow, shining, torn, dusty";
+    "bright, crooked, narrow, shining, torn, dusty";
 
 constexpr char dealings[] =
     "feared, loved, helped, followed, woke, trusted, deceived, fed, greeted, married, chased, forgave, "
-    "taught, saved, "
-    "admired, warned, mocked, envied, comforted, betrayed";
+    "taught, saved, admired, warned, mocked, envied, comforted, betrayed";
 constexpr char materials[] =
     "silver, golden, glass, iron, wooden, copper, ivory, crystal, paper, velvet, stone, tin, amber, marble, "
     "leather, bronze";
 constexpr char things[] =
     "key, ring, cup, bell, crown, flute, comb, apple, mirror, box, lamp, needle, spoon, coin, book, sword, "
-    "egg, harp, "
-    "button, thimble, compass, feather, mask, spindle";
+    "egg, harp, button, thimble, compass, feather, mask, spindle";
 
 /// What one does with one's own, and with which of it.
 struct PossessionWords {
@@ -67,13 +61,11 @@ constexpr LandWords land_words[lands] = {
     {"mountain, ridge, cave, tower, cliff, pass, quarry, meadow, ruin, moor, summit, windmill",
      "up to the , towards the , past the ", "below the , near the ",
      "stone, cairn, staircase, gate, beacon, bell, flag, footprint, wall, sword, kite, arch, iron ring, "
-     "ladder, horn, "
-     "shadow"},
+     "ladder, horn, shadow"},
     {"market, village, castle, chapel, inn, mill, square, bakery, garden, smithy, school, stable",
      "to the , back to the , around the ", "behind the , near the ",
      "loaf, clock, basket, letter, drum, mirror, coat, apple, door, candle, broom, wheel, kettle, crown, "
-     "fiddle, "
-     "umbrella"}};
+     "fiddle, umbrella"}};
 
 std::vector<Place> all_places() {
   std::vector<Place> places;
@@ -129,22 +121,21 @@ std::vector<Option> owned_things() {
 Words build() {
   const auto people = zipf(trades, 0), animals = zipf(beasts, 1);
   return {
-      .names = mix(
-          {{zipf("Anna, Marta, Elsa, Greta, Clara, Rosa, Ida, Nora, Lena, Vera, Olga, Paula, Sofia, Maud, "
-                 "Tilda, Agnes, Bertha, Dora, Flora, Hedda, Irma, Johanna, Katrin, Ludmila, Mina, Nell, "
-                 "Ottilie, Petra, Ruth, Sigrid, Thea, Ursula, Wilma, Yvette, Zelda",
-                 she),
-            1},
-           {zipf("Hans, Peter, Karl, Otto, Emil, Bruno, Felix, Jakob, Anton, Oskar, Hugo, Konrad, Viktor, "
-                 "Ludwig, Moritz, Niklas, Albert, Bernard, Casper, David, Erik, Franz, Gustav, Henrik, Ivan, "
-                 "Julius, Leo, Max, Oliver, Philip, Roland, Stefan, Thomas, Ulrich, Walter",
-                 he),
-            1}}),
-      .beast_names =
-          Table(zipf("Tarn, Bramble, Moss, Pepper, Ember, Flint, Nettle, Thistle, Rust, Soot, Willow, Hazel, "
-                     "Juniper, Clover, Sorrel, Fern, Quill, Mistral, Barley, Copper, Velvet, Shadow, Birch, "
-                     "Ginger",
-                     it)),
+      .names =
+          mix({{zipf("Anna, Marta, Elsa, Greta, Clara, Rosa, Ida, Nora, Lena, Vera, Olga, Paula, Sofia, "
+                     "Maud, Tilda, Agnes, Bertha, Dora, Flora, Hedda, Irma, Johanna, Katrin, Ludmila, Mina, "
+                     "Nell, Ottilie, Petra, Ruth, Sigrid, Thea, Ursula, Wilma, Yvette, Zelda",
+                     she),
+                1},
+               {zipf("Hans, Peter, Karl, Otto, Emil, Bruno, Felix, Jakob, Anton, Oskar, Hugo, Konrad, "
+                     "Viktor, Ludwig, Moritz, Niklas, Albert, Bernard, Casper, David, Erik, Franz, Gustav, "
+                     "Henrik, Ivan, Julius, Leo, Max, Oliver, Philip, Roland, Stefan, Thomas, Ulrich, Walter",
+                     he),
+                1}}),
+      .beast_names = Table(
+          zipf("Tarn, Bramble, Moss, Pepper, Ember, Flint, Nettle, Thistle, Rust, Soot, Willow, Hazel, "
+               "Juniper, Clover, Sorrel, Fern, Quill, Mistral, Barley, Copper, Velvet, Shadow, Birch, Ginger",
+               it)),
       .trades = Table(people),
       .beasts = Table(animals),
       .flocks = Table(zipf(flocks)),
@@ -168,8 +159,7 @@ Words build() {
                 0, "", " "),
             5},
            {zipf("saw, found, painted, bought, dreamed of, looked for, broke, sold, mended, stumbled over, "
-                 "drew, "
-                 "stole, heard about, dug up",
+                 "drew, stole, heard about, dug up",
                  1, "", " "),
             5},
            {zipf(dealings, 2, "", " "), 4},
@@ -182,57 +172,48 @@ Words build() {
       .belongings = all_belongings(),
       .losses = Table(
           zipf("lost, made, forgotten, wanted, hidden, broken, bought, painted, left behind, thrown away")),
-      .origins = Table(zipf(
-          "had made, had found, had carved, had left behind, had hidden for years, had won in a bet, had "
-          "brought from far away, had never shown to anyone",
-          0, " ")),
+      .origins = Table(zipf("had made, had found, had carved, had left behind, had hidden for years, had won "
+                            "in a bet, had brought from far away, had never shown to anyone",
+                            0, " ")),
       .owned_things = Table(owned_things()),
-      .fates = Table(
-          zipf("sold it to a stranger, lost it in the sea, gave it to the moon, broke it on the first day, "
-               "hid it so "
-               "well that nobody found it, dreamed of it every night, forgot where it was, never let it go, "
-               "traded it for a loaf, buried it under a stone, used it only once, threw it into the fire")),
-      .feelings = Table(
-          zipf("hungry, tired, afraid, glad, sad, angry, cold, happy, lost, thirsty, ashamed, proud, silent, "
-               "restless, content, sleepy, curious, jealous, surprised, lonely, brave, merry, worried, "
-               "grateful, weary")),
-      .manners = Table(zipf(
-          "softly, for a long time, all night, without a word, like a child, until dawn, bitterly, alone, "
-          "in the rain, with joy, under the stars, as if nothing had happened, by the fire, quietly, "
-          "again and again, in the dark")),
-      .days = Table(zipf(
-          "The next morning, One evening, After three days, That night, In the spring, On the seventh day, "
-          "At noon, Before sunrise, When the snow fell, Late in autumn, A week later, On market day, "
-          "At midnight, When the moon rose, Early one Sunday, After the harvest",
-          0, "", " ")),
+      .fates = Table(zipf(
+          "sold it to a stranger, lost it in the sea, gave it to the moon, broke it on the first day, hid it "
+          "so well that nobody found it, dreamed of it every night, forgot where it was, never let it go, "
+          "traded it for a loaf, buried it under a stone, used it only once, threw it into the fire")),
+      .feelings = Table(zipf("hungry, tired, afraid, glad, sad, angry, cold, happy, lost, thirsty, ashamed, "
+                             "proud, silent, restless, content, sleepy, curious, jealous, surprised, lonely, "
+                             "brave, merry, worried, grateful, weary")),
+      .manners = Table(zipf("softly, for a long time, all night, without a word, like a child, until dawn, "
+                            "bitterly, alone, in the rain, with joy, under the stars, as if nothing had "
+                            "happened, by the fire, quietly, again and again, in the dark")),
+      .days = Table(
+          zipf("The next morning, One evening, After three days, That night, In the spring, On the seventh "
+               "day, At noon, Before sunrise, When the snow fell, Late in autumn, A week later, On market "
+               "day, At midnight, When the moon rose, Early one Sunday, After the harvest",
+               0, "", " ")),
       .turns = Table(
           zipf("Then, Soon, Suddenly, Later, After a while, Once more, Without a sound, Meanwhile, Far away, "
                "Little by little, Again, Now, From that hour on, In the end, For a moment, Every evening",
                -1, "", " ")),
       .relatives = Table(
           zipf("mother, father, grandmother, brother, uncle, aunt, sister, grandfather, master, godmother")),
-      .creatures = mix(
-          {{zipf("fox, wolf, owl, king, moon, river, wind, queen, bear, miller, frog, thief, bee, giant, "
-                 "witch, "
-                 "crow, horse, star",
-                 it, "", " "),
-            1},
-           {zipf("foxes, wolves, owls, kings, rivers, winds, queens, bears, millers, frogs, thieves, bees, "
-                 "giants, witches, crows, horses, stars",
-                 they, "", " "),
-            1}}),
-      .habits =
-          {Table(zipf(
-               "sleeps, sings, waits, dances, listens, remembers, forgives, laughs, returns, hides, dreams, "
-               "wanders, weeps, forgets, sees everything, never lies")),
-           Table(zipf("sleep, sing, wait, dance, listen, remember, forgive, laugh, return, hide, dream, "
-                      "wander, weep, "
-                      "forget, see everything, never lie"))},
-      .endings = Table(zipf(
-          "and lived there in peace, and slept for three days, and told the story to everyone, and never "
-          "left again, and planted an apple tree, and danced until morning, and nobody asked any "
-          "questions, and baked bread for the whole village, and the bells rang all night, and was never "
-          "hungry again, and that was enough, and the snow began to fall")),
+      .creatures = mix({{zipf("fox, wolf, owl, king, moon, river, wind, queen, bear, miller, frog, thief, "
+                              "bee, giant, witch, crow, horse, star",
+                              it, "", " "),
+                         1},
+                        {zipf("foxes, wolves, owls, kings, rivers, winds, queens, bears, millers, frogs, "
+                              "thieves, bees, giants, witches, crows, horses, stars",
+                              they, "", " "),
+                         1}}),
+      .habits = {Table(zipf("sleeps, sings, waits, dances, listens, remembers, forgives, laughs, returns, "
+                            "hides, dreams, wanders, weeps, forgets, sees everything, never lies")),
+                 Table(zipf("sleep, sing, wait, dance, listen, remember, forgive, laugh, return, hide, "
+                            "dream, wander, weep, forget, see everything, never lie"))},
+      .endings =
+          Table(zipf("and lived there in peace, and slept for three days, and told the story to everyone, "
+                     "and never left again, and planted an apple tree, and danced until morning, and nobody "
+                     "asked any questions, and baked bread for the whole village, and the bells rang all "
+                     "night, and was never hungry again, and that was enough, and the snow began to fall")),
   };
 }
 

@@ -69,7 +69,7 @@ double exchange_seconds(const DevicePlan& plan, const Link& link) {
   return double(plan.busiest.all().bytes()) / link.bytes_per_second;
 }
 
-Json json_of(const Traffic& t) {
+Value value_of(const Traffic& t) {
   return object("sent_bytes", t.sent, "received_bytes", t.received, "messages", t.messages,
                 "largest_message_bytes", t.largest);
 }
@@ -105,8 +105,8 @@ std::vector<std::string> device_facts(const DevicePlan& plan) {
   return facts;
 }
 
-Json json_of(const DevicePlan& plan) {
-  Json json = object(
+Value value_of(const DevicePlan& plan) {
+  Value json = object(
       "devices", plan.devices, "strands", plan.strands, "rounds", plan.rounds, "busy_share", plan.busy(),
       "even_counts", even_counts(plan.strands), "memory_bytes",
       object("needed", plan.peak, "weights", plan.weights, "gradients", plan.gradients, "sums_of_strands",
@@ -114,17 +114,20 @@ Json json_of(const DevicePlan& plan) {
              "gradients_on_their_way", plan.messages, "activations_or_messages", plan.rest(), "saving",
              plan.saving),
       "step",
-      object("busiest_device", json_of(plan.busiest.all()), "gradients", json_of(plan.busiest.gradients),
-             "squares", json_of(plan.busiest.squares), "weights", json_of(plan.busiest.values),
+      object("busiest_device", value_of(plan.busiest.all()), "gradients", value_of(plan.busiest.gradients),
+             "squares", value_of(plan.busiest.squares), "weights", value_of(plan.busiest.values),
              "sent_bytes_of_all", plan.sent_by_all, "messages_of_all", plan.messages_of_all));
   Table gather("from_step; parameters_as_copies; parameters_as_values; bytes; f32_bytes");
-  for (const GatherPlan& g : plan.gathers)
-    gather.row(g.start, g.as_copies, g.as_values, g.bytes, g.f32_bytes);
-  if (!plan.gathers.empty()) json["gather"] = gather.json();
+  for (const GatherPlan& g : plan.gathers) {
+    Value values = object();
+    for (const auto& [why, names] : g.as_values) put(values, why, names);
+    gather.row(g.start, g.as_copies, values, g.bytes, g.f32_bytes);
+  }
+  if (!plan.gathers.empty()) put(json, "gather", gather);
   Table links("name; assumed_bytes_per_second; exchange_seconds");
   for (const Link& link : assumed_links)
     links.row(link.name, link.bytes_per_second, exchange_seconds(plan, link));
-  json["links"] = links.json();
+  put(json, "links", links);
   return json;
 }
 

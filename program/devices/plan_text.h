@@ -12,6 +12,6 @@ std::string gather_text(const GatherPlan&);
 /// Lines of `mxtape check --devices N`.
 std::vector<std::string> device_facts(const DevicePlan&);
 /// The same for programs.
-Json json_of(const DevicePlan&);
+Value value_of(const DevicePlan&);
 
 }  // namespace mxtape

@@ -90,11 +90,10 @@ InitialWeights::InitialWeights(const std::string& init) : init_(init), file_(ini
       is_hdf5_file(file_) ? open_checkpoint() : open_foreign();
     } else {
       const auto at = init.rfind('@');
-      require(
-          at != std::string::npos && fs::is_directory(init.substr(0, at), unknown), ExitCode::data,
-          "{}: nothing of that name; want a run's folder, RUN@STEP, a checkpoint, a Hugging Face folder, or "
-          "llm.c's model.bin",
-          init);
+      require(at != std::string::npos && fs::is_directory(init.substr(0, at), unknown), ExitCode::data,
+              "{}: nothing of that name; want a run's folder, RUN@STEP, a checkpoint, a Hugging Face folder, "
+              "or llm.c's model.bin",
+              init);
       open_checkpoint();
     }
   } catch (const Error& e) {
@@ -161,11 +160,10 @@ void InitialWeights::check_tokens(const TokenFile& data, const std::string& data
     const std::string option = step_ < 0 ? "--tokenizer " : "--tokenizer-of ";
     return require_same_tokenizer(tokenizer_, file_, option + shell_quoted(file_.string()), data, data_file);
   }
-  require(
-      data.tokenizer.size() <= model_.vocabulary, ExitCode::data,
-      "{}: its tokenizer ({}) has more tokens than train.init = \"{}\" knows, {}; want the one that those "
-      "weights were trained with",
-      data_file, data.tokenizer.text(), init_, model_.vocabulary);
+  require(data.tokenizer.size() <= model_.vocabulary, ExitCode::data,
+          "{}: its tokenizer ({}) has more tokens than train.init = \"{}\" knows, {}; want the one that "
+          "those weights were trained with",
+          data_file, data.tokenizer.text(), init_, model_.vocabulary);
   notes_.push_back(fmt::format("no tokenizer came with the weights: that of {} ({}) is taken to be theirs",
                                data_file, data.tokenizer.text()));
 }

@@ -94,17 +94,11 @@ void put_points(std::string& script, const std::string& name, const std::vector<
 std::string frame(const std::string& terminal, const std::filesystem::path& output, const std::string& title,
                   const std::string& y_label, const std::array<double, 2>& y_range, double x_end) {
   return fmt::format(
-      "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\n"
-      "set output {}\n"
-      "set title {} font ',16' noenhanced\n"
-      "set border 3 linecolor rgb '#555555'\n"
-      "set tics nomirror out scale 0.6 textcolor rgb '#333333'\n"
-      "set grid linecolor rgb '#E6E6E6' linetype 1 linewidth 1\n"
-      "set xlabel 'optimizer steps'\n"
-      "set ylabel '{}'\n"
-      "set yrange [{}:{}]\n"
-      "set xrange [0:{}]\n"
-      "set key top right Left reverse noenhanced spacing 1.25 samplen 2.5\n",
+      "set terminal {} size 1000,620 enhanced background '#FFFFFF' font 'Helvetica,14'\nset output {}\nset "
+      "title {} font ',16' noenhanced\nset border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.6 "
+      "textcolor rgb '#333333'\nset grid linecolor rgb '#E6E6E6' linetype 1 linewidth 1\nset xlabel "
+      "'optimizer steps'\nset ylabel '{}'\nset yrange [{}:{}]\nset xrange [0:{}]\nset key top right Left "
+      "reverse noenhanced spacing 1.25 samplen 2.5\n",
       terminal, quoted(output.string()), quoted(title), y_label, y_range[0], y_range[1],
       x_end > 0 ? fmt::format("{}", x_end) : "*");
 }
@@ -139,8 +133,8 @@ void write_pictures(const std::filesystem::path& stem, const Script& script) {
     const std::string content = picture.content();
     const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
     require(text.ends_with(kind.end), ExitCode::resource,
-            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files "
-            "(ulimit -f)?",
+            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files (ulimit "
+            "-f)?",
             stem.string(), kind.suffix, content.size());
     write_atomically(stem.string() + kind.suffix, content);
   }

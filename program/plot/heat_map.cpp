@@ -138,11 +138,11 @@ HeatMap heat_map(const TelemetryLog& log, const std::string& measure, const std:
   bool any = false;
   HeatMap map{log.name, measure, format, {}, {}, {}, {}};
   std::vector<std::string> slots;
-  struct Value {
+  struct Measured {
     double value;
     bool rounded;
   };
-  std::map<std::pair<std::size_t, std::size_t>, std::map<std::size_t, Value>> found;  // by slot and layer
+  std::map<std::pair<std::size_t, std::size_t>, std::map<std::size_t, Measured>> found;  // by slot and layer
   for (const auto& record : log.records) {
     const auto value = value_of(record, measure);
     if (!value || !is_of(record, format)) continue;
@@ -203,8 +203,8 @@ std::string heat_table(const HeatMap& map, std::size_t width) {
     Table table(columns);
     for (std::size_t layer = 0; layer < map.layers.size(); ++layer) {
       std::vector<Value> cells{map.layers[layer]};
-      for (const std::size_t step : shown) cells.emplace_back(text_of(panel.shown(layer, step)));
-      if (std::any_of(cells.begin() + 1, cells.end(), [](auto& cell) { return cell.json != "-"; }))
+      for (const std::size_t step : shown) cells.emplace_back("", "", text_of(panel.shown(layer, step)));
+      if (std::any_of(cells.begin() + 1, cells.end(), [](auto& cell) { return cell.text != "-"; }))
         table.row(std::move(cells));
     }
     out += table.text() + "\n";

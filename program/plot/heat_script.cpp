@@ -77,19 +77,16 @@ std::string heat_script(const HeatMap& map, const std::string& terminal, const s
   const double panel_width =
       (double(width - right) - left - double(between * (columns - 1))) / double(columns);
   script += fmt::format(
-      "set terminal {} size {},{:.0f} enhanced background '#FFFFFF' font 'Helvetica,11'\n"
-      "set output {}\n"
-      "set multiplot\n"
-      "set label 1 {} at screen 0.5,{:.4f} center font ',15' noenhanced\n"
-      "set label 2 {} at screen 0.5,{:.4f} center noenhanced textcolor rgb '#555555'\n"
-      "set label 3 'optimizer steps' at screen 0.5,{:.4f} center\n",
+      "set terminal {} size {},{:.0f} enhanced background '#FFFFFF' font 'Helvetica,11'\nset output {}\nset "
+      "multiplot\nset label 1 {} at screen 0.5,{:.4f} center font ',15' noenhanced\nset label 2 {} at screen "
+      "0.5,{:.4f} center noenhanced textcolor rgb '#555555'\nset label 3 'optimizer steps' at screen "
+      "0.5,{:.4f} center\n",
       terminal, width, height, gnuplot::quoted(output.string()), gnuplot::quoted(heading), 1 - 24 / height,
       gnuplot::quoted(formats), 1 - 46 / height, 14 / height);
   script += fmt::format(
-      "set palette defined ({})\n"
-      "set border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.4 textcolor rgb '#333333'\n"
-      "set cbrange [{}:{}]\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n"
-      "set colorbox vertical user origin screen {:.4f},{:.4f} size screen 0.016,{:.4f}\n",
+      "set palette defined ({})\nset border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.4 "
+      "textcolor rgb '#333333'\nset cbrange [{}:{}]\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\nset "
+      "colorbox vertical user origin screen {:.4f},{:.4f} size screen 0.016,{:.4f}\n",
       measure.is_signed ? diverging : viridis, low, high, map.steps.size() - 1, map.layers.size() - 1,
       1 - double(right - 24) / width, double(foot + 30) / height, panel_height / height);
   script += tics("xtics", map.steps.size(), 6, [&](std::size_t i) { return std::to_string(map.steps[i]); });
@@ -98,8 +95,8 @@ std::string heat_script(const HeatMap& map, const std::string& terminal, const s
     const double x = left + double(column) * (panel_width + double(between)),
                  top = head + 26 + double(row) * (panel_height + double(gap));
     script += fmt::format(
-        "set lmargin at screen {:.4f}\nset rmargin at screen {:.4f}\n"
-        "set tmargin at screen {:.4f}\nset bmargin at screen {:.4f}\n",
+        "set lmargin at screen {:.4f}\nset rmargin at screen {:.4f}\nset tmargin at screen {:.4f}\nset "
+        "bmargin at screen {:.4f}\n",
         x / width, (x + panel_width) / width, 1 - top / height, 1 - (top + panel_height) / height);
     if (column == 0)
       script += "set ytics nomirror out scale 0.4 textcolor rgb '#333333' font ',9' noenhanced\n" +

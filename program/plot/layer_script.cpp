@@ -23,20 +23,18 @@ std::string layer_script(const LayerCosts& costs, const std::string& terminal,
         script += fmt::format("{} {} {}\n", double(place) - 0.4 + width * (double(i) + 0.5),
                               loss->second.above_f32, loss->second.error);
     script += "EOD\n";
-    curves.push_back(fmt::format(
-        "$bars{0} using ($2/2):1:(0):2:($1-{1}):($1+{1}) with boxxyerror fillstyle solid noborder linecolor "
-        "rgb '#{2}' title {3}, $bars{0} using 2:1:3 with xerrorbars pointsize 0 linecolor rgb '#333333' "
-        "notitle",
-        i, width / 2, gnuplot::colour_of(i), gnuplot::quoted(costs.precisions[i].precision)));
+    curves.push_back(
+        fmt::format("$bars{0} using ($2/2):1:(0):2:($1-{1}):($1+{1}) with boxxyerror fillstyle solid "
+                    "noborder linecolor rgb '#{2}' title {3}, $bars{0} using 2:1:3 with xerrorbars pointsize "
+                    "0 linecolor rgb '#333333' notitle",
+                    i, width / 2, gnuplot::colour_of(i), gnuplot::quoted(costs.precisions[i].precision)));
   }
   script += fmt::format(
-      "set terminal {} size 1000,{} enhanced background '#FFFFFF' font 'Helvetica,12'\n"
-      "set output {}\nset title {} font ',16' noenhanced\n"
-      "set border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.4 textcolor rgb '#333333'\n"
-      "set grid xtics linecolor rgb '#E6E6E6' linetype 1 linewidth 1\nset ytics ({}) noenhanced\n"
-      "set yrange [{}.5:-0.5]\nset key above right Left reverse noenhanced\n"
-      "set xlabel 'loss above f32 when this layer alone is rounded [nats per token]; whiskers: standard "
-      "error'\n",
+      "set terminal {} size 1000,{} enhanced background '#FFFFFF' font 'Helvetica,12'\nset output {}\nset "
+      "title {} font ',16' noenhanced\nset border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.4 "
+      "textcolor rgb '#333333'\nset grid xtics linecolor rgb '#E6E6E6' linetype 1 linewidth 1\nset ytics "
+      "({}) noenhanced\nset yrange [{}.5:-0.5]\nset key above right Left reverse noenhanced\nset xlabel "
+      "'loss above f32 when this layer alone is rounded [nats per token]; whiskers: standard error'\n",
       terminal, 150 + costs.layers.size() * std::max<std::size_t>(20, 9 * bars),
       gnuplot::quoted(output.string()), gnuplot::quoted(title), labels, costs.layers.size() - 1);
   return script + gnuplot::plot_command(curves);

@@ -124,19 +124,19 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
                        *no_floor = "the data does not carry its entropy";
   Table table(
       "name|run; steps|steps|>; validation_loss|validation|>.4f; perplexity|perplexity|>.4f|3; "
-      "floor|floor|>.4f|4; above_floor|gap|>.4f; ms_per_step|ms/step|>.1f|2; "
-      "tokens_per_second|tok/s|>.0f|1; rollbacks");
+      "floor|floor|>.4f|4; above_floor|gap|>.4f; ms_per_step|ms/step|>.1f|2; tokens_per_second|tok/s|>.0f|1; "
+      "rollbacks");
   std::string turns;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunLog& run = runs[i];
     std::optional<double> loss, perplexity, gap;
     if (!run.validation.empty()) perplexity = std::exp(*(loss = run.validation.back().loss));
     if (loss && run.floor) gap = *loss - *run.floor;
-    Json rollbacks = Json::array();
+    Table rollbacks("step; from");
     const std::string name = run.name + (beside_names.empty() ? "" : beside_names[i]);
     for (const auto& turn : run.turns)
       if (turn.event == "rollback") {
-        rollbacks.push_back({{"step", turn.step}, {"from", turn.from}});
+        rollbacks.row(turn.step, turn.from);
         turns += fmt::format("{}: step {} was not finite; the run went back to step {}\n", name, turn.from,
                              turn.step);
       }

@@ -127,9 +127,9 @@ Table difference_table(std::span<const RunDifference> runs, std::int64_t window,
       "base_validation_loss|base|>.4f|1; validation_gap|gap|>+.4f; training_gap|training gap|>+.4f; "
       "validation; training");
   const auto points = [](const std::vector<RunLog::Point>& all) {
-    Json json = Json::array();
-    for (const auto& point : all) json.push_back({{"step", point.step}, {"gap", point.loss}});
-    return json;
+    Table table("step; gap");
+    for (const auto& point : all) table.row(point.step, point.loss);
+    return table;
   };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunDifference& run = runs[i];

@@ -1,5 +1,7 @@
 #include "program/post_training/measurement.h"
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "core/text/nearest_name.h"
 
@@ -14,7 +16,7 @@ Setting parse_setting(const std::string& name) {
   fail(ExitCode::usage, "--setting '{}': no such setting{}", name, suggestion(name, known));
 }
 
-Json json_of(const Measurement& m, double f32) {
+Value value_of(const Measurement& m, double f32) {
   Table layers("layer; format; shape; cast_error; diffused_error; dead_inputs; moved");
   for (const LayerDiffusion& layer : m.layers)
     layers.row(layer.layer, layer.format, std::array{layer.rows, layer.cols}, layer.direct_error, layer.error,
@@ -22,7 +24,7 @@ Json json_of(const Measurement& m, double f32) {
   return object("precision", m.precision, "setting", name_of(m.setting), "changed", m.changed,
                 "bits_per_weight", m.bits, "loss", Value(m.loss, m.failure), "above_f32",
                 Value(m.loss ? std::optional(*m.loss - f32) : std::nullopt, m.failure), "kept",
-                Value(m.kept, "--keep was not given"), "seconds", m.seconds, "layers", layers.json());
+                Value(m.kept, "--keep was not given"), "seconds", m.seconds, "layers", layers);
 }
 
 Measurement measurement_of(const Json& json) {

@@ -62,6 +62,6 @@ PostTraining run_post_training(const PostTrainingOptions&,
                                const std::function<void(const PostTraining&)>& started,
                                const std::function<void(const PostTrainingProgress&)>& progress);
 
-Json json_of(const PostTraining&);
+Value value_of(const PostTraining&);
 
 }  // namespace mxtape

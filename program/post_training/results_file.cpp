@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -75,7 +76,7 @@ ResultsFile::~ResultsFile() {
 void ResultsFile::read(const PostTraining& subject) {
   try {
     const Json json = Json::parse(read_whole_text(path_));
-    const std::string other = differences(json, json_of(subject));
+    const std::string other = differences(json, *value_of(subject).json);
     require(other.empty(), ExitCode::usage,
             "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
             path_.string(), other);
@@ -119,12 +120,12 @@ void ResultsFile::write(const PostTraining& results) const {
     });
     if (!measured) all.measurements.push_back(old);
   }
-  write_atomically(path_, json_of(all).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_atomically(path_, json_text(value_of(all)));
 }
 
-Json json_of(const PostTraining& p) {
-  Json results = Json::array();
-  for (const Measurement& m : p.measurements) results.push_back(json_of(m, p.f32));
+Value value_of(const PostTraining& p) {
+  std::vector<Value> results;
+  for (const Measurement& m : p.measurements) results.push_back(value_of(m, p.f32));
   return object("checkpoint", p.checkpoint, "checkpoint_hash", p.checkpoint_hash, "step", p.step, "data",
                 p.data, "data_hash", p.data_hash, "arithmetic", p.arithmetic, "windows", p.windows,
                 "all_windows", p.all_windows, "context", p.context, "calibration",

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "program/output.h"
-#include "program/progress.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -41,10 +39,9 @@ double median(const std::vector<LayerDiffusion>& layers, const Of& of) {
 
 /// Relative output errors of the layers on the calibration's inputs.
 std::string diffusion_text(const PostTraining& p, std::size_t width) {
-  Table table(
-      fmt::format("|precision|<{}; |setting|<16; |cast|>9.5f; |diffused|>9.5f; |moved|>9; "
-                  "|worst layer, diffused",
-                  width));
+  Table table(fmt::format(
+      "|precision|<{}; |setting|<16; |cast|>9.5f; |diffused|>9.5f; |moved|>9; |worst layer, diffused",
+      width));
   for (const Measurement& m : p.measurements) {
     if (m.layers.empty()) continue;
     std::int64_t moved = 0, numbers = 0;
@@ -64,8 +61,7 @@ std::string diffusion_text(const PostTraining& p, std::size_t width) {
              : "\nerror of the layers' outputs on the calibration windows, relative, medians over layers\n" +
                    rows +
                    "moved: weights that change when the model is read and rounded again, which derives the "
-                   "scales anew;\n"
-                   "the losses above are those after that\n";
+                   "scales anew;\nthe losses above are those after that\n";
 }
 
 }  // namespace
@@ -76,8 +72,8 @@ std::string subject_text(const PostTraining& p) {
                       p.all_windows, p.context);
   if (p.diffusion_bytes) {
     text += fmt::format(
-        "calibration  {} windows of its training split, seed {}, damping {}; {} on the host for "
-        "the largest layer\n",
+        "calibration  {} windows of its training split, seed {}, damping {}; {} on the host for the largest "
+        "layer\n",
         p.calibration, p.seed, p.damping, bytes_text(double(p.diffusion_bytes)));
     if (!p.tied.empty())
       text += fmt::format("             {}: tied to the embedding, so cast directly there too\n",
@@ -85,8 +81,7 @@ std::string subject_text(const PostTraining& p) {
   }
   if (p.finetunes)
     text += fmt::format(
-        "finetuning   {} steps of {} sequences of its training split, learning rate {:.3g} falling "
-        "to 0\n",
+        "finetuning   {} steps of {} sequences of its training split, learning rate {:.3g} falling to 0\n",
         p.finetune.steps, p.finetune_batch, p.finetune.learning_rate);
   return text + "\n";
 }
@@ -131,25 +126,15 @@ std::string table_text(const PostTraining& p) {
   return text + (kept.empty() ? "" : "\n" + kept);
 }
 
-PostTrainingLine::PostTrainingLine(std::FILE* out) : out_(out), screen_(is_screen(out)) {}
-
 void PostTrainingLine::look(const PostTrainingProgress& now) {
-  const auto time = Clock::now();
-  const double seconds = std::chrono::duration<double>(time - begin_).count();
-  const std::string eta =
-      now.share > 0 ? duration_text(seconds / now.share * (1 - now.share)) : std::string("-");
-  const std::string start = open_ ? "\r\033[K" : "";
-  const int width = int(std::to_string(now.all).size());
-  if (now.finished) {
-    const Measurement& m = *now.finished;
-    say(out_, "{}[{:>{}}/{}] {} | {} | {} | eta {}\n", start, now.done, width, now.all, now.what,
-        m.loss ? fmt::format("loss {:.4f}", *m.loss) : "diverged", duration_text(m.seconds), eta);
-    open_ = false;
-  } else if (screen_ && time - drawn_ > std::chrono::milliseconds(200)) {
-    drawn_ = time;
-    say(out_, "{}{} | {}/{} | {:.0f}% | eta {}", start, now.what, now.done, now.all, 100 * now.share, eta);
-    open_ = true;
-  }
+  const std::string eta = line_.eta(now.share);
+  if (const Measurement* m = now.finished)
+    line_.keep(fmt::format("[{:>{}}/{}] {} | {} | {} | eta {}", now.done, std::to_string(now.all).size(),
+                           now.all, now.what, m->loss ? fmt::format("loss {:.4f}", *m->loss) : "diverged",
+                           duration_text(m->seconds), eta));
+  else if (line_.is_due())
+    line_.draw(
+        fmt::format("{} | {}/{} | {:.0f}% | eta {}", now.what, now.done, now.all, 100 * now.share, eta));
 }
 
 }  // namespace mxtape

@@ -1,9 +1,9 @@
 #pragma once
-#include <chrono>
 #include <cstdio>
 #include <string>
 
 #include "program/post_training/post_training.h"
+#include "program/progress.h"
 
 namespace mxtape {
 
@@ -16,14 +16,11 @@ std::string table_text(const PostTraining&);
 /// A line for each measurement that is done, and on a screen one below that is written over.
 class PostTrainingLine {
  public:
-  explicit PostTrainingLine(std::FILE* out);
+  explicit PostTrainingLine(std::FILE* out) : line_(out, std::chrono::milliseconds(200)) {}
   void look(const PostTrainingProgress&);
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::FILE* out_;
-  bool screen_, open_ = false;
-  Clock::time_point begin_ = Clock::now(), drawn_{};
+  Line line_;
 };
 
 }  // namespace mxtape

@@ -8,8 +8,8 @@ namespace mxtape {
 inline constexpr int most_listed_bits = 8;
 
 /// What a format costs: bits_per_element, bits_per_block, saved_against_f32, saved_against_bf16.
-void put_storage(Json& object, const Quantizer&);
+Value storage_of(const Quantizer&);
 /// The numbers of an element: largest, smallest_normal, smallest_positive, values.
-void put_numbers(Json& object, const ElementFormat&);
+Value numbers_of(const ElementFormat&);
 
 }  // namespace mxtape

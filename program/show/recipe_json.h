@@ -6,13 +6,13 @@ namespace mxtape {
 
 /// A knob's present value as the JSON type that it is. A float is the double with the fewest digits that
 /// narrows back to it, as in a recipe's text.
-Json json_value(const Knob&);
+Value value_of(const Knob&);
 
 /// Every key of a recipe in full, "train.steps", with its value and who set it; then its rules and phases.
-Json recipe_json(const Recipe&);
+Value recipe_json(const Recipe&);
 
-/// What each operand rounds to in each phase, and what multiplies it: the table of
+/// Of each phase: what each operand rounds to, and what multiplies it: the table of
 /// recipes/text/precision_table.h.
-Json precision_json(const Recipe&);
+std::vector<Value> precision_json(const Recipe&);
 
 }  // namespace mxtape

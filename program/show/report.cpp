@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-
-#include "core/error.h"
+#include <nlohmann/json.hpp>
 
 namespace mxtape {
 namespace {
@@ -15,7 +14,7 @@ std::size_t width_of(const std::string& form) {
 }
 
 std::string text_of(const Value& value, const std::string& form) {
-  const Json& json = value.json;
+  const Json& json = *value.json;
   if (value.text) return *value.text;
   if (json.is_null()) return "-";
   if (json.is_string()) return json.get<std::string>();
@@ -33,19 +32,42 @@ std::string text_of(const Value& value, const std::string& form) {
 
 }  // namespace
 
-void print_json(const Json& json) {
-  // A file's name need not be UTF-8, a JSON text must be.
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+void Value::set(const Json& x) { json = std::make_shared<Json>(x); }
+void Value::set(bool x) { set(Json(x)); }
+void Value::set(std::nullptr_t) { set(Json()); }
+void Value::set(std::int64_t x) { set(Json(x)); }
+void Value::set(std::uint64_t x) { set(Json(x)); }
+void Value::set(double x) { set(Json(x)); }
+void Value::set(std::string_view x) { set(Json(x)); }
+void Value::set(const std::vector<Value>& all) {
+  set(Json::array());
+  for (const Value& one : all) json->push_back(*one.json);
+}
+void Value::set(const Table& table) {
+  set(Json::array());
+  for (std::size_t i = 0; i < table.rows_.size(); ++i)
+    if (table.rows_[i].whom != Table::Row::For::people) json->push_back(*table.object(i).json);
 }
 
-void put(Json& object, const std::string& key, const Value& value) {
-  const Json& json = value.json;
-  if (key == "*") return object.update(json);
+Value object() { return Json::object(); }
+Value parsed(const std::string& json) { return Json::parse(json); }
+
+std::string json_text(const Value& value) {
+  // A file's name need not be UTF-8, a JSON text must be.
+  return value.json->dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string json_line(const Value& value) { return value.json->dump(); }
+
+void put(Value& object, std::string_view key, const Value& value) {
+  if (object.json.use_count() > 1) object = Value(*object.json);
+  Json &to = *object.json, &json = *value.json;
+  if (key == "*") return to.update(json);
   const bool known = json.is_number_float() ? std::isfinite(json.get<double>())
                      : json.is_string()     ? !json.get_ref<const std::string&>().empty()
                                             : !json.is_null();
-  object[key] = known || value.why.empty() ? json : Json(nullptr);
-  if (!known && !value.why.empty()) object[key + "_reason"] = value.why;
+  to[std::string(key)] = known || value.why.empty() ? json : Json();
+  if (!known && !value.why.empty()) to[std::string(key) + "_reason"] = value.why;
 }
 
 Table::Table(std::string_view columns, std::string indent, std::size_t gap)
@@ -80,7 +102,7 @@ std::string Table::text(std::size_t width) const {
     widths.push_back(std::max(width_of(columns_[i].form), columns_[i].heading.size()));
     if (!columns_[i].heading.empty()) shown.push_back(i);
     for (std::size_t k = 0; k < rows_.size(); ++k)
-      if (rows_[k].whom != Row::For::programs)
+      if (rows_[k].whom != Row::For::programs && (i == 0 || rows_[k].rest.empty()))
         widths[i] =
             std::max(widths[i], cells[k].emplace_back(text_of(rows_[k].cells[i], columns_[i].form)).size());
   }
@@ -110,37 +132,33 @@ std::string Table::text(std::size_t width) const {
     if (row.whom == Row::For::programs) continue;
     if (text.empty() || !row.above.empty())
       text += row.above + line_of([&](std::size_t i) { return columns_[i].heading; });
-    text += line_of([&](std::size_t i) { return cells[k][i]; }) + row.below;
+    text += row.rest.empty()
+                ? line_of([&](std::size_t i) { return cells[k][i]; })
+                : fmt::format("{}{:<{}}{:{}}{}\n", indent_, cells[k][0], widths[0], "", gap_, row.rest);
+    text += row.below;
   }
   return text;
 }
 
-Json Table::json() const {
-  Json array = Json::array();
-  for (const Row& row : rows_) {
-    if (row.whom == Row::For::people) continue;
-    Json& object = array.emplace_back(Json::object());
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (!columns_[i].key.empty()) put(object, columns_[i].key, row.cells[i]);
-  }
-  return array;
+Value Table::object(std::size_t row) const {
+  Value object = mxtape::object();
+  for (std::size_t i = 0; i < columns_.size(); ++i)
+    if (!columns_[i].key.empty()) put(object, columns_[i].key, rows_[row].cells[i]);
+  return object;
 }
 
 Table& Report::table(const std::string& key, std::string_view columns, std::string indent, std::size_t gap) {
-  if (!key.empty()) json_[key] = nullptr;
+  if (!key.empty()) put(key, nullptr);
   return *items_.emplace_back(Item{.key = key, .table = Table(columns, std::move(indent), gap)}).table;
 }
 
-Json Report::json() const {
-  Json json = json_;
-  for (const Item& item : items_)
-    if (!item.key.empty()) json[item.key] = item.table->json();
-  return json;
-}
-
-void Report::print(bool as_json, std::size_t width) const {
-  if (as_json) return print_json(json());
-  for (const Item& item : items_) fmt::print("{}", item.table ? item.table->text(width) : item.text);
+void Report::print(bool as_json) {
+  for (const Item& item : items_) {
+    if (!as_json) fmt::print("{}", item.table ? item.table->text(width) : item.text);
+    if (as_json && !item.key.empty()) put(item.key, *item.table);
+  }
+  if (as_json) fmt::print("{}", json_text(json_));
+  if (!as_json) items_.clear();
 }
 
 }  // namespace mxtape

@@ -64,32 +64,35 @@ double seconds_of(const SweepPlan& plan, double ms) {
   return steps * ms / 1e3 / plan.jobs;
 }
 
-void print_text(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
+void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
+              const std::optional<StepTime>& time) {
   const Sweep& sweep = plan.sweep;
-  fmt::print("sweep       {}: {}, {} steps, tolerance {}\n", sweep.file, plan.size_text(), plan.steps(),
-             sweep.tolerance);
-  fmt::print("base        {}\ndata        {}, hash {}\ndevice      {}\n", sweep.base,
-             sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
+  out.line("sweep       {}: {}, {} steps, tolerance {}", sweep.file, plan.size_text(), plan.steps(),
+           sweep.tolerance);
+  out.line("base        {}\ndata        {}, hash {}\ndevice      {}", sweep.base,
+           sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
   for (const ArmResult& arm : results.arms) {
-    fmt::print("\n{}{}\n", arm.name, arm.name == sweep.baseline ? "  (the baseline)" : "");
-    for (const auto& line : arm.differences) fmt::print("  {}\n", line);
+    out.line("\n{}{}", arm.name, arm.name == sweep.baseline ? "  (the baseline)" : "");
+    for (const auto& line : arm.differences) out.line("  {}", line);
   }
-  fmt::print("\nfolder      {}\nruns       ", plan.out.string());
-  for (const auto& [state, count] : count_states(plan)) fmt::print(" {} {}", count, name_of(state));
-  fmt::print("; {} at a time, {} thread{} each\n", plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
+  std::string states;
+  for (const auto& [state, count] : count_states(plan))
+    states += fmt::format(" {} {}", count, name_of(state));
+  out.line("\nfolder      {}\nruns       {}; {} at a time, {} thread{} each", plan.out.string(), states,
+           plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   if (plan.to_do() == 0)
-    fmt::print("time        nothing is to do\n");
+    out.line("time        nothing is to do");
   else if (time)
-    fmt::print("time        about {} and validations: {:.1f} ms a step, {}\n",
-               duration_text(seconds_of(plan, time->ms)), time->ms, time->source);
+    out.line("time        about {} and validations: {:.1f} ms a step, {}",
+             duration_text(seconds_of(plan, time->ms)), time->ms, time->source);
   else
-    fmt::print("time        not known: no run is finished yet, and a step takes seconds\n");
-  fmt::print("memory      {} a run of {}\n", bytes_text(plan.memory_of_run), bytes_text(plan.memory));
-  fmt::print("disk        {}; {} are free\n", bytes_text(plan.disk_needed), bytes_text(plan.disk_free));
-  for (const auto& note : plan.notes) fmt::print("note: {}\n", note);
+    out.line("time        not known: no run is finished yet, and a step takes seconds");
+  out.line("memory      {} a run of {}", bytes_text(plan.memory_of_run), bytes_text(plan.memory));
+  out.line("disk        {}; {} are free", bytes_text(plan.disk_needed), bytes_text(plan.disk_free));
+  for (const auto& note : plan.notes) out.line("note: {}", note);
 }
 
-Json json_of(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
+Value value_of(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
   Table arms("name; differences"), runs("arm; seed; state; steps_done; folder");
   for (const ArmResult& arm : results.arms) arms.row(arm.name, arm.differences);
   for (const SweepRun& run : plan.runs)
@@ -102,19 +105,22 @@ Json json_of(const SweepPlan& plan, const SweepResults& results, const std::opti
   const double ms = time ? time->ms : 0;
   return object("file", plan.sweep.file, "base", plan.sweep.base, "baseline", plan.sweep.baseline, "seeds",
                 plan.sweep.seeds, "tolerance", plan.sweep.tolerance, "steps", plan.steps(), "folder",
-                plan.out.string(), "jobs", plan.jobs, "threads_a_run", plan.threads, "arms", arms.json(),
-                "runs", runs.json(), "ms", known(ms), "expected_seconds", known(seconds_of(plan, ms)),
-                "memory_of_run_bytes", plan.memory_of_run, "disk_needed_bytes", plan.disk_needed,
-                "disk_free_bytes", plan.disk_free, "notes", plan.notes);
+                plan.out.string(), "jobs", plan.jobs, "threads_a_run", plan.threads, "arms", arms, "runs",
+                runs, "ms", known(ms), "expected_seconds", known(seconds_of(plan, ms)), "memory_of_run_bytes",
+                plan.memory_of_run, "disk_needed_bytes", plan.disk_needed, "disk_free_bytes", plan.disk_free,
+                "notes", plan.notes);
 }
 
 }  // namespace
 
-void print_sweep_plan(const SweepOptions& options, SweepForm form) {
+Report sweep_plan(const SweepOptions& options) {
   const SweepPlan plan = plan_sweep(options);
   const SweepResults results = collect_results(plan);
   const auto time = step_time(plan);
-  form == SweepForm::json ? print_json(json_of(plan, results, time)) : print_text(plan, results, time);
+  Report out;
+  put_text(out, plan, results, time);
+  out.put("*", value_of(plan, results, time));
+  return out;
 }
 
 }  // namespace mxtape

@@ -21,38 +21,50 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// The error of the plots, if they could not be drawn or written. A machine without gnuplot has none.
-std::optional<Error> write_plots(const SweepPlan& plan, const SweepResults& results, std::FILE* out) {
-  if (std::none_of(results.arms.begin(), results.arms.end(), [](auto& arm) { return arm.gap.has_value(); }))
-    return {};
+/// What was made of the results.
+struct Written {
+  SweepResults results;
+  std::optional<Error>
+      no_pictures{};  ///< they could not be drawn or written. A machine without gnuplot has none
+};
+
+/// The pictures that there is something for, by their stems.
+std::vector<std::pair<std::string, gnuplot::Script>> pictures_of(const SweepPlan& plan,
+                                                                 const SweepResults& results) {
+  std::vector<std::pair<std::string, gnuplot::Script>> pictures;
+  const auto& arms = results.arms;
+  if (std::none_of(arms.begin(), arms.end(), [](auto& arm) { return arm.gap.has_value(); })) return pictures;
+  pictures.emplace_back("gap", [&](const std::string& terminal, const auto& file) {
+    return gap_script(plan, results, terminal, file);
+  });
+  if (std::any_of(arms.begin(), arms.end(), [](auto& arm) { return arm.validation.size() > 1; }))
+    pictures.emplace_back("loss", [&](const std::string& terminal, const auto& file) {
+      return loss_script(plan, results, terminal, file);
+    });
+  return pictures;
+}
+
+Written write_results(const SweepPlan& plan, std::FILE* out) {
+  Written written{collect_results(plan)};
+  write_atomically(plan.out / "results.json", json_text(value_of(plan, written.results)));
+  write_atomically(plan.out / "results.csv", results_csv(plan, written.results));
   const bool older = std::filesystem::exists(plan.out / "gap.svg");
   const char* const what_stays = older ? "; those in the folder are of an earlier time" : "";
+  std::vector<std::string> drawn;
   try {
-    gnuplot::write_pictures(plan.out / "gap", [&](const std::string& terminal, const auto& file) {
-      return gap_script(plan, results, terminal, file);
-    });
-    const bool curves = std::any_of(results.arms.begin(), results.arms.end(),
-                                    [](auto& arm) { return arm.validation.size() > 1; });
-    if (curves)
-      gnuplot::write_pictures(plan.out / "loss", [&](const std::string& terminal, const auto& file) {
-        return loss_script(plan, results, terminal, file);
-      });
+    for (const auto& [name, script] : pictures_of(plan, written.results)) {
+      gnuplot::write_pictures(plan.out / name, script);
+      drawn.push_back(read_whole_text(plan.out / (name + ".svg")));
+    }
   } catch (const gnuplot::NotInstalled& e) {
     say(out, "no pictures{}: {}\n", what_stays, e.what());
   } catch (const Error& e) {
-    return Error(e.code(), fmt::format("{}: not all pictures could be written{}; all else is there\n{}",
-                                       plan.out.string(), what_stays, e.what()));
+    written.no_pictures =
+        Error(e.code(), fmt::format("{}: not all pictures could be written{}; all else is there\n{}",
+                                    plan.out.string(), what_stays, e.what()));
   }
-  return {};
-}
-
-SweepResults write_results(const SweepPlan& plan) {
-  SweepResults results = collect_results(plan);
-  const auto text = results_json(plan, results).dump(2, ' ', false, Json::error_handler_t::replace);
-  write_atomically(plan.out / "results.json", text + "\n");
-  write_atomically(plan.out / "results.csv", results_csv(plan, results));
-  write_atomically(plan.out / "report.html", report_html(plan, results));
-  return results;
+  write_atomically(plan.out / "report.html", report_html(plan, written.results, drawn));
+  return written;
 }
 
 void print_time(const SweepPlan& plan, double seconds, std::FILE* out) {
@@ -64,7 +76,7 @@ void print_time(const SweepPlan& plan, double seconds, std::FILE* out) {
 }
 
 /// Of the runs that did not end well: all of them, and the first one's code.
-void end(const SweepPlan& plan) {
+std::vector<Error> problems(const SweepPlan& plan) {
   std::string failed;
   int code = 0, count = 0;
   for (const SweepRun& run : plan.runs) {
@@ -74,17 +86,17 @@ void end(const SweepPlan& plan) {
     failed += fmt::format("\n  {}: exit code {}: {}\n    {}", plan.name_of(run), run.record->code,
                           run.record->message.substr(0, run.record->message.find('\n')), run.log.string());
   }
-  if (count == 0) return;
+  if (count == 0) return {};
   // A signal's number is no exit code of ours; SIGKILL is what a machine without memory sends.
   if (code > 128) code = int(code == 137 ? ExitCode::resource : ExitCode::internal);
-  fail(ExitCode(code), "{} of {} runs failed:{}", count, plan.runs.size(), failed);
+  return {Error(ExitCode(code), fmt::format("{} of {} runs failed:{}", count, plan.runs.size(), failed))};
 }
 
 }  // namespace
 
-void run_sweep(const SweepOptions& options, const std::string& command, SweepForm form) {
+Report run_sweep(const SweepOptions& options, const std::string& command, bool json) {
   outlive_readers();
-  std::FILE* const out = form == SweepForm::json ? stderr : stdout;
+  std::FILE* const out = json ? stderr : stdout;
   const auto begin = SteadyClock::now();
   const StopSignals signals;
   SweepPlan plan = plan_sweep(options);
@@ -100,19 +112,18 @@ void run_sweep(const SweepOptions& options, const std::string& command, SweepFor
   try {
     train_runs(plan, command, out);
   } catch (const Error&) {
-    if (const auto error = write_plots(plan, write_results(plan), out)) say(out, "{}\n", error->what());
+    if (const auto error = write_results(plan, out).no_pictures) say(out, "{}\n", error->what());
     throw;
   }
-  const SweepResults results = write_results(plan);
-  const auto no_pictures = write_plots(plan, results, out);
-  if (form == SweepForm::json)
-    print_json(results_json(plan, results));
-  else
-    say(stdout, "\n{}", results_table(plan, results, columns(stdout)));
+  const auto [results, no_pictures] = write_results(plan, out);
+  if (!json) say(stdout, "\n{}", results_table(plan, results, columns(stdout)));
   if (trains) print_time(plan, std::chrono::duration<double>(SteadyClock::now() - begin).count(), out);
   say(out, "report      {}\n", (plan.out / "report.html").string());
-  end(plan);
-  if (no_pictures) throw Error(*no_pictures);
+  Report report;
+  report.put("*", value_of(plan, results));
+  report.problems = problems(plan);
+  if (no_pictures && report.problems.empty()) report.problems.push_back(*no_pictures);
+  return report;
 }
 
 }  // namespace mxtape

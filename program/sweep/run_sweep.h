@@ -1,20 +1,18 @@
 #pragma once
-#include <cstdio>
 #include <string>
 
+#include "program/show/report.h"
 #include "program/sweep/sweep_plan.h"
 
 namespace mxtape {
 
-enum class SweepForm { text, json };
+/// Trains what is to do and writes results.json, results.csv, report.html and the pictures; prints the table,
+/// or returns what --json says. Progress goes to stdout, with `json` to stderr. Throws Error(interrupted)
+/// when it was stopped. Its problem, when runs failed, is at the end of all others the first one's.
+Report run_sweep(const SweepOptions&, const std::string& command, bool json);
 
-/// Trains what is to do and writes results.json, results.csv, report.html and the pictures; prints the table
-/// or the JSON. Progress goes to stdout, with SweepForm::json to stderr. Throws Error(interrupted) when it
-/// was stopped; when runs failed, at the end of all others, an Error with the first one's code.
-void run_sweep(const SweepOptions&, const std::string& command, SweepForm);
-
-/// Prints arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them,
-/// if a step is small; writes nothing.
-void print_sweep_plan(const SweepOptions&, SweepForm);
+/// Arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them, if a
+/// step is small; writes nothing.
+Report sweep_plan(const SweepOptions&);
 
 }  // namespace mxtape

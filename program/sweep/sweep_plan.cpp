@@ -48,10 +48,10 @@ class Planner {
     plan_.vocabulary = data_.tokenizer.size();
     for (const Error& problem : short_splits(recipe, data_)) throw problem;
     if (recipe.train.eval_every >= recipe.train.steps || recipe.train.eval_every == 0)
-      plan_.notes.push_back(fmt::format(
-          "each run is validated once, at its end (train.steps {}, train.eval_every {}): curves of the "
-          "validation loss want more",
-          recipe.train.steps, recipe.train.eval_every));
+      plan_.notes.push_back(
+          fmt::format("each run is validated once, at its end (train.steps {}, train.eval_every {}): curves "
+                      "of the validation loss want more",
+                      recipe.train.steps, recipe.train.eval_every));
   }
 
   void look_at_arms() {
@@ -105,12 +105,11 @@ class Planner {
       run.state = RunState::fresh, run.steps_done = 0, run.record.reset();
     }
     if (count > 8) stale += fmt::format("\n  and {} more", count - 8);
-    require(
-        stale.empty() || options_.again, ExitCode::usage,
-        "{}: {} run{} there {} another recipe, program or data:{}\n--again trains {} anew (what is there is "
-        "kept), --out goes elsewhere",
-        plan_.out.string(), count, count == 1 ? "" : "s", count == 1 ? "has" : "have", stale,
-        count == 1 ? "it" : "them");
+    require(stale.empty() || options_.again, ExitCode::usage,
+            "{}: {} run{} there {} another recipe, program or data:{}\n--again trains {} anew (what is there "
+            "is kept), --out goes elsewhere",
+            plan_.out.string(), count, count == 1 ? "" : "s", count == 1 ? "has" : "have", stale,
+            count == 1 ? "it" : "them");
   }
 
   /// What of a run is there, and whether it is this one's.

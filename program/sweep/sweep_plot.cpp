@@ -16,6 +16,7 @@ struct Shown {
   std::string title;
   std::size_t colour;
   const BandCurve& curve;
+  BandCurve training{};  ///< without the first eighth, whose gaps would flatten the rest
 };
 
 std::int64_t last_step_of(const std::vector<Shown>& shown) {
@@ -34,6 +35,10 @@ std::string data_of(const std::vector<Shown>& shown, double apart) {
     for (const BandPoint& p : shown[i].curve)
       script += fmt::format("{} {} {} {}\n", double(p.step) + shift, p.mean, p.low, p.high);
     script += "EOD\n";
+    if (shown[i].training.empty()) continue;
+    script += fmt::format("$training{} << EOD\n", i);
+    for (const BandPoint& p : shown[i].training) script += fmt::format("{} {}\n", p.step, p.mean);
+    script += "EOD\n";
   }
   return script;
 }
@@ -50,6 +55,8 @@ std::array<double, 2> range_of(const std::vector<Shown>& shown, double hidden_pa
     for (const BandPoint& p : s.curve)
       if (double(p.step) > hidden_part * double(s.curve.back().step))
         low = std::min(low, p.low), high = std::max(high, p.high);
+  for (const Shown& s : shown)
+    for (const BandPoint& p : s.training) low = std::min(low, p.mean), high = std::max(high, p.mean);
   const double margin = std::max(0.06 * (high - low), 1e-6);
   return {low - margin, high + margin};
 }
@@ -67,7 +74,9 @@ std::string gap_script(const SweepPlan& plan, const SweepResults& results, const
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < results.arms.size(); ++i)
     if (const ArmResult& arm = results.arms[i]; arm.gap && !arm.validation_gap.empty())
-      shown.push_back({fmt::format("{}  {:+.4f}", arm.name, arm.gap->mean), i, arm.validation_gap});
+      shown.push_back({fmt::format("{}  {:+.4f}", arm.name, arm.gap->mean), i, arm.validation_gap,
+                       BandCurve(arm.training_gap.begin() + std::ptrdiff_t(arm.training_gap.size() / 8),
+                                 arm.training_gap.end())});
   std::size_t points = 1;
   for (const Shown& s : shown) points = std::max(points, s.curve.size());
   // Whiskers on one another could not be told apart.
@@ -76,17 +85,21 @@ std::string gap_script(const SweepPlan& plan, const SweepResults& results, const
                end = 1.01 * last + apart * count / 2;
   std::string script = data_of(shown, apart);
   script += fmt::format("$tolerance << EOD\n0 {1} {2}\n{0} {1} {2}\nEOD\n", end, -tolerance, tolerance);
-  script += frame(
-      terminal, output,
-      fmt::format("{}: validation loss above {}, with 95 % intervals", plan.sweep.name, plan.sweep.baseline),
-      "nats per token",
-      // The intervals of early gaps are wide, and would flatten the rest.
-      range_of(shown, 0.5, -tolerance, tolerance), end);
+  script += frame(terminal, output,
+                  fmt::format("{}: validation loss above {}, with 95 % intervals; faint: training",
+                              plan.sweep.name, plan.sweep.baseline),
+                  "nats per token",
+                  // The intervals of early gaps are wide, and would flatten the rest.
+                  range_of(shown, 0.5, -tolerance, tolerance), end);
   script += key_of(shown, 2) + "set errorbars small\n";
   std::vector<std::string> curves{
       fmt::format("$tolerance with filledcurves fillcolor rgb '#E8555555' title 'tolerance {}'", tolerance),
       fmt::format("0 with lines linewidth 1.5 linecolor rgb '#333333' title {}",
                   quoted("0: " + plan.sweep.baseline + ", the baseline"))};
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (!shown[i].training.empty())
+      curves.push_back(
+          fmt::format("$training{} with lines linewidth 1.2 {} notitle", i, line_of(shown[i].colour, "A0")));
   for (std::size_t i = 0; i < shown.size(); ++i)
     curves.push_back(fmt::format("$arm{} with yerrorbars pointtype -1 linewidth 1.2 {} notitle", i,
                                  line_of(shown[i].colour, "60")));

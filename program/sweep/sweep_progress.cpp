@@ -11,8 +11,6 @@
 namespace mxtape {
 namespace {
 
-constexpr const char* line_start = "\r\033[K";
-
 struct LastStep {
   std::int64_t step;
   double loss;
@@ -36,16 +34,16 @@ std::optional<LastStep> last_step(const std::filesystem::path& metrics) {
 }  // namespace
 
 SweepProgress::SweepProgress(std::FILE* out, const SweepPlan& plan)
-    : out_(out), plan_(plan), screen_(is_screen(out)), runs_(plan.to_do()), steps_(0) {
+    : out_(out),
+      plan_(plan),
+      line_(out, is_screen(out) ? std::chrono::milliseconds(500) : std::chrono::minutes(1)),
+      runs_(plan.to_do()),
+      steps_(0) {
   for (const SweepRun& run : plan.runs)
     if (run.to_do()) steps_ += plan.steps() - run.steps_done;
 }
 
-std::string SweepProgress::eta() const {
-  if (steps_done_ == 0) return "-";
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  return duration_text(seconds / double(steps_done_) * double(steps_ - steps_done_));
-}
+std::string SweepProgress::eta() const { return line_.eta(double(steps_done_) / double(steps_)); }
 
 void SweepProgress::ended(const SweepRun& run, double seconds, const std::optional<RunLog>& log) {
   ++ended_runs_;
@@ -89,22 +87,12 @@ std::string SweepProgress::status(std::span<const RunningRun> running) {
 }
 
 void SweepProgress::look(std::span<const RunningRun> running) {
-  using namespace std::chrono_literals;
-  const auto now = Clock::now();
-  if (now - last_drawn_ < (screen_ ? Clock::duration(500ms) : Clock::duration(60s))) return;
-  last_drawn_ = now;
+  if (!line_.is_due()) return;
   std::string line = status(running);
-  if (!screen_) return note(line);
+  if (!line_.on_screen()) return note(line);
   // A line that wraps piles up instead of being overwritten.
   if (const std::size_t width = columns(out_); width > 1 && line.size() >= width) line.resize(width - 1);
-  say(out_, "{}{}", line_start, line);
-  line_open_ = true;
-}
-
-void SweepProgress::note(const std::string& text) {
-  say(out_, "{}{}\n", line_open_ ? line_start : "", text);
-  line_open_ = false;
-  last_drawn_ = Clock::now();
+  line_.draw(line);
 }
 
 }  // namespace mxtape

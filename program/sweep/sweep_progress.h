@@ -1,5 +1,4 @@
 #pragma once
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -7,6 +6,7 @@
 #include <string>
 
 #include "program/metrics/run_log.h"
+#include "program/progress.h"
 #include "program/sweep/sweep_plan.h"
 
 namespace mxtape {
@@ -29,20 +29,17 @@ class SweepProgress {
   /// Draws the line again if it is time to.
   void look(std::span<const RunningRun>);
   /// A line that stays.
-  void note(const std::string& text);
+  void note(const std::string& text) { line_.keep(text); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string status(std::span<const RunningRun>);
   std::string eta() const;
 
   std::FILE* out_;
   const SweepPlan& plan_;
-  bool screen_;
+  Line line_;
   std::int64_t runs_, steps_;  // of this session
   std::int64_t ended_runs_ = 0, ended_steps_ = 0, steps_done_ = 0;
-  Clock::time_point begin_ = Clock::now(), last_drawn_ = Clock::now();
-  bool line_open_ = false;
 };
 
 }  // namespace mxtape

@@ -63,7 +63,7 @@ std::string spikes_text(const ArmResult&);
 std::string verdict_text(const ArmResult&);
 /// The table that is printed; `width` of Table::text().
 std::string results_table(const SweepPlan&, const SweepResults&, std::size_t width);
-Json results_json(const SweepPlan&, const SweepResults&);
+Value value_of(const SweepPlan&, const SweepResults&);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds.
 std::string results_csv(const SweepPlan&, const SweepResults&);
 

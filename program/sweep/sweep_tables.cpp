@@ -14,7 +14,7 @@ namespace {
 constexpr const char* one_pair = "one pair has no spread";
 constexpr const char* unwatched = "no sweep watched the process to its end";
 
-Json json_of(const PairedGap& gap) {
+Value value_of(const PairedGap& gap) {
   const auto interval = [](const std::array<double, 2>& ends) {
     return std::isfinite(ends[0]) ? Value(ends) : Value(nullptr, one_pair);
   };
@@ -22,7 +22,7 @@ Json json_of(const PairedGap& gap) {
                 "interval95", interval(gap.interval95), "interval90", interval(gap.interval90), "p", gap.p);
 }
 
-Json json_of(const RunResult& run) {
+Value value_of(const RunResult& run) {
   const std::string why = run.state == RunState::failed ? run.message : "the run is not finished";
   Table spikes("step; z; unlearned");
   for (const auto& [step, spike] : run.spikes)
@@ -30,23 +30,24 @@ Json json_of(const RunResult& run) {
   return object("seed", run.seed, "state", name_of(run.state), "loss", Value(run.loss, why), "ms",
                 Value(run.ms, why), "peak_mib", Value(run.peak_mib, unwatched), "seconds",
                 Value(run.seconds, unwatched), "threads",
-                run.threads ? Value(run.threads) : Value(nullptr, unwatched), "spikes", spikes.json(),
-                "folder", run.folder, "code", run.code, "message", run.message);
+                run.threads ? Value(run.threads) : Value(nullptr, unwatched), "spikes", spikes, "folder",
+                run.folder, "code", run.code, "message", run.message);
 }
 
-Json json_of(const ArmResult& arm) {
-  Json runs = Json::array();
-  for (const RunResult& run : arm.runs) runs.push_back(json_of(run));
-  Json json = object("name", arm.name, "differences", arm.differences, "runs", runs, "mean_loss",
-                     Value(arm.mean_loss, "no run is finished"));
+Value value_of(const ArmResult& arm) {
+  std::vector<Value> runs;
+  for (const RunResult& run : arm.runs) runs.push_back(value_of(run));
+  Value json = object("name", arm.name, "differences", arm.differences, "runs", runs, "mean_loss",
+                      Value(arm.mean_loss, "no run is finished"));
   if (!arm.gap) {
-    put(json, "gap", {nullptr, arm.reason});
+    put(json, "gap", Value(nullptr, arm.reason));
     return json;
   }
   Table switches("step; steps; jump");
-  for (const SwitchCost& cost : arm.switches) switches.row(cost.step, cost.steps, json_of(cost.gap));
-  put(json, "gap", object("*", json_of(*arm.gap), "verdict", name_of(arm.gap->verdict), "reason", arm.reason),
-      "switches", switches.json());
+  for (const SwitchCost& cost : arm.switches) switches.row(cost.step, cost.steps, value_of(cost.gap));
+  put(json, "gap",
+      object("*", value_of(*arm.gap), "verdict", name_of(arm.gap->verdict), "reason", arm.reason), "switches",
+      switches);
   return json;
 }
 
@@ -66,12 +67,12 @@ std::string csv_text(const std::string& text) {
 
 }  // namespace
 
-Json results_json(const SweepPlan& plan, const SweepResults& results) {
+Value value_of(const SweepPlan& plan, const SweepResults& results) {
   const Sweep& sweep = plan.sweep;
   const auto baseline = std::size_t(&sweep.baseline_arm() - sweep.arms.data());
-  Json arms = Json::array();
+  std::vector<Value> arms;
   for (std::size_t i = 0; i < results.arms.size(); ++i)
-    arms.push_back(object("*", json_of(results.arms[i]), "recipe", to_toml(sweep.arms[i].recipe)));
+    arms.push_back(object("*", value_of(results.arms[i]), "recipe", to_toml(sweep.arms[i].recipe)));
   return object("file", sweep.file, "base", sweep.base, "baseline", sweep.baseline, "seeds", sweep.seeds,
                 "tolerance", sweep.tolerance, "steps", plan.steps(), "complete", results.complete, "program",
                 object("version", MXTAPE_VERSION, "arithmetic", plan.arithmetics.at(baseline)), "machine",

@@ -5,10 +5,10 @@
 namespace mxtape {
 
 /// {"operands": [...], "gradients": [...], "left_out": [...]}: docs/json.md names the fields.
-Json json_of(const Measurements&);
-Json json_of(const ErrorStatistics&);
+Value value_of(const Measurements&);
+Value value_of(const ErrorStatistics&);
 /// What is measured of one, without its place.
-Json json_of_operand(const Measurements::Operand&);
-Json json_of_gradient(const Measurements::Gradient&);
+Value value_of_operand(const Measurements::Operand&);
+Value value_of_gradient(const Measurements::Gradient&);
 
 }  // namespace mxtape

@@ -92,14 +92,13 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
   const double now = seconds_since_1970();
   std::string records;
   const auto add = [&](const char* kind, const std::string& layer, const std::string& slot,
-                       const Json& rest) {
-    Json record{{"step", step}, {"kind", kind}, {"layer", layer}, {"slot", slot}};
-    record.update(rest);
+                       const Value& rest) {
+    const Value record = object("step", step, "kind", kind, "layer", layer, "slot", slot, "*", rest);
     if (!records.empty()) records += '\n';
-    records += record.dump();
+    records += json_line(record);
   };
   for (const auto& operand : found.operands) {
-    add("operand", operand.layer, operand.slot, json_of_operand(operand));
+    add("operand", operand.layer, operand.slot, value_of_operand(operand));
     const ErrorStatistics& e = operand.errors;
     const auto show = [&](std::string_view measure, double value) {
       events_.scalar(tag(operand.slot, operand.layer, measure), step, value, now);
@@ -115,7 +114,7 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
     events_.histogram(tag(operand.slot, operand.layer, "scales"), step, e.scales, now);
   }
   for (const auto& gradient : found.gradients) {
-    add("gradient", gradient.layer, gradient.slot, json_of_gradient(gradient));
+    add("gradient", gradient.layer, gradient.slot, value_of_gradient(gradient));
     for (const auto& [measure, value] : {std::pair("cosine", gradient.cosine),
                                          {"bias", gradient.bias},
                                          {"relative_error", gradient.relative_error}})
@@ -123,11 +122,8 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
   }
   for (const auto& weight : weights) {
     add("weight", weight.layer, "fprop.w",
-        {{"format", to_text(weight.quantizer)},
-         {"window", weight.steps},
-         {"count", weight.weights},
-         {"oscillation", weight.ratio},
-         {"oscillating", weight.share}});
+        object("format", to_text(weight.quantizer), "window", weight.steps, "count", weight.weights,
+               "oscillation", weight.ratio, "oscillating", weight.share));
     events_.scalar(tag("fprop.w", weight.layer, "oscillation"), step, weight.ratio, now);
     events_.scalar(tag("fprop.w", weight.layer, "oscillating"), step, weight.share, now);
   }

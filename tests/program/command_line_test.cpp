@@ -1,9 +1,12 @@
 // What the command line takes and refuses before any command's work.
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "data/arrays/npy.h"
 #include "program/command.h"
+#include "program/help_text.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {
@@ -29,14 +32,16 @@ TEST_F(ProgramTest, ASecondValueOfAnOptionIsAnErrorThatSaysHowToRepeatIt) {
   EXPECT_TRUE(says("compare: 'nvfp4' and --normal 2x2; want a tensor"));
 }
 
-TEST(CommandLine, NoOptionTakesMoreThanOneValueAUse) {
-  CLI::App app;
-  add_commands(app);
-  for (const auto* command : app.get_subcommands(nullptr))
-    for (const auto* option : command->get_options())
-      if (!option->get_positional()) {
-        EXPECT_FALSE(option->get_allow_extra_args()) << command->get_name() << " " << option->get_name();
-      }
+TEST(CommandLine, EveryOptionThatIsNamedIsThere) {
+  for (const Command& command : all_commands()) {
+    const Options options = command.bind().options;
+    const auto has = [&](const std::string& name) {
+      return std::any_of(options.begin(), options.end(), [&](const Option& o) { return o.key() == name; });
+    };
+    for (const Option& option : options)
+      for (const auto* names : {&option.limits.needed, &option.limits.excluded})
+        for (const auto& name : split(*names)) EXPECT_TRUE(has(name)) << command.name << " " << name;
+  }
 }
 
 TEST_F(ProgramTest, HelpIsAWordToo) {
@@ -58,18 +63,16 @@ TEST_F(ProgramTest, HelpIsAWordToo) {
 }
 
 TEST(CommandLine, HelpIsInLinesOfEightyColumnsAndInWords) {
-  CLI::App app{"", "mxtape"};
-  add_commands(app);
-  std::vector<const CLI::App*> commands{&app};
-  for (const auto* command : app.get_subcommands(nullptr)) commands.push_back(command);
-  for (const CLI::App* command : commands) {
-    const std::string text = command->help("mxtape");
+  std::map<std::string, std::string> texts{{"", help_of_program()}};
+  for (const Command& command : all_commands())
+    texts[std::string(command.name)] = help_of(command, command.bind().options);
+  for (const auto& [command, text] : texts) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
     for (const char* jargon : {"REQUIRED", "INT", "FLOAT", "Needs:", "Excludes:", ">="})
-      EXPECT_EQ(text.find(jargon), std::string::npos) << command->get_name() << ": " << jargon;
+      EXPECT_EQ(text.find(jargon), std::string::npos) << command << ": " << jargon;
   }
-  const std::string sweep = app.get_subcommand("sweep")->help("mxtape");
+  const std::string sweep = texts["sweep"];
   EXPECT_NE(sweep.find("  --jobs N              runs at a time; default: one for each core, on a GPU one\n"
                        "                        (1 to 1024)\n"),
             std::string::npos)

@@ -37,12 +37,10 @@ Shell shell(const TemporaryFolder& folder, const std::string& command) {
 /// All commands, their options, the keys and the shipped recipes, as the user types them.
 std::vector<std::string> all_words() {
   std::vector<std::string> words;
-  CLI::App app;
-  add_commands(app);
-  for (const auto* command : app.get_subcommands(nullptr)) {
-    words.push_back(command->get_name());
-    for (const auto* option : command->get_options())
-      for (const auto& name : option->get_lnames()) words.push_back("--" + name);
+  for (const Command& command : all_commands()) {
+    words.emplace_back(command.name);
+    for (const Option& option : command.bind().options)
+      if (!option.by_place()) words.push_back(option.key());
   }
   Recipe recipe;
   for (const Knob& knob : knobs(recipe)) words.emplace_back(knob.name);
