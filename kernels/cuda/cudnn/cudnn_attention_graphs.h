@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/attention/attention.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cudnn/cudnn_plan.h"
 
