@@ -114,7 +114,7 @@ Report run(Arguments& arguments, const Given& given) {
   for (SampledText& text : texts) text.finish();
   show();
   std::fflush(stdout);  // the figures come last, also where both go to one file
-  print_times(times);
+  if (!given.json()) print_times(times);  // the document has them
   return document(arguments, trained, why, texts, times);
 }
 
