@@ -45,7 +45,8 @@ TEST_F(InspectCommand, OscillationIsOfTheWeightsAsTheyAreRoundedAndLeftOutWhereE
     EXPECT_EQ(run({"train", "tiny.toml", "--name=" + name, rules}), 0) << output_;
     EXPECT_EQ(run({"inspect", "runs/" + name, "--json"}), 0) << output_;
     std::map<std::string, double> ratios;
-    for (const auto& weight : nlohmann::json::parse(output_)["weights"])
+    const auto document = nlohmann::json::parse(output_);
+    for (const auto& weight : document["weights"])
       ratios[weight["layer"].get<std::string>()] = weight["oscillation"].get<double>();
     EXPECT_TRUE(ratios.contains("blocks.1.mlp.up"));
     return ratios["blocks.0.mlp.up"];
