@@ -1,5 +1,5 @@
 // A linear layer: three GEMMs, six operands. Each operand is rounded on its own, in blocks along the axis
-// that its GEMM sums over. So x, w and dy are rounded twice each, and never transposed afterwards.
+// that its GEMM sums over. So x, w and dy are rounded twice, unless one copy serves both, and not transposed.
 //
 //   fprop    y [M, N]  =  x [M, K]    w^T [K, N]     sums over K, the in-features     fprop.x   fprop.w
 //   dgrad   dx [M, K]  = dy [M, N]    w   [N, K]     sums over N, the out-features    dgrad.dy  dgrad.w
@@ -15,7 +15,7 @@ struct LinearNode final : Node {
   LinearUse use;
   GradIndex x_grad, w_grad, bias_grad;
   Shape x_shape;
-  Rounded wgrad_x;  // without numbers if backward makes x again
+  Rounded wgrad_x;  // empty if backward recomputes x
   Rounded dgrad_w;  // shared with the parameter, costs nothing
   Tensor x, w;      // what a straight-through derivative reads; w costs nothing
 
@@ -33,12 +33,12 @@ struct LinearNode final : Node {
     round(backend, std::exchange(dy, {}), wants_dx ? &dgrad_dy : nullptr, &wgrad_dy, bias.grad, bias.write);
 
     {  // dw = dy^T x
-      const Rounded by_rows =
+      const Rounded rounded_x =
           wgrad_x ? in_layout(backend, std::exchange(wgrad_x, {}), use.operand(Slot::wgrad_x).layout)
                   : x_again(tape);
       const Tape::Target dw = tape.target(w_grad);
       multiply_through(backend,
-                       {.c = dw.grad, .a = std::exchange(wgrad_dy, {}), .b = by_rows, .write = dw.write},
+                       {.c = dw.grad, .a = std::exchange(wgrad_dy, {}), .b = rounded_x, .write = dw.write},
                        use.through(Slot::fprop_w, w));
     }  // what x and dy had goes before dx comes
     if (!wants_dx) return;
@@ -49,7 +49,7 @@ struct LinearNode final : Node {
     tape.add(x_grad, std::move(dx));
   }
 
-  /// With compute.recompute. The op that made x ran before this one, so it is still on the tape.
+  /// For compute.recompute. x's op ran earlier, so its node is left. What is made of `now` needs `now` first.
   Rounded x_again(Tape& tape) {
     const Tensor value = tape.producer(x_grad)->recompute(tape);
     if (use.bends(Slot::fprop_x)) x = value;
@@ -69,8 +69,8 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const bool recording = tape.wants({x.grad, w_grad, bias_grad});
   const LinearUse use = use_of(w, quant, tensor_id, tape.pass(), backend.gemm_kernels());
 
-  // w for fprop and dgrad, once a step; x for fprop and, unless backward makes it again, for wgrad.
-  require(!w.fixed || !recording, "linear: '{}' is packed, which can be evaluated alone", w.name);
+  // w is rounded once a step. x is rounded for fprop and, unless backward recomputes it, for wgrad.
+  require(!w.fixed || !recording, "linear: '{}' is packed, it can only be evaluated", w.name);
   make_weight_copies(backend, w, use, recording && x.grad != no_grad);
   const Node* const producer = tape.producer(x.grad);
   const bool keeps_x = recording && !(producer && producer->recomputes());

@@ -12,8 +12,8 @@ enum class Gelu : std::uint8_t;  // kernels/calls_rows.h
 struct AttentionShape;           // kernels/attention/attention.h
 struct AttentionQuant;
 
-/// Rounding of the six GEMM operands of a linear layer, each from the high-precision tensor, blocks along the
-/// axis that the GEMM sums over; and the rotation of both operands of each GEMM.
+/// Roundings of the six GEMM operands of a linear layer, blocks along the axis that the GEMM sums over, from
+/// the high-precision tensor unless a source below says otherwise; and the rotation of each GEMM's operands.
 ///   fprop  Y[M, N]  = X W^T    sums over K (in-features)
 ///   dgrad  dX[M, K] = dY W     sums over N (out-features)
 ///   wgrad  dW[N, K] = dY^T X   sums over M (rows)
@@ -28,8 +28,8 @@ struct LinearQuant {
   bool operator==(const LinearQuant&) const = default;
 };
 
-/// Rounding of a parameter that enters no GEMM, along its last axis, anew each pass; backward takes it for
-/// the identity. `tensor_id` names it in random draws, anew each optimizer step.
+/// Rounding of a gain or an embedding's table, along its last axis, in each pass; backward takes it for the
+/// identity. `tensor_id` names it in random draws, which change with each optimizer step.
 struct ParameterQuant {
   Quantizer quantizer{};
   std::uint32_t tensor_id = 0;
@@ -48,16 +48,16 @@ struct RotaryTables {
 
 namespace ops {
 
-/// Dimension letters: B batch, T time, C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows =
-/// all axes but the last. Activations are f32 or bf16; an op's result has its input's type. Every op throws
-/// Error(internal) with both shapes if they do not fit. Every op's backward treats rounding as the identity
-/// (straight-through estimator), unless a StraightThrough says otherwise.
+/// Dimension letters: B batch, T time, C channels, H heads, G key heads, D head width, F hidden width, V
+/// vocabulary; GEMM M, N, K; rows = all axes but the last. Activations are f32 or bf16; an op's result has
+/// its input's type. Every op throws Error(internal) with both shapes if they do not fit. Every op's backward
+/// treats rounding as the identity (straight-through estimator), unless a StraightThrough says otherwise.
 
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w, dy and y
-/// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step, as do the
-/// signs of rotations `per step`; `per call` they differ by GEMM too, and wgrad's by pass. Saves the wgrad
-/// copy of x, not x: 2 rows K bytes for MX formats, 1.1 as integer codes, half of that and less if the tape
-/// packs; nothing if it recomputes x. A mask or DGE of x saves x too.
+/// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step. SignsPer says
+/// when a rotation's signs are drawn. Saves the wgrad copy of x, not x: 2 bytes a number for MX formats, 1.1
+/// as integer codes, about half or less where the tape packs it; nothing if backward recomputes x. A
+/// StraightThrough of x that is not the identity saves x too.
 Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y = Q(x), times its multiplier, in x's type; x seen as [rows, C], blocks along `axis`. Saves x unless

@@ -34,20 +34,19 @@ class Node {
   virtual const char* name() const = 0;
   /// Bytes of forward results held for backward; parameters do not count.
   virtual std::int64_t saved_bytes() const = 0;
-  /// Adds dy's share to the slots of the inputs. dy may be written to if dy.unique().
+  /// Adds the inputs' gradients to what they have got. dy may be written to if dy.unique().
   virtual void backward(Tape&, Tensor dy) = 0;
-  /// True if those who need the op's result in backward shall not keep it, nor what they make of it, but ask
-  /// for it with recompute().
+  /// True if later ops keep neither this op's result nor copies of it for backward, but call recompute().
   virtual bool recomputes() const { return false; }
-  /// The op's result once more, the same bits, from what its own backward keeps anyway. Before backward().
+  /// The op's result again, the same bits, from what its node keeps. Only before its backward().
   virtual Tensor recompute(Tape&) const { fail(ExitCode::internal, "tape: '{}' does not recompute", name()); }
 };
 
 /// Which pass of which run: the part of every random draw's key that layers do not know.
 struct PassKey {
   std::uint64_t seed = 0;
-  std::uint32_t step = 0;      ///< optimizer_step * accumulation + micro_step
-  std::int64_t first_row = 0;  ///< of this batch in the global one
+  std::uint32_t step = 0;      ///< (optimizer_step * strands + strand) * accumulation + micro_step
+  std::int64_t first_row = 0;  ///< where this batch begins in a larger one; 0 in training
 };
 
 /// The operations of one forward pass, in the order they ran. Running them in reverse is the backward pass:
@@ -102,11 +101,11 @@ class Tape {
   /// The node that computed a value, while it is on the tape; null for inputs and parameters.
   const Node* producer(GradIndex) const;
 
-  /// Adds a gradient contribution. The first one is kept, not copied, so its storage may be shared
+  /// Adds a gradient contribution. A value's first one is kept, not copied, so its storage may be shared
   /// with another gradient (x + y hands dy to both): then the sum goes elsewhere.
   void add(GradIndex, Tensor dy);
-  /// For ops that add what a value has got so far to their own share in one pass, and add() the sum: the
-  /// place is empty then. Empty if it was.
+  /// Takes out what a value's gradient has got so far, or nothing. For ops that add it to their own share in
+  /// one pass, and then add() the sum.
   Tensor take(GradIndex);
   /// For ops that write a parameter's gradient themselves (a GEMM that accumulates): the tensor to write and
   /// whether it already holds a sum. Only for indices made by watch().
@@ -118,8 +117,8 @@ class Tape {
 
   /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
   void backward(const Var& loss);
-  /// Called in backward() after each node, with the parameters to whose gradients none of the nodes that are
-  /// left adds anything: those that were watched first for this node.
+  /// Called in backward() after each node, with the parameters whose gradients are complete now: those that
+  /// were watched first for this node.
   std::function<void(std::span<Parameter* const> complete)> after_node{};
   /// True if dy is the 1 that backward() starts from, handed down unchanged.
   bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }

@@ -40,7 +40,7 @@ struct DrawKey {
   std::uint64_t seed = 0;
   Purpose purpose = Purpose::rounding;
   std::uint32_t tensor_id = 0;
-  std::uint32_t step = 0;           ///< optimizer_step * accumulation + micro_step
+  std::uint32_t step = 0;  ///< of a pass: (optimizer_step * strands + strand) * accumulation + micro_step
   std::uint64_t first_element = 0;  ///< index of element 0 in the global batch (0 on one device)
   Clock clock = Clock::none;
   bool operator==(const DrawKey&) const = default;

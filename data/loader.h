@@ -20,7 +20,7 @@ class Loader {
  public:
   /// Throws Error(data) if the split is shorter than time + 1 tokens.
   Loader(const Split&, std::int64_t batch, std::int64_t time, std::uint64_t seed);
-  /// Batch of pass `step` (optimizer_step * accumulation + micro_step); windows start at a uniform position.
+  /// Batch of pass `step` (autograd/tape.h: PassKey); windows start at a uniform position.
   Batch at(std::uint32_t step) const;
 
  private:

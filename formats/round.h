@@ -3,15 +3,14 @@
 
 namespace mxtape {
 
-/// How a value between two neighbours of a grid is rounded; all but `stochastic` look at the value alone.
+/// How |x| is rounded, in steps: to nearest, ties `even`, `away` from zero or `down`; to `zero`; at random.
 enum class Rounding : std::uint8_t { even, away, down, zero, stochastic };
 
-/// What a rounding makes of x's nearest even: a step more if x is more than `up` steps above it, a step less
-/// if x is below it by more than -`down`.
+/// From n, |x|'s nearest even, to n + 1 step if |x| > n + up steps, to n - 1 step if |x| < n + down steps.
 struct Correction {
-  float up = 1, down = -1;  // never: nearest even is half a step off at most
+  float up = 1, down = -1;  // never: |x| is half a step from n at most
 };
-inline constexpr float almost_half = 0x1.fffffep-2f;  // steps: what is more is a tie
+inline constexpr float almost_half = 0x1.fffffep-2f;  // the f32 below 1/2: only ties exceed it
 
 /// In the order of the enumerators, with their words and what docs/numerics.md says of them. Parser, kernels
 /// and tests read this list: a rounding that corrects nearest even is an enumerator and a row.
@@ -93,10 +92,10 @@ MXT_HD constexpr float round_to(Grid g, Correction c, float x) {
   return float_of(bits_of(rounded) | (bits_of(x) & 0x80000000u));
 }
 
-/// Stochastic rounding with the `bits` low bits of `draw`, at most 22 - mantissa_bits of them: up iff the
-/// draw, added below the grid's last bit, carries into it. One f32 addition and integer arithmetic, the same
-/// on every device; the addition rounds |x| at 2^-(22 - mantissa_bits) steps. A value of the grid is never
-/// left. 16 bits are exactly unbiased for bf16 inputs of narrow formats.
+/// Stochastic rounding by draw < 2^bits, bits <= 22 - mantissa_bits: up iff the draw, added below the grid's
+/// last bit, carries into it. One f32 addition and integer arithmetic, the same on every device; the addition
+/// rounds |x| at 2^-(22 - mantissa_bits) steps. A value of the grid stays. 16 bits are exactly unbiased for
+/// bf16 inputs of narrow formats.
 MXT_HD constexpr float round_stochastic(Grid g, float x, std::uint32_t draw, int bits) {
   if (x != x) return x;  // a NaN of all ones, as GPUs make it, would carry into the sign
   const float magnitude = float_of(bits_of(x) & 0x7fffffffu);

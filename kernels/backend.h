@@ -11,7 +11,7 @@ namespace mxtape {
 
 /// A device: memory, clocks, and the calls that it computes (calls.h). One instance per device; it owns the
 /// device's stream, library handles and scratch memory. Shapes are checked by the callers in autograd/, once
-/// for all devices, types by run(). Nothing waits for the device except `download` and the queries below it.
+/// for all devices, types by run(). Nothing but wait(), download(), trim() and first_nonfinite() must wait.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -35,7 +35,7 @@ class Backend {
   virtual void enter([[maybe_unused]] std::string_view layer, [[maybe_unused]] bool backward) {}
   /// Returns when all that was asked for is done.
   virtual void wait() {}
-  /// The layout that it wants of both operands of a Gemm: gemm_layout().
+  /// Which GEMMs it prefers. gemm_layout() makes of this the layout of both operands.
   virtual GemmKernels gemm_kernels() const { return GemmKernels::library; }
   /// Whether it has the narrow layouts of kernels/codec/narrow.h.
   virtual bool narrows() const { return false; }

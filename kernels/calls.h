@@ -26,12 +26,12 @@ constexpr bool is_activation(Role role) { return role == Role::activation || rol
 
 /// What is asked of a device: one struct for each kernel, a call is a value of it. Letters: B batch, T time,
 /// C channels, H heads, D head width, V vocabulary; GEMM M, N, K; rows = all axes but the last. Activations
-/// and their gradients are f32 or bf16, all those of a call the same; they are read as f32. Everything else
-/// is f32: parameters, their gradients and moments, biases, statistics, losses. Outputs are written, not
-/// added to, unless a field says Write::accumulate. A tensor that is marked {} may be left out.
+/// and their gradients are f32 or bf16, all those of a call the same; they are read as f32. Parameters, their
+/// gradients and moments, biases, statistics and losses are f32. Outputs are written, not added to, unless a
+/// field says Write::accumulate.
 ///
-/// each(call, f) gives f the role, name and tensor of every field, what is written in the order of the
-/// computation.
+/// each(call, f) gives f the role, name and tensor of every tensor field; what is written comes in the order
+/// of the computation.
 namespace call {
 using enum Role;
 
@@ -70,7 +70,7 @@ struct Normal {
 /// So nothing is transposed by hand, and an operand whose blocks do not run along the sum is refused. If c is
 /// bf16, `bias` is rounded to bf16 first, as GEMM libraries take it, and nothing can be added to. Two bf16
 /// operands multiply exactly; a bf16 operand that meets an f32 one is widened; codes meet codes. The order of
-/// additions depends on the shape only.
+/// additions does not depend on the number of threads.
 struct Gemm {
   static constexpr std::string_view name = "gemm";
   Tensor c;

@@ -27,11 +27,11 @@ struct Quantization {
   Axis axis = Axis::row;  ///< along which blocks run and chunks are rotated
   Rotation rotation{};
   DrawKey signs{}, draws{};  ///< of the rotation; of stochastic rounding
-  bool again = false;        ///< of what the forward's rounding left, times its multiplier
+  bool again = false;        ///< x is what the forward multiplied by, not the master tensor
 };
 /// The same numbers from the same tensor: signs and draws count where they are used.
 bool same_rounding(const Quantization&, const Quantization&);
-/// Blocks along rows and along columns are the same: elements are rounded one by one, or in square tiles.
+/// True if blocks along rows and along columns give the same: single elements, or square tiles.
 bool serves_both_axes(const Quantizer&);
 
 /// A matrix on a device as a rounding left it or, without `elements`, as it is wanted. Copies share memory.

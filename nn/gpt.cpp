@@ -18,7 +18,7 @@ struct Gpt::Layers {
   std::optional<Parameter> head;  ///< [V, C]; empty if the token embedding serves
   LinearQuant head_quant;
   DType activations = DType::f32;
-  std::string mixture;  ///< mixes_tokens()
+  std::string mixture;  ///< why keys cannot be cached; empty if they can
 
   Layers(const Initialiser& make, const ModelConfig& c)
       : config(c),
@@ -35,7 +35,7 @@ struct Gpt::Layers {
   }
   std::uint32_t head_id() const { return first_id(config.layers + 1); }
   Parameter& head_weight() { return head ? *head : embedding.table(); }
-  /// x [B, T, C] behind the blocks; with a cache, of tokens that follow those in it.
+  /// Output of the last block, [B, T, C]. With a cache the tokens follow those in it.
   Var stream(Tape& tape, const Tensor& tokens, KeyValueCache* cache) {
     const std::int64_t before = cache ? cache->length() : 0;
     require(tokens.shape().rank == 2 && before + tokens.shape()[1] <= config.context, ExitCode::usage,

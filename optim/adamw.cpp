@@ -50,9 +50,9 @@ Tensor AdamW::update(std::span<const Tensor> gradients, const Tensor& squares) {
     Parameter& p = *parameters_[i];
     step.weight_decay = p.decay ? config_.weight_decay : 0;
     p.has_grad = false;
-    if (own_.empty()) {
+    if (own_.empty()) {  // the call also rounds the new value into the copies at hand
       backend_.run(call::AdamW{p.value, m_[i], v_[i], gradients[i], factor_, rates_, step, next_copies(p)});
-      make_again(backend_, p);
+      make_again(backend_, p);  // the copy that is made from the forward's
     } else if (m_[i]) {
       const Tensor value = p.value.part(own_[i].first, {own_[i].count});
       backend_.run(call::AdamW{value, m_[i], v_[i], gradients[i], factor_, rates_, step});

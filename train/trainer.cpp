@@ -40,7 +40,7 @@ Trainer::~Trainer() { forget_steps(); }
 Trainer::StepResult Trainer::step() {
   const Devices::Together all(devices_, "step");
   use_precision_of_this_step();
-  // A recorded step reads and renews the copies where they were.
+  // What was recorded uses the weights' copies where they were: new ones lie elsewhere.
   if (model_->make_weight_copies(backend_, next_pass())) forget_steps();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   optimizer_.prepare(factor);
@@ -50,22 +50,22 @@ Trainer::StepResult Trainer::step() {
     for (std::int64_t micro = 0; micro < recipe_.train.accumulation; ++micro)
       losses.push_back(download_scalar(backend_, results[std::size_t(micro)]));
   };
-  if (!exchange_) {
+  if (!exchange_) {  // one strand
     const auto results = passes_.compute(step_name(), steps_done_, 0, [&](auto& losses_and_norm) {
       losses_and_norm.push_back(optimizer_.update());
-      // Until the next backward pass their memory serves its forward pass.
+      // The next step's forward pass uses their memory.
       for (auto* parameter : model_->parameters()) parameter->grad = {};
     });
     read_losses(results);
     norm_on_device = results.back();
   } else {
-    for (std::int64_t round = 0; round < exchange_->rounds(); ++round) {
+    for (std::int64_t round = 0; round < exchange_->rounds(); ++round) {  // at most one strand per device
       const std::int64_t strand = exchange_->strand_of(round);
       const auto after_node = exchange_->begin_round(round, pass_key(recipe_, steps_done_, strand));
       const auto end = [&](auto&) { exchange_->end_strand(); };
       std::vector<Tensor> results;
       if (strand >= 0) results = passes_.compute(step_name(), steps_done_, strand, end, after_node);
-      // Before losses are read: who waits for backward begins no exchange meanwhile.
+      // First: read_losses() waits for backward, and the exchange begins before that ends.
       exchange_->add_round();
       if (strand >= 0) read_losses(results);
     }
@@ -110,12 +110,12 @@ std::string Trainer::step_name() const {
 }
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {
-  const Devices::Together together(devices_, "validate");
+  const Devices::Together all(devices_, "validate");
   use_precision_of_this_step();
-  backend_.trim();  // other sizes than a step's: kept beside them, they would raise the run's peak
-  const std::int64_t all = Windows(data_.validation, recipe_.model.context).count();
+  backend_.trim();  // validation's buffers have other sizes: beside a step's they would raise the peak
+  const std::int64_t windows = Windows(data_.validation, recipe_.model.context).count();
   const Evaluation result = evaluate(backend_, *model_, data_.validation,
-                                     {.windows = validation_windows(recipe_.train, all),
+                                     {.windows = validation_windows(recipe_.train, windows),
                                       .batch_size = recipe_.train.batch_size,
                                       .pass = next_pass(),
                                       .progress = std::move(progress),

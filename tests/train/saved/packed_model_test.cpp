@@ -191,7 +191,7 @@ TEST_F(PackedModel, CannotBeTrainedNorEvaluatedInAnotherPrecision) {
               Tape tape(*backend_, Tape::Mode::training);
               model->forward(tape, tokens);
             }),
-            "linear: 'blocks.0.attn.qkv.weight' is packed, which can be evaluated alone");
+            "linear: 'blocks.0.attn.qkv.weight' is packed, it can only be evaluated");
   Recipe other = recipe_in({"mxfp8"});
   model->set_precision(precision_plan(other, 2));
   EXPECT_NE(text_of([&] { logits(*backend_, *model); }).find("a weight is packed as 'mxfp4'"),
