@@ -263,12 +263,13 @@ using All = List<Fill, Copy, Normal, Gemm, Quantize, Recode, QuantizeBackward, A
 
 }  // namespace call
 
-/// f(call) of the struct that it is.
+/// f(call) of the struct that it is. Throws Error(internal) for one that call::All lacks.
 template <class F>
 void visit(const F& f, AnyCall any) {
-  [&]<class... Calls>(call::List<Calls...>) {
-    (void)((any.as<Calls>() && (f(any.as<Calls>()), true)) || ...);
+  const bool known = [&]<class... Calls>(call::List<Calls...>) {
+    return ((any.as<Calls>() && (f(any.as<Calls>()), true)) || ...);
   }(call::All{});
+  require(known, "{}: is not in call::All", any.name());
 }
 
 }  // namespace mxtape

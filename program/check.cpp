@@ -168,10 +168,11 @@ class Check {
     if (!plan_) return;
     const std::int64_t checkpoint = checkpoint_bytes(*plan_, recipe_);
     const std::int64_t to_start = room_to_start(*plan_, recipe_);
-    const double needed = disk_needed(*plan_, recipe_), free = double(free_bytes(run_.path()));
+    const double needed = disk_needed(*plan_, recipe_);
     number("checkpoint_bytes") = checkpoint;
     number("disk_to_start_bytes") = double(to_start);
     number("disk_needed_bytes") = needed;
+    const double free = double(free_bytes(run_.path()));  // may throw: the rest stays known
     number("disk_free_bytes") = free;
     fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
          bytes_text(double(checkpoint)), bytes_text(needed), bytes_text(free));

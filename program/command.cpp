@@ -64,7 +64,7 @@ std::string Option::default_text() const {
 }
 
 void print(Report report, const Given& given) {
-  report.print(given.json());
+  report.print(given.json);
   if (report.problems.empty()) return;
   std::fflush(stdout);
   for (const Error& problem : report.problems)

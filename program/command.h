@@ -62,10 +62,10 @@ struct Given {
   std::vector<std::string> options;  ///< that were given
   std::vector<std::string> known;    ///< all long names, without dashes
   std::vector<std::string> rest;     ///< words of a command that takes the keys of a recipe
+  bool json = false;
   bool operator()(std::string_view name) const {
     return std::find(options.begin(), options.end(), name) != options.end();
   }
-  bool json() const { return (*this)("--json"); }
 };
 
 using Options = std::vector<Option>;
@@ -106,7 +106,10 @@ std::function<Command::Bound()> with(Options (*options)(Arguments&), Run run) {
     Command::Bound bound{options(a->own), {}};
     if constexpr (std::is_same_v<decltype(result(Given{})), Report>) {
       bound.options.push_back(json_option(&a->json));
-      bound.run = [=](const Given& given) { print(result(given), given); };
+      bound.run = [=](Given given) {
+        given.json = a->json;
+        print(result(given), given);
+      };
     } else {
       bound.run = result;
     }

@@ -125,6 +125,9 @@ void run_command(const Command& command, Words words) {
          shell_quoted(program_name()));
   }
   Given given{.options = {}, .known = {"help"}, .rest = app.remaining()};
+  if (const auto mark = std::find(given.rest.begin(), given.rest.end(), "--");  // only says: operands follow
+      !command.takes_keys && mark != given.rest.end())
+    given.rest.erase(mark);
   for (const Option& row : bound.options) {
     if (app.get_option(row.key())->count() > 0) given.options.push_back(row.key());
     if (!row.by_place()) given.known.push_back(row.key().substr(2));

@@ -44,7 +44,7 @@ void finish_output() {
 }  // namespace
 }  // namespace mxtape
 
-/// The `mxtape` program: one sub-command per command_<name>.cpp. Exit codes: docs/exit_codes.md.
+/// The `mxtape` program: one command per file of commands/. Exit codes: docs/exit_codes.md.
 int main(int argc, char** argv) {
   using namespace mxtape;
   open_standard_streams();

@@ -21,8 +21,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void before(const Seen&) {}
   virtual void after(const Seen&) {}
-  /// Then the device neither records a piece of a step nor repeats what it has recorded. Else it does as
-  /// without observers, and calls are seen when they are made.
+  /// If true, the device neither records a piece of a step nor repeats one. If false, it does as without
+  /// observers, and calls are seen when they are made.
   virtual bool wants_every_call() const { return true; }
 };
 

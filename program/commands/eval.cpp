@@ -20,8 +20,7 @@ struct Arguments {
   std::string checkpoint, device, data;
   std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
   std::int64_t windows = 0;
-  bool chosen = false;  ///< precisions were given
-  bool weights_only = false, attention = false, json = false;
+  bool weights_only = false, attention = false;
   std::string text, bos = "none", by, plot;
   std::int64_t stride = 0;
 };
@@ -101,7 +100,7 @@ Report run(const Arguments& arguments, const Given& given) {
       trained.file.string(), trained.packed_as);
   const Recipe& recipe = trained.header.recipe;
   const bool packed = !trained.packed_as.empty(), of_text = !arguments.text.empty();
-  const bool json = given.json();
+  const bool json = given.json;
   Report out;
   out.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
            trained.header.step);
@@ -152,10 +151,14 @@ Report run(const Arguments& arguments, const Given& given) {
   if (arguments.plot.empty()) return out;
   if (!json) out.print(false);
   std::fflush(stdout);
-  gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
-    return layer_script(costs, terminal, output, trained.file.string());
-  });
-  out.line("wrote {0}.svg and {0}.png", arguments.plot);
+  try {
+    gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
+      return layer_script(costs, terminal, output, trained.file.string());
+    });
+    out.line("wrote {0}.svg and {0}.png", arguments.plot);
+  } catch (const Error& e) {  // what was measured is printed all the same
+    out.problems.push_back(e);
+  }
   return out;
 }
 

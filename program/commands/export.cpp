@@ -33,8 +33,8 @@ fs::path file_beside(const fs::path& checkpoint, std::int64_t step) {
 
 /// On a screen "packing 3/24 layers, 0m04s to go".
 auto progress_of(const Given& given, const char* doing, const char* what) {
-  return [=, line = std::make_shared<Line>(stdout, std::chrono::milliseconds(0), !given.json())](auto done,
-                                                                                                 auto all) {
+  return [=, line = std::make_shared<Line>(stdout, std::chrono::milliseconds(0), !given.json)](auto done,
+                                                                                               auto all) {
     if (done == all) return line->clear();
     line->draw(
         fmt::format("{} {}/{} {}, {} to go", doing, done, all, what, line->eta(double(done) / double(all))));

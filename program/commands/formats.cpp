@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 
 #include "formats/codec/codec.h"
 #include "formats/telemetry/statistics.h"

@@ -58,7 +58,7 @@ Report report_of(const Arguments& arguments, const ImportReport& done, double se
 }
 
 Report run(const Arguments& arguments, const Given& given) {
-  Line line(stdout, std::chrono::milliseconds(100), !given.json());
+  Line line(stdout, std::chrono::milliseconds(100), !given.json);
   ImportOptions options{
       .source = arguments.source,
       .out = arguments.out.empty() ? default_out(arguments.source) : fs::path(arguments.out),

@@ -34,7 +34,7 @@ Report run(Arguments& a, const Given& given) {
   if (options.finetune.steps == 0) std::erase(options.wanted, Setting::finetuned);
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 
-  std::FILE* const out = given.json() ? stderr : stdout;
+  std::FILE* const out = given.json ? stderr : stdout;
   PostTrainingLine line(out);
   const PostTraining result = run_post_training(
       options, [&](const PostTraining& subject) { say(out, "{}", subject_text(subject)); },

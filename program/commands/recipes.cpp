@@ -1,4 +1,3 @@
-#include <cstdio>
 
 #include "core/error.h"
 #include "core/text/nearest_name.h"

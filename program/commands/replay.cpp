@@ -14,7 +14,6 @@ namespace {
 struct Arguments {
   std::string run;
   ReplayOptions options;
-  bool json = false;
 };
 
 constexpr const char* every_finite = "every number is finite";

@@ -99,7 +99,7 @@ Report run(Arguments& arguments, const Given& given) {
                                  SampledText(trained.header.tokenizer, prompt, arguments.stops));
   Printer printer(texts);
   const auto show = [&] {
-    if (!given.json()) printer.print();
+    if (!given.json) printer.print();
   };
   show();
   const SampleTimes times = sample_texts(*trained.backend, *trained.model, prompt, options, arguments.samples,
@@ -113,8 +113,8 @@ Report run(Arguments& arguments, const Given& given) {
                                          });
   for (SampledText& text : texts) text.finish();
   show();
-  std::fflush(stdout);  // the figures come last, also where both go to one file
-  if (!given.json()) print_times(times);  // the document has them
+  std::fflush(stdout);                  // the figures come last, also where both go to one file
+  if (!given.json) print_times(times);  // the document has them
   return document(arguments, trained, why, texts, times);
 }
 

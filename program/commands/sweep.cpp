@@ -27,7 +27,7 @@ Report run(const Arguments& a, const Given& given) {
   std::string words = program_name() + " sweep " + shell_quoted(options.file);
   if (given("--jobs")) words += fmt::format(" --jobs {}", options.jobs);
   if (given("--out")) words += " --out " + shell_quoted(options.out);
-  return run_sweep(options, words, given.json());
+  return run_sweep(options, words, given.json);
 }
 
 }  // namespace

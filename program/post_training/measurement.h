@@ -48,7 +48,7 @@ struct Measurement {
 
 /// `f32`: the loss of the unquantized model, for the gap.
 Value value_of(const Measurement&, double f32);
-/// Throws nlohmann's exceptions for what json_of() did not write.
+/// Throws nlohmann's exceptions for what value_of() did not write.
 Measurement measurement_of(const Json&);
 
 }  // namespace mxtape

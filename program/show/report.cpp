@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 namespace mxtape {
@@ -10,7 +11,8 @@ namespace {
 
 /// Of a form, ">+10.4g": how wide at least.
 std::size_t width_of(const std::string& form) {
-  return std::strtoul(form.c_str() + form.find_first_not_of("<>+"), nullptr, 10);
+  const auto at = form.find_first_not_of("<>+");
+  return at == form.npos ? 0 : std::strtoul(form.c_str() + at, nullptr, 10);
 }
 
 std::string text_of(const Value& value, const std::string& form) {
@@ -120,10 +122,10 @@ std::string Table::text(std::size_t width) const {
   }
   const auto line_of = [&](const auto& cell) {
     std::string line = indent_;
-    for (const std::size_t i : shown) {
-      const std::string blanks(widths[i] - cell(i).size(), ' ');
-      line += (columns_[i].form[0] == '<' ? cell(i) + blanks : blanks + cell(i)) + std::string(gap_, ' ');
-    }
+    for (const std::size_t i : shown)
+      line +=
+          fmt::format(fmt::runtime(columns_[i].form[0] == '<' ? "{:<{}}" : "{:>{}}"), cell(i), widths[i]) +
+          std::string(gap_, ' ');
     return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
   std::string text;

@@ -167,7 +167,8 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results,
   for (const auto& svg : pictures)
     out += fmt::format("<img alt=\"curves\" src=\"data:image/svg+xml;base64,{}\"/>\n", to_base64(svg));
   if (pictures.empty())
-    out += "<p class=\"dim\">No pictures: there was no gnuplot, or nothing to draw.</p>\n";
+    out +=
+        "<p class=\"dim\">No pictures: gnuplot was not there or failed, or there was nothing to draw.</p>\n";
   out += spikes(results) + runs_table(plan, results) + switches(results) + arms_text(plan, results);
   out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
                      escaped(plan.arithmetics.front()), plan.data_hash);

@@ -47,6 +47,12 @@ struct Diary final : Observer {
   void after(const Seen& seen) override { note("after", seen); }
 };
 
+struct Foreign {
+  static constexpr std::string_view name = "foreign";
+  static void each(auto&, const auto&) {}
+};
+TEST(AnyCall, OfAKernelThatIsNotListedIsRefused) { EXPECT_THROW(device().run(Foreign{}), Error); }
+
 TEST(ObservingBackend, TellsEachCallWithItsLayerBeforeAndAfterIt) {
   Diary diary;
   ObservingBackend backend(device(), {&diary});

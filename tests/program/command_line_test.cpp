@@ -1,5 +1,6 @@
 // What the command line takes and refuses before any command's work.
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -30,6 +31,19 @@ TEST_F(ProgramTest, ASecondValueOfAnOptionIsAnErrorThatSaysHowToRepeatIt) {
            "--precision B"));
   EXPECT_EQ(run({"compare", "--normal", "2x2", "--format", "mxfp4", "nvfp4"}), int(ExitCode::usage));
   EXPECT_TRUE(says("compare: 'nvfp4' and --normal 2x2; want a tensor"));
+}
+
+TEST_F(ProgramTest, TwoDashesSayThatOperandsFollow) {
+  std::ofstream(folder_ / "-odd.txt") << "a cat sees a cat, a dog sees a dog. ";
+  EXPECT_EQ(run({"prepare", "--out", "o.h5", "--", "-odd.txt"}), 0) << output_;
+  EXPECT_EQ(run({"info", "--", "data.h5", "--"}), int(ExitCode::usage)) << "a second one is an operand";
+}
+
+TEST_F(ProgramTest, JsonThatIsDeclinedIsText) {
+  ASSERT_EQ(run({"formats", "--json=false"}), 0) << output_;
+  const std::string declined = output_;
+  ASSERT_EQ(run({"formats"}), 0);
+  EXPECT_EQ(output_, declined);
 }
 
 TEST(CommandLine, EveryOptionThatIsNamedIsThere) {

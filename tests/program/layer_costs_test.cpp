@@ -154,6 +154,10 @@ TEST_F(LayerCostsTest, IsDrawnAndWhatCannotBeIsRefusedBeforeTheWork) {
       EXPECT_NE(svg.find(text), std::string::npos) << text;
     EXPECT_TRUE(std::filesystem::exists(folder_ / "costs.png"));
   }
+  EXPECT_EQ(run({"eval", "runs/tiny", "--precision", "mxfp4", "--by", "layer", "--json", "--plot",
+                 "/proc/nope/costs"}),
+            int(ExitCode::resource));
+  EXPECT_TRUE(says("\"checkpoint\": ")) << "what was measured is not lost: " << output_;
   const auto refused = [&](std::vector<std::string> words, const std::string& message) {
     words.insert(words.begin(), {"eval", "runs/tiny"});
     EXPECT_EQ(run(words), int(ExitCode::usage));

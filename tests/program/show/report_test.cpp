@@ -38,6 +38,12 @@ TEST(Report, ARowMayBeForPeopleOrProgramsAloneOrHaveATextInsteadOfItsCells) {
   EXPECT_EQ(json_line(table), R"([{"name":"b","count":2},{"name":"norm","count":3}])");
 }
 
+TEST(Report, ColumnsStandUnderEachOtherAlsoBehindLettersOfTwoBytes) {
+  Table table("|run; |loss|>");
+  table.row("äö", 1);
+  table.row("abcd", 2);
+  EXPECT_EQ(table.text(), "run   loss\näö       1\nabcd     2\n");
+}
 TEST(Report, WhatIsNotKnownIsNullWithItsReason) {
   EXPECT_EQ(json_line(object("a", Value(NAN, "it diverged"), "b", Value("", "nobody said"), "c",
                              Value(std::optional<int>(), "there is none"), "d", Value(1, "unused"), "e", "")),
