@@ -108,7 +108,9 @@ call::QuantizeBackward LinearUse::through(Slot slot, const Tensor& value) const 
           .rotated = quant.fprop_rotation.size != 0 && met != OperandSource::master};
 }
 
-bool LinearUse::bends(Slot slot) const { return through(slot, {}).ste.kind != SteKind::identity; }
+bool LinearUse::bends(Slot slot) const {
+  return (slot == Slot::fprop_x ? quant.x_ste : quant.w_ste).kind != SteKind::identity;
+}
 
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias) {
   const Shape weight = w.shape();

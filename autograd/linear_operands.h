@@ -34,8 +34,8 @@ inline LinearUse use_of(const Parameter& w, const LinearQuant& quant, std::uint3
 void check_linear(const Shape& x, const Parameter& w, const Parameter* bias);
 
 /// Makes the copies of w that ops::linear() multiplies by, where they are missing, stale or of another
-/// rounding: in one pass, and those at hand stay. `dgrad`: also the one that only backward uses. A fixed
-/// weight is checked alone. True if one was made: what was at hand may lie elsewhere now.
+/// rounding: in one pass, and those at hand stay. `dgrad`: also the one that only backward uses. Of a fixed
+/// weight the rounding is checked, no more. True if one was made: what was at hand may lie elsewhere now.
 bool make_weight_copies(Backend&, Parameter& w, const LinearUse&, bool dgrad);
 
 /// Copies of a parameter as they will be after its next update, in the memory of those at hand: for

@@ -47,7 +47,7 @@ void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, cons
   for (std::size_t i = 0; i < count; ++i) take_numbers(*places[i], made[i]);
   if (one) *now ? take_numbers(*later, *now) : take_numbers(*now, *later);
   if (again && !*later) round(backend, value_of(backend, *now), nullptr, later);
-  if (later) *later = in_layout(backend, *later, kept);
+  if (later && later->layout != kept) *later = in_layout(backend, *later, kept);
 }
 
 Rounded in_layout(Backend& backend, const Rounded& r, Layout layout) {

@@ -112,13 +112,4 @@ std::vector<std::string> overrides_of(const Given& given, const std::string& dev
   return overrides;
 }
 
-std::span<const Command> all_commands() {
-  using namespace commands;
-  static const std::vector<Command> all{
-      train(),   check(),   sweep(),   sample(),   eval(),    post_training(), plot(),       info(),
-      inspect(), verify(),  diff(),    import(),   export_(), replay(),        prepare(),    tokenizer(),
-      corpus(),  formats(), compare(), quantize(), recipes(), profile(),       completion(), manual()};
-  return all;
-}
-
 }  // namespace mxtape

@@ -139,6 +139,13 @@ Command train(), check(), sweep(), sample(), eval(), post_training(), plot(), in
     diff(), import(), export_(), replay(), prepare(), tokenizer(), corpus(), formats(), compare(), quantize(),
     recipes(), profile(), completion(), manual();
 }
-std::span<const Command> all_commands();
+inline std::span<const Command> all_commands() {
+  using namespace commands;
+  static const std::vector<Command> all{
+      train(),   check(),   sweep(),   sample(),   eval(),    post_training(), plot(),       info(),
+      inspect(), verify(),  diff(),    import(),   export_(), replay(),        prepare(),    tokenizer(),
+      corpus(),  formats(), compare(), quantize(), recipes(), profile(),       completion(), manual()};
+  return all;
+}
 
 }  // namespace mxtape

@@ -24,7 +24,7 @@ class DryBackend final : public Backend {
     planned,  ///< in one block from the second time on (Arena), which trim() gives back
     recorded  ///< in one block that stays
   };
-  /// `gpu_attention`: whose scratch attention takes (attention_scratch.h); none: it takes nothing.
+  /// `gpu_attention`: it stands for a GPU, and attention takes these kernels' scratch (attention/scratch.h).
   explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {},
                       GemmKernels = GemmKernels::library);
 

@@ -34,7 +34,7 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
       untraced({"compute.saved", choice(c.saved, saved_names),
                 "the form of what is rounded and kept for backward. ready: as GEMMs and attention read it; "
                 "packed: as wide as its format, and q, k and v in bf16 where attention rounds them so; "
-                "less memory, a little more time, the same bits"}),
+                "less memory, the same bits, 1 to 3 % more time on a CPU"}),
       untraced(
           {"compute.graph", &c.graph,
            "cuda: record the third step and launch it as one from then on. Results do not depend on it"}),

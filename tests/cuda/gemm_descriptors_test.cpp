@@ -134,7 +134,8 @@ TEST_F(GemmDescription, AlignmentsAreThoseOfTheFirstElements) {
     return Tensor(std::shared_ptr<void>(std::make_shared<Tensor>(memory), memory.data<bf16>() + element),
                   shape, DType::bf16);
   };
-  const GemmDescriptors d(*lt, GemmKey({from(24, {8, 8}), from(1, {8, 8}), from(4, {8, 8})}), 0);
+  const GemmCall call{from(24, {8, 8}), from(1, {8, 8}), from(4, {8, 8}), Axis::row, Axis::row};
+  const GemmDescriptors d(*lt, GemmKey(call), 0);
   EXPECT_EQ(preference<std::uint32_t>(d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES), 8u);  // our b
   EXPECT_EQ(preference<std::uint32_t>(d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), 2u);  // our a
   EXPECT_EQ(preference<std::uint32_t>(d, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES), 16u);

@@ -4,8 +4,7 @@
 
 #include "kernels/calls_rows.h"
 #include "tests/support/device.h"
-#include "tests/support/tensors.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/outcome.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape::test {
@@ -13,19 +12,9 @@ namespace {
 
 constexpr Recompute everything[] = {Recompute::norm, Recompute::gelu, Recompute::norm_and_gelu};
 
-/// All bits that a few steps leave behind, and what they reported.
 std::vector<std::vector<float>> bits_after(Recipe recipe, Recompute recompute) {
   recipe.compute.recompute = recompute;
-  TinyRun run(recipe, make_device());
-  std::vector<std::vector<float>> bits(1);
-  while (!run.trainer.finished()) {
-    const auto result = run.trainer.step();
-    bits[0].push_back(float(result.loss));
-    bits[0].push_back(result.norm);
-  }
-  for (const Parameter* p : run.trainer.model().parameters())
-    bits.push_back(download(*run.backend, p->value));
-  return bits;
+  return outcome_of(std::move(recipe), make_device()).bits;
 }
 
 Recipe small(std::int64_t steps) {

@@ -4,31 +4,16 @@
 #include <algorithm>
 
 #include "kernels/observers/trace.h"
-#include "tests/support/tensors.h"
-#include "tests/train/tiny_run.h"
+#include "tests/train/outcome.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape::test {
 namespace {
 
-struct Outcome {
-  std::vector<std::vector<float>> bits;  // losses and norms, then the weights
-  std::int64_t peak;
-};
-
 Outcome outcome_of(Recipe recipe, Saved saved) {
   recipe.compute.saved = saved;
-  TinyRun run(recipe, make_backend("cpu", recipe.compute.options()));
-  Outcome outcome{{{}}, 0};
-  while (!run.trainer.finished()) {
-    const auto result = run.trainer.step();
-    outcome.bits[0].push_back(float(result.loss));
-    outcome.bits[0].push_back(result.norm);
-  }
-  for (const Parameter* p : run.trainer.model().parameters())
-    outcome.bits.push_back(download(*run.backend, p->value));
-  outcome.peak = run.backend->peak_bytes();
-  return outcome;
+  auto device = make_backend("cpu", recipe.compute.options());
+  return test::outcome_of(std::move(recipe), std::move(device));
 }
 
 /// Extents that no block and no panel divides, dropout, two micro-batches.

@@ -2,31 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/device.h"
-#include "tests/support/tensors.h"
-#include "tests/train/tiny_run.h"
-#include "train/memory/memory_plan.h"
+#include "tests/train/outcome.h"
 
 namespace mxtape::test {
 namespace {
 
-struct Outcome {
-  std::vector<std::vector<float>> bits;  // losses and norms, then the weights
-  std::int64_t peak = 0;
-};
-
 Outcome outcome_of(Recipe recipe, Saved saved) {
   recipe.compute.saved = saved;
-  TinyRun run(recipe, make_device());
-  Outcome outcome{{{}}};
-  while (!run.trainer.finished()) {
-    const auto result = run.trainer.step();
-    outcome.bits[0].push_back(float(result.loss));
-    outcome.bits[0].push_back(result.norm);
-  }
-  for (const Parameter* p : run.trainer.model().parameters())
-    outcome.bits.push_back(download(*run.backend, p->value));
-  outcome.peak = run.backend->peak_bytes();
-  return outcome;
+  return test::outcome_of(std::move(recipe), make_device());
 }
 
 Recipe in(const std::string& forward, const std::string& gradients) {

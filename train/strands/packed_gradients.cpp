@@ -17,10 +17,6 @@ Rounded as_it_travels(const Shape& shape, const Quantizer& q) {
   return r;
 }
 
-Rounded rows_of(const Rounded& whole, const Piece& piece) {
-  return whole.rows(piece.first / whole.cols(), piece.count / whole.cols());
-}
-
 /// "blocks.0.mlp.up" of its weight; both tables of positions and tokens are the embedding's.
 std::string layer_of(const std::string& parameter, const PrecisionPlan& plan) {
   const std::string layer = parameter.substr(0, parameter.rfind('.'));

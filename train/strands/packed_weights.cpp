@@ -21,10 +21,6 @@ Rounded on_the_way(Rounded copy) {
   return copy;
 }
 
-Rounded rows_of(const Rounded& whole, const Piece& piece) {
-  return whole.rows(piece.first / whole.cols(), piece.count / whole.cols());
-}
-
 const Piece* piece_of(const Shard& shard, std::size_t parameter) {
   const auto found = std::find_if(shard.pieces.begin(), shard.pieces.end(),
                                   [&](const Piece& piece) { return piece.parameter == parameter; });

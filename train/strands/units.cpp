@@ -1,7 +1,8 @@
 #include "train/strands/units.h"
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "kernels/rounded.h"
 
 namespace mxtape {
 namespace {
@@ -82,6 +83,10 @@ std::vector<Shard> cut(const Bucket& bucket, int devices) {
     begin = *end;
   }
   return shards;
+}
+
+Rounded rows_of(const Rounded& whole, const Piece& piece) {
+  return whole.rows(piece.first / whole.cols(), piece.count / whole.cols());
 }
 
 }  // namespace mxtape

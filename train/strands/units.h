@@ -8,6 +8,8 @@
 
 namespace mxtape {
 
+struct Rounded;
+
 /// How a model's parameters are cut, so that devices can share the work on their gradients. A unit is what
 /// one device sums the squares of and updates: a strip of 32 k rows of a matrix, k the smallest with 2^14
 /// elements or more, or a whole vector. Units depend on shapes alone, so that what is computed by unit, and
@@ -45,6 +47,8 @@ struct Piece {
   std::int64_t unit;          ///< elements of a unit
   std::int64_t first_unit, units;
 };
+/// The rows of the whole matrix that a piece has.
+Rounded rows_of(const Rounded& whole, const Piece&);
 
 /// A device's part of a bucket: whole units in a row, and what lies between them.
 struct Shard {

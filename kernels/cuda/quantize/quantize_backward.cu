@@ -38,7 +38,7 @@ void CudaBackend::compute(const call::Recode& call) {
   check_recode(call);
   for (const Rounded* side : {&call.to, &call.from}) refuse_codes("cuda: recode", {side, 1});
   require(!is_narrow(call.to.layout) && !is_narrow(call.from.layout),
-          "cuda: nothing waits in a narrow layout here; want compute.saved = ready");
+          "cuda: recode: no narrow layouts here; want stored");
   const bool stored = call.from.layout == Layout::stored;
   const Tensor &y = call.to.elements, &x = stored ? y : call.from.elements;
   const float* const multiplier = call.to.multiplier ? nullptr : call.from.multiplier.data();
