@@ -2,9 +2,12 @@
 # Cross-compiles mxtape for 64-bit Arm and runs `--version`, `formats`, the golden set and three training steps under qemu.
 # Makes the root to link with from this machine's own Debian archive; nothing is installed here.
 # usage: tests/aarch64.sh [FOLDER]   FOLDER keeps root and build between calls; default: build-aarch64
+#        tests/aarch64.sh --root     only makes that root
 # Exit code 77 where something that it needs is not there: it says what.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+only_root=
+[ "${1:-}" != --root ] || { only_root=yes && shift; }
 folder=$(realpath -m "${1:-$source/build-aarch64}")
 packages=libc6-dev,libdnnl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
 packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev,libeigen3-dev
@@ -38,6 +41,7 @@ make_root() {
 command -v aarch64-linux-gnu-g++ >/dev/null || skip "no aarch64-linux-gnu-g++ (apt-get install g++-aarch64-linux-gnu)"
 [ "$(sed -n 's/^ID=//p' /etc/os-release)" = debian ] || skip "the root to link with is made on Debian alone"
 [ -d "$folder/root" ] || make_root
+[ -z "$only_root" ] || exit 0
 
 cmake -S "$source" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$source/cmake/aarch64.cmake" \
   -DMXTAPE_SYSROOT="$folder/root" -DMXTAPE_WERROR=ON -DMXTAPE_TESTS=OFF -DMXTAPE_BENCH=OFF -DMXTAPE_CUDA=OFF -DMXTAPE_MPI=OFF

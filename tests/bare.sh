@@ -5,13 +5,14 @@
 #   tests/bare.sh [bookworm|trixie] --root    the first half of that; --user: the second
 #   tests/bare.sh [bookworm|trixie] --tests   as the user: build, the first steps of a training, all tests
 #   tests/bare.sh [bookworm|trixie] --numbers the same with the tests of numbers alone: formats, kernels, autograd, data
+#   tests/bare.sh [bookworm|trixie] --image   only makes the root's image, which is kept
 # For --tests the root has what the product takes if it is there (gnuplot, MPI, Python), and this machine's CUDA toolkit.
 # Ends with 77 and a reason where such a root cannot be made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 release=${1:-bookworm} part=${2:-}
-if [[ ! "$release $part" =~ ^(bookworm|trixie)' '(--root|--user|--tests|--numbers)?$ ]]; then
-  printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing, --root, --user, --tests or --numbers\n' "$*" >&2
+if [[ ! "$release $part" =~ ^(bookworm|trixie)' '(--root|--user|--tests|--numbers|--image)?$ ]]; then
+  printf 'mxtape: bare: unknown words: %s; want bookworm or trixie, then nothing, --root, --user, --tests, --numbers or --image\n' "$*" >&2
   exit 2
 fi
 skip() {
@@ -30,6 +31,7 @@ if [ ! -f "$image" ]; then
   mmdebstrap --quiet --format=tar --variant=minbase --skip=output/dev "$release" "$image.tmp" || skip "mmdebstrap could not make $release"
   mv "$image.tmp" "$image"
 fi
+[ "$part" != --image ] || exit 0
 
 # A root as new, in which both users have a clone.
 fresh() {
@@ -54,6 +56,7 @@ inside() {  # user, line
   unshare --mount --pid --fork --kill-child bash -euc '
     mount -t proc proc "$1/proc"
     mount --rbind /dev "$1/dev"
+    mount -t tmpfs tmpfs "$1/tmp"  # tests of faults write small files by the ten thousand, and flush each
     [ ! -d "$1/usr/local/cuda" ] || mount --bind "$5" "$1/usr/local/cuda"
     [ ! -d "$1/home/user/shared" ] || mount --bind ../shared "$1/home/user/shared"
     exec chroot --userspec="$2:$2" --groups= "$1" /usr/bin/env -i HOME="$3" USER="$2" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \

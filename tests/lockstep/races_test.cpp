@@ -78,6 +78,19 @@ void of_blocks_backwards(std::uint32_t* x) { x[2 * threads - 1 - blockIdx.x * th
 void to_bytes_of_a_word(std::uint32_t* x) {
   reinterpret_cast<unsigned char*>(x)[threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
 }
+template <bool ordered>
+void to_words_from_their_bytes(std::uint32_t* x) {
+  x[threadIdx.x] = threadIdx.x;
+  if (ordered) block_sync();
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(x);
+  x[threads + threadIdx.x] = bytes[4 * (threads - 1 - threadIdx.x) + 1];
+}
+template <bool ordered>
+void to_bytes_from_their_words(std::uint32_t* x) {
+  to_bytes_of_a_word(x);
+  if (ordered) block_sync();
+  x[threads + threadIdx.x] = x[(threads - 1 - threadIdx.x) / 4];
+}
 
 TEST(LockstepRaces, AreFoundWhereNothingOrdersAWriteAndAnotherUse) {
   if (!host::finds_races()) GTEST_SKIP() << "none are looked for";
@@ -89,8 +102,11 @@ TEST(LockstepRaces, AreFoundWhereNothingOrdersAWriteAndAnotherUse) {
   EXPECT_EQ(said_of(of_blocks<true>, 2), "");
   EXPECT_EQ(said_of(of_a_block_before<true>, 2), "");
   EXPECT_EQ(said_of(to_bytes_of_a_word), "");
-  for (const auto kernel : {by_barrier<false>, by_warp_sync<false>, over_what_all_read<false>,
-                            by_async_copy<false>, to_tiles<false>})
+  EXPECT_EQ(said_of(to_words_from_their_bytes<true>), "");
+  EXPECT_EQ(said_of(to_bytes_from_their_words<true>), "");
+  for (const auto kernel :
+       {by_barrier<false>, by_warp_sync<false>, over_what_all_read<false>, by_async_copy<false>,
+        to_tiles<false>, to_words_from_their_bytes<false>, to_bytes_from_their_words<false>})
     EXPECT_NE(said_of(kernel), "");
   EXPECT_EQ(said_of(of_blocks<false>, 2),
             "lockstep: kernel: thread 0 of block 1 writes global memory that thread 0 of block 0 wrote, and "

@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "kernels/cpu/loops/tier.h"
+#include "tests/support/device.h"
 
 namespace mxtape::test {
 
@@ -18,14 +19,17 @@ inline std::vector<cpu::Tier> tiers_of_this_machine() {
 }
 
 /// Runs `compute` (which returns std::vector<float>) on every tier of this machine, with 1, 2 and 3 threads,
-/// and expects the same bits each time. NaNs count by their bits too.
+/// or once more where the device is not the CPU, and expects the same bits each time. NaNs count by their
+/// bits too.
 template <class Compute>
 void expect_same_bits_everywhere(const Compute& compute) {
   const cpu::Tier best = cpu::tier();
   const int before = threads();
   const std::vector<float> want = compute();
-  for (const cpu::Tier t : tiers_of_this_machine())
-    for (const int count : {1, 2, 3}) {
+  const auto tiers = device_is_cpu() ? tiers_of_this_machine() : std::vector{best};
+  const auto counts = device_is_cpu() ? std::vector{1, 2, 3} : std::vector{before};
+  for (const cpu::Tier t : tiers)
+    for (const int count : counts) {
       cpu::set_tier(t);
       set_threads(count);
       const std::vector<float> got = compute();

@@ -1,6 +1,5 @@
 #pragma once
 // What lockstep.cpp runs and its neighbours look at: the block of threads that is running.
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include <deque>
@@ -27,12 +26,16 @@ struct AsyncCopy {
   const void* from;  // null: zeros
 };
 
+/// Of the compiler's own setjmp, which saves no more than where the code goes on: fibers jump a billion
+/// times.
+using Place = void* [5];
+
 /// One thread of the block.
 struct Fiber {
   enum class State { ready, at_warp_call, at_barrier, done } state = State::ready;
   ucontext_t start;  // used once; from then on jumps, which unlike contexts cost no system call
-  jmp_buf home;      // where each thread that it is begins
-  jmp_buf place;     // where the one that it is now goes on
+  Place home;        // where each thread that it is begins
+  Place place;       // where the one that it is now goes on
   bool entered = false, started = false;
   std::unique_ptr<unsigned char[]> stack{new unsigned char[stack_bytes]};
   dim3 thread{0, 0, 0};
@@ -46,7 +49,7 @@ struct Block {
   std::vector<unsigned char> exchange;  // [threads][2][exchange_stride], by warp, half, lane
   alignas(page_bytes) unsigned char shared[most_shared];
   ucontext_t unused;
-  jmp_buf scheduler;
+  Place scheduler;
   Fiber* running = nullptr;
   const std::function<void()>* thread = nullptr;
   std::exception_ptr failure;

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "core/error.h"
@@ -19,6 +20,8 @@ Block& block() {
 
 namespace {
 
+constexpr std::size_t cache_line = 64;
+
 void run_thread() {
   Block& b = block();
   try {
@@ -27,12 +30,12 @@ void run_thread() {
     if (!b.failure) b.failure = std::current_exception();
   }
   b.running->state = Fiber::State::done;
-  _longjmp(b.scheduler, 1);
+  __builtin_longjmp(b.scheduler, 1);
 }
 
 /// Never returns: its frame stays at the stack's end, and the next block's thread jumps into it.
 void enter() {
-  (void)_setjmp(block().running->home);
+  (void)__builtin_setjmp(block().running->home);
   run_thread();
 }
 
@@ -41,10 +44,10 @@ void resume(Fiber& f) {
   Block& b = block();
   b.running = &f;
   lockstep_place.thread = f.thread;
-  if (_setjmp(b.scheduler)) return watch_nothing();
+  if (__builtin_setjmp(b.scheduler)) return watch_nothing();
   watch_thread();
-  if (std::exchange(f.started, true)) _longjmp(f.place, 1);
-  if (std::exchange(f.entered, true)) _longjmp(f.home, 1);
+  if (std::exchange(f.started, true)) __builtin_longjmp(f.place, 1);
+  if (std::exchange(f.entered, true)) __builtin_longjmp(f.home, 1);
   swapcontext(&b.unused, &f.start);
 }
 
@@ -52,7 +55,7 @@ void wait_as(Fiber::State state) {
   Block& b = block();
   Fiber& me = *b.running;
   me.state = state;
-  if (!_setjmp(me.place)) _longjmp(b.scheduler, 1);
+  if (!__builtin_setjmp(me.place)) __builtin_longjmp(b.scheduler, 1);
 }
 
 unsigned char* exchange_of(std::size_t warp_index, unsigned half) {
@@ -66,7 +69,7 @@ bool release_warp(std::size_t first) {
   for (std::size_t i = first; i < first + warp; ++i)
     if (b.fibers[i].state != Fiber::State::at_warp_call) return false;
   for (std::size_t i = first; i < first + warp; ++i)
-    require(std::string_view(b.fibers[i].call) == lead.call,
+    require(b.fibers[i].call == lead.call || std::string_view(b.fibers[i].call) == lead.call,
             "lockstep: {}: lane 0 of warp {} is at {}, lane {} at {}", b.kernel, first / warp, lead.call,
             i - first, b.fibers[i].call);
   for (std::size_t i = first; i < first + warp; ++i) b.fibers[i].state = Fiber::State::ready;
@@ -74,11 +77,11 @@ bool release_warp(std::size_t first) {
   return true;
 }
 
-bool release_block() {
+bool release_block(std::span<Fiber> fibers) {
   Block& b = block();
-  for (const Fiber& f : b.fibers)
+  for (const Fiber& f : fibers)
     if (f.state != Fiber::State::at_barrier) return false;
-  for (Fiber& f : b.fibers) f.state = Fiber::State::ready;
+  for (Fiber& f : fibers) f.state = Fiber::State::ready;
   ++b.barriers;
   b.warp_syncs.assign(b.warp_syncs.size(), 0);
   return true;
@@ -88,8 +91,9 @@ void run_block(unsigned threads, bool descending) {
   Block& b = block();
   b.barriers = 0;
   b.warp_syncs.assign(threads / warp, 0);
+  const std::span fibers(b.fibers.data(), threads);
   for (unsigned t = 0; t < threads; ++t) {
-    Fiber& f = b.fibers[t];
+    Fiber& f = fibers[t];
     f.state = Fiber::State::ready;
     f.thread = {t, 0, 0};
     f.calls = 0;
@@ -97,24 +101,32 @@ void run_block(unsigned threads, bool descending) {
     f.started = false;
     if (f.entered) continue;
     getcontext(&f.start);
+    // Stacks that began at the same place of their pages would have their ends in the same few sets of the
+    // caches.
     f.start.uc_stack.ss_sp = f.stack.get();
-    f.start.uc_stack.ss_size = stack_bytes;
+    f.start.uc_stack.ss_size = stack_bytes - t % 64 * 5 * cache_line;
     f.start.uc_link = nullptr;
     makecontext(&f.start, enter, 0);
   }
+  // A warp runs as far as it can before the next one does: the stacks of 32 threads stay in the cache.
+  const auto in_turn = [descending](unsigned i, unsigned count) { return descending ? count - 1 - i : i; };
   for (;;) {
     bool progress = false, done = true;
-    for (unsigned i = 0; i < threads; ++i) {
-      Fiber& f = b.fibers[descending ? threads - 1 - i : i];
-      if (f.state != Fiber::State::ready) continue;
-      progress = true;
-      resume(f);
-      if (b.failure) std::rethrow_exception(std::exchange(b.failure, nullptr));
-      require_no_race();
+    for (unsigned w = 0; w < threads / warp; ++w) {
+      const unsigned first = in_turn(w, threads / warp) * warp;
+      do {
+        for (unsigned i = 0; i < warp; ++i) {
+          Fiber& f = fibers[first + in_turn(i, warp)];
+          if (f.state != Fiber::State::ready) continue;
+          progress = true;
+          resume(f);
+          if (b.failure) std::rethrow_exception(std::exchange(b.failure, nullptr));
+        }
+        require_no_race();
+      } while (release_warp(first));
     }
-    for (std::size_t w = 0; w < threads; w += warp) progress |= release_warp(w);
-    progress |= release_block();
-    for (const Fiber& f : b.fibers) done &= f.state == Fiber::State::done;
+    progress |= release_block(fibers);
+    for (const Fiber& f : fibers) done &= f.state == Fiber::State::done;
     if (done) return;
     require(progress,
             "lockstep: {}: threads of block ({}, {}, {}) wait for others that have ended or wait elsewhere",
@@ -150,7 +162,7 @@ void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_
   Block& b = block();
   b.kernel = name;
   b.thread = &thread;
-  b.fibers.resize(threads);
+  if (b.fibers.size() < threads) b.fibers.resize(threads);  // what is there has been entered
   b.exchange.resize(std::size_t(threads) * 2 * exchange_stride);
   lockstep_place.threads_of_block = dim3(threads);
   lockstep_place.blocks_of_grid = grid;

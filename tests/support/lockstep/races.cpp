@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -60,21 +61,50 @@ Use together(const Use& a, const Use& b) {
 
 constexpr std::size_t most_pages = std::size_t{1} << 16;  // 1 GiB of them
 
+/// By words of four bytes, and by bytes where somebody used a part of one.
 struct Page {
-  struct Byte {
+  struct Uses {
     Use write, read;
-    bool operator==(const Byte&) const = default;
+    bool operator==(const Uses&) const = default;
   };
+  static constexpr std::size_t word = 4;
   std::uint64_t of = 0;  // the launch, or in shared memory the block, whose uses it holds
-  std::array<Byte, page_bytes> bytes;
+  std::array<Uses, page_bytes / word> words;
+  std::bitset<page_bytes / word> split;
+  std::array<Uses, page_bytes> bytes;  // where it is split
+
+  void forget(std::uint64_t user) {
+    of = user;
+    words.fill({});
+    split.reset();
+  }
+  /// Those of the bytes at offset `at`, up to `end` at most, and behind them the next offset.
+  std::pair<Uses*, std::size_t> uses(std::size_t at, std::size_t end) {
+    const std::size_t w = at / word;
+    if (!split[w]) {
+      if (at % word == 0 && end - at >= word) return {&words[w], at + word};
+      std::fill_n(bytes.begin() + std::ptrdiff_t(w * word), word, words[w]);
+      split.set(w);
+    }
+    return {&bytes[at], at + 1};
+  }
 };
 
-constinit bool watching = false;  // a thread of a kernel is running
+#ifdef MXTAPE_LOCKSTEP_RACES
+const bool wanted = [] {
+  const char* const mode = std::getenv("MXTAPE_LOCKSTEP");
+  return !mode || std::string_view(mode) != "trusting";
+}();
+#else
+constexpr bool wanted = false;
+#endif
+constinit bool watching = false;     // a thread of a kernel is running
+constinit std::uintptr_t stack = 0;  // of that thread, which no other uses
 
 struct Watch {
   Use now;
   std::uint64_t launches_and_blocks = 0, launch = 0, block = 0;
-  std::uintptr_t stack = 0, exchange = 0, exchange_end = 0;  // memory of the running thread, of no other
+  std::uintptr_t exchange = 0, exchange_end = 0;  // memory of the running thread, of no other
   std::string found;
   std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages;
   struct Recent {
@@ -98,10 +128,7 @@ Page& page_of(std::uintptr_t address, std::uint64_t user) {
     recent = {number, page.get()};
   }
   Page& page = *recent.page;
-  if (page.of != user) {
-    page.bytes.fill({});
-    page.of = user;
-  }
+  if (page.of != user) page.forget(user);
   return page;
 }
 
@@ -130,46 +157,41 @@ void note(const void* address, std::size_t bytes, bool writes) {
   if (!w.found.empty()) return;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   const std::uintptr_t end = at + bytes;
-  if (at - w.stack < stack_bytes || (at >= w.exchange && at < w.exchange_end)) return;
+  if (at >= w.exchange && at < w.exchange_end) return;
   const bool shared = is_shared(address);
   const bool of_host = at - reinterpret_cast<std::uintptr_t>(&lockstep_place) < sizeof lockstep_place;
   const char* const does = writes ? "writes" : "reads";
   const char* const memory = shared ? "shared" : "global";
   while (at < end) {
     Page& page = page_of(at, shared ? w.block : w.launch);
-    const std::uintptr_t last = std::min(end, (at / page_bytes + 1) * page_bytes);
-    Page::Byte before, after;  // of a neighbour: mostly they share their uses
+    const std::uintptr_t first = at / page_bytes * page_bytes;
+    const std::size_t last = std::min(end - first, page_bytes);
+    Page::Uses before, after;  // of a neighbour: mostly they share their uses
     bool known = false;
-    for (; at < last; ++at) {
-      Page::Byte& byte = page.bytes[at % page_bytes];
-      if (!writes && byte.read == w.now) continue;  // again, and nobody has written since
-      if (!known || byte != before) {
+    for (std::size_t offset = at - first; offset < last;) {
+      const auto [uses, next] = page.uses(offset, last);
+      offset = next;
+      if (!writes && uses->read == w.now) continue;  // again, and nobody has written since
+      if (!known || *uses != before) {
         known = true;
-        before = byte;
-        if (!ordered(byte.write, w.now)) return report(does, memory, byte.write, "wrote");
-        if (writes && !ordered(byte.read, w.now)) return report(does, memory, byte.read, "read");
-        if (!writes && shared && !of_host && byte.write == Use{})
+        before = *uses;
+        if (!ordered(before.write, w.now)) return report(does, memory, before.write, "wrote");
+        if (writes && !ordered(before.read, w.now)) return report(does, memory, before.read, "read");
+        if (!writes && shared && !of_host && before.write == Use{})
           return report(does, memory, {}, "its block never wrote");
-        after = writes
-                    ? Page::Byte{w.now, {}}
-                    : Page::Byte{byte.write, ordered(byte.read, w.now) ? w.now : together(byte.read, w.now)};
+        after = writes ? Page::Uses{w.now, {}}
+                       : Page::Uses{before.write,
+                                    ordered(before.read, w.now) ? w.now : together(before.read, w.now)};
       }
-      byte = after;
+      *uses = after;
     }
+    at = first + last;
   }
 }
 
 }  // namespace
 
-bool finds_races() {
-#ifdef MXTAPE_LOCKSTEP_RACES
-  static const char* const wanted = std::getenv("MXTAPE_LOCKSTEP");
-  static const bool finds = !wanted || std::string_view(wanted) != "trusting";
-  return finds;
-#else
-  return false;
-#endif
-}
+bool finds_races() { return wanted; }
 
 void watch_launch() {
   if (!finds_races()) return;
@@ -197,7 +219,7 @@ void watch_thread() {
   w.now.set(Use::index_, index);
   require(w.now.set(Use::barriers_, b.barriers) && w.now.set(Use::syncs_, b.warp_syncs[index / warp]),
           "lockstep: {}: no races can be looked for behind so many barriers", b.kernel);
-  w.stack = reinterpret_cast<std::uintptr_t>(b.running->stack.get());
+  stack = reinterpret_cast<std::uintptr_t>(b.running->stack.get());
   w.exchange = reinterpret_cast<std::uintptr_t>(b.exchange.data());
   w.exchange_end = w.exchange + b.exchange.size();
   watching = true;
@@ -211,20 +233,26 @@ void require_no_race() {
   throw Error(ExitCode::internal, std::exchange(w.found, {}));
 }
 
+namespace {
+
+bool on_stack(const void* address) { return reinterpret_cast<std::uintptr_t>(address) - stack < stack_bytes; }
+
+}  // namespace
+
 void note_read(const void* address, std::size_t bytes) {
-  if (watching) StandIn().note_read(address, bytes);
+  if (watching && !on_stack(address)) StandIn().note_read(address, bytes);
 }
 void note_write(const void* address, std::size_t bytes) {
-  if (watching) StandIn().note_write(address, bytes);
+  if (watching && !on_stack(address)) StandIn().note_write(address, bytes);
 }
 
 StandIn::StandIn() : watched_(std::exchange(watching, false)) {}
 StandIn::~StandIn() { watching = watched_; }
 void StandIn::note_read(const void* address, std::size_t bytes) const {
-  if (watched_) note(address, bytes, false);
+  if (watched_ && !on_stack(address)) note(address, bytes, false);
 }
 void StandIn::note_write(const void* address, std::size_t bytes) const {
-  if (watched_) note(address, bytes, true);
+  if (watched_ && !on_stack(address)) note(address, bytes, true);
 }
 
 }  // namespace mxtape::lockstep::host
