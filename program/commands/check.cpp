@@ -86,7 +86,7 @@ Report run(Arguments& a, const Given& given) {
            a.all ? "" : "; --all shows the defaults too", a.all ? keys : without_defaults(keys));
   out.line("precision: what was asked for, and what is planned to multiply it here\n{}",
            precision_table(recipe));
-  if (!given.json) out.print(false);
+  out.show(given.json);
   CheckReport report = check_run(recipe, a.words.options, a.devices);
   const auto trace = trace_if(a.trace, recipe, report);
   for (const auto& fact : report.facts) out.line("{}", fact);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -21,12 +22,20 @@ struct Arguments {
   std::string out, text, score;
 };
 
-void score_file(const std::string& path) {
+Value value_of(const tales::Score& part) {
+  return object("tales", part.tales, "characters", part.characters, "nats", part.nats, "nats_per_character",
+                part.per_character());
+}
+
+Report score_file(const std::string& path) {
   const auto bytes = read_whole(path);
   try {
     const auto result = tales::score({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    fmt::print("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character\n", path, result.tales,
-               result.characters, result.nats, result.per_character());
+    Report out;
+    out.line("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path, result.tales,
+             result.characters, result.nats, result.per_character());
+    out.put("text", path, "score", value_of(result));
+    return out;
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", path, error.what());
   }
@@ -42,17 +51,22 @@ auto report_progress() {
   };
 }
 
-void run(Arguments& options, const Given& given) {
+Report run(Arguments& options, const Given& given) {
   require(!given("--validation") || given("--out") || given("--text"), ExitCode::usage,
           "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
   if (!options.score.empty()) return score_file(options.score);
+  Report out;
   const bool to_file = !options.out.empty() || !options.text.empty();
   if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
   if (!to_file) {
     require(options.tales > 0, ExitCode::usage, "corpus: --characters needs --out or --text");
-    for (std::int64_t tale = 0; tale < options.tales; ++tale)
-      std::fputs(tales::write_tale(options.seed, std::uint32_t(tale)).text.c_str(), stdout);
-    return;
+    std::vector<std::string> texts;
+    for (std::int64_t tale = 0; tale < options.tales; ++tale) {
+      texts.push_back(tales::write_tale(options.seed, std::uint32_t(tale)).text);
+      if (!given.json) std::fputs(texts.back().c_str(), stdout), texts.clear();  // however many there are
+    }
+    out.put("seed", options.seed, "tales", texts);
+    return out;
   }
   std::vector<std::string> outputs;
   for (const auto& output : {options.text, options.out}) {
@@ -62,19 +76,23 @@ void run(Arguments& options, const Given& given) {
   }
   const auto made = tales::write_corpus(options.seed, {options.tales, options.characters}, options.validation,
                                         report_progress());
-  const auto line = [](const char* what, const tales::Score& part) {
-    fmt::print("{:<10} {} tales, {} characters, {:.4f} nats per character\n", what, part.tales,
-               part.characters, part.per_character());
-  };
-  line("all", made.all);
-  line("validation", made.validation);
-  fmt::print("source     {:.4f} +- {:.4f} nats per character\n", made.entropy.value,
-             made.entropy.standard_error);
+  for (const auto& [what, part] : {std::pair("all", &made.all), {"validation", &made.validation}}) {
+    out.line("{:<10} {} tales, {} characters, {:.4f} nats per character", what, part->tales, part->characters,
+             part->per_character());
+    out.put(what, value_of(*part));
+  }
+  out.line("source     {:.4f} +- {:.4f} nats per character", made.entropy.value, made.entropy.standard_error);
+  out.put("seed", options.seed, "source",
+          object("nats_per_character", made.entropy.value, "standard_error", made.entropy.standard_error));
+  out.show(given.json);
   if (!options.text.empty()) write_atomically(options.text, made.text);
-  if (options.out.empty()) return;
+  out.put("text", Value(options.text, "no --text"), "out", Value(options.out, "no --out"));
+  if (options.out.empty()) return out;
   const auto source = fmt::format("mxtape corpus --seed {} --tales {}", options.seed, made.all.tales);
   const auto hash = tales::to_token_file(made, source).write(options.out);
-  fmt::print("wrote      {} (xxh3-128 {})\n", options.out, hash);
+  out.line("wrote      {} (xxh3-128 {})", options.out, hash);
+  out.put("hash", hash);
+  return out;
 }
 
 Options options(Arguments& a) {

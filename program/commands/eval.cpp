@@ -118,7 +118,7 @@ Report run(const Arguments& arguments, const Given& given) {
     measured.floor = data->tokens.floor;
     out.put("floor", Value(measured.floor, "the data does not carry its entropy"));
   }
-  if (!json) out.print(false);
+  out.show(json);
   std::vector<Row> rows;
   LayerCosts costs;
   const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
@@ -149,7 +149,7 @@ Report run(const Arguments& arguments, const Given& given) {
   fill(out, rows, measured, of_text);
   if (!arguments.by.empty()) out.text("\n" + layer_table(costs));
   if (arguments.plot.empty()) return out;
-  if (!json) out.print(false);
+  out.show(json);
   std::fflush(stdout);
   try {
     gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {

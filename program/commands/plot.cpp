@@ -31,7 +31,7 @@ using Draw = std::function<std::vector<std::string>(const fs::path& stem)>;
 
 /// The table first: it needs no gnuplot. The JSON, one document, names the pictures that were written.
 Report draw(const Arguments& a, Report out, const Given& given, const Draw& draw) {
-  if (!given.json) out.print(false);
+  out.show(given.json);
   std::fflush(stdout);
   std::vector<std::string> pictures;
   try {

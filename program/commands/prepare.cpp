@@ -31,21 +31,28 @@ struct Arguments {
   double validation = 0.1;
 };
 
-/// One line at once: a step on a gigabyte takes seconds, and silence looks like a hang.
-template <class... Args>
-void say(fmt::format_string<Args...> text, Args&&... args) {
-  fmt::print("{}\n", fmt::format(text, std::forward<Args>(args)...));
-  std::fflush(stdout);
-}
+/// Each line at once: a step on a gigabyte takes seconds, and silence looks like a hang.
+struct Said {
+  const bool json;
+  Report report{};
+  Table read{"file; bytes; tokens; header"};
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> text, Args&&... args) {
+    report.line(text, std::forward<Args>(args)...);
+    report.show(json);
+  }
+};
 
 /// The texts, which must be UTF-8 where `remedy` says what to do if they are not.
-std::vector<std::string> read_texts(std::span<const std::string> files,
+std::vector<std::string> read_texts(Said& said, std::span<const std::string> files,
                                     std::optional<std::string_view> remedy) {
   std::vector<std::string> texts;
   for (const auto& path : files) {
     const std::string& text = texts.emplace_back(read_input(path));
     require(!text.empty(), ExitCode::data, "{}: is empty, want text", shown_name(path));
-    say("read       {} ({} bytes)", shown_name(path), text.size());
+    said.line("read       {} ({} bytes)", shown_name(path), text.size());
+    said.read.row(shown_name(path), text.size(), Value(nullptr, "a text"), Value(nullptr, "a text"));
     try {
       if (remedy) for_each_character(text, [](char32_t, std::size_t) {});
     } catch (const Error& error) {
@@ -94,7 +101,7 @@ Split encode(const Tokenizer& tokenizer, SpecialTokens specials, std::span<const
 }
 
 /// The splits; validation is empty where it shall be a share of the tokens in train.
-TokenFile from_texts(const Arguments& options, std::span<const std::string> inputs) {
+TokenFile from_texts(Said& said, const Arguments& options, std::span<const std::string> inputs) {
   TokenFile file;
   const bool of_files = !is_made_here(options.tokenizer);
   const bool given = of_files || !options.tokenizer_of.empty();
@@ -110,7 +117,7 @@ TokenFile from_texts(const Arguments& options, std::span<const std::string> inpu
   if (kind == Tokenizer::Kind::characters)
     remedy =
         given ? "convert the text" : "convert the text, or use --tokenizer byte, or --tokens for token ids";
-  const auto texts = read_texts(inputs, remedy);
+  const auto texts = read_texts(said, inputs, remedy);
   if (!given)
     file.tokenizer = Tokenizer::from_texts(kind, std::vector<std::string_view>(texts.begin(), texts.end()));
   const auto all = std::span(texts);
@@ -118,9 +125,9 @@ TokenFile from_texts(const Arguments& options, std::span<const std::string> inpu
   const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
   file.train = encode(file.tokenizer, specials, all.first(count), inputs.first(count));
   file.validation = encode(file.tokenizer, specials, all.subspan(count), inputs.subspan(count));
-  say("vocabulary {}{}", file.tokenizer.text(),
-      given ? fmt::format(", those of {}", of_files ? options.tokenizer : options.tokenizer_of) : "");
-  if (kind == Tokenizer::Kind::subwords) say("tokenizer  hash {}", file.tokenizer.hash());
+  said.line("vocabulary {}{}", file.tokenizer.text(),
+            given ? fmt::format(", those of {}", of_files ? options.tokenizer : options.tokenizer_of) : "");
+  if (kind == Tokenizer::Kind::subwords) said.line("tokenizer  hash {}", file.tokenizer.hash());
   return file;
 }
 
@@ -134,26 +141,28 @@ void require_standard_input_fits(const Arguments& options, std::span<const std::
           "'-': standard input has no name to make the output's from; want --out FILE");
 }
 
-TokenFile from_ids(const Arguments& options, std::span<const std::string> validation_files) {
+TokenFile from_ids(Said& said, const Arguments& options, std::span<const std::string> validation_files) {
   require(
       options.vocabulary > 0, ExitCode::usage,
       "--tokens wants --vocabulary N, the number of ids of the tokenizer that made them: 50257 for GPT-2's");
   const IdFormat format{.bits = options.tokens == "u16" ? 16 : 32, .vocabulary = options.vocabulary};
   std::int64_t largest = 0;
   const auto on_file = [&](const IdFile& found) {
-    say("read       {} ({} {} ids, {})", found.path, found.count, options.tokens,
-        found.header ? "llm.c's header" : "no header");
+    said.line("read       {} ({} {} ids, {})", found.path, found.count, options.tokens,
+              found.header ? "llm.c's header" : "no header");
+    said.read.row(found.path, found.count * format.bits / 8, found.count, found.header);
     largest = std::max(largest, found.largest);
   };
   TokenFile file;
   file.tokenizer = Tokenizer::of_ids(options.vocabulary);
   file.train = read_ids(options.files, format, on_file);
   file.validation = read_ids(validation_files, format, on_file);
-  say("vocabulary {} ids; the largest found is {}", options.vocabulary, largest);
+  said.line("vocabulary {} ids; the largest found is {}", options.vocabulary, largest);
   return file;
 }
 
-void run(const Arguments& options) {
+Report run(const Arguments& options, const Given& given) {
+  Said said{given.json};
   const bool whole = !options.validation_file.empty();
   std::vector<std::string> inputs = options.files;
   if (whole) inputs.push_back(options.validation_file);
@@ -165,8 +174,8 @@ void run(const Arguments& options) {
   require_output(out, files);
   TokenFile file =
       options.tokens.empty()
-          ? from_texts(options, inputs)
-          : from_ids(options, std::span<const std::string>(inputs).subspan(options.files.size()));
+          ? from_texts(said, options, inputs)
+          : from_ids(said, options, std::span<const std::string>(inputs).subspan(options.files.size()));
   if (!whole)
     file.validation =
         file.train.take_from(std::int64_t(double(file.train.count()) * (1 - options.validation)));
@@ -176,11 +185,16 @@ void run(const Arguments& options) {
   for (const auto& path : inputs)
     file.source +=
         (file.source.empty() ? "" : " ") + std::filesystem::path(shown_name(path)).filename().string();
-  say("train      {} tokens", file.train.count());
-  say("validation {} tokens ({})", file.validation.count(),
-      whole ? shown_name(options.validation_file) : "the end of what was read");
+  said.line("train      {} tokens", file.train.count());
+  said.line("validation {} tokens ({})", file.validation.count(),
+            whole ? shown_name(options.validation_file) : "the end of what was read");
+  said.report.put("read", said.read, "tokenizer", file.tokenizer.text(), "vocabulary", file.tokenizer.size(),
+                  "tokenizer_hash", file.tokenizer.hash());
+  said.report.put("train_tokens", file.train.count(), "validation_tokens", file.validation.count());
   const auto hash = std::move(file).write(out);
-  say("wrote      {} (xxh3-128 {})", out, hash);
+  said.line("wrote      {} (xxh3-128 {})", out, hash);
+  said.report.put("out", out, "hash", hash);
+  return std::move(said.report);
 }
 
 Options options(Arguments& a) {

@@ -1,4 +1,4 @@
-#include <cstdio>
+#include <cmath>
 
 #include "core/error.h"
 #include "data/hdf5/hdf5.h"
@@ -62,7 +62,7 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
   return t;
 }
 
-void quantize(const Arguments& options, bool seeded) {
+Report quantize(const Arguments& options, bool seeded) {
   const Quantizer q = parse_quantizer(options.format);
   require(!seeded || q.is_stochastic(), ExitCode::usage,
           "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
@@ -76,14 +76,21 @@ void quantize(const Arguments& options, bool seeded) {
   const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
-  fmt::print("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}\n",
-             x.name, options.out, to_text(q), packed.bytes(), s.blocks, x.values.size() * sizeof(float),
-             double(x.values.size() * sizeof(float)) / double(packed.bytes()),
-             s.nonfinite < s.count ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-");
-  if (s.nonfinite > 0) fmt::print("      {} elements not finite, left out of the SQNR\n", s.nonfinite);
+  const std::size_t wide = x.values.size() * sizeof(float);
+  const bool known = s.nonfinite < s.count;
+  Report out;
+  out.line("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}", x.name,
+           options.out, to_text(q), packed.bytes(), s.blocks, wide, double(wide) / double(packed.bytes()),
+           known ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-");
+  if (s.nonfinite > 0) out.line("      {} elements not finite, left out of the SQNR", s.nonfinite);
+  out.put("in", x.name, "out", options.out, "format", to_text(q), "elements", x.values.size(), "bytes",
+          packed.bytes(), "f32_bytes", wide, "blocks", s.blocks);
+  out.put("sqnr_db", Value(known ? s.sqnr_db() : NAN, known ? "no element changed" : "no element is finite"),
+          "not_finite", s.nonfinite);
+  return out;
 }
 
-void unpack_file(const Arguments& options) {
+Report unpack_file(const Arguments& options) {
   require_output(file_of(options.out), {options.in});
   require_target(options.out);
   const auto backend = make_backend(options.device);
@@ -97,7 +104,10 @@ void unpack_file(const Arguments& options) {
   unpack(*backend, y.values.data(), t);
   for (float& v : y.values) v *= t.multiplier;
   save_tensor(options.out, y);
-  fmt::print("{} -> {}: {} elements of {}\n", options.in, options.out, y.values.size(), to_text(t.quantizer));
+  Report out;
+  out.line("{} -> {}: {} elements of {}", options.in, options.out, y.values.size(), to_text(t.quantizer));
+  out.put("in", options.in, "out", options.out, "format", to_text(t.quantizer), "elements", y.values.size());
+  return out;
 }
 
 Options options(Arguments& a) {
@@ -110,7 +120,9 @@ Options options(Arguments& a) {
           {"--back", &a.back, "Unpack IN into plain f32 numbers", excludes("--format --axis --seed")}};
 }
 
-void run(const Arguments& a, const Given& given) { a.back ? unpack_file(a) : quantize(a, given("--seed")); }
+Report run(const Arguments& a, const Given& given) {
+  return a.back ? unpack_file(a) : quantize(a, given("--seed"));
+}
 
 }  // namespace
 

@@ -43,7 +43,7 @@ class TrainingProgress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), shown_ = begin_;
 };
 
-void train(const Arguments& options) {
+Report train(const Arguments& options) {
   require(!options.out.empty(), ExitCode::usage,
           "tokenizer train: want --out FOLDER for the files it writes");
   require_valid(options.training);
@@ -65,14 +65,19 @@ void train(const Arguments& options) {
   write_atomically(folder.path() / "merges.txt", files.merges_txt);
   write_atomically(folder.path() / "tokenizer.json", files.tokenizer_json);
   folder.finish();
-  fmt::print("read       {} bytes, {} words, {} of them distinct\n", bytes, trained.words,
-             trained.distinct_words);
-  fmt::print("vocabulary {}: 256 bytes, {} merges, {} special\n", made.text(), trained.merges.size(),
-             options.training.specials.size());
+  Report out;
+  out.line("read       {} bytes, {} words, {} of them distinct", bytes, trained.words,
+           trained.distinct_words);
+  out.line("vocabulary {}: 256 bytes, {} merges, {} special", made.text(), trained.merges.size(),
+           options.training.specials.size());
   if (made.size() < options.training.vocabulary)
-    fmt::print("           fewer than {}: no other pair occurs {} times\n", options.training.vocabulary,
-               options.training.least_count);
-  fmt::print("wrote      {}: tokenizer.json, vocab.json, merges.txt (hash {})\n", options.out, made.hash());
+    out.line("           fewer than {}: no other pair occurs {} times", options.training.vocabulary,
+             options.training.least_count);
+  out.line("wrote      {}: tokenizer.json, vocab.json, merges.txt (hash {})", options.out, made.hash());
+  out.put("bytes", bytes, "words", trained.words, "distinct_words", trained.distinct_words, "vocabulary",
+          made.size(), "merges", trained.merges.size(), "specials", options.training.specials, "out",
+          options.out, "hash", made.hash());
+  return out;
 }
 
 /// The tokenizer and the text of `tokenizer encode|decode TOKENIZER [FILE]`.
@@ -87,35 +92,43 @@ std::pair<Tokenizer, std::string> tokenizer_and_text(const Arguments& options) {
   return {std::move(tokenizer), read_input(from)};
 }
 
-void encode(const Arguments& options) {
+Report encode(const Arguments& options, bool json) {
   const auto [tokenizer, text] = tokenizer_and_text(options);
   const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
   require(specials == SpecialTokens::text || tokenizer.finds_specials(), ExitCode::usage,
           "--specials parse: {} is no tokenizer.json; its special tokens are never found in a text",
           options.operands[0]);
   const auto ids = tokenizer.encode(text, specials);
+  Report out;
+  out.put("tokenizer", tokenizer.text(), "count", ids.size());
   if (options.out.empty()) {
+    if (json) return out.put("tokens", ids), out;
     std::string line;
     for (const std::int32_t id : ids) line += std::to_string(id) + ' ';
     if (!line.empty()) line.back() = '\n';
-    fmt::print("{}", line);
-    return;
+    out.text(std::move(line));
+    return out;
   }
   const bool narrow = options.tokens.empty() ? tokenizer.size() <= 65536 : options.tokens == "u16";
   require(!narrow || tokenizer.size() <= 65536, ExitCode::usage,
           "--tokens u16: the tokenizer has {} tokens; want u32", tokenizer.size());
   write_ids(options.out, ids, narrow ? 16 : 32, options.llmc_header);
-  fmt::print("wrote      {} ({} {} ids of {})\n", options.out, ids.size(), narrow ? "u16" : "u32",
-             tokenizer.text());
+  const char* const type = narrow ? "u16" : "u32";
+  out.line("wrote      {} ({} {} ids of {})", options.out, ids.size(), type, tokenizer.text());
+  out.put("out", options.out, "type", type);
+  return out;
 }
 
-void decode(const Arguments& options) {
+Report decode(const Arguments& options) {
   const auto [tokenizer, text] = tokenizer_and_text(options);
   const std::string decoded = tokenizer.decode(Tokenizer::of_ids(tokenizer.size()).encode(text));
+  Report out;
+  out.put("tokenizer", tokenizer.text(), "text", decoded);
   if (options.out.empty())
-    std::fwrite(decoded.data(), 1, decoded.size(), stdout);
+    out.text(decoded);
   else
     write_atomically(options.out, decoded);
+  return out;
 }
 
 /// Each option is for some actions only; nothing that was typed is ignored.
@@ -154,10 +167,10 @@ Options options(Arguments& a) {
       {"--llmc-header", &a.llmc_header, "encode with --out: begin with llm.c's header"}};
 }
 
-void run(const Arguments& a, const Given& given) {
+Report run(const Arguments& a, const Given& given) {
   require_fits(given, a);
   if (a.action == "train") return train(a);
-  return a.action == "encode" ? encode(a) : decode(a);
+  return a.action == "encode" ? encode(a, given.json) : decode(a);
 }
 
 }  // namespace

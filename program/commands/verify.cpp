@@ -24,7 +24,7 @@ Report run(const Arguments& arguments, const Given& given) {
       const std::string file = found.file.string(), message = found.problem ? found.problem->what() : "";
       files.row(file, !found.problem, found.content, int(code), name_of(code), message);
       out.text(found.problem ? "FAILED  " + message + "\n" : "ok      " + file + "  " + found.content + "\n");
-      if (!given.json) out.print(false), std::fflush(stdout);  // a large file takes seconds
+      out.show(given.json);  // a large file takes seconds
       if (found.problem && failed++ == 0) first = found.problem;
     }
   out.put("ok", failed == 0, "files", files);

@@ -160,7 +160,7 @@ void Report::print(bool as_json) {
     if (as_json && !item.key.empty()) put(item.key, *item.table);
   }
   if (as_json) fmt::print("{}", json_text(json_));
-  if (!as_json) items_.clear();
+  if (!as_json) items_.clear(), std::fflush(stdout);
 }
 
 }  // namespace mxtape

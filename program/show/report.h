@@ -142,9 +142,12 @@ class Report {
   /// For both; without a key for people alone. It stays where it is.
   Table& table(const std::string& key, std::string_view columns, std::string indent = {},
                std::size_t gap = 2);
-  /// On standard output, text in lines of at most `width` columns. The text is forgotten then, so that what
-  /// is known first can be shown first.
+  /// On standard output, text in lines of at most `width` columns.
   void print(bool as_json);
+  /// For people what is known so far, at once; print() goes on behind it.
+  void show(bool as_json) {
+    if (!as_json) print(false);
+  }
 
   std::size_t width = 0;
   /// What is said on standard error after it; the first one gives the exit code.

@@ -133,6 +133,17 @@ TEST_F(JsonPage, HasTheMembersOfEveryDocumentAndNoOthers) {
     page_.erase("plot");
   }
   document({"profile", "tiny.toml", "--steps=1"});
+  document({"corpus", "--tales", "2"});
+  document({"corpus", "--tales", "20", "--out", "tales.h5", "--text", "tales.txt"});
+  document({"corpus", "--score", "tales.txt"});
+  document({"prepare", "tales.txt", "--out", "read.h5"});
+  document({"tokenizer", "train", "tales.txt", "--vocabulary", "270", "--out", "bpe"});
+  document({"tokenizer", "encode", "bpe", "text.txt"});
+  document({"tokenizer", "encode", "bpe", "text.txt", "--out", "ids.bin"});
+  write_atomically(folder_ / "ids.txt", "33 34");
+  document({"tokenizer", "decode", "bpe", "ids.txt"});
+  document({"quantize", "w.npy", "w.h5"});
+  document({"quantize", "w.h5", "back.npy", "--back"});
   page_.erase("sweep");
   for (const auto& [command, field] : page_) expect_seen(field, command);
 }
