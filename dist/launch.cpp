@@ -1,10 +1,10 @@
 #include "dist/launch.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 namespace mxtape {
 namespace {
@@ -12,22 +12,17 @@ namespace {
 /// The variables of a launcher; all of `wanted` or none.
 struct Launcher {
   std::string_view name;
-  Launch::Plane plane;
   const char *rank, *size, *local_rank, *local_size;  ///< local_size may be missing
-  const char* more = nullptr;                         ///< one that belongs to the set
   bool more_of_srun = false;                          ///< srun may set some of them as well
+  std::array<const char*, 3> wanted() const { return {rank, size, local_rank}; }
 };
 
 // Innermost first: what srun or mpirun starts may start others.
 constexpr std::array launchers{
-    Launcher{"torchrun", Launch::Plane::sockets, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-             "MASTER_ADDR"},
-    Launcher{"Open MPI's mpirun", Launch::Plane::mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+    Launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
              "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Launcher{"MPICH's mpirun", Launch::Plane::mpi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-             "MPI_LOCALNRANKS", nullptr, true},
-    Launcher{"srun", Launch::Plane::sockets, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-             nullptr},
+    Launcher{"MPICH's mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
+    Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr},
 };
 
 class Reader {
@@ -48,26 +43,22 @@ class Reader {
   /// "seen: RANK=0, WORLD_SIZE not set, ..."
   std::string seen(const Launcher& l) const {
     std::string all = "seen:";
-    for (const char* name : {l.rank, l.size, l.local_rank, l.more})
-      if (name)
-        all += fmt::format("{} {}{}{}", all.size() > 5 ? "," : "", name, text(name) ? "=" : " not set",
-                           text(name) ? text(name) : "");
+    for (const char* name : l.wanted())
+      all += fmt::format("{} {}{}{}", all.size() > 5 ? "," : "", name, text(name) ? "=" : " not set",
+                         text(name) ? text(name) : "");
     return all;
   }
 
   std::optional<Launch> read(const Launcher& l) const {
-    int set = 0, wanted = 0;
-    for (const char* name : {l.rank, l.size, l.local_rank, l.more}) {
-      wanted += name != nullptr;
-      set += text(name) != nullptr;
-    }
+    const auto wanted = l.wanted();
+    const auto set =
+        std::count_if(wanted.begin(), wanted.end(), [&](const char* name) { return text(name); });
     if (set == 0) return {};
-    require(set == wanted, ExitCode::usage,
+    require(std::size_t(set) == wanted.size(), ExitCode::usage,
             "{}'s variables are not all set; {}; want all of them, or none: unset what is left over from "
             "elsewhere",
             l.name, seen(l));
     Launch launch;
-    launch.plane = l.plane;
     Place& place = launch.place;
     place.launcher = l.name;
     place.rank = number(l, l.rank, 0);
@@ -76,7 +67,6 @@ class Reader {
     if (text(l.local_size)) place.local_size = number(l, l.local_size, 1);
     require(place.rank < place.size, ExitCode::usage, "{}: {} is not below {}; {}", l.name, l.rank, l.size,
             seen(l));
-    if (place.size == 1) launch.plane = Launch::Plane::none;
     return launch;
   }
 
@@ -84,10 +74,21 @@ class Reader {
   const Variables& variables_;
 };
 
+/// torchrun starts processes that MPI knows nothing of.
+void refuse_torchrun(const Reader& reader) {
+  const char *const rank = reader.text("RANK"), *const size = reader.text("WORLD_SIZE");
+  require(!rank || !size || std::string_view(size) == "1", ExitCode::usage,
+          "RANK={0} and WORLD_SIZE={1}, as torchrun sets them: mxtape does not take its processes from "
+          "there. Say --devices {1} without torchrun, and it starts them on this machine; across machines "
+          "want mpirun or srun --mpi=pmix (docs/devices.md). Unset both if they are left over from elsewhere",
+          rank, size);
+}
+
 }  // namespace
 
 Launch read_launch(const Variables& variables) {
   const Reader reader(variables);
+  refuse_torchrun(reader);
   for (const Launcher& l : launchers) {
     if (l.name == "srun") {
       // A batch script has some of them too, and is one process.
@@ -106,8 +107,10 @@ Launch read_launch(const Variables& variables) {
     auto launch = reader.read(l);
     if (!launch) continue;
     const bool pmi = reader.text("PMIX_RANK") || reader.text("PMI_FD") || reader.text("PMI_RANK");
-    if (l.name == "srun" && launch->plane == Launch::Plane::sockets && pmi)
-      launch->plane = Launch::Plane::mpi;
+    require(l.name != "srun" || launch->place.size == 1 || pmi, ExitCode::usage,
+            "srun has started {} processes without a way to find each other; want srun --mpi=pmix, or one "
+            "process and --devices N on one machine (docs/devices.md)",
+            launch->place.size);
     return *launch;
   }
   return {};

@@ -21,7 +21,8 @@ std::pair<std::string, std::string> first_difference(std::string_view a, std::st
 }  // namespace
 
 std::string name_of(const Place& place) {
-  return fmt::format("rank {} of {} ({})", place.rank, place.size, place.host);
+  const std::string host = place.host.empty() ? "" : " (" + place.host + ")";
+  return fmt::format("rank {} of {}{}", place.rank, place.size, host);
 }
 
 void together(Group* group, const std::function<void()>& work) {

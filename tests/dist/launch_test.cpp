@@ -16,14 +16,11 @@ Variables variables(const Environment& environment) {
   };
 }
 
-/// "plane rank/size local/local_size launcher", or the first words of the error.
+/// "rank/size local/local_size launcher", or the first words of the error.
 std::string told(const Environment& environment) {
   try {
     const Launch l = read_launch(variables(environment));
-    const char* const plane = l.plane == Launch::Plane::none  ? "none"
-                              : l.plane == Launch::Plane::mpi ? "mpi"
-                                                              : "sockets";
-    return fmt::format("{} {}/{} {}/{}{}{}{}", plane, l.place.rank, l.place.size, l.place.local_rank,
+    return fmt::format("{}/{} {}/{}{}{}{}", l.place.rank, l.place.size, l.place.local_rank,
                        l.place.local_size, l.place.launcher.empty() ? "" : " ", l.place.launcher,
                        l.note.empty() ? "" : ", note");
   } catch (const Error& e) {
@@ -46,8 +43,7 @@ Environment mpich(const std::string& rank, const std::string& size) {
           {"PMI_FD", "5"}};
 }
 Environment torchrun(const std::string& rank, const std::string& size) {
-  return {{"RANK", rank},           {"WORLD_SIZE", size},    {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "8"},
-          {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  return {{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", "3"}, {"MASTER_ADDR", "node1"}};
 }
 Environment srun(const std::string& rank, const std::string& size) {
   return {
@@ -63,29 +59,38 @@ Environment without(Environment all, const char* name) {
 }
 
 TEST(Launch, EachLaunchersVariablesGiveAPlace) {
+  const Environment pmix{{"PMIX_RANK", "5"}};
   const std::pair<Environment, const char*> cases[] = {
-      {{}, "none 0/1 0/1"},
-      {open_mpi("3", "4"), "mpi 3/4 1/2 Open MPI's mpirun"},
-      {open_mpi("0", "1"), "none 0/1 1/2 Open MPI's mpirun"},
-      {without(open_mpi("3", "4"), "OMPI_COMM_WORLD_LOCAL_SIZE"), "mpi 3/4 1/1 Open MPI's mpirun"},
-      {mpich("1", "4"), "mpi 1/4 0/2 MPICH's mpirun"},
-      {mpich("0", "1"), "none 0/1 0/2 MPICH's mpirun"},
-      {torchrun("11", "16"), "sockets 11/16 3/8 torchrun"},
-      {torchrun("0", "1"), "none 0/1 3/8 torchrun"},
-      {srun("5", "16"), "sockets 5/16 1/1 srun"},
-      {srun("0", "1"), "none 0/1 1/1 srun"},
-      {with(srun("5", "16"), {{"PMIX_RANK", "5"}}), "mpi 5/16 1/1 srun"},
-      {with(srun("3", "4"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}}), "mpi 3/4 1/1 srun"},
-      {with(srun("0", "1"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "7"}}), "none 0/1 1/1 srun"},
-      {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "none 0/1 0/1, note"},
-      {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "none 0/1 0/1"},
+      {{}, "0/1 0/1"},
+      {open_mpi("3", "4"), "3/4 1/2 Open MPI's mpirun"},
+      {open_mpi("0", "1"), "0/1 1/2 Open MPI's mpirun"},
+      {without(open_mpi("3", "4"), "OMPI_COMM_WORLD_LOCAL_SIZE"), "3/4 1/1 Open MPI's mpirun"},
+      {mpich("1", "4"), "1/4 0/2 MPICH's mpirun"},
+      {mpich("0", "1"), "0/1 0/2 MPICH's mpirun"},
+      {srun("0", "1"), "0/1 1/1 srun"},
+      {with(srun("5", "16"), pmix), "5/16 1/1 srun"},
+      {with(srun("3", "4"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}}), "3/4 1/1 srun"},
+      {with(srun("0", "1"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "7"}}), "0/1 1/1 srun"},
+      {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "0/1 0/1, note"},
+      {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "0/1 0/1"},
       // The innermost launcher's.
-      {with(srun("0", "2"), open_mpi("2", "4")), "mpi 2/4 1/2 Open MPI's mpirun"},
-      {with(srun("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
-      {with(open_mpi("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
-      {with(srun("1", "2"), mpich("1", "2")), "mpi 1/2 0/2 MPICH's mpirun"},
+      {with(srun("0", "2"), open_mpi("2", "4")), "2/4 1/2 Open MPI's mpirun"},
+      {with(srun("1", "2"), mpich("1", "2")), "1/2 0/2 MPICH's mpirun"},
   };
   for (const auto& [environment, want] : cases) EXPECT_EQ(told(environment), want);
+}
+
+TEST(Launch, ProcessesThatCannotFindEachOtherAreRefusedWithWhatWouldDo) {
+  const auto says = [](const std::string& text, const char* part) {
+    return text.starts_with("error: ") && text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(says(told(srun("5", "16")), "want srun --mpi=pmix"));
+  EXPECT_TRUE(says(told(torchrun("11", "16")), "RANK=11 and WORLD_SIZE=16, as torchrun sets them"));
+  EXPECT_TRUE(says(told(torchrun("0", "16")), "Say --devices 16 without torchrun"));
+  for (const auto& around : {open_mpi("0", "2"), mpich("0", "2"), srun("0", "2")})
+    EXPECT_TRUE(says(told(with(around, torchrun("2", "4"))), "as torchrun sets them"));
+  EXPECT_EQ(told(torchrun("0", "1")), "0/1 0/1");
+  EXPECT_EQ(told({{"RANK", "3"}}), "0/1 0/1");
 }
 
 TEST(Launch, APartOfASetIsRefusedWithWhatWasSeen) {
@@ -97,25 +102,21 @@ TEST(Launch, APartOfASetIsRefusedWithWhatWasSeen) {
     const std::string text = told(without(mpich("1", "2"), missing));
     EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
   }
-  for (const char* missing : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}) {
-    const std::string text = told(without(torchrun("1", "2"), missing));
-    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
-  }
   for (const char* missing : {"SLURM_PROCID", "SLURM_LOCALID"}) {
     const std::string text = told(without(srun("1", "2"), missing));
     EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
   }
-  EXPECT_EQ(
-      told({{"RANK", "3"}}),
-      "error: torchrun's variables are not all set; seen: RANK=3, WORLD_SIZE not set, LOCAL_RANK not set, "
-      "MASTER_ADDR not set; want all of them, or none: unset what is left over from elsewhere");
+  EXPECT_EQ(told({{"OMPI_COMM_WORLD_RANK", "3"}}),
+            "error: Open MPI's mpirun's variables are not all set; seen: OMPI_COMM_WORLD_RANK=3, "
+            "OMPI_COMM_WORLD_SIZE not set, OMPI_COMM_WORLD_LOCAL_RANK not set; want all of them, or none: "
+            "unset what is left over from elsewhere");
 }
 
 TEST(Launch, NumbersThatDoNotFitAreRefused) {
-  const Environment cases[] = {open_mpi("4", "4"),    open_mpi("-1", "4"), open_mpi("0", "0"),
-                               open_mpi("1x", "4"),   open_mpi("", "4"),   open_mpi("1", " 4"),
-                               open_mpi("1", "four"), mpich("2", "2"),     torchrun("9", "8"),
-                               torchrun("0", "-2"),   srun("3", "3"),      open_mpi("99999999999", "4")};
+  const Environment cases[] = {open_mpi("4", "4"),          open_mpi("-1", "4"), open_mpi("0", "0"),
+                               open_mpi("1x", "4"),         open_mpi("", "4"),   open_mpi("1", " 4"),
+                               open_mpi("1", "four"),       mpich("2", "2"),     srun("3", "3"),
+                               open_mpi("99999999999", "4")};
   for (const Environment& environment : cases) {
     const std::string text = told(environment);
     EXPECT_EQ(text.substr(0, 6), "error:") << text;

@@ -1,4 +1,4 @@
-#include "dist/mpi_group.h"
+#include "dist/mpi/mpi_group.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -8,19 +8,20 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sstream>
+
+#include "dist/deadline.h"
+#include "dist/together.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
-using SteadyClock = std::chrono::steady_clock;
-
 constexpr const char* module_name = "libmxtape_mpi.so";
 constexpr std::int64_t most_bytes = std::int64_t{1} << 30;  // of a message
 constexpr int head_tag = 0, body_tag = 1, first_place_tag = 2;
-constexpr double long_patience = 10;
 
 /// The first message of all_gather() to each rank: a length, and as much of the text as fits.
 struct Head {
@@ -45,11 +46,6 @@ std::array<fs::path, 2> places_of_module() {
 
 }  // namespace
 
-bool is_mpi_module_there() {
-  const auto places = places_of_module();
-  return std::any_of(places.begin(), places.end(), [](const fs::path& file) { return fs::exists(file); });
-}
-
 const MxtapeMpi& load_mpi_module() {
   std::string tried;
   for (const fs::path& file : places_of_module()) {
@@ -66,9 +62,10 @@ const MxtapeMpi& load_mpi_module() {
     return *table();
   }
   fail(ExitCode::usage,
-       "started as one of several processes, and this mxtape has no MPI: there is no {}; install MPI's packages "
-       "(libopenmpi-dev openmpi-bin) and build it again with ./run build, or start it with torchrun "
-       "(docs/devices.md)",
+       "started as one of several processes, and this mxtape has no MPI: there is no {}; install MPI's "
+       "packages "
+       "(libopenmpi-dev openmpi-bin) and build it again with ./run build, or start it without a launcher: "
+       "--devices N trains on N processes of one machine (docs/devices.md)",
        tried);
 }
 
@@ -139,32 +136,20 @@ void MpiGroup::test(std::vector<Operation>& all) const {
 }
 
 void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::string& what) {
-  const double seconds = timeout_ * (patience == Patience::alone ? long_patience : 1);
-  // The lowest rank speaks first, and ends the others.
-  auto last = SteadyClock::now();
-  auto deadline =
-      SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
-                               std::chrono::duration<double>(seconds + 0.25 * double(place_.rank)));
+  constexpr double turn = 0.25;  // the lowest rank speaks first, and ends the others
+  Deadline deadline(timeout_, patience, turn * place_.rank);
   for (std::int64_t polls = 0; !all.empty(); ++polls) {
     test(all);
     if (all.empty()) return;
     constexpr std::int64_t eager = 200, sleepy = 1000;
     if (polls < eager) continue;
     polls < sleepy ? void(::sched_yield()) : void(::usleep(50));
-    // What this process slept through itself, stopped by a signal or with its machine, is not the others'
-    // fault.
-    const auto now = SteadyClock::now();
-    if (now - last > std::chrono::seconds(1)) deadline += now - last;
-    last = now;
-    if (now < deadline) continue;
+    if (!deadline.has_passed()) continue;
     std::set<int> missing;
     for (const Operation& operation : all) missing.insert(operation.rank);
-    std::string names;
-    for (const int rank : missing)
-      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", rank, hosts_[std::size_t(rank)]);
-    fail(ExitCode::peer,
-         "waited {:.0f} s, {}, for rank{} {}: gone, stopped, or slower than MXTAPE_PEER_TIMEOUT allows",
-         seconds, what, missing.size() == 1 ? "" : "s", names);
+    std::vector<std::string> names;
+    for (const int rank : missing) names.push_back(fmt::format("{} ({})", rank, hosts_[std::size_t(rank)]));
+    deadline.blame(what, names);
   }
 }
 
@@ -203,9 +188,7 @@ void MpiGroup::abandon(ExitCode code, std::string_view why) noexcept {
   // MPI_Abort may wait for what is gone.
   std::signal(SIGALRM, SIG_DFL);
   ::alarm(10);
-  std::fprintf(stderr, "mxtape: %s: %.*s\n",
-               fmt::format("rank {} of {} ({})", place_.rank, place_.size, place_.host).c_str(),
-               int(why.size()), why.data());
+  std::fprintf(stderr, "mxtape: %s: %.*s\n", name_of(place_).c_str(), int(why.size()), why.data());
   std::fflush(nullptr);
   mpi_.abort(int(code));
   ::_exit(int(code));

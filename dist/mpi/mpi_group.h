@@ -1,22 +1,17 @@
 #pragma once
-#include <chrono>
-#include <filesystem>
 #include <map>
 #include <vector>
 
 #include "dist/communicator.h"
 #include "dist/group.h"
 #include "dist/launch.h"
-#include "dist/mpi_calls.h"
+#include "dist/mpi/mpi_calls.h"
 
 namespace mxtape {
 
 /// The module's table of MPI functions: libmxtape_mpi.so beside the program, or in ../lib/mxtape. Loaded for
 /// as long as the process lives. Throws Error(usage) if there is none: a build without MPI.
 const MxtapeMpi& load_mpi_module();
-
-/// Whether it is there.
-bool is_mpi_module_there();
 
 /// Both planes of a run over MPI, for devices whose memory is the host's. No call of MPI blocks: each is
 /// asked whether it has ended until the deadline, after which the run ends with the names of those who are
