@@ -17,11 +17,11 @@ Deadline::Deadline(double timeout_seconds, Patience patience, double more)
       last_(Clock::now()),
       end_(last_ + length_ + duration(more)) {}
 
-bool Deadline::has_passed() {
+bool Deadline::has_passed(double seconds) {
   const auto now = Clock::now();
   if (now - last_ > std::chrono::seconds(1)) end_ += now - last_;
   last_ = now;
-  return now >= end_;
+  return now >= end_ - duration(seconds);
 }
 
 void Deadline::blame(std::string_view what, const std::vector<std::string>& ranks) const {

@@ -14,9 +14,8 @@ class Deadline {
  public:
   /// MXTAPE_PEER_TIMEOUT seconds, ten times as long for what one of them does alone, and `more`.
   Deadline(double timeout_seconds, Patience, double more = 0);
-  /// To be asked at least every second.
-  bool has_passed();
-  bool is_half_over() const { return last_ >= end_ - length_ / 2; }
+  /// Whether it has, or its last `seconds` have begun. To be asked at least every second.
+  bool has_passed(double seconds = 0);
   /// Throws Error(peer). `ranks`: those who did not come, "1 (node2)".
   [[noreturn]] void blame(std::string_view what, const std::vector<std::string>& ranks) const;
 

@@ -11,9 +11,7 @@ Patience patience_after(std::string_view order) { return order == "step" ? Patie
 }  // namespace
 
 void Devices::announce(std::string_view word, std::string_view more) {
-  inside_ = true;  // an error of it is not that of all
   const auto reports = group_.all_gather(std::string(word) + "\n" + std::string(more), patience_after(last_));
-  inside_ = false;
   last_ = word;
   if (word == "end") leads_ = false;
   if (heard)

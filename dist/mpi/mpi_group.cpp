@@ -70,18 +70,19 @@ const MxtapeMpi& load_mpi_module() {
 }
 
 MpiGroup::MpiGroup(const MxtapeMpi& mpi, const Launch& launch, double timeout_seconds)
-    : mpi_(mpi), place_(launch.place), timeout_(timeout_seconds) {
+    : mpi_(mpi), timeout_(timeout_seconds) {
   int rank = 0, size = 1;
   check(mpi_.init(&rank, &size), "MPI_Init_thread");
   std::array<char, 1024> library{};
   check(mpi_.library(library.data(), int(library.size())), "MPI_Get_library_version");
   description_ = short_version(library.data());
-  const bool same = size == launch.place.size;
-  if (!same) mpi_.finalize();
-  require(same, ExitCode::usage,
+  if (size != launch.size) mpi_.finalize();
+  require(size == launch.size, ExitCode::usage,
           "{} started {} processes, but {}, which this mxtape was built with, finds {}: the two are not of "
           "one kind, and each process would train alone; start it with the mpirun of {}",
-          launch.place.launcher, launch.place.size, description_, size, description_);
+          launch.launcher, launch.size, description_, size, description_);
+  place_.size = size;
+  place_.launcher = launch.launcher;
   place_.rank = rank;
   meet();
 }
@@ -95,6 +96,7 @@ void MpiGroup::meet() {
   hosts_.assign(std::size_t(place_.size), "");
   hosts_ = all_gather(place_.host, Patience::alone);
   place_.local_size = int(std::count(hosts_.begin(), hosts_.end(), place_.host));
+  place_.local_rank = int(std::count(hosts_.begin(), hosts_.begin() + place_.rank, place_.host));
   const std::size_t count = std::set<std::string>(hosts_.begin(), hosts_.end()).size();
   description_ =
       fmt::format("{}, {} processes on {} host{}", description_, place_.size, count, count == 1 ? "" : "s");
@@ -107,23 +109,16 @@ void MpiGroup::check(int error, const char* call) const {
   fail(ExitCode::peer, "{}: {}", call, text.data());
 }
 
-void MpiGroup::send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>& all) {
-  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
+template <class Memory>
+void MpiGroup::begin(Operate<Memory> operation, std::type_identity_t<Memory*> data, std::int64_t bytes,
+                     int rank, int tag, std::vector<Operation>& all) {
+  using Byte = std::conditional_t<std::is_const_v<Memory>, const char, char>;
+  for (std::int64_t first = 0; first < bytes; first += most_bytes) {
     MxtapeMpiRequest* request = nullptr;
-    check(mpi_.send(static_cast<const char*>(data) + begin, std::min(most_bytes, bytes - begin), to, tag,
-                    &request),
-          "MPI_Isend");
-    all.push_back({request, to});
-  }
-}
-
-void MpiGroup::receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>& all) {
-  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
-    MxtapeMpiRequest* request = nullptr;
-    check(mpi_.receive(static_cast<char*>(data) + begin, std::min(most_bytes, bytes - begin), from, tag,
-                       &request),
-          "MPI_Irecv");
-    all.push_back({request, from});
+    check(
+        operation(static_cast<Byte*>(data) + first, std::min(most_bytes, bytes - first), rank, tag, &request),
+        "MPI_Isend or MPI_Irecv");
+    all.push_back({request, rank});
   }
 }
 
@@ -165,8 +160,10 @@ std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience pa
     for (int rank = 0; rank < place_.size; ++rank)
       if (rank != place_.rank) f(rank);
   };
-  others([&](int rank) { receive(&heads[std::size_t(rank)], sizeof(Head), rank, head_tag, operations); });
-  others([&](int rank) { send(&head, sizeof(Head), rank, head_tag, operations); });
+  others([&](int rank) {
+    begin(mpi_.receive, &heads[std::size_t(rank)], sizeof(Head), rank, head_tag, operations);
+  });
+  others([&](int rank) { begin(mpi_.send, &head, sizeof(Head), rank, head_tag, operations); });
   wait(operations, patience, "to hear from all");
   others([&](int rank) {
     const Head& from = heads[std::size_t(rank)];
@@ -175,10 +172,12 @@ std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience pa
     if (from.whole())
       std::memcpy(text.data(), from.text.data(), text.size());
     else
-      receive(text.data(), from.bytes, rank, body_tag, operations);
+      begin(mpi_.receive, text.data(), from.bytes, rank, body_tag, operations);
   });
   if (!head.whole())
-    others([&](int rank) { send(mine.data(), std::int64_t(mine.size()), rank, body_tag, operations); });
+    others([&](int rank) {
+      begin(mpi_.send, mine.data(), std::int64_t(mine.size()), rank, body_tag, operations);
+    });
   wait(operations, patience, "for a message's rest");
   texts[std::size_t(place_.rank)] = mine;
   return texts;
@@ -198,9 +197,9 @@ void MpiGroup::start(int place, std::span<const Part> send_parts, std::span<cons
   auto& operations = started_[place];
   require(operations.empty(), "mpi: place {} is under way already", place);
   for (const Part& part : receive_parts)
-    receive(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+    begin(mpi_.receive, part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
   for (const Part& part : send_parts)
-    send(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+    begin(mpi_.send, part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
 }
 
 void MpiGroup::progress() {

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #include "dist/communicator.h"
@@ -40,8 +41,11 @@ class MpiGroup final : public Group, public Communicator {
     int rank;
   };
   void check(int error, const char* call) const;
-  void send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>&);
-  void receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>&);
+  template <class Memory>
+  using Operate = int (*)(Memory*, long bytes, int rank, int tag, MxtapeMpiRequest**);
+  template <class Memory>
+  void begin(Operate<Memory>, std::type_identity_t<Memory*> data, std::int64_t bytes, int rank, int tag,
+             std::vector<Operation>&);
   /// Asks each whether it has ended, and forgets it then.
   void test(std::vector<Operation>&) const;
   void wait(std::vector<Operation>&, Patience, const std::string& what);

@@ -57,15 +57,13 @@ Forked fork_ranks(int size) {
   return std::move(all[0]);
 }
 
-ProcessEnd end_of(pid_t process) {
+std::optional<std::string> end_of(pid_t process) {
   int status = 0;
   if (::waitpid(process, &status, WNOHANG) == 0) return {};
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    return {true, fmt::format("was killed by SIG{}{}", sigabbrev_np(signal),
-                              signal == SIGKILL ? ", by hand or as memory ran out" : "")};
-  }
-  return {true, WEXITSTATUS(status) ? fmt::format("ended with exit code {}", WEXITSTATUS(status)) : ""};
+  if (!WIFSIGNALED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  return fmt::format("was killed by SIG{}{}", sigabbrev_np(signal),
+                     signal == SIGKILL ? ", by hand or as memory ran out" : "");
 }
 
 }  // namespace mxtape

@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,7 @@ struct Forked {
 /// Error(resource).
 Forked fork_ranks(int size);
 
-/// The end of a process that rank 0 has forked, if it has ended: "killed by SIGKILL, ...", "ended with exit
-/// code 1"; "" for exit code 0. Blocks if it is to wait.
-struct ProcessEnd {
-  bool ended = false;
-  std::string text{};
-};
-ProcessEnd end_of(pid_t process);
+/// How a process that this one has forked ended, if it has: "was killed by SIGSEGV".
+std::optional<std::string> end_of(pid_t process);
 
 }  // namespace mxtape

@@ -17,7 +17,6 @@ namespace mxtape {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-constexpr auto head_bytes = std::int64_t(2 * sizeof(std::uint64_t));
 
 /// Asks every millisecond until it is so, at most so many seconds.
 template <class Question>
@@ -27,25 +26,6 @@ bool comes_true(double seconds, const Question& question) {
     if (question()) return true;
     if (SteadyClock::now() >= end) return false;
   }
-}
-
-/// Texts of any bytes in one, and back.
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) {
-    const std::uint64_t bytes = text.size();
-    all.append(reinterpret_cast<const char*>(&bytes), sizeof bytes).append(text);
-  }
-  return all;
-}
-std::vector<std::string> parted(std::string_view all) {
-  std::vector<std::string> texts;
-  for (std::uint64_t bytes = 0; !all.empty(); all.remove_prefix(bytes)) {
-    std::memcpy(&bytes, all.data(), sizeof bytes);
-    all.remove_prefix(sizeof bytes);
-    texts.emplace_back(all.substr(0, bytes));
-  }
-  return texts;
 }
 
 }  // namespace
@@ -67,7 +47,7 @@ PairGroup::~PairGroup() {
   for (Peer& peer : peers_) {
     if (peer.process == 0) continue;
     constexpr double patience = 30;
-    if (comes_true(patience, [&] { return end_of(peer.process).ended; })) continue;
+    if (comes_true(patience, [&] { return end_of(peer.process).has_value(); })) continue;
     ::kill(peer.process, SIGKILL);
     ::waitpid(peer.process, nullptr, 0);
   }
@@ -83,12 +63,12 @@ void PairGroup::look_for_the_dead(double seconds) {
   comes_true(seconds, [&] {
     for (int rank = 1; rank < place_.size; ++rank) {
       if (peer(rank).process == 0) continue;
-      const ProcessEnd end = end_of(peer(rank).process);
-      if (!end.ended) continue;
-      cause_is_known_ = true;
+      const std::optional<std::string> end = end_of(peer(rank).process);
+      if (!end) continue;
+      cause_ = ExitCode::peer;
       const std::string name = name_of_rank(rank);
       peer(rank).process = 0;
-      fail(ExitCode::peer, "{} {}", name, end.text.empty() ? "has ended before the run" : end.text);
+      fail(ExitCode::peer, "{} {}", name, *end);
     }
     return false;
   });
@@ -105,11 +85,12 @@ void PairGroup::serve() {
       const auto code = ExitCode(std::stoi(message.text));
       // What a process says of others may come of the death of one of them.
       if (code == ExitCode::peer) look_for_the_dead(0.25);
-      cause_is_known_ = true;
-      throw Error(code, name_of_rank(rank) + ": " + message.text.substr(message.text.find('\n') + 1));
+      cause_ = code;
+      const std::string why = message.text.substr(message.text.find('\n') + 1);
+      throw Error(ExitCode::peer, name_of_rank(rank) + ": " + why);
     }
   }
-  if (place_.rank > 0 && !peer(0).channel.is_open() && peer(0).channel.messages.empty())
+  if (place_.rank > 0 && !peer(0).channel.is_open() && peer(0).channel.messages.size() < peers_.size())
     throw Told(ExitCode::peer);
 }
 
@@ -122,22 +103,20 @@ void PairGroup::wait(const std::function<std::vector<int>()>& needed, Patience p
     progress();
     const std::vector<int> ranks = needed();
     if (ranks.empty()) return;
-    const bool late = deadline.has_passed();
     if (place_.rank == 0) {
       for (const int rank : ranks) {
         if (peer(rank).channel.is_open()) continue;
         look_for_the_dead(2);
         fail(ExitCode::peer, "{} has closed its connection", name_of_rank(rank));
       }
-      if (late) {
-        const bool all_wait = std::all_of(ranks.begin(), ranks.end(), [&](int r) { return peer(r).waits; });
-        std::vector<std::string> blamed;
+      if (deadline.has_passed()) {
+        std::vector<std::string> blamed, waiting;
         for (const int rank : ranks)
-          if (all_wait || !peer(rank).waits)
-            blamed.push_back(fmt::format("{} (process {})", rank, peer(rank).process));
-        deadline.blame(what, blamed);
+          (peer(rank).waits ? waiting : blamed)
+              .push_back(fmt::format("{} (process {})", rank, peer(rank).process));
+        deadline.blame(what, blamed.empty() ? waiting : blamed);
       }
-    } else if (!said && deadline.is_half_over()) {
+    } else if (!said && deadline.has_passed(timeout_ / 2)) {
       said = true;
       peer(0).channel.send(Channel::Kind::waits, "");
     }
@@ -155,8 +134,9 @@ void PairGroup::wait(const std::function<std::vector<int>()>& needed, Patience p
 }
 
 std::vector<std::string> PairGroup::all_gather(std::string_view mine, Patience patience) {
-  const int first = place_.rank == 0 ? 1 : 0, end = place_.rank == 0 ? place_.size : 1;  // who is heard
-  const auto wait_while = [&](const auto& is_needed, const char* what) {
+  const bool gathers = place_.rank == 0;
+  const int first = gathers ? 1 : 0, end = gathers ? place_.size : 1;  // who is heard
+  const auto wait_while = [&](const char* what, const auto& is_needed) {
     const auto needed = [&] {
       std::vector<int> ranks;
       for (int rank = first; rank < end; ++rank)
@@ -165,24 +145,23 @@ std::vector<std::string> PairGroup::all_gather(std::string_view mine, Patience p
     };
     wait(needed, patience, what);
   };
-  const auto hear = [&] {
-    std::vector<std::string> texts;
-    wait_while([](const Channel& channel) { return channel.messages.empty(); }, "to hear from all");
-    for (int rank = first; rank < end; ++rank) {
+  std::vector<std::string> texts;
+  if (gathers)
+    texts.emplace_back(mine);
+  else
+    peer(0).channel.send(Channel::Kind::text, mine);
+  const std::size_t of_each = gathers ? 1 : peers_.size();
+  wait_while("to hear from all", [&](const Channel& c) { return c.messages.size() < of_each; });
+  for (int rank = first; rank < end; ++rank)
+    for (std::size_t i = 0; i < of_each; ++i) {
       auto& messages = peer(rank).channel.messages;
       texts.push_back(std::move(messages.front().text));
       messages.pop_front();
     }
-    return texts;
-  };
-  if (place_.rank > 0) {
-    peer(0).channel.send(Channel::Kind::text, mine);
-    return parted(hear().front());
-  }
-  std::vector<std::string> texts = hear();
-  texts.emplace(texts.begin(), mine);
-  for (int rank = first; rank < end; ++rank) peer(rank).channel.send(Channel::Kind::text, joined(texts));
-  wait_while([](const Channel& channel) { return channel.sends(); }, "to tell all");
+  if (!gathers) return texts;
+  for (int rank = first; rank < end; ++rank)
+    for (const std::string& text : texts) peer(rank).channel.send(Channel::Kind::text, text);
+  wait_while("to tell all", [](const Channel& c) { return c.sends(); });
   return texts;
 }
 
@@ -195,10 +174,11 @@ void PairGroup::abandon(ExitCode code, std::string_view why) noexcept {
   }
   std::string text(why);
   try {  // a death may show elsewhere first, as in NCCL
-    if (code == ExitCode::peer && !cause_is_known_) serve(), look_for_the_dead(0.25);
+    if (code == ExitCode::peer && cause_ == ExitCode::ok) serve(), look_for_the_dead(0.25);
   } catch (const Error& e) {
-    code = e.code(), text = e.what();
+    text = e.what();
   }
+  if (cause_ != ExitCode::ok) code = cause_;
   std::fflush(nullptr);
   std::fprintf(stderr, "mxtape: %s\n", with_short_lines(text).c_str());
   for (const Peer& p : peers_)
@@ -207,7 +187,8 @@ void PairGroup::abandon(ExitCode code, std::string_view why) noexcept {
 }
 
 void PairGroup::start(int place, std::span<const Part> send, std::span<const Part> receive) {
-  for (const Part& part : send) peer(part.rank).sends.push_back({place, part.data});
+  for (const Part& part : send)
+    peer(part.rank).sends.push_back({place, part.data, {place, part.data.bytes()}});
   for (const Part& part : receive) peer(part.rank).receives.push_back({place, part.data});
   progress();
 }
@@ -230,47 +211,30 @@ void PairGroup::finish(int place) {
 }
 
 void PairGroup::progress() {
-  for (int rank = 0; rank < place_.size; ++rank) {
-    Peer& p = peer(rank);
-    while (p.socket && !p.sends.empty() && advance_send(p, p.sends.front())) p.sends.pop_front();
-    while (p.socket && !p.receives.empty() && advance_receive(rank, p, p.receives.front()))
-      p.receives.pop_front();
+  for (Peer& p : peers_) {
+    const auto read = [&](char* at, std::int64_t bytes) { return p.socket.read(at, bytes); };
+    const auto write = [&](char* at, std::int64_t bytes) { return p.socket.write(at, bytes); };
+    while (!p.sends.empty() && advance(p, p.sends.front(), write)) p.sends.pop_front();
+    while (!p.receives.empty() && advance(p, p.receives.front(), read)) p.receives.pop_front();
   }
 }
 
-bool PairGroup::advance_send(Peer& p, Transfer& t) {
-  const Head head{std::uint64_t(t.place), std::uint64_t(t.data.bytes())};
-  const std::int64_t whole = head_bytes + t.data.bytes();
-  while (t.moved < whole) {
-    const std::int64_t of_data = std::max<std::int64_t>(t.moved - head_bytes, 0);
-    const std::int64_t of_head = std::min(t.moved, head_bytes);
-    const std::int64_t bytes = p.socket.write(
-        std::string_view(reinterpret_cast<const char*>(&head) + of_head, std::size_t(head_bytes - of_head)),
-        std::string_view(static_cast<const char*>(t.data.raw()) + of_data,
-                         std::size_t(t.data.bytes() - of_data)));
-    if (bytes < 0) p.socket.close();
-    if (bytes <= 0) return false;
-    t.moved += bytes;
-  }
-  return true;
-}
-
-bool PairGroup::advance_receive(int rank, Peer& p, Transfer& t) {
-  const std::int64_t whole = head_bytes + t.data.bytes();
-  while (t.moved < whole) {
+template <class Move>
+bool PairGroup::advance(Peer& p, Transfer& t, const Move& move) {
+  constexpr std::int64_t head_bytes = sizeof t.head;
+  for (std::int64_t whole = head_bytes + t.data.bytes(); t.moved < whole;) {
     const bool in_head = t.moved < head_bytes;
-    char* const to = in_head ? reinterpret_cast<char*>(&p.received) + t.moved
+    char* const at = in_head ? reinterpret_cast<char*>(t.head.data()) + t.moved
                              : static_cast<char*>(t.data.raw()) + (t.moved - head_bytes);
-    const std::int64_t bytes = p.socket.read(to, (in_head ? head_bytes : whole) - t.moved);
+    const std::int64_t bytes = p.socket ? move(at, (in_head ? head_bytes : whole) - t.moved) : 0;
     if (bytes < 0) p.socket.close();
     if (bytes <= 0) return false;
     t.moved += bytes;
-    if (!in_head || t.moved < head_bytes) continue;
-    require(p.received.place == std::uint64_t(t.place) && p.received.bytes == std::uint64_t(t.data.bytes()),
-            ExitCode::internal,
-            "the processes have come apart: rank {} sends {} bytes in exchange {}, where {} in exchange {} "
-            "are wanted",
-            rank, p.received.bytes, p.received.place, t.data.bytes(), t.place);
+    if (t.moved == head_bytes)
+      require(t.head == Head{t.place, t.data.bytes()}, ExitCode::internal,
+              "the processes have come apart: {} bytes are sent in exchange {}, where {} in exchange {} are "
+              "wanted",
+              t.head[1], t.head[0], t.data.bytes(), t.place);
   }
   return true;
 }

@@ -1,8 +1,8 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,18 +35,16 @@ class PairGroup final : public Group, public Communicator {
   void finish(int place) override;
 
  private:
-  struct Head {
-    std::uint64_t place = 0, bytes = 0;
-  };
+  using Head = std::array<std::int64_t, 2>;  ///< place and bytes
   struct Transfer {
     int place;
     Tensor data;
+    Head head{};             ///< of what is received: as it came
     std::int64_t moved = 0;  ///< bytes, the head's first
   };
   struct Peer {
     Channel channel{};  ///< for messages; closed between two that are not rank 0
     Socket socket{};    ///< for tensors: one message each, behind a head that says what it is
-    Head received{};
     std::deque<Transfer> sends{}, receives{};
     pid_t process = 0;   ///< rank 0's, until its end is known
     bool waits = false;  ///< since this process began to wait
@@ -56,19 +54,19 @@ class PairGroup final : public Group, public Communicator {
 
   /// Waits until no rank is needed any more.
   void wait(const std::function<std::vector<int>()>& needed, Patience, const std::string& what);
-  /// Moves messages. Throws what ends the run: on rank 0 another's last words, elsewhere Told once rank 0 has
-  /// ended.
+  /// Moves messages. Throws what ends the run: on rank 0 Error(peer) with another's last words, elsewhere
+  /// Told once rank 0 has ended.
   void serve();
-  /// Whether the transfer is whole.
-  bool advance_send(Peer&, Transfer&);
-  bool advance_receive(int rank, Peer&, Transfer&);
+  /// Moves what can be moved now; whether the transfer is whole.
+  template <class Move>
+  static bool advance(Peer&, Transfer&, const Move&);
   /// Rank 0: throws Error(peer) for a process that has died, or dies in so many seconds.
   void look_for_the_dead(double seconds);
 
   Place place_;
   double timeout_;
-  std::vector<Peer> peers_;  // by rank
-  bool cause_is_known_ = false;
+  std::vector<Peer> peers_;        // by rank
+  ExitCode cause_ = ExitCode::ok;  // rank 0: of the end, where another process has said it, or died
 };
 
 }  // namespace mxtape

@@ -1,7 +1,6 @@
 #include "dist/pairs/socket.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,13 +33,8 @@ std::int64_t Socket::read(void* data, std::int64_t bytes) const {
   return moved(::recv(descriptor_, data, std::size_t(bytes), 0));
 }
 
-std::int64_t Socket::write(std::string_view first, std::string_view second) const {
-  std::array<iovec, 2> parts{iovec{const_cast<char*>(first.data()), first.size()},
-                             iovec{const_cast<char*>(second.data()), second.size()}};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  return moved(::sendmsg(descriptor_, &message, MSG_NOSIGNAL));
+std::int64_t Socket::write(const void* data, std::int64_t bytes) const {
+  return moved(::send(descriptor_, data, std::size_t(bytes), MSG_NOSIGNAL));
 }
 
 std::pair<Socket, Socket> socket_pair() {

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <string_view>
 #include <utility>
 
 namespace mxtape {
@@ -19,11 +18,7 @@ class Socket {
   void close();
   /// What can be read or written now: bytes, 0 for none at the moment, -1 once the connection has ended.
   std::int64_t read(void* data, std::int64_t bytes) const;
-  std::int64_t write(const void* data, std::int64_t bytes) const {
-    return write({}, {static_cast<const char*>(data), std::size_t(bytes)});
-  }
-  /// The first and then the second, in one call.
-  std::int64_t write(std::string_view first, std::string_view second) const;
+  std::int64_t write(const void* data, std::int64_t bytes) const;
 
  private:
   int descriptor_ = -1;

@@ -28,13 +28,6 @@ const char* variable(const char* name) { return std::getenv(name); }
   throw Error(error.code(), fmt::format("rank {}: {}", rank, error.what()));
 }
 
-/// Of variables that do not fit together.
-int named_rank() {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* const text = variable(name)) return std::atoi(text);
-  return 0;
-}
-
 /// An error has come out of the work: says why, and tells or ends the other processes. Rank 0 prints before
 /// it leaves the group, which the others wait for: the launcher ends all when the first one ends with an
 /// error.
@@ -61,18 +54,17 @@ void on_all_devices(int wanted, const std::function<void(Devices*)>& work) {
   std::unique_ptr<PairGroup> pairs;
   try {
     const Launch launch = read_launch(variable);
-    const int started = launch.place.size;
-    require(wanted == 0 || started == 1 || wanted == started, ExitCode::usage,
+    require(wanted == 0 || launch.size == 1 || wanted == launch.size, ExitCode::usage,
             "--devices {}: {} has started {} processes; it starts all of a run (docs/devices.md)", wanted,
-            launch.place.launcher, started);
+            launch.launcher, launch.size);
     if (!launch.note.empty() && wanted == 0) say(stdout, "{}\n", launch.note);
-    const double timeout = peer_timeout(variable);
-    if (started > 1)
+    const double timeout = launch.size > 1 || wanted > 1 ? peer_timeout(variable) : 0;
+    if (launch.size > 1)
       mpi = std::make_unique<MpiGroup>(load_mpi_module(), launch, timeout);
     else if (wanted > 1)
       pairs = std::make_unique<PairGroup>(fork_ranks(wanted), timeout);
   } catch (const Error& e) {
-    refuse(e, named_rank());
+    refuse(e, named_rank(variable));
   }
   if (!mpi && !pairs) return work(nullptr);
   Group& group = mpi ? static_cast<Group&>(*mpi) : *pairs;

@@ -59,7 +59,7 @@ TEST_F(Mpirun, VariablesWithoutTheirLauncherAreRefused) {
   EXPECT_EQ(alone({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}}), 2) << output_;
   EXPECT_TRUE(says("finds 1: the two are not of one kind"));
   EXPECT_EQ(alone({{"OMPI_COMM_WORLD_SIZE", "2"}}), 2) << output_;
-  EXPECT_TRUE(says("OMPI_COMM_WORLD_RANK not set"));
+  EXPECT_TRUE(says("OMPI_COMM_WORLD_RANK is not set"));
   EXPECT_EQ(alone({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}), 2);
   EXPECT_TRUE(says("want srun --mpi=pmix"));
 }
