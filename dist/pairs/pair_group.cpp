@@ -59,10 +59,17 @@ std::string PairGroup::name_of_rank(int rank) const {
   return fmt::format("rank {} of {} (process {})", rank, place_.size, peers_[std::size_t(rank)].process);
 }
 
+const Channel::Message* PairGroup::last_words_of(const Peer& p) {
+  const auto& all = p.channel.messages;
+  const auto are_last = [](const Channel::Message& m) { return m.kind == Channel::Kind::last_words; };
+  const auto found = std::find_if(all.begin(), all.end(), are_last);
+  return found == all.end() ? nullptr : &*found;
+}
+
 void PairGroup::look_for_the_dead(double seconds) {
   comes_true(seconds, [&] {
     for (int rank = 1; rank < place_.size; ++rank) {
-      if (peer(rank).process == 0) continue;
+      if (peer(rank).process == 0 || last_words_of(peer(rank))) continue;
       const std::optional<std::string> end = end_of(peer(rank).process);
       if (!end) continue;
       cause_ = ExitCode::peer;
@@ -75,20 +82,20 @@ void PairGroup::look_for_the_dead(double seconds) {
 }
 
 void PairGroup::serve() {
-  for (int rank = 0; rank < place_.size; ++rank) {
-    Channel& channel = peer(rank).channel;
-    channel.serve();
+  for (Peer& p : peers_) {
+    p.channel.serve();
     const auto is_wait = [](const Channel::Message& m) { return m.kind == Channel::Kind::waits; };
-    if (std::erase_if(channel.messages, is_wait) > 0) peer(rank).waits = true;
-    for (const Channel::Message& message : channel.messages) {
-      if (message.kind != Channel::Kind::last_words) continue;
-      const auto code = ExitCode(std::stoi(message.text));
-      // What a process says of others may come of the death of one of them.
-      if (code == ExitCode::peer) look_for_the_dead(0.25);
-      cause_ = code;
-      const std::string why = message.text.substr(message.text.find('\n') + 1);
-      throw Error(ExitCode::peer, name_of_rank(rank) + ": " + why);
-    }
+    if (std::erase_if(p.channel.messages, is_wait) > 0) p.waits = true;
+  }
+  for (int rank = 0; rank < place_.size; ++rank) {
+    const Channel::Message* const words = last_words_of(peer(rank));
+    if (!words) continue;
+    const auto code = ExitCode(std::stoi(words->text));
+    // What a process says of others may come of the death of one of them.
+    if (code == ExitCode::peer) look_for_the_dead(0.25);
+    cause_ = code;
+    const std::string why = words->text.substr(words->text.find('\n') + 1);
+    throw Error(ExitCode::peer, name_of_rank(rank) + ": " + why);
   }
   if (place_.rank > 0 && !peer(0).channel.is_open() && peer(0).channel.messages.size() < peers_.size())
     throw Told(ExitCode::peer);
@@ -169,7 +176,8 @@ void PairGroup::abandon(ExitCode code, std::string_view why) noexcept {
   if (place_.rank > 0) {
     Channel& channel = peer(0).channel;
     channel.send(Channel::Kind::last_words, fmt::format("{}\n{}", int(code), why));
-    for (; channel.is_open(); ::usleep(1000)) channel.serve();  // rank 0 says it, and ends all
+    // Rank 0 says it, and ends all. It reads it later, too, where it waits for this process in a library.
+    comes_true(2, [&] { return channel.serve(), !channel.is_open(); });
     ::_exit(int(code));
   }
   std::string text(why);

@@ -51,6 +51,7 @@ class PairGroup final : public Group, public Communicator {
   };
   Peer& peer(int rank) { return peers_[std::size_t(rank)]; }
   std::string name_of_rank(int rank) const;
+  static const Channel::Message* last_words_of(const Peer&);
 
   /// Waits until no rank is needed any more.
   void wait(const std::function<std::vector<int>()>& needed, Patience, const std::string& what);
@@ -60,7 +61,7 @@ class PairGroup final : public Group, public Communicator {
   /// Moves what can be moved now; whether the transfer is whole.
   template <class Move>
   static bool advance(Peer&, Transfer&, const Move&);
-  /// Rank 0: throws Error(peer) for a process that has died, or dies in so many seconds.
+  /// Rank 0: throws Error(peer) for a process that has died without a word, or does in so many seconds.
   void look_for_the_dead(double seconds);
 
   Place place_;

@@ -217,10 +217,10 @@ TEST(PairGroup, NoRankOutlivesRankZero) {
       group.all_gather("");
     });
     EXPECT_EQ(ranks.wait(), 128 + SIGKILL);
-    for (int i = 0; i < 3; ++i) {
-      int status = 0;
-      EXPECT_GT(::waitpid(-1, &status, 0), 0);
-    }
+    int ended = 0;
+    for (int i = 0; i < 10'000 && ended < 3; ++i, ::usleep(1000))
+      ended += ::waitpid(-1, nullptr, WNOHANG) > 0;
+    EXPECT_EQ(ended, 3);
     EXPECT_EQ(ranks.output(), "") << "the shell says what became of its process";
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
@@ -290,6 +290,20 @@ TEST(PairGroup, TheTrueCauseIsSaidOnceAndEndsAllWithItsCode) {
     EXPECT_EQ(
         ranks.times(failing ? fmt::format("mxtape: rank {} of 3 (process ", failing) : "mxtape: the disk"), 1)
         << ranks.output();
+  }
+}
+
+TEST(PairGroup, WordsAreHeardWhenTheirRankHasLongGone) {
+  for (const ExitCode code : {ExitCode::peer, ExitCode::resource}) {
+    ForkedRanks ranks(3, [code](PairGroup& group) {
+      group.all_gather("");
+      if (group.place().rank == 2) fail(code, "the network says no");
+      if (group.place().rank == 0) ::sleep(3);  // as in a long step
+      group.all_gather("");
+    });
+    EXPECT_EQ(ranks.wait(), int(code)) << ranks.output();
+    EXPECT_EQ(ranks.times("mxtape: "), 1) << ranks.output();
+    EXPECT_EQ(ranks.times("): the network says no"), 1) << ranks.output();
   }
 }
 
