@@ -177,7 +177,7 @@ void PairGroup::abandon(ExitCode code, std::string_view why) noexcept {
     Channel& channel = peer(0).channel;
     channel.send(Channel::Kind::last_words, fmt::format("{}\n{}", int(code), why));
     // Rank 0 says it, and ends all. It reads it later, too, where it waits for this process in a library.
-    comes_true(2, [&] { return channel.serve(), !channel.is_open(); });
+    comes_true(1, [&] { return channel.serve(), !channel.is_open(); });
     ::_exit(int(code));
   }
   std::string text(why);
