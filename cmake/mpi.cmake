@@ -1,4 +1,4 @@
-# MXTAPE_MPI: whether libmxtape_mpi.so is built, the module through which the program uses MPI (dist/mpi_calls.h). The
+# MXTAPE_MPI: whether libmxtape_mpi.so is built, the module through which the program uses MPI (dist/mpi/mpi_calls.h). The
 # program itself is linked with no MPI, and loads the module only where a launcher has started several processes. It
 # belongs to the MPI that is found here: an MPICH's mpirun wants a module built with MPICH.
 set(MXTAPE_MPI AUTO CACHE STRING "Build the MPI module: AUTO (if an MPI is found), ON or OFF")
@@ -14,7 +14,7 @@ if(MXTAPE_MPI)
   set(mxtape_mpi ${MPI_C_FOUND})
 endif()
 if(mxtape_mpi)
-  add_library(mxtape_mpi MODULE dist/mpi_module/mpi_module.cpp)
+  add_library(mxtape_mpi MODULE dist/mpi/mpi_module.cpp)
   target_compile_features(mxtape_mpi PRIVATE cxx_std_20)
   target_include_directories(mxtape_mpi PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(mxtape_mpi PRIVATE MPI::MPI_C)

@@ -11,7 +11,7 @@ namespace mxtape {
 struct Place {
   int rank = 0, size = 1;              ///< of all processes
   int local_rank = 0, local_size = 1;  ///< of those on this host
-  std::string host, launcher;          ///< "Open MPI's mpirun"
+  std::string host, launcher;          ///< "Open MPI's mpirun"; "" for those of one machine
 };
 
 /// How long the others may take: a step, or work that one of them does alone, as saving a checkpoint is.

@@ -2,127 +2,82 @@
 
 #include <array>
 #include <charconv>
-#include <optional>
+#include <cstdlib>
 #include <string_view>
-#include <vector>
+
+#include "core/error.h"
 
 namespace mxtape {
 namespace {
 
-/// The variables of a launcher; all of `wanted` or none.
+/// The variables of a launcher: both or none.
 struct Launcher {
-  std::string_view name;
-  Launch::Plane plane;
-  const char *rank, *size, *local_rank, *local_size;  ///< local_size may be missing
-  const char* more = nullptr;                         ///< one that belongs to the set
-  bool more_of_srun = false;                          ///< srun may set some of them as well
+  const char *name, *rank, *size;
 };
 
 // Innermost first: what srun or mpirun starts may start others.
-constexpr std::array launchers{
-    Launcher{"torchrun", Launch::Plane::sockets, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-             "MASTER_ADDR"},
-    Launcher{"Open MPI's mpirun", Launch::Plane::mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    Launcher{"MPICH's mpirun", Launch::Plane::mpi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-             "MPI_LOCALNRANKS", nullptr, true},
-    Launcher{"srun", Launch::Plane::sockets, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-             nullptr},
-};
+constexpr std::array launchers{Launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                               Launcher{"MPICH's mpirun", "PMI_RANK", "PMI_SIZE"},
+                               Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+constexpr Launcher torchrun{"torchrun", "RANK", "WORLD_SIZE"};
 
-class Reader {
- public:
-  explicit Reader(const Variables& variables) : variables_(variables) {}
-
-  const char* text(const char* name) const { return name ? variables_(name) : nullptr; }
-
-  int number(const Launcher& l, const char* name, int least) const {
-    const std::string_view found = text(name);
-    int value = -1;
-    const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-    require(error == std::errc() && end == found.data() + found.size() && value >= least, ExitCode::usage,
-            "{}: {} is '{}'; want a whole number from {} on; {}", l.name, name, found, least, seen(l));
-    return value;
-  }
-
-  /// "seen: RANK=0, WORLD_SIZE not set, ..."
-  std::string seen(const Launcher& l) const {
-    std::string all = "seen:";
-    for (const char* name : {l.rank, l.size, l.local_rank, l.more})
-      if (name)
-        all += fmt::format("{} {}{}{}", all.size() > 5 ? "," : "", name, text(name) ? "=" : " not set",
-                           text(name) ? text(name) : "");
-    return all;
-  }
-
-  std::optional<Launch> read(const Launcher& l) const {
-    int set = 0, wanted = 0;
-    for (const char* name : {l.rank, l.size, l.local_rank, l.more}) {
-      wanted += name != nullptr;
-      set += text(name) != nullptr;
-    }
-    if (set == 0) return {};
-    require(set == wanted, ExitCode::usage,
-            "{}'s variables are not all set; {}; want all of them, or none: unset what is left over from "
-            "elsewhere",
-            l.name, seen(l));
-    Launch launch;
-    launch.plane = l.plane;
-    Place& place = launch.place;
-    place.launcher = l.name;
-    place.rank = number(l, l.rank, 0);
-    place.size = number(l, l.size, 1);
-    place.local_rank = number(l, l.local_rank, 0);
-    if (text(l.local_size)) place.local_size = number(l, l.local_size, 1);
-    require(place.rank < place.size, ExitCode::usage, "{}: {} is not below {}; {}", l.name, l.rank, l.size,
-            seen(l));
-    if (place.size == 1) launch.plane = Launch::Plane::none;
-    return launch;
-  }
-
- private:
-  const Variables& variables_;
-};
+int whole_number(std::string_view name, std::string_view found, int least, int most) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
+  const bool whole = error == std::errc() && end == found.data() + found.size();
+  require(whole && value >= least && value <= most, ExitCode::usage,
+          "{} is '{}'; want a whole number in [{}, {}]", name, found, least, most);
+  return value;
+}
 
 }  // namespace
 
 Launch read_launch(const Variables& variables) {
-  const Reader reader(variables);
+  constexpr int most = 1 << 20;
+  const auto has = [&](const char* name) { return variables(name) != nullptr; };
+  // It starts processes that MPI knows nothing of.
+  if (has(torchrun.rank) && has(torchrun.size) && variables(torchrun.size) != std::string_view("1"))
+    fail(
+        ExitCode::usage,
+        "RANK={0} and WORLD_SIZE={1}, as torchrun sets them: mxtape does not take its processes from there. "
+        "Say --devices {1} without torchrun, and it starts them on this machine; across machines want mpirun "
+        "or srun --mpi=pmix (docs/devices.md). Unset both if they are left over from elsewhere",
+        variables(torchrun.rank), variables(torchrun.size));
+  const bool srun = has("SLURM_STEP_NUM_TASKS");
   for (const Launcher& l : launchers) {
-    if (l.name == "srun") {
-      // A batch script has some of them too, and is one process.
-      if (!reader.text("SLURM_STEP_NUM_TASKS")) {
-        Launch one;
-        const char* const tasks = reader.text("SLURM_NTASKS");
-        if (tasks && std::string_view(tasks) != "1")
-          one.note = fmt::format(
-              "Slurm: SLURM_NTASKS is {}, and this is one process: it was started by the script, not by srun",
-              tasks);
-        return one;
-      }
-    }
     // Slurm's pmi2 sets PMI_RANK and PMI_SIZE for what srun starts, and MPICH's mpirun always its local rank.
-    if (l.more_of_srun && !reader.text(l.local_rank) && reader.text("SLURM_STEP_NUM_TASKS")) continue;
-    auto launch = reader.read(l);
-    if (!launch) continue;
-    const bool pmi = reader.text("PMIX_RANK") || reader.text("PMI_FD") || reader.text("PMI_RANK");
-    if (l.name == "srun" && launch->plane == Launch::Plane::sockets && pmi)
-      launch->plane = Launch::Plane::mpi;
-    return *launch;
+    if (l.rank == std::string_view("PMI_RANK") && srun && !has("MPI_LOCALRANKID")) continue;
+    if (l.name == std::string_view("srun") && !srun) continue;  // a batch script has SLURM_PROCID as well
+    if (!has(l.rank) && !has(l.size)) continue;
+    for (const char* const name : {l.rank, l.size})
+      require(has(name), ExitCode::usage,
+              "{} has set {}, and {} is not set; want both, or none: unset what is left over from elsewhere",
+              l.name, name == l.rank ? l.size : l.rank, name);
+    const Launch launch{.size = whole_number(l.size, variables(l.size), 1, most), .launcher = l.name};
+    whole_number(l.rank, variables(l.rank), 0, launch.size - 1);
+    const bool pmi = has("PMIX_RANK") || has("PMI_FD") || has("PMI_RANK");
+    require(launch.launcher != "srun" || launch.size == 1 || pmi, ExitCode::usage,
+            "srun has started {} processes without a way to find each other; want srun --mpi=pmix, or one "
+            "process and --devices N on one machine (docs/devices.md)",
+            launch.size);
+    return launch;
   }
-  return {};
+  const char* const tasks = variables("SLURM_NTASKS");
+  if (!tasks || tasks == std::string_view("1")) return {};
+  return {.note = fmt::format(
+              "Slurm: SLURM_NTASKS is {}, and this is one process: it was started by the script, not by srun",
+              tasks)};
+}
+
+int named_rank(const Variables& variables) {
+  for (const Launcher& l : {torchrun, launchers[0], launchers[1], launchers[2]})
+    if (const char* const text = variables(l.rank)) return std::atoi(text);
+  return 0;
 }
 
 double peer_timeout(const Variables& variables) {
   const char* const text = variables("MXTAPE_PEER_TIMEOUT");
-  if (!text) return 300;
-  const std::string_view found = text;
-  int value = 0;
-  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-  require(error == std::errc() && end == found.data() + found.size() && value >= 1 && value <= 1 << 20,
-          ExitCode::usage, "MXTAPE_PEER_TIMEOUT is '{}'; want seconds, a whole number in [1, 1048576]",
-          found);
-  return value;
+  return text ? whole_number("MXTAPE_PEER_TIMEOUT, in seconds,", text, 1, 1 << 20) : 300;
 }
 
 }  // namespace mxtape

@@ -21,7 +21,8 @@ std::pair<std::string, std::string> first_difference(std::string_view a, std::st
 }  // namespace
 
 std::string name_of(const Place& place) {
-  return fmt::format("rank {} of {} ({})", place.rank, place.size, place.host);
+  return fmt::format("rank {} of {}{}", place.rank, place.size,
+                     place.host.empty() ? "" : " (" + place.host + ")");
 }
 
 void together(Group* group, const std::function<void()>& work) {
@@ -36,14 +37,13 @@ void together(Group* group, const std::function<void()>& work) {
   const auto all = group->all_gather(
       mine ? fmt::format("{}\n{}\n{}", int(mine->code()), name_of(place), mine->what()) : "",
       Patience::alone);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    const std::string& text = all[rank];
+  for (const std::string& text : all) {
+    if (text.empty()) continue;
     const std::size_t name = text.find('\n') + 1, what = text.find('\n', name) + 1;
     const auto code = ExitCode(std::stoi(text));
     if (place.rank != 0) throw Told(code);
-    throw Error(
-        code, rank == 0 ? text.substr(what) : text.substr(name, what - 1 - name) + ": " + text.substr(what));
+    throw Error(code, &text == &all[0] ? text.substr(what)
+                                       : text.substr(name, what - 1 - name) + ": " + text.substr(what));
   }
 }
 

@@ -22,7 +22,7 @@ void together(Group*, const std::function<void()>& work);
 /// its host and both texts; `advice` follows.
 void require_same(Group&, ExitCode, std::string_view what, std::string_view mine, std::string_view advice);
 
-/// "rank 3 of 8 (host)".
+/// "rank 3 of 8 (host)"; without a host where all are on one.
 std::string name_of(const Place&);
 
 }  // namespace mxtape

@@ -16,15 +16,7 @@ run() {
   { echo "extends = [\"demo-bf16\", \"precision/$precision\"]"; cat; } >"$name.toml"
   local arguments=(train "$name.toml" --data.file=data.h5 --train.steps=12 --train.eval_every=6 --train.eval_windows=8
     --train.batch_size=8 --schedule.warmup_steps=1 --model.layers=2 --model.width=64 --model.heads=2 --model.context=64 "$@")
-  if [[ $name == devices ]]; then
-    local two=(env MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2)
-    "${two[@]}" RANK=1 LOCAL_RANK=1 "$program" "${arguments[@]}" >/dev/null &
-    local other=$!
-    "${two[@]}" RANK=0 LOCAL_RANK=0 "$program" "${arguments[@]}" >"$name.log"
-    wait "$other"
-  else
-    "$program" "${arguments[@]}" >"$name.log"
-  fi
+  "$program" "${arguments[@]}" >"$name.log"
   echo "== $name"
   grep -oE '^step +[0-9]+/.*(norm|floor) [0-9.]+' "$name.log"
   sha256sum "$(find runs -name '*.h5' -path "*$name*" | sort | tail -1)" | cut -d' ' -f1
@@ -40,4 +32,4 @@ run forward quartet2025 --model.bias=true </dev/null
 run eden quartet2-2026 --compute.activations=bf16 </dev/null
 run offsets yang2025-int4 --model.norm=rms --model.positions=rope --model.mlp=swiglu --compute.saved=packed </dev/null
 run attention mxfp8 --model.dropout=0.1 < <(rule '"qk.*", "pv.*", "dv.*", "dp.*", "dq.*", "dk.*"' 'mxfp4 round=stochastic'; rule '"scores"' bf16; rule '"*.source"' source=shared)
-run devices nvfp4 --train.strands=3 --train.gather=copies < <(rule '"sum.dw"' mxfp8)
+run devices nvfp4 --devices 2 --train.strands=3 --train.gather=copies < <(rule '"sum.dw"' mxfp8)

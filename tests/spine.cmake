@@ -14,7 +14,7 @@ set(name_evening "an evening")
 set(name_library "the library")
 set(name_program "the program")
 set(name_conformance "conformance")
-set(doors "^(kernels/(cpu|cuda|observers)|data/(hdf5|tokenizers)|dist/(sockets|mpi_module))/|^dist/(mpi|nccl)_")
+set(doors "^(kernels/(cpu|cuda|observers)|data/(hdf5|tokenizers)|dist/(pairs|mpi))/|^dist/nccl_")
 
 function(count result)  # files
   set(sum 0)

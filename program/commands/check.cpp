@@ -40,9 +40,7 @@ std::string title(const Arguments& options) {
 /// What trains it.
 std::string command_of(const Arguments& a) {
   const RunOptions& run = a.words.options;
-  std::string command =
-      a.devices > 1 ? fmt::format("torchrun --no-python --nproc-per-node {} {}", a.devices, run.command)
-                    : run.command;
+  std::string command = run.command;
   if (!run.resume.empty()) command += " --resume " + shell_quoted(run.resume);
   if (a.devices > 0) command += fmt::format(" --devices {}", a.devices);
   return command;

@@ -6,14 +6,6 @@
 namespace mxtape {
 namespace {
 
-/// What --devices says is what a launcher has started.
-void require_devices(int wanted, int found) {
-  require(wanted == 0 || wanted == found, ExitCode::usage,
-          "--devices {0}: {1} {2} started; put `torchrun --no-python --nproc-per-node {0}` or `mpirun -n "
-          "{0}` before the command (docs/devices.md)",
-          wanted, found, found == 1 ? "process was" : "processes were");
-}
-
 struct Arguments {
   RunWords words;
   int devices = 0;
@@ -21,21 +13,22 @@ struct Arguments {
 
 Options options(Arguments& a) {
   Options rows = run_options(a.words);
-  rows.push_back({"--devices", &a.devices,
-                  "refuse to train on another number of processes, started by torchrun, mpirun or srun",
-                  from(1)});
+  rows.push_back(
+      {"--devices", &a.devices,
+       "train on so many processes of this machine, each with a GPU or its share of the processors; "
+       "of those that mpirun or srun has started: refuse another number",
+       from(1)});
   return rows;
 }
 
 void run(Arguments& a, const Given& given) {
-  on_all_devices([&](Devices* devices) {
+  on_all_devices(a.devices, [&](Devices* devices) {
     Group* const group = devices ? &devices->group() : nullptr;
     std::optional<Recipe> wanted;
     const auto read = [&](const std::optional<ModelConfig>& model) {
       wanted = wanted_recipe(a.words, given, model);
     };
     together(group, [&] {
-      require_devices(a.devices, devices ? devices->size() : 1);
       if (!devices || devices->rank() == 0) read({});
     });
     // What train.init names, and the checkpoint that a run goes on from, may be on rank 0's host alone.
@@ -45,6 +38,7 @@ void run(Arguments& a, const Given& given) {
         if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);
       });
     }
+    if (a.devices > 0) a.words.options.command += fmt::format(" --devices {}", a.devices);
     run_training(*wanted, a.words.options, devices);
   });
 }

@@ -4,13 +4,13 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
+#include <memory>
 
 #include "core/errors/current_error.h"
 #include "core/text/short_lines.h"
 #include "dist/launch.h"
-#include "dist/mpi_group.h"
-#include "dist/sockets/socket_communicator.h"
+#include "dist/mpi/mpi_group.h"
+#include "dist/pairs/pair_group.h"
 #include "dist/together.h"
 #include "program/output.h"
 
@@ -26,54 +26,6 @@ const char* variable(const char* name) { return std::getenv(name); }
   if (rank == 0) throw error;
   ::sleep(2);
   throw Error(error.code(), fmt::format("rank {}: {}", rank, error.what()));
-}
-
-/// Of variables that do not fit together.
-int named_rank() {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* const text = variable(name)) return std::atoi(text);
-  return 0;
-}
-
-/// An error of a process that has not found the others: they cannot be told, so each says its own.
-[[noreturn]] void say_alone(const Error& error, const Place& place) {
-  std::fflush(stdout);
-  const std::string name = place.rank > 0 ? fmt::format("rank {} of {}: ", place.rank, place.size) : "";
-  std::fprintf(stderr, "mxtape: %s%s\n", name.c_str(), error.what());
-  throw Told(error.code());
-}
-
-/// Both planes of a run on CPUs; null for one process.
-struct Planes {
-  std::unique_ptr<MpiGroup> mpi;
-  std::unique_ptr<SocketGroup> sockets;
-  std::unique_ptr<SocketCommunicator> connections;
-
-  Group* group() const { return mpi ? static_cast<Group*>(mpi.get()) : sockets.get(); }
-  Communicator& communicator() const { return mpi ? static_cast<Communicator&>(*mpi) : *connections; }
-};
-
-Planes join(const Launch& launch) {
-  Planes planes;
-  if (launch.plane == Launch::Plane::none) return planes;
-  const double timeout = peer_timeout(variable);
-  // Where srun offers PMI to all that it starts, a build without MPI does without it.
-  const bool mpi =
-      launch.plane == Launch::Plane::mpi && (launch.place.launcher != "srun" || is_mpi_module_there());
-  if (mpi) {
-    planes.mpi = std::make_unique<MpiGroup>(load_mpi_module(), launch, timeout);
-    return planes;
-  }
-  const Rendezvous at = read_rendezvous(launch, variable);
-  try {
-    planes.sockets = std::make_unique<SocketGroup>(launch.place, at, timeout);
-  } catch (const Told&) {
-    throw;
-  } catch (const Error& e) {
-    say_alone(e, launch.place);
-  }
-  planes.connections = std::make_unique<SocketCommunicator>(*planes.sockets);
-  return planes;
 }
 
 /// An error has come out of the work: says why, and tells or ends the other processes. Rank 0 prints before
@@ -97,20 +49,26 @@ Planes join(const Launch& launch) {
 
 }  // namespace
 
-void on_all_devices(const std::function<void(Devices*)>& work) {
-  Launch launch;
-  Planes planes;
+void on_all_devices(int wanted, const std::function<void(Devices*)>& work) {
+  std::unique_ptr<MpiGroup> mpi;
+  std::unique_ptr<PairGroup> pairs;
   try {
-    launch = read_launch(variable);
-    planes = join(launch);
-  } catch (const Told&) {
-    throw;
+    const Launch launch = read_launch(variable);
+    require(wanted == 0 || launch.size == 1 || wanted == launch.size, ExitCode::usage,
+            "--devices {}: {} has started {} processes; it starts all of a run (docs/devices.md)", wanted,
+            launch.launcher, launch.size);
+    if (!launch.note.empty() && wanted == 0) say(stdout, "{}\n", launch.note);
+    const double timeout = launch.size > 1 || wanted > 1 ? peer_timeout(variable) : 0;
+    if (launch.size > 1)
+      mpi = std::make_unique<MpiGroup>(load_mpi_module(), launch, timeout);
+    else if (wanted > 1)
+      pairs = std::make_unique<PairGroup>(fork_ranks(wanted), timeout);
   } catch (const Error& e) {
-    refuse(e, named_rank());
+    refuse(e, named_rank(variable));
   }
-  if (!launch.note.empty()) say(stdout, "{}\n", launch.note);
-  if (!planes.group()) return work(nullptr);
-  Devices devices(*planes.group(), planes.communicator());
+  if (!mpi && !pairs) return work(nullptr);
+  Group& group = mpi ? static_cast<Group&>(*mpi) : *pairs;
+  Devices devices(group, mpi ? static_cast<Communicator&>(*mpi) : *pairs);
   try {
     work(&devices);
     if (devices.leads() && devices.rank() == 0) devices.announce("end", "0");

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "core/error.h"
+
 namespace mxtape {
 namespace {
 
@@ -16,15 +18,11 @@ Variables variables(const Environment& environment) {
   };
 }
 
-/// "plane rank/size local/local_size launcher", or the first words of the error.
+/// "size launcher", or the error.
 std::string told(const Environment& environment) {
   try {
     const Launch l = read_launch(variables(environment));
-    const char* const plane = l.plane == Launch::Plane::none  ? "none"
-                              : l.plane == Launch::Plane::mpi ? "mpi"
-                                                              : "sockets";
-    return fmt::format("{} {}/{} {}/{}{}{}{}", plane, l.place.rank, l.place.size, l.place.local_rank,
-                       l.place.local_size, l.place.launcher.empty() ? "" : " ", l.place.launcher,
+    return fmt::format("{}{}{}{}", l.size, l.launcher.empty() ? "" : " ", l.launcher,
                        l.note.empty() ? "" : ", note");
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
@@ -46,8 +44,7 @@ Environment mpich(const std::string& rank, const std::string& size) {
           {"PMI_FD", "5"}};
 }
 Environment torchrun(const std::string& rank, const std::string& size) {
-  return {{"RANK", rank},           {"WORLD_SIZE", size},    {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "8"},
-          {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  return {{"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", "3"}, {"MASTER_ADDR", "node1"}};
 }
 Environment srun(const std::string& rank, const std::string& size) {
   return {
@@ -62,64 +59,70 @@ Environment without(Environment all, const char* name) {
   return all;
 }
 
-TEST(Launch, EachLaunchersVariablesGiveAPlace) {
+TEST(Launch, EachLaunchersVariablesSayHowMany) {
+  const Environment pmix{{"PMIX_RANK", "5"}};
   const std::pair<Environment, const char*> cases[] = {
-      {{}, "none 0/1 0/1"},
-      {open_mpi("3", "4"), "mpi 3/4 1/2 Open MPI's mpirun"},
-      {open_mpi("0", "1"), "none 0/1 1/2 Open MPI's mpirun"},
-      {without(open_mpi("3", "4"), "OMPI_COMM_WORLD_LOCAL_SIZE"), "mpi 3/4 1/1 Open MPI's mpirun"},
-      {mpich("1", "4"), "mpi 1/4 0/2 MPICH's mpirun"},
-      {mpich("0", "1"), "none 0/1 0/2 MPICH's mpirun"},
-      {torchrun("11", "16"), "sockets 11/16 3/8 torchrun"},
-      {torchrun("0", "1"), "none 0/1 3/8 torchrun"},
-      {srun("5", "16"), "sockets 5/16 1/1 srun"},
-      {srun("0", "1"), "none 0/1 1/1 srun"},
-      {with(srun("5", "16"), {{"PMIX_RANK", "5"}}), "mpi 5/16 1/1 srun"},
-      {with(srun("3", "4"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}}), "mpi 3/4 1/1 srun"},
-      {with(srun("0", "1"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "7"}}), "none 0/1 1/1 srun"},
-      {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "none 0/1 0/1, note"},
-      {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "none 0/1 0/1"},
+      {{}, "1"},
+      {open_mpi("3", "4"), "4 Open MPI's mpirun"},
+      {open_mpi("0", "1"), "1 Open MPI's mpirun"},
+      {mpich("1", "4"), "4 MPICH's mpirun"},
+      {mpich("0", "1"), "1 MPICH's mpirun"},
+      {srun("0", "1"), "1 srun"},
+      {with(srun("5", "16"), pmix), "16 srun"},
+      {with(srun("3", "4"), {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "7"}}), "4 srun"},
+      {with(srun("0", "1"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "7"}}), "1 srun"},
+      {{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}, "1, note"},
+      {{{"SLURM_NTASKS", "1"}, {"SLURM_PROCID", "0"}}, "1"},
       // The innermost launcher's.
-      {with(srun("0", "2"), open_mpi("2", "4")), "mpi 2/4 1/2 Open MPI's mpirun"},
-      {with(srun("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
-      {with(open_mpi("0", "2"), torchrun("2", "4")), "sockets 2/4 3/8 torchrun"},
-      {with(srun("1", "2"), mpich("1", "2")), "mpi 1/2 0/2 MPICH's mpirun"},
+      {with(srun("0", "2"), open_mpi("2", "4")), "4 Open MPI's mpirun"},
+      {with(srun("1", "2"), mpich("1", "2")), "2 MPICH's mpirun"},
   };
   for (const auto& [environment, want] : cases) EXPECT_EQ(told(environment), want);
 }
 
-TEST(Launch, APartOfASetIsRefusedWithWhatWasSeen) {
-  for (const char* missing : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
-    const std::string text = told(without(open_mpi("1", "2"), missing));
-    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
-  }
-  for (const char* missing : {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}) {
-    const std::string text = told(without(mpich("1", "2"), missing));
-    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
-  }
-  for (const char* missing : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}) {
-    const std::string text = told(without(torchrun("1", "2"), missing));
-    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
-  }
-  for (const char* missing : {"SLURM_PROCID", "SLURM_LOCALID"}) {
-    const std::string text = told(without(srun("1", "2"), missing));
-    EXPECT_NE(text.find(fmt::format("{} not set", missing)), std::string::npos) << text;
+TEST(Launch, ProcessesThatCannotFindEachOtherAreRefusedWithWhatWouldDo) {
+  const auto says = [](const std::string& text, const char* part) {
+    return text.starts_with("error: ") && text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(says(told(srun("5", "16")), "want srun --mpi=pmix"));
+  EXPECT_TRUE(says(told(torchrun("11", "16")), "RANK=11 and WORLD_SIZE=16, as torchrun sets them"));
+  EXPECT_TRUE(says(told(torchrun("0", "16")), "Say --devices 16 without torchrun"));
+  for (const auto& around : {open_mpi("0", "2"), mpich("0", "2"), srun("0", "2")})
+    EXPECT_TRUE(says(told(with(around, torchrun("2", "4"))), "as torchrun sets them"));
+  EXPECT_EQ(told(torchrun("0", "1")), "1");
+  EXPECT_EQ(told({{"RANK", "3"}}), "1");
+}
+
+TEST(Launch, HalfOfAPairIsRefusedWithWhatIsMissing) {
+  for (const auto& [all, missing] :
+       {std::pair(open_mpi("1", "2"), "OMPI_COMM_WORLD_RANK"),
+        std::pair(open_mpi("1", "2"), "OMPI_COMM_WORLD_SIZE"), std::pair(mpich("1", "2"), "PMI_RANK"),
+        std::pair(mpich("1", "2"), "PMI_SIZE"), std::pair(srun("1", "2"), "SLURM_PROCID")}) {
+    const std::string text = told(without(all, missing));
+    EXPECT_NE(text.find(fmt::format("and {} is not set; want both", missing)), std::string::npos) << text;
   }
   EXPECT_EQ(
-      told({{"RANK", "3"}}),
-      "error: torchrun's variables are not all set; seen: RANK=3, WORLD_SIZE not set, LOCAL_RANK not set, "
-      "MASTER_ADDR not set; want all of them, or none: unset what is left over from elsewhere");
+      told({{"OMPI_COMM_WORLD_RANK", "3"}}),
+      "error: Open MPI's mpirun has set OMPI_COMM_WORLD_RANK, and OMPI_COMM_WORLD_SIZE is not set; want "
+      "both, or none: unset what is left over from elsewhere");
+}
+
+TEST(Launch, TheRankIsNamedForErrors) {
+  const Environment none;
+  EXPECT_EQ(named_rank(variables(none)), 0);
+  const Environment cases[] = {open_mpi("3", "x"), mpich("3", "4"), torchrun("3", "4"), srun("3", "4")};
+  for (const Environment& environment : cases) EXPECT_EQ(named_rank(variables(environment)), 3);
 }
 
 TEST(Launch, NumbersThatDoNotFitAreRefused) {
-  const Environment cases[] = {open_mpi("4", "4"),    open_mpi("-1", "4"), open_mpi("0", "0"),
-                               open_mpi("1x", "4"),   open_mpi("", "4"),   open_mpi("1", " 4"),
-                               open_mpi("1", "four"), mpich("2", "2"),     torchrun("9", "8"),
-                               torchrun("0", "-2"),   srun("3", "3"),      open_mpi("99999999999", "4")};
+  const Environment cases[] = {open_mpi("4", "4"),          open_mpi("-1", "4"), open_mpi("0", "0"),
+                               open_mpi("1x", "4"),         open_mpi("", "4"),   open_mpi("1", " 4"),
+                               open_mpi("1", "four"),       mpich("2", "2"),     srun("3", "3"),
+                               open_mpi("99999999999", "4")};
   for (const Environment& environment : cases) {
     const std::string text = told(environment);
     EXPECT_EQ(text.substr(0, 6), "error:") << text;
-    EXPECT_NE(text.find("seen:"), std::string::npos) << text;
+    EXPECT_NE(text.find("want a whole number in ["), std::string::npos) << text;
   }
 }
 

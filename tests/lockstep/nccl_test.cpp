@@ -8,10 +8,10 @@
 
 #include "core/files/atomic_file.h"
 #include "dist/nccl_communicator.h"
+#include "tests/support/forked_ranks.h"
 #include "tests/support/lockstep/make_lockstep_backend.h"
 #include "tests/support/lockstep/streams.h"
 #include "tests/support/ranks/follow.h"
-#include "tests/support/ranks/forked_ranks.h"
 #include "tests/support/ranks/host_nccl.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
@@ -89,25 +89,42 @@ class Forgetful final : public SideStream {
   std::set<int> marked_, arrived_;
 };
 
+/// Runs work(group, sockets of another plane) on ranks.
+std::unique_ptr<ForkedRanks> on_ranks(
+    int size, const std::function<void(PairGroup&, const std::vector<int>& sockets)>& work) {
+  std::vector<std::vector<Socket>> sockets{std::size_t(size)};
+  for (auto& row : sockets) row.resize(sockets.size());
+  for (std::size_t a = 0; a < sockets.size(); ++a)
+    for (std::size_t b = a + 1; b < sockets.size(); ++b)
+      std::tie(sockets[a][b], sockets[b][a]) = socket_pair();
+  return std::make_unique<ForkedRanks>(size, [&](PairGroup& group) {
+    std::vector<int> mine;
+    for (std::size_t rank = 0; rank < sockets.size(); ++rank)
+      for (Socket& socket : sockets[rank])
+        int(rank) == group.place().rank ? mine.push_back(socket.descriptor()) : socket.close();
+    work(group, mine);
+  });
+}
+
 constexpr double patient = 60, impatient = 1;  // seconds
 
-/// Trains on `size` GPUs; the ranks' ends, and the checkpoint of rank 0 in `file`.
-std::vector<RankEnd> train_on(int size, const Recipe& recipe, SideWork side, Forgetful::What forgets,
-                              const std::filesystem::path& file) {
+/// Trains on `size` GPUs; the checkpoint of rank 0 is in `file`.
+std::unique_ptr<ForkedRanks> train_on(int size, const Recipe& recipe, SideWork side, Forgetful::What forgets,
+                                      const std::filesystem::path& file) {
   const TokenFile data = tiny_data();
-  return on_forks(size, [&](ForkedGroup& group, const std::vector<int>& sockets) {
+  return on_ranks(size, [&](PairGroup& group, const std::vector<int>& sockets) {
     lockstep::host::set_side_work(side);
     const auto backend = make_lockstep_backend();
     NcclCommunicator nccl(host_nccl(sockets), group, patient);
     nccl.attach(std::make_unique<Forgetful>(make_lockstep_side_stream(*backend), forgets));
     Devices devices(group, nccl);
-    if (group.place().rank > 0) return follow(devices, data, *backend), 0;
+    if (group.place().rank > 0) return follow(devices, data, *backend);
     {
       Trainer trainer(*backend, recipe, data, &devices);
       write_atomically(file, trained(trainer, file.string() + ".part"));
     }
     devices.announce("end");
-    return host_nccl_count().bytes > 0 ? 0 : 1;
+    require(host_nccl_count().bytes > 0, "nothing went by NCCL");
   });
 }
 
@@ -131,8 +148,8 @@ TEST(Nccl, TwoAndThreeGpusGiveTheBitsOfOneHoweverEarlyOrLateMessagesTravel) {
     for (int size = 2; size <= (overlap ? 3 : 2); ++size)
       for (const SideWork side : {SideWork::early, SideWork::late}) {
         const TemporaryFolder folder;
-        for (const RankEnd& end : train_on(size, recipe, side, Forgetful::What::nothing, folder / "end.h5"))
-          EXPECT_EQ(end.code, 0) << end.said;
+        const auto ranks = train_on(size, recipe, side, Forgetful::What::nothing, folder / "end.h5");
+        EXPECT_EQ(ranks->wait(), 0) << ranks->output();
         EXPECT_TRUE(bytes_of(folder / "end.h5") == want)
             << size << (side == SideWork::early ? " early" : " late");
       }
@@ -148,8 +165,8 @@ TEST(Nccl, PackedCopiesOfWeightsGiveTheSameBits) {
     recipe.train.gather = Gather::copies;
     for (const SideWork side : {SideWork::early, SideWork::late}) {
       const TemporaryFolder folder;
-      for (const RankEnd& end : train_on(2, recipe, side, Forgetful::What::nothing, folder / "end.h5"))
-        EXPECT_EQ(end.code, 0) << end.said;
+      const auto ranks = train_on(2, recipe, side, Forgetful::What::nothing, folder / "end.h5");
+      EXPECT_EQ(ranks->wait(), 0) << ranks->output();
       EXPECT_TRUE(bytes_of(folder / "end.h5") == want)
           << weights << (side == SideWork::early ? " early" : " late");
     }
@@ -166,87 +183,111 @@ TEST(Nccl, AnOrderBetweenTheStreamsThatIsLeftOutIsSeen) {
         std::pair(What::early_marks, SideWork::early), std::pair(What::lead, SideWork::late),
         std::pair(What::arrive, SideWork::late)}) {
     const TemporaryFolder folder;
-    train_on(2, recipe, side, forgets, folder / "end.h5");
+    train_on(2, recipe, side, forgets, folder / "end.h5")->wait();
     EXPECT_FALSE(bytes_of(folder / "end.h5") == want) << int(forgets);
   }
 }
 
-/// One exchange between two ranks: rank 0 sends `sent` numbers, rank 1 wants `wanted`.
-std::vector<RankEnd> one_exchange(std::int64_t sent, std::int64_t wanted,
-                                  const std::function<void(NcclCalls&, int rank)>& change = {}) {
-  return on_forks(2, [&](ForkedGroup& group, const std::vector<int>& sockets) {
+/// One exchange between two ranks: the sender sends `sent` numbers, the other wants `wanted`.
+std::unique_ptr<ForkedRanks> one_exchange(std::int64_t sent, std::int64_t wanted,
+                                          const std::function<void(NcclCalls&, int rank)>& change = {},
+                                          int sender = 0) {
+  return on_ranks(2, [&](PairGroup& group, const std::vector<int>& sockets) {
     const int rank = group.place().rank;
+    const bool sends = rank == sender;
     lockstep::host::set_side_work(SideWork::early);
     const auto backend = make_lockstep_backend();
     NcclCalls calls = host_nccl(sockets);
     if (change) change(calls, rank);
     NcclCommunicator nccl(calls, group, impatient);
     nccl.attach(make_lockstep_side_stream(*backend));
-    const Tensor x = backend->empty({rank == 0 ? sent : wanted});
-    backend->fill(x, rank == 0 ? 3 : 0);
+    const Tensor x = backend->empty({sends ? sent : wanted});
+    backend->fill(x, sends ? 3 : 0);
     const Part part{1 - rank, x};
     const std::span<const Part> one(&part, 1), none;
-    nccl.start(0, rank == 0 ? one : none, rank == 0 ? none : one);
+    nccl.start(0, sends ? one : none, sends ? none : one);
     nccl.finish(0);
     nccl.settle();
     const std::vector<float> values = download(*backend, x);
-    return std::all_of(values.begin(), values.end(), [](float value) { return value == 3; }) ? 0 : 1;
+    require(std::all_of(values.begin(), values.end(), [](float value) { return value == 3; }), "not so");
+    group.all_gather("the end");
   });
 }
 
-bool says(const RankEnd& end, const std::string& text) { return end.said.find(text) != std::string::npos; }
+/// The run ends with ExitCode::peer and one message, which has all these parts.
+void expect_end(ForkedRanks& ranks, std::initializer_list<const char*> parts) {
+  EXPECT_EQ(ranks.wait(), int(ExitCode::peer)) << ranks.output();
+  EXPECT_EQ(ranks.times("mxtape: "), 1) << ranks.output();
+  for (const char* part : parts) EXPECT_EQ(ranks.times(part), 1) << part << " in: " << ranks.output();
+}
 
 TEST(Nccl, AMessageArrives) {
-  for (const RankEnd& end : one_exchange(1000, 1000)) EXPECT_EQ(end.code, 0) << end.said;
+  const auto ranks = one_exchange(1000, 1000);
+  EXPECT_EQ(ranks->wait(), 0) << ranks->output();
 }
 
 TEST(Nccl, AMessageOfAnotherLengthEndsTheRun) {
-  const RankEnd end = one_exchange(8, 7)[1];
-  EXPECT_EQ(end.code, int(ExitCode::peer));
-  EXPECT_TRUE(says(end, "exchange 0 of 0 tensors to others and 1 from them")) << end.said;
-  EXPECT_TRUE(says(end, "rank 0 sends 32 bytes, rank 1 wants 28")) << end.said;
+  expect_end(*one_exchange(8, 7), {"mxtape: rank 1 of 2", "exchange 0 of 0 tensors to others and 1 from them",
+                                   "rank 0 sends 32 bytes, rank 1 wants 28"});
 }
 
 TEST(Nccl, AGroupThatIsNotEndedEndsTheRun) {
-  const RankEnd end = one_exchange(
-      8, 8, [](NcclCalls& calls, int) { calls.group_end = [] { return int(nccl_success); }; })[0];
-  EXPECT_EQ(end.code, int(ExitCode::peer));
-  EXPECT_TRUE(says(end, "a group was started, and is not ended")) << end.said;
+  expect_end(*one_exchange(8, 8,
+                           [](NcclCalls& calls, int rank) {
+                             if (rank == 0) calls.group_end = [] { return int(nccl_success); };
+                           }),
+             {"a group was started, and is not ended"});
 }
 
 TEST(Nccl, AMessageOutsideOfAGroupEndsTheRun) {
-  const RankEnd end = one_exchange(
-      8, 8, [](NcclCalls& calls, int) { calls.group_start = [] { return int(nccl_success); }; })[0];
-  EXPECT_EQ(end.code, int(ExitCode::peer));
-  EXPECT_TRUE(says(end, "a message outside of a group")) << end.said;
+  expect_end(*one_exchange(8, 8,
+                           [](NcclCalls& calls, int rank) {
+                             if (rank == 0) calls.group_start = [] { return int(nccl_success); };
+                           }),
+             {"a message outside of a group"});
 }
 
 TEST(Nccl, AnErrorThatComesLaterEndsTheRun) {
-  const RankEnd end = one_exchange(8, 8, [](NcclCalls& calls, int rank) {
-    if (rank == 1) calls.receive = [](void*, std::size_t, int, int, NcclComm*, void*) { return 6; };
-  })[1];
-  EXPECT_EQ(end.code, int(ExitCode::peer));
-  EXPECT_TRUE(says(end, "ncclSend or ncclRecv: error")) << end.said;
+  expect_end(*one_exchange(8, 8,
+                           [](NcclCalls& calls, int rank) {
+                             if (rank == 1)
+                               calls.receive = [](void*, std::size_t, int, int, NcclComm*, void*) {
+                                 return 6;
+                               };
+                           }),
+             {"mxtape: rank 1 of 2", "ncclSend or ncclRecv: error"});
 }
 
-TEST(Nccl, ARankThatIsLostEndsTheOthersAfterTheDeadline) {
+TEST(Nccl, AnExchangeThatDoesNotEndEndsTheRunAfterTheDeadline) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto ends = one_exchange(8, 8, [](NcclCalls& calls, int rank) {
-    if (rank == 0) calls.group_start = []() -> int { ::_exit(9); };
-  });
-  EXPECT_EQ(ends[0].code, 9);
-  EXPECT_EQ(ends[1].code, int(ExitCode::peer));
-  EXPECT_TRUE(says(ends[1], "waited 1 s for exchange 0 of 0 tensors to others and 1 from them"))
-      << ends[1].said;
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::duration<double>(impatient));
+  constexpr int sender = 1;
+  expect_end(*one_exchange(
+                 8, 8,
+                 [](NcclCalls& calls, int rank) {
+                   if (rank == sender) calls.group_start = []() -> int { return int(::sleep(60)); };
+                 },
+                 sender),
+             {"mxtape: waited 1 s for exchange 0 of 0 tensors to others and 1 from them"});
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, std::chrono::duration<double>(impatient));
+  EXPECT_LT(took, std::chrono::seconds(30));
+}
+
+TEST(Nccl, ARankThatIsLostIsNamed) {
+  expect_end(*one_exchange(8, 8,
+                           [](NcclCalls& calls, int rank) {
+                             if (rank == 1) calls.group_start = []() -> int { ::_exit(9); };
+                           }),
+             {"mxtape: rank 1 of 2", "ended with exit code 9"});
 }
 
 TEST(Nccl, AnInitThatFailsIsAnErrorThatSaysWhy) {
-  const RankEnd end = one_exchange(8, 8, [](NcclCalls& calls, int rank) {
-    if (rank == 1) calls.init = [](NcclComm**, int, NcclId, int, NcclConfig*) { return 2; };
-  })[1];
-  EXPECT_EQ(end.code, int(ExitCode::peer));
-  EXPECT_TRUE(says(end, "ncclCommInitRankConfig: error")) << end.said;
+  expect_end(*one_exchange(8, 8,
+                           [](NcclCalls& calls, int rank) {
+                             if (rank == 1)
+                               calls.init = [](NcclComm**, int, NcclId, int, NcclConfig*) { return 2; };
+                           }),
+             {"mxtape: rank 1 of 2", "ncclCommInitRankConfig: error"});
 }
 
 }  // namespace

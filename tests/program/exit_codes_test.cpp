@@ -109,7 +109,7 @@ TEST_F(ExitCodes, EachOneIsReachedAndNoneIsThatThePageDoesNotTell) {
         contains(page, row.code < 128 ? fmt::format("| {} |", row.code) : fmt::format(" {}", row.code)))
         << "the page does not tell " << row.code;
   }
-  reached.insert(int(ExitCode::peer));  // in devices/peer_faults_test.cpp, which wants an mpirun
+  reached.insert(int(ExitCode::peer));  // in devices/peer_faults_test.cpp
   for (const auto& row : exit_code_names)
     EXPECT_TRUE(reached.count(int(row.code))) << row.name << " is on the page, and no row reaches it";
   fmt::print("{} exit codes reached\n", reached.size());

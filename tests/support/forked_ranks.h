@@ -3,111 +3,76 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
-#include <vector>
 
-#include "dist/sockets/socket_communicator.h"
+#include "dist/pairs/pair_group.h"
 #include "dist/together.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape::test {
 
-/// Where processes of a test meet: on this host, by a token that no other test has.
-inline Rendezvous test_rendezvous(const std::string& host = "") {
-  static std::uint64_t count = 0;
-  const std::uint64_t token = (std::uint64_t(::getpid()) << 32) + ++count;
-  return {.host = host,
-          .first_port = 20480 + int(token * 2654435761u % 700) * 16,
-          .token = token,
-          .one_host = true};
-}
-
-/// Ranks of a socket group, each a process of its own that ends with the code that the program would end
-/// with. A test must have no other threads.
+/// A run of ranks as the program starts them, whose rank 0 is a fork of the test and ends with the code that
+/// the program would end with. A test must have no other threads.
 class ForkedRanks {
  public:
-  using Work = std::function<void(SocketGroup&)>;
+  using Work = std::function<void(PairGroup&)>;
 
-  ForkedRanks() = default;
+  ForkedRanks(int size, const Work& work, double timeout = 20) {
+    process_ = ::fork();
+    if (process_ == 0) ::_exit(run(size, work, timeout));
+  }
   ~ForkedRanks() {
-    for (const Child& child : children_)
-      if (child.pid > 0)
-        ::kill(child.pid, SIGKILL), ::kill(child.pid, SIGCONT), ::waitpid(child.pid, nullptr, 0);
+    if (process_ > 0) ::kill(process_, SIGKILL), wait();
   }
   ForkedRanks(const ForkedRanks&) = delete;
   ForkedRanks& operator=(const ForkedRanks&) = delete;
 
-  /// One more process; `work` runs once it has met the others.
-  void start(const Place& place, const Rendezvous& at, double timeout, const Work& work) {
-    const std::string file = (folder_ / std::to_string(children_.size())).string();
-    const pid_t pid = ::fork();
-    children_.push_back({pid, file});
-    if (pid != 0) return;
-    const int to = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::dup2(to, STDOUT_FILENO);
-    ::dup2(to, STDERR_FILENO);
-    ::_exit(run(place, at, timeout, work));
+  pid_t process() const { return process_; }  ///< of rank 0
+  /// Rank 0's exit code, 128 + the signal for one that has ended it.
+  int wait() {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  void start_all(int size, const Work& work, double timeout = 20, const Rendezvous& at = test_rendezvous()) {
-    for (int rank = 0; rank < size; ++rank)
-      start({.rank = rank, .size = size, .host = {}, .launcher = {}}, at, timeout, work);
-  }
-  pid_t pid(int child) const { return children_[std::size_t(child)].pid; }
-  /// Exit codes, 128 + the signal for those that one has ended.
-  std::vector<int> wait() {
-    std::vector<int> codes;
-    for (Child& child : children_) {
-      int status = 0;
-      ::waitpid(child.pid, &status, 0);
-      child.pid = -1;
-      codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    }
-    return codes;
-  }
-  std::string output(int child) const {
+  /// What all of them printed.
+  std::string output() const {
     std::stringstream text;
-    text << std::ifstream(children_[std::size_t(child)].file).rdbuf();
+    text << std::ifstream(file()).rdbuf();
     return text.str();
   }
-  std::string output() const {
-    std::string all;
-    for (std::size_t i = 0; i < children_.size(); ++i) all += output(int(i));
-    return all;
+  int times(const std::string& part) const {
+    const std::string text = output();
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
   }
 
  private:
-  struct Child {
-    pid_t pid;
-    std::string file;
-  };
-  static int run(const Place& place, const Rendezvous& at, double timeout, const Work& work) {
+  std::string file() const { return (folder_ / "output").string(); }
+  int run(int size, const Work& work, double timeout) const {
+    const int to = ::open(file().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    ::dup2(to, STDOUT_FILENO);
+    ::dup2(to, STDERR_FILENO);
+    PairGroup group(fork_ranks(size), timeout);
     try {
-      SocketGroup group(place, at, timeout);
-      try {
-        work(group);
-      } catch (const Told&) {
-        throw;
-      } catch (const Error& e) {
-        group.abandon(e.code(), e.what());
-      }
+      work(group);
     } catch (const Told& e) {
       return int(e.code());
     } catch (const Error& e) {
-      std::fprintf(stderr, "rank %d: %s\n", place.rank, e.what());
-      std::fflush(nullptr);
-      return int(e.code());
+      group.abandon(e.code(), e.what());
     }
     std::fflush(nullptr);
     return 0;
   }
 
   const TemporaryFolder folder_;
-  std::vector<Child> children_;
+  pid_t process_ = -1;
 };
 
 }  // namespace mxtape::test

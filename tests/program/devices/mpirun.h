@@ -1,9 +1,5 @@
 #pragma once
-#include <dirent.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <map>
 
 #include "tests/program/devices/shared_program.h"
 
@@ -36,48 +32,39 @@ class Mpirun : public SharedProgram {
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
-  int on(int count, const Words& words) {
-    Program program(folder_.path(), ranks(count, words), {}, mpirun());
+  int on(int count, const Words& words) { return under(ranks(count, words)); }
+  /// One process for each, which need not have the same words; `before`: of env, in front of the second's.
+  int on_two(const Words& first, const Words& before, const Words& second) {
+    Words all{"-n", "1", MXTAPE_PROGRAM};
+    all.insert(all.end(), first.begin(), first.end());
+    all.insert(all.end(), {":", "-n", "1", "/usr/bin/env"});
+    all.insert(all.end(), before.begin(), before.end());
+    all.push_back(MXTAPE_PROGRAM);
+    all.insert(all.end(), second.begin(), second.end());
+    return under(all);
+  }
+  int under(const Words& words) {
+    Program program(folder_.path(), words, {}, mpirun());
     const int code = program.wait();
     output_ = program.output();
     return code;
   }
 
-  /// Processes of the program that mpirun has started, by rank; waits until there are so many.
   static std::vector<pid_t> processes_of(const Program& mpirun, std::size_t count) {
-    for (;;) {
-      std::map<int, pid_t> found;
-      for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const pid_t pid = std::atoi(entry.path().filename().c_str());
-        if (pid <= 0) continue;
-        const std::string environment = read_proc(pid, "environ"), words = read_proc(pid, "cmdline");
-        if (words.find(MXTAPE_PROGRAM) != 0 || !descends(pid, mpirun.pid())) continue;
-        for (const char* name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
-          if (const auto at = environment.find(name); at != std::string::npos)
-            found[std::atoi(environment.c_str() + at + std::string(name).size())] = pid;
-      }
-      std::vector<pid_t> all;
-      for (const auto& [rank, pid] : found) all.push_back(pid);
-      if (all.size() == count || !mpirun.running()) return all;
-      ::usleep(2000);
-    }
+    return SharedProgram::processes_of(mpirun, count, [&](pid_t pid) -> std::optional<int> {
+      if (read_proc(pid, "cmdline").find(MXTAPE_PROGRAM) != 0 || !descends(pid, mpirun.pid())) return {};
+      const std::string environment = read_proc(pid, "environ");
+      for (const std::string name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
+        if (const auto at = environment.find(name); at != std::string::npos)
+          return std::atoi(environment.c_str() + at + name.size());
+      return {};
+    });
   }
 
  private:
-  static std::string read_proc(pid_t pid, const char* name) {
-    std::ifstream file(fmt::format("/proc/{}/{}", pid, name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static bool descends(pid_t pid, pid_t from) {
-    for (int i = 0; i < 5 && pid > 1; ++i) {
+    for (int i = 0; i < 5 && pid > 1; ++i, pid = parent_of(pid))
       if (pid == from) return true;
-      const std::string stat = read_proc(pid, "stat");
-      const auto end = stat.rfind(')');
-      if (end == std::string::npos) return false;
-      std::istringstream fields(stat.substr(end + 1));
-      std::string state;
-      fields >> state >> pid;
-    }
     return false;
   }
 };

@@ -1,8 +1,6 @@
-// What a user sees who starts the program with mpirun. What launchers do not differ in is in
-// socket_run_test.cpp.
+// What a user sees who starts the program with mpirun. What does not depend on who starts the processes is in
+// devices_run_test.cpp.
 #include "tests/program/devices/mpirun.h"
-
-#include <algorithm>
 
 namespace mxtape::test {
 namespace {
@@ -61,13 +59,63 @@ TEST_F(Mpirun, VariablesWithoutTheirLauncherAreRefused) {
   EXPECT_EQ(alone({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}}), 2) << output_;
   EXPECT_TRUE(says("finds 1: the two are not of one kind"));
   EXPECT_EQ(alone({{"OMPI_COMM_WORLD_SIZE", "2"}}), 2) << output_;
-  EXPECT_TRUE(says("OMPI_COMM_WORLD_RANK not set"));
-  EXPECT_EQ(alone({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "here"}}), 2)
-      << output_;
-  EXPECT_TRUE(says("MASTER_PORT is not set"));
-  EXPECT_EQ(alone({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "here"}}), 2);
-  EXPECT_TRUE(says("mxtape: rank 1: torchrun: MASTER_PORT is not set"))
-      << "rank 0 had the time to say it first";
+  EXPECT_TRUE(says("OMPI_COMM_WORLD_RANK is not set"));
+  EXPECT_EQ(alone({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}), 2);
+  EXPECT_TRUE(says("want srun --mpi=pmix"));
+}
+
+TEST_F(Mpirun, AnotherNumberThanDevicesSaysIsRefused) {
+  EXPECT_EQ(on(3, train({"--devices", "2"})), 2) << output_;
+  EXPECT_EQ(times("--devices 2: "), 1) << output_;
+  EXPECT_TRUE(says("mpirun has started 3 processes"));
+  EXPECT_EQ(on(2, train({"--devices", "2"})), 0) << output_;
+}
+
+TEST_F(Mpirun, AnotherRecipeOnOneProcessIsNamedWithBothValues) {
+  EXPECT_EQ(on_two(train(), {}, train({"--seed=9"})), 2) << output_;
+  EXPECT_TRUE(says("the processes of the run differ in recipe: rank 0 of 2"));
+  EXPECT_TRUE(says("rank 1 of 2"));
+  EXPECT_TRUE(says("seed = 9"));
+  EXPECT_EQ(times("differ in recipe"), 1) << output_;
+}
+
+TEST_F(Mpirun, AnotherDataFileOrNoneOnOneHostIsNamed) {
+  const auto elsewhere = folder_ / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  std::filesystem::copy_file(folder_ / "shared.toml", elsewhere / "shared.toml");
+  const Words there{"-C", elsewhere.string()};
+  EXPECT_EQ(on_two(train(), there, train()), 3) << output_;
+  EXPECT_TRUE(says("mxtape: rank 1 of 2"));
+  EXPECT_EQ(times("data.h5: no such token file"), 1) << output_;
+  TokenFile data = tiny_data();
+  data.train.narrow.pop_back();
+  data.write(elsewhere / "data.h5");
+  EXPECT_EQ(on_two(train(), there, train()), 3) << output_;
+  EXPECT_TRUE(says("differ in the content of data.h5"));
+  EXPECT_TRUE(says("copy one file to all hosts"));
+}
+
+TEST_F(Mpirun, WhatTrainInitNamesIsWantedOnRankZerosHostAlone) {
+  ASSERT_EQ(run(train({"--name=base"})), 0) << output_;
+  const auto elsewhere = folder_ / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  for (const char* const file : {"shared.toml", "data.h5"})
+    std::filesystem::copy_file(folder_ / file, elsewhere / file);
+  const Words there{"-C", elsewhere.string()}, words = train({"--name=tuned", "--train.init=runs/base"});
+  Words shorter = words, longer = words;
+  shorter.push_back("--train.steps=4");
+  EXPECT_EQ(on_two(shorter, there, shorter), 0) << output_;
+  std::filesystem::remove_all(folder_ / "runs/base");
+  longer.insert(longer.end(), {"--resume", "auto", "--allow-change", "train.steps"});
+  EXPECT_EQ(on_two(longer, there, longer), 0) << output_;
+  EXPECT_TRUE(std::filesystem::exists(last("tuned")));
+}
+
+TEST_F(Mpirun, AnotherInstructionSetOnOneProcessIsRefused) {
+  const int code = on_two(train(), {"ONEDNN_MAX_CPU_ISA=AVX2", "DNNL_MAX_CPU_ISA=AVX2"}, train());
+  if (code == 0) GTEST_SKIP() << "this machine has no instruction set above AVX2";
+  EXPECT_EQ(code, 6) << output_;
+  EXPECT_TRUE(says("differ in arithmetic"));
 }
 
 TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
@@ -77,13 +125,8 @@ TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
   ASSERT_EQ(pids.size(), 2u) << program.output();
   wait_for_records([&] { return program.running(); }, "killed", 5000);
   ::kill(pids[1], SIGKILL);
-  const auto begin = Clock::now();
   EXPECT_NE(program.wait(), 0);
-  const auto left = [&] {
-    return std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return ::kill(pid, 0) == 0; });
-  };
-  while (left() && Clock::now() - begin < std::chrono::seconds(30)) ::usleep(10'000);
-  EXPECT_FALSE(left()) << "mpirun has ended, and a process of its has not";
+  wait_for_the_end_of(pids);
   expect_whole("killed");
 }
 

@@ -1,6 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <sstream>
 
 #include "tests/program/program_fixture.h"
 
@@ -47,6 +52,39 @@ class SharedProgram : public ProgramTest {
     for (std::size_t at = output_.find(text); at != std::string::npos; at = output_.find(text, at + 1))
       ++count;
     return count;
+  }
+
+  static std::string read_proc(pid_t pid, const char* name) {
+    std::ifstream file(fmt::format("/proc/{}/{}", pid, name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static pid_t parent_of(pid_t pid) {
+    std::istringstream after_name(read_proc(pid, "stat"));
+    std::string state;
+    pid_t parent = 0;
+    after_name.ignore(std::numeric_limits<std::streamsize>::max(), ')') >> state >> parent;
+    return parent;
+  }
+  /// Processes of the run by rank, once there are so many. `rank_of`: of a process, or nothing.
+  template <class RankOf>
+  static std::vector<pid_t> processes_of(const Program& run, std::size_t count, const RankOf& rank_of) {
+    for (;; ::usleep(2000)) {
+      std::map<int, pid_t> found;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+        if (const pid_t pid = std::atoi(entry.path().filename().c_str()); pid > 0)
+          if (const std::optional<int> rank = rank_of(pid)) found[*rank] = pid;
+      std::vector<pid_t> all;
+      for (const auto& [rank, pid] : found) all.push_back(pid);
+      if (all.size() == count || !run.running()) return all;
+    }
+  }
+  static void wait_for_the_end_of(const std::vector<pid_t>& pids) {
+    const auto begin = Clock::now();
+    const auto left = [&] {
+      return std::any_of(pids.begin(), pids.end(), [](pid_t pid) { return ::kill(pid, 0) == 0; });
+    };
+    while (left() && Clock::now() - begin < std::chrono::seconds(30)) ::usleep(10'000);
+    EXPECT_FALSE(left()) << "a process of the run has not ended";
   }
 
   /// Long enough to be hit anywhere.

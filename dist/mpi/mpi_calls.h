@@ -1,8 +1,8 @@
 #pragma once
 
 /// What mxtape asks of MPI, as a table of functions: the program is linked with no MPI, and loads the module
-/// that has this table (libmxtape_mpi.so, made from mpi_module/) only under a launcher. Bytes, ranks and tags
-/// alone; all of one communicator that is nobody else's. Functions return 0, or an error code of MPI.
+/// that has this table (libmxtape_mpi.so, made from mpi_module.cpp) only under a launcher. Bytes, ranks and
+/// tags alone; all of one communicator that is nobody else's. Functions return 0, or an error code of MPI.
 extern "C" {
 struct MxtapeMpiRequest;  ///< one operation under way
 

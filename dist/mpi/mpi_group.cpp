@@ -1,4 +1,4 @@
-#include "dist/mpi_group.h"
+#include "dist/mpi/mpi_group.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -8,19 +8,20 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sstream>
+
+#include "dist/deadline.h"
+#include "dist/together.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
-using SteadyClock = std::chrono::steady_clock;
-
 constexpr const char* module_name = "libmxtape_mpi.so";
 constexpr std::int64_t most_bytes = std::int64_t{1} << 30;  // of a message
 constexpr int head_tag = 0, body_tag = 1, first_place_tag = 2;
-constexpr double long_patience = 10;
 
 /// The first message of all_gather() to each rank: a length, and as much of the text as fits.
 struct Head {
@@ -45,11 +46,6 @@ std::array<fs::path, 2> places_of_module() {
 
 }  // namespace
 
-bool is_mpi_module_there() {
-  const auto places = places_of_module();
-  return std::any_of(places.begin(), places.end(), [](const fs::path& file) { return fs::exists(file); });
-}
-
 const MxtapeMpi& load_mpi_module() {
   std::string tried;
   for (const fs::path& file : places_of_module()) {
@@ -66,25 +62,27 @@ const MxtapeMpi& load_mpi_module() {
     return *table();
   }
   fail(ExitCode::usage,
-       "started as one of several processes, and this mxtape has no MPI: there is no {}; install MPI's packages "
-       "(libopenmpi-dev openmpi-bin) and build it again with ./run build, or start it with torchrun "
-       "(docs/devices.md)",
+       "started as one of several processes, and this mxtape has no MPI: there is no {}; install MPI's "
+       "packages "
+       "(libopenmpi-dev openmpi-bin) and build it again with ./run build, or start it without a launcher: "
+       "--devices N trains on N processes of one machine (docs/devices.md)",
        tried);
 }
 
 MpiGroup::MpiGroup(const MxtapeMpi& mpi, const Launch& launch, double timeout_seconds)
-    : mpi_(mpi), place_(launch.place), timeout_(timeout_seconds) {
+    : mpi_(mpi), timeout_(timeout_seconds) {
   int rank = 0, size = 1;
   check(mpi_.init(&rank, &size), "MPI_Init_thread");
   std::array<char, 1024> library{};
   check(mpi_.library(library.data(), int(library.size())), "MPI_Get_library_version");
   description_ = short_version(library.data());
-  const bool same = size == launch.place.size;
-  if (!same) mpi_.finalize();
-  require(same, ExitCode::usage,
+  if (size != launch.size) mpi_.finalize();
+  require(size == launch.size, ExitCode::usage,
           "{} started {} processes, but {}, which this mxtape was built with, finds {}: the two are not of "
           "one kind, and each process would train alone; start it with the mpirun of {}",
-          launch.place.launcher, launch.place.size, description_, size, description_);
+          launch.launcher, launch.size, description_, size, description_);
+  place_.size = size;
+  place_.launcher = launch.launcher;
   place_.rank = rank;
   meet();
 }
@@ -98,6 +96,7 @@ void MpiGroup::meet() {
   hosts_.assign(std::size_t(place_.size), "");
   hosts_ = all_gather(place_.host, Patience::alone);
   place_.local_size = int(std::count(hosts_.begin(), hosts_.end(), place_.host));
+  place_.local_rank = int(std::count(hosts_.begin(), hosts_.begin() + place_.rank, place_.host));
   const std::size_t count = std::set<std::string>(hosts_.begin(), hosts_.end()).size();
   description_ =
       fmt::format("{}, {} processes on {} host{}", description_, place_.size, count, count == 1 ? "" : "s");
@@ -110,23 +109,16 @@ void MpiGroup::check(int error, const char* call) const {
   fail(ExitCode::peer, "{}: {}", call, text.data());
 }
 
-void MpiGroup::send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>& all) {
-  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
+template <class Memory>
+void MpiGroup::begin(Operate<Memory> operation, std::type_identity_t<Memory*> data, std::int64_t bytes,
+                     int rank, int tag, std::vector<Operation>& all) {
+  using Byte = std::conditional_t<std::is_const_v<Memory>, const char, char>;
+  for (std::int64_t first = 0; first < bytes; first += most_bytes) {
     MxtapeMpiRequest* request = nullptr;
-    check(mpi_.send(static_cast<const char*>(data) + begin, std::min(most_bytes, bytes - begin), to, tag,
-                    &request),
-          "MPI_Isend");
-    all.push_back({request, to});
-  }
-}
-
-void MpiGroup::receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>& all) {
-  for (std::int64_t begin = 0; begin < bytes; begin += most_bytes) {
-    MxtapeMpiRequest* request = nullptr;
-    check(mpi_.receive(static_cast<char*>(data) + begin, std::min(most_bytes, bytes - begin), from, tag,
-                       &request),
-          "MPI_Irecv");
-    all.push_back({request, from});
+    check(
+        operation(static_cast<Byte*>(data) + first, std::min(most_bytes, bytes - first), rank, tag, &request),
+        "MPI_Isend or MPI_Irecv");
+    all.push_back({request, rank});
   }
 }
 
@@ -139,32 +131,20 @@ void MpiGroup::test(std::vector<Operation>& all) const {
 }
 
 void MpiGroup::wait(std::vector<Operation>& all, Patience patience, const std::string& what) {
-  const double seconds = timeout_ * (patience == Patience::alone ? long_patience : 1);
-  // The lowest rank speaks first, and ends the others.
-  auto last = SteadyClock::now();
-  auto deadline =
-      SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
-                               std::chrono::duration<double>(seconds + 0.25 * double(place_.rank)));
+  constexpr double turn = 0.25;  // the lowest rank speaks first, and ends the others
+  Deadline deadline(timeout_, patience, turn * place_.rank);
   for (std::int64_t polls = 0; !all.empty(); ++polls) {
     test(all);
     if (all.empty()) return;
     constexpr std::int64_t eager = 200, sleepy = 1000;
     if (polls < eager) continue;
     polls < sleepy ? void(::sched_yield()) : void(::usleep(50));
-    // What this process slept through itself, stopped by a signal or with its machine, is not the others'
-    // fault.
-    const auto now = SteadyClock::now();
-    if (now - last > std::chrono::seconds(1)) deadline += now - last;
-    last = now;
-    if (now < deadline) continue;
+    if (!deadline.has_passed()) continue;
     std::set<int> missing;
     for (const Operation& operation : all) missing.insert(operation.rank);
-    std::string names;
-    for (const int rank : missing)
-      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", rank, hosts_[std::size_t(rank)]);
-    fail(ExitCode::peer,
-         "waited {:.0f} s, {}, for rank{} {}: gone, stopped, or slower than MXTAPE_PEER_TIMEOUT allows",
-         seconds, what, missing.size() == 1 ? "" : "s", names);
+    std::vector<std::string> names;
+    for (const int rank : missing) names.push_back(fmt::format("{} ({})", rank, hosts_[std::size_t(rank)]));
+    deadline.blame(what, names);
   }
 }
 
@@ -180,8 +160,10 @@ std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience pa
     for (int rank = 0; rank < place_.size; ++rank)
       if (rank != place_.rank) f(rank);
   };
-  others([&](int rank) { receive(&heads[std::size_t(rank)], sizeof(Head), rank, head_tag, operations); });
-  others([&](int rank) { send(&head, sizeof(Head), rank, head_tag, operations); });
+  others([&](int rank) {
+    begin(mpi_.receive, &heads[std::size_t(rank)], sizeof(Head), rank, head_tag, operations);
+  });
+  others([&](int rank) { begin(mpi_.send, &head, sizeof(Head), rank, head_tag, operations); });
   wait(operations, patience, "to hear from all");
   others([&](int rank) {
     const Head& from = heads[std::size_t(rank)];
@@ -190,10 +172,12 @@ std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience pa
     if (from.whole())
       std::memcpy(text.data(), from.text.data(), text.size());
     else
-      receive(text.data(), from.bytes, rank, body_tag, operations);
+      begin(mpi_.receive, text.data(), from.bytes, rank, body_tag, operations);
   });
   if (!head.whole())
-    others([&](int rank) { send(mine.data(), std::int64_t(mine.size()), rank, body_tag, operations); });
+    others([&](int rank) {
+      begin(mpi_.send, mine.data(), std::int64_t(mine.size()), rank, body_tag, operations);
+    });
   wait(operations, patience, "for a message's rest");
   texts[std::size_t(place_.rank)] = mine;
   return texts;
@@ -203,9 +187,7 @@ void MpiGroup::abandon(ExitCode code, std::string_view why) noexcept {
   // MPI_Abort may wait for what is gone.
   std::signal(SIGALRM, SIG_DFL);
   ::alarm(10);
-  std::fprintf(stderr, "mxtape: %s: %.*s\n",
-               fmt::format("rank {} of {} ({})", place_.rank, place_.size, place_.host).c_str(),
-               int(why.size()), why.data());
+  std::fprintf(stderr, "mxtape: %s: %.*s\n", name_of(place_).c_str(), int(why.size()), why.data());
   std::fflush(nullptr);
   mpi_.abort(int(code));
   ::_exit(int(code));
@@ -215,9 +197,9 @@ void MpiGroup::start(int place, std::span<const Part> send_parts, std::span<cons
   auto& operations = started_[place];
   require(operations.empty(), "mpi: place {} is under way already", place);
   for (const Part& part : receive_parts)
-    receive(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+    begin(mpi_.receive, part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
   for (const Part& part : send_parts)
-    send(part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
+    begin(mpi_.send, part.data.raw(), part.data.bytes(), part.rank, first_place_tag + place, operations);
 }
 
 void MpiGroup::progress() {

@@ -1,22 +1,18 @@
 #pragma once
-#include <chrono>
-#include <filesystem>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #include "dist/communicator.h"
 #include "dist/group.h"
 #include "dist/launch.h"
-#include "dist/mpi_calls.h"
+#include "dist/mpi/mpi_calls.h"
 
 namespace mxtape {
 
 /// The module's table of MPI functions: libmxtape_mpi.so beside the program, or in ../lib/mxtape. Loaded for
 /// as long as the process lives. Throws Error(usage) if there is none: a build without MPI.
 const MxtapeMpi& load_mpi_module();
-
-/// Whether it is there.
-bool is_mpi_module_there();
 
 /// Both planes of a run over MPI, for devices whose memory is the host's. No call of MPI blocks: each is
 /// asked whether it has ended until the deadline, after which the run ends with the names of those who are
@@ -45,8 +41,11 @@ class MpiGroup final : public Group, public Communicator {
     int rank;
   };
   void check(int error, const char* call) const;
-  void send(const void* data, std::int64_t bytes, int to, int tag, std::vector<Operation>&);
-  void receive(void* data, std::int64_t bytes, int from, int tag, std::vector<Operation>&);
+  template <class Memory>
+  using Operate = int (*)(Memory*, long bytes, int rank, int tag, MxtapeMpiRequest**);
+  template <class Memory>
+  void begin(Operate<Memory>, std::type_identity_t<Memory*> data, std::int64_t bytes, int rank, int tag,
+             std::vector<Operation>&);
   /// Asks each whether it has ended, and forgets it then.
   void test(std::vector<Operation>&) const;
   void wait(std::vector<Operation>&, Patience, const std::string& what);

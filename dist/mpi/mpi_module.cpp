@@ -1,4 +1,4 @@
-// libmxtape_mpi.so: MPI behind dist/mpi_calls.h. Built with the MPI that CMake finds; a vendor's own, as
+// libmxtape_mpi.so: MPI behind dist/mpi/mpi_calls.h. Built with the MPI that CMake finds; a vendor's own, as
 // handles differ.
 #define OMPI_SKIP_MPICXX 1  // the C++ bindings that MPI has dropped
 #define MPICH_SKIP_MPICXX 1
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "dist/mpi_calls.h"
+#include "dist/mpi/mpi_calls.h"
 
 struct MxtapeMpiRequest {
   MPI_Request request;

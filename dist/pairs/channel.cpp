@@ -1,23 +1,19 @@
-#include "dist/sockets/channel.h"
+#include "dist/pairs/channel.h"
 
 #include <array>
 #include <cstring>
-
-#include "core/error.h"
 
 namespace mxtape {
 namespace {
 
 struct Head {
-  std::uint32_t kind, bytes;
+  std::uint64_t kind, bytes;
 };
 
 }  // namespace
 
 void Channel::send(Kind kind, std::string_view text) {
-  require(std::int64_t(text.size()) <= most_bytes, "a message of {} bytes; want at most {}", text.size(),
-          most_bytes);
-  const Head head{std::uint32_t(kind), std::uint32_t(text.size())};
+  const Head head{std::uint64_t(kind), text.size()};
   if (!sends()) out_.clear(), sent_ = 0;
   out_.append(reinterpret_cast<const char*>(&head), sizeof head);
   out_.append(text);
@@ -31,29 +27,16 @@ void Channel::serve() {
     sent_ += std::size_t(bytes);
   }
   std::array<char, 1 << 14> piece;
-  for (;;) {
-    const std::int64_t bytes = socket_.read(piece.data(), std::int64_t(piece.size()));
-    if (bytes == 0) return;
-    if (bytes < 0) return socket_.close();
+  std::int64_t bytes = 0;
+  while ((bytes = socket_.read(piece.data(), std::int64_t(piece.size()))) > 0)
     in_.append(piece.data(), std::size_t(bytes));
-    take_messages();
-    if (!socket_) return;
-  }
-}
-
-void Channel::take_messages() {
+  if (bytes < 0) socket_.close();
   for (Head head; in_.size() >= sizeof head;) {
     std::memcpy(&head, in_.data(), sizeof head);
-    const bool known = head.kind >= std::uint32_t(Kind::welcome) && head.kind <= std::uint32_t(Kind::waits);
-    if (!known || head.bytes > most_bytes || messages.size() >= most_messages) return socket_.close();
-    if (in_.size() < sizeof head + head.bytes) return;
+    if (in_.size() - sizeof head < head.bytes) return;
     messages.push_back({Kind(head.kind), in_.substr(sizeof head, head.bytes)});
     in_.erase(0, sizeof head + head.bytes);
   }
-}
-
-void Channel::end_sending() {
-  if (socket_) ::shutdown(socket_.descriptor(), SHUT_WR);
 }
 
 }  // namespace mxtape
