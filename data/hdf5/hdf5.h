@@ -13,6 +13,9 @@
 
 namespace mxtape {
 
+/// "1.10.8": of the library that the program runs with.
+std::string hdf5_version();
+
 /// Whether a content hash follows the image: data/hdf5/seal.h.
 enum class Seal : bool { no, yes };
 

@@ -6,7 +6,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
-#include "data/safetensors/half.h"
+#include "data/half.h"
 #include "data/stand_in.h"
 
 namespace mxtape {
