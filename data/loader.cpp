@@ -8,10 +8,9 @@ namespace {
 /// Appends `time` inputs from `start` and the tokens one later as targets.
 void append_window(Batch& batch, const Split& split, std::int64_t start) {
   if (split.unread) return;
-  for (std::int64_t t = start; t < start + batch.time; ++t) {
-    batch.inputs.push_back(split[t]);
-    batch.targets.push_back(split[t + 1]);
-  }
+  const std::vector<std::int32_t> tokens = split.read(start, batch.time + 1);
+  batch.inputs.insert(batch.inputs.end(), tokens.begin(), tokens.end() - 1);
+  batch.targets.insert(batch.targets.end(), tokens.begin() + 1, tokens.end());
 }
 
 Batch empty_batch(const Split& split, std::int64_t rows, std::int64_t time) {

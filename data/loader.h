@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/random.h"
-#include "data/hdf5/token_file.h"
+#include "data/hdf5/split.h"
 
 namespace mxtape {
 

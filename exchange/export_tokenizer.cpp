@@ -5,7 +5,7 @@
 #include "core/files/atomic_file.h"
 #include "core/files/output_file.h"
 #include "core/text/base64.h"
-#include "data/safetensors/json_file.h"
+#include "data/json/json_file.h"
 #include "data/tokenizers/tokenizer_forms.h"
 #include "exchange/export.h"
 

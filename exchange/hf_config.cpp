@@ -5,7 +5,8 @@
 #include <limits>
 
 #include "core/error.h"
-#include "exchange/config_reader.h"
+#include "data/json/json_section.h"
+#include "data/safetensors/header.h"
 
 namespace mxtape {
 namespace {
@@ -19,10 +20,10 @@ constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max(), m
 /// A model_type, the class that has a head for language, and what reads the rest.
 struct Architecture {
   std::string_view type, language_class;
-  void (*read)(ConfigReader&, HfConfig&);
+  void (*read)(JsonSection&, HfConfig&);
 };
 
-void read_activation(ConfigReader& config, HfConfig& result) {
+void read_activation(JsonSection& config, HfConfig& result) {
   constexpr std::array<std::string_view, 5> tanh_names{"gelu_new", "gelu_pytorch_tanh", "gelu_fast",
                                                        "gelu_accurate", "gelu_python_tanh"};
   const std::string name = config.text_or("activation_function", "gelu_new");
@@ -35,7 +36,7 @@ void read_activation(ConfigReader& config, HfConfig& result) {
 }
 
 /// Dropouts that change no evaluation and are not kept.
-void note_dropouts(ConfigReader& config, HfConfig& result, std::initializer_list<const char*> keys) {
+void note_dropouts(JsonSection& config, HfConfig& result, std::initializer_list<const char*> keys) {
   for (const char* const key : keys) {
     const double probability = config.number_or(key, 0);
     if (probability > 0)
@@ -45,25 +46,25 @@ void note_dropouts(ConfigReader& config, HfConfig& result, std::initializer_list
   }
 }
 
-void read_gpt2(ConfigReader& config, HfConfig& result) {
+void read_gpt2(JsonSection& config, HfConfig& result) {
   ModelFacts& m = result.model;
   m.width = config.integer("n_embd", 1, most_width);
   m.layers = config.integer("n_layer", 1, most_layers);
   m.heads = m.kv_heads = config.integer("n_head", 1, most_heads);
-  require(m.width % m.heads == 0, ExitCode::data, "{}n_head = {} does not divide n_embd = {}", config.where(),
-          m.heads, m.width);
+  require(m.width % m.heads == 0, ExitCode::data, "{} = {} does not divide n_embd = {}",
+          config.path("n_head"), m.heads, m.width);
   m.head_width = m.width / m.heads;
   m.positions = config.integer("n_positions", 1, most_context);
   m.mlp_width = config.integer_or("n_inner", 1, most_context, 4 * m.width);
   m.norm_eps = config.positive_or("layer_norm_epsilon", 1e-5);
-  m.tied = config.flag_or("tie_word_embeddings", true);
+  m.tied = config.flag("tie_word_embeddings", true);
   read_activation(config, result);
   config.require_neutral("scale_attn_weights", true,
                          "scores are not divided by the root of the head's width");
   config.require_neutral("scale_attn_by_inverse_layer_idx", false,
                          "scores are divided by the layer's number");
-  config.harmless({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj",
-                   "summary_activation", "summary_proj_to_labels", "summary_first_dropout"});
+  config.ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
+                 "summary_proj_to_labels", "summary_first_dropout"});
   note_dropouts(config, result, {"resid_pdrop", "embd_pdrop", "attn_pdrop"});
 }
 
@@ -76,7 +77,7 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
-void read_scaling(ConfigReader& config, Rope& rope, HfConfig& result) {
+void read_scaling(JsonSection& config, Rope& rope, HfConfig& result) {
   const std::string key = config.has("rope_type") || !config.has("type") ? "rope_type" : "type";
   if (key == "rope_type" && config.has("type") && config.text("type") != config.text("rope_type"))
     config.refuse("type", "one type: rope_type is " + config.text("rope_type"));
@@ -84,9 +85,9 @@ void read_scaling(ConfigReader& config, Rope& rope, HfConfig& result) {
   if (type != "default" && type != "linear" && type != "llama3")
     config.refuse(key, "default, linear, llama3");
   config.require_neutral("partial_rotary_factor", 1.0, "only a part of each head is rotated");
-  config.harmless({"rope_theta"});
+  config.ignore({"rope_theta"});
   if (type == "default") {
-    config.harmless({"factor", "original_max_position_embeddings"});
+    config.ignore({"factor", "original_max_position_embeddings"});
   } else {
     rope.scaling = type;
     rope.factor = config.number("factor");
@@ -96,27 +97,27 @@ void read_scaling(ConfigReader& config, Rope& rope, HfConfig& result) {
     rope.low = config.number("low_freq_factor");
     rope.high = config.number("high_freq_factor");
     if (!(rope.low > 0)) config.refuse("low_freq_factor", "factors above 0");
-    require(rope.high > rope.low, ExitCode::data, "{}low_freq_factor = {} is not below high_freq_factor = {}",
-            config.where(), rope.low, rope.high);
+    require(rope.high > rope.low, ExitCode::data, "{} = {} is not below high_freq_factor = {}",
+            config.path("low_freq_factor"), rope.low, rope.high);
     rope.original = config.integer("original_max_position_embeddings", 1, most_context);
   } else {
-    config.harmless({"original_max_position_embeddings"});
+    config.ignore({"original_max_position_embeddings"});
   }
-  for (const auto& unknown : config.unknown()) result.unread.push_back("(RoPE) " + unknown);
+  for (const auto& unknown : config.unknown()) result.unread.push_back("(RoPE) " + shown_name(unknown));
 }
 
-void read_rope(ConfigReader& config, HfConfig& result) {
+void read_rope(JsonSection& config, HfConfig& result) {
   Rope top, parameters;
   const bool has_top = config.has("rope_theta") || config.has("rope_scaling"),
              has_new = config.has("rope_parameters");
   top.theta = parameters.theta = config.positive_or("rope_theta", 10000);
-  if (const json* const scaling = config.find("rope_scaling")) {
-    ConfigReader reader(*scaling, config.where() + "rope_scaling.");
+  if (config.has("rope_scaling")) {
+    JsonSection reader = config.section("rope_scaling");
     read_scaling(reader, top, result);
   }
   if (has_new) {
     const json& object = *config.find("rope_parameters");
-    ConfigReader reader(object, config.where() + "rope_parameters.");
+    JsonSection reader = config.section("rope_parameters");
     for (const auto& [key, value] : object.items())
       if (value.is_object()) reader.refuse(key, "the same RoPE in all layers");
     parameters.theta = reader.positive_or("rope_theta", top.theta);
@@ -124,11 +125,11 @@ void read_rope(ConfigReader& config, HfConfig& result) {
     const bool scaled_twice = config.has("rope_scaling");
     require(!has_top || (top.theta == parameters.theta && (!scaled_twice || top == parameters)),
             ExitCode::data,
-            "{}rope_theta and rope_scaling differ from rope_parameters: theta {} and {}, scaling {} by {} "
+            "{} and rope_scaling differ from rope_parameters: theta {} and {}, scaling {} by {} "
             "and {} by {}; "
             "versions 4 and 5 of transformers would compute different things",
-            config.where(), top.theta, parameters.theta, top.scaling, top.factor, parameters.scaling,
-            parameters.factor);
+            config.path("rope_theta"), top.theta, parameters.theta, top.scaling, top.factor,
+            parameters.scaling, parameters.factor);
   }
   const Rope& rope = has_new ? parameters : top;
   ModelFacts& m = result.model;
@@ -141,25 +142,24 @@ void read_rope(ConfigReader& config, HfConfig& result) {
 }
 
 /// What Llama, Mistral and Qwen share.
-void read_llama_style(ConfigReader& config, HfConfig& result) {
+void read_llama_style(JsonSection& config, HfConfig& result) {
   ModelFacts& m = result.model;
   m.width = config.integer("hidden_size", 1, most_width);
   m.mlp_width = config.integer("intermediate_size", 1, most_context);
   m.layers = config.integer("num_hidden_layers", 1, most_layers);
   m.heads = config.integer("num_attention_heads", 1, most_heads);
   m.kv_heads = config.integer_or("num_key_value_heads", 1, most_heads, m.heads);
-  require(m.heads % m.kv_heads == 0, ExitCode::data,
-          "{}num_key_value_heads = {} does not divide num_attention_heads = {}", config.where(), m.kv_heads,
-          m.heads);
+  require(m.heads % m.kv_heads == 0, ExitCode::data, "{} = {} does not divide num_attention_heads = {}",
+          config.path("num_key_value_heads"), m.kv_heads, m.heads);
   require(config.has("head_dim") || m.width % m.heads == 0, ExitCode::data,
-          "{}num_attention_heads = {} does not divide hidden_size = {}, and there is no head_dim",
-          config.where(), m.heads, m.width);
+          "{} = {} does not divide hidden_size = {}, and there is no head_dim",
+          config.path("num_attention_heads"), m.heads, m.width);
   m.head_width = config.integer_or("head_dim", 1, most_width, m.width / m.heads);
-  require(m.head_width % 2 == 0, ExitCode::data, "{}head_dim = {}; RoPE turns pairs, so want an even number",
-          config.where(), m.head_width);
+  require(m.head_width % 2 == 0, ExitCode::data, "{} = {}; RoPE turns pairs, so want an even number",
+          config.path("head_dim"), m.head_width);
   m.positions = config.integer("max_position_embeddings", 1, most_context);
   m.norm_eps = config.positive_or("rms_norm_eps", 1e-6);
-  m.tied = config.flag_or("tie_word_embeddings", false);
+  m.tied = config.flag("tie_word_embeddings", false);
   m.bias = false;
   const std::string activation = config.text_or("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") config.refuse("hidden_act", "silu, also called swish");
@@ -167,14 +167,14 @@ void read_llama_style(ConfigReader& config, HfConfig& result) {
   config.require_neutral("num_local_experts", 0, "a mixture of experts");
   config.require_neutral("num_experts", 0, "a mixture of experts");
   read_rope(config, result);
-  config.harmless({"pretraining_tp", "max_window_layers"});
+  config.ignore({"pretraining_tp", "max_window_layers"});
   note_dropouts(config, result, {"attention_dropout"});
 }
 
 /// Attention to the last tokens alone is refused where the context is longer than that. A context within the
 /// window sees all tokens before, so the model has as many positions as its window: an export that said more
 /// would have texts beyond the window attended to as a whole.
-void read_window(ConfigReader& config, HfConfig& result, bool in_use) {
+void read_window(JsonSection& config, HfConfig& result, bool in_use) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   // The classes' own default where the key is missing; null is none.
   constexpr std::int64_t class_default = 4096;
@@ -196,30 +196,30 @@ void read_window(ConfigReader& config, HfConfig& result, bool in_use) {
   result.model.positions = window;
 }
 
-void read_llama(ConfigReader& config, HfConfig& result) {
+void read_llama(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
-  const bool attention = config.flag_or("attention_bias", false), mlp = config.flag_or("mlp_bias", false);
+  const bool attention = config.flag("attention_bias", false), mlp = config.flag("mlp_bias", false);
   require(attention == mlp, ExitCode::data,
-          "{}attention_bias = {} and mlp_bias = {}; mxtape has biases in all linear "
+          "{} = {} and mlp_bias = {}; mxtape has biases in all linear "
           "layers, in none, or in q, k and v alone",
-          config.where(), attention, mlp);
+          config.path("attention_bias"), attention, mlp);
   result.model.bias = attention;
 }
-void read_mistral(ConfigReader& config, HfConfig& result) {
+void read_mistral(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
   read_window(config, result, true);
 }
-void read_qwen2(ConfigReader& config, HfConfig& result) {
+void read_qwen2(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
   result.model.qkv_bias = true;
-  read_window(config, result, config.flag_or("use_sliding_window", false));
+  read_window(config, result, config.flag("use_sliding_window", false));
 }
-void read_qwen3(ConfigReader& config, HfConfig& result) {
+void read_qwen3(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
   result.model.qk_norm = true;
   config.require_neutral("attention_bias", false, "biases beside the norms of q and k");
   if (!config.has("head_dim")) result.model.head_width = 128;  // the class's own default
-  read_window(config, result, config.flag_or("use_sliding_window", false));
+  read_window(config, result, config.flag("use_sliding_window", false));
 }
 
 constexpr Architecture architectures[] = {{"gpt2", "GPT2LMHeadModel", read_gpt2},
@@ -228,7 +228,7 @@ constexpr Architecture architectures[] = {{"gpt2", "GPT2LMHeadModel", read_gpt2}
                                           {"qwen2", "Qwen2ForCausalLM", read_qwen2},
                                           {"qwen3", "Qwen3ForCausalLM", read_qwen3}};
 
-const Architecture& architecture_of(ConfigReader& config) {
+const Architecture& architecture_of(JsonSection& config) {
   const std::string type = config.text("model_type");
   std::string known;
   const Architecture* found = nullptr;
@@ -254,9 +254,23 @@ std::int64_t context_of(const ModelFacts& model, const std::string& where,
   return model.is_llama_style() ? std::min(model.positions, default_rope_context) : model.positions;
 }
 
+/// A token id or a list of some; empty if there is none. -1 is none.
+std::vector<std::int64_t> token_ids(JsonSection& config, const std::string& key) {
+  const json* const found = config.find(key);
+  if (!found) return {};
+  constexpr std::size_t most = 1024;  // known models list a handful
+  const json list = found->is_array() ? *found : json::array({*found});
+  require(list.size() <= most, ExitCode::data, "{} is a list of {} token ids; want at most {}",
+          config.path(key), list.size(), most);
+  std::vector<std::int64_t> ids;
+  for (const json& one : list)
+    if (const auto id = JsonSection::integer_of(one, config.path(key), -1); id >= 0) ids.push_back(id);
+  return ids;
+}
+
 /// Without ids that no token of the model has, as GPT-2's in the config of a smaller vocabulary.
-std::vector<std::int64_t> known_ids(ConfigReader& config, HfConfig& result, const char* key) {
-  auto ids = config.ids(key);
+std::vector<std::int64_t> known_ids(JsonSection& config, HfConfig& result, const char* key) {
+  auto ids = token_ids(config, key);
   std::erase_if(ids, [&](std::int64_t id) {
     if (id < result.model.vocabulary) return false;
     result.notes.push_back(
@@ -269,7 +283,7 @@ std::vector<std::int64_t> known_ids(ConfigReader& config, HfConfig& result, cons
 }  // namespace
 
 HfConfig read_hf_config(const json& object, const std::string& where, std::optional<std::int64_t> context) {
-  ConfigReader config(object, where + ": ");
+  JsonSection config(object, where, ": ");
   HfConfig result;
   ModelFacts& m = result.model;
   const Architecture& architecture = architecture_of(config);
@@ -290,12 +304,12 @@ HfConfig read_hf_config(const json& object, const std::string& where, std::optio
   if (!bos.empty()) m.bos = bos.front();
   if (!pad.empty()) m.pad = pad.front();
   m.eos = known_ids(config, result, "eos_token_id");
-  config.harmless({"dtype", "torch_dtype", "transformers_version", "use_cache", "initializer_range",
-                   "task_specific_params", "_name_or_path", "_attn_implementation_autoset",
-                   "gradient_checkpointing", "output_past", "return_dict", "output_attentions",
-                   "output_hidden_states", "layer_types", "use_sliding_window", "sliding_window",
-                   "attention_bias", "mlp_bias"});
-  for (auto& key : config.unknown()) result.unread.push_back(std::move(key));
+  config.ignore({"dtype", "torch_dtype", "transformers_version", "use_cache", "initializer_range",
+                 "task_specific_params", "_name_or_path", "_attn_implementation_autoset",
+                 "gradient_checkpointing", "output_past", "return_dict", "output_attentions",
+                 "output_hidden_states", "layer_types", "use_sliding_window", "sliding_window",
+                 "attention_bias", "mlp_bias"});
+  for (const auto& key : config.unknown()) result.unread.push_back(shown_name(key));
   return result;
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/status.h"
-#include "data/safetensors/json_file.h"
+#include "data/json/json_file.h"
 #include "data/safetensors/safetensors_folder.h"
 #include "exchange/hf_config.h"
 #include "exchange/hf_names.h"

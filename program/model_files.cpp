@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
-#include "data/safetensors/json_file.h"
+#include "data/json/json_file.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
 #include "data/tokenizers/unicode/utf8.h"
 

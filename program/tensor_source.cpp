@@ -8,8 +8,8 @@
 #include "core/math/normal.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
-#include "data/arrays/npy.h"
 #include "data/hdf5/hdf5.h"
+#include "data/npy.h"
 #include "data/safetensors/safetensors_file.h"
 
 namespace mxtape {

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "data/hdf5/hdf5_version.h"
+#include "data/hdf5/hdf5.h"
 #include "kernels/choose/library_versions.h"
 #include "program/show/report.h"
 

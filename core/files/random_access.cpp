@@ -13,6 +13,20 @@
 #include "core/files/retried.h"
 
 namespace mxtape {
+namespace {
+
+FileStamp stamp_of(const struct stat& status) {
+  const auto nanoseconds = [](const timespec& t) {
+    return std::int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+  };
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = std::uint64_t(status.st_size),
+          .modified = nanoseconds(status.st_mtim),
+          .changed = nanoseconds(status.st_ctim)};
+}
+
+}  // namespace
 
 RandomAccessFile::RandomAccessFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
@@ -27,7 +41,7 @@ RandomAccessFile::RandomAccessFile(std::filesystem::path path) : path_(std::move
     require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(error));
     fail(ExitCode::data, "{}: is a folder, device or pipe, want a file", path_.string());
   }
-  size_ = std::uint64_t(status.st_size);
+  stamp_ = stamp_of(status);
 }
 
 RandomAccessFile::~RandomAccessFile() {
@@ -35,7 +49,16 @@ RandomAccessFile::~RandomAccessFile() {
 }
 
 RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      stamp_(other.stamp_) {}
+
+FileStamp RandomAccessFile::stamp_now() const {
+  struct stat status {};
+  require(::fstat(descriptor_, &status) == 0, ExitCode::resource, "{}: cannot be looked at: {}",
+          path_.string(), std::strerror(errno));
+  return stamp_of(status);
+}
 
 void RandomAccessFile::read(std::uint64_t begin, std::span<std::byte> out) const {
   constexpr std::size_t largest_read = std::size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at once
@@ -45,14 +68,14 @@ void RandomAccessFile::read(std::uint64_t begin, std::span<std::byte> out) const
     require(n >= 0, ExitCode::resource, "{}: byte {} cannot be read: {}", path_.string(), begin,
             std::strerror(errno));
     require(n > 0, ExitCode::data, "{}: ends at byte {}; it had {} bytes when it was opened", path_.string(),
-            begin, size_);
+            begin, size());
     out = out.subspan(std::size_t(n));
     begin += std::uint64_t(n);
   }
 }
 
 std::string RandomAccessFile::beginning(std::size_t most) const {
-  std::string text(std::size_t(std::min<std::uint64_t>(most, size_)), '\0');
+  std::string text(std::size_t(std::min<std::uint64_t>(most, size())), '\0');
   read(0, std::as_writable_bytes(std::span(text)));
   return text;
 }

@@ -13,6 +13,9 @@
 
 namespace mxtape {
 
+/// "1.10.8": of the library that the program runs with.
+std::string hdf5_version();
+
 /// Whether a content hash follows the image: data/hdf5/seal.h.
 enum class Seal : bool { no, yes };
 
@@ -85,6 +88,9 @@ class Hdf5Reader {
   /// i8, i16, i32, u8 and u16 datasets; what does not fit for certain throws.
   std::vector<std::int32_t> read_i32(const std::string& dataset) const;
   std::string read_text(const std::string& dataset) const;
+  /// The byte of the file at which the numbers of a u16 or u32 dataset begin. None unless they lie there as
+  /// they do in memory: not in chunks, not compressed, not in other files, in the machine's byte order.
+  std::optional<std::uint64_t> plain_at(const std::string& dataset) const;
   std::string text_attribute(const std::string& object, const std::string& name) const;
   std::int64_t int_attribute(const std::string& object, const std::string& name) const;
   double real_attribute(const std::string& object, const std::string& name) const;

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "data/hdf5/hdf5_version.h"
+#include "data/hdf5/hdf5.h"
 
 namespace mxtape::hdf5 {
 

@@ -183,6 +183,15 @@ std::string Hdf5Reader::read_text(const std::string& name) const {
                       [&](char* out) { return H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out); });
 }
 
+std::optional<std::uint64_t> Hdf5Reader::plain_at(const std::string& name) const {
+  const Handle set = state_->dataset(name);
+  const Handle type = state_->check.open(H5Dget_type(set), H5Tclose, "ask the type of", name);
+  const bool native = H5Tequal(type, H5T_NATIVE_UINT16) > 0 || H5Tequal(type, H5T_NATIVE_UINT32) > 0;
+  const haddr_t at = H5Dget_offset(set);  // HADDR_UNDEF for all that does not lie in one piece
+  if (!native || at == HADDR_UNDEF) return {};
+  return at;
+}
+
 std::string Hdf5Reader::text_attribute(const std::string& object, const std::string& name) const {
   const Handle place = state_->object(object), item = state_->attribute(place, object, name);
   const Handle type = state_->check.open(H5Aget_type(item), H5Tclose, "ask the type of", name);

@@ -5,6 +5,9 @@
 #include <span>
 #include <string>
 
+#include "core/files/random_access.h"
+#include "data/hdf5/content_hash.h"
+
 namespace mxtape {
 
 /// A seal is 32 bytes after the end of an HDF5 image: "MXTSEAL1", the image's length (64-bit little-endian)
@@ -13,14 +16,12 @@ namespace mxtape {
 /// checksums cover either data or metadata, never both, and its parser is no place for altered input.
 inline constexpr std::size_t seal_bytes = 32;
 
-/// XXH3-128 as 32 hexadecimal digits: what `xxhsum -H2` prints.
-std::string content_hash(std::span<const std::byte> bytes);
-
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image);
 
 /// Reads the whole file once and returns its content hash. Throws Error(data) with what was found and wanted
 /// if it is missing, has no seal, or a length or a bit differs from what was written; Error(resource) if it
 /// cannot be read.
+std::string verify_seal(const RandomAccessFile&);
 std::string verify_seal(const std::filesystem::path&);
 
 }  // namespace mxtape

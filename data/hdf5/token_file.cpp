@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text/program_name.h"
+#include "data/hdf5/hash_record.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/seal.h"
 
@@ -12,36 +13,69 @@ namespace {
 constexpr char format_name[] = "mxtape tokens";
 constexpr std::int64_t format_version = 1;
 
-std::string split_hash(const Split& split) {
-  return split.narrow.empty() ? content_hash(std::as_bytes(std::span(split.wide)))
-                              : content_hash(std::as_bytes(std::span(split.narrow)));
+/// Calls `see` with all tokens as they are stored, part by part.
+template <class See>
+void see_all(const Split& split, const See& see) {
+  const auto stored = [&]<class Id>(Id) {
+    constexpr std::int64_t part = (1 << 20) / sizeof(Id);
+    for (std::int64_t at = 0; at < split.stored.count; at += part)
+      see(std::span<const Id>(split.stored.read<Id>(at, std::min(part, split.stored.count - at))));
+  };
+  if (!split.stored.file)
+    split.narrow.empty() ? see(std::span(split.wide)) : see(std::span(split.narrow));
+  else
+    split.stored.narrow() ? stored(std::uint16_t{}) : stored(std::uint32_t{});
 }
 
-/// The position of the first token outside the vocabulary, or count().
-std::int64_t first_outside(const Split& split, std::int64_t vocabulary) {
-  const auto outside = [&](std::uint32_t token) { return token >= vocabulary; };
-  return split.narrow.empty() ? std::ranges::find_if(split.wide, outside) - split.wide.begin()
-                              : std::ranges::find_if(split.narrow, outside) - split.narrow.begin();
+/// Of all tokens as they are stored: their hash, and the first outside the vocabulary, if there is one.
+struct Looked {
+  std::string hash;
+  std::int64_t position = -1;
+  std::uint32_t token = 0;
+};
+
+Looked look_at(const Split& split, std::int64_t vocabulary) {
+  Looked found;
+  ContentHash hash;
+  std::int64_t at = 0;
+  see_all(split, [&](auto tokens) {
+    hash.add(std::as_bytes(tokens));
+    std::uint32_t largest = 0;  // the compiler makes vectors of this loop, of find_if it does not
+    for (const auto token : tokens) largest = std::max<std::uint32_t>(largest, token);
+    if (largest >= vocabulary && found.position < 0) {
+      const auto bad = std::ranges::find_if(tokens, [&](std::uint32_t t) { return t >= vocabulary; });
+      found.position = at + (bad - tokens.begin());
+      found.token = *bad;
+    }
+    at += std::int64_t(tokens.size());
+  });
+  found.hash = hash.digits();
+  return found;
 }
 
-std::string file_hash(const std::string& tokenizer, const Split& train, const Split& validation) {
-  const std::string parts = tokenizer + '\n' + split_hash(train) + '\n' + split_hash(validation);
+std::string file_hash(const std::string& tokenizer, const std::string& train, const std::string& validation) {
+  const std::string parts = tokenizer + '\n' + train + '\n' + validation;
   return content_hash(std::as_bytes(std::span(parts)));
 }
 
-void write_split(Hdf5Writer& file, const std::string& name, const Split& split, std::int64_t vocabulary) {
-  const auto bad = first_outside(split, vocabulary);
-  require(bad == split.count(), "token file: {} token {} at position {}; the vocabulary has {}", name,
-          bad == split.count() ? 0 : split[bad], bad, vocabulary);
+/// Returns the split's hash.
+std::string write_split(Hdf5Writer& file, const std::string& name, const Split& split,
+                        std::int64_t vocabulary) {
+  if (split.stored.file) return write_split(file, name, split.in_memory(), vocabulary);
+  const Looked seen = look_at(split, vocabulary);
+  require(seen.position < 0, "token file: {} token {} at position {}; the vocabulary has {}", name,
+          seen.token, seen.position, vocabulary);
   if (vocabulary <= Split::narrow_vocabulary)
     file.dataset_u16(name, split.narrow);
   else
     file.dataset_u32(name, split.wide);
   file.attribute(name, "count", split.count());
-  file.attribute(name, "xxh3-128", split_hash(split));
+  file.attribute(name, "xxh3-128", seen.hash);
+  return seen.hash;
 }
 
-Split read_split(const Hdf5Reader& file, const std::string& name, std::int64_t vocabulary) {
+Split open_split(const Hdf5Reader& file, const std::shared_ptr<const RandomAccessFile>& opened,
+                 const std::string& name, std::int64_t vocabulary) {
   const std::string place = file.path().string();
   const auto info = file.info(name);
   const std::string wanted = vocabulary <= Split::narrow_vocabulary ? "u16" : "u32";
@@ -51,46 +85,31 @@ Split read_split(const Hdf5Reader& file, const std::string& name, std::int64_t v
   const auto count = file.int_attribute(name, "count");
   require(info.count() == count, ExitCode::data, "{}: '{}' holds {} tokens, its attribute 'count' says {}",
           place, name, info.count(), count);
-  Split split;
-  if (wanted == "u16")
-    split.narrow = file.read_u16(name);
-  else
-    split.wide = file.read_u32(name);
-  const auto bad = first_outside(split, vocabulary);
-  require(bad == count, ExitCode::data, "{}: '{}' has token {} at position {}; the vocabulary has {}", place,
-          name, bad == count ? 0u : std::uint32_t(split[bad]), bad, vocabulary);
-  const auto found = split_hash(split), stated = file.text_attribute(name, "xxh3-128");
-  require(found == stated, ExitCode::data, "{}: '{}' has hash {}, its attribute says {}", place, name, found,
-          stated);
-  return split;
+  if (const auto begin = file.plain_at(name)) return {.stored = {opened, *begin, count, vocabulary}};
+  if (wanted == "u16") return {.narrow = file.read_u16(name)};
+  return {.wide = file.read_u32(name)};
+}
+
+/// Looks at each token. Returns the hash.
+std::string verify_split(const Hdf5Reader& file, const std::string& name, const Split& split,
+                         std::int64_t vocabulary) {
+  const std::string place = file.path().string();
+  const Looked found = look_at(split, vocabulary);
+  require(found.position < 0, ExitCode::data, "{}: '{}' has token {} at position {}; the vocabulary has {}",
+          place, name, found.token, found.position, vocabulary);
+  const auto stated = file.text_attribute(name, "xxh3-128");
+  require(found.hash == stated, ExitCode::data, "{}: '{}' has hash {}, its attribute says {}", place, name,
+          found.hash, stated);
+  return found.hash;
 }
 
 }  // namespace
 
-Split Split::from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary) {
-  Split split;
-  if (vocabulary <= Split::narrow_vocabulary)
-    split.narrow.assign(tokens.begin(), tokens.end());
-  else
-    split.wide.assign(tokens.begin(), tokens.end());
-  return split;
-}
-
-Split Split::take_from(std::int64_t position) {
-  const auto take = [&](auto& tokens) {
-    if (tokens.empty()) return tokens;
-    std::remove_reference_t<decltype(tokens)> taken(tokens.begin() + position, tokens.end());
-    tokens.resize(std::size_t(position));
-    return taken;
-  };
-  return {take(narrow), take(wide)};
-}
-
 std::string TokenFile::fill(Hdf5Writer& file) const {
   const auto description = tokenizer.to_json();
-  const auto content = file_hash(description, train, validation);
-  write_split(file, "train", train, tokenizer.size());
-  write_split(file, "validation", validation, tokenizer.size());
+  const auto train_hash = write_split(file, "train", train, tokenizer.size());
+  const auto content =
+      file_hash(description, train_hash, write_split(file, "validation", validation, tokenizer.size()));
   file.text("tokenizer", description);
   file.attribute("/", "format", std::string(format_name));
   file.attribute("/", "version", format_version);
@@ -128,13 +147,19 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
           "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `{1} corpus "
           "--out {0}` from synthetic tales",
           path.string(), program_name());
+  std::shared_ptr<const RandomAccessFile> opened;
+  bool hashed = false;
   try {
-    verify_seal(path);
+    opened = std::make_shared<RandomAccessFile>(path);
+    hashed = hashed_before(*opened);
+    if (!hashed) verify_seal(*opened);
   } catch (const Error& error) {
     fail(error.code(), "{0}; `{1} prepare` and `{1} corpus` make token files", error.what(), program_name());
   }
   const Hdf5Reader file(path);
   const auto place = path.string();
+  require(RandomAccessFile(path).stamp() == opened->stamp(), ExitCode::data,
+          "{}: was altered while it was opened; start again", place);
   const auto format = file.find_text_attribute("/", "format").value_or("none");
   require(format == format_name, ExitCode::data,
           "{}: format '{}', want '{}'; `{} prepare` makes one from text or token ids", place, format,
@@ -150,12 +175,18 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
   require(vocabulary == result.tokenizer.size(), ExitCode::data,
           "{}: vocabulary {}, but its tokenizer has {} tokens", place, vocabulary, result.tokenizer.size());
   result.source = file.text_attribute("/", "source");
-  result.train = read_split(file, "train", vocabulary);
-  result.validation = read_split(file, "validation", vocabulary);
-  result.hash = file_hash(description, result.train, result.validation);
-  const auto stated = file.text_attribute("/", "xxh3-128");
-  require(result.hash == stated, ExitCode::data, "{}: hash {}, its attribute says {}", place, result.hash,
-          stated);
+  result.train = open_split(file, opened, "train", vocabulary);
+  result.validation = open_split(file, opened, "validation", vocabulary);
+  result.hash = file.text_attribute("/", "xxh3-128");
+  if (!hashed) {
+    const auto train = verify_split(file, "train", result.train, vocabulary);
+    const auto found =
+        file_hash(description, train, verify_split(file, "validation", result.validation, vocabulary));
+    require(found == result.hash, ExitCode::data, "{}: hash {}, its attribute says {}", place, found,
+            result.hash);
+    if (result.train.stored.file && result.validation.stored.file)
+      record_hashed(*opened, {result.train.stored.bytes(), result.validation.stored.bytes()});
+  }
   if (file.has_attribute("/", "floor")) result.floor = file.real_attribute("/", "floor");
   if (file.has_attribute("/", "entropy"))
     result.entropy = {file.real_attribute("/", "entropy"), file.real_attribute("/", "entropy_error")};

@@ -1,39 +1,21 @@
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
+#include "data/hdf5/split.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace mxtape {
 
 class Hdf5Writer;
 
-/// One split of a corpus as tokens: u16 where the vocabulary allows it.
-struct Split {
-  static constexpr std::int64_t narrow_vocabulary = 65536;
-  std::vector<std::uint16_t> narrow;  ///< vocabularies up to narrow_vocabulary
-  std::vector<std::uint32_t> wide;
-  std::int64_t unread = 0;  ///< tokens that are counted and never looked at: what a dry run reads
-
-  static Split from_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary);
-  /// Takes the tokens from `position` on out of this split.
-  Split take_from(std::int64_t position);
-  std::int64_t count() const { return unread + std::int64_t(narrow.empty() ? wide.size() : narrow.size()); }
-  std::int32_t operator[](std::int64_t i) const {
-    return std::int32_t(narrow.empty() ? wide[std::size_t(i)] : narrow[std::size_t(i)]);
-  }
-};
-
 /// A sampled mean.
 struct Estimate {
   double value = 0, standard_error = 0;
 };
 
-/// A sealed HDF5 token file in memory. Layout and checks: docs/data.md.
+/// A sealed HDF5 token file. Layout and checks: docs/data.md.
 struct TokenFile {
   Tokenizer tokenizer;
   std::string source;  ///< where the text came from, for people
@@ -45,7 +27,8 @@ struct TokenFile {
   /// Entropy rate of that source [nats per token].
   std::optional<Estimate> entropy;
 
-  /// Reads and verifies seal, lengths, hashes and token range. Throws Error(data).
+  /// Opens a file; its tokens stay there, and it stays open (data/hdf5/split.h). Verifies seal, lengths,
+  /// hashes and token range, unless data/hdf5/hash_record.h knows that this was done. Throws Error(data).
   static TokenFile read(const std::filesystem::path&);
   /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
   /// Returns the hash.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <cstring>
 
 #include "core/bf16.h"
 #include "core/error.h"
-#include "data/safetensors/half.h"
+#include "data/half.h"
+#include "data/stand_in.h"
 
 namespace mxtape {
 namespace {
@@ -18,8 +18,7 @@ constexpr std::uint64_t length_bytes = 8;
 
 std::uint64_t header_length(const RandomAccessFile& file) {
   const std::string path = file.path().string(), first = file.beginning(512);
-  const std::string other = stand_in(first, file.size());
-  require(other.empty(), ExitCode::data, "{}: {}", path, other);
+  require_no_stand_in(file.path(), first, file.size());
   const bool pickle =
       first.starts_with("PK\x03\x04") || first.starts_with("\x80\x02") || first.starts_with("\x80\x04");
   require(!pickle, ExitCode::data, "{}: a file of torch.save() (pickle, which runs code); want safetensors",
@@ -51,19 +50,6 @@ void widen(std::span<float> out, const Widen& to_f32) {
 }
 
 }  // namespace
-
-std::string stand_in(std::string_view first, std::uint64_t size) {
-  if (size == 0) return "is empty";
-  if (first.starts_with("version https://git-lfs"))
-    return fmt::format("a Git LFS pointer of {} bytes, not the file; `git lfs pull` fetches it", size);
-  std::string low(first.substr(0, 64));
-  std::transform(low.begin(), low.end(), low.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  const auto begin = std::min(low.find_first_not_of(" \t\r\n"), low.size());
-  const std::string_view text = std::string_view(low).substr(begin);
-  if (text.starts_with("<!doctype") || text.starts_with("<html"))
-    return "a page of HTML, not the file; download it anew";
-  return "";
-}
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
   const std::uint64_t length = header_length(file_);

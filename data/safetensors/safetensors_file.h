@@ -45,8 +45,4 @@ class SafetensorsFile {
   std::map<std::string, std::size_t> index_;
 };
 
-/// What is often found under the name of a model file, as a sentence; "" if these bytes are none of it:
-/// nothing, a Git LFS pointer, a page of HTML.
-std::string stand_in(std::string_view first_bytes, std::uint64_t size);
-
 }  // namespace mxtape

@@ -1,13 +1,13 @@
 #include "data/safetensors/safetensors_folder.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/files/status.h"
-#include "data/safetensors/json_file.h"
+#include "data/json/json_file.h"
+#include "data/json/json_section.h"
 
 namespace mxtape {
 namespace {
@@ -40,12 +40,10 @@ constexpr const char* index_name = "model.safetensors.index.json";
 std::map<std::string, std::string> weight_map(const fs::path& index) {
   const std::string path = index.string();
   const nlohmann::json json = read_json_file(index);
-  require(json.is_object() && json.contains("weight_map") && json["weight_map"].is_object(), ExitCode::data,
-          "{}: holds no object weight_map", path);
+  JsonSection shards = JsonSection(json, path, ": ").section("weight_map");
   std::map<std::string, std::string> map;
-  for (const auto& [tensor, shard] : json["weight_map"].items()) {
-    require(shard.is_string(), ExitCode::data, "{}: weight_map['{}'] is no text", path, shown_name(tensor));
-    const auto& name = shard.get_ref<const std::string&>();
+  for (const auto& tensor : shards.unknown()) {
+    const std::string& name = shards.text(tensor);
     constexpr std::size_t longest_name = 255;  // of Linux's file systems
     require(!name.empty() && name.size() <= longest_name && name.find('/') == std::string::npos &&
                 name.find('\0') == std::string::npos && name != "." && name != "..",

@@ -7,7 +7,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
-#include "data/safetensors/half.h"
+#include "data/half.h"
 
 namespace mxtape {
 namespace {

@@ -1,14 +1,13 @@
 #include "data/tokenizers/tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text/base64.h"
-#include "core/text/json_reason.h"
-#include "data/hdf5/seal.h"
+#include "data/hdf5/content_hash.h"
+#include "data/json/json_file.h"
+#include "data/json/json_section.h"
 #include "data/tokenizers/bpe/bpe_tokenizer.h"
-#include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/characters.h"
 #include "data/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
@@ -19,19 +18,19 @@ using nlohmann::json;
 using Kind = Tokenizer::Kind;
 using Held = std::shared_ptr<const TokenizerKind>;
 
-Held characters_of(const json& value) {
-  return std::make_shared<CharacterTokenizer>(value.at("pieces").get<std::vector<std::string>>());
+Held characters_of(JsonSection& file) {
+  std::vector<std::string> pieces;
+  for (const json& piece : file.array("pieces")) {
+    if (!piece.is_string()) file.wrong("pieces", piece, "texts");
+    pieces.push_back(piece.get<std::string>());
+  }
+  return std::make_shared<CharacterTokenizer>(std::move(pieces));
 }
-Held bytes_of(const json&) { return std::make_shared<ByteTokenizer>(); }
-Held ids_of(const json& value) {
-  const json& vocabulary = value.at("vocabulary");
-  require(vocabulary.is_number_integer(), ExitCode::data, "tokenizer: vocabulary {}; want an integer",
-          vocabulary.dump());
-  return std::make_shared<IdTokenizer>(vocabulary.get<std::int64_t>());
-}
-Held bpe_of(const json& value) { return std::make_shared<BpeTokenizer>(value.at("file")); }
-Held sentencepiece_of(const json& value) {
-  auto model = from_base64(value.at("model").get_ref<const std::string&>());
+Held bytes_of(JsonSection&) { return std::make_shared<ByteTokenizer>(); }
+Held ids_of(JsonSection& file) { return std::make_shared<IdTokenizer>(file.integer("vocabulary", 1)); }
+Held bpe_of(JsonSection& file) { return std::make_shared<BpeTokenizer>(file.at("file")); }
+Held sentencepiece_of(JsonSection& file) {
+  auto model = from_base64(file.text("model"));
   require(model.has_value(), ExitCode::data, "tokenizer: its model is no base64");
   return std::make_shared<SentencePieceTokenizer>(std::move(*model));
 }
@@ -40,7 +39,7 @@ Held sentencepiece_of(const json& value) {
 struct KindRow {
   std::string_view name;
   Kind kind;
-  Held (*from_json)(const json&);
+  Held (*from_json)(JsonSection&);
 };
 constexpr KindRow kinds[] = {{"bytes", Kind::bytes, bytes_of},
                              {"characters", Kind::characters, characters_of},
@@ -95,18 +94,14 @@ std::string Tokenizer::first_difference(const Tokenizer& there) const {
 }
 
 Tokenizer Tokenizer::from_json(const std::string& text) {
-  try {
-    const json value = parsed(text);
-    const auto name = value.at("kind").get<std::string>();
-    std::string known;
-    for (const KindRow& row : kinds) {
-      if (row.name == name) return {row.kind, row.from_json(value)};
-      known.append(known.empty() ? "" : " ").append(row.name);
-    }
-    fail(ExitCode::data, "tokenizer: kind '{}'; known: {}", name, known);
-  } catch (const json::exception& error) {
-    fail(ExitCode::data, "tokenizer: {}", json_reason(error));
+  const json value = parsed(text);
+  JsonSection file(value, "tokenizer", ": ");
+  std::string known;
+  for (const KindRow& row : kinds) {
+    if (row.name == file.text("kind")) return {row.kind, row.from_json(file)};
+    known.append(known.empty() ? "" : " ").append(row.name);
   }
+  file.refuse("kind", known);
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {

@@ -1,14 +1,15 @@
 #include "data/tokenizers/tokenizer_files.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
 #include "core/text/json_reason.h"
+#include "data/json/json_file.h"
+#include "data/json/json_section.h"
+#include "data/stand_in.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
-#include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/tokenizer_forms.h"
 #include "data/tokenizers/unicode/utf8.h"
 
@@ -31,19 +32,10 @@ auto naming(const fs::path& path, const Read& read) {
   }
 }
 
-/// Things that are often found under the name of a model file.
-void refuse_stand_ins(const std::string& bytes) {
-  require(!bytes.empty(), ExitCode::data, "is empty");
-  require(!bytes.starts_with("version https://git-lfs"), ExitCode::data,
-          "a Git LFS pointer of {} bytes, not the file; `git lfs pull` fetches it", bytes.size());
-  require(!bytes.starts_with("<!DOCTYPE") && !bytes.starts_with("<html"), ExitCode::data,
-          "a page of HTML, not the file; download it anew");
-}
-
 Tokenizer from_json_file(const fs::path& path) {
   return naming(path, [&] {
     const std::string text = read_whole_text(path);
-    refuse_stand_ins(text);
+    require_no_stand_in(path, text, text.size());
     // Characters and bytes, as they are exported.
     if (text.find("\"merges\": []") != std::string::npos || text.find("\"merges\":[]") != std::string::npos)
       if (auto plain = plain_tokenizer_of(parse_json_strictly(text))) return *plain;
@@ -54,7 +46,7 @@ Tokenizer from_json_file(const fs::path& path) {
 Tokenizer from_model_file(const fs::path& path) {
   return naming(path, [&] {
     std::string bytes = read_whole_text(path);
-    refuse_stand_ins(bytes);
+    require_no_stand_in(path, bytes, bytes.size());
     const auto line = std::string_view(bytes).substr(0, bytes.find('\n'));
     const bool tiktoken = line.size() < 200 && line.ends_with(" 0") && first_bad_byte(line) == line.size();
     require(!tiktoken, ExitCode::data,
@@ -69,11 +61,8 @@ Tokenizer from_gpt2_files(const std::optional<fs::path>& vocabulary, const fs::p
     return naming(merges,
                   [&] { return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json({}, lines).dump()); });
   return naming(*vocabulary, [&] {
-    const std::string text = read_whole_text(*vocabulary);
-    refuse_stand_ins(text);
-    const auto ids = parse_json_strictly(text);
-    require(ids.is_object(), ExitCode::data, "is {}; want an object with tokens and their ids",
-            ids.type_name());
+    const auto ids = read_json_file(*vocabulary);
+    (void)JsonSection(ids, vocabulary->string());  // an object
     return Tokenizer::from_tokenizer_json(gpt2_tokenizer_json(ids, lines).dump());
   });
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/tokenizers/bpe/bpe_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
 
 namespace mxtape {
@@ -12,25 +13,8 @@ using Json = nlohmann::json;  // an ordered one looks a key up among all: vocabu
 
 /// A BPE without merges: every symbol is a token.
 Json without_merges(Json vocabulary, Json pre_tokenizer, Json decoder) {
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", Json::array()},
-          {"normalizer", nullptr},
-          {"pre_tokenizer", std::move(pre_tokenizer)},
-          {"post_processor", nullptr},
-          {"decoder", std::move(decoder)},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", nullptr},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", false},
-            {"byte_fallback", false},
-            {"ignore_merges", false},
-            {"vocab", std::move(vocabulary)},
-            {"merges", Json::array()}}}};
+  return bpe_file<Json>(std::move(vocabulary), Json::array(), Json::array(), nullptr,
+                        std::move(pre_tokenizer), std::move(decoder));
 }
 
 /// No token has this text, so the tokenizers library throws, with it, where it meets another character.

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/files/atomic_file.h"
+#include "data/hdf5/hash_record.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/token_file.h"
 #include "kernels/choose/make_backend.h"
@@ -94,6 +95,7 @@ std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened
 }
 
 std::string look_at_file(const fs::path& path) {
+  forget_hashed(path);
   const auto opened = open_sealed(path);
   const Hdf5Reader& file = *opened;
   if (content_of(file) == packed_content) return look_at_packed_model(opened);

@@ -12,8 +12,8 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "data/arrays/token_ids.h"
 #include "data/hdf5/token_file.h"
+#include "data/hdf5/token_ids.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/unicode/utf8.h"
 #include "program/command.h"

@@ -7,7 +7,7 @@
 #include "core/files/output_file.h"
 #include "core/files/status.h"
 #include "core/text/program_name.h"
-#include "data/arrays/token_ids.h"
+#include "data/hdf5/token_ids.h"
 #include "data/tokenizers/bpe/trainer.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/unicode/utf8.h"

@@ -87,8 +87,9 @@ TEST(PrepareCommand, TakesTokenIdsOfOtherProgramsAndSaysWhatItFound) {
   EXPECT_NE(given.output.find("read       shard.bin (2 u16 ids, llm.c's header)"), std::string::npos)
       << given.output;
   const auto file = TokenFile::read(folder / "b.h5");
-  EXPECT_EQ(file.train.narrow, (std::vector<std::uint16_t>{464, 3290, 318, 50256, 0, 1, 2, 3, 4, 5, 7, 8}));
-  EXPECT_EQ(file.validation.narrow, (std::vector<std::uint16_t>{9, 10}));
+  EXPECT_EQ(file.train.in_memory().narrow,
+            (std::vector<std::uint16_t>{464, 3290, 318, 50256, 0, 1, 2, 3, 4, 5, 7, 8}));
+  EXPECT_EQ(file.validation.in_memory().narrow, (std::vector<std::uint16_t>{9, 10}));
   EXPECT_EQ(file.tokenizer.to_json(), R"({"kind":"ids","vocabulary":50257})");
   EXPECT_EQ(file.source, "train.bin shard.bin val.bin");
 }

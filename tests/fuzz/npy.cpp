@@ -1,5 +1,5 @@
 // An array of NumPy's.
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 
 #include "tests/fuzz/target.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 #include "program/command.h"
 #include "program/help_text.h"
 #include "tests/program/program_fixture.h"

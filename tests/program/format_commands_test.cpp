@@ -5,7 +5,7 @@
 
 #include "core/files/atomic_file.h"
 #include "core/math/normal.h"
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "formats/codec/mx_tensor.h"
 #include "tests/program/program.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 #include "formats/text/peer_names.h"
 #include "recipes/shipped.h"
 #include "recipes/text/precision_table.h"

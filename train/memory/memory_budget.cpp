@@ -6,8 +6,6 @@
 namespace mxtape {
 namespace {
 
-std::int64_t bytes_of(const Split& split) { return split.count() * (split.wide.empty() ? 2 : 4); }
-
 /// The largest micro-batch that fits, with as many more of them that a step stays what it is.
 std::string smaller_batches(Recipe recipe, const MemoryBudget& budget) {
   const std::int64_t sequences = recipe.train.batch_size * recipe.train.accumulation;
@@ -70,7 +68,7 @@ MemoryBudget MemoryBudget::of(const Recipe& recipe, const Backend& fresh, const 
   const bool same_memory = recipe.compute.device == "cpu";
   return {.capacity = fresh.capacity_bytes(),
           .workspace = fresh.used_bytes(),
-          .tokens = same_memory ? bytes_of(data.train) + bytes_of(data.validation) : 0,
+          .tokens = same_memory ? data.train.bytes_in_memory() + data.validation.bytes_in_memory() : 0,
           .host = same_memory};
 }
 

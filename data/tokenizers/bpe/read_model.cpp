@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/error.h"
+#include "data/json/json_section.h"
 #include "data/tokenizers/bpe/byte_level.h"
-#include "data/tokenizers/bpe/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/limits.h"
+#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {
@@ -30,7 +32,7 @@ AddedToken added_token(const json& value, const std::string& path) {
   added.special = token.flag("special");
   added.normalized = token.flag("normalized");
   for (const char* key : {"single_word", "lstrip", "rstrip"})
-    if (token.flag(key)) token.refuse(key, "true", "false");
+    if (token.flag(key)) token.refuse(key, "false");
   require(!added.content.empty(), ExitCode::data, "{}.content: is empty", path);
   require(added.content.size() <= longest_rule_text, ExitCode::data,
           "{}.content: has {} bytes; want at most {}", path, added.content.size(), longest_rule_text);
@@ -40,11 +42,12 @@ AddedToken added_token(const json& value, const std::string& path) {
 
 void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
   require(vocabulary.is_object() && !vocabulary.empty(), ExitCode::data,
-          "tokenizer.json.model.vocab: want an object with tokens and their ids");
+          "tokenizer.json.model.vocab = {}; want an object with tokens and their ids",
+          shown_json(vocabulary));
   std::size_t most = vocabulary.size();
   if (added) {
-    require(added->is_array(), ExitCode::data, "tokenizer.json.added_tokens: is {}; want an array",
-            added->type_name());
+    require(added->is_array(), ExitCode::data, "tokenizer.json.added_tokens = {}; want a list",
+            shown_json(*added));
     std::unordered_map<std::string, std::int32_t> seen;
     for (std::size_t i = 0; i < added->size(); ++i) {
       rules.added.push_back(added_token((*added)[i], fmt::format("tokenizer.json.added_tokens[{}]", i)));
@@ -53,7 +56,7 @@ void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
       most += known == vocabulary.end();
       require(known == vocabulary.end() || *known == token.id, ExitCode::data,
               "tokenizer.json.added_tokens[{}]: {} has id {}, in the vocabulary {}", i,
-              shown_text(token.content), token.id, known == vocabulary.end() ? "" : known->dump());
+              shown_text(token.content), token.id, known == vocabulary.end() ? "" : shown_json(*known));
       const auto first = seen.emplace(token.content, token.id).first;
       require(first->second == token.id, ExitCode::data,
               "tokenizer.json.added_tokens[{}]: {} has id {}, and id {} before", i, shown_text(token.content),
@@ -84,7 +87,7 @@ void read_merges(const json& merges, const Ids& ids, BpeRules& rules) {
       right = text.substr(blank + 1);
     } else {
       require(merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(),
-              ExitCode::data, "{}: {}; want two tokens", here(), merge.dump().substr(0, 60));
+              ExitCode::data, "{}: {}; want two tokens", here(), shown_json(merge));
       left = merge[0].get_ref<const std::string&>();
       right = merge[1].get_ref<const std::string&>();
     }
@@ -106,12 +109,12 @@ void read_merges(const json& merges, const Ids& ids, BpeRules& rules) {
 
 void read_model(const json& model, const json* added_tokens, BpeRules& rules) {
   JsonSection section(model, "tokenizer.json.model");
-  if (const auto type = section.text_or("type", "BPE"); type != "BPE") section.refuse("type", type, "BPE");
+  if (const auto type = section.text_or("type", "BPE"); type != "BPE") section.refuse("type", "BPE");
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const json* const found = section.find(key);
     const bool neutral = !found || (found->is_string() && found->get_ref<const std::string&>().empty()) ||
                          (found->is_number() && found->get<double>() == 0);
-    if (!neutral) section.refuse(key, found->dump(), "none");
+    if (!neutral) section.refuse(key, "none");
   }
   read_tokens(section.at("vocab"), added_tokens, rules);
   Ids ids;

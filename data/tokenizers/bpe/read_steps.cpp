@@ -1,8 +1,10 @@
 #include <algorithm>
 
-#include "data/tokenizers/bpe/json_section.h"
+#include "core/error.h"
+#include "data/json/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/limits.h"
+#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {
@@ -58,7 +60,7 @@ SplitStep::Prepend prepend_scheme(JsonSection& step) {
   if (scheme == "always") return SplitStep::Prepend::always;
   if (scheme == "first") return SplitStep::Prepend::first;
   if (scheme == "never") return SplitStep::Prepend::never;
-  step.refuse("prepend_scheme", scheme, "always first never");
+  step.refuse("prepend_scheme", "always first never");
 }
 
 SplitStep::Behaviour behaviour_of(JsonSection& step) {
@@ -72,14 +74,14 @@ SplitStep::Behaviour behaviour_of(JsonSection& step) {
   const std::string& name = step.text("behavior");
   for (const auto& [word, behaviour] : known)
     if (word == name) return behaviour;
-  step.refuse("behavior", name, "Isolated Removed MergedWithPrevious MergedWithNext Contiguous");
+  step.refuse("behavior", "Isolated Removed MergedWithPrevious MergedWithNext Contiguous");
 }
 
 SplitStep split_step(JsonSection& step) {
   using Kind = SplitStep::Kind;
   const std::string& type = step.text("type");
   if (type == "ByteLevel") {
-    step.ignore("trim_offsets");  // of offsets, which a trainer does not need
+    step.ignore({"trim_offsets"});  // of offsets, which a trainer does not need
     const bool prefix = step.flag("add_prefix_space", true);
     return {.kind = Kind::byte_level,
             .prepend = prefix ? SplitStep::Prepend::always : SplitStep::Prepend::never,
@@ -92,13 +94,13 @@ SplitStep split_step(JsonSection& step) {
   }
   if (type == "Digits") return {.kind = Kind::digits, .one_by_one = step.flag("individual_digits")};
   if (type == "Metaspace") {
-    step.ignore("str_rep");
+    step.ignore({"str_rep"});
     return {.kind = Kind::metaspace,
             .text = one_character(step, "replacement"),
             .prepend = prepend_scheme(step),
             .cuts = step.flag("split", true)};
   }
-  step.refuse("type", type, "ByteLevel Split Digits Metaspace Sequence");
+  step.refuse("type", "ByteLevel Split Digits Metaspace Sequence");
 }
 
 /// The ids of a template's special token.
@@ -112,7 +114,7 @@ std::vector<std::int32_t> template_token(JsonSection& tokens, const std::string&
             token.path("ids"), value, vocabulary);
     ids.push_back(std::int32_t(value));
   }
-  for (const char* key : {"id", "tokens"}) token.ignore(key);  // the same in words
+  token.ignore({"id", "tokens"});  // the same in words
   token.done();
   return ids;
 }
@@ -127,10 +129,10 @@ void read_template(JsonSection& step, BpeRules& rules) {
     JsonSection part = item.section(is_text ? "Sequence" : "SpecialToken");
     item.done();
     const std::string& id = part.text("id");
-    part.ignore("type_id");  // of models that take two texts
+    part.ignore({"type_id"});  // of models that take two texts
     part.done();
     if (is_text) {
-      if (id != "A") part.refuse("id", id, "A");
+      if (id != "A") part.refuse("id", "A");
       require(before, ExitCode::data, "{}: the text twice is not understood", item.path());
       before = false;
       continue;
@@ -142,7 +144,7 @@ void read_template(JsonSection& step, BpeRules& rules) {
             most_template_tokens);
   }
   require(!before, ExitCode::data, "{}: the text is missing", step.path("single"));
-  step.ignore("pair");
+  step.ignore({"pair"});
 }
 
 }  // namespace
@@ -156,10 +158,10 @@ void read_normalizer(const json& normalizer, const std::string& path, BpeRules& 
       made = {.kind = NormalizerStep::Kind::prepend, .text = rule_text(step, "prepend")};
     } else if (type == "Replace") {
       made.kind = NormalizerStep::Kind::replace;
-      if (read_pattern(step, made.text)) step.refuse("pattern", "Regex", "String");
+      if (read_pattern(step, made.text)) step.refuse("pattern", "String");
       made.with = rule_text(step, "content");
     } else if (type != "NFC") {
-      step.refuse("type", type, "NFC Prepend Replace Sequence");
+      step.refuse("type", "NFC Prepend Replace Sequence");
     }
     step.done();
     rules.normalizer.push_back(made);
@@ -192,7 +194,7 @@ void read_post_processor(const json& post_processor, const std::string& path, Bp
               "{}: a second template is not understood", place);
       read_template(step, rules);
     } else {
-      step.refuse("type", type, "ByteLevel TemplateProcessing Sequence");
+      step.refuse("type", "ByteLevel TemplateProcessing Sequence");
     }
     step.done();
   });
@@ -212,7 +214,7 @@ void read_decoder(const json& decoder, const std::string& path, BpeRules& rules)
       fused = true;
     } else if (type == "Replace") {
       std::string from;
-      if (read_pattern(step, from)) step.refuse("pattern", "Regex", "String");
+      if (read_pattern(step, from)) step.refuse("pattern", "String");
       require(!fused && !d.byte_fallback && d.metaspace.empty(), ExitCode::data,
               "{}: Replace after ByteFallback, Fuse or Metaspace is not understood", place);
       d.replace.emplace_back(from, rule_text(step, "content"));
@@ -225,10 +227,9 @@ void read_decoder(const json& decoder, const std::string& path, BpeRules& rules)
       require(d.metaspace.empty(), ExitCode::data, "{}: a second Metaspace is not understood", place);
       d.metaspace = one_character(step, "replacement");
       d.drop_first = prepend_scheme(step) != SplitStep::Prepend::never;
-      step.ignore("split");
-      step.ignore("str_rep");
+      step.ignore({"split", "str_rep"});
     } else {
-      step.refuse("type", type, "ByteLevel ByteFallback Fuse Replace Strip Metaspace Sequence");
+      step.refuse("type", "ByteLevel ByteFallback Fuse Replace Strip Metaspace Sequence");
     }
     step.done();
   });

@@ -1,10 +1,8 @@
 #include "data/tokenizers/bpe/tokenizer_json.h"
+#include "core/error.h"
 
-#include <nlohmann/json.hpp>
-#include <set>
-
-#include "core/text/json_reason.h"
-#include "data/tokenizers/bpe/json_section.h"
+#include "data/json/json_section.h"
+#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 
@@ -32,31 +30,12 @@ void spell_out(json& part, bool prefix) {
 
 }  // namespace
 
-json parse_json_strictly(std::string_view text, int deepest) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    require(depth <= deepest, ExitCode::data, "JSON nested deeper than {}", deepest);
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key)
-      require(keys.back().insert(value.get<std::string>()).second, ExitCode::data,
-              "the key {} occurs twice in one object", shown_text(value.get_ref<const std::string&>()));
-    return true;
-  };
-  try {
-    return json::parse(text, check);
-  } catch (const json::exception& error) {
-    fail(ExitCode::data, "{}", json_reason(error));
-  }
-}
-
 BpeRules read_tokenizer_json(const json& file) {
   BpeRules rules;
   JsonSection section(file, "tokenizer.json");
   if (const auto version = section.text_or("version", "1.0"); version != "1.0")
-    section.refuse("version", version, "1.0");
-  section.ignore("truncation");  // a trainer cuts its own windows
-  section.ignore("padding");
+    section.refuse("version", "1.0");
+  section.ignore({"truncation", "padding"});  // a trainer cuts its own windows
   const json* const added = section.find("added_tokens");
   read_model(section.at("model"), added, rules);
   if (const json* const found = section.find("normalizer"))

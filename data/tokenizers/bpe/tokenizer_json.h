@@ -1,14 +1,9 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
-#include <string_view>
 
 #include "data/tokenizers/bpe/rules.h"
 
 namespace mxtape {
-
-/// Parses JSON text whose origin is unknown. Throws Error(data) for what is no JSON or UTF-8, equal keys in
-/// one object (of which the library would keep the last) and nesting deeper than `deepest`.
-nlohmann::json parse_json_strictly(std::string_view text, int deepest = 16);
 
 /// The rules of a tokenizer.json of Hugging Face's tokenizers, version 1.0, with a BPE model. Throws
 /// Error(data) with the path of what is broken or not understood: docs/tokenizers.md has the table.

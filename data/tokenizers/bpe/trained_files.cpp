@@ -2,6 +2,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "data/tokenizers/bpe/bpe_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/trainer.h"
 #include "data/tokenizers/unicode/utf8.h"
@@ -60,26 +61,9 @@ BpeFiles files_of(const TrainedBpe& trained, const BpeTraining& options) {
   for (std::size_t id = 0; id < pieces.size(); ++id)
     static_cast<Json::object_t::Container&>(entries).emplace_back(pieces[id], Json(id));
   vocabulary = std::move(entries);
-  const Json model{{"type", "BPE"},
-                   {"dropout", nullptr},
-                   {"unk_token", nullptr},
-                   {"continuing_subword_prefix", nullptr},
-                   {"end_of_word_suffix", nullptr},
-                   {"fuse_unk", false},
-                   {"byte_fallback", false},
-                   {"ignore_merges", false},
-                   {"vocab", vocabulary},
-                   {"merges", merges}};
-  const Json qwen{{"type", "NFC"}};
-  const Json file{{"version", "1.0"},
-                  {"truncation", nullptr},
-                  {"padding", nullptr},
-                  {"added_tokens", added},
-                  {"normalizer", options.style == "qwen2" ? qwen : Json()},
-                  {"pre_tokenizer", pre_tokenizer(options.style)},
-                  {"post_processor", nullptr},
-                  {"decoder", byte_level(true)},
-                  {"model", model}};
+  const Json normalizer = options.style == "qwen2" ? Json{{"type", "NFC"}} : Json();
+  const Json file =
+      bpe_file<Json>(vocabulary, merges, added, normalizer, pre_tokenizer(options.style), byte_level(true));
   return {file.dump(1) + "\n", vocabulary.dump(1) + "\n", merges_txt};
 }
 

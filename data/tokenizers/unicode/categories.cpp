@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/text/sections.h"
 #include "data/tokenizers/unicode/tables.h"
 
 namespace mxtape {
@@ -36,7 +37,8 @@ CharacterTable::CharacterTable() {
   std::map<std::array<std::uint8_t, 256>, std::uint16_t> known;
   std::array<std::uint8_t, 256> page{};
   char32_t c = 0;
-  for (const char* at = unicode::category_runs; *at != 0;) {
+  const std::string_view runs = section_of(unicode_tables, "categories");
+  for (const char* at = runs.data(); at < runs.data() + runs.size();) {
     const int code = *at <= 'Z' ? *at - 'A' : *at - 'a' + 26;
     char* after = nullptr;
     const bool counted = at[1] >= '0' && at[1] <= '9';
@@ -50,7 +52,7 @@ CharacterTable::CharacterTable() {
       page_of_[c >> 8] = entry->second;
     }
   }
-  require(c == code_points, "tables.cpp: categories of {} code points, want {}", std::uint32_t(c),
+  require(c == code_points, "unicode.txt: categories of {} code points, want {}", std::uint32_t(c),
           std::size_t(code_points));
 }
 

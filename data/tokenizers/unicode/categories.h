@@ -6,7 +6,7 @@
 
 namespace mxtape {
 
-/// General categories of Unicode 16.0, in the order of tables.cpp. Every code point has one.
+/// General categories of Unicode 16.0, in the order of unicode.txt's letters. Every code point has one.
 enum class Category : std::uint8_t {
   Lu,
   Ll,
@@ -37,7 +37,7 @@ enum CharacterClass : std::uint8_t { other_sign = 0, letter = 1, number = 2, whi
 /// Two levels: the page of a code point's upper bits, then one entry for each of its 256 code points.
 class CharacterTable {
  public:
-  static const CharacterTable& get();  ///< made once, from tables.cpp
+  static const CharacterTable& get();  ///< made once, from unicode.txt
   Category category(char32_t c) const { return Category(pages_[page_of_[c >> 8]][c & 0xff] & 31); }
   CharacterClass classify(char32_t c) const {
     return CharacterClass(pages_[page_of_[c >> 8]][c & 0xff] >> 5);

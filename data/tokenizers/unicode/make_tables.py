@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tables.cpp from the Unicode Character Database, version 16.0.
+"""Writes unicode.txt from the Unicode Character Database, version 16.0.
 
-Needs Python 3.14, or another one with `pip install unicodedata2==16.0.0`. Run: ./make_tables.py > tables.cpp
+Needs Python 3.14, or another one with `pip install unicodedata2==16.0.0`. Run: ./make_tables.py > unicode.txt
 """
 import sys
 import textwrap
@@ -29,11 +29,9 @@ def runs(value):
     return found
 
 
-def literal(name, what, text):
-    print(f"// {what}")
-    print(f"const char* const {name} =")
-    lines = textwrap.wrap(text, 104, break_on_hyphens=False)
-    print("\n".join(f'    "{line} "' for line in lines) + ";\n")
+def section(name, text):
+    print(f"\n[{name}]")
+    print("\n".join(textwrap.wrap(text, 118, break_on_hyphens=False)))
 
 
 def decompositions():
@@ -51,14 +49,12 @@ def decompositions():
 
 if ucd.unidata_version != VERSION:
     sys.exit(f"this Python has Unicode {ucd.unidata_version}, want {VERSION}: pip install unicodedata2=={VERSION}")
-print(f"// Unicode {VERSION}. Written by make_tables.py, which says how; do not edit.")
-print("// clang-format off")
-print('#include "data/tokenizers/unicode/tables.h"\n\nnamespace mxtape::unicode {\n')
+print(f"""# Unicode {VERSION}. Written by make_tables.py, which says how; do not edit.
+# categories: a letter per general category and how many code points in a row have it; one if no number.
+# combining: canonical combining class x how many code points in a row have it.
+# decompositions: canonical ones without Hangul, hexadecimal: step from the last one : one or two characters. A minus marks
+# those that no composition gives back.""")
 letter = dict(zip(CATEGORIES, LETTERS))
-literal("category_runs", "A letter per general category and how many code points in a row have it; one if no number.",
-        " ".join(letter[v] + (str(n) if n > 1 else "") for v, n in runs(ucd.category)))
-literal("combining_runs", "Canonical combining class x how many code points in a row have it.",
-        " ".join(f"{v}x{n}" for v, n in runs(ucd.combining)))
-literal("decompositions", "Canonical decompositions without Hangul, hexadecimal: step from the last one : one or two characters.\n"
-        "// A minus marks those that no composition gives back.", decompositions())
-print("}  // namespace mxtape::unicode")
+section("categories", " ".join(letter[v] + (str(n) if n > 1 else "") for v, n in runs(ucd.category)))
+section("combining", " ".join(f"{v}x{n}" for v, n in runs(ucd.combining)))
+section("decompositions", decompositions())

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/text/sections.h"
 #include "data/tokenizers/unicode/tables.h"
 #include "data/tokenizers/unicode/utf8.h"
 
@@ -27,14 +28,16 @@ struct Tables {
   std::unordered_map<char32_t, std::uint8_t> combining;  // classes other than 0
 
   Tables() {
-    char* at = const_cast<char*>(unicode::combining_runs);
-    for (char32_t c = 0; *at != 0; ++at) {
+    const std::string_view runs = section_of(unicode_tables, "combining"),
+                           pairs = section_of(unicode_tables, "decompositions");
+    char* at = const_cast<char*>(runs.data());
+    for (char32_t c = 0; at < runs.data() + runs.size(); ++at) {
       const auto value = std::strtoul(at, &at, 10), length = std::strtoul(at + 1, &at, 10);
       for (std::size_t i = 0; i < length; ++i, ++c)
         if (value != 0) combining[c] = std::uint8_t(value);
     }
-    at = const_cast<char*>(unicode::decompositions);
-    for (char32_t c = 0; *at != 0; ++at) {
+    at = const_cast<char*>(pairs.data());
+    for (char32_t c = 0; at < pairs.data() + pairs.size(); ++at) {
       const bool never_composed = *at == '-';
       c += char32_t(std::strtoul(at + never_composed, &at, 16));
       Pair pair{char32_t(std::strtoul(at + 1, &at, 16)), 0};

@@ -1,10 +1,9 @@
 #pragma once
+#include <string_view>
 
-namespace mxtape::unicode {
+namespace mxtape {
 
-/// Tables of Unicode 16.0 as text; tables.cpp says how each is read.
-extern const char* const category_runs;
-extern const char* const combining_runs;
-extern const char* const decompositions;
+/// unicode.txt, which says how it is read; the build puts it into the library.
+extern const std::string_view unicode_tables;
 
-}  // namespace mxtape::unicode
+}  // namespace mxtape

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 
@@ -38,24 +39,27 @@ class RegexParser : PatternReader {
   /// Returns whether it can match nothing. Alternatives become a chain of splits.
   bool alternatives(bool any_case, int depth) {
     if (depth > deepest) refuse("deeper nesting");
-    bool may_be_empty = false;
+    bool may_be_empty = false, anchor = false;
     std::vector<std::uint32_t> ends;
     while (true) {
       const std::uint32_t begin = here();
       may_be_empty |= sequence(any_case, depth);
+      anchor |= anchor_;
       if (!take("|")) break;
       insert(begin, {.op = Op::split});
       ends.push_back(emit({.op = Op::jump}));
       out_.program_[begin].target = here();
     }
     for (const std::uint32_t end : ends) out_.program_[end].target = here();
+    anchor_ = anchor;
     return may_be_empty;
   }
 
   bool sequence(bool any_case, int depth) {
     bool empty = true;
     char before = 0;  // the literal before, where case does not matter
-    while (!at_end() && pattern_[at_] != '|' && pattern_[at_] != ')') {
+    int parts = 0;
+    for (anchor_ = false; !at_end() && pattern_[at_] != '|' && pattern_[at_] != ')'; ++parts) {
       const char literal = any_case && is_letter(pattern_[at_]) ? char(pattern_[at_] | 0x20) : char(0);
       for (const std::string_view fold :
            {"ss", "st", "ff", "fi", "fl"})  // also one character: U+00DF, U+FB00 ...
@@ -63,6 +67,7 @@ class RegexParser : PatternReader {
       empty &= repeated(any_case, depth);
       before = literal;
     }
+    anchor_ &= parts == 1;
     return empty;
   }
 
@@ -72,11 +77,12 @@ class RegexParser : PatternReader {
     for (int times = 0; !at_end(); ++times) {
       const auto bounds = quantifier();
       if (!bounds) break;
+      if (std::exchange(anchor_, false)) refuse("repeating what takes no character");
       if (times > 1) refuse("a repetition of a repetition of a repetition");
       const auto [low, high, possessive] = *bounds;
       if (here() == begin + 1 && out_.program_[begin].op == Op::one) {
-        Regex::Instruction& first = out_.program_[begin];
-        first = {.op = Op::repeat, .possessive = possessive, .set = first.set, .low = low, .high = high};
+        Regex::Instruction& only = out_.program_[begin];
+        only = {.op = Op::repeat, .possessive = possessive, .set = only.set, .low = low, .high = high};
       } else {
         if (empty && high > 1) refuse("repeating what may be empty");
         repeat_group(begin, low, high);
@@ -170,10 +176,12 @@ class RegexParser : PatternReader {
       const std::uint32_t begin = here();
       const bool ahead = take("?="), not_ahead = !ahead && take("?!");
       const bool folded = !ahead && !not_ahead && take("?i:");
-      const bool plain = ahead || not_ahead || folded || take("?:");
+      const bool group = !ahead && !not_ahead && !folded && take("?:");
+      const bool plain = ahead || not_ahead || folded || group;
       if (!plain && !at_end() && pattern_[at_] == '?') refuse("this kind of group");
       const bool empty = alternatives(any_case || folded, depth + 1);
       if (!take(")")) refuse("'(' without ')'");
+      anchor_ = ahead || not_ahead || (anchor_ && group);
       if (!ahead && !not_ahead) return empty;
       insert(begin, {.op = Op::look, .negated = not_ahead});
       emit({.op = Op::accept});
@@ -182,13 +190,15 @@ class RegexParser : PatternReader {
     }
     if (take("$")) {
       emit({.op = Op::line_end});
-      return true;
+      return anchor_ = true;
     }
+    anchor_ = false;
     emit({.op = Op::one, .set = add(set(any_case))});
     return false;
   }
 
   Regex& out_;
+  bool anchor_ = false;  // what was read last is a lookahead or $, or has one as an alternative
 };
 
 Regex::Regex(std::string_view pattern) { RegexParser(pattern, *this); }

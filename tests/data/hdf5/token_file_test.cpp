@@ -49,8 +49,8 @@ TEST(TokenFile, ComesBackWithEverythingItCarries) {
   const auto written = small_file();
   const auto hash = written.write(folder / "a.h5");
   const auto read = TokenFile::read(folder / "a.h5");
-  EXPECT_EQ(read.train.narrow, written.train.narrow);
-  EXPECT_EQ(read.validation.narrow, written.validation.narrow);
+  EXPECT_EQ(read.train.in_memory().narrow, written.train.narrow);
+  EXPECT_EQ(read.validation.in_memory().narrow, written.validation.narrow);
   EXPECT_EQ(read.tokenizer.to_json(), written.tokenizer.to_json());
   EXPECT_EQ(read.source, "by hand");
   EXPECT_EQ(read.floor, written.floor);

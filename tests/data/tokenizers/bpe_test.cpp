@@ -174,9 +174,9 @@ TEST(BpeTokenizer, WhatIsBrokenOrNotUnderstoodIsRefusedByName) {
     return "opened";
   };
   const std::tuple<const char*, json, const char*> cases[] = {
-      {"/version", "2.0", "version = '2.0'"},
-      {"/future", 1, "the key 'future' is not understood"},
-      {"/model/type", "WordPiece", "type = 'WordPiece'"},
+      {"/version", "2.0", "version = \"2.0\"; mxtape has 1.0"},
+      {"/future", 1, "the key \"future\" is not understood"},
+      {"/model/type", "WordPiece", "tokenizer.json.model.type = \"WordPiece\"; mxtape has BPE"},
       {"/model/dropout", 0.1, "dropout"},
       {"/model/vocab/a", 5, "id 5 is that of"},
       {"/model/vocab/a", -1, "want a whole number"},
@@ -184,13 +184,13 @@ TEST(BpeTokenizer, WhatIsBrokenOrNotUnderstoodIsRefusedByName) {
       {"/model/vocab/a", 99999, "want 0 to 279"},
       {"/model/merges/0", json::array({"a", "b", "c"}), "want two tokens"},
       {"/model/merges/0", json::array({"\u4e2d", "a"}), "is not in the vocabulary"},
-      {"/normalizer", {{"type", "Lowercase"}}, "'Lowercase' is not understood; mxtape has NFC"},
-      {"/pre_tokenizer", {{"type", "BertPreTokenizer"}}, "'BertPreTokenizer'"},
-      {"/pre_tokenizer/more", 1, "the key 'more'"},
+      {"/normalizer", {{"type", "Lowercase"}}, "\"Lowercase\"; mxtape has NFC"},
+      {"/pre_tokenizer", {{"type", "BertPreTokenizer"}}, "type = \"BertPreTokenizer\""},
+      {"/pre_tokenizer/more", 1, "the key \"more\""},
       {"/pre_tokenizer", nullptr, "no ByteLevel pre-tokenizer"},
-      {"/decoder", {{"type", "WordPiece"}}, "'WordPiece'"},
-      {"/post_processor", {{"type", "BertProcessing"}}, "'BertProcessing'"},
-      {"/added_tokens/0/lstrip", true, "lstrip = 'true'"},
+      {"/decoder", {{"type", "WordPiece"}}, "type = \"WordPiece\""},
+      {"/post_processor", {{"type", "BertProcessing"}}, "type = \"BertProcessing\""},
+      {"/added_tokens/0/lstrip", true, "lstrip = true; mxtape has false"},
       {"/added_tokens/0/content", "", "is empty"}};
   for (const auto& [path, value, want] : cases)
     EXPECT_NE(told(path, value).find(want), std::string::npos) << path << ": " << told(path, value);

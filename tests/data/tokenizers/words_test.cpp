@@ -82,10 +82,11 @@ TEST(Regex, CaseDoesNotMatterWherePatternsSaySo) {
 
 TEST(Regex, WhatItDoesNotKnowIsRefusedWithItsColumn) {
   const std::pair<const char*, const char*> cases[] = {
-      {"(a", "column 3"},      {"a)", "column 2"},  {"(a)\\1", "column 5"},   {"(?<=a)b", "column 2"},
-      {"a*?", "column 3"},     {"[a", "column 3"},  {"\\p{Han}", "column 4"}, {"(?i:\u00e9)", "column 5"},
-      {"(?i:st)", "column 6"}, {"^a", "column 1"},  {"a{3,2}", "column 7"},   {"(a?)*", "column 6"},
-      {"[[a]]", "column 2"},   {"\\w", "column 2"}, {"a{2000}", "column"},    {"*a", "column 1"}};
+      {"(a", "column 3"},      {"a)", "column 2"},     {"(a)\\1", "column 5"},   {"(?<=a)b", "column 2"},
+      {"a*?", "column 3"},     {"[a", "column 3"},     {"\\p{Han}", "column 4"}, {"(?i:\u00e9)", "column 5"},
+      {"(?i:st)", "column 6"}, {"^a", "column 1"},     {"a{3,2}", "column 7"},   {"(a?)*", "column 6"},
+      {"[[a]]", "column 2"},   {"\\w", "column 2"},    {"a{2000}", "column"},    {"*a", "column 1"},
+      {"a$?", "column 4"},     {"(?=a)*", "column 7"}, {"(?:b|$)?", "column 9"}};
   for (const auto& [pattern, column] : cases) {
     std::string told = "opened";
     try {

@@ -1,14 +1,14 @@
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "data/half.h"
 
 namespace mxtape {
 namespace {
@@ -40,13 +40,10 @@ std::vector<std::int64_t> read_dims(std::string_view text, const std::string& pa
   }
 }
 
-float half_to_float(std::uint16_t bits) {
-  const int field = bits >> 10 & 31, mantissa = bits & 1023;
-  const float magnitude = field == 31  ? (mantissa != 0 ? NAN : INFINITY)
-                          : field == 0 ? std::ldexp(float(mantissa), -24)
-                                       : std::ldexp(float(mantissa + 1024), field - 25);
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
+struct Half {
+  std::uint16_t bits;
+  explicit operator float() const { return f32_of_half(bits); }
+};
 
 template <class T>
 std::vector<float> convert(const std::byte* from, std::int64_t count) {
@@ -65,26 +62,11 @@ struct Type {
   std::int64_t bytes;
   std::vector<float> (*convert)(const std::byte*, std::int64_t);
 };
-const Type types[] = {{"<f4", 4, convert<float>},
-                      {"<f8", 8, convert<double>},
-                      {"<f2", 2,
-                       [](const std::byte* from, std::int64_t count) {
-                         std::vector<float> values(static_cast<std::size_t>(count));
-                         for (std::size_t i = 0; i < values.size(); ++i) {
-                           std::uint16_t bits = 0;
-                           std::memcpy(&bits, from + 2 * i, 2);
-                           values[i] = half_to_float(bits);
-                         }
-                         return values;
-                       }},
-                      {"|i1", 1, convert<std::int8_t>},
-                      {"<i2", 2, convert<std::int16_t>},
-                      {"<i4", 4, convert<std::int32_t>},
-                      {"<i8", 8, convert<std::int64_t>},
-                      {"|u1", 1, convert<std::uint8_t>},
-                      {"<u2", 2, convert<std::uint16_t>},
-                      {"<u4", 4, convert<std::uint32_t>},
-                      {"<u8", 8, convert<std::uint64_t>}};
+const Type types[] = {
+    {"<f4", 4, convert<float>},         {"<f8", 8, convert<double>},       {"<f2", 2, convert<Half>},
+    {"|i1", 1, convert<std::int8_t>},   {"<i2", 2, convert<std::int16_t>}, {"<i4", 4, convert<std::int32_t>},
+    {"<i8", 8, convert<std::int64_t>},  {"|u1", 1, convert<std::uint8_t>}, {"<u2", 2, convert<std::uint16_t>},
+    {"<u4", 4, convert<std::uint32_t>}, {"<u8", 8, convert<std::uint64_t>}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include "data/safetensors/half.h"
+#include "data/half.h"
 
 #include <gtest/gtest.h>
 

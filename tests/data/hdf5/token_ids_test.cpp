@@ -1,4 +1,4 @@
-#include "data/arrays/token_ids.h"
+#include "data/hdf5/token_ids.h"
 
 #include <gtest/gtest.h>
 

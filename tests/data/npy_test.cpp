@@ -1,4 +1,4 @@
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 
 #include <gtest/gtest.h>
 

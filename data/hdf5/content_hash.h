@@ -1,0 +1,25 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace mxtape {
+
+/// XXH3-128 of bytes that come in parts.
+class ContentHash {
+ public:
+  ContentHash();
+  void add(std::span<const std::byte> part);
+  std::array<std::byte, 16> digest() const;  ///< canonical: big-endian
+  std::string digits() const;                ///< 32, hexadecimal: what `xxhsum -H2` prints
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> state_;
+};
+
+/// ContentHash::digits() of these.
+std::string content_hash(std::span<const std::byte> bytes);
+
+}  // namespace mxtape
