@@ -1,13 +1,17 @@
 #include "program/beginning.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "program/metrics/run_log.h"
+#include "program/resume.h"
 #include "program/rollback.h"
+#include "program/stations.h"
+#include "recipes/text/precision_notes.h"
 
 namespace mxtape {
 namespace {
+
+using From = Beginning::From;
 
 /// Whether the last validation of a run that has done all its steps is still to come.
 bool lacks_validation(const RunPaths& run, std::int64_t step) {
@@ -19,77 +23,96 @@ bool lacks_validation(const RunPaths& run, std::int64_t step) {
   }
 }
 
-void note_gemm(const Recipe& asked, Beginning& begin, bool goes_on) {
-  const GemmChoice gemm = begin.recipe.compute.gemm;
-  const bool chosen = asked.origins.contains("compute.gemm") ||
-                      begin.recipe.compute.gemm_kernels() != asked.compute.gemm_kernels();
-  if (asked.compute.gemm == GemmChoice::automatic && chosen)
-    begin.notes.push_back(
-        fmt::format("compute.gemm = auto is {} {}", gemm == GemmChoice::integer ? "integer" : "library",
-                    goes_on ? "here, as in the checkpoint" : "on this machine, by its instruction set"));
+void settle_compute(RunPlan& plan) {
+  ComputeConfig& compute = plan.recipe.compute;
+  const GemmKernels wanted = compute.gemm_kernels();
+  const bool automatic = compute.gemm == GemmChoice::automatic;
+  const bool goes_on = plan.begin.from == From::checkpoint && plan.begin.checkpoint;
+  settle_gemm(compute, goes_on ? &plan.begin.checkpoint->header().recipe.compute : nullptr);
+  validate(plan.recipe);  // what auto became may not go with the recipe's sources
+  if (automatic && (plan.recipe.origins.contains("compute.gemm") || compute.gemm_kernels() != wanted))
+    plan.notes.push_back(fmt::format(
+        "compute.gemm = auto is {} {}", compute.gemm == GemmChoice::integer ? "integer" : "library",
+        goes_on ? "here, as in the checkpoint" : "on this machine, by its instruction set"));
 }
 
-void branch_off(Beginning& begin, const Branch& branch, const RunPaths& run, const TokenFile& data) {
-  branch.check_data(data);
-  begin.turn = branch.turn;
-  if (std::string note = branch.other_parent(run.path()); !note.empty())
-    begin.notes.push_back(std::move(note));
+void branch_off(RunPlan& plan) {
+  plan.branch->check_data(plan.recipe, *plan.data, plan.words.allow_change);
+  if (std::string note = plan.branch->other_parent(plan.folder); !note.empty())
+    plan.notes.push_back(std::move(note));
 }
 
 /// With the run's own checkpoint, or that of --resume FILE.
-void go_on(Beginning& begin, const RunOptions& options, const RunPaths& run, const TokenFile& data) {
-  CheckpointHeader there = begin.checkpoint->header();
+void go_on(RunPlan& plan, CheckpointHeader there) {
+  const RunPaths run(plan.folder);
+  Beginning& begin = plan.begin;
   begin.known_rollbacks = there.recipe.train.rollbacks.size();
   // The run's own: whoever resumes it needs not write them.
   const auto own = rollbacks_after(run, there.recipe);
-  auto& written = begin.recipe.train.rollbacks;
+  auto& written = plan.recipe.train.rollbacks;
   if (written.size() <= own.size() && std::equal(written.begin(), written.end(), own.begin())) {
-    if (written.size() < own.size()) begin.recipe.origins["train.rollbacks"] = "the run";
+    if (written.size() < own.size()) plan.recipe.origins["train.rollbacks"] = "the run";
     written = there.recipe.train.rollbacks = own;
   }
-  auto changes = check_changes(there, begin.recipe, data.hash, options.allow_change);
-  for (const auto& change : changes) begin.notes.push_back("changed " + change);
-  std::erase_if(changes,
-                [](const std::string& c) { return !changes_numbers(c.substr(0, c.find_first_of(": "))); });
+  auto changes = check_changes(there, plan.recipe, plan.data->hash, plan.words.allow_change);
+  for (const auto& change : changes) plan.notes.push_back("changed " + change);
+  std::erase_if(changes, [](const std::string& c) { return !changes_numbers(key_of(c)); });
   if (!changes.empty()) begin.turn = Turn{there.step, {}, {}, {}, std::move(changes)};
-  const std::int64_t steps = begin.recipe.train.steps;
+  const std::int64_t steps = plan.recipe.train.steps;
   begin.finished = there.step == steps && !lacks_validation(run, steps);
+}
+
+/// The checkpoint, or what train.init names.
+void open(RunPlan& plan) {
+  Beginning& begin = plan.begin;
+  if (begin.file) begin.weights.reset();
+  if (begin.file && !begin.checkpoint) begin.checkpoint.emplace(*begin.file);
+  if (begin.file || plan.recipe.train.init.empty()) return;
+  begin.from = From::weights;
+  if (!begin.weights) begin.weights.emplace(plan.recipe.train.init);
+  if (plan.writes) begin.weights->check_folder(plan.folder);
 }
 
 }  // namespace
 
-void require_reached_starts(const Recipe& recipe, std::int64_t step) {
-  require(recipe.schedule.start <= step && recipe.optim.start <= step, ExitCode::usage,
+void stations::beginning(RunPlan& plan) {
+  Beginning& begin = plan.begin;
+  if (plan.writes) {
+    auto weights = std::move(begin.weights);
+    begin = choose_start(RunPaths(plan.folder), plan.words.resume, plan.branch ? plan.branch->turn.step : 0);
+    plan.note(begin.notes);
+    begin.weights = std::move(weights);
+    if (plan.branch && !begin.file) plan.branch->begin(begin);
+  }
+  if (begin.from == From::parent)
+    for (const auto& line : plan.branch->lines) plan.facts.push_back(line);
+  open(plan);
+  if (!plan.data) return;
+  const std::string& file = plan.recipe.data.file;
+  if (begin.checkpoint) require_same_tokenizer(begin.checkpoint->header(), *begin.file, *plan.data, file);
+  if (begin.weights) begin.weights->check_tokens(*plan.data, file), plan.note(begin.weights->notes());
+  const std::int64_t step = begin.checkpoint ? begin.checkpoint->header().step : 0;
+  const std::int64_t schedule = plan.recipe.schedule.start, optim = plan.recipe.optim.start;
+  require(std::max(schedule, optim) <= step, ExitCode::usage,
           "recipe {}: schedule.start = {}, optim.start = {}; the run begins at step {}; want none above it: "
           "--fresh sets them, for a branch",
-          recipe.name, recipe.schedule.start, recipe.optim.start, step);
+          plan.recipe.name, schedule, optim, step);
 }
 
-Beginning begin_run(const Recipe& asked, const RunOptions& options, const RunPaths& run,
-                    const TokenFile& data) {
-  Beginning begin;
-  begin.start = choose_start(run, options.resume, options.branch ? options.branch->turn.step : 0);
-  begin.notes = begin.start.notes;
-  begin.branches = options.branch && !begin.start.checkpoint;
-  if (begin.branches) begin.start.checkpoint = options.branch->checkpoint;
-  if (begin.start.checkpoint) {
-    begin.checkpoint.emplace(*begin.start.checkpoint);
-    require_same_tokenizer(begin.checkpoint->header(), *begin.start.checkpoint, data, asked.data.file);
-  } else if (!asked.train.init.empty()) {
-    begin.init.emplace(asked.train.init);
-    begin.init->check_folder(run.path());
-    begin.init->check_tokens(data, asked.data.file);
-  }
-  require_reached_starts(asked, begin.checkpoint ? begin.checkpoint->header().step : 0);
-  begin.recipe = with_vocabulary(asked, data.tokenizer);
-  begin.known_rollbacks = asked.train.rollbacks.size();
-  const bool goes_on = begin.checkpoint && !begin.branches;
-  settle_gemm(begin.recipe.compute, goes_on ? &begin.checkpoint->header().recipe.compute : nullptr);
-  validate(begin.recipe);  // what auto became may not go with the recipe's sources
-  note_gemm(asked, begin, goes_on);
-  if (begin.branches) branch_off(begin, *options.branch, run, data);
-  if (goes_on) go_on(begin, options, run, data);
-  return begin;
+void stations::settled(RunPlan& plan) {
+  Beginning& begin = plan.begin;
+  const auto surprises = precision_notes(plan.recipe);  // `auto` GEMMs are no wish for integers
+  begin.known_rollbacks = plan.recipe.train.rollbacks.size();
+  if (plan.data)
+    plan.look([&] {
+      plan.recipe = with_vocabulary(plan.recipe, plan.data->tokenizer);
+      settle_compute(plan);
+      if (begin.from == From::parent)
+        branch_off(plan);
+      else if (plan.writes && begin.checkpoint)
+        go_on(plan, begin.checkpoint->header());
+    });
+  if (!begin.finished) plan.note(surprises);
 }
 
 }  // namespace mxtape

@@ -5,31 +5,25 @@
 #include <vector>
 
 #include "program/init/initial_weights.h"
-#include "program/resume.h"
-#include "program/run.h"
+#include "program/lineage.h"
+#include "train/checkpoint.h"
 
 namespace mxtape {
 
-/// Where a run begins, and with which recipe: what is known before a device is asked for.
+/// Where the numbers of a run's first step come from: its seed, others' weights (train.init), a checkpoint of
+/// its own, that of the run that it branches from, or the one that it goes back to.
 struct Beginning {
-  Start start;
-  bool branches = false;                     ///< start.checkpoint is the parent's
-  std::optional<CheckpointFile> checkpoint;  ///< that of `start`
-  std::optional<InitialWeights> init;        ///< of a new run with train.init
-  Recipe recipe;                             ///< resolved: vocabulary, compute.gemm, rollbacks
-  std::size_t known_rollbacks = 0;           ///< those of `recipe` that the checkpoint's lineage has
-  std::optional<Turn> turn;                  ///< from the checkpoint to the first step
-  std::vector<std::string>
-      notes;              ///< for people: what was rejected, changed, chosen; a branch has lines beside
-  bool finished = false;  ///< no step and no validation is left
+  enum class From : std::uint8_t { seed, weights, checkpoint, parent, rollback } from = From::seed;
+  std::optional<std::filesystem::path> file;  ///< the checkpoint's; none: from step 0
+  std::optional<CheckpointFile> checkpoint;   ///< it, open, until it is loaded
+  std::optional<InitialWeights> weights;      ///< of train.init, until they are loaded
+  std::optional<Turn> turn;                   ///< from there to the first step: branch, init or change
+  std::size_t known_rollbacks = 0;            ///< those of the run's recipe that the checkpoint's lineage has
+  std::optional<std::string> lineage;         ///< instead of the checkpoint's
+  bool archive = false;                       ///< an earlier run is in the way
+  std::vector<std::filesystem::path> rejected;  ///< newer than the checkpoint; their steps come again
+  bool finished = false;                        ///< no step and no validation is left
+  std::vector<std::string> notes;               ///< for people: what was rejected, and why
 };
-
-/// Finds it for `mxtape train` and, with the same words, for `mxtape check`. Reads checkpoints, changes
-/// nothing. Throws the Error with which the run would end.
-Beginning begin_run(const Recipe&, const RunOptions&, const RunPaths&, const TokenFile&);
-
-/// Throws Error(usage) if schedule.start or optim.start is a step that a run which begins at `step` has not
-/// reached.
-void require_reached_starts(const Recipe&, std::int64_t step);
 
 }  // namespace mxtape

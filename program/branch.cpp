@@ -78,10 +78,6 @@ std::string hash_of(const std::string& run) {
   }
 }
 
-bool has_fresh(const BranchOptions& options, const char* word) {
-  return std::find(options.fresh.begin(), options.fresh.end(), word) != options.fresh.end();
-}
-
 constexpr const char* parents = "the parent";  // the origin of its keys
 
 /// What `run`'s recipe.toml says of the keys that checkpoints do not hold, but for the folder of the runs.
@@ -100,8 +96,7 @@ Recipe inherited(Recipe recipe, const fs::path& run, const char* origin) {
   take_whereabouts(recipe, run);
   // The checkpoint names every key; those with their default have no author.
   recipe.origins.clear();
-  for (const auto& change : differences(Recipe{}, recipe))
-    recipe.origins[change.substr(0, change.find_first_of(": "))] = origin;
+  for (const auto& change : differences(Recipe{}, recipe)) recipe.origins[key_of(change)] = origin;
   recipe.origins["data.file"] = origin;
   return recipe;
 }
@@ -112,85 +107,91 @@ nlohmann::json read_parent(const fs::path& run) {
 
 }  // namespace
 
-Branch plan_branch(const BranchOptions& options, const std::string& given,
-                   const std::vector<std::string>& overrides) {
-  Branch branch;
-  branch.checkpoint = checkpoint_of(options.from);
-  branch.allowed = options.allow_change;
-  branch.header = CheckpointFile(branch.checkpoint).header();
-  const Recipe& parent = branch.header.recipe;
-  const std::int64_t step = branch.header.step;
-  branch.parent_run = fs::absolute(branch.checkpoint).parent_path().parent_path();
-
+Branch plan_branch(const RunWords& words, Recipe& recipe) {
+  const fs::path file = checkpoint_of(words.from);
+  const std::string hash = verify_seal(file);
+  Branch branch{.file = file,
+                .parent_run = fs::absolute(file).parent_path().parent_path(),
+                .checkpoint = CheckpointFile(std::make_shared<const Hdf5Reader>(file))};
+  const CheckpointHeader& there = branch.checkpoint->header();
+  const Recipe& parent = there.recipe;
+  const std::int64_t step = there.step;
+  branch.data_hash = there.data_hash;
+  const auto fresh = [&](const char* word) {
+    return std::find(words.fresh.begin(), words.fresh.end(), word) != words.fresh.end();
+  };
   Recipe base = inherited(parent, branch.parent_run, parents);
-  if (has_fresh(options, "precision")) {
+  if (fresh("precision")) {
     base.precision = {};
     std::erase_if(base.origins, [](const auto& o) { return o.first.starts_with("precision."); });
   }
-  if (has_fresh(options, "schedule")) base.schedule.start = step, base.origins["schedule.start"] = "--fresh";
-  if (has_fresh(options, "optimizer")) base.optim.start = step, base.origins["optim.start"] = "--fresh";
-  branch.recipe = read_recipe_onto(std::move(base), given, overrides);
-  const Recipe& recipe = branch.recipe;
+  if (fresh("schedule")) base.schedule.start = step, base.origins["schedule.start"] = "--fresh";
+  if (fresh("optimizer")) base.optim.start = step, base.origins["optim.start"] = "--fresh";
+  recipe = read_recipe_onto(std::move(base), words.recipe, words.overrides);
 
   require(recipe.train.init == parent.train.init, ExitCode::usage,
           "--from {}: train.init = \"{}\" ({}) says that the weights come from there; want one of them",
-          options.from, recipe.train.init, recipe.origin("train.init"));
+          words.from, recipe.train.init, recipe.origin("train.init"));
   require(step < recipe.train.steps, ExitCode::usage,
           "{}: its {} steps are done; say how many the branch shall have in all: --train.steps={}",
-          branch.checkpoint.string(), step, 2 * step);
+          file.string(), step, 2 * step);
   std::error_code error;
   require(!fs::equivalent(fs::path(recipe.train.out) / recipe.name, branch.parent_run, error),
           ExitCode::usage,
           "--from {}: the branch would go to the parent's own folder, {}; give it a --name of its own",
-          options.from, branch.parent_run.string());
+          words.from, branch.parent_run.string());
 
-  branch.turn = {.step = step,
-                 .parent = parent.name,
-                 .hash = verify_seal(branch.checkpoint),
-                 .fresh = options.fresh,
-                 .changed = {}};
-  const Authors authors(recipe, given, parents);
+  branch.turn = {.step = step, .parent = parent.name, .hash = hash, .fresh = words.fresh, .changed = {}};
+  const Authors authors(recipe, words.recipe, parents);
   std::string refused, other_model;
   Recipe before = parent, settled = recipe;
   settle_gemm(before.compute, nullptr);   // an import's, which no run has settled
   settle_gemm(settled.compute, nullptr);  // as the run will have it
   for (const auto& change : differences(before, without_whereabouts(settled))) {
-    const std::string key = change.substr(0, change.find_first_of(": "));
+    const std::string key = key_of(change);
     if (!changes_numbers(key)) continue;
     branch.turn.changed.push_back(change);
     const std::string origin = authors.origin(key);
-    const bool fresh = (key == "schedule.start" && has_fresh(options, "schedule")) ||
-                       (key == "optim.start" && has_fresh(options, "optimizer")) ||
-                       (key.starts_with("precision.") && has_fresh(options, "precision"));
+    const bool begins_anew = (key == "schedule.start" && fresh("schedule")) ||
+                             (key == "optim.start" && fresh("optimizer")) ||
+                             (key.starts_with("precision.") && fresh("precision"));
     if (!keeps_the_model(key))
       other_model += fmt::format("\n  {}  ({})", change, origin);
-    else if (!fresh && !authors.wrote(origin) && !is_allowed(key, options.allow_change))
+    else if (!begins_anew && !authors.wrote(origin) && !is_allowed(key, words.allow_change))
       refused += fmt::format("\n  {}  ({}); write it in {}, or --{}=..., or --allow-change {}", change,
-                             origin, given, key, key);
+                             origin, words.recipe, key, key);
   }
   require(other_model.empty(), ExitCode::usage,
           "--from {}: the weights there are another model's:{}\nwant the parent's, so leave these keys out",
-          options.from, other_model);
+          words.from, other_model);
   require(refused.empty(), ExitCode::usage,
           "--from {}: the recipe differs from the parent's where nobody wrote it for this branch:{}",
-          options.from, refused);
+          words.from, refused);
 
-  branch.lines.push_back(fmt::format("branch      from {} at step {}, {} steps to go",
-                                     branch.checkpoint.string(), step, recipe.train.steps - step));
-  for (const auto& change : branch.turn.changed) branch.lines.push_back("  " + change);
-  if (branch.turn.changed.empty()) branch.lines.push_back("  nothing differs that changes numbers");
-  for (const auto& word : options.fresh) branch.lines.push_back("  fresh " + word);
-  for (const auto& line : learning_rate_lines(parent, recipe, step)) branch.lines.push_back("  " + line);
+  auto& lines = branch.lines;
+  lines.push_back(fmt::format("branch      from {} at step {}, {} steps to go", file.string(), step,
+                              recipe.train.steps - step));
+  for (const auto& change : branch.turn.changed) lines.push_back("  " + change);
+  if (branch.turn.changed.empty()) lines.push_back("  nothing differs that changes numbers");
+  for (const auto& word : words.fresh) lines.push_back("  fresh " + word);
+  for (const auto& line : learning_rate_lines(parent, recipe, step)) lines.push_back("  " + line);
   return branch;
 }
 
-void Branch::check_data(const TokenFile& data) const {
-  require_same_tokenizer(header, checkpoint, data, recipe.data.file);
+void Branch::begin(Beginning& at) {
+  at.file = file;
+  at.checkpoint = std::move(checkpoint);
+  at.turn = turn;
+  at.from = Beginning::From::parent;
+}
+
+void Branch::check_data(const Recipe& recipe, const TokenFile& data,
+                        const std::vector<std::string>& allowed) const {
   const bool written = recipe.origin("data.file") != parents;
   require(
-      data.hash == header.data_hash || written || is_allowed("data", allowed), ExitCode::usage,
+      data.hash == data_hash || written || is_allowed("data", allowed), ExitCode::usage,
       "{}: its content is not what {} was trained with (hash {}, then {}); allow it with --allow-change data",
-      recipe.data.file, checkpoint.string(), data.hash, header.data_hash);
+      recipe.data.file, file.string(), data.hash, data_hash);
 }
 
 std::string Branch::other_parent(const fs::path& run) const {
@@ -200,12 +201,13 @@ std::string Branch::other_parent(const fs::path& run) const {
   if (was.empty() || was == turn.hash) return "";
   return fmt::format(
       "an earlier attempt here began at step {} with a checkpoint of content hash {}; that of {} is {}",
-      earlier.value("step", std::int64_t(0)), was, checkpoint.string(), turn.hash);
+      earlier.value("step", std::int64_t(0)), was, file.string(), turn.hash);
 }
 
-std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const std::string& given,
-                                               const std::vector<std::string>& overrides) {
-  const fs::path folder = run_folder_of(given, overrides);
+std::optional<Recipe> recipe_of_own_checkpoint(const RunWords& words) {
+  if (words.resume != "auto") return {};
+  const fs::path folder = run_folder_of(words.recipe, words.overrides);
+  const std::string& from = words.from;
   if (!is_there(folder / "parent.json") || list_checkpoints(folder).empty()) return {};
   const auto parent = read_parent(folder);
   require(parent.is_object() && parent.contains("run") && parent.contains("step"), ExitCode::data,
@@ -222,14 +224,8 @@ std::optional<Recipe> recipe_of_own_checkpoint(const std::string& from, const st
   require(same, ExitCode::usage, "--from {}: {} branched from {}@{}; want that, or another --name", from,
           folder.string(), run.string(), step);
   const CheckpointFile checkpoint(find_checkpoint(folder));
-  return read_recipe_onto(inherited(checkpoint.header().recipe, folder, "its checkpoint"), given, overrides);
-}
-
-void write_parent(const RunFolder& folder, const Branch& branch) {
-  nlohmann::ordered_json json{{"run", branch.parent_run.string()},
-                              {"checkpoint", fs::absolute(branch.checkpoint).string()}};
-  json.update(nlohmann::ordered_json::parse(branch.turn.to_json()));
-  write_atomically(folder.parent(), json.dump(2) + "\n");
+  return read_recipe_onto(inherited(checkpoint.header().recipe, folder, "its checkpoint"), words.recipe,
+                          words.overrides);
 }
 
 }  // namespace mxtape

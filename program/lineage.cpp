@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/files/atomic_file.h"
+
 namespace mxtape {
 namespace {
 
@@ -44,6 +46,14 @@ std::string with_turn(const std::string& lineage, const Turn& turn) {
   Json all = turns_of(lineage);
   all.push_back(json_of(turn));
   return all.dump();
+}
+
+void write_parent(const std::filesystem::path& json, const std::filesystem::path& from,
+                  const std::filesystem::path& file, const Turn& turn) {
+  Json text{{"run", std::filesystem::absolute(from).string()},
+            {"checkpoint", std::filesystem::absolute(file).string()}};
+  text.update(json_of(turn));
+  write_atomically(json, text.dump(2) + "\n");
 }
 
 std::string lineage_text(const std::string& lineage) {

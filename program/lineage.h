@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ bool is_lost_turn(const std::string& record, std::int64_t step, const std::strin
 
 /// A checkpoint's lineage with one turn more. `lineage` is a JSON array or empty.
 std::string with_turn(const std::string& lineage, const Turn&);
+
+/// Writes a run's parent.json: the folder and the file of what it began with, and that turn.
+void write_parent(const std::filesystem::path& json, const std::filesystem::path& from,
+                  const std::filesystem::path& file, const Turn&);
 
 /// For people: a line for each turn, below it what changed.
 std::string lineage_text(const std::string& lineage);

@@ -12,10 +12,10 @@
 namespace mxtape {
 namespace {
 
-/// The reason why a checkpoint cannot be used, or "". Throws where that cannot be told.
-std::string fault_of(const std::filesystem::path& file) {
+/// Opens a checkpoint. The reason why it cannot be used, or "". Throws where that cannot be told.
+std::string fault_of(const std::filesystem::path& file, std::optional<CheckpointFile>& whole) {
   try {
-    const CheckpointFile whole(file);  // of the step in its name, too
+    whole.emplace(file);  // of the step in its name, too
     return "";
   } catch (const Error& e) {
     if (e.code() == ExitCode::data) return e.what();
@@ -37,8 +37,8 @@ bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
 }
 
 /// The steps of an attempt that left no checkpoint are lost: Metrics cuts its records off.
-Start from_the_beginning(const RunPaths& folder, std::int64_t first_step) {
-  Start start;
+Beginning from_the_beginning(const RunPaths& folder, std::int64_t first_step) {
+  Beginning start;
   try {
     const RunLog log = read_run_log(folder.path());
     const std::int64_t steps = log.train.back().step - log.train.front().step + 1;
@@ -65,7 +65,7 @@ bool is_allowed(const std::string& key, const std::vector<std::string>& allowed)
                      [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
 }
 
-Start choose_start(const RunPaths& folder, const std::string& resume, std::int64_t first_step) {
+Beginning choose_start(const RunPaths& folder, const std::string& resume, std::int64_t first_step) {
   const auto files = folder.checkpoints();
   if (resume.empty()) {
     if (files.empty()) return from_the_beginning(folder, first_step);
@@ -76,7 +76,7 @@ Start choose_start(const RunPaths& folder, const std::string& resume, std::int64
          files.front().filename().string());
   }
   if (resume == "no") {
-    Start start;
+    Beginning start;
     start.archive = !files.empty() || std::filesystem::exists(folder.metrics());
     return start;
   }
@@ -94,35 +94,35 @@ Start choose_start(const RunPaths& folder, const std::string& resume, std::int64
             "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
             "own --name",
             resume, files.empty() ? "" : files.front().string());
-    Start start;
-    start.checkpoint = chosen;
+    Beginning start;
+    start.file = chosen, start.from = Beginning::From::checkpoint;
     return start;
   }
   if (files.empty()) {
-    Start start = from_the_beginning(folder, first_step);
+    Beginning start = from_the_beginning(folder, first_step);
     if (start.notes.empty())
       start.notes.push_back(fmt::format("no checkpoint yet; starting at step {}", first_step));
     return start;
   }
-  Start start;
+  Beginning start;
   std::string first_fault;
   for (const auto& file : files) {
-    const std::string fault = fault_of(file);
+    const std::string fault = fault_of(file, start.checkpoint);
     if (first_fault.empty()) first_fault = fault;
     if (fault.empty()) {
-      start.checkpoint = file;
+      start.file = file, start.from = Beginning::From::checkpoint;
       break;
     }
     start.notes.push_back("rejected " + fault);
     start.rejected.push_back(file);
   }
-  require(start.checkpoint.has_value(), ExitCode::data,
+  require(start.file.has_value(), ExitCode::data,
           "{}: none of its {} checkpoints can be used; the newest: {}; --resume no starts again",
           folder.path().string(), files.size(), first_fault);
   return start;
 }
 
-std::vector<std::string> make_way(const RunFolder& folder, const Start& start) {
+std::vector<std::string> make_way(const RunFolder& folder, const Beginning& start) {
   for (const auto& file : start.rejected) folder.set_aside(file);
   if (!start.archive) return {};
   return {fmt::format("the earlier run was moved to {}", folder.archive().string())};
@@ -131,8 +131,9 @@ std::vector<std::string> make_way(const RunFolder& folder, const Start& start) {
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run) {
   if (!std::filesystem::is_directory(file_or_run)) return file_or_run;
   std::string faults;
+  std::optional<CheckpointFile> whole;
   for (const auto& file : list_checkpoints(file_or_run)) {
-    const std::string fault = fault_of(file);
+    const std::string fault = fault_of(file, whole);
     if (fault.empty()) return file;
     faults += "\n  " + fault;
   }
@@ -196,8 +197,7 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
   std::vector<std::string> notes;
   std::string refused, idle;
   for (const auto& change : changes) {
-    // "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ..."
-    const std::string key = change.substr(0, change.find_first_of(": "));
+    const std::string key = key_of(change);
     notes.push_back(change);
     if (!changes_numbers(key)) continue;
     idle += "\n  " + change;
@@ -221,12 +221,12 @@ void settle_gemm(ComputeConfig& compute, const ComputeConfig* checkpoint) {
   compute.gemm = integer ? GemmChoice::integer : GemmChoice::library;
 }
 
-void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step, const Recipe& recipe) {
+void write_recipe(const RunFolder& folder, const Beginning& start, std::int64_t step, const Recipe& recipe) {
   const std::string text = to_toml(recipe);
   std::error_code error;
-  const bool goes_on = start.checkpoint &&
-                       std::filesystem::equivalent(std::filesystem::absolute(*start.checkpoint).parent_path(),
-                                                   folder.checkpoint(step).parent_path(), error);
+  const bool goes_on =
+      start.file && std::filesystem::equivalent(std::filesystem::absolute(*start.file).parent_path(),
+                                                folder.checkpoint(step).parent_path(), error);
   if (goes_on) {
     std::filesystem::path then =
         folder.recipe();  // what the last steps before the checkpoint were trained with
@@ -242,7 +242,7 @@ void write_recipe(const RunFolder& folder, const Start& start, std::int64_t step
         std::filesystem::remove(then);
     }
   }
-  if (!start.checkpoint)  // its steps come again from the first one on
+  if (!start.file)  // its steps come again from the first one on
     for (const auto& [until, file] : folder.earlier_recipes()) std::filesystem::remove(file);
   write_atomically(folder.recipe(), text);
 }

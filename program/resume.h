@@ -1,37 +1,31 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/hdf5/token_file.h"
+#include "program/beginning.h"
 #include "program/run_folder.h"
-#include "train/checkpoint.h"
 
 namespace mxtape {
-
-/// How a run begins.
-struct Start {
-  std::optional<std::filesystem::path> checkpoint;  ///< none: from step 0
-  std::vector<std::string> notes;                   ///< for the user: what was rejected, and why
-  bool archive = false;                             ///< an earlier run is in the way
-  std::vector<std::filesystem::path> rejected;      ///< newer than `checkpoint`; their steps come again
-};
 
 /// `resume`: "auto" takes the newest checkpoint that verifies and rejects newer ones that do not; "no" starts
 /// again; a path takes that file; "" starts a new run. The notes say if an attempt without a checkpoint is
 /// begun again, at `first_step`: a branch's is its parent's. Changes nothing: make_way() does, as late as it
 /// can. Throws Error(usage) rather than start from step 0 beside checkpoints that nobody mentioned,
 /// Error(data) if there are checkpoints and none verifies.
-Start choose_start(const RunPaths&, const std::string& resume, std::int64_t first_step = 0);
+Beginning choose_start(const RunPaths&, const std::string& resume, std::int64_t first_step = 0);
 
 /// Moves an earlier run into a folder before-<n> and sets rejected checkpoints aside, as a checkpoint is
 /// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.
-std::vector<std::string> make_way(const RunFolder&, const Start&);
+std::vector<std::string> make_way(const RunFolder&, const Beginning&);
 
 /// The checkpoint meant by a file's name, or by a run's folder: then its newest one that verifies. Throws
 /// Error(data) if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
+
+/// The key in "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ...".
+inline std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
 
 /// Whether another value of this key (or rule, or content of the data) changes the numbers of a step.
 bool changes_numbers(std::string_view key);
@@ -66,6 +60,6 @@ void settle_gemm(ComputeConfig&, const ComputeConfig* checkpoint);
 
 /// Writes the run's recipe.toml. If the steps up to the checkpoint's, `step`, were trained with another
 /// recipe, that one stays as recipe.until_step_<8 digits>.toml; one whose steps come again goes.
-void write_recipe(const RunFolder&, const Start&, std::int64_t step, const Recipe&);
+void write_recipe(const RunFolder&, const Beginning&, std::int64_t step, const Recipe&);
 
 }  // namespace mxtape

@@ -1,17 +1,13 @@
 #include "program/rollback.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/json_lines.h"
-#include "program/output.h"
 #include "program/resume.h"
-#include "program/stop_signals.h"
 #include "recipes/phases/rollbacks.h"
 
 namespace mxtape {
@@ -19,41 +15,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool verifies(const fs::path& file) {
-  try {
-    const CheckpointFile whole(file);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// The newest checkpoint of a step before `from` that verifies, a planned one if there is one. Newer ones are
-/// set aside: the run goes on from there no more.
-std::optional<fs::path> last_good(const RunFolder& folder, std::int64_t from, const TrainConfig& train) {
+/// Begins at the newest checkpoint of a step before `from` that verifies, a planned one if there is one.
+/// Newer ones are rejected: the run goes on from there no more.
+Beginning last_good(const RunPaths& folder, std::int64_t from, const TrainConfig& train) {
   const auto files = folder.checkpoints();
   for (const bool planned : {true, false})
-    for (const auto& file : files) {
-      const std::int64_t step = step_of_checkpoint(file).value_or(0);
-      if (step >= from || (planned && newest_planned(train, step) != step) || !verifies(file)) continue;
-      for (const auto& newer : files) {
-        if (newer == file) break;
-        folder.set_aside(newer);
-        say(stdout, "{} is set aside: the run goes back to a step before it\n", newer.string());
+    for (auto file = files.begin(); file != files.end(); ++file) {
+      const std::int64_t step = step_of_checkpoint(*file).value_or(0);
+      if (step >= from || (planned && newest_planned(train, step) != step)) continue;
+      try {
+        Beginning begin;
+        begin.checkpoint.emplace(*file);
+        begin.file = *file, begin.from = Beginning::From::rollback;
+        begin.rejected.assign(files.begin(), file);
+        return begin;
+      } catch (const Error&) {  // an older one serves as well
       }
-      return file;
     }
   return {};
-}
-
-/// What the logs say of the steps after `step`, and why they end.
-void keep_records(const RunFolder& folder, std::int64_t n, std::int64_t step, const Divergence& divergence) {
-  const nlohmann::ordered_json end{
-      {"step", divergence.step}, {"event", "diverged"}, {"reason", divergence.reason}};
-  write_atomically(records_before_rollback(folder.path(), n),
-                   records_after(folder.metrics(), step) + end.dump() + "\n");
-  if (const std::string measured = records_after(folder.telemetry(), step); !measured.empty())
-    write_atomically(records_before_rollback(folder.path(), n, "telemetry"), measured);
 }
 
 /// For people: what the n-th rollback changes.
@@ -107,54 +86,32 @@ std::vector<std::string> rollbacks_after(const RunPaths& folder, const Recipe& o
   return known;
 }
 
-std::unique_ptr<Trainer> go_back(Backend& backend, RunFolder& folder, const TokenFile& data,
-                                 std::unique_ptr<Trainer> diverged, const Divergence& divergence) {
-  Recipe recipe = diverged->recipe();
-  Devices* const devices = diverged->devices();
-  const std::string lineage = diverged->lineage();
-  if (devices) devices->announce("wait");  // while files are read
-  diverged.reset();
-  const auto file = last_good(folder, divergence.step, recipe.train);
-  require(file.has_value(), ExitCode::diverged, "{}\n  {}: no checkpoint before step {} to go back to",
-          divergence.reason, folder.path().string(), divergence.step);
-  Start start;
-  start.checkpoint = *file;
-  const CheckpointFile checkpoint(*file);
-  const std::int64_t step = checkpoint.header().step;
-  const std::size_t known = recipe.train.rollbacks.size();
-  const Rollback rollback{divergence.step, step, !recipe.train.rollback_skip};
-  recipe.train.rollbacks.push_back(rollback.text());
-  recipe.origins["train.rollbacks"] = "the run";
-  validate(recipe);  // before anything is written
-  const Turn turn = turns_of_rollbacks(recipe, known).front();
-  // The recipe decides: until it is written, a resume comes to the same divergence again.
-  keep_records(folder, turn.rollback, step, divergence);
-  write_recipe(folder, start, step, recipe);
-  auto trainer = std::make_unique<Trainer>(backend, recipe, data, devices);
-  trainer->load(checkpoint);
-  trainer->set_lineage(with_turn(lineage, turn));
-  say(stdout, "rollback {} of at most {}: from step {} to {}\n", turn.rollback, recipe.train.rollback_most,
-      divergence.step, file->string());
-  for (const auto& change : turn.changed) say(stdout, "  {}\n", change);
-  std::fflush(stdout);
-  return trainer;
+void plan_back(RunPlan& plan, const RunPaths& folder, const Divergence& divergence, std::string lineage) {
+  TrainConfig& train = plan.recipe.train;
+  plan.folder = folder.path();  // it may have been moved
+  plan.begin = last_good(folder, divergence.step, train);
+  require(plan.begin.file.has_value(), ExitCode::diverged,
+          "{}\n  {}: no checkpoint before step {} to go back to", divergence.reason, folder.path().string(),
+          divergence.step);
+  for (const auto& file : plan.begin.rejected)
+    plan.begin.notes.push_back(file.string() + " is set aside: the run goes back to a step before it");
+  plan.begin.lineage = std::move(lineage);
+  plan.begin.known_rollbacks = train.rollbacks.size();
+  const Rollback rollback{divergence.step, plan.begin.checkpoint->header().step, !train.rollback_skip};
+  train.rollbacks.push_back(rollback.text());
+  plan.recipe.origins["train.rollbacks"] = "the run";
+  validate(plan.recipe);  // before anything is written
 }
 
-Evaluation train_to_the_end(ObservedDevice& observed, RunFolder& folder, const TokenFile& data,
-                            std::unique_ptr<Trainer>& trainer, const std::optional<Turn>& turn,
-                            const std::string& command) {
-  const StopSignals signals;
-  std::optional<Turn> before_first = turn;
-  for (;;) {
-    std::optional<Divergence> divergence;
-    {
-      TrainingLoop loop(observed, folder, data, *trainer, before_first);
-      divergence = loop.train(command);
-      if (!divergence) return loop.last_validation();
-    }
-    before_first.reset();
-    trainer = go_back(observed.backend, folder, data, std::move(trainer), *divergence);
-  }
+void keep_records(const RunPaths& folder, const Trainer& trainer, const Divergence& divergence) {
+  const auto n = std::int64_t(trainer.recipe().train.rollbacks.size());
+  const std::int64_t step = trainer.steps_done();
+  const nlohmann::ordered_json end{
+      {"step", divergence.step}, {"event", "diverged"}, {"reason", divergence.reason}};
+  write_atomically(records_before_rollback(folder.path(), n),
+                   records_after(folder.metrics(), step) + end.dump() + "\n");
+  if (const std::string measured = records_after(folder.telemetry(), step); !measured.empty())
+    write_atomically(records_before_rollback(folder.path(), n, "telemetry"), measured);
 }
 
 }  // namespace mxtape

@@ -1,11 +1,10 @@
 #pragma once
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "program/lineage.h"
 #include "program/run_folder.h"
+#include "program/run_plan.h"
 #include "program/training_loop.h"
 
 namespace mxtape {
@@ -19,17 +18,14 @@ namespace mxtape {
 /// take a rollback to another step each time.
 std::int64_t newest_planned(const TrainConfig&, std::int64_t step);
 
-/// The trainer that goes on after a divergence: from the newest planned checkpoint that verifies, as a
-/// resume would load it, with one rollback more in its recipe. Newer checkpoints are set aside, the records
-/// after it are kept as metrics.rollback_<n>.jsonl, recipe.toml is written. `diverged` is given up first: two
-/// would not fit. Throws Error(diverged) if there is no such checkpoint.
-std::unique_ptr<Trainer> go_back(Backend&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer> diverged,
-                                 const Divergence&);
+/// The plan of a run that goes on after a divergence: from the newest planned checkpoint that verifies, as a
+/// resume would, with one rollback more. Newer checkpoints are rejected. `lineage`: of what diverged. Throws
+/// Error(diverged) if there is no such checkpoint.
+void plan_back(RunPlan&, const RunPaths&, const Divergence&, std::string lineage);
 
-/// Trains to the last step, over rollbacks; `trainer` is the last one then. Returns the last validation.
-/// `turn`: as for TrainingLoop. Throws as TrainingLoop::train() does.
-Evaluation train_to_the_end(ObservedDevice&, RunFolder&, const TokenFile&, std::unique_ptr<Trainer>& trainer,
-                            const std::optional<Turn>& turn, const std::string& command);
+/// Copies what the logs say of the steps that a rollback takes back, and why they end, into
+/// metrics.rollback_<n>.jsonl. The trainer is the one that goes on.
+void keep_records(const RunPaths&, const Trainer&, const Divergence&);
 
 /// The rollbacks with which a run goes on from a checkpoint: those in the checkpoint's recipe, and those
 /// after it, of which only the folder's recipe.toml knows.

@@ -4,12 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 
 #include "core/error.h"
-#include "train/memory/memory_plan.h"
+#include "recipes/text/idle_keys.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
@@ -76,6 +77,19 @@ std::int64_t free_bytes(const fs::path& run) {
   for (const fs::path& file : given_back)
     if (struct stat status{}; ::lstat(file.c_str(), &status) == 0) bytes += block * status.st_blocks;
   return bytes;
+}
+
+std::int64_t room_to_start(const MemoryPlan& plan, const Recipe& recipe) {
+  return checkpoint_bytes(plan, recipe) + record_bytes(recipe);
+}
+
+double disk_needed(const MemoryPlan& plan, const Recipe& recipe) {
+  const TrainConfig& t = recipe.train;
+  double count = saves_meanwhile(t) ? double(std::min(t.keep, t.steps)) + 1 : 1;
+  if (t.keep_every > 0) count += double(t.steps / t.keep_every);
+  if (t.keep_best) ++count;
+  if (t.on_divergence == OnDivergence::rollback) ++count;  // to go back to
+  return double(checkpoint_bytes(plan, recipe)) * count + double(record_bytes(recipe));
 }
 
 void require_room(const fs::path& run, std::int64_t bytes) {

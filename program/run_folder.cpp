@@ -40,6 +40,10 @@ void remove_orphans(const fs::path& folder) {
   for (const auto& file : orphans_in(folder)) fs::remove(file);
 }
 
+[[noreturn]] void fail_busy(const fs::path& run, std::string_view advice) {
+  fail(ExitCode::resource, "{}: another mxtape process is training in this folder; {}", run.string(), advice);
+}
+
 }  // namespace
 
 RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
@@ -71,13 +75,25 @@ void RunFolder::lock() {
   const fs::path lock = path_ / lock_name;
   lock_ = retried([&] { return ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); });
   require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int reason = errno;
+  int reason = EWOULDBLOCK;  // `mxtape check` may look just now, which is over in no time
+  for (int tries = 20; reason == EWOULDBLOCK && tries > 0; --tries) {
+    if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+    if (reason = errno; reason == EWOULDBLOCK) ::usleep(10'000);
+  }
   ::close(lock_);
-  fail(ExitCode::resource, "{}: {}", path_.string(),
-       reason == EWOULDBLOCK
-           ? "another mxtape process is training in this folder; choose another name or train.out"
-           : std::strerror(reason));
+  if (reason == EWOULDBLOCK) fail_busy(path_, go_elsewhere);
+  fail(ExitCode::resource, "{}: {}", path_.string(), std::strerror(reason));
+}
+
+QuietFolder::QuietFolder(const fs::path& run, std::string_view advice)
+    : lock_(::open((run / lock_name).c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (lock_ < 0 || ::flock(lock_, LOCK_SH | LOCK_NB) == 0) return;
+  ::close(lock_);
+  fail_busy(run, advice);
+}
+
+QuietFolder::~QuietFolder() {
+  if (lock_ >= 0) ::close(lock_);
 }
 
 RunFolder::~RunFolder() {
@@ -96,10 +112,6 @@ fs::path RunPaths::checkpoint(std::int64_t step) const {
 
 fs::path RunPaths::recipe_until(std::int64_t step) const {
   return path_ / fmt::format("recipe.until_step_{:08}.toml", step);
-}
-
-std::map<std::int64_t, fs::path, std::greater<>> RunPaths::earlier_recipes() const {
-  return list_earlier_recipes(path_);
 }
 
 void RunFolder::reserve(std::int64_t bytes) {
@@ -143,8 +155,6 @@ void RunFolder::follow() {
   fs::create_directories(path_ / "checkpoints", error);
 }
 
-std::vector<fs::path> RunPaths::checkpoints() const { return list_checkpoints(path_); }
-
 void RunFolder::retain(std::int64_t keep, const std::function<bool(std::int64_t)>& stays) const {
   const auto files = checkpoints();
   const auto kept = std::size_t(std::max<std::int64_t>(keep, 1));
@@ -165,7 +175,7 @@ fs::path RunFolder::archive() const {
   const fs::path target = free_archive(), moving = path_ / moving_name;
   fs::create_directory(moving);
   for (const auto& [step, file] : earlier_recipes()) fs::rename(file, moving / file.filename());
-  for (const auto& file : list_kept_records(path_)) fs::rename(file, moving / file.filename());
+  for (const auto& file : kept_records()) fs::rename(file, moving / file.filename());
   for (const auto& file : model_files_in(path_)) fs::rename(path_ / file, moving / file);
   // The checkpoints last: while they are here, no run starts over by accident.
   for (const auto& name : {"recipe.toml", "device.txt", "precision.txt", "parent.json", "metrics.jsonl",
@@ -190,16 +200,16 @@ void RunFolder::finish_archive() const {
   fs::remove(moving);
 }
 
-std::map<std::int64_t, fs::path, std::greater<>> list_earlier_recipes(const fs::path& run) {
+std::map<std::int64_t, fs::path, std::greater<>> RunPaths::earlier_recipes() const {
   std::map<std::int64_t, fs::path, std::greater<>> files;
-  for (const auto& entry : fs::directory_iterator(run))
+  for (const auto& entry : fs::directory_iterator(path_))
     if (const auto step = step_in(entry.path(), "recipe.until_step_", ".toml")) files[*step] = entry.path();
   return files;
 }
 
-std::vector<fs::path> list_kept_records(const fs::path& run) {
+std::vector<fs::path> RunPaths::kept_records() const {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(run))
+  for (const auto& entry : fs::directory_iterator(path_))
     for (const std::string_view log : logs)
       if (entry.path().filename() == fmt::format("{}.broken.txt", log) ||
           step_in(entry.path(), fmt::format("{}.rollback_", log), ".jsonl"))
@@ -209,9 +219,9 @@ std::vector<fs::path> list_kept_records(const fs::path& run) {
 
 std::optional<std::int64_t> step_of_checkpoint(const fs::path& file) { return step_in(file, "step_", ".h5"); }
 
-std::vector<fs::path> list_checkpoints(const fs::path& run) {
+std::vector<fs::path> RunPaths::checkpoints() const {
   std::vector<fs::path> files;
-  const fs::path folder = run / "checkpoints";
+  const fs::path folder = path_ / "checkpoints";
   std::error_code error;
   // A folder that cannot be listed is not an empty one: the run would begin again at step 0.
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();

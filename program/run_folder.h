@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mxtape {
@@ -33,8 +34,11 @@ class RunPaths {
   std::filesystem::path telemetry() const { return path_ / "telemetry.jsonl"; }
   std::filesystem::path events() const { return path_ / "events.out.tfevents.mxtape"; }
   std::filesystem::path checkpoint(std::int64_t step) const;
-  /// Newest first.
+  /// Newest first. Throws Error(resource) if they cannot be listed.
   std::vector<std::filesystem::path> checkpoints() const;
+  /// What was taken out of metrics.jsonl and telemetry.jsonl: <stem>.rollback_<n>.jsonl, the records of the
+  /// steps that a rollback took back, and <stem>.broken.txt, lines that were no records.
+  std::vector<std::filesystem::path> kept_records() const;
 
  protected:
   std::filesystem::path path_;
@@ -82,19 +86,26 @@ class RunFolder : public RunPaths {
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
+/// What is read from a run's folder while this lives belongs together: its lock is shared. Throws
+/// Error(resource) if a process trains there, with the `advice`. Nothing is made.
+class QuietFolder {
+ public:
+  QuietFolder(const std::filesystem::path& run, std::string_view advice);
+  ~QuietFolder();
+  QuietFolder(const QuietFolder&) = delete;
+  QuietFolder& operator=(const QuietFolder&) = delete;
+
+ private:
+  int lock_;
+};
+/// The advice to a run.
+inline constexpr std::string_view go_elsewhere = "choose another name or train.out";
+
 /// The step in the name of a checkpoint of a run, step_<digits>.h5; none for other names.
 std::optional<std::int64_t> step_of_checkpoint(const std::filesystem::path&);
 
-/// Its files recipe.until_step_<8 digits>.toml by their step, the last one first.
-std::map<std::int64_t, std::filesystem::path, std::greater<>> list_earlier_recipes(
-    const std::filesystem::path& run);
-
-/// What was taken out of its metrics.jsonl and telemetry.jsonl: <stem>.rollback_<n>.jsonl, the records of the
-/// steps that a rollback took back, and <stem>.broken.txt, lines that were no records.
-std::vector<std::filesystem::path> list_kept_records(const std::filesystem::path& run);
-
-/// The checkpoints of a run's folder without locking it; newest first. Throws Error(resource) if they cannot
-/// be listed.
-std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+inline std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run) {
+  return RunPaths(run).checkpoints();
+}
 
 }  // namespace mxtape

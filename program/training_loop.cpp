@@ -63,23 +63,8 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
   record_rollbacks();
 }
 
-namespace {
-struct GoBack {
-  Divergence from;
-};
-}  // namespace
-
-std::optional<Divergence> TrainingLoop::train(const std::string& command) {
+Evaluation TrainingLoop::train(const std::string& command) {
   command_ = command;
-  try {
-    to_the_end();
-    return {};
-  } catch (const GoBack& back) {
-    return back.from;
-  }
-}
-
-void TrainingLoop::to_the_end() {
   if (config_.on_divergence == OnDivergence::rollback &&
       !std::filesystem::exists(folder_.checkpoint(trainer_.steps_done()))) {
     saved_ = -1;  // whatever comes, there is one to go back to
@@ -91,6 +76,7 @@ void TrainingLoop::to_the_end() {
   while (!trainer_.finished()) one_step();
   if (validated_ != trainer_.steps_done()) validate();
   if (log_error_) end_without_log();
+  return last_validation_;
 }
 
 void TrainingLoop::one_step() {
@@ -173,7 +159,7 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step) {
     const auto were = std::int64_t(config_.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));
-      throw GoBack{{step, e.what()}};
+      throw Divergence{step, e.what()};
     }
     fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
          looking_closer(step), way_back());

@@ -18,7 +18,7 @@ namespace mxtape {
 class RunFolder;
 struct RunLog;
 
-/// What a run goes back from: program/rollback.h.
+/// Thrown where a run shall go back: program/run/rollback.h.
 struct Divergence {
   std::int64_t step;   ///< whose numbers are not finite
   std::string reason;  ///< the message, with the tensors
@@ -32,13 +32,12 @@ class TrainingLoop {
   /// `turn`: what lies between the checkpoint that this run begins with and its first step.
   TrainingLoop(ObservedDevice&, RunFolder&, const TokenFile&, Trainer&, const std::optional<Turn>& turn);
 
-  /// Trains to the last step, or to a divergence from which the run shall go back. `command`: how the run was
-  /// started, for messages. Throws Error(interrupted) after a signal, with a checkpoint written.
-  std::optional<Divergence> train(const std::string& command);
-  const Evaluation& last_validation() const { return last_validation_; }
+  /// Trains to the last step, and returns the last validation. `command`: how the run was started, for
+  /// messages. Throws Divergence where it shall go back, and Error(interrupted) after a signal, with a
+  /// checkpoint written.
+  Evaluation train(const std::string& command);
 
  private:
-  void to_the_end();
   void one_step();
   void step_or_skip();
   void validate();

@@ -144,7 +144,7 @@ std::vector<Finding> look_at_run(const fs::path& run) {
                                                               ? " yet"
                                                               : "; want a run's folder, or a file"))});
   for (const auto& file : checkpoints) look(file, look_at_checkpoint);
-  for (const auto& [step, file] : list_earlier_recipes(run)) look(file, look_at_recipe);
+  for (const auto& [step, file] : RunPaths(run).earlier_recipes()) look(file, look_at_recipe);
   if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
   const bool has_steps = !checkpoints.empty() && step_of_checkpoint(checkpoints.front()).value_or(1) > 0;
   if (has_steps || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));

@@ -206,13 +206,6 @@ Turn InitialWeights::turn(const std::string& hash, const ModelConfig& here) cons
   return turn;
 }
 
-void InitialWeights::write_parent(const RunFolder& folder, const Turn& turn) const {
-  const fs::path from = fs::absolute(folder_.empty() ? file_ : folder_);
-  nlohmann::ordered_json json{{"run", from.string()}, {"checkpoint", fs::absolute(file_).string()}};
-  json.update(nlohmann::ordered_json::parse(turn.to_json()));
-  write_atomically(folder.parent(), json.dump(2) + "\n");
-}
-
 std::string initial_hash_of(const fs::path& run) {
   const fs::path file = run / "parent.json";
   if (!is_there(file)) return "";

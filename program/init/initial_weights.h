@@ -21,9 +21,13 @@ class InitialWeights {
   /// nothing and for what cannot be used.
   explicit InitialWeights(const std::string& init);
 
+  /// What train.init says.
+  const std::string& name() const { return init_; }
   const ModelConfig& model() const { return model_; }
   /// The run's, or that of a model from elsewhere; empty if the weights are a file alone.
   const std::filesystem::path& folder() const { return folder_; }
+  /// The checkpoint, or the folder or file of another program.
+  const std::filesystem::path& file() const { return file_; }
   /// For people: "models/gpt2/checkpoints/step_00000000.h5, step 0 of gpt2".
   std::string text() const;
   /// What of it was not read, or was taken on trust.
@@ -47,15 +51,13 @@ class InitialWeights {
   Turn turn(const std::string& hash, const ModelConfig& here) const;
   /// The past of the weights, for with_turn().
   const std::string& lineage() const { return lineage_; }
-  /// Writes parent.json into the run's folder: where the weights lie, their hash, what differs.
-  void write_parent(const RunFolder&, const Turn&) const;
 
  private:
   void open_checkpoint();
   void open_foreign();
 
   std::string init_;
-  std::filesystem::path file_;    ///< or folder of another program
+  std::filesystem::path file_;
   std::filesystem::path folder_;  ///< that may have a tokenizer's files; empty: none
   std::string name_;              ///< of the recipe, or of the folder or file
   std::int64_t step_ = -1;        ///< of a checkpoint
