@@ -5,7 +5,7 @@
 
 #include "data/hdf5/token_file.h"
 #include "kernels/observers/timing.h"
-#include "program/run_plan.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 

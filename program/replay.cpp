@@ -8,9 +8,9 @@
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
-#include "program/resume.h"
-#include "program/rollback.h"
-#include "program/run_plan.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 namespace {

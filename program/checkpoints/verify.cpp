@@ -10,8 +10,8 @@
 #include "kernels/observers/dry_backend.h"
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/metrics/run_log.h"
-#include "program/run_folder.h"
-#include "program/run_name.h"
+#include "program/run/run_folder.h"
+#include "program/run/run_name.h"
 #include "train/checkpoint.h"
 #include "train/saved/packed_model.h"
 

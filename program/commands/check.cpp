@@ -5,7 +5,7 @@
 #include "program/command.h"
 #include "program/devices/plan_text.h"
 #include "program/exit_code_names.h"
-#include "program/run_plan.h"
+#include "program/run/run_plan.h"
 #include "program/show/recipe_json.h"
 #include "program/trace.h"
 #include "recipes/text/precision_table.h"

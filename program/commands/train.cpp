@@ -1,7 +1,7 @@
 #include "dist/together.h"
 #include "program/command.h"
 #include "program/devices/on_all_devices.h"
-#include "program/run.h"
+#include "program/run/run.h"
 
 namespace mxtape {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "dist/devices.h"
-#include "program/run_plan.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 

@@ -4,9 +4,9 @@
 
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
-#include "program/resume.h"
-#include "program/room.h"
-#include "program/run_plan.h"
+#include "program/run/resume.h"
+#include "program/run/room.h"
+#include "program/run/run_plan.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {

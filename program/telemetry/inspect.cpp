@@ -4,8 +4,8 @@
 #include <set>
 #include <tuple>
 
-#include "program/run_name.h"
-#include "program/run_plan.h"
+#include "program/run/run_name.h"
+#include "program/run/run_plan.h"
 #include "program/telemetry/weights.h"
 
 namespace mxtape {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <limits>
 
-#include "program/room.h"
-#include "program/run_plan.h"
+#include "program/run/room.h"
+#include "program/run/run_plan.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 

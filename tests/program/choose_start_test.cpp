@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/files/atomic_file.h"
-#include "program/resume.h"
+#include "program/run/resume.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "kernels/calls_rows.h"
-#include "program/rollback.h"
-#include "program/run.h"
+#include "program/run/rollback.h"
+#include "program/run/run.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape::test {

@@ -1,5 +1,5 @@
 // A run that goes back to a checkpoint when a step is not finite.
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 
 #include <gtest/gtest.h>
 

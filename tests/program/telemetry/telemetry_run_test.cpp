@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 #include "tests/program/loop_run.h"
 #include "tests/program/telemetry/telemetry_records.h"
 

@@ -1,11 +1,11 @@
-#include "program/beginning.h"
+#include "program/run/beginning.h"
 
 #include <algorithm>
 
 #include "program/metrics/run_log.h"
-#include "program/resume.h"
-#include "program/rollback.h"
-#include "program/stations.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/stations.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {

@@ -1,4 +1,4 @@
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/json_lines.h"
-#include "program/resume.h"
+#include "program/run/resume.h"
 #include "recipes/phases/rollbacks.h"
 
 namespace mxtape {

@@ -1,5 +1,5 @@
 #pragma once
-#include "program/run_plan.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape::stations {
 

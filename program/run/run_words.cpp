@@ -1,9 +1,9 @@
-#include "program/run_words.h"
+#include "program/run/run_words.h"
 
 #include <algorithm>
 
 #include "core/text/program_name.h"
-#include "program/resume.h"
+#include "program/run/resume.h"
 
 namespace mxtape {
 

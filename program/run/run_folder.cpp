@@ -1,4 +1,4 @@
-#include "program/run_folder.h"
+#include "program/run/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -16,7 +16,7 @@
 #include "core/files/retried.h"
 #include "data/hdf5/seal.h"
 #include "program/model_files.h"
-#include "program/room.h"
+#include "program/run/room.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;

@@ -1,11 +1,11 @@
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 
 #include <charconv>
 #include <string>
 
 #include "core/error.h"
-#include "program/resume.h"
-#include "program/run_folder.h"
+#include "program/run/resume.h"
+#include "program/run/run_folder.h"
 
 namespace mxtape {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "data/hdf5/token_file.h"
 #include "dist/devices.h"
-#include "program/run_folder.h"
-#include "program/run_plan.h"
+#include "program/run/run_folder.h"
+#include "program/run/run_plan.h"
 #include "train/evaluate.h"
 
 namespace mxtape {

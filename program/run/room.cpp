@@ -1,4 +1,4 @@
-#include "program/room.h"
+#include "program/run/room.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

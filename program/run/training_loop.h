@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "program/lineage.h"
 #include "program/metrics/metrics.h"
-#include "program/observed_device.h"
 #include "program/progress.h"
+#include "program/run/lineage.h"
+#include "program/run/observed_device.h"
 #include "program/telemetry/telemetry.h"
 #include "train/divergence/loss_spike.h"
 #include "train/trainer.h"

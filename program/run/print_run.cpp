@@ -1,4 +1,4 @@
-#include "program/header.h"
+#include "program/run/print_run.h"
 
 #include <cmath>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include "program/devices/agree.h"
 #include "program/devices/plan_text.h"
 #include "program/output.h"
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 #include "recipes/telemetry/telemetry.h"
 #include "recipes/text/precision_table.h"
 #include "train/sampling/sample.h"

@@ -9,9 +9,9 @@
 #include "core/files/atomic_file.h"
 #include "core/text/program_name.h"
 #include "program/metrics/run_log.h"
-#include "program/rollback.h"
-#include "program/run_folder.h"
-#include "program/training_loop.h"
+#include "program/run/rollback.h"
+#include "program/run/run_folder.h"
+#include "program/run/training_loop.h"
 #include "recipes/text/precision_table.h"
 #include "train/divergence/high_loss.h"
 

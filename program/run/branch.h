@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "data/hdf5/token_file.h"
-#include "program/beginning.h"
-#include "program/run_words.h"
+#include "program/run/beginning.h"
+#include "program/run/run_words.h"
 
 namespace mxtape {
 

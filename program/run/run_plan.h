@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "program/beginning.h"
-#include "program/branch.h"
-#include "program/run_words.h"
+#include "program/run/beginning.h"
+#include "program/run/branch.h"
+#include "program/run/run_words.h"
 #include "program/show/report.h"
 #include "train/memory/device_plan.h"
 #include "train/memory/memory_budget.h"

@@ -1,4 +1,4 @@
-#include "program/learning_rate_lines.h"
+#include "program/run/learning_rate_lines.h"
 
 #include <fmt/format.h>
 

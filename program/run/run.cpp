@@ -1,4 +1,4 @@
-#include "program/run.h"
+#include "program/run/run.h"
 
 #include <cstdio>
 
@@ -6,14 +6,14 @@
 #include "dist/together.h"
 #include "program/devices/agree.h"
 #include "program/devices/follow.h"
-#include "program/header.h"
 #include "program/model_files.h"
 #include "program/output.h"
-#include "program/resume.h"
-#include "program/rollback.h"
-#include "program/room.h"
+#include "program/run/print_run.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/room.h"
+#include "program/run/training_loop.h"
 #include "program/stop_signals.h"
-#include "program/training_loop.h"
 
 namespace mxtape {
 namespace {

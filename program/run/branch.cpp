@@ -1,4 +1,4 @@
-#include "program/branch.h"
+#include "program/run/branch.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,9 +8,9 @@
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
 #include "data/hdf5/seal.h"
-#include "program/learning_rate_lines.h"
-#include "program/resume.h"
-#include "program/run_name.h"
+#include "program/run/learning_rate_lines.h"
+#include "program/run/resume.h"
+#include "program/run/run_name.h"
 #include "recipes/knobs.h"
 #include "recipes/text/run_folder_of.h"
 

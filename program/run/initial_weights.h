@@ -7,8 +7,8 @@
 #include "exchange/import.h"
 #include "kernels/backend.h"
 #include "nn/model.h"
-#include "program/lineage.h"
-#include "program/run_folder.h"
+#include "program/run/lineage.h"
+#include "program/run/run_folder.h"
 
 namespace mxtape {
 
@@ -16,9 +16,9 @@ namespace mxtape {
 /// import, or of a model from elsewhere, which is read as `mxtape import` reads it (docs/interop.md).
 class InitialWeights {
  public:
-  /// `init`: what checkpoint_of() (program/run_name.h) takes, a Hugging Face folder, or llm.c's model.bin.
-  /// Reads no weight of the last two yet. Throws Error(data), with train.init in front, where there is
-  /// nothing and for what cannot be used.
+  /// `init`: what checkpoint_of() (program/run/run_name.h) takes, a Hugging Face folder, or llm.c's
+  /// model.bin. Reads no weight of the last two yet. Throws Error(data), with train.init in front, where
+  /// there is nothing and for what cannot be used.
   explicit InitialWeights(const std::string& init);
 
   /// What train.init says.

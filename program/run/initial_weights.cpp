@@ -1,4 +1,4 @@
-#include "program/init/initial_weights.h"
+#include "program/run/initial_weights.h"
 
 #include <fmt/ranges.h>
 #include <xxhash.h>
@@ -14,8 +14,8 @@
 #include "core/text/program_name.h"
 #include "kernels/observers/dry_backend.h"
 #include "program/import.h"
-#include "program/resume.h"
-#include "program/run_name.h"
+#include "program/run/resume.h"
+#include "program/run/run_name.h"
 #include "recipes/knobs.h"
 #include "train/checkpoint.h"
 

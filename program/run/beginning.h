@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "program/init/initial_weights.h"
-#include "program/lineage.h"
+#include "program/run/initial_weights.h"
+#include "program/run/lineage.h"
 #include "train/checkpoint.h"
 
 namespace mxtape {

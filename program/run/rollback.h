@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "program/run_folder.h"
-#include "program/run_plan.h"
-#include "program/training_loop.h"
+#include "program/run/run_folder.h"
+#include "program/run/run_plan.h"
+#include "program/run/training_loop.h"
 
 namespace mxtape {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/hdf5/token_file.h"
-#include "program/beginning.h"
-#include "program/run_folder.h"
+#include "program/run/beginning.h"
+#include "program/run/run_folder.h"
 
 namespace mxtape {
 

@@ -1,4 +1,4 @@
-#include "program/lineage.h"
+#include "program/run/lineage.h"
 
 #include <fmt/format.h>
 

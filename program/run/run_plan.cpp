@@ -1,14 +1,14 @@
-#include "program/run_plan.h"
+#include "program/run/run_plan.h"
 
 #include <iterator>
 
 #include "core/text/program_name.h"
 #include "program/devices/agree.h"
-#include "program/header.h"
-#include "program/resume.h"
-#include "program/rollback.h"
-#include "program/room.h"
-#include "program/stations.h"
+#include "program/run/print_run.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/room.h"
+#include "program/run/stations.h"
 #include "recipes/text/initial_model.h"
 #include "recipes/text/run_folder_of.h"
 

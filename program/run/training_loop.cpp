@@ -1,4 +1,4 @@
-#include "program/training_loop.h"
+#include "program/run/training_loop.h"
 
 #include <fmt/ranges.h>
 
@@ -8,8 +8,8 @@
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
-#include "program/rollback.h"
-#include "program/run_folder.h"
+#include "program/run/rollback.h"
+#include "program/run/run_folder.h"
 #include "program/stop_signals.h"
 
 namespace mxtape {
