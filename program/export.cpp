@@ -10,7 +10,7 @@
 #include "kernels/codec/mx_transfer.h"
 #include "program/import.h"
 #include "program/model_files.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "train/checkpoint.h"
 
 namespace mxtape {

@@ -6,11 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/parallel.h"
 #include "core/random.h"
-#include "kernels/choose/make_backend.h"
-#include "train/memory/memory_budget.h"
-#include "train/trainer.h"
 
 namespace mxtape {
 namespace {
@@ -105,28 +101,30 @@ double Profile::limit_share(const Work& w) const {
   return std::max(computing, w.bytes / peaks.bytes) / w.seconds;
 }
 
-Profile profile_recipe(const Recipe& recipe, std::int64_t steps) {
+double step_seconds(const RunPlan& plan, std::int64_t steps) {
+  Trainer trainer(*plan.device, plan.recipe, *plan.data);
+  trainer.step();
+  return median_seconds(steps, [&] { trainer.step(), plan.device->wait(); });
+}
+
+Profile profile(RunPlan plan, std::int64_t steps) {
+  Recipe& recipe = plan.recipe;
   const bool has_data = !recipe.data.file.empty() && std::filesystem::exists(recipe.data.file);
-  const TokenFile data = has_data ? TokenFile::read(recipe.data.file) : random_tokens(recipe);
-  if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
-  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  Recipe resolved = with_vocabulary(recipe, data.tokenizer);
-  resolved.schedule.start = resolved.optim.start = 0;
-  require_memory(resolved, memory_plan(resolved), MemoryBudget::of(resolved, *device, data));
-  Profile profile{.recipe = resolved,
-                  .device = device->description(),
+  if (!has_data) plan.data = std::make_shared<const TokenFile>(random_tokens(recipe));
+  recipe.schedule.start = recipe.optim.start = 0;
+  recipe.train.init.clear(), plan.begin.weights.reset();  // any weights take the same time
+  plan_through(plan, Station::memory);
+  Backend& device = *plan.device;
+  Profile profile{.recipe = recipe,
+                  .device = device.description(),
                   .data = has_data ? recipe.data.file : "random tokens",
-                  .peaks = measure_peaks(*device),
+                  .peaks = measure_peaks(device),
                   .steps = steps};
-  device->trim();
-  {
-    Trainer trainer(*device, profile.recipe, data);
-    trainer.step();
-    profile.step_seconds = median_seconds(steps, [&] { trainer.step(), device->wait(); });
-  }
+  device.trim();
+  profile.step_seconds = step_seconds(plan, steps);
   Timing timing;
-  ObservingBackend watched(*device, {&timing});
-  Trainer trainer(watched, profile.recipe, data);
+  ObservingBackend watched(device, {&timing});
+  Trainer trainer(watched, recipe, *plan.data);
   trainer.step();
   timing.clear();
   profile.watched_seconds = seconds_of([&] {

@@ -5,8 +5,7 @@
 
 #include "data/hdf5/token_file.h"
 #include "kernels/observers/timing.h"
-#include "program/show/report.h"
-#include "recipes/recipe.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 
@@ -49,7 +48,10 @@ TokenFile random_tokens(const Recipe&);
 /// Runs `steps` optimizer steps of the recipe as they are, and as many in which every call is timed, after
 /// one that sets things up. The data are the recipe's; where its file is not there, random tokens of
 /// model.vocabulary, which must be set then. Writes nothing.
-Profile profile_recipe(const Recipe&, std::int64_t steps);
+Profile profile(RunPlan, std::int64_t steps);
+
+/// Median seconds of so many steps of what is planned through its memory, after one that sets things up.
+double step_seconds(const RunPlan&, std::int64_t steps);
 
 /// Its table.
 void put_rows(Report&, const Profile&, ProfileBy);

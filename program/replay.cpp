@@ -1,9 +1,5 @@
 #include "program/replay.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -11,38 +7,15 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
-#include "kernels/choose/make_backend.h"
-#include "program/init/initial_weights.h"
 #include "program/metrics/run_log.h"
-#include "program/resume.h"
-#include "program/rollback.h"
-#include "train/memory/memory_budget.h"
-#include "train/trainer.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Refuses a folder in which a process trains. Its lock is shared for as long as this lives: what is read
-/// belongs together.
-class QuietFolder {
- public:
-  explicit QuietFolder(const fs::path& run) : lock_(::open((run / ".lock").c_str(), O_RDONLY | O_CLOEXEC)) {
-    const bool busy = lock_ >= 0 && ::flock(lock_, LOCK_SH | LOCK_NB) != 0;
-    if (busy) ::close(lock_);
-    require(!busy, ExitCode::resource,
-            "{}: a process is training in this folder; wait until it ends, or stop it", run.string());
-  }
-  ~QuietFolder() {
-    if (lock_ >= 0) ::close(lock_);
-  }
-  QuietFolder(const QuietFolder&) = delete;
-  QuietFolder& operator=(const QuietFolder&) = delete;
-
- private:
-  int lock_;
-};
 
 Recipe read_resolved(const fs::path& file) { return recipe_from_toml(read_whole_text(file), file.string()); }
 
@@ -56,7 +29,7 @@ struct Course {
 Course course_to(const fs::path& run, std::int64_t step) {
   Course course;
   fs::path file = run / "recipe.toml";
-  for (const auto& [last, earlier] : list_earlier_recipes(run)) {  // the last one first
+  for (const auto& [last, earlier] : RunPaths(run).earlier_recipes()) {  // the last one first
     if (last >= step)
       file = earlier;
     else
@@ -70,9 +43,8 @@ Course course_to(const fs::path& run, std::int64_t step) {
 bool same_numbers(Recipe a, const Recipe& b) {
   a.train.rollbacks = b.train.rollbacks;
   const auto all = differences(a, b);
-  return std::none_of(all.begin(), all.end(), [](const std::string& change) {
-    return changes_numbers(change.substr(0, change.find_first_of(": ")));
-  });
+  return std::none_of(all.begin(), all.end(),
+                      [](const std::string& change) { return changes_numbers(key_of(change)); });
 }
 
 /// What the run has recorded: losses by step, steps that were skipped, the last step.
@@ -97,19 +69,37 @@ struct Records {
   }
 };
 
-/// For a run's first steps: the weights that it began with must still be there.
-void load_initial_weights(Backend& backend, Trainer& trainer, const std::string& hash) {
-  const std::string& init = trainer.recipe().train.init;
-  constexpr const char* advice = "no checkpoint before that step is left; keep some with train.keep_every";
-  std::string found;
-  try {
-    found = InitialWeights(init).load(backend, trainer.model());
-  } catch (const Error& e) {
-    fail(e.code(), "{}; {}", e.what(), advice);
+constexpr const char* keep_some = "keep some with train.keep_every";
+
+/// Begins at the newest checkpoint before the step that the same rollbacks led to.
+Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& recipe) {
+  Beginning begin;
+  for (const auto& file : list_checkpoints(run)) {
+    if (step_of_checkpoint(file).value_or(step) >= step) continue;
+    try {
+      CheckpointFile checkpoint(file);
+      if (checkpoint.header().recipe.train.rollbacks.size() > recipe.train.rollbacks.size()) continue;
+      begin.file = file;
+      begin.checkpoint = std::move(checkpoint);
+      break;
+    } catch (const Error&) {  // an earlier one serves as well
+    }
   }
-  require(found == hash, ExitCode::data,
-          "train.init: {} has weights of content hash {}, the run began with {}; {}", init, found, hash,
-          advice);
+  return begin;
+}
+
+/// Throws Error(data) if a run's first steps cannot be computed again: a branch's need its parent, and the
+/// weights that a run began with must still be there, of this `hash`.
+void begin_at_first(Beginning& begin, std::int64_t step, const fs::path& run, const Recipe& recipe,
+                    const std::string& hash) {
+  require(!hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
+          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; {}",
+          run.string(), step, keep_some);
+  if (!hash.empty()) try {
+      begin.weights.emplace(recipe.train.init);
+    } catch (const Error& e) {
+      fail(e.code(), "{}; no checkpoint before that step is left; {}", e.what(), keep_some);
+    }
 }
 
 }  // namespace
@@ -122,7 +112,7 @@ const Watch::Found* Replay::first_nonfinite() const {
 
 Replay replay(const fs::path& run, const ReplayOptions& options) {
   require(fs::is_directory(run), ExitCode::data, "{}: want the folder of a run", run.string());
-  std::optional<QuietFolder> quiet(run);
+  std::optional<QuietFolder> quiet(std::in_place, run, "wait until it ends, or stop it");
   const std::int64_t step = options.step;
   Replay result;
   Course course = course_to(run, step);
@@ -135,7 +125,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     require(options.rollback <= std::int64_t(turns.size()), ExitCode::usage,
             "--rollback {}: {} has gone back {} times", options.rollback, run.string(), turns.size());
     const Turn& turn = turns[std::size_t(options.rollback - 1)];
-    const auto earlier = list_earlier_recipes(run);
+    const auto earlier = RunPaths(run).earlier_recipes();
     const auto before = earlier.find(turn.step);
     recipe = before == earlier.end() ? latest : read_resolved(before->second);
     recipe.train.rollbacks = latest.train.rollbacks;
@@ -147,52 +137,32 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   require(step >= 1 && step <= last, ExitCode::usage, "--step {}: {} has done {} steps; want 1 to {}", step,
           run.string(), records.last, last);
 
-  std::optional<CheckpointFile> checkpoint;
-  for (const auto& file : list_checkpoints(run)) {
-    if (step_of_checkpoint(file).value_or(step) >= step) continue;
-    try {
-      checkpoint.emplace(file);
-    } catch (const Error&) {  // an earlier one serves as well
-      continue;
-    }
-    if (checkpoint->header().recipe.train.rollbacks.size() <= recipe.train.rollbacks.size()) {
-      result.checkpoint = file;
-      result.begin = checkpoint->header().step;
-      break;
-    }
-    checkpoint.reset();  // of the course after the rollback
-  }
-  const std::string begun_hash = initial_hash_of(run);
-  require(checkpoint || !begun_hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
-          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; keep some "
-          "with train.keep_every",
-          run.string(), step);
+  RunPlan plan(recipe);
+  plan.begin = begin_before(step, run, recipe);
+  result.checkpoint = plan.begin.file;
+  const std::string hash = result.checkpoint ? "" : initial_hash_of(run);
+  if (!result.checkpoint) begin_at_first(plan.begin, step, run, recipe, hash);
+  if (plan.begin.checkpoint) result.begin = plan.begin.checkpoint->header().step;
   for (const auto& [until, earlier] : course.until)
     require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
-            "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; keep some "
-            "with train.keep_every",
-            run.string(), until, step - 1);
+            "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; {}",
+            run.string(), until, step - 1, keep_some);
 
-  if (!options.device.empty() && options.device != recipe.compute.device) {
-    recipe.compute.device = options.device;
-    recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone
-    recipe.compute.attention = AttentionKernels::own;
-  }
-  if (!options.data.empty()) recipe.data.file = options.data;
-  const TokenFile data = TokenFile::read(recipe.data.file);
-  require(!checkpoint || checkpoint->header().data_hash == data.hash, ExitCode::data,
-          "{}: its content is not what {} was trained with", recipe.data.file, run.string());
-  recipe = with_vocabulary(recipe, data.tokenizer);
-  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
+  use(plan.recipe, options.device, options.data);
+  plan_through(plan, Station::data);
+  require(!plan.begin.checkpoint || plan.begin.checkpoint->header().data_hash == plan.data->hash,
+          ExitCode::data, "{}: its content is not what {} was trained with", plan.recipe.data.file,
+          run.string());
+  plan_through(plan, Station::memory);
   Watch watch;
-  ObservingBackend watched(*device, {&watch});
-  require_memory(recipe, memory_plan(recipe), MemoryBudget::of(recipe, watched, data));
-  Trainer trainer(watched, recipe, data);
-  if (checkpoint)
-    trainer.load(*checkpoint);
-  else if (!begun_hash.empty())
-    load_initial_weights(watched, trainer, begun_hash);
-  checkpoint.reset();
+  ObservingBackend watched(*plan.device, {&watch});
+  const auto opened = open_trainer(plan, watched);
+  Trainer& trainer = *opened;
+  require(hash.empty() || plan.begin.turn->hash == hash, ExitCode::data,
+          "train.init: {} has weights of content hash {}, the run began with {}; no checkpoint before that "
+          "step is left; {}",
+          plan.recipe.train.init, plan.begin.turn->hash, hash, keep_some);
+  plan.begin.weights.reset();
   quiet.reset();
 
   using Clock = std::chrono::steady_clock;
@@ -228,7 +198,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   result.tensors = watch.found();
   if (const auto found = records.losses.find(step); found != records.losses.end())
     result.recorded = found->second;
-  result.recipe = std::move(recipe);
+  result.recipe = std::move(plan.recipe);
   return result;
 }
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "kernels/choose/make_backend.h"
-#include "program/resume.h"
-#include "program/run_name.h"
+#include "program/run/resume.h"
+#include "program/run/run_name.h"
 #include "train/saved/packed_model.h"
 
 namespace mxtape {

@@ -22,8 +22,8 @@ struct TrainedModel {
   PassKey next_pass() const;
 };
 
-/// From what checkpoint_of() (program/run_name.h) takes, or a packed model, on `device`, or the recipe's if
-/// that is empty, with `gemm` in place of its choice of GEMMs. Throws Error(data).
+/// From what checkpoint_of() (program/run/run_name.h) takes, or a packed model, on `device`, or the recipe's
+/// if that is empty, with `gemm` in place of its choice of GEMMs. Throws Error(data).
 TrainedModel load_trained_model(const std::string& run, const std::string& device = {},
                                 std::optional<GemmChoice> gemm = {});
 

@@ -11,8 +11,8 @@
 #include "kernels/observers/dry_backend.h"
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/metrics/run_log.h"
-#include "program/run_folder.h"
-#include "program/run_name.h"
+#include "program/run/run_folder.h"
+#include "program/run/run_name.h"
 #include "train/checkpoint.h"
 #include "train/saved/packed_model.h"
 
@@ -146,7 +146,7 @@ std::vector<Finding> look_at_run(const fs::path& run) {
                                                               ? " yet"
                                                               : "; want a run's folder, or a file"))});
   for (const auto& file : checkpoints) look(file, look_at_checkpoint);
-  for (const auto& [step, file] : list_earlier_recipes(run)) look(file, look_at_recipe);
+  for (const auto& [step, file] : RunPaths(run).earlier_recipes()) look(file, look_at_recipe);
   if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
   const bool has_steps = !checkpoints.empty() && step_of_checkpoint(checkpoints.front()).value_or(1) > 0;
   if (has_steps || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));

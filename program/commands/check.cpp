@@ -2,28 +2,16 @@
 #include <utility>
 
 #include "core/text/program_name.h"
-#include "program/check.h"
 #include "program/command.h"
 #include "program/devices/plan_text.h"
 #include "program/exit_code_names.h"
-#include "program/run_words.h"
+#include "program/run/run_plan.h"
 #include "program/show/recipe_json.h"
 #include "program/trace.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {
 namespace {
-
-/// What a step of each phase really multiplied, if that was asked for and the model is known.
-std::optional<TraceReport> trace_if(bool wanted, const Recipe& recipe, CheckReport& report) {
-  if (!wanted || !report.problems.empty()) return {};
-  Recipe known = recipe;
-  known.model.vocabulary = report.vocabulary ? report.vocabulary : recipe.model.vocabulary;
-  TraceReport trace = trace_recipe(known);
-  for (const auto& line : trace.differences)
-    report.problems.emplace_back(ExitCode::internal, "what ran is not what was asked for: " + line);
-  return trace;
-}
 
 struct Arguments {
   RunWords words{};
@@ -34,14 +22,14 @@ struct Arguments {
 
 /// What is checked: the recipe, or a branch without one.
 std::string title(const Arguments& options) {
-  return options.words.recipe.empty() ? "--from " + options.words.from.from : options.words.recipe;
+  return options.words.recipe.empty() ? "--from " + options.words.from : options.words.recipe;
 }
 
 /// What trains it.
 std::string command_of(const Arguments& a) {
-  const RunOptions& run = a.words.options;
-  std::string command = run.command;
-  if (!run.resume.empty()) command += " --resume " + shell_quoted(run.resume);
+  const RunWords& words = a.words;
+  std::string command = words.command;
+  if (!words.resume.empty()) command += " --resume " + shell_quoted(words.resume);
   if (a.devices > 0) command += fmt::format(" --devices {}", a.devices);
   return command;
 }
@@ -61,50 +49,76 @@ std::string without_defaults(const std::string& toml) {
   return text;
 }
 
-Value numbers_of(const CheckReport& report) {
+Value numbers_of(const RunPlan& plan) {
   Value json = object();
   for (const char* key :
        {"train_tokens", "validation_tokens", "vocabulary", "epochs", "validation_windows", "validation_share",
         "parameters", "memory_needed_bytes", "memory_capacity_bytes", "step_flops", "step_bf16_flops",
         "step_integer_ops", "strand_gradient_bytes", "checkpoint_bytes", "disk_to_start_bytes",
         "disk_needed_bytes", "disk_free_bytes", "device"})
-    if (const auto found = report.numbers.find(key); found != report.numbers.end())
+    if (const auto found = plan.numbers.find(key); found != plan.numbers.end())
       put(json, key, found->second);
     else if (std::string_view(key) != "strand_gradient_bytes")  // of runs with several strands
       put(json, key, Value(nullptr, "not known, as a problem or a note says"));
   return json;
 }
 
+/// What the run would begin with, which it sees when it has loaded it.
+std::optional<Value> initial_weights(RunPlan& plan) {
+  std::optional<Value> seen;
+  if (const auto& weights = plan.begin.weights)
+    plan.look([&] {
+      const std::string hash = weights->content_hash(plan.recipe.model);
+      plan.fact("init        {}, content hash {}", weights->text(), hash);
+      seen = object("weights", weights->text(), "hash", hash);
+    });
+  return seen;
+}
+
+/// What a step of each phase really multiplied.
+std::optional<Value> traced(RunPlan& plan) {
+  if (!plan.problems.empty()) return {};
+  const TraceReport trace = trace_recipe(plan.recipe);
+  for (const auto& line : trace.differences)
+    plan.problems.emplace_back(ExitCode::internal, "what ran is not what was asked for: " + line);
+  if (trace.differences.empty()) plan.fact("traced      {} ran as the table says", trace.text());
+  return object("phases", trace.phases, "gemms", trace.gemms, "attentions", trace.attentions, "differences",
+                trace.differences);
+}
+
 Report run(Arguments& a, const Given& given) {
-  const Recipe recipe = wanted_recipe(a.words, given);
+  take_rest(a.words, given);
+  RunPlan plan(a.words);
+  plan.rehearses = true;
+  plan.devices = a.devices;
+  plan_through(plan, Station::recipe);
   const std::string command = command_of(a);
-  const std::string keys = to_toml(recipe);
+  const std::string keys = to_toml(plan.recipe);
   Report out;
   out.line("# {}, with everything that it extends and overrides{}\n{}", title(a),
            a.all ? "" : "; --all shows the defaults too", a.all ? keys : without_defaults(keys));
   out.line("precision: what was asked for, and what is planned to multiply it here\n{}",
-           precision_table(recipe));
+           precision_table(plan.recipe));
+  out.put("recipe", title(a), "keys", recipe_json(plan.recipe), "precision", precision_json(plan.recipe));
   out.show(given.json);
-  CheckReport report = check_run(recipe, a.words.options, a.devices);
-  const auto trace = trace_if(a.trace, recipe, report);
-  for (const auto& fact : report.facts) out.line("{}", fact);
-  if (trace && trace->differences.empty()) out.line("traced      {} ran as the table says", trace->text());
-  for (const auto& note : report.notes) out.line("note: {}", note);
-  if (report.problems.empty()) out.line("ready: {}", command);
-  out.put("recipe", title(a), "keys", recipe_json(recipe), "precision", precision_json(recipe), "numbers",
-          numbers_of(report));
-  if (report.devices) out.put("devices", value_of(*report.devices));
+  plan_through(plan);
+  if (plan.begin.finished)
+    plan.notes.push_back(fmt::format("all {} steps of {} are done: nothing is left to train",
+                                     plan.recipe.train.steps, plan.begin.file->string()));
+  const auto init = initial_weights(plan), trace = a.trace ? traced(plan) : std::nullopt;
+  for (const auto& fact : plan.facts) out.line("{}", fact);
+  for (const auto& note : plan.notes) out.line("note: {}", note);
+  if (plan.problems.empty()) out.line("ready: {}", command);
+  out.put("numbers", numbers_of(plan));
+  if (plan.shares) out.put("devices", value_of(*plan.shares));
   Table problems("code; kind; message");
-  for (const Error& problem : report.problems)
+  for (const Error& problem : plan.problems)
     problems.row(int(problem.code()), name_of(problem.code()), problem.what());
-  out.put("notes", report.notes, "problems", problems, "ready", report.problems.empty(), "command", command);
-  if (!report.weights_hash.empty())
-    out.put("init", object("weights", report.weights, "hash", report.weights_hash));
-  if (const auto& branch = a.words.options.branch) out.put("branch", parsed(branch->turn.to_json()));
-  if (trace)
-    out.put("traced", object("phases", trace->phases, "gemms", trace->gemms, "attentions", trace->attentions,
-                             "differences", trace->differences));
-  out.problems = report.problems;
+  out.put("notes", plan.notes, "problems", problems, "ready", plan.problems.empty(), "command", command);
+  if (init) out.put("init", *init);
+  if (plan.branch) out.put("branch", parsed(plan.branch->turn.to_json()));
+  if (trace) out.put("traced", *trace);
+  out.problems = plan.problems;
   return out;
 }
 

@@ -9,7 +9,7 @@
 #include "program/perplexity.h"
 #include "program/plot/gnuplot.h"
 #include "program/progress.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "program/trained_model.h"
 #include "train/evaluate.h"
 

@@ -6,7 +6,7 @@
 #include "program/cast.h"
 #include "program/command.h"
 #include "program/progress.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "program/show/packed_table.h"
 #include "train/checkpoint.h"
 #include "train/memory/memory_plan.h"

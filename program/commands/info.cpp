@@ -8,9 +8,9 @@
 
 #include "program/checkpoints/tensor_numbers.h"
 #include "program/command.h"
-#include "program/lineage.h"
 #include "program/model_text.h"
-#include "program/run_name.h"
+#include "program/run/lineage.h"
+#include "program/run/run_name.h"
 #include "program/show/packed_table.h"
 #include "program/show/recipe_json.h"
 #include "recipes/text/precision_table.h"

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "program/command.h"
 #include "program/progress.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "program/show/report.h"
 #include "program/telemetry/inspect.h"
 #include "program/telemetry/measurements_json.h"

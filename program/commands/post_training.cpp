@@ -5,7 +5,7 @@
 #include "program/post_training/post_training.h"
 #include "program/post_training/table.h"
 #include "program/progress.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 
 namespace mxtape {
 namespace {

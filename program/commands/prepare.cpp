@@ -17,7 +17,7 @@
 #include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/unicode/utf8.h"
 #include "program/command.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "program/text_input.h"
 #include "program/trained_model.h"
 

@@ -2,7 +2,6 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/command.h"
-#include "program/init/init_recipe.h"
 
 namespace mxtape {
 namespace {
@@ -17,9 +16,11 @@ ProfileBy by_of(const std::string& word) {
 }
 
 Report run(const Arguments& arguments, const Given& given) {
-  const Recipe recipe = read_recipe_of_run(arguments.recipe, overrides_of(given, arguments.device));
-  if (!arguments.flame.empty()) require_output(arguments.flame, {recipe.data.file});
-  const Profile p = profile_recipe(recipe, arguments.steps);
+  RunPlan plan({.recipe = arguments.recipe, .overrides = overrides_of(given, arguments.device)});
+  plan.writes = false;
+  plan_through(plan, Station::recipe);
+  if (!arguments.flame.empty()) require_output(arguments.flame, {plan.recipe.data.file});
+  const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
   const DevicePeaks& peaks = p.peaks;
   Report out;

@@ -2,7 +2,7 @@
 
 #include "program/command.h"
 #include "program/output.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
 #include "program/sampling/sampled_text.h"
 #include "program/show/report.h"
 #include "program/trained_model.h"

@@ -1,7 +1,7 @@
 #include "dist/together.h"
 #include "program/command.h"
 #include "program/devices/on_all_devices.h"
-#include "program/run_words.h"
+#include "program/run/run.h"
 
 namespace mxtape {
 namespace {
@@ -23,23 +23,9 @@ Options options(Arguments& a) {
 
 void run(Arguments& a, const Given& given) {
   on_all_devices(a.devices, [&](Devices* devices) {
-    Group* const group = devices ? &devices->group() : nullptr;
-    std::optional<Recipe> wanted;
-    const auto read = [&](const std::optional<ModelConfig>& model) {
-      wanted = wanted_recipe(a.words, given, model);
-    };
-    together(group, [&] {
-      if (!devices || devices->rank() == 0) read({});
-    });
-    // What train.init names, and the checkpoint that a run goes on from, may be on rank 0's host alone.
-    if (group) {
-      const auto all = group->all_gather(wanted ? to_toml(*wanted) : "", Patience::alone);
-      together(group, [&] {
-        if (!wanted) read(recipe_from_toml(all.front(), "rank 0's recipe").model);
-      });
-    }
-    if (a.devices > 0) a.words.options.command += fmt::format(" --devices {}", a.devices);
-    run_training(*wanted, a.words.options, devices);
+    together(devices ? &devices->group() : nullptr, [&] { take_rest(a.words, given); });
+    if (a.devices > 0) a.words.command += fmt::format(" --devices {}", a.devices);
+    train(RunPlan(a.words), devices);
   });
 }
 

@@ -89,17 +89,20 @@ void require_strands(const TrainConfig& train, int devices) {
        strands * accumulation == passes ? ", the same step with its sums in another order" : "");
 }
 
-void agree_on_start(Devices& devices, const Recipe& recipe, const TokenFile& data) {
+void agree_on_start(Devices& devices, RunPlan& plan) {
   Group& group = devices.group();
+  const Recipe& recipe = plan.recipe;
   require_same(group, ExitCode::usage, "program", program_text(), "install the same one everywhere");
   require_same(group, ExitCode::usage, "recipe", to_toml(recipe),
                "start all with the same words, and the same recipe file");
-  require_same(group, ExitCode::data, "the content of " + recipe.data.file, "hash " + data.hash,
+  require_same(group, ExitCode::data, "the content of " + recipe.data.file, "hash " + plan.data->hash,
                "copy one file to all hosts");
   const bool on_gpus = recipe.compute.device == "cuda";
   std::string gpu;
+  plan.devices = devices.size();
+  plan.sharing = group.place().local_size;
   together(&group, [&] {
-    require_strands(recipe.train, devices.size());
+    plan_through(plan, Station::devices);
     if (on_gpus) gpu = choose_gpu(group.place().local_rank);
     if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   });

@@ -1,16 +1,16 @@
 #pragma once
 #include <string>
 
-#include "data/hdf5/token_file.h"
 #include "dist/devices.h"
-#include "recipes/recipe.h"
+#include "program/run/run_plan.h"
 
 namespace mxtape {
 
-/// Before the first step, on all devices: that program, recipe, data and instruction set are the same
-/// everywhere, and that each device has a strand. Then processes that share processors share them out as
-/// threads, unless compute.threads says how many. Throws on all, one Error and otherwise Told.
-void agree_on_start(Devices&, const Recipe&, const TokenFile&);
+/// Before the first step, on all devices that have planned through the data: that program, recipe, data and
+/// instruction set are the same everywhere, and that each device has a strand. Then processes that share
+/// processors share them out as threads, unless compute.threads says how many. Throws on all, one Error and
+/// otherwise Told.
+void agree_on_start(Devices&, RunPlan&);
 
 /// Throws Error(usage) if the recipe has fewer strands than there are devices, with what would do.
 void require_strands(const TrainConfig&, int devices);

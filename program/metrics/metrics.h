@@ -32,7 +32,7 @@ class Metrics {
   /// What was found wrong with the file, for people; empty if nothing was.
   const std::string& note() const { return lines_.note(); }
   void step(const StepRecord&);
-  /// An event, as a whole record: a turn in the run's past (program/lineage.h), a spike, a skipped step.
+  /// An event, as a whole record: a turn in the run's past (program/run/lineage.h), a spike, a skipped step.
   void turn(const std::string& json) { lines_.add(json); }
   /// `floor`: the exact entropy of the data, where it is known [nats per token].
   void validation(std::int64_t step, double loss, std::optional<double> floor);

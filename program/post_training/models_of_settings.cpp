@@ -4,8 +4,8 @@
 #include <cctype>
 
 #include "data/hdf5/seal.h"
-#include "program/lineage.h"
 #include "program/model_files.h"
+#include "program/run/lineage.h"
 #include "program/sweep/run_record.h"
 #include "train/trainer.h"
 

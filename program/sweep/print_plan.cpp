@@ -1,19 +1,13 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 
 #include "core/error.h"
-#include "core/parallel.h"
-#include "kernels/choose/make_backend.h"
-#include "program/header.h"
 #include "program/metrics/run_log.h"
 #include "program/profile.h"
 #include "program/progress.h"
 #include "program/sweep/run_sweep.h"
 #include "program/sweep/sweep_results.h"
-#include "train/memory/memory_plan.h"
-#include "train/trainer.h"
 
 namespace mxtape {
 namespace {
@@ -31,23 +25,14 @@ std::optional<StepTime> step_time(const SweepPlan& plan) {
     std::sort(ms.begin(), ms.end());
     return StepTime{ms[ms.size() / 2], "as in the finished runs"};
   }
-  Recipe recipe = plan.recipe_of(plan.runs.front());
-  recipe.precision = plan.sweep.baseline_arm().recipe.precision;
-  recipe.model.vocabulary = plan.vocabulary;
-  const MemoryPlan memory = memory_plan(recipe);
-  if (memory.bf16_flops + memory.f32_flops > 2e11) return {};  // seconds a step
-  set_threads(plan.threads);
-  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
-  const TokenFile tokens = random_tokens(recipe);
-  Trainer trainer(*device, recipe, tokens);
-  for (int i = 0; i < 4; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    trainer.step();
-    if (i > 0)  // the first one sets things up
-      ms.push_back(1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  std::sort(ms.begin(), ms.end());
-  return StepTime{ms[1], "timed now, with the baseline alone"};
+  RunPlan run(plan.recipe_of(plan.runs.front()));
+  run.recipe.precision = plan.sweep.baseline_arm().recipe.precision;
+  run.recipe.model.vocabulary = plan.vocabulary;
+  run.recipe.train.init.clear();  // any weights take the same time
+  run.data = std::make_shared<const TokenFile>(random_tokens(run.recipe));
+  plan_through(run, Station::memory);
+  if (run.memory->bf16_flops + run.memory->f32_flops > 2e11) return {};  // seconds a step
+  return StepTime{1e3 * step_seconds(run, 3), "timed now, with the baseline alone"};
 }
 
 std::map<RunState, int> count_states(const SweepPlan& plan) {

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
-#include "program/beginning.h"
-#include "program/init/init_recipe.h"
-#include "program/init/initial_weights.h"
-#include "program/resume.h"
-#include "program/start_needs.h"
+#include "program/run/resume.h"
+#include "program/run/room.h"
+#include "program/run/run_plan.h"
 #include "recipes/text/precision_notes.h"
-#include "train/memory/memory_budget.h"
-#include "train/trainer.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
@@ -22,13 +17,14 @@ namespace {
 class Planner {
  public:
   explicit Planner(const SweepOptions& options) : options_(options) {
-    plan_.sweep = read_sweep(options.file, initial_models());
+    plan_.sweep = read_sweep(options.file, [&](const std::string& init) {
+      if (!weights_ || weights_->name() != init) weights_.emplace(init);
+      return weights_->model();
+    });
   }
 
   SweepPlan plan() {
-    look_at_data();
     look_at_arms();
-    look_at_weights();
     plan_.out = options_.out.empty()
                     ? fs::path(plan_.sweep.baseline_arm().recipe.train.out) / plan_.sweep.name
                     : fs::path(options_.out);
@@ -39,51 +35,42 @@ class Planner {
   }
 
  private:
-  void look_at_data() {
-    const Recipe& recipe = plan_.sweep.arms.front().recipe;
-    require(!recipe.data.file.empty(), ExitCode::usage,
-            "{}: data.file is not set; want it in [set], or in the base", plan_.sweep.file);
-    data_ = TokenFile::read(recipe.data.file);
-    plan_.data_hash = data_.hash;
-    plan_.vocabulary = data_.tokenizer.size();
-    for (const Error& problem : short_splits(recipe, data_)) throw problem;
-    if (recipe.train.eval_every >= recipe.train.steps || recipe.train.eval_every == 0)
-      plan_.notes.push_back(
-          fmt::format("each run is validated once, at its end (train.steps {}, train.eval_every {}): curves "
-                      "of the validation loss want more",
-                      recipe.train.steps, recipe.train.eval_every));
-  }
-
   void look_at_arms() {
     for (SweepArm& arm : plan_.sweep.arms) {
       try {
-        require_reached_starts(arm.recipe, 0);
-        const Recipe resolved = with_vocabulary(arm.recipe, data_.tokenizer);
-        const auto device = make_backend(arm.recipe.compute.device, arm.recipe.compute.options());
-        plan_.arithmetics.push_back(arithmetic_of(device->description()));
-        if (arm.name == plan_.sweep.baseline) plan_.device = device->description();
-        host_ = host_ && arm.recipe.compute.device == "cpu";
-        const MemoryPlan memory = memory_plan(resolved);
-        const MemoryBudget budget = MemoryBudget::of(resolved, *device, data_);
-        require_memory(resolved, memory, budget);
-        plan_.memory_of_run = std::max(plan_.memory_of_run, double(budget.needed(memory)));
-        plan_.memory = double(budget.capacity);
-        disk_.push_back(disk_needed(memory, resolved));
-        for (const auto& note : precision_notes(arm.recipe))
-          plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
+        look_at(arm);
       } catch (const Error& e) {
         fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
       }
     }
+    const TrainConfig& train = plan_.sweep.arms.front().recipe.train;
+    if (train.eval_every >= train.steps || train.eval_every == 0)
+      plan_.notes.push_back(
+          fmt::format("each run is validated once, at its end (train.steps {}, train.eval_every {}): curves "
+                      "of the validation loss want more",
+                      train.steps, train.eval_every));
   }
 
-  /// All arms begin with the same.
-  void look_at_weights() {
-    const Recipe recipe = with_vocabulary(plan_.sweep.arms.front().recipe, data_.tokenizer);
-    if (recipe.train.init.empty()) return;
-    InitialWeights weights(recipe.train.init);
-    weights.check_tokens(data_, recipe.data.file);
-    weights_hash_ = weights.content_hash(recipe.model);
+  /// As a run of its own would be planned. All arms have the same data, and begin with the same weights.
+  void look_at(const SweepArm& arm) {
+    RunPlan plan(arm.recipe);
+    plan.data = data_;
+    plan.begin.weights = std::move(weights_);
+    plan_through(plan, Station::memory);
+    data_ = plan.data;
+    const std::string device = plan.device->description();
+    plan_.arithmetics.push_back(arithmetic_of(device));
+    if (arm.name == plan_.sweep.baseline) plan_.device = device;
+    host_ = host_ && arm.recipe.compute.device == "cpu";
+    plan_.memory_of_run = std::max(plan_.memory_of_run, double(plan.budget->needed(*plan.memory)));
+    plan_.memory = double(plan.budget->capacity);
+    disk_.push_back(disk_needed(*plan.memory, plan.recipe));
+    for (const auto& note : precision_notes(arm.recipe))
+      plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
+    weights_ = std::move(plan.begin.weights);
+    if (weights_ && weights_hash_.empty()) weights_hash_ = weights_->content_hash(plan.recipe.model);
+    plan_.data_hash = data_->hash;
+    plan_.vocabulary = data_->tokenizer.size();
   }
 
   void look_at_runs() {
@@ -132,11 +119,11 @@ class Planner {
     const fs::path file = run.folder / "recipe.toml";
     try {
       const Recipe there = recipe_from_toml(read_whole_text(file), file.string());
-      Recipe wanted = with_vocabulary(plan_.recipe_of(run), data_.tokenizer);
+      Recipe wanted = with_vocabulary(plan_.recipe_of(run), data_->tokenizer);
       wanted.train.rollbacks = there.train.rollbacks;  // the run's own
       settle_gemm(wanted.compute, &there.compute);
-      for (const auto& change : differences(with_vocabulary(there, data_.tokenizer), wanted))
-        if (changes_numbers(change.substr(0, change.find_first_of(": ")))) return change;
+      for (const auto& change : differences(with_vocabulary(there, data_->tokenizer), wanted))
+        if (changes_numbers(key_of(change))) return change;
     } catch (const Error& e) {
       if (e.code() == ExitCode::resource) throw;  // what cannot be read may be this run's
       return e.what();
@@ -175,18 +162,17 @@ class Planner {
   void look_at_disk() {
     for (const SweepRun& run : plan_.runs)
       if (run.to_do()) plan_.disk_needed += disk_[run.arm];
-    fs::path existing = fs::absolute(plan_.out);
-    while (!fs::exists(existing) && existing.has_relative_path()) existing = existing.parent_path();
-    plan_.disk_free = double(fs::space(existing).available);
+    plan_.disk_free = double(free_bytes(plan_.out));
     require(plan_.disk_needed < plan_.disk_free, ExitCode::resource,
             "{}: the runs need {}, {} are free; lower train.keep in [set], or change --out",
-            existing.string(), bytes_text(plan_.disk_needed), bytes_text(plan_.disk_free));
+            plan_.out.string(), bytes_text(plan_.disk_needed), bytes_text(plan_.disk_free));
   }
 
   const SweepOptions& options_;
   SweepPlan plan_;
-  TokenFile data_;
-  std::string weights_hash_;  // of train.init, if it is set
+  std::shared_ptr<const TokenFile> data_;
+  std::optional<InitialWeights> weights_;  // of train.init, if it is set
+  std::string weights_hash_;
   bool host_ = true;
   std::vector<double> disk_;  // of a run, by arm [bytes]
 };

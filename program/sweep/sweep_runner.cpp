@@ -11,7 +11,7 @@
 #include "core/errors/current_error.h"
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
-#include "program/run_folder.h"
+#include "program/run/run_folder.h"
 #include "program/stop_signals.h"
 #include "program/sweep/child_process.h"
 #include "program/sweep/sweep_folder.h"

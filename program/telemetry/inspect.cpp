@@ -4,11 +4,9 @@
 #include <set>
 #include <tuple>
 
-#include "kernels/choose/make_backend.h"
-#include "program/resume.h"
-#include "program/run_name.h"
+#include "program/run/run_name.h"
+#include "program/run/run_plan.h"
 #include "program/telemetry/weights.h"
-#include "train/trainer.h"
 
 namespace mxtape {
 namespace {
@@ -27,20 +25,16 @@ void keep_first(std::vector<Measurements::Operand>& operands) {
 
 Inspection inspect(const std::string& run, const InspectOptions& options) {
   Inspection result;
-  const std::filesystem::path file = checkpoint_of(run);
-  const CheckpointFile checkpoint(file);
-  result.checkpoint = file.string();
-  result.step = checkpoint.header().step;
-  Recipe recipe = checkpoint.header().recipe;
-  if (!options.device.empty() && options.device != recipe.compute.device) {
-    recipe.compute.device = options.device;
-    recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone
-    recipe.compute.attention = AttentionKernels::own;
-  }
-  result.data = options.data.empty() ? recipe.data.file : options.data;
-  const TokenFile data = TokenFile::read(result.data);
-  require_same_tokenizer(checkpoint.header(), file, data, result.data);
-  const auto device = make_backend(recipe.compute.device, recipe.compute.options());
+  Beginning begin;
+  begin.file = checkpoint_of(run);
+  begin.checkpoint.emplace(*begin.file);
+  RunPlan plan(begin.checkpoint->header().recipe);
+  result.checkpoint = begin.file->string();
+  result.step = begin.checkpoint->header().step;
+  plan.begin = std::move(begin);
+  use(plan.recipe, options.device, options.data);
+  result.data = plan.recipe.data.file;
+  plan_through(plan, Station::memory);
   Measure::Options measuring{options.formats, options.sample};
   if (options.spectra)
     measuring.look = [&](const std::string& layer, const std::string& slot, const std::vector<float>& x,
@@ -49,18 +43,17 @@ Inspection inspect(const std::string& run, const InspectOptions& options) {
       if (!result.spectra.contains(place)) result.spectra[place] = spectrum_of(x.data(), rows, cols);
     };
   Measure measure(std::move(measuring));
-  ObservingBackend backend(*device, {&measure});
-  Trainer trainer(backend, recipe, data);
-  trainer.load(checkpoint);
-  Oscillation oscillation(backend, trainer.model().linear_weights(), options.sample);
+  ObservingBackend backend(*plan.device, {&measure});
+  const auto trainer = open_trainer(plan, backend);
+  Oscillation oscillation(backend, trainer->model().linear_weights(), options.sample);
   oscillation.begin();
-  start(measure, backend, trainer.model());
-  trainer.step();
+  start(measure, backend, trainer->model());
+  trainer->step();
   result.found = measure.stop();
   oscillation.look();
   result.weights = oscillation.end();
   keep_first(result.found.operands);
-  result.recipe = trainer.recipe();
+  result.recipe = trainer->recipe();
   return result;
 }
 

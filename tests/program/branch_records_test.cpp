@@ -1,5 +1,5 @@
 // What a branch leaves behind: its bytes, its recipe, its lineage, its records.
-#include "program/branch.h"
+#include "program/run/branch.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // train --from: a run that begins at another one's checkpoint, in other formats.
-#include "program/branch.h"
+#include "program/run/branch.h"
 
 #include <nlohmann/json.hpp>
 

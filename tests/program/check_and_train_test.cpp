@@ -105,6 +105,7 @@ class CheckAndTrain : public FaultTest {
 
 TEST_F(CheckAndTrain, OfANewRun) {
   const std::string far = "--train.out=" + std::string(300, 'x');
+  std::optional<RunFolder> busy;
   expect_the_same({
       {"nothing is wrong", tiny({}), 0},
       {"two keys that are none", tiny({"--optim.betta1=1", "--seeed=2"}), 2},
@@ -147,6 +148,8 @@ TEST_F(CheckAndTrain, OfANewRun) {
       {"what can never differ, and data", tiny({"--resume=auto", "--allow-change=optim.lr", no_data}), 2},
       {"a checkpoint that is not there, and a device", tiny({"--resume=gone.h5", no_device}), 3},
       {"weights that are not there, and data", tiny({"--train.init=gone", no_data}), 3},
+      {"a process that trains there, and a device", tiny({no_device}), 6, "",
+       [&] { busy.emplace(folder_ / "runs/tiny"); }},
   });
 }
 

@@ -1,5 +1,3 @@
-#include "program/check.h"
-
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,7 +6,8 @@
 #include <fstream>
 #include <limits>
 
-#include "program/start_needs.h"
+#include "program/run/room.h"
+#include "program/run/run_plan.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 
@@ -25,10 +24,17 @@ struct Place {
     recipe.train.out = (folder / "runs").string();
     tiny_data().write(recipe.data.file);
   }
-  std::vector<Error> problems() const { return check_run(recipe).problems; }
+  RunPlan checked(const std::string& resume = "") const {
+    RunPlan plan(recipe, true);
+    plan.words.resume = resume;
+    plan.rehearses = true;
+    plan_through(plan);
+    return plan;
+  }
+  std::vector<Error> problems() const { return checked().problems; }
   std::string notes() const {
     std::string text;
-    for (const auto& note : check_run(recipe).notes) text += note + "\n";
+    for (const auto& note : checked().notes) text += note + "\n";
     return text;
   }
 };
@@ -102,6 +108,25 @@ TEST(Check, SeveralProblemsAreAllReported) {
   EXPECT_EQ(place.problems().size(), 3u);
 }
 
+TEST(RunPlan, ThrowsTheFirstProblemAndReadsNothingTwice) {
+  Place place;
+  place.recipe.compute.device = "abacus";
+  RunPlan plan(place.recipe, true);
+  plan_through(plan, Station::data);
+  std::filesystem::remove(place.recipe.data.file);
+  try {
+    plan_through(plan);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage) << e.what();
+    EXPECT_EQ(plan.next, Station::device);
+  }
+  plan.recipe.compute.device = "cpu";
+  plan_through(plan);
+  EXPECT_TRUE(plan.memory && plan.problems.empty());
+  EXPECT_TRUE(place.folder.names().empty()) << "and it writes nothing";
+}
+
 TEST(Check, KeysWithoutEffectAreNoted) {
   Place place;
   place.recipe.origins["schedule.decay_fraction"] = "mine.toml:3";
@@ -120,7 +145,7 @@ TEST(Check, PrecisionThatMaySurpriseIsNoted) {
 TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
   Place place;
   place.recipe.train.eval_windows = auto_windows;
-  const auto facts = check_run(place.recipe).facts;
+  const auto facts = place.checked().facts;
   // 20 steps of 4 sequences, 3 times the work each: 240, of which a fifth is 48.
   const auto all = Windows(tiny_data().validation, 16).count();
   const auto want =
@@ -137,9 +162,9 @@ TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
   run.data.hash = TokenFile::read(place.recipe.data.file).hash;
   run.trainer.save(file);
   expect_one_problem(place, ExitCode::usage, "add --resume auto to go on");
-  EXPECT_TRUE(check_run(place.recipe, {.resume = "auto"}).problems.empty());
+  EXPECT_TRUE(place.checked("auto").problems.empty());
   std::filesystem::resize_file(file, 1000);
-  const auto damaged = check_run(place.recipe, {.resume = "auto"}).problems;
+  const auto damaged = place.checked("auto").problems;
   ASSERT_EQ(damaged.size(), 1u);
   EXPECT_EQ(damaged[0].code(), ExitCode::data);
 }

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/files/atomic_file.h"
-#include "program/resume.h"
+#include "program/run/resume.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape {
@@ -23,8 +23,8 @@ TEST(ChooseStart, TakesTheNewestThatVerifiesAndSetsADamagedOneAside) {
   damaged[damaged.size() / 2] ^= std::byte{1};
   write_atomically(run.checkpoint(3), damaged);
 
-  const Start start = choose_start(run, "auto");
-  EXPECT_EQ(start.checkpoint, run.checkpoint(2));
+  const Beginning start = choose_start(run, "auto");
+  EXPECT_EQ(start.file, run.checkpoint(2));
   ASSERT_EQ(start.notes.size(), 1u);
   EXPECT_NE(start.notes[0].find("step_00000003.h5"), std::string::npos) << start.notes[0];
   EXPECT_NE(start.notes[0].find("content hash differs"), std::string::npos) << start.notes[0];
@@ -37,7 +37,7 @@ TEST(ChooseStart, TakesTheNewestThatVerifiesAndSetsADamagedOneAside) {
 TEST(ChooseStart, RefusesToStartFromNothingBesideCheckpoints) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() / "run");
-  EXPECT_FALSE(choose_start(run, "").checkpoint);
+  EXPECT_FALSE(choose_start(run, "").file);
   TinyRun tiny(test::tiny_recipe(1));
   tiny.trainer.save(run.checkpoint(0));
   try {
@@ -66,8 +66,8 @@ TEST(ChooseStart, NoKeepsTheEarlierRunInAFolderOfItsOwn) {
   tiny.trainer.save(run.checkpoint(0));
   for (const auto& file : {run.recipe(), run.recipe_until(7), run.device(), run.metrics(), run.events()})
     write_atomically(file, std::string_view("x"));
-  const Start start = choose_start(run, "no");
-  EXPECT_FALSE(start.checkpoint);
+  const Beginning start = choose_start(run, "no");
+  EXPECT_FALSE(start.file);
   EXPECT_EQ(run.checkpoints().size(), 1u) << "until it is known that the run can start";
   EXPECT_EQ(make_way(run, start).size(), 1u);
   EXPECT_TRUE(run.checkpoints().empty());
@@ -234,8 +234,8 @@ TEST(WriteRecipe, KeepsTheRecipeOfTheStepsBeforeAChange) {
   const auto resume_at = [&](std::int64_t step, float learning_rate) {
     Recipe recipe = test::tiny_recipe(20);
     recipe.optim.learning_rate = learning_rate;
-    Start start;
-    if (step > 0) start.checkpoint = run.checkpoint(step);
+    Beginning start;
+    if (step > 0) start.file = run.checkpoint(step);
     write_recipe(run, start, step, recipe);
     return learning_rates(run);
   };
@@ -254,9 +254,9 @@ TEST(WriteRecipe, KeepsTheRecipeOfTheStepsBeforeAChange) {
 TEST(WriteRecipe, KeepsNothingWhereTheStepsBeforeAreInAnotherFolder) {
   const TemporaryFolder folder;
   const RunFolder run(folder.path() / "run"), other(folder.path() / "other");
-  write_recipe(run, {}, 0, test::tiny_recipe(20));  // of an attempt that left no checkpoint
-  Start start;
-  start.checkpoint = other.checkpoint(4);
+  write_recipe(run, Beginning(), 0, test::tiny_recipe(20));  // of an attempt that left no checkpoint
+  Beginning start;
+  start.file = other.checkpoint(4);
   write_recipe(run, start, 4, test::tiny_recipe(30));
   EXPECT_EQ(learning_rates(run).size(), 1u);
 }

@@ -24,8 +24,9 @@ class Faults : public FaultTest {
            (calls[n - 1].starts_with("close ") && calls[n - 1].find(".tmp.") == std::string::npos));
       EXPECT_TRUE(harmless || code == int(ExitCode::resource)) << code << ", " << what << "\n" << output_;
       EXPECT_EQ(messages(), harmless ? 0 : 1) << what << "\n" << output_;
-      if (contains(output_, "Input/output error")) {
-        EXPECT_FALSE(contains(output_, " are free")) << "which is not what is missing: " << output_;
+      const auto message = output_.substr(std::min(output_.find("\nmxtape: "), output_.size()));
+      if (contains(message, "Input/output error")) {
+        EXPECT_FALSE(contains(message, " are free")) << "which is not what is missing: " << output_;
       }
       expect_whole_and_resumable(what);
       fs::remove_all(folder_ / "runs");

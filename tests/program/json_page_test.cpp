@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "data/arrays/npy.h"
+#include "data/npy.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {

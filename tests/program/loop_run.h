@@ -8,9 +8,8 @@
 #include <string>
 
 #include "kernels/calls_rows.h"
-#include "program/rollback.h"
-#include "program/run_folder.h"
-#include "program/training_loop.h"
+#include "program/run/rollback.h"
+#include "program/run/run.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape::test {
@@ -50,10 +49,14 @@ struct LoopRun {
   /// Trains in `folder`/run, from `checkpoint` on if there is one; returns the error's text, or "".
   std::string train(const std::filesystem::path& checkpoint = {}) {
     RunFolder run(folder / "run");
-    auto trainer = std::make_unique<Trainer>(observed.backend, recipe, data);
-    if (!checkpoint.empty()) trainer->load(CheckpointFile(checkpoint));
+    RunPlan plan(recipe);
+    plan.words.command = "mxtape train tiny.toml";
+    plan.folder = run.path();
+    plan.data = std::make_shared<const TokenFile>(data);
+    if (!checkpoint.empty()) plan.begin.checkpoint.emplace(checkpoint);
+    auto trainer = open_trainer(plan, observed.backend);
     try {
-      (void)train_to_the_end(observed, run, data, trainer, {}, "mxtape train tiny.toml");
+      (void)train_to_the_end(plan, observed, run, trainer);
       return "";
     } catch (const Error& e) {
       code = e.code();

@@ -2,7 +2,7 @@
 // method: SQLite's crash tests, https://www.sqlite.org/testing.html, section 3.3.
 #include "tests/support/power_loss.h"
 
-#include "program/resume.h"
+#include "program/run/resume.h"
 #include "tests/program/fault_fixture.h"
 
 namespace mxtape::test {
@@ -46,7 +46,7 @@ class PowerLoss : public FaultTest {
   /// The step of the checkpoint that a start takes; -1 if there are checkpoints and none can be used.
   std::int64_t step_taken(const fs::path& run, Found& found, const std::string& what) {
     const RunFolder folder(run);
-    Start start;
+    Beginning start;
     try {
       start = choose_start(folder, "auto");
     } catch (const Error& e) {
@@ -54,9 +54,9 @@ class PowerLoss : public FaultTest {
       found.first += what + e.what();
       return -1;
     }
-    if (!start.checkpoint) return 0;
-    const std::int64_t step = *step_of_checkpoint(*start.checkpoint);
-    const auto text = read_whole_text(*start.checkpoint);
+    if (!start.file) return 0;
+    const std::int64_t step = *step_of_checkpoint(*start.file);
+    const auto text = read_whole_text(*start.file);
     if (!start.rejected.empty() || text != files_[step]) {
       ++found.damaged;
       found.first += what + "damaged\n";

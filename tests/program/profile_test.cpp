@@ -23,7 +23,7 @@ TEST(Profile, CountsTheOperationsThatThePlanCounts) {
   for (const GemmChoice choice : {GemmChoice::library, GemmChoice::integer}) {
     Recipe recipe = small_recipe();
     recipe.compute.gemm = choice;
-    const Profile p = profile_recipe(recipe, 2);
+    const Profile p = profile(RunPlan(recipe), 2);
     Timing::Work gemms;
     for (const auto& [place, work] : p.work)
       if (place.kernel == "gemm") gemms += work;
@@ -39,7 +39,7 @@ TEST(Profile, CountsTheOperationsThatThePlanCounts) {
 
 TEST(Profile, PutsCallsIntoTheirLayerSlotAndPass) {
   const Recipe recipe = small_recipe();
-  const Profile p = profile_recipe(recipe, 3);
+  const Profile p = profile(RunPlan(recipe), 3);
   const auto work = [&](const char* layer, bool backward, const char* kernel, const char* slot) {
     const auto found = p.work.find({layer, backward, kernel, slot});
     return found == p.work.end() ? Timing::Work{} : found->second;
@@ -62,7 +62,7 @@ TEST(Profile, PutsCallsIntoTheirLayerSlotAndPass) {
 }
 
 TEST(Profile, RowsAddUpToTheSameTimeHoweverTheyAreGrouped) {
-  const Profile p = profile_recipe(small_recipe(), 2);
+  const Profile p = profile(RunPlan(small_recipe()), 2);
   const auto total = [&](ProfileBy by) {
     double sum = 0, before = INFINITY;
     for (const auto& row : p.rows(by)) {
@@ -77,7 +77,7 @@ TEST(Profile, RowsAddUpToTheSameTimeHoweverTheyAreGrouped) {
 }
 
 TEST(Profile, FoldedStacksAreFramesAndWholeMicroseconds) {
-  std::istringstream lines(folded_stacks(profile_recipe(small_recipe(), 1)));
+  std::istringstream lines(folded_stacks(profile(RunPlan(small_recipe()), 1)));
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
     const auto blank = line.rfind(' ');
@@ -91,7 +91,7 @@ TEST(Profile, FoldedStacksAreFramesAndWholeMicroseconds) {
 TEST(Profile, WantsDataOrAVocabulary) {
   Recipe r = test::tiny_recipe(10);
   try {
-    profile_recipe(r, 1);
+    profile(RunPlan(r), 1);
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
@@ -121,7 +121,7 @@ TEST(Timing, CountsAttentionByItsOperands) {
     r.precision.attention = attention;
     r.compute.activations = activations;
     Timing::Work sum;
-    for (const auto& [place, work] : profile_recipe(r, 1).work)
+    for (const auto& [place, work] : profile(RunPlan(r), 1).work)
       if (place.kernel.starts_with("attention")) sum += work;
     return std::pair(sum.bf16_flops, sum.f32_flops);
   };

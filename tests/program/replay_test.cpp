@@ -98,7 +98,7 @@ TEST_F(ReplayTest, RefusesWhatCannotBeComputedAgain) {
   {
     const RunFolder busy(folder_ / "runs/tiny");
     EXPECT_EQ(run({"replay", "runs/tiny", "--step", "2"}), int(ExitCode::resource));
-    EXPECT_TRUE(says("a process is training in this folder"));
+    EXPECT_TRUE(says("another mxtape process is training in this folder; wait until it ends"));
   }
   // A branch cannot begin at step 0, and its first checkpoint is that of its end.
   write_atomically(folder_ / "new.toml", "[optim]\nbeta2 = 0.9\n");

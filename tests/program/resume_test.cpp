@@ -1,4 +1,4 @@
-#include "program/resume.h"
+#include "program/run/resume.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A run that goes back to a checkpoint when a step is not finite.
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 
 #include <gtest/gtest.h>
 
@@ -206,7 +206,7 @@ TEST_F(RollbackProgramTest, KilledAfterARollbackItGoesOnToTheSameBytes) {
     EXPECT_EQ(
         std::count_if(log.turns.begin(), log.turns.end(), [](auto& t) { return t.event == "rollback"; }), 1);
     EXPECT_EQ(log.train.size(), 40u);
-    EXPECT_EQ(list_earlier_recipes(folder).size(), 1u);
+    EXPECT_EQ(RunPaths(folder).earlier_recipes().size(), 1u);
   }
   EXPECT_GT(killed, 0);
 }

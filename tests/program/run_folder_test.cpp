@@ -1,4 +1,4 @@
-#include "program/run_folder.h"
+#include "program/run/run_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a run does when something happens to it. A backend around the CPU's makes it happen at a given call.
-#include "program/training_loop.h"
+#include "program/run/training_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/metrics/run_log.h"
-#include "program/run_folder.h"
+#include "program/run/run_folder.h"
 #include "tests/program/loop_run.h"
 
 namespace mxtape::test {

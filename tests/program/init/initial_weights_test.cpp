@@ -1,5 +1,5 @@
 // train.init: a new run that begins with the weights of a run, an import, or a model from elsewhere.
-#include "program/init/initial_weights.h"
+#include "program/run/initial_weights.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

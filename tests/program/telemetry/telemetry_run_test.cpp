@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "program/rollback.h"
+#include "program/run/rollback.h"
 #include "tests/program/loop_run.h"
 #include "tests/program/telemetry/telemetry_records.h"
 
@@ -166,7 +166,8 @@ TEST(TelemetryRun, ARollbackKeepsTheRecordsOfTheStepsThatItTookBackAside) {
   EXPECT_EQ(steps_in(telemetry_of(run)), (std::vector<std::int64_t>{2, 4, 6, 8, 10}));
   const auto kept = records_before_rollback(run.folder / "run", 1, "telemetry");
   EXPECT_EQ(steps_in(kept), std::vector<std::int64_t>{6});
-  EXPECT_EQ(list_kept_records(run.folder / "run").size(), 2u) << "they go with a run that is moved aside";
+  EXPECT_EQ(RunPaths(run.folder / "run").kept_records().size(), 2u)
+      << "they go with a run that is moved aside";
   for (const auto& r : records_of(telemetry_of(run)))
     if (r["step"] == 6) {
       EXPECT_EQ(read_whole_text(kept).find(r.dump()), std::string::npos) << "the batches differ";

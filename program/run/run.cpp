@@ -1,0 +1,115 @@
+#include "program/run/run.h"
+
+#include <cstdio>
+
+#include "core/text/program_name.h"
+#include "dist/together.h"
+#include "program/devices/agree.h"
+#include "program/devices/follow.h"
+#include "program/model_files.h"
+#include "program/output.h"
+#include "program/run/print_run.h"
+#include "program/run/resume.h"
+#include "program/run/rollback.h"
+#include "program/run/room.h"
+#include "program/run/training_loop.h"
+#include "program/stop_signals.h"
+
+namespace mxtape {
+namespace {
+
+/// On all devices: recipe and data. What train.init names, and the checkpoint that a run goes on from, may be
+/// on rank 0's host alone.
+void plan_on_all(RunPlan& plan, Devices* devices) {
+  Group* const group = devices ? &devices->group() : nullptr;
+  const bool first = !devices || devices->rank() == 0;
+  together(group, [&] {
+    if (first) plan_through(plan, Station::recipe);
+  });
+  std::vector<std::string> recipes;
+  if (devices) recipes = group->all_gather(first ? to_toml(plan.recipe) : "", Patience::alone);
+  together(group, [&] {
+    if (!first) plan.model = recipe_from_toml(recipes.front(), "rank 0's recipe").model;
+    plan_through(plan, Station::data);
+  });
+}
+
+/// Makes the folder say how the run goes on: last, when nothing else can keep it from that. The recipe
+/// decides: until it is written, a resume comes to the same divergence again.
+void settle(const RunFolder& folder, RunPlan& plan, const Trainer& trainer,
+            const std::optional<Divergence>& divergence = {}) {
+  Beginning& begin = plan.begin;
+  for (const auto& note : make_way(folder, begin)) say(stdout, "{}\n", note);
+  if (divergence) keep_records(folder, trainer, *divergence);
+  write_recipe(folder, begin, trainer.steps_done(), trainer.recipe());
+  if (begin.from == Beginning::From::parent)
+    write_parent(folder.parent(), plan.branch->parent_run, *begin.file, *begin.turn);
+  if (begin.file)
+    copy_model_files(folder_of_model_files(*begin.file), folder.path());
+  else
+    std::filesystem::remove(folder.parent());  // of an earlier attempt
+  if (begin.weights) {
+    const auto &file = begin.weights->file(), &from = begin.weights->folder();
+    write_parent(folder.parent(), from.empty() ? file : from, file, *begin.turn);
+    copy_model_files(from, folder.path());
+  }
+  begin.weights.reset();  // its files need not stay open
+  std::fflush(stdout);
+}
+
+/// Under the folder's lock, so that nobody else changes what is found there.
+void run(RunPlan& plan, Devices* devices) {
+  RunFolder folder(plan.folder);
+  plan_through(plan);
+  if (plan.begin.finished) return print_finished(plan);
+  if (devices) devices->communicator().attach(*plan.device);
+  ObservedDevice observed(*plan.device, plan.recipe);
+  folder.reserve(room_to_start(*plan.memory, plan.recipe));
+  print_header(plan, devices);
+  auto trainer = open_trainer(plan, observed.backend, devices);
+  print_beginning(plan, trainer->steps_done());
+  settle(folder, plan, *trainer);
+  const Evaluation validation = train_to_the_end(plan, observed, folder, trainer);
+  if (devices) devices->announce("end", "0");
+  print_result(validation, plan.data->floor, observed.backend.peak_bytes());
+  print_sample(observed.backend, *trainer, *plan.data);
+  print_paths(folder, trainer->steps_done());
+}
+
+}  // namespace
+
+Evaluation train_to_the_end(RunPlan& plan, ObservedDevice& observed, RunFolder& folder,
+                            std::unique_ptr<Trainer>& trainer) {
+  const StopSignals signals;
+  for (;;) {
+    std::optional<Divergence> divergence;
+    try {
+      return TrainingLoop(observed, folder, *plan.data, *trainer, plan.begin.turn).train(plan.words.command);
+    } catch (const Divergence& from) {
+      divergence = from;
+    }
+    Devices* const devices = trainer->devices();
+    if (devices) devices->announce("wait");  // while files are read
+    const std::string lineage = trainer->lineage();
+    trainer.reset();  // two would not fit
+    plan_back(plan, folder, *divergence, lineage);
+    trainer = open_trainer(plan, observed.backend, devices);
+    settle(folder, plan, *trainer, divergence);
+    print_rollback(plan);
+  }
+}
+
+void train(RunPlan plan, Devices* devices) {
+  outlive_readers();
+  plan_on_all(plan, devices);
+  if (devices) {
+    agree_on_start(*devices, plan);
+    devices->lead();
+    if (devices->rank() > 0) return follow(*devices, *plan.data);
+    hear_signals(*devices);
+  }
+  plan_through(plan, Station::folder);
+  run(plan, devices);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,229 @@
+#include "program/run/training_loop.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/files/atomic_file.h"
+#include "program/metrics/run_log.h"
+#include "program/run/rollback.h"
+#include "program/run/run_folder.h"
+#include "program/stop_signals.h"
+
+namespace mxtape {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+/// True at steps n, 2 n, ... and at the last one; n = 0: only at the last one.
+bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
+  return step == last || (every > 0 && step % every == 0);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const TokenFile& data,
+                           Trainer& trainer, const std::optional<Turn>& turn)
+    : backend_(observed.backend),
+      trace_(observed.trace),
+      folder_(folder),
+      data_(data),
+      trainer_(trainer),
+      config_(trainer.recipe().train),
+      phase_starts_(plan_changes(trainer.recipe())),
+      metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe()),
+               [&, written_below = turn ? turn->to_json() : ""](const std::string& record) {
+                 return record == written_below ||
+                        is_lost_turn(record, trainer.steps_done(), trainer.lineage());
+               }),
+      progress_(stdout, config_.steps, trainer.steps_done()),
+      spike_(trainer.recipe().model.vocabulary) {
+  if (!metrics_.note().empty()) progress_.note(metrics_.note());
+  if (trainer.recipe().telemetry.every > 0)
+    telemetry_.emplace(observed.measure, backend_, trainer, folder.telemetry(), metrics_.events());
+  else if (std::filesystem::exists(folder.telemetry()))  // of steps that come again unmeasured
+    JsonLines(folder.telemetry(), trainer.steps_done());
+  if (telemetry_ && !telemetry_->note().empty()) progress_.note(telemetry_->note());
+  if (turn) metrics_.turn(turn->to_json());
+  // Of an earlier attempt.
+  if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
+    std::filesystem::remove(folder.precision());
+  saved_ = trainer.steps_done();
+  try {
+    restore(read_run_log(folder.path()));
+  } catch (const Error&) {  // no step is on record
+  }
+  record_rollbacks();
+}
+
+Evaluation TrainingLoop::train(const std::string& command) {
+  command_ = command;
+  if (config_.on_divergence == OnDivergence::rollback &&
+      !std::filesystem::exists(folder_.checkpoint(trainer_.steps_done()))) {
+    saved_ = -1;  // whatever comes, there is one to go back to
+    save();
+  }
+  // A run that was stopped before the validation of its last step.
+  const std::int64_t begin = trainer_.steps_done();
+  if (recorded_ == begin && validated_ != begin && due(begin, config_.eval_every, config_.steps)) validate();
+  while (!trainer_.finished()) one_step();
+  if (validated_ != trainer_.steps_done()) validate();
+  if (log_error_) end_without_log();
+  return last_validation_;
+}
+
+void TrainingLoop::one_step() {
+  step_or_skip();
+  const std::int64_t done = trainer_.steps_done();
+  const bool asked = StopSignals::take_save_request(), stopped = StopSignals::received() != 0;
+  if (asked || log_error_ || stopped || wants_checkpoint()) save();
+  if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
+  if (log_error_) end_without_log();
+  if (stopped && !trainer_.finished()) stop(fmt::format("after step {}", done));
+  if (due(done, config_.eval_every, config_.steps)) validate();
+}
+
+/// The records of the step that could not be written get a last chance, as the checkpoint has one.
+void TrainingLoop::end_without_log() {
+  const std::int64_t done = trainer_.steps_done();
+  record([&] { metrics_.flush(); });
+  if (telemetry_) record([&] { telemetry_->flush(); });
+  fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
+       done, folder_.checkpoint(done).string(), command_);
+}
+
+bool TrainingLoop::wants_checkpoint() const {
+  const std::int64_t done = trainer_.steps_done();
+  const bool late = config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * double(config_.save_minutes);
+  return late || due(done, config_.save_every, config_.steps) ||
+         (config_.keep_every > 0 && done % config_.keep_every == 0);
+}
+
+void TrainingLoop::stop(const std::string& where) {
+  fail(ExitCode::interrupted, "stopped by {} {}; {} is written\nto go on: {} --resume auto",
+       StopSignals::name_of(StopSignals::received()), where, folder_.checkpoint(saved_).string(), command_);
+}
+
+void TrainingLoop::step_or_skip() {
+  const bool traced = !traced_ || starts_a_phase();
+  if (traced) {
+    // A validation may have made copies of weights before: they are made again, to the same bits, and seen.
+    for (auto* parameter : trainer_.model().parameters()) parameter->written(parameter->version);
+    trace_.start();
+  }
+  const auto begin = SteadyClock::now();
+  if (telemetry_) telemetry_->before_step();
+  Trainer::StepResult result{};
+  try {
+    result = trainer_.step();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    if (telemetry_) telemetry_->abandon();
+    if (traced) trace_.stop(), traced_ = false;  // the next step is looked at instead
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
+    if (!skips) diverged(e, trainer_.steps_done() + 1);
+    ++skipped_;
+    trainer_.skip_step();
+    progress_.note(fmt::format("{}: the step is skipped, {} of at most {} in a row", first_line(e.what()),
+                               skipped_, config_.skip_most));
+    const nlohmann::ordered_json event{
+        {"step", trainer_.steps_done()}, {"event", "skip"}, {"reason", e.what()}};
+    return record([&] { metrics_.turn(event.dump()); });
+  }
+  skipped_ = 0;
+  if (traced) record_precision(trace_.stop());
+  if (telemetry_) record([&] { telemetry_->after_step(); });
+  const double seconds = seconds_since(begin);
+  const StepRecord step{.step = trainer_.steps_done(),
+                        .loss = result.loss,
+                        .norm = result.norm,
+                        .learning_rate = result.learning_rate,
+                        .milliseconds = 1e3 * seconds,
+                        .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
+  record([&] { metrics_.step(step); });
+  progress_.step(step);
+  notice_spike(step);
+  notice_high_loss(step);
+}
+
+/// Goes back if the recipe says so and the run may; else this is its end.
+void TrainingLoop::diverged(const Error& e, std::int64_t step) {
+  if (config_.on_divergence == OnDivergence::rollback) {
+    const auto were = std::int64_t(config_.rollbacks.size());
+    if (were < config_.rollback_most) {
+      progress_.note(first_line(e.what()));
+      throw Divergence{step, e.what()};
+    }
+    fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
+         looking_closer(step), way_back());
+  }
+  fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
+}
+
+bool TrainingLoop::starts_a_phase() const {
+  return std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
+}
+
+void TrainingLoop::validate() {
+  struct Stopped {};
+  const auto begin = SteadyClock::now();
+  const std::int64_t done = trainer_.steps_done();
+  try {
+    last_validation_ = trainer_.validate([&](auto windows, auto total) {
+      if (StopSignals::received()) throw Stopped{};
+      progress_.validating(windows, total);
+    });
+  } catch (const Stopped&) {
+    if (saved_ != done) save();
+    stop(fmt::format("in the validation after step {}, which comes again", done));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    diverged(e, done);
+  }
+  validated_ = done;
+  const double loss = last_validation_.loss;
+  record([&] { metrics_.validation(done, loss, data_.floor); });
+  progress_.validation(done, loss, data_.floor, seconds_since(begin));
+  const bool better = !best_ || loss < *best_;
+  if (better) best_ = loss, best_step_ = done;
+  if (better && config_.keep_best && saved_ != done) save();
+}
+
+void TrainingLoop::save() {
+  const std::int64_t done = trainer_.steps_done();
+  if (saved_ == done) return;
+  folder_.follow();
+  record([&] { metrics_.sync(); });
+  if (telemetry_) record([&] { telemetry_->sync(); });
+  folder_.release();
+  try {
+    trainer_.save(folder_.checkpoint(done));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    diverged(e, done);
+  }
+  saved_ = done;
+  saved_at_ = SteadyClock::now();
+  record([&] {
+    auto device = backend_.choices();
+    device.insert(device.begin(), backend_.description());
+    write_atomically(folder_.device(), fmt::format("{}\n", fmt::join(device, "\n")));
+  });
+  folder_.retain(config_.keep, [&](std::int64_t step) {
+    return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
+           (config_.keep_best && step == best_step_) ||
+           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, done));
+  });
+  if (!trainer_.finished() && !folder_.reserve_again())
+    progress_.note(
+        fmt::format("{}: there is no room left for the next checkpoint; make some", folder_.path().string()));
+}
+
+}  // namespace mxtape
