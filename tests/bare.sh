@@ -117,7 +117,7 @@ first_steps() {
 if [ "$part" = --tests ]; then
   [ ! -x /usr/local/cuda/bin/nvcc ] || mkdir -p "$root/usr/local/cuda"
   [ ! -d ../shared ] || mkdir -p "$root/home/user/shared"  # a larger golden set
-  inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 git' >/dev/null
+  inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 git libonig-dev libsentencepiece-dev libutf8proc-dev' >/dev/null
   first_steps
   as_user test
 elif [ "$part" = --numbers ]; then

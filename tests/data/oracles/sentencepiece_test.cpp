@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #ifdef MXTAPE_ORACLE
+#include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
 #include <cmath>
@@ -38,8 +39,8 @@ double score_of(const sentencepiece::SentencePieceProcessor& theirs, const std::
 
 TEST(SentencePieceLibrary, CutsTextsIntoTheSamePieces) {
   for (const char* name : {"sentencepiece-bpe", "sentencepiece-unigram"}) {
-    const std::string model = read_whole_text(std::string(MXTAPE_SOURCE) + "/tests/interop/tokenizers/" +
-                                              name + "/tokenizer.model");
+    const std::string model =
+        read_whole_text(fmt::format("{}/tests/interop/tokenizers/{}/tokenizer.model", MXTAPE_SOURCE, name));
     sentencepiece::SentencePieceProcessor theirs;
     ASSERT_TRUE(theirs.LoadFromSerializedProto(model).ok()) << name;
     const Tokenizer own = Tokenizer::from_sentencepiece(model);
