@@ -55,8 +55,8 @@ RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
 
 FileStamp RandomAccessFile::stamp_now() const {
   struct stat status {};
-  require(::fstat(descriptor_, &status) == 0, ExitCode::resource, "{}: cannot be looked at: {}",
-          path_.string(), std::strerror(errno));
+  const bool known = ::fstat(descriptor_, &status) == 0;  // before errno is looked at
+  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
   return stamp_of(status);
 }
 
