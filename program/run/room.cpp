@@ -59,8 +59,8 @@ void require_writable(const fs::path& run) {
             "{}: {} is no folder that can be written; change train.out", run.string(), existing.string());
   }
   const fs::path lock = run / lock_name;  // another user's
-  require(::access(lock.c_str(), F_OK) != 0 || ::access(lock.c_str(), R_OK | W_OK) == 0, ExitCode::resource,
-          "{}: cannot be written: {}", lock.string(), std::strerror(errno));
+  const bool usable = ::access(lock.c_str(), F_OK) != 0 || ::access(lock.c_str(), R_OK | W_OK) == 0;
+  require(usable, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
 }
 
 std::int64_t free_bytes(const fs::path& run) {
