@@ -144,10 +144,10 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
           run.string());
   Watch watch;
   std::optional<ObservingBackend> watched;
-  std::unique_ptr<Trainer> opened;
+  std::unique_ptr<Trainer> trainer;
   try {
     plan_through(plan, Station::memory);
-    opened = open_trainer(plan, watched.emplace(*plan.device, std::vector<Observer*>{&watch}));
+    trainer = open_trainer(plan, watched.emplace(*plan.device, std::vector<Observer*>{&watch}));
     if (!hash.empty())
       require(plan.begin.turn->hash == hash, ExitCode::data,
               "train.init: {} has weights of content hash {}, the run began with {}", plan.recipe.train.init,
@@ -156,36 +156,35 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     if (hash.empty() || e.code() != ExitCode::data) throw;
     fail(e.code(), "{}; no checkpoint before that step is left; {}", e.what(), keep_some);
   }
-  Trainer& trainer = *opened;
   plan.begin.weights.reset();
   quiet.reset();
 
   using Clock = std::chrono::steady_clock;
   if (options.on_start && result.begin + 1 < step) options.on_start(result.begin + 1, step - 1);
-  while (trainer.steps_done() + 1 < step) {
+  while (trainer->steps_done() + 1 < step) {
     const auto begin = Clock::now();
     Trainer::StepResult done{};
     try {
-      done = trainer.step();
+      done = trainer->step();
     } catch (const Error& e) {
-      if (e.code() != ExitCode::diverged || !records.skipped.contains(trainer.steps_done() + 1)) throw;
-      trainer.skip_step();
+      if (e.code() != ExitCode::diverged || !records.skipped.contains(trainer->steps_done() + 1)) throw;
+      trainer->skip_step();
       continue;
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (options.on_step)
-      options.on_step({.step = trainer.steps_done(),
+      options.on_step({.step = trainer->steps_done(),
                        .loss = done.loss,
                        .norm = done.norm,
                        .learning_rate = done.learning_rate,
                        .milliseconds = 1e3 * seconds,
-                       .tokens_per_second = double(trainer.tokens_per_step()) / seconds});
+                       .tokens_per_second = double(trainer->tokens_per_step()) / seconds});
   }
   std::vector<std::string> parameters;
-  for (const Parameter* parameter : trainer.model().parameters()) parameters.push_back(parameter->name);
+  for (const Parameter* parameter : trainer->model().parameters()) parameters.push_back(parameter->name);
   watch.start(std::move(parameters));
   try {
-    result.loss = trainer.step().loss;
+    result.loss = trainer->step().loss;
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
     result.divergence = e.what();

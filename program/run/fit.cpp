@@ -1,4 +1,4 @@
-// Whether the machine is enough for a run.
+// Whether the machine is enough for a run, and what may surprise.
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "program/devices/plan_text.h"
@@ -127,8 +127,7 @@ void stations::notes(RunPlan& plan) {
   note_rollbacks(plan);
   note_telemetry(plan);
   if (!plan.rehearses) return;
-  // Keys that somebody set, and that nothing reads with the others as they are: a run's resolved file sets
-  // all.
+  // Keys that somebody set and nothing reads, with the others as they are. A resolved file sets all.
   for (const auto& [key, reason] : idle_keys(plan.recipe))
     if (const auto origin = plan.recipe.origins.find(std::string(key)); origin != plan.recipe.origins.end())
       plan.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));

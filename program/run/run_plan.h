@@ -33,12 +33,11 @@ enum class Station : std::uint8_t {
   notes,      ///< what may surprise
 };
 
-/// All that is known of a run. It holds what was opened on the way, so that nothing is read twice.
+/// All that is known of a run. It holds what was opened on the way. A checkpoint alone may be read again.
 struct RunPlan {
   explicit RunPlan(RunWords w) : words(std::move(w)) {}
-  /// Of a recipe that is known, and of steps that leave nothing unless the run `writes`.
-  explicit RunPlan(Recipe r, bool writes = false)
-      : writes(writes), recipe(std::move(r)), next(Station::data) {}
+  /// Of a known recipe, for steps that write nothing.
+  explicit RunPlan(Recipe r) : writes(false), recipe(std::move(r)), next(Station::data) {}
 
   RunWords words{};
   /// A dress rehearsal (mxtape check): problems are listed, and what can be known all the same is looked at.

@@ -184,16 +184,8 @@ class Planner {
 }  // namespace
 
 std::string_view name_of(RunState state) {
-  switch (state) {
-    case RunState::fresh:
-      return "to do";
-    case RunState::unfinished:
-      return "unfinished";
-    case RunState::finished:
-      return "finished";
-    default:
-      return "failed";
-  }
+  constexpr std::string_view names[] = {"to do", "unfinished", "finished", "failed"};
+  return names[std::size_t(state)];
 }
 
 std::int64_t SweepPlan::to_do() const {

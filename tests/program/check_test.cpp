@@ -26,7 +26,8 @@ struct Place {
     tiny_data().write(recipe.data.file);
   }
   RunPlan checked(const std::string& resume = "") const {
-    RunPlan plan(recipe, true);
+    RunPlan plan(recipe);
+    plan.writes = true;
     plan.words.resume = resume;
     plan.rehearses = true;
     plan_through(plan);
@@ -114,7 +115,8 @@ TEST(Check, SeveralProblemsAreAllReported) {
 TEST(RunPlan, ThrowsTheFirstProblemAndReadsNothingTwice) {
   Place place;
   place.recipe.compute.device = "abacus";
-  RunPlan plan(place.recipe, true);
+  RunPlan plan(place.recipe);
+  plan.writes = true;
   plan_through(plan, Station::data);
   std::filesystem::remove(place.recipe.data.file);
   try {

@@ -223,7 +223,8 @@ TEST_F(InitTest, CheckShowsWhatARunWouldBeginWithAndWhatItWouldRefuse) {
   EXPECT_EQ(run({"check", "tune.toml", "--train.init=runs/first", "--name=first"}), int(ExitCode::usage));
   ASSERT_EQ(tune("t", "hf"), 0) << output_;
   EXPECT_EQ(run({"check", "tune.toml", "--train.init=hf", "--name=t", "--json"}), int(ExitCode::usage));
-  EXPECT_EQ(nlohmann::json::parse(output_.substr(output_.find("{\n")))["problems"].size(), 1u) << output_;
+  const auto begin = output_.find("{\n"), end = output_.find("\n}\n") + 2;
+  EXPECT_EQ(nlohmann::json::parse(output_.substr(begin, end - begin))["problems"].size(), 1u) << output_;
 }
 
 TEST_F(InitTest, ASweepsArmsBeginWithTheSameWeights) {
