@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -88,20 +89,6 @@ Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& rec
   return begin;
 }
 
-/// Throws Error(data) if a run's first steps cannot be computed again: a branch's need its parent, and the
-/// weights that a run began with must still be there, of this `hash`.
-void begin_at_first(Beginning& begin, std::int64_t step, const fs::path& run, const Recipe& recipe,
-                    const std::string& hash) {
-  require(!hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
-          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; {}",
-          run.string(), step, keep_some);
-  if (!hash.empty()) try {
-      begin.weights.emplace(recipe.train.init);
-    } catch (const Error& e) {
-      fail(e.code(), "{}; no checkpoint before that step is left; {}", e.what(), keep_some);
-    }
-}
-
 }  // namespace
 
 const Watch::Found* Replay::first_nonfinite() const {
@@ -141,56 +128,63 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   plan.begin = begin_before(step, run, recipe);
   result.checkpoint = plan.begin.file;
   const std::string hash = result.checkpoint ? "" : initial_hash_of(run);
-  if (!result.checkpoint) begin_at_first(plan.begin, step, run, recipe, hash);
+  require(result.checkpoint || !hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
+          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; {}",
+          run.string(), step, keep_some);
   if (plan.begin.checkpoint) result.begin = plan.begin.checkpoint->header().step;
   for (const auto& [until, earlier] : course.until)
     require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
             "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; {}",
             run.string(), until, step - 1, keep_some);
 
-  use(plan.recipe, options.device, options.data);
+  compute_again(plan, options.device, options.data);
   plan_through(plan, Station::data);
   require(!plan.begin.checkpoint || plan.begin.checkpoint->header().data_hash == plan.data->hash,
           ExitCode::data, "{}: its content is not what {} was trained with", plan.recipe.data.file,
           run.string());
-  plan_through(plan, Station::memory);
   Watch watch;
-  ObservingBackend watched(*plan.device, {&watch});
-  const auto opened = open_trainer(plan, watched);
-  Trainer& trainer = *opened;
-  require(hash.empty() || plan.begin.turn->hash == hash, ExitCode::data,
-          "train.init: {} has weights of content hash {}, the run began with {}; no checkpoint before that "
-          "step is left; {}",
-          plan.recipe.train.init, plan.begin.turn->hash, hash, keep_some);
+  std::optional<ObservingBackend> watched;
+  std::unique_ptr<Trainer> trainer;
+  try {
+    plan_through(plan, Station::memory);
+    trainer = open_trainer(plan, watched.emplace(*plan.device, std::vector<Observer*>{&watch}));
+    if (!hash.empty())
+      require(plan.begin.turn->hash == hash, ExitCode::data,
+              "train.init: {} has weights of content hash {}, the run began with {}", plan.recipe.train.init,
+              plan.begin.turn->hash, hash);
+  } catch (const Error& e) {  // of the weights that it began with
+    if (hash.empty() || e.code() != ExitCode::data) throw;
+    fail(e.code(), "{}; no checkpoint before that step is left; {}", e.what(), keep_some);
+  }
   plan.begin.weights.reset();
   quiet.reset();
 
   using Clock = std::chrono::steady_clock;
   if (options.on_start && result.begin + 1 < step) options.on_start(result.begin + 1, step - 1);
-  while (trainer.steps_done() + 1 < step) {
+  while (trainer->steps_done() + 1 < step) {
     const auto begin = Clock::now();
     Trainer::StepResult done{};
     try {
-      done = trainer.step();
+      done = trainer->step();
     } catch (const Error& e) {
-      if (e.code() != ExitCode::diverged || !records.skipped.contains(trainer.steps_done() + 1)) throw;
-      trainer.skip_step();
+      if (e.code() != ExitCode::diverged || !records.skipped.contains(trainer->steps_done() + 1)) throw;
+      trainer->skip_step();
       continue;
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (options.on_step)
-      options.on_step({.step = trainer.steps_done(),
+      options.on_step({.step = trainer->steps_done(),
                        .loss = done.loss,
                        .norm = done.norm,
                        .learning_rate = done.learning_rate,
                        .milliseconds = 1e3 * seconds,
-                       .tokens_per_second = double(trainer.tokens_per_step()) / seconds});
+                       .tokens_per_second = double(trainer->tokens_per_step()) / seconds});
   }
   std::vector<std::string> parameters;
-  for (const Parameter* parameter : trainer.model().parameters()) parameters.push_back(parameter->name);
+  for (const Parameter* parameter : trainer->model().parameters()) parameters.push_back(parameter->name);
   watch.start(std::move(parameters));
   try {
-    result.loss = trainer.step().loss;
+    result.loss = trainer->step().loss;
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
     result.divergence = e.what();

@@ -78,6 +78,7 @@ std::optional<Value> initial_weights(RunPlan& plan) {
 /// What a step of each phase really multiplied.
 std::optional<Value> traced(RunPlan& plan) {
   if (!plan.problems.empty()) return {};
+  plan.device.reset();  // the trace has its own
   const TraceReport trace = trace_recipe(plan.recipe);
   for (const auto& line : trace.differences)
     plan.problems.emplace_back(ExitCode::internal, "what ran is not what was asked for: " + line);

@@ -78,10 +78,12 @@ void open(RunPlan& plan) {
 void stations::beginning(RunPlan& plan) {
   Beginning& begin = plan.begin;
   if (plan.writes) {
-    auto weights = std::move(begin.weights);
-    begin = choose_start(RunPaths(plan.folder), plan.words.resume, plan.branch ? plan.branch->turn.step : 0);
-    plan.note(begin.notes);
-    begin.weights = std::move(weights);
+    if (plan.folder.empty()) return;
+    Beginning found =
+        choose_start(RunPaths(plan.folder), plan.words.resume, plan.branch ? plan.branch->turn.step : 0);
+    plan.note(found.notes);
+    found.weights = std::move(begin.weights);
+    begin = std::move(found);
     if (plan.branch && !begin.file) plan.branch->begin(begin);
   }
   if (begin.from == From::parent)
@@ -97,6 +99,7 @@ void stations::beginning(RunPlan& plan) {
           "recipe {}: schedule.start = {}, optim.start = {}; the run begins at step {}; want none above it: "
           "--fresh sets them, for a branch",
           plan.recipe.name, schedule, optim, step);
+  begin.known = true;
 }
 
 void stations::settled(RunPlan& plan) {
@@ -106,13 +109,14 @@ void stations::settled(RunPlan& plan) {
   if (plan.data)
     plan.look([&] {
       plan.recipe = with_vocabulary(plan.recipe, plan.data->tokenizer);
+      if (!begin.known) return;
       settle_compute(plan);
       if (begin.from == From::parent)
         branch_off(plan);
       else if (plan.writes && begin.checkpoint)
         go_on(plan, begin.checkpoint->header());
     });
-  if (!begin.finished) plan.note(surprises);
+  if (plan.rehearses && !begin.finished) plan.note(surprises);
 }
 
 }  // namespace mxtape

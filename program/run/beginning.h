@@ -22,6 +22,7 @@ struct Beginning {
   std::optional<std::string> lineage;         ///< instead of the checkpoint's
   bool archive = false;                       ///< an earlier run is in the way
   std::vector<std::filesystem::path> rejected;  ///< newer than the checkpoint; their steps come again
+  bool known = false;                           ///< and nothing of it was refused
   bool finished = false;                        ///< no step and no validation is left
   std::vector<std::string> notes;               ///< for people: what was rejected, and why
 };

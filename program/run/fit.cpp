@@ -1,6 +1,4 @@
-// Whether the machine is enough for a run.
-#include <algorithm>
-
+// Whether the machine is enough for a run, and what may surprise.
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "program/devices/plan_text.h"
@@ -69,7 +67,8 @@ void stations::device(RunPlan& plan) {
   if (!plan.device) plan.device = make_backend(compute.device, compute.options());
   plan.fact("device      {}", plan.device->description());
   plan.numbers["device"] = plan.device->description();
-  plan.budget = MemoryBudget::of(plan.recipe, *plan.device, plan.data ? *plan.data : TokenFile{});
+  static const TokenFile none;
+  plan.budget = MemoryBudget::of(plan.recipe, *plan.device, plan.data ? *plan.data : none);
   if (plan.budget->host) plan.budget->capacity /= plan.sharing;
 }
 
@@ -107,6 +106,7 @@ void stations::disk(RunPlan& plan) {
   plan.numbers["checkpoint_bytes"] = checkpoint;
   plan.numbers["disk_to_start_bytes"] = double(to_start);
   plan.numbers["disk_needed_bytes"] = needed;
+  if (plan.folder.empty()) return;
   const double free = double(free_bytes(plan.folder));  // may throw: the rest stays known
   plan.numbers["disk_free_bytes"] = free;
   plan.fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
@@ -126,12 +126,13 @@ void stations::disk(RunPlan& plan) {
 void stations::notes(RunPlan& plan) {
   note_rollbacks(plan);
   note_telemetry(plan);
-  if (!plan.rehearses) return;  // a run may have a resolved file, which sets all keys; and it sees its loss
-  // Keys that somebody set, and that nothing reads with the others as they are.
+  if (!plan.rehearses) return;
+  // Keys that somebody set and nothing reads, with the others as they are. A resolved file sets all.
   for (const auto& [key, reason] : idle_keys(plan.recipe))
     if (const auto origin = plan.recipe.origins.find(std::string(key)); origin != plan.recipe.origins.end())
       plan.notes.push_back(fmt::format("{}: {} has no effect: {}", origin->second, key, reason));
   if (plan.recipe.model.vocabulary == 0) return;
+  // A run says it in its first step, beside the loss.
   if (auto remark = remark_on_start(plan.recipe); !remark.empty()) plan.notes.push_back(std::move(remark));
 }
 

@@ -21,8 +21,6 @@ class InitialWeights {
   /// there is nothing and for what cannot be used.
   explicit InitialWeights(const std::string& init);
 
-  /// What train.init says.
-  const std::string& name() const { return init_; }
   const ModelConfig& model() const { return model_; }
   /// The run's, or that of a model from elsewhere; empty if the weights are a file alone.
   const std::filesystem::path& folder() const { return folder_; }

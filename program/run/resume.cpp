@@ -28,9 +28,7 @@ std::string fault_of(const std::filesystem::path& file, std::optional<Checkpoint
 /// Whether a recipe file sets every key as `recipe` does. One that cannot be read does not.
 bool says_the_same(const std::filesystem::path& file, const Recipe& recipe) {
   try {
-    const auto bytes = read_whole(file);
-    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return differences(recipe_from_toml(text, file.string()), recipe).empty();
+    return differences(recipe_from_toml(read_whole_text(file), file.string()), recipe).empty();
   } catch (const Error&) {
     return false;
   }

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "core/text/program_name.h"
 #include "dist/together.h"
 #include "program/devices/agree.h"
 #include "program/devices/follow.h"

@@ -40,7 +40,10 @@ void remove_orphans(const fs::path& folder) {
   for (const auto& file : orphans_in(folder)) fs::remove(file);
 }
 
-[[noreturn]] void fail_busy(const fs::path& run, std::string_view advice) {
+/// For a lock that was refused.
+[[noreturn]] void fail_locked(const fs::path& run, int reason, std::string_view advice) {
+  require(reason == EWOULDBLOCK, ExitCode::resource, "{}: cannot be locked: {}", run.string(),
+          std::strerror(reason));
   fail(ExitCode::resource, "{}: another mxtape process is training in this folder; {}", run.string(), advice);
 }
 
@@ -81,15 +84,15 @@ void RunFolder::lock() {
     if (reason = errno; reason == EWOULDBLOCK) ::usleep(10'000);
   }
   ::close(lock_);
-  if (reason == EWOULDBLOCK) fail_busy(path_, go_elsewhere);
-  fail(ExitCode::resource, "{}: {}", path_.string(), std::strerror(reason));
+  fail_locked(path_, reason, go_elsewhere);
 }
 
 QuietFolder::QuietFolder(const fs::path& run, std::string_view advice)
     : lock_(::open((run / lock_name).c_str(), O_RDONLY | O_CLOEXEC)) {
   if (lock_ < 0 || ::flock(lock_, LOCK_SH | LOCK_NB) == 0) return;
+  const int reason = errno;
   ::close(lock_);
-  fail_busy(run, advice);
+  fail_locked(run, reason, advice);
 }
 
 QuietFolder::~QuietFolder() {

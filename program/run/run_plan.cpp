@@ -19,6 +19,7 @@ namespace {
 constexpr void (*all_stations[])(RunPlan&) = {
     stations::recipe,  stations::data,   stations::devices, stations::folder, stations::beginning,
     stations::settled, stations::device, stations::memory,  stations::disk,   stations::notes};
+static_assert(std::size(all_stations) == std::size_t(Station::notes) + 1);
 
 /// A run that goes on has its own checkpoint's [model], and what it began with need not be there any more.
 ModelConfig initial_model(RunPlan& plan, const std::string& init) {
@@ -90,12 +91,13 @@ void stations::data(RunPlan& plan) {
   bool short_split = false;
   for (const auto& [name, split] : {std::pair{"train", &data.train}, {"validation", &data.validation}})
     plan.look([&, &name = name, &split = split] {
-      const bool enough = split->count() > recipe.model.context;
+      const bool enough =
+          split->count() > recipe.model.context || (split == &data.validation && !plan.validates);
       short_split |= !enough;
       require(enough, ExitCode::data, "{}: its {} split has {} tokens; want more than model.context = {}",
               recipe.data.file, name, split->count(), recipe.model.context);
     });
-  if (short_split) return;
+  if (short_split || !plan.validates) return;
   plan.fact("validation  {}", validation_text(recipe, data));
   const auto all = Windows(data.validation, recipe.model.context).count();
   const std::int64_t windows = validation_windows(train, all);
@@ -109,14 +111,20 @@ void stations::devices(RunPlan& plan) {
 
 void stations::folder(RunPlan& plan) {
   if (!plan.writes) return;
-  plan.folder = fs::path(plan.recipe.train.out) / plan.recipe.name;
-  plan.fact("folder      {}", plan.folder.string());
-  require_writable(plan.folder);
+  const fs::path folder = fs::path(plan.recipe.train.out) / plan.recipe.name;
+  plan.fact("folder      {}", folder.string());
+  require_writable(folder);
+  plan.folder = folder;
   if (plan.rehearses) QuietFolder(plan.folder, go_elsewhere);  // a run locks it, and knows then
 }
 
-void use(Recipe& recipe, const std::string& device, const std::string& data) {
+void compute_again(RunPlan& plan, const std::string& device, const std::string& data) {
+  Recipe& recipe = plan.recipe;
+  plan.validates = false;
+  recipe.compute.threads = 0;
   if (!data.empty()) recipe.data.file = data;
+  require(!recipe.data.file.empty(), ExitCode::usage, "recipe '{}': data.file is not set; add --data FILE",
+          recipe.name);
   if (device.empty() || device == recipe.compute.device) return;
   recipe.compute.device = device;
   recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone

@@ -33,25 +33,25 @@ enum class Station : std::uint8_t {
   notes,      ///< what may surprise
 };
 
-/// All that is known of a run. It holds what was opened on the way, so that nothing is read twice.
+/// All that is known of a run. It holds what was opened on the way. A checkpoint alone may be read again.
 struct RunPlan {
   explicit RunPlan(RunWords w) : words(std::move(w)) {}
-  /// Of a recipe that is known, and of steps that leave nothing unless the run `writes`.
-  explicit RunPlan(Recipe r, bool writes = false)
-      : writes(writes), recipe(std::move(r)), next(Station::data) {}
+  /// Of a known recipe, for steps that write nothing.
+  explicit RunPlan(Recipe r) : writes(false), recipe(std::move(r)), next(Station::data) {}
 
   RunWords words{};
   /// A dress rehearsal (mxtape check): problems are listed, and what can be known all the same is looked at.
   /// Else the first one is thrown.
   bool rehearses = false;
   bool writes = true;                  ///< into a folder; else what begins is said in `begin`
+  bool validates = true;               ///< else the validation split may be short
   int devices = 0;                     ///< that share the run; 0: not said
   int sharing = 1;                     ///< processes that share this one's memory
   std::optional<ModelConfig> model{};  ///< of what train.init names, if that is known
 
   Recipe recipe{};                          ///< from Station::settled on as the run will have it
   std::shared_ptr<const TokenFile> data{};  ///< is not read if it is there already
-  std::filesystem::path folder{};           ///< <train.out>/<name>, of a run that writes
+  std::filesystem::path folder{};           ///< <train.out>/<name>, if it can be written
   std::optional<Branch> branch{};           ///< where the run comes from, until it has an own checkpoint
   Beginning begin{};
   std::unique_ptr<Backend> device{};
@@ -83,8 +83,9 @@ struct RunPlan {
 /// premises are missing says nothing. Throws the first problem, but in a rehearsal; without a recipe always.
 void plan_through(RunPlan&, Station last = Station::notes);
 
-/// The recipe of steps that are computed again, on another device or with another token file; "": its own.
-void use(Recipe&, const std::string& device, const std::string& data);
+/// Of steps that are computed again, by all threads, on another device or with another token file ("": the
+/// recipe's) whose validation split is not read. Throws Error(usage) if there is no token file.
+void compute_again(RunPlan&, const std::string& device, const std::string& data);
 
 /// A trainer at the beginning of the plan, which knows its past: what was open is closed. Throws Error(data)
 /// if the weights do not fit.

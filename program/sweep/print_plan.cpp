@@ -35,12 +35,6 @@ std::optional<StepTime> step_time(const SweepPlan& plan) {
   return StepTime{1e3 * step_seconds(run, 3), "timed now, with the baseline alone"};
 }
 
-std::map<RunState, int> count_states(const SweepPlan& plan) {
-  std::map<RunState, int> counts;
-  for (const SweepRun& run : plan.runs) ++counts[run.state];
-  return counts;
-}
-
 /// Seconds of all that is to do, validations left out.
 double seconds_of(const SweepPlan& plan, double ms) {
   double steps = 0;
@@ -61,8 +55,9 @@ void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
     for (const auto& line : arm.differences) out.line("  {}", line);
   }
   std::string states;
-  for (const auto& [state, count] : count_states(plan))
-    states += fmt::format(" {} {}", count, name_of(state));
+  std::map<RunState, int> counts;
+  for (const SweepRun& run : plan.runs) ++counts[run.state];
+  for (const auto& [state, count] : counts) states += fmt::format(" {} {}", count, name_of(state));
   out.line("\nfolder      {}\nruns       {}; {} at a time, {} thread{} each", plan.out.string(), states,
            plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   if (plan.to_do() == 0)

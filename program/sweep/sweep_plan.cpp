@@ -1,6 +1,7 @@
 #include "program/sweep/sweep_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
@@ -18,8 +19,7 @@ class Planner {
  public:
   explicit Planner(const SweepOptions& options) : options_(options) {
     plan_.sweep = read_sweep(options.file, [&](const std::string& init) {
-      if (!weights_ || weights_->name() != init) weights_.emplace(init);
-      return weights_->model();
+      return weights_.try_emplace(init, init).first->second.model();
     });
   }
 
@@ -36,6 +36,8 @@ class Planner {
 
  private:
   void look_at_arms() {
+    require(!plan_.sweep.arms.front().recipe.data.file.empty(), ExitCode::usage,
+            "{}: data.file is not set; want it in [set], or in the base", plan_.sweep.file);
     for (SweepArm& arm : plan_.sweep.arms) {
       try {
         look_at(arm);
@@ -54,8 +56,10 @@ class Planner {
   /// As a run of its own would be planned. All arms have the same data, and begin with the same weights.
   void look_at(const SweepArm& arm) {
     RunPlan plan(arm.recipe);
+    plan.recipe.compute.threads = 0;  // share_cores() says how many
     plan.data = data_;
-    plan.begin.weights = std::move(weights_);
+    const auto& init = arm.recipe.train.init;
+    if (!init.empty()) plan.begin.weights = weights_.at(init);
     plan_through(plan, Station::memory);
     data_ = plan.data;
     const std::string device = plan.device->description();
@@ -67,8 +71,8 @@ class Planner {
     disk_.push_back(disk_needed(*plan.memory, plan.recipe));
     for (const auto& note : precision_notes(arm.recipe))
       plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
-    weights_ = std::move(plan.begin.weights);
-    if (weights_ && weights_hash_.empty()) weights_hash_ = weights_->content_hash(plan.recipe.model);
+    if (!init.empty() && weights_hash_.empty())
+      weights_hash_ = plan.begin.weights->content_hash(plan.recipe.model);
     plan_.data_hash = data_->hash;
     plan_.vocabulary = data_->tokenizer.size();
   }
@@ -171,7 +175,7 @@ class Planner {
   const SweepOptions& options_;
   SweepPlan plan_;
   std::shared_ptr<const TokenFile> data_;
-  std::optional<InitialWeights> weights_;  // of train.init, if it is set
+  std::map<std::string, InitialWeights> weights_;  // of each train.init that an arm could have
   std::string weights_hash_;
   bool host_ = true;
   std::vector<double> disk_;  // of a run, by arm [bytes]
@@ -180,16 +184,8 @@ class Planner {
 }  // namespace
 
 std::string_view name_of(RunState state) {
-  switch (state) {
-    case RunState::fresh:
-      return "to do";
-    case RunState::unfinished:
-      return "unfinished";
-    case RunState::finished:
-      return "finished";
-    default:
-      return "failed";
-  }
+  constexpr std::string_view names[] = {"to do", "unfinished", "finished", "failed"};
+  return names[std::size_t(state)];
 }
 
 std::int64_t SweepPlan::to_do() const {

@@ -53,7 +53,7 @@ struct SweepPlan {
 };
 
 /// Reads the sweep and looks at data, device, memory, disk and what lies in its folder already. Trains and
-/// writes nothing. Throws Error as run_training() would for an arm, and Error(usage) if runs of another
+/// writes nothing. Throws Error as train() would for an arm, and Error(usage) if runs of another
 /// recipe or program are in the folder and `again` is not given.
 SweepPlan plan_sweep(const SweepOptions&);
 

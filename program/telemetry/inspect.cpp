@@ -32,7 +32,7 @@ Inspection inspect(const std::string& run, const InspectOptions& options) {
   result.checkpoint = begin.file->string();
   result.step = begin.checkpoint->header().step;
   plan.begin = std::move(begin);
-  use(plan.recipe, options.device, options.data);
+  compute_again(plan, options.device, options.data);
   result.data = plan.recipe.data.file;
   plan_through(plan, Station::memory);
   Measure::Options measuring{options.formats, options.sample};

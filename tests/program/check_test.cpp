@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "program/run/room.h"
 #include "program/run/run_plan.h"
@@ -25,7 +26,8 @@ struct Place {
     tiny_data().write(recipe.data.file);
   }
   RunPlan checked(const std::string& resume = "") const {
-    RunPlan plan(recipe, true);
+    RunPlan plan(recipe);
+    plan.writes = true;
     plan.words.resume = resume;
     plan.rehearses = true;
     plan_through(plan);
@@ -98,6 +100,8 @@ TEST(Check, AFolderThatCannotBeWrittenIsFound) {
   Place place;
   place.recipe.train.out = place.recipe.data.file;  // a file is no folder
   expect_one_problem(place, ExitCode::resource, "no folder that can be written");
+  place.recipe.train.out = std::string(300, 'x');
+  expect_one_problem(place, ExitCode::resource, "the run's folder cannot be made");
 }
 
 TEST(Check, SeveralProblemsAreAllReported) {
@@ -111,7 +115,8 @@ TEST(Check, SeveralProblemsAreAllReported) {
 TEST(RunPlan, ThrowsTheFirstProblemAndReadsNothingTwice) {
   Place place;
   place.recipe.compute.device = "abacus";
-  RunPlan plan(place.recipe, true);
+  RunPlan plan(place.recipe);
+  plan.writes = true;
   plan_through(plan, Station::data);
   std::filesystem::remove(place.recipe.data.file);
   try {
@@ -125,6 +130,20 @@ TEST(RunPlan, ThrowsTheFirstProblemAndReadsNothingTwice) {
   plan_through(plan);
   EXPECT_TRUE(plan.memory && plan.problems.empty());
   EXPECT_TRUE(place.folder.names().empty()) << "and it writes nothing";
+}
+
+TEST(RunPlan, StepsThatAreComputedAgainTakeAllThreadsAndNoValidationSplit) {
+  Place place;
+  TokenFile data = tiny_data();
+  data.validation = Split::from_tokens(std::vector<std::int32_t>{1, 2, 3}, data.tokenizer.size());
+  data.write(place.recipe.data.file);
+  place.recipe.compute.threads = 1;
+  RunPlan plan(place.recipe);
+  compute_again(plan, "", "");
+  plan_through(plan, Station::data);
+  EXPECT_EQ(plan.recipe.compute.threads, 0) << "0: all";
+  plan.recipe.data.file = "";
+  EXPECT_THROW(compute_again(plan, "", ""), Error);
 }
 
 TEST(Check, KeysWithoutEffectAreNoted) {
@@ -155,7 +174,7 @@ TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
 }
 
 TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
-  const Place place;
+  Place place;
   std::filesystem::create_directories(place.folder / "runs/tiny/checkpoints");
   const auto file = place.folder / "runs/tiny/checkpoints/step_00000000.h5";
   TinyRun run(with_vocabulary(place.recipe, tiny_data().tokenizer));
@@ -163,6 +182,14 @@ TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
   run.trainer.save(file);
   expect_one_problem(place, ExitCode::usage, "add --resume auto to go on");
   EXPECT_TRUE(place.checked("auto").problems.empty());
+  const std::string own = std::exchange(place.recipe.data.file, (place.folder / "foreign.h5").string());
+  TokenFile foreign = tiny_data();
+  foreign.tokenizer = Tokenizer::of_ids(foreign.tokenizer.size() + 1);
+  foreign.write(place.recipe.data.file);
+  const auto unknown = place.checked("auto").problems;
+  ASSERT_EQ(unknown.size(), 1u) << "no --allow-change could help: " << unknown.back().what();
+  EXPECT_NE(std::string(unknown[0].what()).find("its tokenizer"), std::string::npos);
+  place.recipe.data.file = own;
   std::filesystem::resize_file(file, 1000);
   const auto damaged = place.checked("auto").problems;
   ASSERT_EQ(damaged.size(), 1u);

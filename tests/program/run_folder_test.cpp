@@ -1,7 +1,10 @@
 #include "program/run/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <limits>
 
 #include "core/error.h"
@@ -9,6 +12,13 @@
 #include "data/hdf5/seal.h"
 #include "tests/support/few_handles.h"
 #include "tests/support/temporary_folder.h"
+
+namespace {
+int refusal = 0;  // of every lock, if it is not 0
+}
+extern "C" int flock(int file, int how) noexcept {  // instead of the C library's
+  return refusal ? (errno = refusal, -1) : int(::syscall(SYS_flock, file, how));
+}
 
 namespace mxtape {
 namespace {
@@ -30,6 +40,20 @@ TEST(RunFolder, ListsCheckpointsNewestFirstAndNothingElse) {
   const std::vector<std::filesystem::path> want{run.checkpoint(123'456'789), run.checkpoint(99'999'999),
                                                 run.checkpoint(10), run.checkpoint(9)};
   EXPECT_EQ(run.checkpoints(), want);
+}
+
+TEST(RunFolder, ALockThatCannotBeHadIsNoOtherProcess) {
+  const TemporaryFolder folder;
+  write_atomically(folder.path() / ".lock", std::string_view());
+  for (const int reason : {ENOLCK, EWOULDBLOCK}) try {
+      refusal = reason;
+      const QuietFolder quiet(folder.path(), "wait");
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      EXPECT_EQ(text.find("another mxtape process") != std::string::npos, reason == EWOULDBLOCK) << text;
+    }
+  refusal = 0;
 }
 
 TEST(RunFolder, CheckpointsThatCannotBeListedAreNotNone) {

@@ -66,7 +66,9 @@ TEST(SecondModel, IsTrainedSavedLoadedAndSampledAsTheProgramDoesIt) {
   recipe.train.out = (folder / "runs").string();
   recipe.optim.learning_rate = 0.03f;
   testing::internal::CaptureStdout();
-  train(RunPlan(recipe, true));
+  RunPlan plan(recipe);
+  plan.writes = true;
+  train(std::move(plan));
   EXPECT_NE(testing::internal::GetCapturedStdout().find("next\n"), std::string::npos);
 
   const auto run = folder / "runs" / recipe.name;

@@ -17,7 +17,8 @@ struct CheckpointHeader {
   Recipe recipe;  ///< resolved, the vocabulary filled in, without what changes no number (threads, folder)
   Tokenizer tokenizer;
   std::string data_hash;  ///< of the token file
-  /// Where the run came from, and what was changed on the way: a JSON array (program/lineage.h), or empty.
+  /// Where the run came from, and what was changed on the way: a JSON array (program/run/lineage.h), or
+  /// empty.
   std::string lineage = "";
   std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read, empty in older files
 };

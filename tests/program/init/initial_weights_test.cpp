@@ -176,6 +176,7 @@ TEST_F(InitTest, AReplayFromTheBeginningWantsTheSameWeights) {
   EXPECT_EQ(run({"replay", "runs/t", "--step", "3"}), int(ExitCode::data));
   EXPECT_TRUE(says("models/hf has weights of content hash "));
   EXPECT_TRUE(says("the run began with " + parent_of("t")["hash"].get<std::string>()));
+  EXPECT_TRUE(says("no checkpoint before that step is left; keep some with train.keep_every"));
   ASSERT_EQ(tune("t", "models/hf", {"--resume", "no"}), 0) << output_;
   EXPECT_TRUE(says("an earlier attempt here began with weights of content hash "));
 }
@@ -220,12 +221,19 @@ TEST_F(InitTest, CheckShowsWhatARunWouldBeginWithAndWhatItWouldRefuse) {
   EXPECT_EQ(nlohmann::json::parse(output_)["init"]["weights"], "hf, a model from elsewhere");
   EXPECT_EQ(run({"check", "tune.toml", "--train.init=absent"}), int(ExitCode::data));
   EXPECT_EQ(run({"check", "tune.toml", "--train.init=runs/first", "--name=first"}), int(ExitCode::usage));
+  ASSERT_EQ(tune("t", "hf"), 0) << output_;
+  EXPECT_EQ(run({"check", "tune.toml", "--train.init=hf", "--name=t", "--json"}), int(ExitCode::usage));
+  const auto begin = output_.find("{\n"), end = output_.find("\n}\n") + 2;
+  EXPECT_EQ(nlohmann::json::parse(output_.substr(begin, end - begin))["problems"].size(), 1u) << output_;
 }
 
 TEST_F(InitTest, ASweepsArmsBeginWithTheSameWeights) {
   make_models();
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=second", "--train.steps=2"}), 0) << output_;
+  write_atomically(folder_ / "other.toml",
+                   std::string("extends = ['tune.toml']\n[train]\ninit = 'runs/second'\n"));
   write_atomically(folder_ / "s.toml",
-                   std::string("base = 'tune.toml'\nbaseline = 'a'\nseeds = [1, 2]\ntolerance = 0.1\n"
+                   std::string("base = 'other.toml'\nbaseline = 'a'\nseeds = [1, 2]\ntolerance = 0.1\n"
                                "[set]\ntrain.init = 'models/hf'\n"
                                "[[arm]]\nname = 'a'\n"
                                "[[arm]]\nname = 'b'\nset.precision.weights = 'mxfp8'\n"));
@@ -237,7 +245,6 @@ TEST_F(InitTest, ASweepsArmsBeginWithTheSameWeights) {
   EXPECT_EQ(of("a/1"), of("b/2"));
   ASSERT_EQ(run({"sweep", "s.toml", "--jobs", "1"}), 0) << output_;
   fs::remove_all(folder_ / "models/hf");
-  ASSERT_EQ(run({"train", "tiny.toml", "--name=second", "--train.steps=2"}), 0) << output_;
   (void)export_model({.run = in("second").string(), .out = folder_ / "hf2"});
   (void)import_model({.source = folder_ / "hf2", .out = folder_ / "models/hf"});
   EXPECT_EQ(run({"sweep", "s.toml", "--jobs", "1"}), int(ExitCode::usage));

@@ -101,6 +101,13 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
   EXPECT_EQ(json["runs"].size(), 6u);
   EXPECT_EQ(json["runs"][0]["folder"], "runs/ask/runs/f32/1");
   EXPECT_GT(json["expected_seconds"].get<double>(), 0);
+  // What the base says of threads holds for a run of its own.
+  std::string single = read_whole_text(folder_ / "ask.toml");
+  single.replace(single.find("tiny.toml"), 4, "slow");
+  write_atomically(folder_ / "single.toml", single);
+  write_atomically(folder_ / "slow.toml", std::string("extends = ['tiny.toml']\n[compute]\nthreads = 1\n"));
+  ASSERT_EQ(run({"sweep", "single.toml", "--check", "--json"}), 0) << output_;
+  EXPECT_EQ(Json::parse(output_)["jobs"], json["jobs"]);
 }
 
 TEST_F(SweepCommand, BadFilesAreRefusedBeforeAnythingRuns) {
@@ -111,6 +118,15 @@ TEST_F(SweepCommand, BadFilesAreRefusedBeforeAnythingRuns) {
   EXPECT_TRUE(says("nothing.toml") && says("want a sweep's .toml file"));
   write_sweep("f32", 12, "set.data.file = \"other.h5\"\n");
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
+  std::string without = read_whole_text(folder_ / "tiny.toml");
+  without.replace(without.find("\"data.h5\""), 9, "\"\"");
+  write_atomically(folder_ / "without.toml", without);
+  write_atomically(
+      folder_ / "no_data.toml",
+      std::string("base = 'without.toml'\nbaseline = 'a'\nseeds = 1\ntolerance = 0.1\n"
+                  "[[arm]]\nname = 'a'\n[[arm]]\nname = 'b'\nset.precision.gradients = 'mxfp4'\n"));
+  EXPECT_EQ(run({"sweep", "no_data.toml"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("no_data.toml: data.file is not set; want it in [set], or in the base"));
   write_sweep("f32", 12);
   EXPECT_EQ(run({"sweep", "ask.toml", "--jobs", "0"}), int(ExitCode::usage)) << output_;
   EXPECT_EQ(run({"sweep", "ask.toml", "--out", ""}), int(ExitCode::usage)) << output_;
