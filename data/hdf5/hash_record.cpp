@@ -19,6 +19,12 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t smallest = std::uint64_t{16} << 20;  // below, hashing takes some milliseconds
 constexpr std::int64_t settled_after = 2'000'000'000;        // [ns]: FAT's clock, the coarsest
 
+/// One for each file, by whatever path it is named.
+std::string place_of(const fs::path& file) {
+  std::error_code none;
+  return fs::weakly_canonical(fs::absolute(file), none).string();
+}
+
 /// Empty where the user has no cache.
 fs::path record_of(const fs::path& file) {
   const auto variable = [](const char* name) {
@@ -28,15 +34,14 @@ fs::path record_of(const fs::path& file) {
   fs::path cache = variable("XDG_CACHE_HOME");
   if (!cache.is_absolute()) cache = variable("HOME") / ".cache";
   if (!cache.is_absolute()) return {};
-  const std::string place = fs::absolute(file).string();
-  return cache / "mxtape" / "hashed" / content_hash(std::as_bytes(std::span(place)));
+  return cache / "mxtape" / "hashed" / content_hash(std::as_bytes(std::span<const char>(place_of(file))));
 }
 
 /// What a record of this file begins with.
 std::string heading(const RandomAccessFile& file) {
   const FileStamp& s = file.stamp();
-  return fmt::format("mxtape hashed 1\n{}\n{} {} {} {} {}\n", fs::absolute(file.path()).string(), s.device,
-                     s.inode, s.size, s.modified, s.changed);
+  return fmt::format("mxtape hashed 1\n{}\n{} {} {} {} {}\n", place_of(file.path()), s.device, s.inode,
+                     s.size, s.modified, s.changed);
 }
 
 std::string hash_of_rest(const RandomAccessFile& file, const SplitRanges& splits) {

@@ -1,8 +1,6 @@
 #include "data/safetensors/safetensors_folder.h"
 
-#include <algorithm>
 #include <set>
-#include <utility>
 
 #include "core/error.h"
 #include "core/files/status.h"

@@ -1,10 +1,10 @@
 #include "dist/pairs/forked.h"
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -34,6 +34,9 @@ void become(int rank, pid_t parent) {
 Forked fork_ranks(int size) {
   require(threads_of_this_process() == 1, "fork_ranks: this process has {} threads; want 1",
           threads_of_this_process());
+  rlimit limit{};  // the ends of all pairs: 64 processes want more than the usual 1,024
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    limit.rlim_cur = limit.rlim_max, ::setrlimit(RLIMIT_NOFILE, &limit);
   std::vector<Forked> all{std::size_t(size)};
   for (Forked& f : all) f.messages.resize(all.size()), f.tensors.resize(all.size());
   all[0].processes.resize(all.size());

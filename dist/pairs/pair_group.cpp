@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 
 #include "core/text/short_lines.h"
 #include "dist/deadline.h"

@@ -17,7 +17,7 @@ Options options(Arguments& a) {
       {"--devices", &a.devices,
        "train on so many processes of this machine, each with a GPU or its share of the processors; "
        "of those that mpirun or srun has started: refuse another number",
-       from(1)});
+       within(1, 4096)});
   return rows;
 }
 
