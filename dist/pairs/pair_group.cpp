@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 
 #include "core/text/short_lines.h"
 #include "dist/deadline.h"
@@ -211,7 +212,7 @@ void PairGroup::finish(int place) {
       // Who waits for it keeps others waiting.
       else if (peer(rank).process != 0 && !peer(rank).channel.is_open())
         ended.push_back(rank);
-    if (!ranks.empty()) ranks.insert(ranks.end(), ended.begin(), ended.end());
+    if (!ranks.empty()) std::ranges::copy(ended, std::back_inserter(ranks));  // g++ 14 warns of insert()
     return ranks;
   };
   wait(needed, Patience::step, fmt::format("in exchange {}", place));
