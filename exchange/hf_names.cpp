@@ -1,7 +1,6 @@
 #include "exchange/hf_names.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "core/error.h"

@@ -1,7 +1,6 @@
 #include "kernels/rounded.h"
 
 #include <tuple>
-#include <utility>
 
 #include "core/error.h"
 #include "kernels/backend.h"

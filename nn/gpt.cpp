@@ -1,7 +1,6 @@
 #include "nn/gpt.h"
 
 #include <optional>
-#include <utility>
 
 #include "nn/cache/key_value_cache.h"
 #include "nn/cache/mixes_tokens.h"

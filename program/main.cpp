@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "core/errors/current_error.h"
 #include "core/text/program_name.h"

@@ -1,6 +1,5 @@
 #include "program/perplexity.h"
 
-#include <memory>
 #include <numeric>
 
 #include "program/text_input.h"

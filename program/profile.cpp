@@ -1,7 +1,6 @@
 #include "program/profile.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>

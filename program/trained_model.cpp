@@ -1,7 +1,5 @@
 #include "program/trained_model.h"
 
-#include <utility>
-
 #include "kernels/choose/make_backend.h"
 #include "program/run/resume.h"
 #include "program/run/run_name.h"

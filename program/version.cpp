@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "data/hdf5/hdf5.h"
 #include "kernels/choose/library_versions.h"
 #include "program/show/report.h"

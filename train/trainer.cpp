@@ -1,6 +1,5 @@
 #include "train/trainer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <vector>

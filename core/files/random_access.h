@@ -7,8 +7,8 @@
 
 namespace mxtape {
 
-/// What the file system says of a file. Whoever changes a byte changes `modified` and `changed`; a program
-/// can set the first back, not the second.
+/// What the file system says of a file. Whoever changes a byte changes `modified` and `changed`, unless
+/// their clock has not ticked since; a program can set the first back, not the second.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0, size = 0;
   std::int64_t modified = 0, changed = 0;  ///< [ns since 1970]: of the content; of all that is said of it
@@ -19,6 +19,7 @@ struct FileStamp {
 struct ByteRange {
   std::uint64_t begin = 0, size = 0;
 };
+
 /// A regular file that is read in parts, from anywhere. Nothing is mapped: a file that becomes shorter
 /// meanwhile is an Error(data), and no signal.
 class RandomAccessFile {

@@ -1,7 +1,5 @@
 #include "core/text/sections.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace mxtape {

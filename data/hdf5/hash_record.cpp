@@ -1,7 +1,6 @@
 #include "data/hdf5/hash_record.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -80,13 +79,13 @@ bool hashed_before(const RandomAccessFile& file) {
   }
 }
 
-void record_hashed(const RandomAccessFile& file, const SplitRanges& splits) {
+void record_hashed(const RandomAccessFile& file, const SplitRanges& splits,
+                   std::chrono::system_clock::time_point opened) {
   const FileStamp& stamp = file.stamp();
-  const std::int64_t now =
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::int64_t then = std::chrono::nanoseconds(opened.time_since_epoch()).count();
   const fs::path record = record_of(file.path());
   if (record.empty() || stamp.size < smallest || stamp != file.stamp_now() ||
-      now - std::max(stamp.modified, stamp.changed) < settled_after)
+      then - std::max(stamp.modified, stamp.changed) < settled_after)
     return;
   std::string text = heading(file);
   for (const ByteRange& range : splits) text += fmt::format("{} {}\n", range.begin, range.size);

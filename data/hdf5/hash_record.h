@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <chrono>
 #include <filesystem>
 
 #include "core/files/random_access.h"
@@ -15,10 +16,10 @@ using SplitRanges = std::array<ByteRange, 2>;
 ///
 /// True if this file is on record: its stamp is the same, and the rest was hashed again just now.
 bool hashed_before(const RandomAccessFile&);
-/// Notes a file that was hashed whole since it was opened. Does nothing if it is small, altered in the last
-/// two seconds (a change within the clock of its file system would leave the same stamp), or the cache cannot
-/// be written: it is then hashed at the next start, too.
-void record_hashed(const RandomAccessFile&, const SplitRanges&);
+/// Notes a file that was hashed whole since it was `opened`. Does nothing if it is small, was altered in the
+/// two seconds before (a change within the clock of its file system would leave the same stamp), or the cache
+/// cannot be written: it is then hashed at the next start, too.
+void record_hashed(const RandomAccessFile&, const SplitRanges&, std::chrono::system_clock::time_point opened);
 /// The next start hashes the file at this path. Throws Error(resource) if its record cannot be taken away.
 void forget_hashed(const std::filesystem::path&);
 

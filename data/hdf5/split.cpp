@@ -11,14 +11,13 @@ template <class Id>
 std::vector<Id> Split::Stored::read(std::int64_t first, std::int64_t n) const {
   std::vector<Id> ids(static_cast<std::size_t>(n));
   file->read(begin + std::uint64_t(first) * sizeof(Id), std::as_writable_bytes(std::span(ids)));
-  const std::string path = file->path().string();
   // Not `changed`: a file whose name was given to another one is still what it was.
   const FileStamp then = file->stamp(), now = file->stamp_now();
-  require(now.size == then.size && now.modified == then.modified, ExitCode::data,
-          "{}: was altered, or its time of modification was, while it was in use: {} bytes, it had {} when "
-          "it was "
-          "opened; write token files anew, never in place",
-          path, now.size, then.size);
+  require(
+      now.size == then.size && now.modified == then.modified, ExitCode::data,
+      "{}: was altered while it was in use, or its time was: {} bytes, it had {} when it was opened; write "
+      "token files anew, never in place",
+      file->path().native(), now.size, then.size);
   return ids;
 }
 template std::vector<std::uint16_t> Split::Stored::read(std::int64_t, std::int64_t) const;

@@ -147,6 +147,7 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
           "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `{1} corpus "
           "--out {0}` from synthetic tales",
           path.string(), program_name());
+  const auto now = std::chrono::system_clock::now();
   std::shared_ptr<const RandomAccessFile> opened;
   bool hashed = false;
   try {
@@ -185,7 +186,7 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
     require(found == result.hash, ExitCode::data, "{}: hash {}, its attribute says {}", place, found,
             result.hash);
     if (result.train.stored.file && result.validation.stored.file)
-      record_hashed(*opened, {result.train.stored.bytes(), result.validation.stored.bytes()});
+      record_hashed(*opened, {result.train.stored.bytes(), result.validation.stored.bytes()}, now);
   }
   if (file.has_attribute("/", "floor")) result.floor = file.real_attribute("/", "floor");
   if (file.has_attribute("/", "entropy"))

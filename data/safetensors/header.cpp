@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "core/error.h"

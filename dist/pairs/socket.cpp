@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -14,7 +15,8 @@ namespace {
 
 std::int64_t moved(ssize_t result) {
   if (result > 0) return result;
-  if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
+  constexpr int later[] = {EAGAIN, EINTR, ENOBUFS, ENOMEM};  // the last two: the kernel is short of memory
+  if (result < 0 && std::ranges::count(later, errno) > 0) return 0;
   return -1;
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"

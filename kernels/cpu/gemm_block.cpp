@@ -1,6 +1,5 @@
 #include <dlfcn.h>
 
-#include <cstring>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "core/parallel.h"
 #include "formats/codec/block_codec.h"

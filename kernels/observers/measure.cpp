@@ -1,7 +1,6 @@
 #include "kernels/observers/measure.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/downloaded.h"
 #include "kernels/observers/seen_tensors.h"

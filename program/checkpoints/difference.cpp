@@ -1,6 +1,5 @@
 #include "program/checkpoints/difference.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 

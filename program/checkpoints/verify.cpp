@@ -1,7 +1,5 @@
 #include "program/checkpoints/verify.h"
 
-#include <functional>
-
 #include "core/files/atomic_file.h"
 #include "data/hdf5/hash_record.h"
 #include "data/hdf5/hdf5.h"

@@ -1,6 +1,5 @@
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,9 +1,7 @@
 #include <fmt/chrono.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "program/checkpoints/tensor_numbers.h"

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "dist/together.h"
 #include "kernels/choose/make_backend.h"

@@ -39,7 +39,6 @@ const char* variable(const char* name) { return std::getenv(name); }
   if (devices.rank() == 0 && devices.leads()) {
     try {
       devices.announce("end", std::to_string(int(code)));
-    } catch (const Told&) {     // one of them has had its own say
     } catch (const Error& e) {  // one of them is gone, too
       devices.group().abandon(code, e.what());
     }

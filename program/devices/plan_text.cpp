@@ -1,7 +1,6 @@
 #include "program/devices/plan_text.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "train/memory/memory_plan.h"
 

@@ -18,12 +18,12 @@ namespace mxtape {
 namespace {
 
 /// On all devices: recipe and data. What train.init names, and the checkpoint that a run goes on from, may be
-/// on rank 0's host alone.
+/// on rank 0's host alone. It is the first to hash a large token file: the others find that on record.
 void plan_on_all(RunPlan& plan, Devices* devices) {
   Group* const group = devices ? &devices->group() : nullptr;
   const bool first = !devices || devices->rank() == 0;
   together(group, [&] {
-    if (first) plan_through(plan, Station::recipe);
+    if (first) plan_through(plan, Station::data);
   });
   std::vector<std::string> recipes;
   if (devices) recipes = group->all_gather(first ? to_toml(plan.recipe) : "", Patience::alone);

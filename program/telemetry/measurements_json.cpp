@@ -1,7 +1,5 @@
 #include "program/telemetry/measurements_json.h"
 
-#include <cmath>
-
 namespace mxtape {
 
 Value value_of(const ErrorStatistics& e) {

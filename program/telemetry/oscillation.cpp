@@ -1,7 +1,6 @@
 #include "program/telemetry/oscillation.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/downloaded.h"
 

@@ -1,7 +1,6 @@
 #include "program/telemetry/telemetry.h"
 
 #include <algorithm>
-#include <map>
 
 #include "program/metrics/metrics.h"
 #include "program/telemetry/measurements_json.h"

@@ -2,7 +2,6 @@
 
 #include <Eigen/Cholesky>
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "core/parallel.h"

@@ -1,6 +1,5 @@
 #include "data/tokenizers/sentencepiece/piece_merges.h"
 
-#include <algorithm>
 #include <map>
 
 #include "data/tokenizers/unicode/utf8.h"

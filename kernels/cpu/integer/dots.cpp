@@ -5,7 +5,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "kernels/cuda/gemm/gemm_descriptors.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace mxtape::cuda {

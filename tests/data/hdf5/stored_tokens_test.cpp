@@ -230,7 +230,7 @@ TEST_F(HashRecord, IsLeftOutWhereThereIsNoCacheAndForSmallFiles) {
   EXPECT_EQ(message([] { forget_hashed(path()), TokenFile::read(*folder_ / "small.h5"); }), "");
   ::setenv("XDG_CACHE_HOME", (*folder_ / "cache").c_str(), 1);
   const RandomAccessFile small(*folder_ / "small.h5");
-  record_hashed(small, {});
+  record_hashed(small, {}, std::chrono::system_clock::now());
   EXPECT_FALSE(hashed_before(small));
 }
 

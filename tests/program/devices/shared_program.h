@@ -54,6 +54,18 @@ class SharedProgram : public ProgramTest {
     return count;
   }
 
+  /// `on(count, words)` starts so many processes.
+  template <class On>
+  void expect_said_once(const On& on) {
+    EXPECT_EQ(on(3, train({"--train.stepps=3"})), 2) << output_;
+    EXPECT_EQ(times("stepps"), 1) << output_;
+    EXPECT_EQ(on(3, train({"--data.file=none.h5"})), 3) << output_;
+    EXPECT_EQ(times("mxtape: none.h5: no such token file"), 1) << output_;
+    ASSERT_EQ(on(2, train()), 0) << output_;
+    EXPECT_EQ(on(2, train()), 2) << output_;  // checkpoints are in the way: rank 0 alone sees them
+    EXPECT_EQ(times("add --resume auto"), 1) << output_;
+  }
+
   static std::string read_proc(pid_t pid, const char* name) {
     std::ifstream file(fmt::format("/proc/{}/{}", pid, name), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
