@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernels/codec/mx_transfer.h"
+#include "kernels/mx_transfer.h"
 
 namespace mxtape {
 

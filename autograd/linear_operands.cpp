@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "kernels/codec/narrow.h"
+#include "kernels/narrow.h"
 
 namespace mxtape {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kernels/calls_rows.h"
-#include "kernels/codec/narrow.h"
+#include "kernels/narrow.h"
 
 namespace mxtape {
 namespace {

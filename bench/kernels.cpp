@@ -27,8 +27,8 @@
 
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/narrow.h"
 #include "kernels/cpu/integer/dots.h"
+#include "kernels/narrow.h"
 
 namespace mxtape {
 namespace {

@@ -15,7 +15,7 @@ struct Part {
 };
 
 /// The device plane of a run on several devices. Moves tensors and adds nothing: the order of additions is
-/// the run's own (train/strands/strand_sum.h).
+/// the run's own (train/devices/strand_sum.h).
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -26,14 +26,14 @@ Devices::Order Devices::next() {
   return {last_, order.substr(end + 1)};
 }
 
-Devices::Together::Together(Devices* devices, std::string_view word, std::string_view more)
+Devices::Collective::Collective(Devices* devices, std::string_view word, std::string_view more)
     : devices_(devices), exceptions_(std::uncaught_exceptions()) {
   if (!devices_) return;
   if (devices_->rank() == 0) devices_->announce(word, more);
   devices_->inside_ = true;
 }
 
-Devices::Together::~Together() {
+Devices::Collective::~Collective() {
   if (devices_ && std::uncaught_exceptions() == exceptions_) devices_->inside_ = false;
 }
 

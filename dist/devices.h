@@ -43,12 +43,12 @@ class Devices {
 
   /// While one lives, all ranks do something together. Rank 0's announces it. `devices` may be null: a run on
   /// one device.
-  class Together {
+  class Collective {
    public:
-    Together(Devices* devices, std::string_view word, std::string_view more = {});
-    ~Together();
-    Together(const Together&) = delete;
-    Together& operator=(const Together&) = delete;
+    Collective(Devices* devices, std::string_view word, std::string_view more = {});
+    ~Collective();
+    Collective(const Collective&) = delete;
+    Collective& operator=(const Collective&) = delete;
 
    private:
     Devices* devices_;
@@ -57,7 +57,7 @@ class Devices {
   /// From now on the others do what rank 0 announces.
   void lead() { leads_ = true; }
   bool leads() const { return leads_; }
-  /// An exception has left a Together, and not on all ranks: the others wait for what will not come.
+  /// An exception has left a Collective, and not on all ranks: the others wait for what will not come.
   bool broken() const { return inside_; }
   /// The error that is thrown next is thrown on all ranks alike, after their last message.
   void agree() { inside_ = false; }

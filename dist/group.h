@@ -27,8 +27,7 @@ class Group {
   /// Everyone's bytes by rank; lengths may differ. Blocks. Throws Error(peer), which names the ranks that did
   /// not answer within the deadline (docs/devices.md).
   virtual std::vector<std::string> all_gather(std::string_view mine, Patience = Patience::step) = 0;
-  /// Says why, once for the run, and ends every process: this one with `code`, the others with
-  /// ExitCode::peer or by the launcher.
+  /// Says why, once for the run, and ends every process. The run's exit code is `code`.
   [[noreturn]] virtual void abandon(ExitCode code, std::string_view why) noexcept = 0;
 };
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <exception>
 
+#include "kernels/choose/gpu.h"
+
 namespace mxtape {
 namespace {
 
@@ -64,6 +66,8 @@ NcclCommunicator::~NcclCommunicator() {
   wait(timeout_, [&] { return state != nccl_in_progress || (nccl_.async_error(comm_, &state), false); });
   state == nccl_success ? nccl_.destroy(comm_) : nccl_.abort(comm_);
 }
+
+void NcclCommunicator::attach(Backend& backend) { attach(make_side_stream(backend)); }
 
 void NcclCommunicator::check(int result, const char* call) const {
   if (result == nccl_success) return;

@@ -6,7 +6,7 @@
 #include "dist/communicator.h"
 #include "dist/group.h"
 #include "dist/nccl_calls.h"
-#include "kernels/side/side_stream.h"
+#include "kernels/side_stream.h"
 
 namespace mxtape {
 
@@ -23,7 +23,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::string description() const override { return description_; }
-  void attach(Backend& backend) override { attach(make_side_stream(backend)); }
+  void attach(Backend&) override;
   void attach(std::unique_ptr<SideStream> stream) { stream_ = std::move(stream); }
   void start(int place, std::span<const Part> send, std::span<const Part> receive) override;
   bool mark(int place) override;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/errors/current_error.h"
+#include "core/current_error.h"
 
 namespace mxtape {
 namespace {
@@ -41,7 +41,7 @@ void together(Group* group, const std::function<void()>& work) {
     if (text.empty()) continue;
     const std::size_t name = text.find('\n') + 1, what = text.find('\n', name) + 1;
     const auto code = ExitCode(std::stoi(text));
-    if (place.rank != 0) throw Told(code);
+    if (place.rank != 0) throw SaidElsewhere(code);
     throw Error(code, &text == &all[0] ? text.substr(what)
                                        : text.substr(name, what - 1 - name) + ": " + text.substr(what));
   }
@@ -59,7 +59,7 @@ void require_same(Group& group, ExitCode code, std::string_view what, std::strin
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const auto [name, text] = split(all[rank]);
     if (text == first) continue;
-    if (place.rank != 0) throw Told(code);
+    if (place.rank != 0) throw SaidElsewhere(code);
     const auto [here, there] = first_difference(first, text);
     fail(code, "the processes of the run differ in {}: {} has '{}', {} has '{}'; {}", what, first_name, here,
          name, there, advice);

@@ -8,14 +8,14 @@
 namespace mxtape {
 
 /// An error that another process of the run prints.
-class Told : public Error {
+class SaidElsewhere : public Error {
  public:
-  explicit Told(ExitCode code) : Error(code, "another process of the run says why") {}
+  explicit SaidElsewhere(ExitCode code) : Error(code, "another process of the run says why") {}
 };
 
 /// Runs work on all ranks, each for itself. If it throws on one, the error of the lowest such rank is thrown
-/// on all: on rank 0 with the rank and host in front if they are not its own, elsewhere as Told. Null: work()
-/// alone.
+/// on all: on rank 0 with the rank and host in front if they are not its own, elsewhere as SaidElsewhere.
+/// Null: work() alone.
 void together(Group*, const std::function<void()>& work);
 
 /// Throws on all ranks if `mine` is not the same text everywhere, naming `what`, the first rank that differs,

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/math/normal.h"
+#include "core/normal.h"
 #include "formats/quantize.h"
-#include "formats/telemetry/statistics.h"
+#include "formats/statistics.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "formats/quantize.h"
-#include "formats/scales/scale_of_block.h"
+#include "formats/scale_of_block.h"
 
 namespace mxtape {
 

@@ -2,7 +2,7 @@
 #include <span>
 #include <string_view>
 
-#include "formats/straight_through/straight_through.h"
+#include "formats/straight_through.h"
 #include "kernels/rounded.h"
 
 namespace mxtape {

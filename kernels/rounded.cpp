@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "kernels/backend.h"
-#include "kernels/codec/narrow.h"
-#include "kernels/gemm/codes.h"
+#include "kernels/gemm_codes.h"
+#include "kernels/narrow.h"
 
 namespace mxtape {
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "core/tensor.h"
-#include "formats/rotation/rotation.h"
-#include "kernels/gemm/path.h"
+#include "formats/rotation.h"
+#include "kernels/gemm_path.h"
 #include "kernels/slots.h"
 
 namespace mxtape {
@@ -15,9 +15,9 @@ enum class Write : bool { overwrite, accumulate };
 /// How the numbers of a rounded matrix lie.
 enum class Layout : std::uint8_t {
   values,         ///< f32 or bf16, in the shape of what was rounded; offsets are in them
-  codes,          ///< signed bytes and f32 scales, as byte dot products read them: kernels/gemm/codes.h
+  codes,          ///< signed bytes and f32 scales, as byte dot products read them: kernels/gemm_codes.h
   stored,         ///< the bytes of formats/codec/mx_tensor.h: what files and messages hold
-  narrow_values,  ///< `values` at the width of their format, while they wait: kernels/codec/narrow.h
+  narrow_values,  ///< `values` at the width of their format, while they wait: kernels/narrow.h
   narrow_codes,   ///< `codes`, the same
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/calls_rows.h"
-#include "nn/rope/rope.h"
+#include "nn/rope.h"
 
 namespace mxtape {
 

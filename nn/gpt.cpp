@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "nn/cache/key_value_cache.h"
-#include "nn/cache/mixes_tokens.h"
+#include "nn/key_value_cache.h"
 #include "nn/layers.h"
+#include "nn/mixes_tokens.h"
 
 namespace mxtape {
 

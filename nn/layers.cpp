@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "autograd/round.h"
-#include "nn/cache/key_value_cache.h"
+#include "nn/key_value_cache.h"
 
 namespace mxtape {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/kinds/initialiser.h"
-#include "nn/kinds/random_ids.h"
+#include "nn/initialiser.h"
 #include "nn/model.h"
+#include "nn/random_ids.h"
 
 // The layers that models are made of: each owns its parameters, its roundings and its place in the random
 // streams.
@@ -15,7 +15,7 @@ namespace mxtape {
 /// y [..., N] = x [..., K] W^T + b; W [N, K], six operand slots.
 class Linear {
  public:
-  /// Uses tensor ids tensor_id to tensor_id + 2. W starts as N(0, deviation^2), b as 0.
+  /// Uses tensor ids tensor_id to tensor_id + 3. W starts as N(0, deviation^2), b as 0.
   Linear(const Initialiser&, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
          float deviation, std::uint32_t tensor_id);
 

@@ -39,7 +39,7 @@ class Model {
   virtual void place_constants(Backend&) {}
   /// logits [B, 1, V] after the last of `tokens` i32 [B, T], which follow those of the cache and join them;
   /// T = 1 unless it is empty. Evaluation only. What forward() gives but for the order of additions, if
-  /// no_cache() is "": else it says why not (nn/cache/mixes_tokens.h).
+  /// no_cache() is "": else it says why not (nn/mixes_tokens.h).
   virtual Var extend(Tape&, const Tensor&, KeyValueCache&) { fail(ExitCode::internal, "{}", no_cache()); }
   virtual std::string no_cache() const { return "this kind of model keeps no keys and values"; }
 };

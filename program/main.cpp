@@ -8,12 +8,12 @@
 #include <string>
 #include <system_error>
 
-#include "core/errors/current_error.h"
+#include "core/current_error.h"
 #include "core/text/program_name.h"
 #include "core/text/short_lines.h"
 #include "dist/together.h"
-#include "program/command_line.h"
-#include "program/stop_signals.h"
+#include "program/run/stop_signals.h"
+#include "program/show/command_line.h"
 
 namespace mxtape {
 namespace {
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   try {
     run_command_line(argc, argv);
     finish_output();
-  } catch (const Told& e) {
+  } catch (const SaidElsewhere& e) {
     return int(e.code());
   } catch (const std::exception& e) {
     const Error error = current_error();

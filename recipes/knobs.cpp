@@ -7,10 +7,10 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
-#include "recipes/knobs/compute_knobs.h"
-#include "recipes/knobs/model_knobs.h"
-#include "recipes/knobs/rows.h"
-#include "recipes/knobs/telemetry_knobs.h"
+#include "recipes/compute_knobs.h"
+#include "recipes/model_knobs.h"
+#include "recipes/rows.h"
+#include "recipes/telemetry_knobs.h"
 #include "recipes/text/rule_format.h"
 
 namespace mxtape {

@@ -48,7 +48,7 @@ enum class Effect : std::uint8_t {
 };
 
 /// One key of a recipe. Parser, defaults, --help, docs/recipes.md and the resolved copy read this and nothing
-/// else, so adding a knob is adding a field and its line in knobs.cpp.
+/// else, so adding a knob is adding a field and its line in knobs.cpp or <section>_knobs.cpp.
 struct Knob {
   std::string_view name;  ///< "optim.beta2"
   std::variant<std::int64_t*, std::uint64_t*, float*, bool*, std::string*, Choice, std::vector<std::string>*,

@@ -7,8 +7,8 @@
 #include "nn/model.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
-#include "recipes/compute/compute_config.h"
-#include "recipes/telemetry/telemetry_config.h"
+#include "recipes/compute_config.h"
+#include "recipes/telemetry_config.h"
 
 namespace mxtape {
 
@@ -16,7 +16,7 @@ struct DataConfig {
   std::string file;  ///< made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
 };
 
-/// TrainConfig::eval_windows: as many as validation_windows() (train/evaluate.h) finds fit.
+/// TrainConfig::eval_windows: as many as validation_windows() (train/validation_windows.h) finds fit.
 inline constexpr std::int64_t auto_windows = -1;
 
 /// What follows a step whose loss or gradient is not finite.
@@ -124,6 +124,9 @@ std::vector<std::string> overrides_from_arguments(std::span<const std::string> a
 /// The resolved recipe as TOML, every key with its value and a comment with its origin; reads back to the
 /// same recipe.
 std::string to_toml(const Recipe&);
+/// The recipe as checkpoints hold it: equal runs in other folders, on other thread counts or with
+/// interruptions give equal bytes. Its origins say which keys have their default, and no more.
+Recipe without_whereabouts(Recipe);
 /// Reads what to_toml wrote; `where` is its name in messages.
 Recipe recipe_from_toml(const std::string& text, const std::string& where);
 /// Keys whose values differ, as "optim.beta2: 0.99 -> 0.95"; empty for equal recipes. Origins do not count,

@@ -9,7 +9,7 @@ import paired  # noqa: E402
 import judge  # noqa: E402
 import tables  # noqa: E402
 
-# freedom, t, P(|T| >= t) by mpmath 1.3.0: some of tests/core/math/student_t_test.cpp. scipy 1.17.1 agrees.
+# freedom, t, P(|T| >= t) by mpmath 1.3.0: some of tests/core/student_t_test.cpp. scipy 1.17.1 agrees.
 tails = [(1, 0.5, 0.704832764699133452), (1, 64, 0.00994637455790082571), (2, 2.5, 0.129611720221510809),
          (3, 4, 0.028008456010146167), (4, 2.5, 0.066766544811988145), (5, 10, 0.000170947575742963591),
          (9, 0.03125, 0.975752203222630573), (9, 64, 2.8012475896940788e-13)]

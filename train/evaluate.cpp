@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/strands/losses.h"
+#include "train/devices/losses.h"
 
 namespace mxtape {
 Tensor upload_tokens(Backend& backend, const std::vector<std::int32_t>& tokens, Shape shape) {

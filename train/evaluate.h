@@ -5,7 +5,7 @@
 #include "dist/devices.h"
 #include "nn/model.h"
 #include "recipes/recipe.h"
-#include "train/validation/validation_windows.h"
+#include "train/validation_windows.h"
 
 namespace mxtape {
 

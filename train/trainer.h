@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "nn/model.h"
-#include "optim/adamw.h"
 #include "recipes/recipe.h"
 #include "train/checkpoint.h"
+#include "train/devices/shared_state.h"
 #include "train/evaluate.h"
-#include "train/strands/passes.h"
-#include "train/strands/shared_state.h"
+#include "train/step.h"
 
 namespace mxtape {
 
@@ -24,7 +23,6 @@ class Trainer {
   /// The recipe's vocabulary, if 0, is taken from the data. Throws Error(data) if the data does not fit.
   /// `devices`: null for one.
   Trainer(Backend&, const Recipe&, const TokenFile&, Devices* devices = nullptr);
-  ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -67,19 +65,15 @@ class Trainer {
 
  private:
   void use_precision_of_this_step();
-  void forget_steps();
-  /// What a device knows this trainer's steps by, in the precision that is in force.
-  std::string step_name() const;
-  [[noreturn]] void stop_diverged(const std::string& what);
+  /// Throws Error(diverged), with where it was seen first.
+  void require_finite(double number, const char* what);
 
   Backend& backend_;
   Recipe recipe_;
   const TokenFile& data_;
   Devices* devices_;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<Exchange> exchange_;  // of several strands; else the gradients are the step's own
-  AdamW optimizer_;
-  Passes passes_;
+  Step step_;
   std::map<std::int64_t, PrecisionPlan> plans_;  // by the step from which they hold; 0 is always there
   std::int64_t plan_start_ = -1;                 // of the plan in force
   std::int64_t steps_done_ = 0;

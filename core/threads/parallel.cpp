@@ -31,7 +31,7 @@ void pause() {
 class Team {
  public:
   explicit Team(int count) {
-    // Signals are the main thread's: it has a stack of its own for them (program/stop_signals.cpp).
+    // Signals are the main thread's: it has a stack of its own for them (program/run/stop_signals.cpp).
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

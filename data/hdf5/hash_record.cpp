@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "data/hdf5/content_hash.h"
+#include "data/content_hash.h"
 
 namespace mxtape {
 namespace {

@@ -20,8 +20,8 @@ std::string hdf5_version();
 enum class Seal : bool { no, yes };
 
 /// HDF5 files as mxtape uses them: plain contiguous datasets, text and number attributes, object times off,
-/// so that equal content gives equal bytes. Only hdf5_library.h includes libhdf5. That library has
-/// global state: use these classes from one thread at a time.
+/// so that equal content gives equal bytes. Only data/hdf5/ sees libhdf5. That library has global state: use
+/// these classes from one thread at a time.
 ///
 /// The file is built in memory and written by write_atomically (core/files/atomic_file.h). HDF5 itself never
 /// writes to the disk: it reports a full one only when it closes, and may crash at exit after that.

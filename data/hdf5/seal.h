@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/files/random_access.h"
-#include "data/hdf5/content_hash.h"
+#include "data/content_hash.h"
 
 namespace mxtape {
 

@@ -33,7 +33,7 @@ struct TokenFile {
   /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
   /// Returns the hash.
   std::string write(const std::filesystem::path&) const&;
-  /// The same in two thirds of the memory: the splits are gone before the file's image is copied.
+  /// The same; the splits are gone while the file is written.
   std::string write(const std::filesystem::path&) &&;
 
  private:

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/text/base64.h"
-#include "data/hdf5/content_hash.h"
+#include "data/content_hash.h"
 #include "data/json/json_file.h"
 #include "data/json/json_section.h"
 #include "data/tokenizers/bpe/bpe_tokenizer.h"

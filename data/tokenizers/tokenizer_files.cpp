@@ -10,8 +10,8 @@
 #include "data/json/json_section.h"
 #include "data/stand_in.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_forms.h"
-#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {

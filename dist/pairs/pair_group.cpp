@@ -98,7 +98,7 @@ void PairGroup::serve() {
     throw Error(ExitCode::peer, name_of_rank(rank) + ": " + why);
   }
   if (place_.rank > 0 && !peer(0).channel.is_open() && peer(0).channel.messages.size() < peers_.size())
-    throw Told(ExitCode::peer);
+    throw SaidElsewhere(ExitCode::peer);
 }
 
 void PairGroup::wait(const std::function<std::vector<int>()>& needed, Patience patience,

@@ -1,6 +1,6 @@
 """Student's t, Holm's correction and Fieller's interval for paired differences. Standard library alone.
 
-core/math/student_t.h has the t of `mxtape sweep`; this is another program's, checked against the same recorded values.
+core/student_t.h has the t of `mxtape sweep`; this is another program's, checked against the same recorded values.
 """
 import math
 import statistics

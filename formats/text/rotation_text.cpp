@@ -1,4 +1,4 @@
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/attention/attention.h"
 #include "kernels/backend.h"
-#include "kernels/choose/make_backend.h"
+#include "kernels/backend_options.h"
 
 namespace mxtape {
 

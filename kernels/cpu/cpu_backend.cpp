@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "core/error.h"
-#include "core/math/normal.h"
+#include "core/normal.h"
 #include "core/parallel.h"
 #include "kernels/calls_rows.h"
 #include "kernels/cpu/gemm.h"

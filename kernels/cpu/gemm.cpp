@@ -8,7 +8,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/few_rows.h"
 #include "kernels/cpu/integer/gemm_codes.h"
-#include "kernels/gemm/extents.h"
+#include "kernels/extents.h"
 
 namespace mxtape {
 namespace {

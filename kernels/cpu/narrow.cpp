@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/codec/narrow.h"
 #include "kernels/cpu/loops/packed_codes_loops.h"
 #include "kernels/cpu/loops/packed_values_loops.h"
+#include "kernels/narrow.h"
 
 // Streams: one read and one write of memory for each number, and little arithmetic between.
 namespace mxtape::cpu {

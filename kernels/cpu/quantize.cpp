@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "formats/quantize_blocks.h"
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
 #include "kernels/cpu/stored.h"

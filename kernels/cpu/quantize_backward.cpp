@@ -3,11 +3,11 @@
 #include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/quantize_loops.h"
 #include "kernels/cpu/stored.h"
-#include "kernels/gemm/codes.h"
+#include "kernels/gemm_codes.h"
 
 namespace mxtape {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/loops/hadamard_loops.h"
 

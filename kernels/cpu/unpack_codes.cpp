@@ -5,8 +5,8 @@
 
 #include "core/parallel.h"
 #include "formats/codec/block_codec.h"
-#include "formats/integer/integer_grid.h"
-#include "kernels/gemm/codes.h"
+#include "formats/integer_grid.h"
+#include "kernels/gemm_codes.h"
 
 namespace mxtape::cpu {
 namespace {

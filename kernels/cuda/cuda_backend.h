@@ -5,8 +5,8 @@
 
 #include "core/memory/arena.h"
 #include "core/memory/pool.h"
+#include "kernels/backend_options.h"
 #include "kernels/calls_rows.h"
-#include "kernels/choose/make_backend.h"
 #include "kernels/cuda/cudnn/cudnn_attention.h"
 #include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/keys.h"

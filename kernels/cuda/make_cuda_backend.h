@@ -1,8 +1,9 @@
 #pragma once
 #include <memory>
 
-#include "kernels/choose/make_backend.h"
-#include "kernels/side/side_stream.h"
+#include "kernels/backend.h"
+#include "kernels/backend_options.h"
+#include "kernels/side_stream.h"
 
 namespace mxtape {
 
@@ -11,7 +12,7 @@ namespace mxtape {
 /// cuBLAS missing.
 std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& = {});
 
-/// kernels/side/side_stream.h
+/// kernels/choose/gpu.h
 std::unique_ptr<SideStream> make_cuda_side_stream(Backend&);
 std::string choose_cuda_gpu(int local_rank);
 

@@ -1,4 +1,4 @@
-#include "kernels/side/side_stream.h"
+#include "kernels/side_stream.h"
 
 #include <array>
 #include <map>

@@ -5,7 +5,7 @@
 
 #include "kernels/attention/scratch.h"
 #include "kernels/calls_rows.h"
-#include "kernels/gemm/extents.h"
+#include "kernels/extents.h"
 #include "kernels/observers/forwarding_backend.h"
 
 namespace mxtape {

@@ -6,8 +6,8 @@
 #include "core/memory/arena.h"
 #include "core/memory/pool.h"
 #include "kernels/backend.h"
+#include "kernels/backend_options.h"
 #include "kernels/calls_rows.h"
-#include "kernels/choose/make_backend.h"
 
 namespace mxtape {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/telemetry/statistics.h"
+#include "formats/statistics.h"
 #include "kernels/observers/observer.h"
 
 namespace mxtape {

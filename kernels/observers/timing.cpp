@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/gemm/extents.h"
+#include "kernels/extents.h"
 
 namespace mxtape {
 namespace {

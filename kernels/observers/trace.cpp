@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/codec/narrow.h"
+#include "kernels/narrow.h"
 
 namespace mxtape {
 namespace {

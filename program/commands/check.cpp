@@ -2,12 +2,12 @@
 #include <utility>
 
 #include "core/text/program_name.h"
-#include "program/command.h"
-#include "program/devices/plan_text.h"
-#include "program/exit_code_names.h"
-#include "program/run/run_plan.h"
+#include "program/commands/exit_code_names.h"
+#include "program/plan/plan_text.h"
+#include "program/plan/run_plan.h"
+#include "program/run/trace.h"
+#include "program/show/command.h"
 #include "program/show/recipe_json.h"
-#include "program/trace.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "core/error.h"
-#include "formats/telemetry/statistics.h"
-#include "program/command.h"
+#include "formats/statistics.h"
+#include "program/commands/tensor_source.h"
+#include "program/show/command.h"
 #include "program/show/format_json.h"
-#include "program/tensor_source.h"
 
 namespace mxtape {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "formats/quantizer.h"
-#include "program/command.h"
+#include "program/show/command.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 

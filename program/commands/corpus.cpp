@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/command.h"
 #include "program/corpus/corpus.h"
+#include "program/show/command.h"
 
 namespace mxtape {
 namespace {

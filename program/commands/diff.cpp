@@ -1,6 +1,6 @@
-#include "program/checkpoints/difference.h"
-#include "program/command.h"
-#include "program/run/run_name.h"
+#include "program/models/difference.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
 #include "program/show/report.h"
 
 namespace mxtape {

@@ -3,14 +3,14 @@
 #include <cstdio>
 #include <numbers>
 
-#include "program/cast.h"
-#include "program/command.h"
-#include "program/layer_costs.h"
-#include "program/perplexity.h"
+#include "program/models/cast.h"
+#include "program/models/layer_costs.h"
+#include "program/models/perplexity.h"
+#include "program/models/trained_model.h"
 #include "program/plot/gnuplot.h"
-#include "program/progress.h"
-#include "program/run/run_name.h"
-#include "program/trained_model.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
+#include "program/show/progress.h"
 #include "train/evaluate.h"
 
 namespace mxtape {

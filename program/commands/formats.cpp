@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "formats/codec/codec.h"
-#include "formats/telemetry/statistics.h"
+#include "formats/statistics.h"
 #include "formats/text/peer_names.h"
-#include "program/command.h"
+#include "program/show/command.h"
 #include "program/show/format_json.h"
 
 namespace mxtape {

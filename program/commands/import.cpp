@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "core/files/status.h"
-#include "program/command.h"
-#include "program/import.h"
-#include "program/progress.h"
+#include "program/models/import.h"
+#include "program/show/command.h"
+#include "program/show/progress.h"
 #include "program/show/report.h"
 #include "train/memory/memory_plan.h"
 

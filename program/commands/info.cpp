@@ -4,12 +4,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "program/checkpoints/tensor_numbers.h"
-#include "program/command.h"
-#include "program/model_text.h"
-#include "program/run/lineage.h"
-#include "program/run/run_name.h"
-#include "program/show/packed_table.h"
+#include "program/models/model_text.h"
+#include "program/models/packed_table.h"
+#include "program/models/tensor_numbers.h"
+#include "program/records/lineage.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
 #include "program/show/recipe_json.h"
 #include "recipes/text/precision_table.h"
 #include "train/checkpoint.h"
@@ -68,7 +68,7 @@ void put_model(Report& out, const CheckpointHeader& header, bool packed) {
 Report info(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
   const CheckpointHeader& header = checkpoint.header();
   const Recipe now = recipe_at(header.recipe, header.step);
-  const Value writer(header.written_by, "not known: written before checkpoints said it");
+  const Value writer(header.written_by, "not known: the file does not say");
   const auto size = std::filesystem::file_size(path);
   const std::string time = written_at(path);
   Report out;

@@ -5,12 +5,12 @@
 #include <map>
 
 #include "core/error.h"
-#include "program/command.h"
-#include "program/progress.h"
-#include "program/run/run_name.h"
+#include "program/records/measurements_json.h"
+#include "program/records/run_name.h"
+#include "program/run/inspect.h"
+#include "program/show/command.h"
+#include "program/show/progress.h"
 #include "program/show/report.h"
-#include "program/telemetry/inspect.h"
-#include "program/telemetry/measurements_json.h"
 
 namespace mxtape {
 namespace {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "program/command.h"
-#include "program/exit_code_names.h"
-#include "program/help_text.h"
+#include "program/commands/exit_code_names.h"
+#include "program/show/command.h"
+#include "program/show/help_text.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 

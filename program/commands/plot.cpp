@@ -5,13 +5,13 @@
 #include <functional>
 
 #include "core/error.h"
-#include "program/command.h"
 #include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
 #include "program/plot/plot_difference.h"
-#include "program/progress.h"
+#include "program/show/command.h"
+#include "program/show/progress.h"
 #include "program/show/report.h"
 
 namespace mxtape {

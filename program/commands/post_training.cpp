@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include "program/command.h"
-#include "program/output.h"
 #include "program/post_training/post_training.h"
 #include "program/post_training/table.h"
-#include "program/progress.h"
-#include "program/run/run_name.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
+#include "program/show/output.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {

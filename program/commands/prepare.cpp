@@ -13,12 +13,12 @@
 #include "core/files/atomic_file.h"
 #include "data/hdf5/token_file.h"
 #include "data/hdf5/token_ids.h"
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/unicode/utf8.h"
-#include "program/command.h"
-#include "program/run/run_name.h"
-#include "program/text_input.h"
-#include "program/trained_model.h"
+#include "program/models/trained_model.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
+#include "program/show/text_input.h"
 
 namespace mxtape {
 namespace {

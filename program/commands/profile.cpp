@@ -1,7 +1,7 @@
-#include "program/profile.h"
+#include "program/run/profile.h"
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/command.h"
+#include "program/show/command.h"
 
 namespace mxtape {
 namespace {

@@ -3,11 +3,11 @@
 #include "core/error.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/seal.h"
-#include "formats/telemetry/statistics.h"
+#include "formats/statistics.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/mx_transfer.h"
-#include "program/command.h"
-#include "program/tensor_source.h"
+#include "kernels/mx_transfer.h"
+#include "program/commands/tensor_source.h"
+#include "program/show/command.h"
 
 namespace mxtape {
 namespace {

@@ -1,7 +1,7 @@
 
 #include "core/error.h"
 #include "core/text/nearest_name.h"
-#include "program/command.h"
+#include "program/show/command.h"
 #include "program/show/recipe_json.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"

@@ -1,10 +1,10 @@
-#include "program/replay.h"
+#include "program/run/replay.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "program/command.h"
-#include "program/progress.h"
+#include "program/run/run_progress.h"
+#include "program/show/command.h"
 #include "program/show/report.h"
 
 namespace mxtape {

@@ -1,11 +1,11 @@
 #include <cstdio>
 
-#include "program/command.h"
-#include "program/output.h"
-#include "program/run/run_name.h"
-#include "program/sampling/sampled_text.h"
+#include "program/models/sampled_text.h"
+#include "program/models/trained_model.h"
+#include "program/records/run_name.h"
+#include "program/show/command.h"
+#include "program/show/output.h"
 #include "program/show/report.h"
-#include "program/trained_model.h"
 #include "train/sampling/sample.h"
 
 namespace mxtape {

@@ -1,5 +1,5 @@
 #include "core/text/program_name.h"
-#include "program/command.h"
+#include "program/show/command.h"
 #include "program/sweep/run_sweep.h"
 
 namespace mxtape {

@@ -9,10 +9,10 @@
 #include "core/text/program_name.h"
 #include "data/hdf5/token_ids.h"
 #include "data/tokenizers/bpe/trainer.h"
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/unicode/utf8.h"
-#include "program/command.h"
-#include "program/text_input.h"
+#include "program/show/command.h"
+#include "program/show/text_input.h"
 
 namespace mxtape {
 namespace {

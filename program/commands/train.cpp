@@ -1,7 +1,7 @@
 #include "dist/together.h"
-#include "program/command.h"
-#include "program/devices/on_all_devices.h"
+#include "program/run/on_all_devices.h"
 #include "program/run/run.h"
+#include "program/show/command.h"
 
 namespace mxtape {
 namespace {
@@ -16,7 +16,7 @@ Options options(Arguments& a) {
   rows.push_back(
       {"--devices", &a.devices,
        "train on so many processes of this machine, each with a GPU or its share of the processors; "
-       "of those that mpirun or srun has started: refuse another number",
+       "under mpirun or srun: refuse another number than they have started",
        within(1, 4096)});
   return rows;
 }
@@ -33,7 +33,8 @@ void run(Arguments& a, const Given& given) {
 
 Command commands::train() {
   return {"train", "Train a recipe: header, progress, validation, checkpoints, a sample", with(options, run),
-          "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE lists them).",
+          "Every key of a recipe is an option too: --section.key=value (mxtape check RECIPE --all lists "
+          "them).",
           true};
 }
 

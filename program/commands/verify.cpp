@@ -1,9 +1,9 @@
-#include "program/checkpoints/verify.h"
+#include "program/models/verify.h"
 
 #include <cstdio>
 
-#include "program/command.h"
-#include "program/exit_code_names.h"
+#include "program/commands/exit_code_names.h"
+#include "program/show/command.h"
 #include "program/show/report.h"
 
 namespace mxtape {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 
 /// Parts of gnuplot scripts, and the program itself.
 namespace mxtape::gnuplot {

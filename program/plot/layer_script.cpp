@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "program/layer_costs.h"
+#include "program/models/layer_costs.h"
 #include "program/plot/gnuplot.h"
 
 namespace mxtape {

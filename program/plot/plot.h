@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "program/show/report.h"
 
 namespace mxtape {

@@ -4,9 +4,9 @@
 #include <cctype>
 
 #include "data/hdf5/seal.h"
-#include "program/model_files.h"
-#include "program/run/lineage.h"
-#include "program/sweep/run_record.h"
+#include "program/records/lineage.h"
+#include "program/records/model_files.h"
+#include "program/records/run_record.h"
 #include "train/trainer.h"
 
 namespace mxtape {

@@ -1,8 +1,8 @@
 #pragma once
 #include <functional>
 
+#include "program/models/trained_model.h"
 #include "program/post_training/post_training.h"
-#include "program/trained_model.h"
 
 namespace mxtape {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "program/cast.h"
+#include "program/models/cast.h"
 #include "program/post_training/measurement.h"
 #include "train/post_training/finetune.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "program/post_training/post_training.h"
-#include "program/progress.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 

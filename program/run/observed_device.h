@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/observers/finite.h"
-#include "program/telemetry/telemetry.h"
-#include "program/trace.h"
+#include "program/records/telemetry.h"
+#include "program/run/trace.h"
 
 namespace mxtape {
 

@@ -5,11 +5,11 @@
 
 #include "core/memory/resident.h"
 #include "core/text/program_name.h"
-#include "program/devices/agree.h"
-#include "program/devices/plan_text.h"
-#include "program/output.h"
-#include "program/run/rollback.h"
-#include "recipes/telemetry/telemetry.h"
+#include "program/plan/plan_text.h"
+#include "program/plan/rollback.h"
+#include "program/run/agree.h"
+#include "program/show/output.h"
+#include "recipes/telemetry.h"
 #include "recipes/text/precision_table.h"
 #include "train/sampling/sample.h"
 
@@ -96,27 +96,6 @@ void print_paths(const RunFolder& folder, std::int64_t step) {
       folder.metrics().string(), folder.events().string());
   if (std::filesystem::exists(folder.telemetry()))
     say(stdout, "telemetry   {}\n", folder.telemetry().string());
-}
-
-std::string telemetry_text(const Recipe& recipe) {
-  const TelemetryPlan plan = telemetry_plan(recipe);
-  return fmt::format(
-      "every {} steps, {} of {} slots in {} of {} layers, in {}", recipe.telemetry.every, plan.slots.size(),
-      measured_slots.size(), plan.layers.size(), linear_layer_names(recipe.model).size(),
-      plan.formats.empty() ? std::string("the formats in use")
-                           : fmt::format("the formats in use and {} other{}", plan.formats.size(),
-                                         plan.formats.size() == 1 ? "" : "s"));
-}
-
-std::string validation_text(const Recipe& recipe, const TokenFile& data) {
-  const TrainConfig& train = recipe.train;
-  const std::int64_t all = Windows(data.validation, recipe.model.context).count();
-  const std::int64_t windows = validation_windows(train, all);
-  const bool repeated = train.eval_every > 0 && train.eval_every < train.steps;
-  return fmt::format("{} of {} windows, {} tokens, {}, {:.2g}% of the run's work", windows, all,
-                     windows * recipe.model.context,
-                     repeated ? fmt::format("every {} steps", train.eval_every) : "at the end",
-                     100 * validation_share(train, windows));
 }
 
 }  // namespace mxtape

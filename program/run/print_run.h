@@ -4,8 +4,8 @@
 
 #include "data/hdf5/token_file.h"
 #include "dist/devices.h"
-#include "program/run/run_folder.h"
-#include "program/run/run_plan.h"
+#include "program/plan/run_plan.h"
+#include "program/records/run_folder.h"
 #include "train/evaluate.h"
 
 namespace mxtape {
@@ -27,10 +27,5 @@ void print_result(const Evaluation&, std::optional<double> floor, std::int64_t p
 void print_sample(Backend&, Trainer&, const TokenFile&);
 /// The files of the run.
 void print_paths(const RunFolder&, std::int64_t step);
-
-/// "every 500 steps, 8 of 8 slots in 17 of 17 layers, in the formats in use and 2 others".
-std::string telemetry_text(const Recipe&);
-/// "1742 of 1742 windows every 250 steps, 19% of the run's work".
-std::string validation_text(const Recipe&, const TokenFile&);
 
 }  // namespace mxtape

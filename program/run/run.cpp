@@ -3,16 +3,16 @@
 #include <cstdio>
 
 #include "dist/together.h"
-#include "program/devices/agree.h"
-#include "program/devices/follow.h"
-#include "program/model_files.h"
-#include "program/output.h"
+#include "program/plan/resume.h"
+#include "program/plan/rollback.h"
+#include "program/records/model_files.h"
+#include "program/records/room.h"
+#include "program/run/agree.h"
 #include "program/run/print_run.h"
-#include "program/run/resume.h"
-#include "program/run/rollback.h"
-#include "program/run/room.h"
+#include "program/run/stop_signals.h"
 #include "program/run/training_loop.h"
-#include "program/stop_signals.h"
+#include "program/show/output.h"
+#include "train/devices/follow.h"
 
 namespace mxtape {
 namespace {
@@ -38,7 +38,7 @@ void plan_on_all(RunPlan& plan, Devices* devices) {
 void settle(const RunFolder& folder, RunPlan& plan, const Trainer& trainer,
             const std::optional<Divergence>& divergence = {}) {
   Beginning& begin = plan.begin;
-  for (const auto& note : make_way(folder, begin)) say(stdout, "{}\n", note);
+  for (const auto& note : set_earlier_aside(folder, begin)) say(stdout, "{}\n", note);
   if (divergence) keep_records(folder, trainer, *divergence);
   write_recipe(folder, begin, trainer.steps_done(), trainer.recipe());
   if (begin.from == Beginning::From::parent)
@@ -104,8 +104,11 @@ void train(RunPlan plan, Devices* devices) {
   if (devices) {
     agree_on_start(*devices, plan);
     devices->lead();
-    if (devices->rank() > 0) return follow(*devices, *plan.data);
-    hear_signals(*devices);
+    share_signals(*devices);
+    if (devices->rank() > 0) {
+      const StopSignals signals;
+      return follow(*devices, *plan.data);
+    }
   }
   plan_through(plan, Station::folder);
   run(plan, devices);

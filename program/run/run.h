@@ -1,8 +1,8 @@
 #pragma once
 #include "dist/devices.h"
+#include "program/plan/run_plan.h"
+#include "program/records/run_folder.h"
 #include "program/run/observed_device.h"
-#include "program/run/run_folder.h"
-#include "program/run/run_plan.h"
 
 namespace mxtape {
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "program/metrics/run_log.h"
-#include "program/run/rollback.h"
-#include "program/run/run_folder.h"
-#include "program/stop_signals.h"
+#include "program/plan/rollback.h"
+#include "program/records/run_folder.h"
+#include "program/records/run_log.h"
+#include "program/run/stop_signals.h"
 
 namespace mxtape {
 namespace {
@@ -162,9 +162,9 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step) {
       throw Divergence{step, e.what()};
     }
     fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
-         looking_closer(step), way_back());
+         replay_advice(step), advice());
   }
-  fail(e.code(), "{}\n  {}\n  {}", e.what(), looking_closer(step), way_back());
+  fail(e.code(), "{}\n  {}\n  {}", e.what(), replay_advice(step), advice());
 }
 
 bool TrainingLoop::starts_a_phase() const {

@@ -5,24 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "program/metrics/metrics.h"
-#include "program/progress.h"
-#include "program/run/lineage.h"
+#include "program/plan/rollback.h"
+#include "program/records/lineage.h"
+#include "program/records/metrics.h"
+#include "program/records/telemetry.h"
 #include "program/run/observed_device.h"
-#include "program/telemetry/telemetry.h"
-#include "train/divergence/loss_spike.h"
+#include "program/run/run_progress.h"
+#include "train/loss_spike.h"
 #include "train/trainer.h"
 
 namespace mxtape {
 
 class RunFolder;
 struct RunLog;
-
-/// Thrown where a run shall go back: program/run/rollback.h.
-struct Divergence {
-  std::int64_t step;   ///< whose numbers are not finite
-  std::string reason;  ///< the message, with the tensors
-};
 
 /// A run from the step it is at to its end: steps, validations, checkpoints, records, and what happens when a
 /// signal comes, a loss is not finite, or a log cannot be written. A checkpoint is written before the
@@ -49,11 +44,11 @@ class TrainingLoop {
   void notice_high_loss(const StepRecord&);
   void record_rollbacks();
   [[noreturn]] void diverged(const Error&, std::int64_t step);
-  std::string looking_closer(std::int64_t step) const;
+  std::string replay_advice(std::int64_t step) const;
   bool starts_a_phase() const;
   bool wants_checkpoint() const;
   [[noreturn]] void stop(const std::string& where);
-  std::string way_back() const;
+  std::string advice() const;
   void restore(const RunLog&);
 
   Backend& backend_;

@@ -8,12 +8,12 @@
 
 #include "core/files/atomic_file.h"
 #include "core/text/program_name.h"
-#include "program/metrics/run_log.h"
-#include "program/run/rollback.h"
-#include "program/run/run_folder.h"
+#include "program/plan/rollback.h"
+#include "program/records/run_folder.h"
+#include "program/records/run_log.h"
 #include "program/run/training_loop.h"
 #include "recipes/text/precision_table.h"
-#include "train/divergence/high_loss.h"
+#include "train/high_loss.h"
 
 namespace mxtape {
 
@@ -81,13 +81,13 @@ void TrainingLoop::notice_high_loss(const StepRecord& step) {
   record([&] { metrics_.turn(event.dump()); });
 }
 
-std::string TrainingLoop::looking_closer(std::int64_t step) const {
+std::string TrainingLoop::replay_advice(std::int64_t step) const {
   return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
                      shell_quoted(folder_.path().string()), step);
 }
 
 /// What a run that diverged can do.
-std::string TrainingLoop::way_back() const {
+std::string TrainingLoop::advice() const {
   const auto files = folder_.checkpoints();
   if (files.empty())
     return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,

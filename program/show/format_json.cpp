@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "formats/codec/codec.h"
-#include "formats/telemetry/statistics.h"
+#include "formats/statistics.h"
 
 namespace mxtape {
 

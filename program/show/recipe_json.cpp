@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autograd/slots.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {

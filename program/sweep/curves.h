@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "program/metrics/run_log.h"
-#include "program/sweep/paired_gap.h"
+#include "program/records/paired_gap.h"
+#include "program/records/run_log.h"
 
 namespace mxtape {
 

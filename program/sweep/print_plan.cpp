@@ -2,9 +2,9 @@
 #include <map>
 
 #include "core/error.h"
-#include "program/metrics/run_log.h"
-#include "program/profile.h"
-#include "program/progress.h"
+#include "program/records/run_log.h"
+#include "program/run/profile.h"
+#include "program/show/progress.h"
 #include "program/sweep/run_sweep.h"
 #include "program/sweep/sweep_results.h"
 

@@ -6,10 +6,10 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/output.h"
 #include "program/plot/gnuplot.h"
-#include "program/progress.h"
-#include "program/stop_signals.h"
+#include "program/run/stop_signals.h"
+#include "program/show/output.h"
+#include "program/show/progress.h"
 #include "program/sweep/report.h"
 #include "program/sweep/sweep_folder.h"
 #include "program/sweep/sweep_plot.h"

@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/output.h"
-#include "program/stop_signals.h"
+#include "program/run/stop_signals.h"
+#include "program/show/output.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;

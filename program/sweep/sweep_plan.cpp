@@ -5,9 +5,9 @@
 
 #include "core/files/atomic_file.h"
 #include "core/parallel.h"
-#include "program/run/resume.h"
-#include "program/run/room.h"
-#include "program/run/run_plan.h"
+#include "program/plan/resume.h"
+#include "program/plan/run_plan.h"
+#include "program/records/room.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "program/sweep/run_record.h"
+#include "program/records/run_record.h"
 #include "recipes/sweep/sweep_file.h"
 
 namespace mxtape {

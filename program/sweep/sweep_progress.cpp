@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "core/files/random_access.h"
-#include "program/output.h"
-#include "program/progress.h"
+#include "program/show/output.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {

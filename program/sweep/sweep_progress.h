@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "program/metrics/run_log.h"
-#include "program/progress.h"
+#include "program/records/run_log.h"
+#include "program/show/progress.h"
 #include "program/sweep/sweep_plan.h"
 
 namespace mxtape {

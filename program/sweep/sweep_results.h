@@ -6,7 +6,7 @@
 #include "program/show/report.h"
 #include "program/sweep/curves.h"
 #include "program/sweep/sweep_plan.h"
-#include "train/divergence/loss_spike.h"
+#include "train/loss_spike.h"
 
 namespace mxtape {
 

@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "core/errors/current_error.h"
+#include "core/current_error.h"
 #include "core/files/atomic_file.h"
-#include "program/metrics/run_log.h"
-#include "program/run/run_folder.h"
-#include "program/stop_signals.h"
+#include "program/records/run_folder.h"
+#include "program/records/run_log.h"
+#include "program/run/stop_signals.h"
 #include "program/sweep/child_process.h"
 #include "program/sweep/sweep_folder.h"
 #include "program/sweep/sweep_progress.h"

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "recipes/knobs.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/idle_keys.h"
 
 namespace mxtape {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 
 namespace mxtape {
 

@@ -1,7 +1,7 @@
 #include "recipes/text/initial_model.h"
 
 #include "core/error.h"
-#include "recipes/knobs/model_knobs.h"
+#include "recipes/model_knobs.h"
 
 namespace mxtape {
 namespace {

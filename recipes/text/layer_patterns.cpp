@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/text/nearest_name.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autograd/slots.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/reach_notes.h"
 #include "recipes/text/rule_notes.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autograd/slots.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 
 namespace mxtape {
 namespace {

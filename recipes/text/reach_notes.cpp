@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "autograd/slots.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/layer_patterns.h"
 #include "recipes/text/rule_format.h"
 

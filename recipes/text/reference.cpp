@@ -32,8 +32,9 @@ An unknown key, one that is given twice, another type or a number out of range s
 place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
 
 `mxtape check RECIPE` prints the keys that somebody set, with their values and who set them, the precision of every GEMM,
-memory and disk, and what would fail later. `--all` prints every key. The whole resolved text is kept in every checkpoint and
-beside the log of every run; where a resume changed it, the earlier one stays there as `recipe.until_step_<step>.toml`.
+memory and disk, and what would fail later. `--all` prints every key. The resolved text is kept beside the log of every run;
+where a resume changed it, the earlier one stays there as `recipe.until_step_<step>.toml`. Every checkpoint holds it without
+keys on which no bit depends.
 )";
 
 constexpr std::string_view precision_text = R"(

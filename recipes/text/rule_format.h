@@ -4,8 +4,8 @@
 
 #include "autograd/source.h"
 #include "formats/quantizer.h"
-#include "formats/rotation/rotation.h"
-#include "formats/straight_through/straight_through.h"
+#include "formats/rotation.h"
+#include "formats/straight_through.h"
 
 namespace mxtape {
 

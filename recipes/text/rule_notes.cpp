@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/slot_rules.h"
 
 namespace mxtape {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "kernels/attention/slots.h"
-#include "kernels/codec/narrow.h"
+#include "kernels/narrow.h"
 #include "recipes/text/precision_table.h"
 
 namespace mxtape {

@@ -8,7 +8,7 @@
 
 #include "autograd/slots.h"
 #include "core/error.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 #include "recipes/text/layer_patterns.h"
 
 namespace mxtape {

@@ -1,8 +1,8 @@
 #pragma once
 #include <functional>
 
-#include "recipes/phases/timed_rules.h"
 #include "recipes/text/rule_format.h"
+#include "recipes/timed_rules.h"
 
 namespace mxtape {
 

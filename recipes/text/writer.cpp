@@ -52,6 +52,21 @@ Recipe with_plain_formats(Recipe recipe) {
 
 }  // namespace
 
+Recipe without_whereabouts(Recipe recipe) {
+  Recipe defaults;
+  const auto own = knobs(recipe), initial = knobs(defaults);
+  // Who set a key differs between a run that went through and one that was resumed; its value does not.
+  recipe.origins.clear();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i].effect == Effect::nothing) copy_value(own[i], initial[i]);
+    if (value_text(own[i]) != value_text(initial[i])) recipe.origins[std::string(own[i].name)] = "recipe";
+  }
+  for (auto& rule : recipe.precision.rules) rule.where = "recipe";
+  for (auto& phase : recipe.precision.phases)
+    for (auto& rule : phase.rules) rule.where = "recipe";
+  return recipe;
+}
+
 std::string to_toml(const Recipe& recipe) {
   Recipe r = recipe;
   std::string out;

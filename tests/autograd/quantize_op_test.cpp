@@ -1,4 +1,4 @@
-#include "formats/straight_through/straight_through.h"
+#include "formats/straight_through.h"
 #include "tests/autograd/quantized_linear_fixture.h"
 
 namespace mxtape {

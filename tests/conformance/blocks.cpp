@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "formats/codec/codec.h"
 #include "formats/quantize_blocks.h"
-#include "kernels/codec/mx_transfer.h"
+#include "kernels/mx_transfer.h"
 #include "tests/conformance/outcome.h"
 
 namespace mxtape::conformance {

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "formats/codec/codec.h"
-#include "kernels/codec/mx_transfer.h"
+#include "kernels/mx_transfer.h"
 #include "tests/conformance/outcome.h"
 
 namespace mxtape::conformance {

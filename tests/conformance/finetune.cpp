@@ -2,7 +2,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "exchange/hf_names.h"
+#include "interop/hf_names.h"
 #include "optim/adamw.h"
 #include "tests/conformance/gradients.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/import.h"
+#include "program/models/import.h"
 #include "tests/conformance/imported.h"
 #include "tests/conformance/tokenizer_files_cases.h"
 

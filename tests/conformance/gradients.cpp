@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "exchange/hf_names.h"
+#include "interop/hf_names.h"
 #include "train/evaluate.h"
 
 namespace mxtape::conformance {

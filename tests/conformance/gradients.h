@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/hf_names.h"
+#include "interop/hf_names.h"
 #include "tests/conformance/imported.h"
 
 namespace mxtape::conformance {

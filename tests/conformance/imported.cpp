@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "program/import.h"
+#include "program/models/import.h"
 #include "train/evaluate.h"
 
 namespace mxtape::conformance {

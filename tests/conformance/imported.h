@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/safetensors/safetensors_file.h"
-#include "exchange/import.h"
-#include "program/trained_model.h"
+#include "interop/import.h"
+#include "program/models/trained_model.h"
 #include "tests/conformance/interop.h"
 
 namespace mxtape::conformance {

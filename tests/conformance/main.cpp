@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "core/errors/current_error.h"
+#include "core/current_error.h"
 #include "core/text/short_lines.h"
 #include "kernels/choose/make_backend.h"
 #include "tests/conformance/interop.h"

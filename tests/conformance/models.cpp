@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "exchange/hf_names.h"
-#include "exchange/transposed.h"
-#include "program/export.h"
-#include "program/import.h"
+#include "interop/hf_names.h"
+#include "interop/transposed.h"
+#include "program/models/export.h"
+#include "program/models/import.h"
 #include "tests/conformance/gradients.h"
 #include "tests/conformance/imported.h"
 #include "tests/conformance/tokenizer_files_cases.h"

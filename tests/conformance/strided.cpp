@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "tests/conformance/imported.h"
-#include "train/perplexity/strided.h"
+#include "train/strided.h"
 
 namespace mxtape::conformance {
 namespace {

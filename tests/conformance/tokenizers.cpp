@@ -9,9 +9,9 @@
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
 #include "core/text/json_reason.h"
+#include "data/tokenizers/text/categories.h"
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/unicode/categories.h"
-#include "data/tokenizers/unicode/utf8.h"
 #include "tests/conformance/interop.h"
 #include "tests/conformance/tokenizer_files_cases.h"
 

@@ -38,7 +38,7 @@ Recipe long_recipe() {
 }
 
 // Of their own, kernels but attention's take the sums of parts of a tensor, for the time of a call: a tenth
-// is room for that, and for what attention_scratch.h counts that a device does not take.
+// is room for that, and for what kernels/attention/scratch.h counts that a device does not take.
 TEST(DeviceMemory, IsWhatThePlanSaysGiveOrTakeATenth) {
   for (const Recipe& recipe : {small_recipe(), quantized_recipe(), long_recipe()}) {
     auto fresh = make_device();

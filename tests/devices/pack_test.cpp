@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/codec/mx_transfer.h"
+#include "kernels/mx_transfer.h"
 #include "tests/devices/inputs.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/rounded.h"

@@ -17,7 +17,7 @@ std::vector<std::string> thrown_on(int ranks, const std::function<void(Group&)>&
     std::string& mine = all[std::size_t(devices.rank())];
     try {
       work(devices.group());
-    } catch (const Told& e) {
+    } catch (const SaidElsewhere& e) {
       mine = fmt::format("told {}", int(e.code()));
     } catch (const Error& e) {
       mine = fmt::format("{}: {}", int(e.code()), e.what());

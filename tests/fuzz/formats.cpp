@@ -1,6 +1,6 @@
 // The text of a number format, and of a rotation. What is taken has a text that means the same.
 #include "formats/quantizer.h"
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t count) {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer.h"
-#include "data/tokenizers/unicode/utf8.h"
 #include "tests/fuzz/target.h"
 
 namespace mxtape::fuzz {

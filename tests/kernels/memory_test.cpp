@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/math/normal.h"
+#include "core/normal.h"
 #include "core/parallel.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"

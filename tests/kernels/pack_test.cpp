@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "kernels/codec/mx_transfer.h"
+#include "kernels/mx_transfer.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/device.h"
 #include "tests/support/rounded.h"

@@ -1,6 +1,6 @@
 // Gradients through a rounding, and what a copy is worth: the definition's bits on every device.
-#include "formats/rotation/rotation.h"
-#include "formats/straight_through/straight_through.h"
+#include "formats/rotation.h"
+#include "formats/straight_through.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {

@@ -1,5 +1,5 @@
 // What a call of call::Quantize does besides rounding: sums, threads, clocks, memory, errors.
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {

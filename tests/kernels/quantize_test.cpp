@@ -1,5 +1,5 @@
 // Every copy is the definition of its quantizer.
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "tests/kernels/quantize_fixture.h"
 
 namespace mxtape::test {

@@ -9,12 +9,12 @@
 #include "core/files/atomic_file.h"
 #include "dist/nccl_communicator.h"
 #include "tests/support/forked_ranks.h"
+#include "tests/support/host_nccl.h"
 #include "tests/support/lockstep/make_lockstep_backend.h"
 #include "tests/support/lockstep/streams.h"
-#include "tests/support/ranks/follow.h"
-#include "tests/support/ranks/host_nccl.h"
 #include "tests/support/tensors.h"
 #include "tests/train/tiny_run.h"
+#include "train/devices/follow.h"
 
 namespace mxtape::test {
 namespace {
@@ -118,12 +118,12 @@ std::unique_ptr<ForkedRanks> train_on(int size, const Recipe& recipe, SideWork s
     NcclCommunicator nccl(host_nccl(sockets), group, patient);
     nccl.attach(std::make_unique<Forgetful>(make_lockstep_side_stream(*backend), forgets));
     Devices devices(group, nccl);
-    if (group.place().rank > 0) return follow(devices, data, *backend);
+    if (group.place().rank > 0) return follow(devices, data, backend.get());
     {
       Trainer trainer(*backend, recipe, data, &devices);
       write_atomically(file, trained(trainer, file.string() + ".part"));
     }
-    devices.announce("end");
+    devices.announce("end", "0");
     require(host_nccl_count().bytes > 0, "nothing went by NCCL");
   });
 }

@@ -1,10 +1,10 @@
 // What a branch leaves behind: its bytes, its recipe, its lineage, its records.
-#include "program/run/branch.h"
+#include "program/plan/branch.h"
 
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5/seal.h"
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "recipes/knobs.h"
 #include "tests/program/branch_fixture.h"
 

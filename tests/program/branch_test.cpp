@@ -1,10 +1,10 @@
 // train --from: a run that begins at another one's checkpoint, in other formats.
-#include "program/run/branch.h"
+#include "program/plan/branch.h"
 
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5/seal.h"
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "tests/program/branch_fixture.h"
 
 namespace mxtape::test {

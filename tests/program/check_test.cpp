@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "program/run/room.h"
-#include "program/run/run_plan.h"
+#include "program/plan/run_plan.h"
+#include "program/records/room.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 

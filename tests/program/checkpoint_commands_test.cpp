@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5/seal.h"
-#include "program/run/run_name.h"
+#include "program/records/run_name.h"
 #include "tests/program/program_fixture.h"
 #include "train/checkpoint.h"
 

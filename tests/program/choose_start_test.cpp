@@ -3,7 +3,8 @@
 #include <map>
 
 #include "core/files/atomic_file.h"
-#include "program/run/resume.h"
+#include "program/models/same_tokenizer.h"
+#include "program/plan/resume.h"
 #include "tests/train/tiny_run.h"
 
 namespace mxtape {
@@ -29,7 +30,7 @@ TEST(ChooseStart, TakesTheNewestThatVerifiesAndSetsADamagedOneAside) {
   EXPECT_NE(start.notes[0].find("step_00000003.h5"), std::string::npos) << start.notes[0];
   EXPECT_NE(start.notes[0].find("content hash differs"), std::string::npos) << start.notes[0];
   EXPECT_TRUE(std::filesystem::exists(run.checkpoint(3))) << "until it is known that the run can start";
-  make_way(run, start);
+  set_earlier_aside(run, start);
   EXPECT_FALSE(std::filesystem::exists(run.checkpoint(3))) << "its step will be written again";
   EXPECT_TRUE(std::filesystem::exists(run.checkpoint(3).string() + ".rejected")) << "nothing is lost";
 }
@@ -69,7 +70,7 @@ TEST(ChooseStart, NoKeepsTheEarlierRunInAFolderOfItsOwn) {
   const Beginning start = choose_start(run, "no");
   EXPECT_FALSE(start.file);
   EXPECT_EQ(run.checkpoints().size(), 1u) << "until it is known that the run can start";
-  EXPECT_EQ(make_way(run, start).size(), 1u);
+  EXPECT_EQ(set_earlier_aside(run, start).size(), 1u);
   EXPECT_TRUE(run.checkpoints().empty());
   for (const char* file : {"checkpoints/step_00000000.h5", "recipe.toml", "recipe.until_step_00000007.toml",
                            "device.txt", "metrics.jsonl", "events.out.tfevents.mxtape"}) {
@@ -116,7 +117,7 @@ TEST(ChooseStart, SaysThatAnAttemptWithoutACheckpointIsBegunAgain) {
   // A branch's steps are not its parent's.
   EXPECT_EQ(choose_start(run, "auto", 5).notes[0],
             "an earlier attempt of 17 steps left no checkpoint; starting at step 5");
-  make_way(run, choose_start(run, "no"));
+  set_earlier_aside(run, choose_start(run, "no"));
   EXPECT_TRUE(std::filesystem::exists(run.path() / "before-1/metrics.jsonl"));
 }
 

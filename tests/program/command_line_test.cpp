@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "data/npy.h"
-#include "program/command.h"
-#include "program/help_text.h"
+#include "program/show/help_text.h"
+#include "program/show/command.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "core/files/atomic_file.h"
-#include "program/command.h"
-#include "program/exit_code_names.h"
+#include "program/commands/exit_code_names.h"
+#include "program/show/command.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 #include "tests/program/program.h"

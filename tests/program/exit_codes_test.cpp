@@ -2,7 +2,7 @@
 #include <functional>
 #include <set>
 
-#include "program/exit_code_names.h"
+#include "program/commands/exit_code_names.h"
 #include "tests/conformance/sha256.h"
 #include "tests/program/program_fixture.h"
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5/seal.h"
-#include "program/cast.h"
-#include "program/trained_model.h"
+#include "program/models/cast.h"
+#include "program/models/trained_model.h"
 #include "tests/program/program_fixture.h"
 #include "train/saved/packed_model.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/files/atomic_file.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 #include "tests/program/program.h"
 #include "tests/support/nightly.h"
 #include "tests/train/tiny_run.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/files/atomic_file.h"
-#include "core/math/normal.h"
+#include "core/normal.h"
 #include "data/npy.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "formats/codec/mx_tensor.h"

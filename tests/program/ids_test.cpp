@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "core/files/atomic_file.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "program/import.h"
+#include "program/models/import.h"
 #include "tests/program/program.h"
 #include "tests/support/foreign_gpt2.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "program/import.h"
+#include "program/models/import.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "data/safetensors/safetensors_folder.h"
-#include "program/export.h"
-#include "program/trained_model.h"
+#include "program/models/export.h"
+#include "program/models/trained_model.h"
 #include "tests/conformance/imported.h"
 #include "tests/program/program.h"
 #include "tests/support/foreign_gpt2.h"

@@ -99,6 +99,7 @@ TEST_F(JsonPage, HasTheMembersOfEveryDocumentAndNoOthers) {
   write_npy(folder_ / "w.npy", std::vector<std::int64_t>{1, 64}, std::vector<float>(64, 0.3f));
   document({"--version"});
   document({"check", "tiny.toml", "--name=new", "--train.strands=2"});
+  document({"check", "tiny.toml", "--name=new", "--train.strands=2", "--devices=2", "--train.gather=copies"});
   document({"check", "tiny.toml", "--name=new", "--data.file=gone.h5"}, int(ExitCode::data));
   document({"check", "tiny.toml", "--name=new", "--trace"});
   write_atomically(folder_ / "new.toml", "[precision]\nweights = 'mxfp8'\n");

@@ -1,4 +1,4 @@
-#include "program/layer_costs.h"
+#include "program/models/layer_costs.h"
 
 #include <cmath>
 #include <cstdlib>

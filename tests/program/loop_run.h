@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/calls_rows.h"
-#include "program/run/rollback.h"
+#include "program/plan/rollback.h"
 #include "program/run/run.h"
 #include "tests/train/tiny_run.h"
 

@@ -1,5 +1,5 @@
 // What an imported model brings beside its weights goes with it.
-#include "program/model_files.h"
+#include "program/records/model_files.h"
 
 #include "tests/program/program_fixture.h"
 

@@ -2,7 +2,7 @@
 // method: SQLite's crash tests, https://www.sqlite.org/testing.html, section 3.3.
 #include "tests/support/power_loss.h"
 
-#include "program/run/resume.h"
+#include "program/plan/resume.h"
 #include "tests/program/fault_fixture.h"
 
 namespace mxtape::test {

@@ -1,4 +1,4 @@
-#include "program/profile.h"
+#include "program/run/profile.h"
 
 #include <gtest/gtest.h>
 

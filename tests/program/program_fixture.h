@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/files/atomic_file.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 

@@ -1,5 +1,5 @@
 // The program as a user runs it: runs that are finished, changed or given another text.
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {

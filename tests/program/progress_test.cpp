@@ -1,4 +1,4 @@
-#include "program/progress.h"
+#include "program/run/run_progress.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "program/replay.h"
+#include "program/run/replay.h"
 #include "tests/program/program_fixture.h"
 
 namespace mxtape::test {

@@ -1,4 +1,4 @@
-#include "program/run/resume.h"
+#include "program/plan/resume.h"
 
 #include <gtest/gtest.h>
 

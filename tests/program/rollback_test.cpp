@@ -1,12 +1,12 @@
 // A run that goes back to a checkpoint when a step is not finite.
-#include "program/run/rollback.h"
+#include "program/plan/rollback.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "tests/program/loop_run.h"
 #include "tests/program/program_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "core/files/atomic_file.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 #include "tests/program/program.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/train/tiny_run.h"

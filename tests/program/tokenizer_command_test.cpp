@@ -2,7 +2,7 @@
 
 #include "core/files/atomic_file.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
 #include "tests/program/program.h"
 #include "tests/train/tiny_run.h"
 

@@ -1,5 +1,5 @@
 // What is multiplied is what was asked for, observed: check --trace, and the record of a run.
-#include "program/trace.h"
+#include "program/run/trace.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "program/profile.h"
+#include "program/run/profile.h"
 #include "recipes/shipped.h"
 #include "tests/program/program_fixture.h"
 

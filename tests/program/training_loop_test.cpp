@@ -8,8 +8,8 @@
 #include <csignal>
 
 #include "core/files/atomic_file.h"
-#include "program/metrics/run_log.h"
-#include "program/run/run_folder.h"
+#include "program/records/run_folder.h"
+#include "program/records/run_log.h"
 #include "tests/program/loop_run.h"
 
 namespace mxtape::test {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "exchange/import.h"
-#include "program/export.h"
-#include "program/import.h"
+#include "interop/import.h"
+#include "program/models/export.h"
+#include "program/models/import.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {

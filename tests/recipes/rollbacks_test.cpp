@@ -1,4 +1,4 @@
-#include "recipes/phases/rollbacks.h"
+#include "recipes/rollbacks.h"
 
 #include <gtest/gtest.h>
 

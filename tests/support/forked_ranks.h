@@ -62,7 +62,7 @@ class ForkedRanks {
     PairGroup group(fork_ranks(size), timeout);
     try {
       work(group);
-    } catch (const Told& e) {
+    } catch (const SaidElsewhere& e) {
       return int(e.code());
     } catch (const Error& e) {
       group.abandon(e.code(), e.what());

@@ -2,7 +2,7 @@
 #include <ostream>
 
 #include "formats/quantizer.h"
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "kernels/backend.h"
 #include "kernels/calls_rows.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/files/atomic_file.h"
 #include "data/hdf5/seal.h"
-#include "program/trained_model.h"
+#include "program/models/trained_model.h"
 #include "tests/support/nightly.h"
 #include "tests/train/tiny_run.h"
 

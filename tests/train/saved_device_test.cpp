@@ -21,11 +21,10 @@ Recipe in(const std::string& forward, const std::string& gradients) {
 }
 
 TEST(SavedOnDevice, GivesTheSameBitsInLessMemory) {
-  const std::pair<const char*, const char*> formats[] = {
-      {"mxfp4 round=stochastic", "mxfp4 round=stochastic"},
-      {"mxfp6", "mxfp8_e5m2"},
-      {"nvfp4", "nvfp4 round=stochastic alpha=0.94"},
-      {"mxfp4 offset=fp16", "bf16"}};
+  const std::pair<const char*, const char*> formats[] = {{"mxfp4 round=stochastic", "mxfp4 round=stochastic"},
+                                                         {"mxfp6", "mxfp8_e5m2"},
+                                                         {"nvfp4", "nvfp4 round=stochastic alpha=0.94"},
+                                                         {"mxfp4 offset=fp16", "bf16"}};
   for (const auto& [forward, gradients] : formats) {
     const Recipe r = in(forward, gradients);
     const Outcome ready = outcome_of(r, Saved::ready), packed = outcome_of(r, Saved::packed);

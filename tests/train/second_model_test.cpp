@@ -2,9 +2,9 @@
 
 #include "nn/layers.h"
 #include "nn/model.h"
-#include "program/metrics/run_log.h"
+#include "program/models/trained_model.h"
+#include "program/records/run_log.h"
 #include "program/run/run.h"
-#include "program/trained_model.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 #include "train/sampling/sample.h"

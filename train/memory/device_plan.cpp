@@ -8,10 +8,10 @@
 #include "dist/dry_devices.h"
 #include "kernels/observers/dry_backend.h"
 #include "nn/model.h"
+#include "train/devices/packed_gradients.h"
+#include "train/devices/passes.h"
+#include "train/devices/strand_sum.h"
 #include "train/memory/memory_plan.h"
-#include "train/strands/packed_gradients.h"
-#include "train/strands/passes.h"
-#include "train/strands/strand_sum.h"
 
 namespace mxtape {
 namespace {

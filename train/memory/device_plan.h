@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "recipes/recipe.h"
-#include "train/strands/volume.h"
+#include "train/devices/volume.h"
 
 namespace mxtape {
 

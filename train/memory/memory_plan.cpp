@@ -5,11 +5,11 @@
 #include "autograd/linear_operands.h"
 #include "kernels/observers/dry_backend.h"
 #include "kernels/observers/measure_memory.h"
-#include "recipes/phases/rollbacks.h"
-#include "recipes/telemetry/telemetry.h"
+#include "recipes/rollbacks.h"
+#include "recipes/telemetry.h"
+#include "train/devices/packed_gradients.h"
+#include "train/devices/strand_sum.h"
 #include "train/saved/header.h"
-#include "train/strands/packed_gradients.h"
-#include "train/strands/strand_sum.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -47,7 +47,7 @@ std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
 }
 
 /// What a step that is measured takes, and what follows weights in a window of steps: of each its value, its
-/// rounded value and how far both went (program/telemetry/oscillation.h).
+/// rounded value and how far both went (program/records/oscillation.h).
 void add_telemetry(MemoryPlan& plan, MeasureMemory& measured, Trainer& trainer) {
   const TelemetryConfig& config = trainer.recipe().telemetry;
   if (config.every == 0) return;

@@ -28,13 +28,13 @@ struct MemoryPlan {
   /// A checkpoint: masters and moments.
   std::int64_t checkpoint() const { return weights + moments; }
   /// While it is saved, where the device's memory is the host's: gradients and activations have gone
-  /// (Trainer::save), its image is there twice, as HDF5 builds it and as it is written.
+  /// (Trainer::save). Its image is counted twice: once it is there, the rest is room for the largest tensor.
   std::int64_t save_peak() const { return state() - gradients + 2 * checkpoint(); }
 };
 
 /// An estimate: what kernels take for themselves comes on top, but for attention's on a GPU, which is counted
-/// (attention_scratch.h), and so does the program itself. The recipe's vocabulary must be set. `devices`: of
-/// a dry run as one of several (device_plan.h); null for one.
+/// (kernels/attention/scratch.h), and so does the program itself. The recipe's vocabulary must be set.
+/// `devices`: of a dry run as one of several (device_plan.h); null for one.
 MemoryPlan memory_plan(const Recipe&, Devices* devices = nullptr);
 
 /// "3.1 MiB".

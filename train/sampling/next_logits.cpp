@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/downloaded.h"
-#include "nn/cache/key_value_cache.h"
+#include "nn/key_value_cache.h"
 #include "train/evaluate.h"
 
 namespace mxtape {

@@ -17,15 +17,11 @@ struct CheckpointHeader {
   Recipe recipe;  ///< resolved, the vocabulary filled in, without what changes no number (threads, folder)
   Tokenizer tokenizer;
   std::string data_hash;  ///< of the token file
-  /// Where the run came from, and what was changed on the way: a JSON array (program/run/lineage.h), or
+  /// Where the run came from, and what was changed on the way: a JSON array (program/records/lineage.h), or
   /// empty.
   std::string lineage = "";
-  std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read, empty in older files
+  std::string written_by = "";  ///< "mxtape 0.1.0"; filled in when it is read
 };
-
-/// The recipe as checkpoints hold it: equal runs in other folders, on other thread counts or with
-/// interruptions give equal bytes. Its origins say which keys have their default, and no more.
-Recipe without_whereabouts(Recipe);
 
 /// The attribute `content` of the files that hold a model.
 inline constexpr std::string_view checkpoint_content = "mxtape checkpoint";

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/tokenizers/bpe/piece_trie.h"
-#include "data/tokenizers/bpe/rules.h"
 #include "data/tokenizers/kind.h"
+#include "data/tokenizers/text/rules.h"
 
 namespace mxtape {
 

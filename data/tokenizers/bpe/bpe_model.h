@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/tokenizers/bpe/merges.h"
-#include "data/tokenizers/bpe/rules.h"
+#include "data/tokenizers/text/rules.h"
 
 namespace mxtape {
 

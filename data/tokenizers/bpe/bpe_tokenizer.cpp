@@ -7,8 +7,8 @@
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/limits.h"
-#include "data/tokenizers/unicode/nfc.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/nfc.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

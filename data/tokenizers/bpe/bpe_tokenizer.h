@@ -9,7 +9,7 @@
 #include "data/tokenizers/bpe/bpe_model.h"
 #include "data/tokenizers/kind.h"
 #include "data/tokenizers/parts.h"
-#include "data/tokenizers/words/splitter.h"
+#include "data/tokenizers/text/splitter.h"
 
 namespace mxtape {
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "data/tokenizers/bpe/byte_level.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 

@@ -4,7 +4,7 @@
 #include "data/json/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/limits.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

@@ -2,7 +2,7 @@
 #include "core/error.h"
 
 #include "data/json/json_section.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "data/tokenizers/bpe/rules.h"
+#include "data/tokenizers/text/rules.h"
 
 namespace mxtape {
 

@@ -5,8 +5,8 @@
 #include "data/tokenizers/bpe/bpe_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/trainer.h"
-#include "data/tokenizers/unicode/utf8.h"
-#include "data/tokenizers/words/scanners.h"
+#include "data/tokenizers/text/scanners.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "data/tokenizers/words/scanners.h"
+#include "data/tokenizers/text/scanners.h"
 
 namespace mxtape {
 

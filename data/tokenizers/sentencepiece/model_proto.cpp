@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "data/tokenizers/limits.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

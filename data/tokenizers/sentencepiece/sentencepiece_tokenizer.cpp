@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/text/base64.h"
 #include "data/tokenizers/bpe/bpe_model.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

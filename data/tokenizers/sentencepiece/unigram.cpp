@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "kernels/gemm/codes.h"
+#include "kernels/gemm_codes.h"
 
 namespace mxtape::cpu {
 

@@ -4,7 +4,7 @@
 
 namespace mxtape::cpu {
 
-/// One side of a product of codes (kernels/gemm/codes.h), from a panel on.
+/// One side of a product of codes (kernels/gemm_codes.h), from a panel on.
 struct DotsSide {
   const std::int8_t* codes;
   const float* scales;

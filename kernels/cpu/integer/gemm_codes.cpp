@@ -6,8 +6,8 @@
 #include "core/parallel.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
-#include "kernels/gemm/codes.h"
-#include "kernels/gemm/extents.h"
+#include "kernels/extents.h"
+#include "kernels/gemm_codes.h"
 
 namespace mxtape::cpu {
 namespace {

@@ -3,7 +3,7 @@
 
 namespace mxtape::cpu {
 
-/// Codes and scales of a whole tensor (kernels/gemm/codes.h), of which a tile starts at a line and depth.
+/// Codes and scales of a whole tensor (kernels/gemm_codes.h), of which a tile starts at a line and depth.
 struct TileCodes {
   std::int8_t* codes;
   float* scales;

@@ -4,7 +4,7 @@
 namespace mxtape::cpu {
 
 /// The vector loops of four-over-six: which of two scales a block takes. A block a lane, so that its errors
-/// are added in row-major order, as error_with() (formats/scales/scale_of_block.h) adds them. Entries are
+/// are added in row-major order, as error_with() (formats/scale_of_block.h) adds them. Entries are
 /// those of QuantizeLoops for blocks one element across; whole vectors of them are read and written.
 struct FourOverSixLoops {
   /// Gives `best` the entries of `other` whose blocks err less with them.

@@ -6,7 +6,7 @@
 
 namespace mxtape::cpu {
 
-/// The integer codes of an element format (formats/integer/integer_grid.h) by their numbers: of a float, sign
+/// The integer codes of an element format (formats/integer_grid.h) by their numbers: of a float, sign
 /// and place on the grid; of an integer, its lowest bits.
 struct CodeNumbers {
   int bits;
@@ -14,7 +14,7 @@ struct CodeNumbers {
   int binades;  ///< of normal numbers; 0: an integer format
 };
 
-/// The vector loops of packed integer codes (kernels/codec/narrow.h).
+/// The vector loops of packed integer codes (kernels/narrow.h).
 struct PackedCodesLoops {
   /// `count` codes, a multiple of 64, to count / 8 * bits bytes, and back.
   void (*pack_codes)(std::uint8_t* y, const std::int8_t* codes, std::int64_t count, CodeNumbers);

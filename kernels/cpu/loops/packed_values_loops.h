@@ -6,7 +6,7 @@
 
 namespace mxtape::cpu {
 
-/// The vector loops of packed bf16 values (kernels/codec/narrow.h): one row of blocks, [rows, cols], in
+/// The vector loops of packed bf16 values (kernels/narrow.h): one row of blocks, [rows, cols], in
 /// which each column has a scale. Rows of codes begin at whole bytes. `scratch` has room for a number a
 /// column, columns rounded up to whole chunks.
 struct PackedValuesLoops {

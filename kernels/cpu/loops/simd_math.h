@@ -1,9 +1,9 @@
 #pragma once
 // For *_loops.cpp only: elementary functions of sixteen lanes, in additions and multiplications that are
-// never contracted, so that every tier gives the same bits. tests/kernels/cpu/loops/simd_math_test.cpp
+// never contracted, so that every tier gives the same bits. tests/kernels/cpu/simd_math_test.cpp
 // measures the stated errors. The polynomials are minimax fits by Remez's exchange algorithm, weighted for
 // relative error.
-#include "core/math/normal_tail.h"
+#include "core/normal_tail.h"
 #include "kernels/cpu/loops/simd.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -43,7 +43,7 @@ MXT_LANES f32x16 exp2(const f32x16& x) {
   return in_range(scaled_exp(shifted, (x - (shifted - round_to_integer)) * ln2), x, -126, 127.4f);
 }
 
-/// 1 - Phi(x) for x >= 0, from x and density = e^(-x^2 / 2): core/math/normal_tail.h. Within 6 ulp of the
+/// 1 - Phi(x) for x >= 0, from x and density = e^(-x^2 / 2): core/normal_tail.h. Within 6 ulp of the
 /// value with an exact density.
 MXT_LANES f32x16 normal_tail(const f32x16& x, const f32x16& density) {
   const f32x16 t = 1.0f / (x * normal_tail_width + 1.0f);

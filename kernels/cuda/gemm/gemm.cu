@@ -1,9 +1,9 @@
 #include "core/error.h"
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/gemm/extents.h"
+#include "kernels/extents.h"
 
 namespace mxtape {
 namespace cuda {

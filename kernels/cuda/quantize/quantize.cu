@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"

@@ -1,6 +1,6 @@
-#include "formats/straight_through/straight_through.h"
+#include "formats/straight_through.h"
 
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "formats/rotation/rotation.h"
+#include "formats/rotation.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"

@@ -1,5 +1,5 @@
 #include "kernels/calls_rows.h"
-#include "kernels/codec/check_quantize.h"
+#include "kernels/check_quantize.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/quantize/quantize_tile.cuh"
 

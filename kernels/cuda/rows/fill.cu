@@ -1,6 +1,6 @@
 #include <climits>
 
-#include "core/math/normal.h"
+#include "core/normal.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "core/math/normal_tail.h"
+#include "core/normal_tail.h"
 #include "kernels/calls_rows.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/launch.h"

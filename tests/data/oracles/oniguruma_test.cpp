@@ -10,13 +10,13 @@
 #include <random>
 
 #include "core/error.h"
-#include "data/tokenizers/unicode/utf8.h"
-#include "data/tokenizers/words/regex.h"
+#include "data/tokenizers/text/regex.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {
 
-/// A pattern of what data/tokenizers/words/regex.h names. Some are refused there.
+/// A pattern of what data/tokenizers/text/regex.h names. Some are refused there.
 class RandomPattern {
  public:
   explicit RandomPattern(std::mt19937& random) : random_(random) {}

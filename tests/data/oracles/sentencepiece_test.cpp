@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "core/files/atomic_file.h"
+#include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer.h"
-#include "data/tokenizers/unicode/utf8.h"
 
 namespace mxtape {
 namespace {

@@ -8,9 +8,9 @@
 #include <random>
 #include <string>
 
-#include "data/tokenizers/unicode/categories.h"
-#include "data/tokenizers/unicode/nfc.h"
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/categories.h"
+#include "data/tokenizers/text/nfc.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizers/unicode/utf8.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

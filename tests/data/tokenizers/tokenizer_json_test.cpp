@@ -7,8 +7,8 @@
 
 #include "core/files/atomic_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
+#include "data/tokenizers/text/regex.h"
 #include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/words/regex.h"
 #include "tests/data/tokenizers/told.h"
 #include "tests/support/temporary_folder.h"
 

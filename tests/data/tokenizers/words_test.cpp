@@ -3,10 +3,10 @@
 #include <random>
 
 #include "core/error.h"
-#include "data/tokenizers/unicode/utf8.h"
-#include "data/tokenizers/words/regex.h"
-#include "data/tokenizers/words/scanners.h"
-#include "data/tokenizers/words/splitter.h"
+#include "data/tokenizers/text/regex.h"
+#include "data/tokenizers/text/scanners.h"
+#include "data/tokenizers/text/splitter.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {

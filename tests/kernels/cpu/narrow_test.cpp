@@ -1,4 +1,4 @@
-#include "kernels/codec/narrow.h"
+#include "kernels/narrow.h"
 
 #include <gtest/gtest.h>
 

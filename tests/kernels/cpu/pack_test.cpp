@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/mx_transfer.h"
 #include "kernels/cpu/pack_tiles.h"
+#include "kernels/mx_transfer.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/tensors.h"

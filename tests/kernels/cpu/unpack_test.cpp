@@ -5,8 +5,8 @@
 
 #include "formats/codec/codec.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/codec/mx_transfer.h"
-#include "kernels/gemm/codes.h"
+#include "kernels/gemm_codes.h"
+#include "kernels/mx_transfer.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
 #include "tests/support/for_all.h"

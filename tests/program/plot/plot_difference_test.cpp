@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "program/metrics/metrics.h"
 #include "program/plot/gnuplot.h"
+#include "program/records/metrics.h"
 #include "tests/program/program.h"
 #include "tests/support/temporary_folder.h"
 

@@ -10,9 +10,9 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/metrics/metrics.h"
 #include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
+#include "program/records/metrics.h"
 #include "recipes/recipe.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,5 +1,5 @@
 // What paired seeds say: means, intervals and verdicts against numbers worked out by hand and with mpmath.
-#include "program/sweep/paired_gap.h"
+#include "program/records/paired_gap.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace mxtape::test {
 namespace {
 
-/// Of sums of a few doubles near 1e-2, and of t and p (core/math/student_t.h).
+/// Of sums of a few doubles near 1e-2, and of t and p (core/student_t.h).
 constexpr double bound = 1e-12;
 
 TEST(PairedGap, MeanErrorIntervalAndPAreStudentsOfTheDifferences) {

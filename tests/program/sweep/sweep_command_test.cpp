@@ -1,6 +1,6 @@
 // mxtape sweep as a user runs it: trained end to end, repeated, checked, refused.
-#include "program/metrics/run_log.h"
-#include "program/sweep/run_record.h"
+#include "program/records/run_log.h"
+#include "program/records/run_record.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
 namespace mxtape::test {

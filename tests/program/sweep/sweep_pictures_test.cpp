@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "core/text/base64.h"
-#include "program/metrics/run_log.h"
+#include "program/records/run_log.h"
 #include "tests/program/sweep/html_check.h"
 #include "tests/program/sweep/sweep_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "tests/support/ranks/host_nccl.h"
+#include "tests/support/host_nccl.h"
 
 #include <memory>
 

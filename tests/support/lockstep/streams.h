@@ -1,7 +1,8 @@
 #pragma once
 #include <memory>
 
-#include "kernels/side/side_stream.h"
+#include "kernels/backend.h"
+#include "kernels/side_stream.h"
 
 namespace mxtape::lockstep::host {
 
@@ -18,7 +19,7 @@ void set_side_work(SideWork);
 
 namespace mxtape {
 
-/// kernels/side/side_stream.h of the CUDA backend that is run on the host.
+/// kernels/side_stream.h of the CUDA backend that is run on the host.
 std::unique_ptr<SideStream> make_lockstep_side_stream(Backend&);
 std::string choose_lockstep_gpu(int local_rank);
 

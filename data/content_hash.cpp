@@ -1,0 +1,43 @@
+#include "data/content_hash.h"
+
+#include <xxhash.h>
+
+#include <bit>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+XXH3_state_t* of(void* state) { return static_cast<XXH3_state_t*>(state); }
+
+}  // namespace
+
+ContentHash::ContentHash() : state_(XXH3_createState(), [](void* state) { XXH3_freeState(of(state)); }) {
+  require(state_ && XXH3_128bits_reset(of(state_.get())) == XXH_OK, ExitCode::resource,
+          "no memory for a hash state");
+}
+
+void ContentHash::add(std::span<const std::byte> part) {
+  XXH3_128bits_update(of(state_.get()), part.data(), part.size());
+}
+
+std::array<std::byte, 16> ContentHash::digest() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(of(state_.get())));
+  return std::bit_cast<std::array<std::byte, 16>>(canonical);
+}
+
+std::string ContentHash::digits() const {
+  std::string digits;
+  for (const std::byte byte : digest()) digits += fmt::format("{:02x}", unsigned(byte));
+  return digits;
+}
+
+std::string content_hash(std::span<const std::byte> bytes) {
+  ContentHash hash;
+  hash.add(bytes);
+  return hash.digits();
+}
+
+}  // namespace mxtape

@@ -1,0 +1,53 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "interop/model_facts.h"
+
+namespace mxtape {
+
+/// Takes the next elements of a tensor, row-major.
+using TensorSink = std::function<void(std::span<const float>)>;
+
+/// A tensor of ours that is read from somewhere else, in parts.
+struct ImportedTensor {
+  std::string name;
+  Shape shape;
+  std::function<void(const TensorSink&)> read;
+};
+
+/// A model that somebody else wrote, before its numbers are read. Its headers have been read and hold
+/// together; the tensors are all there, in the right shapes and types.
+struct ImportedModel {
+  ModelFacts facts;
+  std::int64_t context = 0;
+  std::string where{};   ///< of the file that says what the model is, for messages
+  std::string source{};  ///< "config.json and model.safetensors"
+  std::string types{};   ///< "F32", "F16 BF16"
+  std::int64_t tensors_read = 0;
+  std::vector<std::string> buffers{};  ///< in the file, no parameters
+  std::vector<std::string> unread{};   ///< keys of its config that mxtape does not know
+  std::vector<std::string> notes{};
+  std::vector<ImportedTensor> tensors{};
+  std::shared_ptr<const void> files{};  ///< what `read` reads from
+
+  std::int64_t parameters() const;
+  /// The recipe's [model]. Throws Error(data) if this program computes no such model: missing_keys().
+  ModelConfig config() const { return model_config_of(facts, context, where); }
+};
+
+/// Reads a Hugging Face folder (config.json and safetensors) or a file of llm.c's. Throws Error(data) with
+/// the file for whatever does not fit: docs/interop.md. Error(usage) for a context that the model has not.
+ImportedModel open_foreign_model(const std::filesystem::path& folder_or_file,
+                                 std::optional<std::int64_t> context = {});
+ImportedModel open_hf_folder(const std::filesystem::path&, std::optional<std::int64_t> context = {});
+/// llm.c's model.bin: github.com/karpathy/llm.c, gpt2_write_to_checkpoint().
+ImportedModel open_llmc_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
+
+}  // namespace mxtape

@@ -1,0 +1,62 @@
+#include "kernels/mx_transfer.h"
+
+#include <cmath>
+
+#include "formats/codec/block_codec.h"
+
+namespace mxtape {
+namespace {
+
+std::vector<std::uint8_t> download_bytes(Backend& backend, const Tensor& part) {
+  std::vector<std::uint8_t> bytes(std::size_t(part ? part.count() : 0));
+  if (!bytes.empty()) backend.download(bytes.data(), part);
+  return bytes;
+}
+
+}  // namespace
+
+Rounded upload(Backend& backend, const MxTensor& t) {
+  t.check();
+  const Rounded y = with_room(backend, wanted(t.quantizer, t.axis, {t.rows, t.cols}, Layout::stored));
+  if (y.elements) backend.upload(y.elements, t.codes.data());
+  if (y.scales) backend.upload(y.scales, t.scales.data());
+  if (y.offsets) backend.upload(y.offsets, bytes_of(t.offsets).data());
+  if (y.multiplier) backend.upload(y.multiplier, &t.multiplier);
+  return y;
+}
+
+MxTensor download(Backend& backend, const Rounded& x) {
+  MxTensor t{x.by.quantizer,
+             x.by.axis,
+             x.rows(),
+             x.cols(),
+             download_bytes(backend, x.elements),
+             download_bytes(backend, x.scales),
+             words_of(download_bytes(backend, x.offsets))};
+  if (x.multiplier) backend.download(&t.multiplier, x.multiplier);
+  if (std::isnan(t.multiplier)) t.multiplier = NAN;  // of a tensor with NaN: each device has bits of its own
+  return t;
+}
+
+MxTensor pack(Backend& backend, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
+              const Quantizer& q, const DrawKey& key) {
+  const Tensor source = backend.empty({rows, cols}), lost = backend.empty({1}, DType::i32);
+  if (source.count() > 0) backend.upload(source, x);
+  const Rounded packed = with_room(backend, wanted(q, axis, {rows, cols}, Layout::stored, key));
+  backend.run(call::Quantize{.to = {&packed, 1}, .x = source, .first_uncoded = lost});
+  std::int32_t first_uncoded = -1;
+  backend.download(&first_uncoded, lost);
+  require_codes(first_uncoded, q);
+  return download(backend, packed);
+}
+
+void unpack(Backend& backend, float* y, const MxTensor& t) {
+  const Rounded stored = upload(backend, t);
+  Rounded values = wanted(t.quantizer, t.axis, {t.rows, t.cols});
+  values.elements = backend.empty(values.shape);
+  values.multiplier = stored.multiplier;
+  backend.run(call::Recode{values, stored});
+  if (values.elements.count() > 0) backend.download(y, values.elements);
+}
+
+}  // namespace mxtape

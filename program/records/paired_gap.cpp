@@ -1,0 +1,67 @@
+#include "program/records/paired_gap.h"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/student_t.h"
+
+namespace mxtape {
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::within:
+      return "within";
+    case Verdict::worse:
+      return "worse";
+    case Verdict::better:
+      return "better";
+    default:
+      return "not resolved";
+  }
+}
+
+PairedGap paired_gap(std::span<const double> differences, double tolerance) {
+  require(!differences.empty(), "paired_gap: no differences");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double n = double(differences.size());
+  PairedGap gap;
+  gap.pairs = int(differences.size());
+  gap.mean = std::accumulate(differences.begin(), differences.end(), 0.0) / n;
+  if (gap.pairs == 1) {
+    gap.standard_error = infinity;
+    gap.interval95 = gap.interval90 = {-infinity, infinity};
+    return gap;
+  }
+  double squares = 0;
+  for (const double d : differences) squares += (d - gap.mean) * (d - gap.mean);
+  gap.standard_error = std::sqrt(squares / (n * (n - 1)));
+  const auto interval = [&](double confidence) {
+    const double half = student_quantile(confidence, gap.pairs - 1) * gap.standard_error;
+    return std::array{gap.mean - half, gap.mean + half};
+  };
+  gap.interval95 = interval(0.95);
+  gap.interval90 = interval(0.90);
+  if (gap.standard_error > 0)
+    gap.p = student_two_sided(gap.mean / gap.standard_error, gap.pairs - 1);
+  else
+    gap.p = gap.mean == 0 ? 1 : 0;
+  if (gap.interval90[0] > -tolerance && gap.interval90[1] < tolerance)
+    gap.verdict = Verdict::within;
+  else if (gap.interval95[0] > 0)
+    gap.verdict = Verdict::worse;
+  else if (gap.interval95[1] < 0)
+    gap.verdict = Verdict::better;
+  return gap;
+}
+
+double resolvable_gap(std::span<const double> deviations, int pairs) {
+  if (pairs < 2 || deviations.empty()) return std::numeric_limits<double>::infinity();
+  double squares = 0;
+  for (const double deviation : deviations) squares += deviation * deviation;
+  const double deviation = std::sqrt(squares / double(deviations.size()));
+  return student_quantile(0.95, pairs - 1) * deviation / std::sqrt(double(pairs));
+}
+
+}  // namespace mxtape

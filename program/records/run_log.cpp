@@ -1,0 +1,116 @@
+#include "program/records/run_log.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/files/atomic_file.h"
+#include "core/text/json_reason.h"
+
+namespace mxtape {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The steps in metrics.rollback_<n>.jsonl, after the step that the run went back to: its curve starts there.
+/// What is no record is not drawn.
+std::vector<RunLog::Point> taken_back(const std::filesystem::path& file,
+                                      const std::vector<RunLog::Point>& train, std::int64_t step) {
+  std::vector<RunLog::Point> points;
+  for (const auto& point : train)
+    if (point.step == step) points.push_back(point);
+  if (!std::filesystem::exists(file)) return points;
+  std::istringstream in(read_whole_text(file));
+  for (std::string line; std::getline(in, line);) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (record.is_object() && record.contains("loss"))
+      points.push_back({record.value("step", std::int64_t(0)), record.value("loss", 0.0)});
+  }
+  return points;
+}
+
+}  // namespace
+
+std::int64_t RunLog::last_step() const {
+  std::int64_t last = train.back().step;
+  for (const Turn& turn : turns)
+    if (turn.event == "skip") last = std::max(last, turn.step);
+  return last;
+}
+
+RunLog read_run_log(const std::filesystem::path& run) {
+  const bool folder = std::filesystem::is_directory(run);
+  const std::filesystem::path file = folder ? run / "metrics.jsonl" : run;
+  require(std::filesystem::exists(file), ExitCode::data,
+          "{}: is not there; want a run's folder or its metrics.jsonl", file.string());
+  std::istringstream in(read_whole_text(file));
+
+  RunLog log;
+  const std::filesystem::path run_folder = std::filesystem::absolute(file).parent_path();
+  log.name = run_folder.filename().string();
+  // The runs of a sweep are called by their seed, in a folder that is called by the arm.
+  if (std::filesystem::exists(run_folder / "sweep.json"))
+    log.name = run_folder.parent_path().filename().string() + "/" + log.name;
+  std::vector<double> milliseconds, tokens_per_second;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    try {
+      const auto record = nlohmann::json::parse(line);
+      const auto step = record.at("step").get<std::int64_t>();
+      if (record.contains("event")) {
+        log.turns.push_back({step, record.at("event").get<std::string>(), record.value("from", step),
+                             record.value("number", std::int64_t(0))});
+      } else if (record.contains("validation_loss")) {
+        log.validation.push_back({step, record["validation_loss"].get<double>()});
+        if (record.contains("floor")) log.floor = record["floor"].get<double>();
+      } else {
+        log.train.push_back({step, record.at("loss").get<double>()});
+        milliseconds.push_back(record.at("ms").get<double>());
+        tokens_per_second.push_back(record.at("tokens_per_second").get<double>());
+      }
+    } catch (const nlohmann::json::exception& e) {
+      require(in.eof(), ExitCode::data, "{}:{}: not a record of a run: {}", file.string(), number,
+              json_reason(e));
+    }
+  }
+  require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
+  for (const auto& turn : log.turns)
+    if (turn.event == "rollback" && folder)
+      log.taken_back.push_back(
+          taken_back(run / fmt::format("metrics.rollback_{}.jsonl", turn.number), log.train, turn.step));
+  log.median_milliseconds = median(std::move(milliseconds));
+  log.median_tokens_per_second = median(std::move(tokens_per_second));
+  return log;
+}
+
+RunLog read_run_log_with_parent(const std::filesystem::path& run) {
+  RunLog log = read_run_log(run);
+  if (log.turns.empty() || log.turns.front().event != "branch") return log;
+  if (!std::filesystem::exists(run / "parent.json")) return log;
+  const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"), nullptr, false);
+  if (!json.is_object()) return log;
+  try {
+    const RunLog parent = read_run_log(json.at("run").get<std::string>());
+    const std::int64_t step = log.turns.front().step;
+    const auto join = [&](std::vector<RunLog::Point>& points, const std::vector<RunLog::Point>& of_parent) {
+      const auto after =
+          std::find_if(of_parent.begin(), of_parent.end(), [&](auto& p) { return p.step > step; });
+      if (after != of_parent.begin()) points.insert(points.begin(), *std::prev(after));
+    };
+    join(log.train, parent.train);
+    join(log.validation, parent.validation);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::data) throw;      // else moved or deleted: the branch can do without
+  } catch (const nlohmann::json::exception&) {  // it names none
+  }
+  return log;
+}
+
+}  // namespace mxtape

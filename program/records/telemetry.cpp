@@ -1,0 +1,133 @@
+#include "program/records/telemetry.h"
+
+#include <algorithm>
+
+#include "program/records/measurements_json.h"
+#include "program/records/metrics.h"
+#include "program/records/weights.h"
+
+namespace mxtape {
+namespace {
+
+/// The layers whose weights are followed. A quarter of the numbers is enough: every step of the window is
+/// looked at.
+std::vector<LinearWeight> weights_to_follow(Trainer& trainer) {
+  const TelemetryPlan plan = telemetry_plan(trainer.recipe());
+  std::vector<LinearWeight> weights;
+  for (const LinearWeight& weight : trainer.model().linear_weights())
+    if (plan.wants(weight.layer, "fprop.w")) weights.push_back(weight);
+  return weights;
+}
+
+/// By layer and slot: the order of the computation depends on where a run began.
+template <class Found>
+void in_order(std::vector<Found>& all, const TelemetryPlan& plan) {
+  const auto place = [&](const Found& one) {
+    return std::pair(std::find(plan.layers.begin(), plan.layers.end(), one.layer),
+                     std::find(plan.slots.begin(), plan.slots.end(), one.slot));
+  };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Found& a, const Found& b) { return place(a) < place(b); });
+}
+
+std::string tag(const std::string& slot, const std::string& layer, std::string_view measure) {
+  return fmt::format("telemetry/{}/{}/{}", slot, layer, measure);
+}
+
+}  // namespace
+
+Measure::Options measuring_options(const Recipe& recipe) {
+  const TelemetryPlan plan = telemetry_plan(recipe);
+  return {
+      .others = plan.formats,
+      .sample = recipe.telemetry.sample,
+      .wants = [plan](const std::string& layer, const std::string& slot) { return plan.wants(layer, slot); },
+      .unrounded = !plan.formats.empty()};
+}
+
+Telemetry::Telemetry(Measure& measure, Backend& backend, Trainer& trainer, const std::filesystem::path& jsonl,
+                     EventFile& events)
+    : measure_(measure),
+      backend_(backend),
+      trainer_(trainer),
+      config_(trainer.recipe().telemetry),
+      plan_(telemetry_plan(trainer.recipe())),
+      lines_(jsonl, trainer.steps_done()),
+      events_(events),
+      oscillation_(backend, weights_to_follow(trainer), config_.sample / 4) {}
+
+Telemetry::~Telemetry() { (void)measure_.stop(); }
+
+/// The first measured step from the next one on.
+std::int64_t Telemetry::next_measurement() const {
+  return (trainer_.steps_done() / config_.every + 1) * config_.every;
+}
+
+void Telemetry::before_step() {
+  const std::int64_t step = trainer_.steps_done() + 1, measured = next_measurement();
+  const bool follows = oscillation_.is_on() || step > measured - std::min(config_.window, config_.every);
+  if (follows || step == measured) gather_weights(trainer_.state());
+  if (!oscillation_.is_on() && follows) oscillation_.begin();
+  if (step == measured) start(measure_, backend_, trainer_.model());
+}
+
+void Telemetry::abandon() {
+  (void)measure_.stop();
+  if (oscillation_.is_on() && config_.measures(trainer_.steps_done() + 1)) (void)oscillation_.end();
+}
+
+void Telemetry::after_step() {
+  if (oscillation_.is_on()) {
+    gather_weights(trainer_.state());
+    oscillation_.look();
+  }
+  if (config_.measures(trainer_.steps_done())) write(measure_.stop(), oscillation_.end());
+}
+
+void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>& weights) {
+  in_order(found.operands, plan_);
+  in_order(found.gradients, plan_);
+  const std::int64_t step = trainer_.steps_done();
+  const double now = seconds_since_1970();
+  std::string records;
+  const auto add = [&](const char* kind, const std::string& layer, const std::string& slot,
+                       const Value& rest) {
+    const Value record = object("step", step, "kind", kind, "layer", layer, "slot", slot, "*", rest);
+    if (!records.empty()) records += '\n';
+    records += json_line(record);
+  };
+  for (const auto& operand : found.operands) {
+    add("operand", operand.layer, operand.slot, value_of_operand(operand));
+    const ErrorStatistics& e = operand.errors;
+    const auto show = [&](std::string_view measure, double value) {
+      events_.scalar(tag(operand.slot, operand.layer, measure), step, value, now);
+    };
+    if (!operand.in_use) {
+      show("relative_rmse in " + to_text(operand.quantizer), e.relative_rmse());
+      continue;
+    }
+    show("relative_rmse", e.relative_rmse());
+    show("clipped", e.clipped);
+    show("flushed", e.flushed);
+    show("spread_over_10", e.spread_over[1]);
+    events_.histogram(tag(operand.slot, operand.layer, "scales"), step, e.scales, now);
+  }
+  for (const auto& gradient : found.gradients) {
+    add("gradient", gradient.layer, gradient.slot, value_of_gradient(gradient));
+    for (const auto& [measure, value] : {std::pair("cosine", gradient.cosine),
+                                         {"bias", gradient.bias},
+                                         {"relative_error", gradient.relative_error}})
+      events_.scalar(tag(gradient.slot, gradient.layer, measure), step, value, now);
+  }
+  for (const auto& weight : weights) {
+    add("weight", weight.layer, "fprop.w",
+        object("format", to_text(weight.quantizer), "window", weight.steps, "count", weight.weights,
+               "oscillation", weight.ratio, "oscillating", weight.share));
+    events_.scalar(tag("fprop.w", weight.layer, "oscillation"), step, weight.ratio, now);
+    events_.scalar(tag("fprop.w", weight.layer, "oscillating"), step, weight.share, now);
+  }
+  events_.flush();
+  if (!records.empty()) lines_.add(records);
+}
+
+}  // namespace mxtape

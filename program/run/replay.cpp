@@ -1,0 +1,199 @@
+#include "program/run/replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "core/files/atomic_file.h"
+#include "program/plan/resume.h"
+#include "program/plan/rollback.h"
+#include "program/plan/run_plan.h"
+#include "program/records/run_log.h"
+
+namespace mxtape {
+namespace {
+
+namespace fs = std::filesystem;
+
+Recipe read_resolved(const fs::path& file) { return recipe_from_toml(read_whole_text(file), file.string()); }
+
+/// The recipe with which a step was trained, and whether it is another one than that of steps before it.
+struct Course {
+  Recipe recipe;
+  std::vector<std::pair<std::int64_t, Recipe>>
+      until;  ///< recipes of steps up to one before the step, ascending
+};
+
+Course course_to(const fs::path& run, std::int64_t step) {
+  Course course;
+  fs::path file = run / "recipe.toml";
+  for (const auto& [last, earlier] : RunPaths(run).earlier_recipes()) {  // the last one first
+    if (last >= step)
+      file = earlier;
+    else
+      course.until.insert(course.until.begin(), {last, read_resolved(earlier)});
+  }
+  course.recipe = read_resolved(file);
+  return course;
+}
+
+/// Rollbacks apart, which hold for the steps after them alone.
+bool same_numbers(Recipe a, const Recipe& b) {
+  a.train.rollbacks = b.train.rollbacks;
+  const auto all = differences(a, b);
+  return std::none_of(all.begin(), all.end(),
+                      [](const std::string& change) { return changes_numbers(key_of(change)); });
+}
+
+/// What the run has recorded: losses by step, steps that were skipped, the last step.
+struct Records {
+  std::map<std::int64_t, double> losses;
+  std::set<std::int64_t> skipped;
+  std::int64_t last = 0;  ///< on record; the one after it may have diverged
+
+  void read(const fs::path& file, std::int64_t from_step) {
+    std::erase_if(losses, [&](const auto& one) { return one.first >= from_step; });
+    try {
+      const RunLog log = read_run_log(file);
+      for (const auto& point : log.train)
+        if (point.step >= from_step) losses[point.step] = point.loss;
+      for (const auto& turn : log.turns)
+        if (turn.event == "skip") skipped.insert(turn.step);
+      last = log.last_step();
+    } catch (const Error&) {
+      if (!fs::exists(file) || read_whole_text(file).find("\"loss\"") != std::string::npos) throw;
+      last = from_step - 1;  // it diverged in its first step
+    }
+  }
+};
+
+constexpr const char* keep_some = "keep some with train.keep_every";
+
+/// Begins at the newest checkpoint before the step that the same rollbacks led to.
+Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& recipe) {
+  Beginning begin;
+  for (const auto& file : list_checkpoints(run)) {
+    if (step_of_checkpoint(file).value_or(step) >= step) continue;
+    try {
+      CheckpointFile checkpoint(file);
+      if (checkpoint.header().recipe.train.rollbacks.size() > recipe.train.rollbacks.size()) continue;
+      begin.file = file;
+      begin.checkpoint = std::move(checkpoint);
+      break;
+    } catch (const Error&) {  // an earlier one serves as well
+    }
+  }
+  return begin;
+}
+
+}  // namespace
+
+const Watch::Found* Replay::first_nonfinite() const {
+  for (const auto& seen : tensors)
+    if (seen.numbers.first_nonfinite >= 0) return &seen;
+  return nullptr;
+}
+
+Replay replay(const fs::path& run, const ReplayOptions& options) {
+  require(fs::is_directory(run), ExitCode::data, "{}: want the folder of a run", run.string());
+  std::optional<QuietFolder> quiet(std::in_place, run, "wait until it ends, or stop it");
+  const std::int64_t step = options.step;
+  Replay result;
+  Course course = course_to(run, step);
+  Recipe& recipe = course.recipe;
+  Records records;
+  records.read(run / "metrics.jsonl", 1);
+  if (options.rollback > 0) {
+    const Recipe latest = read_resolved(run / "recipe.toml");
+    const auto turns = turns_of_rollbacks(latest, 0);
+    require(options.rollback <= std::int64_t(turns.size()), ExitCode::usage,
+            "--rollback {}: {} has gone back {} times", options.rollback, run.string(), turns.size());
+    const Turn& turn = turns[std::size_t(options.rollback - 1)];
+    const auto earlier = RunPaths(run).earlier_recipes();
+    const auto before = earlier.find(turn.step);
+    recipe = before == earlier.end() ? latest : read_resolved(before->second);
+    recipe.train.rollbacks = latest.train.rollbacks;
+    recipe.train.rollbacks.resize(std::size_t(options.rollback - 1));
+    records.read(records_before_rollback(run, options.rollback), turn.step + 1);
+    records.last = turn.from - 1;
+  }
+  const std::int64_t last = std::min(records.last + 1, recipe.train.steps);
+  require(step >= 1 && step <= last, ExitCode::usage, "--step {}: {} has done {} steps; want 1 to {}", step,
+          run.string(), records.last, last);
+
+  RunPlan plan(recipe);
+  plan.begin = begin_before(step, run, recipe);
+  result.checkpoint = plan.begin.file;
+  const std::string hash = result.checkpoint ? "" : initial_hash_of(run);
+  require(result.checkpoint || !hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
+          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; {}",
+          run.string(), step, keep_some);
+  if (plan.begin.checkpoint) result.begin = plan.begin.checkpoint->header().step;
+  for (const auto& [until, earlier] : course.until)
+    require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
+            "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; {}",
+            run.string(), until, step - 1, keep_some);
+
+  compute_again(plan, options.device, options.data);
+  plan_through(plan, Station::data);
+  require(!plan.begin.checkpoint || plan.begin.checkpoint->header().data_hash == plan.data->hash,
+          ExitCode::data, "{}: its content is not what {} was trained with", plan.recipe.data.file,
+          run.string());
+  Watch watch;
+  std::optional<ObservingBackend> watched;
+  std::unique_ptr<Trainer> trainer;
+  try {
+    plan_through(plan, Station::memory);
+    trainer = open_trainer(plan, watched.emplace(*plan.device, std::vector<Observer*>{&watch}));
+    if (!hash.empty())
+      require(plan.begin.turn->hash == hash, ExitCode::data,
+              "train.init: {} has weights of content hash {}, the run began with {}", plan.recipe.train.init,
+              plan.begin.turn->hash, hash);
+  } catch (const Error& e) {  // of the weights that it began with
+    if (hash.empty() || e.code() != ExitCode::data) throw;
+    fail(e.code(), "{}; no checkpoint before that step is left; {}", e.what(), keep_some);
+  }
+  plan.begin.weights.reset();
+  quiet.reset();
+
+  using Clock = std::chrono::steady_clock;
+  if (options.on_start && result.begin + 1 < step) options.on_start(result.begin + 1, step - 1);
+  while (trainer->steps_done() + 1 < step) {
+    const auto begin = Clock::now();
+    Trainer::StepResult done{};
+    try {
+      done = trainer->step();
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::diverged || !records.skipped.contains(trainer->steps_done() + 1)) throw;
+      trainer->skip_step();
+      continue;
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (options.on_step)
+      options.on_step({.step = trainer->steps_done(),
+                       .loss = done.loss,
+                       .norm = done.norm,
+                       .learning_rate = done.learning_rate,
+                       .milliseconds = 1e3 * seconds,
+                       .tokens_per_second = double(trainer->tokens_per_step()) / seconds});
+  }
+  std::vector<std::string> parameters;
+  for (const Parameter* parameter : trainer->model().parameters()) parameters.push_back(parameter->name);
+  watch.start(std::move(parameters));
+  try {
+    result.loss = trainer->step().loss;
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    result.divergence = e.what();
+  }
+  result.tensors = watch.found();
+  if (const auto found = records.losses.find(step); found != records.losses.end())
+    result.recorded = found->second;
+  result.recipe = std::move(plan.recipe);
+  return result;
+}
+
+}  // namespace mxtape

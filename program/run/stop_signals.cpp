@@ -1,0 +1,141 @@
+#include "program/run/stop_signals.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+
+#include "core/files/atomic_file.h"
+
+namespace mxtape {
+namespace {
+
+struct CaughtSignal {
+  int number;
+  const char* name;
+  struct sigaction before;
+};
+
+volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0, asked_to_save = 0;
+volatile std::sig_atomic_t shared = 0, silent = 0;
+std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
+                                            {SIGTERM, "SIGTERM", {}},
+                                            {SIGHUP, "SIGHUP", {}},
+                                            {SIGUSR1, "SIGUSR1", {}},
+                                            {SIGUSR2, "SIGUSR2", {}}}};
+
+// Code that oneDNN makes at run time may have the stack pointer in a buffer of the heap (seen with 2.6.3, in
+// f32 products): a handler that ran on that stack would write over whatever lies below the buffer.
+alignas(16) std::array<std::byte, 64 << 10> handlers_stack;
+
+void use_handlers_stack() {
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
+    return;  // a sanitizer's serves as well
+  const stack_t ours{.ss_sp = handlers_stack.data(), .ss_flags = 0, .ss_size = handlers_stack.size()};
+  sigaltstack(&ours, nullptr);
+}
+
+/// Whether a second one is a user who does not want to wait. A lost connection sends several SIGHUP, from the
+/// kernel and from the shell; a batch system's SIGUSR1 warns of the SIGTERM that comes later.
+bool is_impatience(int signal) { return signal == SIGINT || (signal == SIGTERM && !shared); }
+
+// Only what signal-safety(7) allows: signal, write and _exit.
+void on_signal(int signal) {
+  if (signal == SIGUSR2) {
+    asked_to_save = 1;
+    return;
+  }
+  const int kept = errno;
+  if (is_impatience(signal)) {
+    if (asked_to_stop) ::_exit(128 + signal);
+    asked_to_stop = 1;
+  }
+  if (!first_signal) first_signal = signal;
+  const char* const text = is_impatience(signal)
+                               ? "\nmxtape: finishing the step, then saving; once more stops at once\n"
+                               : "\nmxtape: finishing the step, then saving\n";
+  if (silent) {
+    errno = kept;
+    return;
+  }
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  errno = kept;
+}
+
+}  // namespace
+
+namespace {
+// SA_RESETHAND has given the signal its default back.
+void on_end(int signal) {
+  remove_unfinished();
+  ::raise(signal);
+}
+}  // namespace
+
+void leave_no_unfinished_file() {
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = on_end;
+  action.sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK;
+  use_handlers_stack();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
+  }
+}
+
+StopSignals::StopSignals() {
+  first_signal = 0;
+  asked_to_stop = 0;
+  asked_to_save = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // file operations in progress go on
+  use_handlers_stack();
+  for (auto& [number, name, before] : caught_signals) {
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  // After a stop the program still has to say so and to end with its code: the rest of what came with the
+  // first signal must not end it before.
+  for (const auto& [number, name, before] : caught_signals)
+    if (is_impatience(number) || (number != SIGUSR1 && number != SIGUSR2 && !first_signal))
+      sigaction(number, &before, nullptr);
+}
+
+int StopSignals::received() { return first_signal; }
+
+bool StopSignals::take_save_request() {
+  const bool asked = asked_to_save != 0;
+  asked_to_save = 0;
+  return asked;
+}
+
+const char* StopSignals::name_of(int signal) {
+  for (const auto& [number, name, before] : caught_signals)
+    if (number == signal) return name;
+  return "no signal";
+}
+
+void share_signals(Devices& devices) {
+  shared = 1;
+  silent = devices.rank() > 0;
+  devices.report = [] {
+    return fmt::format("{} {}", StopSignals::received(), StopSignals::take_save_request() ? 1 : 0);
+  };
+  devices.heard = [](int, const std::string& report) {
+    const std::size_t blank = report.find(' ');
+    if (blank == std::string::npos) return;
+    if (const int signal = std::stoi(report); signal && !first_signal) first_signal = signal;
+    if (report.substr(blank + 1) == "1") asked_to_save = 1;
+  };
+}
+
+}  // namespace mxtape

@@ -1,0 +1,100 @@
+#include "recipes/rollbacks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace mxtape {
+namespace {
+
+constexpr std::string_view arrow = " -> ", same = " same batches";
+
+/// Reads a step and removes it from the front of `text`; -1 if there is none.
+std::int64_t take_step(std::string_view& text) {
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc{}) return -1;
+  text.remove_prefix(std::size_t(end - text.data()));
+  return step;
+}
+
+/// How often the run may go back in all.
+std::int64_t most_rollbacks(const TrainConfig& train) {
+  const auto were = std::int64_t(train.rollbacks.size());
+  return train.on_divergence == OnDivergence::rollback ? std::max(were, train.rollback_most) : were;
+}
+
+}  // namespace
+
+std::string Rollback::text() const {
+  return fmt::format("{}{}{}{}", from, arrow, to, same_batches ? same : "");
+}
+
+std::vector<Rollback> rollbacks(const Recipe& recipe) {
+  std::vector<Rollback> all;
+  for (const std::string& text : recipe.train.rollbacks) {
+    std::string_view rest = text;
+    Rollback one{.from = take_step(rest), .to = -1, .same_batches = false};
+    if (rest.starts_with(arrow)) {
+      rest.remove_prefix(arrow.size());
+      one.to = take_step(rest);
+      one.same_batches = rest == same;
+    }
+    require(one.to >= 0 && one.from > one.to && (rest.empty() || one.same_batches), ExitCode::usage,
+            "{}: train.rollbacks: '{}' is no rollback; want what a run has written there, such as "
+            "'512{}400'",
+            recipe.origin("train.rollbacks"), text, arrow);
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::int64_t steps_passed_over(const Recipe& recipe, std::int64_t step) {
+  std::int64_t steps = 0;
+  for (const Rollback& one : rollbacks(recipe))
+    if (one.to <= step && !one.same_batches) steps += one.from - one.to;
+  return steps;
+}
+
+Recipe as_rolled_back(Recipe recipe, std::int64_t times) {
+  while (std::int64_t(recipe.train.rollbacks.size()) < times)
+    recipe.train.rollbacks.push_back(Rollback{1, 0, true}.text());
+  return recipe;
+}
+
+std::vector<std::int64_t> coming_rollbacks(const Recipe& recipe) {
+  std::set<std::int64_t> numbers;
+  for (const PrecisionPhase& phase : recipe.precision.phases)
+    if (phase.start_rollback > std::int64_t(recipe.train.rollbacks.size()))
+      numbers.insert(phase.start_rollback);
+  return {numbers.begin(), numbers.end()};
+}
+
+void validate_rollbacks(const Recipe& recipe) {
+  (void)rollbacks(recipe);
+  const TrainConfig& train = recipe.train;
+  const auto begun = coming_rollbacks(recipe);
+  const std::int64_t most = most_rollbacks(train);
+  if (!begun.empty() && begun.back() > most)
+    fail(ExitCode::usage, "recipe {}: a precision phase starts at rollback {}, which never comes: {}",
+         recipe.name, begun.back(),
+         train.on_divergence == OnDivergence::rollback
+             ? fmt::format("train.rollback_most = {}", train.rollback_most)
+             : std::string("train.on_divergence is not rollback"));
+  if (train.on_divergence != OnDivergence::rollback || train.rollback_skip) return;
+  for (std::int64_t n = std::int64_t(train.rollbacks.size()) + 1; n <= most; ++n)
+    require(
+        std::binary_search(begun.begin(), begun.end(), n), ExitCode::usage,
+        "recipe {}: rollback {} of train.rollback_most = {} would change nothing, and the same step would "
+        "diverge again; want train.rollback_skip = true, or a [[precision.phases]] with start_rollback = {}, "
+        "or "
+        "a lower train.rollback_most",
+        recipe.name, n, train.rollback_most, n);
+}
+
+}  // namespace mxtape

@@ -1,0 +1,76 @@
+#include "train/devices/losses.h"
+
+#include <cstring>
+#include <exception>
+
+namespace mxtape {
+
+std::vector<std::vector<float>> gather_numbers(const std::vector<float>& own, Devices& devices,
+                                               Patience patience) {
+  const auto texts = devices.group().all_gather(
+      {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)}, patience);
+  std::vector<std::vector<float>> all;
+  for (const std::string& text : texts) {
+    all.emplace_back(text.size() / sizeof(float));
+    std::memcpy(all.back().data(), text.data(), all.back().size() * sizeof(float));
+  }
+  return all;
+}
+
+void compute_shared(std::vector<float>& numbers, Devices* devices,
+                    const std::function<float(std::size_t)>& compute) {
+  const std::size_t rank = devices ? std::size_t(devices->rank()) : 0;
+  const std::size_t size = devices ? std::size_t(devices->size()) : 1;
+  std::exception_ptr error;
+  std::vector<float> own;
+  try {
+    for (std::size_t i = rank; i < numbers.size(); i += size) own.push_back(numbers[i] = compute(i));
+  } catch (...) {
+    if (!devices || rank != 0) throw;
+    error = std::current_exception();
+  }
+  if (!devices) return;
+  const auto all = gather_numbers(own, *devices, Patience::alone);
+  if (error) {
+    devices->agree();
+    std::rethrow_exception(error);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto& from = all[i % size];
+    numbers[i] = i / size < from.size() ? from[i / size] : 0;  // rank 0 has given up
+  }
+}
+
+double mean_of_losses(const std::vector<float>& own, const TrainConfig& train, Devices* devices) {
+  const auto all = devices ? gather_numbers(own, *devices) : std::vector<std::vector<float>>{own};
+  double sum = 0;
+  for (std::int64_t strand = 0; strand < train.strands; ++strand) {
+    const auto& losses = all[std::size_t(strand) % all.size()];
+    const auto first = std::size_t(strand) / all.size() * std::size_t(train.accumulation);
+    for (std::size_t micro = 0; micro < std::size_t(train.accumulation); ++micro)
+      sum += double(losses.at(first + micro));
+  }
+  return sum / double(train.passes());
+}
+
+std::string first_nonfinite_kernel(Passes& passes, std::int64_t steps, std::int64_t strands,
+                                   Devices* devices) {
+  const int rank = devices ? devices->rank() : 0, size = devices ? devices->size() : 1;
+  std::string found;
+  std::int64_t strand = rank;
+  for (; strand < strands && found.empty(); strand += size)
+    found = passes.first_nonfinite_kernel(steps, strand);
+  if (devices) {
+    std::int64_t first = strands + size;
+    for (const std::string& text : devices->group().all_gather(
+             found.empty() ? "" : fmt::format("{}\n{}", strand, found), Patience::alone)) {
+      if (text.empty() || std::stoll(text) >= first) continue;
+      first = std::stoll(text);
+      found = text.substr(text.find('\n') + 1);
+    }
+  }
+  return found.empty() ? "every kernel's results are finite; the sum of the squared gradients overflows"
+                       : found;
+}
+
+}  // namespace mxtape

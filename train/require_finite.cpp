@@ -1,0 +1,29 @@
+#include <cmath>
+
+#include "train/devices/losses.h"
+#include "train/forensics.h"
+#include "train/trainer.h"
+
+namespace mxtape {
+
+void Trainer::require_finite(double number, const char* what) {
+  if (std::isfinite(number)) return;
+  if (step_.exchange()) step_.exchange()->gather_values();
+  step_.optimizer().withdraw();
+  const std::string kernel =
+      first_nonfinite_kernel(step_.passes(), steps_done_, recipe_.train.strands, devices_);
+  const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
+  // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
+  // gradients are the bad step's.
+  step_.optimizer().withdraw();
+  step_.forget();
+  for (auto* parameter : model_->parameters()) {
+    parameter->has_grad = false;
+    if (!step_.exchange()) parameter->grad = {};
+  }
+  if (devices_) devices_->agree();
+  fail(ExitCode::diverged, "step {}: {} is {}\n  {}\n  {}\n  the weights are still those after step {}",
+       steps_done_ + 1, what, std::isnan(number) ? "nan" : "infinite", kernel, tensor, steps_done_);
+}
+
+}  // namespace mxtape
