@@ -16,7 +16,7 @@ struct DataConfig {
   std::string file;  ///< made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
 };
 
-/// TrainConfig::eval_windows: as many as validation_windows() (train/validation_windows.h) finds fit.
+/// TrainConfig::eval_windows: as many as validation_windows() (train/evaluate.h) finds fit.
 inline constexpr std::int64_t auto_windows = -1;
 
 /// What follows a step whose loss or gradient is not finite.

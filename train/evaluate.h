@@ -5,7 +5,6 @@
 #include "dist/devices.h"
 #include "nn/model.h"
 #include "recipes/recipe.h"
-#include "train/validation_windows.h"
 
 namespace mxtape {
 
@@ -28,6 +27,19 @@ struct Evaluation {
 /// is a little above what a longer memory would give. Throws Error(diverged) if the loss is not finite.
 /// Losses are added in the order of the batches, whichever device computes them.
 Evaluation evaluate(Backend&, Model&, const Split&, const EvaluateOptions&);
+
+/// Windows of each of a run's validations where the split has `all` of them. train.eval_windows = auto: as
+/// many as take at most a fifth of the work of the steps between two validations, at least one. Work is
+/// counted in tokens, of which a training step's cost three times as much as a validation's (forward and two
+/// products backward): no clock has a say.
+std::int64_t validation_windows(const TrainConfig&, std::int64_t all);
+/// The share of the whole run's work, counted so, that validations of so many windows take.
+double validation_share(const TrainConfig&, std::int64_t windows);
+
+/// Windows of one pass of evaluate(). Nothing is saved for backward, so more fit than in training: as many as
+/// keep the widest tensor at 4 Mi elements (16 MiB), where the matrices are large enough to run at full
+/// speed.
+std::int64_t validation_windows_at_a_time(const ModelConfig&, std::int64_t batch_size);
 
 /// i32 [batch, time] on the device.
 Tensor upload_tokens(Backend&, const std::vector<std::int32_t>&, Shape);

@@ -10,7 +10,7 @@
 #include "data/tokenizers/tokenizer_files.h"
 #include "kernels/observers/dry_backend.h"
 #include "program/records/model_files.h"
-#include "train/saved/weights.h"
+#include "train/checkpoint.h"
 
 namespace mxtape {
 namespace {
