@@ -14,4 +14,7 @@ MxTensor pack(Backend&, const float* x, std::int64_t rows, std::int64_t cols, Ax
               const DrawKey&);
 void unpack(Backend&, float* y, const MxTensor& t);
 
+/// Rows of the strips in which devices share matrices: whole blocks along either axis.
+inline constexpr std::int64_t strip_rows = 32;
+
 }  // namespace mxtape

@@ -5,15 +5,13 @@
 
 #include "autograd/slots.h"
 #include "core/error.h"
-#include "formats/codec/mx_tensor.h"
+#include "kernels/mx_transfer.h"
 #include "recipes/knobs.h"
 #include "recipes/rollbacks.h"
 #include "recipes/telemetry.h"
 
 namespace mxtape {
 namespace {
-
-constexpr std::int32_t strip_rows = 32;  // train/devices/units.h
 
 /// cuDNN's attention is for unquantized operands in bf16 on CUDA.
 void validate_cudnn_attention(const Recipe& r) {

@@ -4,10 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include "kernels/mx_transfer.h"
+
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t strip_rows = 32;  // units.cpp
 constexpr std::int64_t f32_bytes = 4;
 
 /// As it travels: stored, or as it is where codes would be no shorter than the numbers themselves, as those

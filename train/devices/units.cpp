@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "kernels/rounded.h"
+#include "kernels/mx_transfer.h"
 
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t strip_rows = 32;  // whole blocks along either axis
 constexpr std::int64_t least_of_a_unit = std::int64_t{1} << 14;
 constexpr std::int64_t alignment = 256 / sizeof(float);
 
