@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "kernels/cpu/loops/packed_codes_loops.h"
-#include "kernels/cpu/loops/packed_values_loops.h"
+#include "kernels/cpu/loops/narrow_loops.h"
 #include "kernels/narrow.h"
 
 // Streams: one read and one write of memory for each number, and little arithmetic between.
@@ -40,7 +39,7 @@ template <class F>
 void for_blocks(const Rounded& copy, const F& f) {
   const std::int64_t rows = copy.rows(), cols = copy.cols(),
                      of_block = packed_rows(copy.by.quantizer, copy.by.axis);
-  constexpr std::int64_t chunk = PackedValuesLoops::chunk;
+  constexpr std::int64_t chunk = NarrowLoops::chunk;
   parallel_for((rows + of_block - 1) / of_block,
                std::max<std::int64_t>(work / std::max<std::int64_t>(of_block * cols, 1), 1),
                [&](std::int64_t begin, std::int64_t end) {
@@ -51,7 +50,7 @@ void for_blocks(const Rounded& copy, const F& f) {
 }
 
 void pack_scales(std::uint8_t* y, const float* scales, std::int64_t count, const Quantizer& q) {
-  const PackedCodesLoops& loops = packed_codes_loops();
+  const NarrowLoops& loops = narrow_loops();
   const float per_unit = 1 / unit_of(q);
   if (q.scale == ScaleKind::power_of_two) return loops.pack_exponents(y, scales, count, per_unit);
   loops.pack_floats(y, scales, count, per_unit, float_numbers(q.scale_format),
@@ -71,7 +70,7 @@ std::array<float, 256> worth_of_bytes(const Quantizer& q) {
 }  // namespace
 
 void narrow(const Rounded& y, const Rounded& x) {
-  const PackedCodesLoops& loops = packed_codes_loops();
+  const NarrowLoops& loops = narrow_loops();
   const Quantizer& q = x.by.quantizer;
   auto *const codes = y.elements.data<std::uint8_t>(), *const scales = y.scales.data<std::uint8_t>();
   if (x.layout == Layout::codes)
@@ -84,23 +83,22 @@ void narrow(const Rounded& y, const Rounded& x) {
         });
   const std::int64_t cols = x.cols(), row_bytes = (cols + 7) / 8 * q.element.bits();
   for_blocks(x, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
-    packed_values_loops().pack(codes + row * row_bytes, scales + block * cols, scratch,
-                               static_cast<const std::uint16_t*>(x.elements.raw()) + row * cols, rows, cols,
-                               float_numbers(q.element));
+    loops.pack_values(codes + row * row_bytes, scales + block * cols, scratch,
+                      static_cast<const std::uint16_t*>(x.elements.raw()) + row * cols, rows, cols,
+                      float_numbers(q.element));
   });
 }
 
 void widen(const Rounded& y, const Rounded& x) {
-  const PackedCodesLoops& loops = packed_codes_loops();
+  const NarrowLoops& loops = narrow_loops();
   const Quantizer& q = y.by.quantizer;
   const auto *const codes = x.elements.data<std::uint8_t>(), *const scales = x.scales.data<std::uint8_t>();
   const std::int64_t cols = y.layout == Layout::codes ? 0 : y.cols(),
                      row_bytes = (cols + 7) / 8 * q.element.bits();
   if (y.layout == Layout::values)
     return for_blocks(y, [&](std::int64_t row, std::int64_t rows, std::int64_t block, float* scratch) {
-      packed_values_loops().unpack(static_cast<std::uint16_t*>(y.elements.raw()) + row * cols,
-                                   codes + row * row_bytes, scales + block * cols, scratch, rows, cols,
-                                   float_numbers(q.element));
+      loops.unpack_values(static_cast<std::uint16_t*>(y.elements.raw()) + row * cols, codes + row * row_bytes,
+                          scales + block * cols, scratch, rows, cols, float_numbers(q.element));
     });
 
   const bool powers = q.scale == ScaleKind::power_of_two;
