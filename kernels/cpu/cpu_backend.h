@@ -60,16 +60,14 @@ class CpuBackend final : public Backend {
   void compute(const call::Softmax&);
   void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);
-  // rotary.cpp
   void compute(const call::Rotary&);
   void compute(const call::RotaryBackward&);
-  // embedding.cpp
   void compute(const call::Embedding&);
   void compute(const call::EmbeddingBackward&);
   // attention.cpp, attention_by_pairs.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
-  // update.cpp
+  // pointwise.cpp
   void compute(const call::Squares&);
   void compute(const call::ClipFactor&);
   void compute(const call::AdamW&);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "core/parallel.h"
 #include "kernels/calls_rows.h"
@@ -58,6 +60,92 @@ void CpuBackend::compute(const call::Dropout& call) {
       call.y.count(), grain, [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
         loops->dropout(call.y.data() + begin, call.x.data() + begin, end - begin, call.p, call.key, begin);
       });
+}
+
+void CpuBackend::compute(const call::Embedding& call) {
+  const std::int64_t C = call.y.cols(), T = call.tokens.cols();
+  const auto add = cpu::pointwise_loops().add;
+  parallel_for(call.y.rows(), std::max<std::int64_t>(1, grain / C),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   const float* const row = call.table.data() + call.tokens.data<std::int32_t>()[r] * C;
+                   if (call.positions)
+                     add(call.y.data() + r * C, row, call.positions.data() + r % T * C, C);
+                   else
+                     std::copy_n(row, C, call.y.data() + r * C);
+                 }
+               });
+}
+
+// A token may occur in any row, so ranges are of channels: every row of dtable is summed in the order of the
+// rows, whatever the number of threads.
+void CpuBackend::compute(const call::EmbeddingBackward& call) {
+  const std::int64_t C = call.dy.cols(), T = call.tokens.cols(), rows = call.dy.rows();
+  constexpr std::int64_t channels = 64;  // four cache lines
+  const auto add = cpu::pointwise_loops().add;
+  if (call.table == Write::overwrite) fill(call.dtable, 0);
+  parallel_for(C, channels, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* const sum = call.dtable.data() + call.tokens.data<std::int32_t>()[r] * C + begin;
+      add(sum, sum, call.dy.data() + r * C + begin, end - begin);
+    }
+  });
+  if (!call.dpositions) return;
+  if (call.positions == Write::overwrite) fill(call.dpositions, 0);
+  parallel_for(T, std::max<std::int64_t>(1, grain / C), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = 0; r < rows; r += T)
+      add(call.dpositions.data() + begin * C, call.dpositions.data() + begin * C,
+          call.dy.data() + (r + begin) * C, (end - begin) * C);
+  });
+}
+
+void CpuBackend::compute(const call::Squares& call) {
+  const auto squares = cpu::pointwise_loops().squares;
+  parallel_for(call.sums.count(), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i * call.unit, count = std::min(call.unit, call.x.count() - first);
+      call.sums.data<double>()[i] = squares(call.x.data() + first, count);
+    }
+  });
+}
+
+void CpuBackend::compute(const call::ClipFactor& call) {
+  struct Piece {
+    const float* data;
+    std::int64_t count;
+    double squares;
+  };
+  std::vector<Piece> pieces;
+  for (const Tensor& g : call.gradients)
+    for (std::int64_t begin = 0; begin < g.count(); begin += grain)
+      pieces.push_back({g.data() + begin, std::min(grain, g.count() - begin), 0});
+  const auto squares = cpu::pointwise_loops().squares;
+  parallel_for(std::int64_t(pieces.size()), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (Piece* piece = pieces.data() + begin; piece != pieces.data() + end; ++piece)
+      piece->squares = squares(piece->data, piece->count);
+  });
+  double total = 0;
+  for (const Piece& piece : pieces) total += piece.squares;
+  if (call.squares)
+    for (const double sum : call.squares.host<double>()) total += sum;
+  const float length = float(std::sqrt(total));
+  *call.norm.data() = length;
+  // min() alone would turn an infinite gradient into zeros elsewhere.
+  if (!std::isfinite(length))
+    *call.factor.data() = NAN;
+  else
+    *call.factor.data() = call.max_norm == 0 || length <= call.max_norm ? 1 : call.max_norm / length;
+}
+
+void CpuBackend::compute(const call::AdamW& call) {
+  const auto loop = cpu::pointwise_loops().adamw;
+  const float clip = *call.factor.data();
+  if (std::isnan(clip)) return;
+  parallel_for(call.parameter.count(), grain, [&](std::int64_t begin, std::int64_t end) {
+    loop(call.parameter.data() + begin, call.m.data() + begin, call.v.data() + begin,
+         call.gradient.data() + begin, end - begin, clip, call.rates.data(), call.step);
+  });
+  if (!call.copies.empty()) compute(call::Quantize{call.copies, call.parameter});
 }
 
 }  // namespace mxtape

@@ -1,8 +1,10 @@
+#include <algorithm>
+
 #include "core/parallel.h"
 #include "kernels/calls_rows.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/loops/layer_norm_loops.h"
-#include "kernels/cpu/loops/softmax_loops.h"
+#include "kernels/cpu/loops/pointwise_loops.h"
+#include "kernels/cpu/loops/row_loops.h"
 #include "kernels/cpu/row_sums.h"
 
 namespace mxtape {
@@ -12,15 +14,40 @@ using cpu::rows_at_a_time;
 
 float* at(const Tensor& x, std::int64_t i) { return x ? x.data() + i : nullptr; }
 
+/// Where the numbers of row r lie: H + 2 G heads of D.
+struct RotaryRows {
+  std::int64_t H, G, D, T, first_position;
+  const float *cos, *sin;
+
+  RotaryRows(const auto& call, const Tensor& x)
+      : H(call.heads),
+        G(call.kv_heads),
+        D(x.cols() / (call.heads + 2 * call.kv_heads)),
+        T(x.shape()[1]),
+        first_position(call.first_position),
+        cos(call.cos.data()),
+        sin(call.sin.data()) {}
+
+  std::int64_t width() const { return (H + 2 * G) * D; }
+  /// Queries and keys of row r from x to y, and the values behind them.
+  void turn(float* y, const float* x, std::int64_t r, bool back) const {
+    const std::int64_t angles = (first_position + r % T) * (D / 2);
+    cpu::pointwise_loops().turn(y, x, cos + angles, sin + angles, H + G, D, back);
+  }
+  void copy_values(float* y, const float* x) const {
+    if (y != x) std::copy_n(x + (H + G) * D, G * D, y + (H + G) * D);
+  }
+};
+
 }  // namespace
 
 void CpuBackend::compute(const call::Norm& call) {
   call::check_norm(call.mean, call.bias);
   const std::int64_t C = call.x.cols();
-  const auto& loops = cpu::layer_norm_loops();
+  const auto& loops = cpu::row_loops();
   parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.forward(call.y.data() + begin * C, at(call.mean, begin), call.rstd.data() + begin,
-                  call.x.data() + begin * C, call.gain.data(), call.bias.data(), end - begin, C, call.eps);
+    loops.norm(call.y.data() + begin * C, at(call.mean, begin), call.rstd.data() + begin,
+               call.x.data() + begin * C, call.gain.data(), call.bias.data(), end - begin, C, call.eps);
   });
 }
 
@@ -28,12 +55,13 @@ void CpuBackend::compute(const call::NormBackward& call) {
   call::check_norm(call.mean, call.dbias);
   const std::int64_t C = call.x.cols(), rows = call.x.rows();
   const cpu::RowSums sums(*this, rows, C, C);
-  const auto& loops = cpu::layer_norm_loops();
+  const auto& loops = cpu::row_loops();
   parallel_for(rows, sums.grain(), [&](std::int64_t begin, std::int64_t end) {
     float* const partial = sums.of_range(begin);
-    loops.backward(call.dx.data() + begin * C, partial, call.dbias ? partial + C : nullptr,
-                   call.dy.data() + begin * C, call.x.data() + begin * C, at(call.mean, begin),
-                   call.rstd.data() + begin, call.gain.data(), at(call.others, begin * C), end - begin, C);
+    loops.norm_backward(call.dx.data() + begin * C, partial, call.dbias ? partial + C : nullptr,
+                        call.dy.data() + begin * C, call.x.data() + begin * C, at(call.mean, begin),
+                        call.rstd.data() + begin, call.gain.data(), at(call.others, begin * C), end - begin,
+                        C);
   });
   sums.collect(call.dgain, 0, call.write);
   if (call.dbias) sums.collect(call.dbias, 1, call.write);
@@ -41,24 +69,24 @@ void CpuBackend::compute(const call::NormBackward& call) {
 
 void CpuBackend::compute(const call::Softmax& call) {
   const std::int64_t C = call.x.cols();
-  const auto& loops = cpu::softmax_loops();
+  const auto& loops = cpu::row_loops();
   parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.forward(call.y.data() + begin * C, call.x.data() + begin * C, end - begin, C);
+    loops.softmax(call.y.data() + begin * C, call.x.data() + begin * C, end - begin, C);
   });
 }
 
 void CpuBackend::compute(const call::SoftmaxBackward& call) {
   const std::int64_t C = call.y.cols();
-  const auto& loops = cpu::softmax_loops();
+  const auto& loops = cpu::row_loops();
   parallel_for(call.y.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.backward(call.dx.data() + begin * C, call.dy.data() + begin * C, call.y.data() + begin * C,
-                   end - begin, C);
+    loops.softmax_backward(call.dx.data() + begin * C, call.dy.data() + begin * C, call.y.data() + begin * C,
+                           end - begin, C);
   });
 }
 
 void CpuBackend::compute(const call::CrossEntropy& call) {
   const std::int64_t V = call.logits.cols(), rows = call.logits.rows();
-  const auto& loops = cpu::softmax_loops();
+  const auto& loops = cpu::row_loops();
   parallel_for(rows, rows_at_a_time(V), [&](std::int64_t begin, std::int64_t end) {
     loops.cross_entropy(call.losses.data() + begin, call.dlogits ? call.dlogits.data() + begin * V : nullptr,
                         call.logits.data() + begin * V, call.targets.data<std::int32_t>() + begin,
@@ -67,6 +95,47 @@ void CpuBackend::compute(const call::CrossEntropy& call) {
   double total = 0;
   for (const float l : call.losses.host()) total += double(l);
   *call.loss.data() = float(total / double(rows));
+}
+
+void CpuBackend::compute(const call::Rotary& call) {
+  const RotaryRows rows(call, call.x);
+  const std::int64_t H = rows.H, G = rows.G, D = rows.D, width = rows.width();
+  const auto& norms = cpu::row_loops();
+  parallel_for(call.x.rows(), rows_at_a_time(width), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* const x = call.x.data() + r * width;
+      float* const y = call.y.data() + r * width;
+      if (call.rstd) {
+        float* const rstd = call.rstd.data() + r * (H + G);
+        norms.norm(y, nullptr, rstd, x, call.q_gain.data(), nullptr, H, D, call.eps);
+        norms.norm(y + H * D, nullptr, rstd + H, x + H * D, call.k_gain.data(), nullptr, G, D, call.eps);
+      }
+      rows.turn(y, call.rstd ? y : x, r, false);
+      rows.copy_values(y, x);
+    }
+  });
+}
+
+void CpuBackend::compute(const call::RotaryBackward& call) {
+  const RotaryRows rows(call, call.dy);
+  const std::int64_t H = rows.H, G = rows.G, D = rows.D, width = rows.width();
+  const cpu::RowSums sums(*this, call.dy.rows(), width, D);
+  const auto& norms = cpu::row_loops();
+  parallel_for(call.dy.rows(), sums.grain(), [&](std::int64_t begin, std::int64_t end) {
+    float* const dgains = sums.of_range(begin);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* const dy = call.dy.data() + r * width;
+      float* const dx = call.dx.data() + r * width;
+      rows.turn(dx, dy, r, true);
+      rows.copy_values(dx, dy);
+      if (!call.rstd) continue;
+      const float *const x = call.x.data() + r * width, *const rstd = call.rstd.data() + r * (H + G);
+      norms.norm_backward(dx, dgains, nullptr, dx, x, nullptr, rstd, call.q_gain.data(), nullptr, H, D);
+      norms.norm_backward(dx + H * D, dgains + D, nullptr, dx + H * D, x + H * D, nullptr, rstd + H,
+                          call.k_gain.data(), nullptr, G, D);
+    }
+  });
+  if (call.dq_gain) sums.collect(call.dq_gain, 0, call.write), sums.collect(call.dk_gain, 1, call.write);
 }
 
 }  // namespace mxtape

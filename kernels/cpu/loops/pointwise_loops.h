@@ -1,5 +1,5 @@
 #pragma once
-#include "core/random.h"
+#include "kernels/calls_rows.h"
 #include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::cpu {
@@ -16,6 +16,15 @@ struct PointwiseLoops {
   void (*swiglu_backward)(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t F);
   /// y and x start at element `first` of the tensor that `key` numbers.
   void (*dropout)(float* y, const float* x, std::int64_t n, float p, const DrawKey& key, std::int64_t first);
+  /// Turns the pairs (i, i + D / 2) of `heads` heads of D numbers, one behind the other, by the angles whose
+  /// cosines and sines are given [D / 2]; `back`: by their negatives. y may be x.
+  void (*turn)(float* y, const float* x, const float* cos, const float* sin, std::int64_t heads,
+               std::int64_t D, bool back);
+  /// The sum of x[i]^2, in double.
+  double (*squares)(const float* x, std::int64_t n);
+  /// One step on n elements, from g * clip.
+  void (*adamw)(float* p, float* m, float* v, const float* g, std::int64_t n, float clip, const float* rates,
+                const AdamWStep&);
 };
 
 MXT_TIER_TABLE(PointwiseLoops, pointwise_loops)

@@ -1,12 +1,12 @@
-#include "kernels/cpu/loops/layer_norm_loops.h"
+#include "kernels/cpu/loops/row_loops.h"
 
-#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/softmax_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-void forward(float* y, float* mean, float* rstd, const float* x, const float* gain, const float* bias,
-             std::int64_t rows, std::int64_t C, float eps) {
+void norm(float* y, float* mean, float* rstd, const float* x, const float* gain, const float* bias,
+          std::int64_t rows, std::int64_t C, float eps) {
   for (std::int64_t r = 0; r < rows; ++r, x += C, y += C) {
     float m = 0;
     if (mean) m = sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(x + i); }) / float(C);
@@ -27,8 +27,9 @@ void forward(float* y, float* mean, float* rstd, const float* x, const float* ga
 
 // With g = gain dy, n the normalised x and <> the mean over C:  dx = rstd (g - <g> - n <g n>).
 // An RMSNorm's dx has no <g>.
-void backward(float* dx, float* dgain, float* dbias, const float* dy, const float* x, const float* mean,
-              const float* rstd, const float* gain, const float* others, std::int64_t rows, std::int64_t C) {
+void norm_backward(float* dx, float* dgain, float* dbias, const float* dy, const float* x, const float* mean,
+                   const float* rstd, const float* gain, const float* others, std::int64_t rows,
+                   std::int64_t C) {
   for (std::int64_t r = 0; r < rows; ++r, x += C, dy += C, dx += C) {
     const float m = mean ? mean[r] : 0.0f, s = rstd[r];
     float g_mean = 0;
@@ -53,8 +54,34 @@ void backward(float* dx, float* dgain, float* dbias, const float* dy, const floa
   }
 }
 
+void softmax(float* y, const float* x, std::int64_t rows, std::int64_t C) {
+  for (std::int64_t r = 0; r < rows; ++r, x += C, y += C)
+    multiply(y, y, C, 1 / exp_sum(y, x, C, 1, largest_of(x, C)));
+}
+
+void softmax_backward(float* dx, const float* dy, const float* y, std::int64_t rows, std::int64_t C) {
+  for (std::int64_t r = 0; r < rows; ++r, dx += C, dy += C, y += C) {
+    const float dot = sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(dy + i) * l.load(y + i); });
+    for_lanes(C, [&](std::int64_t i, auto l) { l.store(dx + i, l.load(y + i) * (l.load(dy + i) - dot)); });
+  }
+}
+
+void cross_entropy(float* losses, float* dlogits, const float* logits, const std::int32_t* targets,
+                   std::int64_t rows, std::int64_t V, float each) {
+  for (std::int64_t r = 0; r < rows; ++r, logits += V) {
+    const float top = largest_of(logits, V);
+    const float at_target = logits[targets[r]] - top;
+    float* const out = dlogits ? dlogits + r * V : nullptr;
+    const float total = exp_sum(out, logits, V, 1, top);
+    losses[r] = float(__builtin_log(double(total)) - double(at_target));
+    if (!out) continue;
+    multiply(out, out, V, each / total);
+    out[targets[r]] -= each;
+  }
+}
+
 }  // namespace
 
-extern const LayerNormLoops layer_norm_loops{forward, backward};
+extern const RowLoops row_loops{norm, norm_backward, softmax, softmax_backward, cross_entropy};
 
 }  // namespace mxtape::cpu::MXT_TIER
