@@ -1,13 +1,14 @@
 #include "kernels/cpu/stored.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "core/parallel.h"
 #include "formats/codec/block_codec.h"
 #include "formats/codec/mx_tensor.h"
-#include "kernels/cpu/pack_tiles.h"
+#include "kernels/cpu/quantize_tile.h"
 
 namespace mxtape::cpu {
 
@@ -15,8 +16,82 @@ namespace mxtape::cpu {
 // itself: by vector loops, or by formats/codec/mx_tensor.h, the definition.
 namespace {
 
-constexpr std::int64_t strip_rows = TilePacker::most_rows;  // codes of any width fill whole bytes
+constexpr std::int64_t strip_rows = 32;  // codes of any width fill whole bytes
 constexpr std::int64_t none = -1;
+
+/// Packs strips of a matrix by the vector loops of quantize.
+class TilePacker {
+ public:
+  TilePacker(const Quantizer&, Axis);
+
+  /// The bytes of formats/codec/mx_tensor.h's pack() of x [rows, cols], whose first element `draws` counts as
+  /// its first. False if a block is not finite: that is left to the definition.
+  bool pack(std::uint8_t* codes, std::uint8_t* scales, const float* x, int rows, std::int64_t cols,
+            const DrawKey& draws) const;
+
+ private:
+  bool round(std::uint16_t* elements, std::uint8_t* scales, const float* x, int rows, std::int64_t first_col,
+             int cols, std::int64_t all_cols, const DrawKey&) const;
+
+  Quantizer quantizer_;
+  Axis axis_;
+  BlockRule rule_;
+  std::vector<std::uint8_t> code_of_;  // by the upper half of an element's bits as f32
+};
+
+TilePacker::TilePacker(const Quantizer& q, Axis axis)
+    : quantizer_(q), axis_(axis), rule_(block_rule(q)), code_of_(std::size_t{1} << 16) {
+  for (std::uint32_t code = 0; code < 1u << q.element.bits(); ++code)
+    code_of_[bits_of(decode(q.element, code)) >> 16] = std::uint8_t(code);
+}
+
+bool TilePacker::pack(std::uint8_t* codes, std::uint8_t* scales, const float* x, int rows, std::int64_t cols,
+                      const DrawKey& draws) const {
+  std::vector<std::uint16_t> elements(std::size_t(rows * cols));
+  const int width = tile_extent(cols, strip_rows).cols;
+  for (std::int64_t c = 0; c < cols; c += width) {
+    const int count = int(std::min<std::int64_t>(width, cols - c));
+    if (!round(elements.data() + c, scales, x + c, rows, c, count, cols, draws)) return false;
+  }
+  CodeWriter writer{codes, quantizer_.element.bits()};
+  for (const std::uint16_t element : elements) writer.put(code_of_[element]);
+  writer.finish();
+  return true;
+}
+
+bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const float* x, int rows,
+                       std::int64_t first_col, int cols, std::int64_t all_cols, const DrawKey& draws) const {
+  constexpr int most = tile_elements / 16, whole_vectors = 16;
+  alignas(64) std::uint32_t amax[most + whole_vectors];
+  alignas(64) float inverse[most + whole_vectors], scale[most + whole_vectors];
+  const QuantizeLoops& loops = quantize_loops();
+  const int along = quantizer_.block.along;
+  const bool by_rows = axis_ == Axis::row;
+  const int lines = by_rows ? rows : (rows + along - 1) / along,
+            per_line = by_rows ? (cols + along - 1) / along : cols;
+  const Tile tile{x, all_cols, rows, cols};
+  (by_rows ? loops.amax_along_row : loops.amax_along_column)(amax, tile, along);
+  loops.power_of_two_scales({inverse, scale}, amax, lines * per_line, rule_);
+
+  const std::int64_t stride = by_rows ? (all_cols + along - 1) / along : all_cols,
+                     first = by_rows ? first_col / along : first_col;
+  for (int line = 0; line < lines; ++line)
+    for (int i = 0; i < per_line; ++i) {
+      const int block = line * per_line + i;
+      // The loops give a block of zeros any scale.
+      const float s = amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : scale[block];
+      if (std::isnan(s)) return false;
+      scales[line * stride + first + i] = encode_exponent(s, quantizer_.scale_bits);
+    }
+  // Elements times 1 are the elements, and all of them are bf16 numbers.
+  std::fill_n(scale, lines * per_line + whole_vectors, 1.0f);
+  DrawBuffer buffer;
+  const TileDraws bits =
+      quantizer_.is_stochastic() ? buffer.fill(draws, std::uint64_t(first_col), tile) : TileDraws{};
+  (by_rows ? loops.round_along_row : loops.round_along_column)({elements, all_cols}, tile, along,
+                                                               {inverse, scale}, rule_, true, bits);
+  return true;
+}
 
 bool has_strips(const Rounded& y) {
   const Quantizer& q = y.by.quantizer;
@@ -53,10 +128,14 @@ std::int64_t pack_rows(const Rounded& y, const TilePacker* packer, const float* 
 
 }  // namespace
 
+bool packs_tiles(const Quantizer& q) {
+  return fits_tiles(q) && q.scale == ScaleKind::power_of_two && q.block.across == 1 && q.element.bits() <= 8;
+}
+
 std::int64_t pack(const Rounded& y, const float* x) {
   const std::int64_t all = y.rows(), rows = has_strips(y) ? strip_rows : std::max<std::int64_t>(all, 1);
   std::optional<TilePacker> packer;
-  if (has_strips(y) && TilePacker::takes(y.by.quantizer)) packer.emplace(y.by.quantizer, y.by.axis);
+  if (has_strips(y) && packs_tiles(y.by.quantizer)) packer.emplace(y.by.quantizer, y.by.axis);
   std::vector<std::int64_t> uncoded(std::size_t(std::max<std::int64_t>((all + rows - 1) / rows, 1)), none);
   parallel_for(std::ssize(uncoded), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t strip = begin; strip < end; ++strip)

@@ -9,7 +9,10 @@ std::int64_t pack(const Rounded& y, const float* x);
 /// The other way, without the multiplier: into f32 or bf16 values, or into integer codes and their scales,
 /// the bytes that call::Quantize writes there, but for the scale of a block of zeros, which may be any.
 void unpack(const Rounded& y, const Rounded& x);
-void unpack_codes(const Rounded& y, const Rounded& x);
+
+/// Whether pack() has vector loops for it: elements of 8 bits or less whose blocks have power-of-two scales
+/// and lie in one line.
+bool packs_tiles(const Quantizer&);
 
 /// Between values or codes and their narrow layout.
 void narrow(const Rounded& y, const Rounded& x);

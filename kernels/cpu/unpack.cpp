@@ -7,7 +7,9 @@
 
 #include "core/parallel.h"
 #include "formats/codec/block_codec.h"
+#include "formats/integer_grid.h"
 #include "kernels/cpu/loops/unpack_loops.h"
+#include "kernels/gemm_codes.h"
 
 // A packed model (train/saved/packed_model.h) unpacks every weight anew in every pass: so no copy of the
 // codes, and all threads.
@@ -19,6 +21,14 @@ constexpr std::int64_t vector_size = 16;
 
 void store(float* y, float value) { *y = value; }
 void store(bf16* y, float value) { *y = to_bf16(value); }
+
+/// From bit `bit` of `codes` on.
+CodeReader reader_at(const std::uint8_t* codes, std::int64_t bit, int bits) {
+  const std::uint8_t* const from = codes + bit / 8;
+  const int inside = int(bit % 8);
+  if (inside == 0) return {from, bits};
+  return {from + 1, bits, std::uint64_t(*from >> inside), 8 - inside};
+}
 
 class Unpacker {
  public:
@@ -105,11 +115,7 @@ class Unpacker {
   /// y[0 .. count) = the elements from number `first` on, all of one block.
   template <class Y>
   void unpack_run(Y* y, std::int64_t first, std::int64_t count, const BlockScale& s) const {
-    CodeReader reader{codes_ + first * bits_ / 8, bits_};
-    if (const int inside = int(first * bits_ % 8)) {
-      reader.held = *reader.from++ >> inside;
-      reader.waiting = 8 - inside;
-    }
+    CodeReader reader = reader_at(codes_, first * bits_, bits_);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint32_t code = reader.take();
       store(y + i, value_of_coded(s, bits_ <= widest_listed ? values_[code] : decode(q_.element, code)));
@@ -130,6 +136,56 @@ template <class Y>
 void unpack_rows(Y* y, const Unpacker& unpacker, std::int64_t cols, std::int64_t begin, std::int64_t end) {
   std::vector<float> scales;
   for (std::int64_t row = begin; row < end; ++row) unpacker.unpack_row(y + row * cols, row, scales);
+}
+
+/// What each code of an element stands for, in units.
+std::array<std::int8_t, 1 << widest_listed> integers_of(const ElementFormat& element) {
+  const float unit = power_of_two(integer_grid(element)->unit_exponent);
+  std::array<std::int8_t, 1 << widest_listed> integers{};
+  for (std::uint32_t code = 0; code < 1u << element.bits(); ++code) {
+    const float steps = decode(element, code) / unit;
+    // A code for a NaN, or -128 of int8, which no rounding gives.
+    const bool one = steps >= -float(largest_code) && steps <= float(largest_code);
+    integers[code] = one ? std::int8_t(steps) : std::int8_t{0};
+  }
+  return integers;
+}
+
+void unpack_codes(const Rounded& y, const Rounded& x) {
+  const Quantizer& q = x.by.quantizer;
+  const CodeLayout at = code_layout(y);
+  const bool rows = x.by.axis == Axis::row;  // are lines
+  const std::int64_t cols = x.cols();
+  auto* const codes = static_cast<std::int8_t*>(y.elements.raw());
+  float* const scales = y.scales.data();
+  if (at.padded_depth() != at.depth || at.lines % CodeLayout::panel != 0) {
+    std::fill_n(codes, y.elements.count(), std::int8_t{0});
+    std::fill_n(scales, y.scales.count(), 0.0f);
+  }
+  const auto integers = integers_of(q.element);
+  const float unit = power_of_two(integer_grid(q.element)->unit_exponent);
+  const BlockExtent extent = block_extent(q.block, x.rows(), cols, x.by.axis);
+  const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
+  const int bits = q.element.bits();
+  constexpr std::uint64_t quad = CodeLayout::quad, panel = CodeLayout::panel, group = quad * panel;
+  const auto panel_codes = std::uint64_t(at.padded_depth()) * panel;
+  // Rows of whole panels, or of whole quads: no two threads write to the same group.
+  constexpr std::int64_t grain = 2 * CodeLayout::panel;
+  parallel_for(x.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      CodeReader reader = reader_at(x.elements.data<std::uint8_t>(), r * cols * bits, bits);
+      std::int8_t* const first = codes + (rows ? at.code_at(r, 0) : at.code_at(0, r));
+      for (std::uint64_t c = 0; c < std::uint64_t(cols); ++c)
+        first[rows ? c / quad * group + c % quad : c / panel * panel_codes + c % panel * quad] =
+            integers[reader.take()];
+      if (!rows && r % at.along != 0) continue;  // the block's first row has written its scales
+      for (std::int64_t c = 0; c < cols; c += rows ? at.along : 1) {
+        const std::int64_t block = r / extent.rows * across + c / extent.cols;
+        const float scale = load_scale(x.scales.data<std::uint8_t>(), block, q).scale * unit;
+        scales[rows ? at.scale_at(r, c / at.along) : at.scale_at(c, r / at.along)] = scale;
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/choose/make_backend.h"
-#include "kernels/cpu/pack_tiles.h"
+#include "kernels/cpu/stored.h"
 #include "kernels/mx_transfer.h"
 #include "tests/formats/random_quantizer.h"
 #include "tests/support/every_tier.h"
@@ -41,7 +41,7 @@ TEST(CpuPack, StripsOfEveryFormatHaveTheDefinitionsBytesOnEveryTier) {
         } catch (const Error&) {
           continue;
         }
-        if (!cpu::TilePacker::takes(q)) continue;
+        if (!cpu::packs_tiles(q)) continue;
         for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{70, 65}, {33, 4200}, {1, 7}})
           for (const Axis axis : {Axis::row, Axis::column}) {
             std::vector<float> x = normals(rows * cols, 3);
