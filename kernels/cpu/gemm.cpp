@@ -1,14 +1,15 @@
 #include "kernels/cpu/gemm.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/few_rows.h"
-#include "kernels/cpu/integer/gemm_codes.h"
+#include "kernels/cpu/integer/dots.h"
 #include "kernels/extents.h"
+#include "kernels/gemm_codes.h"
 
 namespace mxtape {
 namespace {
@@ -37,6 +38,28 @@ void scale_into(float* c, std::int64_t c_stride, const float* sums, std::int64_t
     }
 }
 
+constexpr int panel = CodeLayout::panel;
+
+/// The scales of each segment, where a block has several.
+Tensor scales_of_segments(Backend& memory, const Rounded& x, int segment) {
+  const CodeLayout l = code_layout(x);
+  if (l.along == segment) return x.scales;
+  const CodeLayout finer{l.lines, l.depth, segment};
+  const Tensor y = memory.empty(finer.scales());
+  for (std::int64_t p = 0; p < l.panels(); ++p)
+    for (std::int64_t s = 0; s < finer.blocks(); ++s)
+      std::copy_n(x.scales.data() + l.scale_at(p * panel, s * segment / l.along), panel,
+                  y.data() + finer.scale_at(p * panel, s));
+  return y;
+}
+
+/// The lines of x from `line` on, the first of a panel.
+cpu::DotsSide side(const Rounded& x, const Tensor& scales, std::int64_t segments, std::int64_t line) {
+  const std::int64_t codes = code_layout(x).padded_depth() * panel, of_scales = segments * panel;
+  return {static_cast<const std::int8_t*>(x.elements.raw()) + line / panel * codes,
+          scales.data() + line / panel * of_scales, codes, of_scales};
+}
+
 }  // namespace
 
 cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
@@ -57,37 +80,64 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
   return piece;
 }
 
+// Of codes: for each block of both sides the exact sum of the products of codes, times both scales, added in
+// f32 from the first block to the last (integer/dots.h). Where the blocks of the two sides differ in length,
+// sums are over their greatest common divisor. The bits depend on the operands alone: not on threads,
+// instruction sets or libraries.
 void CpuBackend::compute(const call::Gemm& call) {
   const auto [M, N, K] = extents_of(call);
   last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype(), cpu::gemm_takes_bf16());
-  if (last_gemm_ == GemmPath::integer) return cpu::gemm_codes(*this, call);
+  if (M == 0 || N == 0) return;
+  const bool scaled = call.a.multiplier || call.b.multiplier;
+  const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
+                       (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
+  const cpu::Piece piece = cpu::cut(M, N, K);
+  const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
+  const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
+    parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
+      const std::int64_t m = index / across * piece.rows, n = index % across * piece.cols;
+      multiply(m, n, std::min(piece.rows, M - m), std::min(piece.cols, N - n), call.c.data() + m * N + n,
+               call.bias ? call.bias.data() + n : nullptr);
+    });
+  };
+
+  if (last_gemm_ == GemmPath::integer) {
+    const int segment = std::gcd(call.a.by.quantizer.block.along, call.b.by.quantizer.block.along);
+    const std::int64_t segments = CodeLayout{M, K, segment}.blocks();
+    const Tensor a_scales = scales_of_segments(*this, call.a, segment),
+                 b_scales = scales_of_segments(*this, call.b, segment);
+    return for_pieces([&, N = N](std::int64_t m, std::int64_t n, std::int64_t rows, std::int64_t cols,
+                                 float* out, const float* bias) {
+      cpu::multiply_codes({.a = side(call.a, a_scales, segments, m),
+                           .b = side(call.b, b_scales, segments, n),
+                           .rows = rows,
+                           .cols = cols,
+                           .depth = code_layout(call.a).padded_depth(),
+                           .segment = segment,
+                           .c = out,
+                           .c_stride = N,
+                           .accumulate = call.write == Write::accumulate,
+                           .factor = scaled ? &factor : nullptr,
+                           .bias = bias});
+    });
+  }
 
   const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a, call.a.elements), M);
   const auto wide = [&](const Tensor& x) { return as_they_are || x.dtype() != DType::bf16 ? x : widened(x); };
   const Tensor a = wide(call.a.elements), b = wide(call.b.elements);
   const MatrixView av = view(call.a, a), bv = view(call.b, b);
-
-  const bool scaled = call.a.multiplier || call.b.multiplier;
-  const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
-                       (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  const cpu::Piece piece = cpu::cut(M, N, K);
-  const std::int64_t down = (M + piece.rows - 1) / std::max<std::int64_t>(piece.rows, 1);
-  const std::int64_t across = (N + piece.cols - 1) / std::max<std::int64_t>(piece.cols, 1);
-  parallel_for(down * across, 1, [&, M = M, N = N, K = K](std::int64_t index, std::int64_t) {
-    const std::int64_t m = index / across * piece.rows, n = index % across * piece.cols;
-    const std::int64_t rows = std::min(piece.rows, M - m), cols = std::min(piece.cols, N - n);
-    float* const out = call.c.data() + m * N + n;
-    const float* const part_of_bias = call.bias ? call.bias.data() + n : nullptr;
+  for_pieces([&, N = N, K = K](std::int64_t m, std::int64_t n, std::int64_t rows, std::int64_t cols,
+                               float* out, const float* bias) {
     const MatrixView left = from(av, m), right = from(bv, n);
-    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, part_of_bias);
+    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, bias);
     if (call.write == Write::overwrite) {
       cpu::gemm_block(out, N, left, right, rows, cols, K);
-      return scale_into(out, N, out, N, rows, cols, factor, part_of_bias, call.write);
+      return scale_into(out, N, out, N, rows, cols, factor, bias, call.write);
     }
     thread_local std::vector<float> sums;
     sums.resize(std::size_t(rows * cols));
     cpu::gemm_block(sums.data(), cols, left, right, rows, cols, K);
-    scale_into(out, N, sums.data(), cols, rows, cols, factor, part_of_bias, call.write);
+    scale_into(out, N, sums.data(), cols, rows, cols, factor, bias, call.write);
   });
 }
 

@@ -17,10 +17,24 @@ struct MatrixView {
 /// c[M, N] = sum over k of a(m, k) b(n, k), in f32 sums, on the calling thread (also inside parallel_for);
 /// rows of c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16
 /// sides multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of
-/// additions depends on the extents, types and axes only. Few rows are multiplied by own loops (few_rows.h),
-/// more by oneDNN.
+/// additions depends on the extents, types and axes only. Few rows are multiplied by own loops
+/// (is_few_rows()), more by oneDNN.
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);
+
+/// Rows up to which a product is a stream over b: reading b costs more than multiplying by it, and packing it
+/// first, as oneDNN does, would double that.
+inline constexpr std::int64_t most_few_rows = 16;
+
+/// Whether gemm_block() takes our own loops. Then a row of c does not depend on the rows beside it, nor on
+/// how many there are: a token that is computed alone gets the bits that it gets among fifteen others.
+constexpr bool is_few_rows(const MatrixView& a, std::int64_t M) {
+  return M <= most_few_rows && (a.axis == Axis::row || M == 1);
+}
+
+/// gemm_block() by these loops; a bf16 side is widened as it is read.
+void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b,
+                       std::int64_t M, std::int64_t N, std::int64_t K, Write, const float* bias);
 
 struct Piece {
   std::int64_t rows, cols;

@@ -87,7 +87,7 @@ Both both_ways(Model& model, std::int64_t T, std::int64_t prompt) {
   return b;
 }
 
-// Up to 16 rows every product of a pass is made row by row (kernels/cpu/few_rows.h), in one order.
+// Up to 16 rows every product of a pass is made row by row (kernels/cpu/gemm.h), in one order.
 TEST(KeyValueCache, LogitsOfShortTextsHaveTheBitsOfAWholePass) {
   for (const ModelConfig& config : {gpt2(16), llama(16)}) {
     PrecisionPlan narrow = uniform_plan(config, of_activations(bf16_cast), all_of_attention(bf16_cast));

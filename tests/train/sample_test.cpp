@@ -4,11 +4,15 @@
 
 #include <cmath>
 
+#include "kernels/cpu/gemm.h"
 #include "tests/train/tiny_run.h"
 #include "train/sampling/next_logits.h"
 
 namespace mxtape {
 namespace {
+
+// So that the logits of a text do not depend on how many others there are.
+static_assert(most_texts <= cpu::most_few_rows);
 
 using test::TinyRun;
 

@@ -29,6 +29,6 @@ std::unique_ptr<NextLogits> whole_passes(Backend&, Model&, PassKey);
 /// On a CPU the logits of a text do not depend on how many others there are, up to 16 (most_texts).
 std::unique_ptr<NextLogits> cached_passes(Backend&, Model&, PassKey, std::int64_t texts, std::int64_t prompt,
                                           std::int64_t tokens);
-inline constexpr std::int64_t most_texts = 16;  ///< kernels/cpu/few_rows.h
+inline constexpr std::int64_t most_texts = 16;  ///< kernels/cpu/gemm.h
 
 }  // namespace mxtape

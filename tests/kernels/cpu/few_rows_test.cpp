@@ -1,4 +1,4 @@
-#include "kernels/cpu/few_rows.h"
+#include "kernels/cpu/gemm.h"
 
 #include <gtest/gtest.h>
 

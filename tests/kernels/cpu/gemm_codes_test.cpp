@@ -1,5 +1,3 @@
-#include "kernels/cpu/integer/gemm_codes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
