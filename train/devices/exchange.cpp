@@ -92,17 +92,25 @@ Tensor Exchange::update(AdamW& optimizer, const std::string& name) {
   return norm;
 }
 
-void Exchange::share_squares() {
+void Exchange::share(const std::function<std::vector<Tensor>(int rank)>& parts) {
   std::vector<Part> send, receive;
-  for (const auto& shards : shards_)
-    for (int rank = 0; rank < size_; ++rank)
-      for (const Piece& piece : shards[std::size_t(rank)].pieces) {
-        const Tensor part = squares_.part(piece.first_unit, {piece.units});
-        if (rank != rank_) add_part(receive, rank, part);
-        for (int to = 0; rank == rank_ && to < size_; ++to)
-          if (to != rank_) add_part(send, to, part);
-      }
+  for (int rank = 0; rank < size_; ++rank)
+    for (const Tensor& part : parts(rank)) {
+      if (rank != rank_) add_part(receive, rank, part);
+      for (int to = 0; rank == rank_ && to < size_; ++to)
+        if (to != rank_) add_part(send, to, part);
+    }
   transfer(send, receive);
+}
+
+void Exchange::share_squares() {
+  share([&](int rank) {
+    std::vector<Tensor> parts;
+    for (const auto& shards : shards_)
+      for (const Piece& piece : shards[std::size_t(rank)].pieces)
+        parts.push_back(squares_.part(piece.first_unit, {piece.units}));
+    return parts;
+  });
 }
 
 void Exchange::share_values() {
@@ -118,6 +126,14 @@ void Exchange::share_values() {
   whole_ = true;
 }
 
+void Exchange::for_parts(std::size_t parameter, const Tensor& whole,
+                         const std::function<void(int rank, const Tensor& part)>& f) const {
+  for (const auto& shards : shards_)
+    for (int rank = 0; rank < size_; ++rank)
+      for (const Piece& piece : shards[std::size_t(rank)].pieces)
+        if (piece.parameter == parameter) f(rank, whole.part(piece.first, {piece.count}));
+}
+
 Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
   if (!devices_) return own;
   Tensor whole;
@@ -127,16 +143,12 @@ Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
   else
     add_part(send, 0, own);
   if (rank_ == 0)
-    for (const auto& shards : shards_)
-      for (int rank = 0; rank < size_; ++rank)
-        for (const Piece& piece : shards[std::size_t(rank)].pieces) {
-          if (piece.parameter != parameter) continue;
-          const Tensor part = whole.part(piece.first, {piece.count});
-          if (rank == 0)
-            backend_.copy(part, own);
-          else
-            add_part(receive, rank, part);
-        }
+    for_parts(parameter, whole, [&](int rank, const Tensor& part) {
+      if (rank == 0)
+        backend_.copy(part, own);
+      else
+        add_part(receive, rank, part);
+    });
   transfer(send, receive);
   settle();
   return whole;
@@ -146,16 +158,12 @@ void Exchange::scatter(std::size_t parameter, const Tensor& whole, const Tensor&
   std::vector<Part> send, receive;
   if (rank_ != 0) add_part(receive, 0, own);
   if (rank_ == 0)
-    for (const auto& shards : shards_)
-      for (int rank = 0; rank < size_; ++rank)
-        for (const Piece& piece : shards[std::size_t(rank)].pieces) {
-          if (piece.parameter != parameter) continue;
-          const Tensor part = whole.part(piece.first, {piece.count});
-          if (rank == 0)
-            backend_.copy(own, part);
-          else
-            add_part(send, rank, part);
-        }
+    for_parts(parameter, whole, [&](int rank, const Tensor& part) {
+      if (rank == 0)
+        backend_.copy(own, part);
+      else
+        add_part(send, rank, part);
+    });
   transfer(send, receive);
   settle();
 }

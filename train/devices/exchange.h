@@ -77,6 +77,11 @@ class Exchange {
   void start(std::size_t bucket);
   void settle();
   static void add_part(std::vector<Part>&, int rank, const Tensor& data);
+  /// parts(rank), of each rank, to all others.
+  void share(const std::function<std::vector<Tensor>(int rank)>& parts);
+  /// f(rank, a part of the parameter's `whole` that is its own), for each part in the order of shards.
+  void for_parts(std::size_t parameter, const Tensor& whole,
+                 const std::function<void(int rank, const Tensor& part)>& f) const;
   void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
 
   Backend& backend_;

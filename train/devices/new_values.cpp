@@ -19,16 +19,7 @@ void Exchange::share_new_values() {
   for (std::size_t b = layout_.size(); b-- > 0;) {  // the first layers' are needed first
     WeightsOnTheirWay weights(backend_, layout_[b], values_[b], copies_);
     weights.pack(backend_, shards_[b][std::size_t(rank_)]);
-    std::vector<Part> send, receive;
-    for (int rank = 0; rank < size_; ++rank) {
-      for (const Tensor& part : weights.parts(shards_[b][std::size_t(rank)]))
-        if (rank != rank_)
-          add_part(receive, rank, part);
-        else
-          for (int to = 0; to < size_; ++to)
-            if (to != rank_) add_part(send, to, part);
-    }
-    transfer(send, receive);
+    share([&](int rank) { return weights.parts(shards_[b][std::size_t(rank)]); });
     weights.unpack(backend_);
     all_values &= weights.all_values();
   }
@@ -63,19 +54,11 @@ void Exchange::lose_others_values() {
 
 void Exchange::gather_values() {
   if (std::exchange(whole_, true)) return;
-  for (std::size_t b = layout_.size(); b-- > 0;) {
-    std::vector<Part> send, receive;
-    for (int rank = 0; rank < size_; ++rank) {
-      if (rank == rank_) continue;
-      const auto part = [&](int of) {
-        const Shard& shard = shards_[b][std::size_t(of)];
-        return values_[b].part(shard.first, {shard.count});
-      };
-      add_part(send, rank, part(rank_));
-      add_part(receive, rank, part(rank));
-    }
-    transfer(send, receive);
-  }
+  for (std::size_t b = layout_.size(); b-- > 0;)
+    share([&](int rank) {
+      const Shard& shard = shards_[b][std::size_t(rank)];
+      return std::vector{values_[b].part(shard.first, {shard.count})};
+    });
   settle();
 }
 
