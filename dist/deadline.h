@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dist/group.h"
+#include "dist/together.h"
 
 namespace mxtape {
 

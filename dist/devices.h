@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "dist/communicator.h"
-#include "dist/group.h"
+#include "dist/together.h"
 
 namespace mxtape {
 

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "dist/communicator.h"
-#include "dist/group.h"
 #include "dist/nccl_calls.h"
+#include "dist/together.h"
 #include "kernels/side_stream.h"
 
 namespace mxtape {

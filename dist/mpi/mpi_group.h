@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "dist/group.h"
 #include "dist/launch.h"
 #include "dist/mpi/mpi_calls.h"
+#include "dist/together.h"
 
 namespace mxtape {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "dist/group.h"
 #include "dist/pairs/channel.h"
 #include "dist/pairs/forked.h"
+#include "dist/together.h"
 
 namespace mxtape {
 

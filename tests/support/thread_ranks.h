@@ -11,7 +11,7 @@
 
 #include "dist/communicator.h"
 #include "dist/devices.h"
-#include "dist/group.h"
+#include "dist/together.h"
 
 namespace mxtape::test {
 
