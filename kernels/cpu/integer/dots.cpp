@@ -10,39 +10,34 @@
 #include <vector>
 
 #include "core/error.h"
+#include "kernels/cpu/loops/tier.h"
 #include "kernels/gemm_codes.h"
 
 namespace mxtape::cpu {
 
 // integer_dots.cpp, once per tier.
+#define MXT_DOTS(tier)                               \
+  namespace tier {                                   \
+  void multiply(const DotsJob&, const DotsScratch&); \
+  }
 #if defined(__x86_64__)
-namespace avx2 {
-void multiply(const DotsJob&, const DotsScratch&);
-}
-namespace avx_vnni {
-void multiply(const DotsJob&, const DotsScratch&);
-}
-namespace avx512_vnni {
-void multiply(const DotsJob&, const DotsScratch&);
-}
+MXT_DOTS(avx2)
+MXT_DOTS(avx_vnni)
+MXT_DOTS(avx512_vnni)
 #elif defined(__aarch64__)
-namespace neon {
-void multiply(const DotsJob&, const DotsScratch&);
-}
-namespace sdot {
-void multiply(const DotsJob&, const DotsScratch&);
-}
+MXT_DOTS(neon)
+MXT_DOTS(sdot)
 #endif
 
 namespace {
 
 static_assert(longest_segment == longest_code_block);
 
-struct Tier {
+struct Loop {
   std::string_view name;
   void (*multiply)(const DotsJob&, const DotsScratch&);
 };
-constexpr Tier tiers[] = {
+constexpr Loop tiers[] = {
     {"portable", [](const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); }},
 #if defined(__x86_64__)
     {"avx2", avx2::multiply},
@@ -80,15 +75,11 @@ bool has_dot_tier(DotTier t) {
   switch (t) {
 #if defined(__x86_64__)
     case DotTier::avx512_vnni:
-      return has_dot_tier(DotTier::avx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512vnni");
+      return has_tier(Tier::avx512) && __builtin_cpu_supports("avx512vnni");
     case DotTier::avx_vnni:
-      return has_dot_tier(DotTier::avx2) && __builtin_cpu_supports("avxvnni");
+      return has_tier(Tier::avx2) && __builtin_cpu_supports("avxvnni");
     case DotTier::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi2");
+      return has_tier(Tier::avx2);
 #elif defined(__aarch64__)
     case DotTier::sdot:
       return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
