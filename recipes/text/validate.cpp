@@ -5,6 +5,7 @@
 
 #include "autograd/slots.h"
 #include "core/error.h"
+#include "data/tokenizers/text/utf8.h"
 #include "kernels/mx_transfer.h"
 #include "recipes/knobs.h"
 #include "recipes/rollbacks.h"
@@ -26,8 +27,7 @@ void validate_cudnn_attention(const Recipe& r) {
   const std::int64_t width = r.model.head_channels();
   want(cudnn_takes_width(width),
        "which has kernels for heads whose width is a multiple of 8 up to 128; found model.width / "
-       "model.heads = "
-       "{} / {} = {}; want other extents",
+       "model.heads = {} / {} = {}; want other extents",
        r.model.width, r.model.heads, width);
   want(r.model.attention_dropout == 0,
        "which does not draw mxtape's numbers; found model.attention_dropout = {}; want 0",
@@ -100,30 +100,13 @@ void validate_sums(const Recipe& r, const PrecisionPlan& plan) {
   }
 }
 
-/// RFC 3629. Overlong forms and surrogates are left to the parser; no file name has them by accident.
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80       ? 1
-                               : lead >> 5 == 6  ? 2
-                               : lead >> 4 == 14 ? 3
-                               : lead >> 3 == 30 ? 4
-                                                 : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t k = 1; k < length; ++k)
-      if (static_cast<unsigned char>(text[i + k]) >> 6 != 2) return false;
-    i += length;
-  }
-  return true;
-}
-
 }  // namespace
 
 void validate(const Recipe& r) {
   Recipe copy = r;
   for (const Knob& knob : knobs(copy))
     if (const auto* text = std::get_if<std::string*>(&knob.field))
-      require(is_utf8(**text), ExitCode::usage,
+      require(first_bad_byte(**text) == (*text)->size(), ExitCode::usage,
               "recipe: {} ({}) is not UTF-8; want a name that TOML can hold", knob.name, r.origin(knob.name));
   ModelConfig model = r.model;
   if (model.vocabulary == 0) model.vocabulary = 1;  // the data will say; whether it fits is seen there

@@ -32,6 +32,15 @@ TEST(Overrides, OverridesComeLastAndAreCheckedLikeFiles) {
   EXPECT_TRUE(contains(refused("train.steps"), "want section.key=value"));
 }
 
+TEST(Overrides, ANameThatTomlCouldNotReadBackIsRefused) {
+  for (const char* bytes :
+       {"\xe9", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
+    EXPECT_TRUE(contains(refusal([&] { read_recipe("shakespeare", {fmt::format("name=caf{}", bytes)}); }),
+                         "name (command line) is not UTF-8"))
+        << bytes;
+  EXPECT_EQ(read_recipe("shakespeare", {"name=caf\xc3\xa9"}).name, "caf\xc3\xa9");
+}
+
 TEST(Overrides, ARuleMayBeAddedOnTheCommandLine) {
   const Recipe r =
       read_recipe("shakespeare-mxfp4", {"precision.rules=[{layers=\"blocks.0.*\", format=\"bf16\"}]"});
