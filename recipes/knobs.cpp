@@ -7,10 +7,7 @@
 
 #include "core/error.h"
 #include "formats/quantizer.h"
-#include "recipes/compute_knobs.h"
-#include "recipes/model_knobs.h"
 #include "recipes/rows.h"
-#include "recipes/telemetry_knobs.h"
 #include "recipes/text/rule_format.h"
 
 namespace mxtape {

@@ -48,7 +48,7 @@ enum class Effect : std::uint8_t {
 };
 
 /// One key of a recipe. Parser, defaults, --help, docs/recipes.md and the resolved copy read this and nothing
-/// else, so adding a knob is adding a field and its line in knobs.cpp or <section>_knobs.cpp.
+/// else, so adding a knob is adding a field and its line in knobs.cpp or *_knobs.cpp.
 struct Knob {
   std::string_view name;  ///< "optim.beta2"
   std::variant<std::int64_t*, std::uint64_t*, float*, bool*, std::string*, Choice, std::vector<std::string>*,
@@ -64,6 +64,10 @@ struct Knob {
 
 /// The knobs of a recipe, in the order in which files are written.
 std::vector<Knob> knobs(Recipe&);
+/// Those of one section.
+std::vector<Knob> model_knobs(ModelConfig&);
+std::vector<Knob> compute_knobs(ComputeConfig&);
+std::vector<Knob> telemetry_knobs(TelemetryConfig&);
 /// Gives a knob the value that the same knob of another recipe has.
 void copy_value(const Knob& to, const Knob& from);
 /// The keys of one [[precision.rules]] and one [[precision.phases]].

@@ -1,5 +1,3 @@
-#include "recipes/model_knobs.h"
-
 #include <array>
 
 #include "nn/model.h"

@@ -12,7 +12,7 @@
 #include "program/plan/resume.h"
 #include "program/records/run_name.h"
 #include "recipes/knobs.h"
-#include "recipes/text/run_folder_of.h"
+#include "recipes/text/reader.h"
 
 namespace mxtape {
 namespace {

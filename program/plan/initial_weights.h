@@ -40,7 +40,7 @@ class InitialWeights {
   /// were drawn, positions beyond a shorter context are left out. Returns their content hash: XXH3-128 of all
   /// names, shapes and f32 numbers, the same for the same weights whatever they lie in. Throws Error(data)
   /// for a tensor that is missing, too many, or of another shape than take_model()
-  /// (recipes/text/initial_model.h) allows.
+  /// (recipes/text/reader.h) allows.
   std::string load(Backend&, Model&) const;
   /// load() into a model that takes no memory: what it would return and throw.
   std::string content_hash(const ModelConfig& here) const;

@@ -8,8 +8,7 @@
 #include "program/plan/stations.h"
 #include "program/records/room.h"
 #include "program/records/run_name.h"
-#include "recipes/text/initial_model.h"
-#include "recipes/text/run_folder_of.h"
+#include "recipes/text/reader.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;

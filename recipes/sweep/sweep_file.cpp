@@ -7,8 +7,6 @@
 #include "core/text/nearest_name.h"
 #include "recipes/sweep/arm_checks.h"
 #include "recipes/sweep/sweep_text.h"
-#include "recipes/text/auto_gemm.h"
-#include "recipes/text/fragment.h"
 
 namespace mxtape {
 namespace {
@@ -25,8 +23,7 @@ class ArmBuilder {
     BuiltArm built{{arm.name, arm.where, recipe_of(arm, nullptr)}, {}, {}};
     try {
       take_initial_model(built.arm.recipe);
-      settle_auto_gemm(built.arm.recipe);
-      validate(built.arm.recipe);
+      settle_and_validate(built.arm.recipe);
     } catch (const Error& e) {
       fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
     }
@@ -73,8 +70,7 @@ class ArmBuilder {
     const auto add = [&](const std::string& key, const toml::source_region& at, Recipe recipe, bool judged) {
       try {
         take_initial_model(recipe);
-        settle_auto_gemm(recipe);
-        validate(recipe);
+        settle_and_validate(recipe);
       } catch (const Error&) {
         judged = false;
       }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "recipes/recipe.h"
-#include "recipes/text/initial_model.h"
+#include "recipes/text/reader.h"
 
 namespace mxtape {
 

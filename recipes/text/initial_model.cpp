@@ -1,7 +1,7 @@
-#include "recipes/text/initial_model.h"
+#include "recipes/text/reader.h"
 
 #include "core/error.h"
-#include "recipes/model_knobs.h"
+#include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {

@@ -1,3 +1,5 @@
+#include "recipes/text/reader.h"
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -9,12 +11,9 @@
 #include "core/files/status.h"
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
+#include "recipes/rollbacks.h"
 #include "recipes/shipped.h"
-#include "recipes/text/auto_gemm.h"
-#include "recipes/text/fragment.h"
-#include "recipes/text/initial_model.h"
 #include "recipes/text/nesting.h"
-#include "recipes/text/run_folder_of.h"
 #include "recipes/text/table_reader.h"
 
 namespace mxtape {
@@ -196,7 +195,29 @@ void drop_repeated(std::vector<T>& all, std::size_t count, const auto& same) {
     all.erase(all.begin(), middle);
 }
 
+void settle_auto_gemm(Recipe& r) {
+  if (r.compute.gemm != GemmChoice::automatic) return;
+  const auto shares = [](const PrecisionPlan& plan) {
+    return std::any_of(plan.linear.begin(), plan.linear.end(), [](const auto& layer) {
+      const LinearQuant& quant = layer.second;
+      return quant.dgrad_source == OperandSource::shared || quant.wgrad_source == OperandSource::shared;
+    });
+  };
+  bool any = false;
+  for (const std::int64_t step : plan_changes(r)) any = any || shares(precision_plan(r, step));
+  for (const std::int64_t n : coming_rollbacks(r))
+    any = any || shares(precision_plan(as_rolled_back(r, n), 0));
+  if (!any) return;
+  r.compute.gemm = GemmChoice::library;
+  r.origins["compute.gemm"] = "auto, with source=shared";
+}
+
 }  // namespace
+
+void settle_and_validate(Recipe& recipe) {
+  settle_auto_gemm(recipe);
+  validate(recipe);
+}
 
 Recipe read_recipe(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   return read_recipe_onto({}, path_or_name, overrides);
@@ -212,8 +233,7 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
            a.start_of_decay == b.start_of_decay && a.start_rollback == b.start_rollback &&
            std::ranges::equal(a.rules, b.rules, same_rule);
   });
-  settle_auto_gemm(recipe);
-  validate(recipe);
+  settle_and_validate(recipe);
   return recipe;
 }
 
@@ -222,8 +242,7 @@ Recipe read_run_recipe(const std::string& path_or_name, const std::vector<std::s
   Recipe recipe;
   read_keys(recipe, path_or_name, overrides);
   if (!recipe.train.init.empty()) take_model(recipe, model_of(recipe.train.init));
-  settle_auto_gemm(recipe);
-  validate(recipe);
+  settle_and_validate(recipe);
   return recipe;
 }
 
@@ -242,8 +261,7 @@ std::string run_folder_of(const std::string& path_or_name, const std::vector<std
 Recipe recipe_from_toml(const std::string& text, const std::string& where) {
   Recipe recipe;
   read_document(recipe, {where, where, where, {}, [&] { return text; }});
-  settle_auto_gemm(recipe);
-  validate(recipe);
+  settle_and_validate(recipe);
   return recipe;
 }
 

@@ -1,4 +1,4 @@
-#include "recipes/text/rule_notes.h"
+#include "recipes/text/precision_notes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

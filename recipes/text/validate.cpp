@@ -52,7 +52,7 @@ void validate_cudnn_attention(const Recipe& r) {
 }
 
 /// Integer GEMMs read codes along the axis that they sum over: a copy of codes serves one axis. With auto
-/// such a recipe has the library's (settle_auto_gemm()).
+/// such a recipe has the library's (settle_and_validate()).
 void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
   if (r.compute.gemm != GemmChoice::integer) return;
   for (const auto& [layer, quant] : plan.linear)

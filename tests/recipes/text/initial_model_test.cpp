@@ -1,4 +1,4 @@
-#include "recipes/text/initial_model.h"
+#include "recipes/text/reader.h"
 
 #include <gtest/gtest.h>
 

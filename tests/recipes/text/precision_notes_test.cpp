@@ -1,7 +1,6 @@
 #include "recipes/text/precision_notes.h"
 
 #include "recipes/shipped.h"
-#include "recipes/text/reach_notes.h"
 #include "tests/recipes/recipe_files.h"
 #include "tests/support/allocations.h"
 
