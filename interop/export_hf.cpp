@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "core/files/output_file.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
@@ -19,12 +20,6 @@ struct OutputTensor {
   TensorPart part;
   std::int64_t first_row = 0;  ///< of a vector: element
 };
-
-void write_text(const fs::path& path, const std::string& text) {
-  OutputFile file(path);
-  file.write(text);
-  file.finish();
-}
 
 std::string type_name(TensorType type) {
   return type == TensorType::f32 ? "float32" : type == TensorType::f16 ? "float16" : "bfloat16";
@@ -88,7 +83,7 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
     }
     writer.finish();
   }
-  if (shards.size() > 1) write_text(folder / "model.safetensors.index.json", index_of(shards));
+  if (shards.size() > 1) write_atomically(folder / "model.safetensors.index.json", index_of(shards));
 }
 
 }  // namespace
@@ -97,7 +92,8 @@ std::uint64_t export_hf_folder(const fs::path& path, ModelFacts model, const Wei
                                const TokenizerFiles& tokenizer, const ExportOptions& options) {
   cut_vocabulary(model, tokenizer.tokenizer, options.vocabulary);
   UnfinishedFolder folder(path);
-  write_text(folder.path() / "config.json", hf_config_of(model, type_name(options.type)).dump(2) + "\n");
+  write_atomically(folder.path() / "config.json",
+                   hf_config_of(model, type_name(options.type)).dump(2) + "\n");
   write_weights(folder.path(), model, source, options);
   write_tokenizer_files(folder.path(), tokenizer, model);
   return folder.finish();

@@ -3,7 +3,6 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/files/output_file.h"
 #include "core/text/base64.h"
 #include "data/json/json_file.h"
 #include "data/tokenizers/tokenizer_forms.h"
@@ -14,12 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-void write_text(const fs::path& path, const std::string& text) {
-  OutputFile file(path);
-  file.write(text);
-  file.finish();
-}
 
 /// The text of a special token, as configs of tokenizers name them.
 void put_special(Json& config, const char* key, const nlohmann::json& file, std::optional<std::int64_t> id) {
@@ -61,7 +54,7 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
   if (has("tokenizer.json")) {
     text = read_json_file(came.folder / "tokenizer.json").dump();
   } else if (text = tokenizer_json_of(came.tokenizer); !text.empty()) {
-    write_text(folder / "tokenizer.json", text + "\n");
+    write_atomically(folder / "tokenizer.json", text + "\n");
   }
   if (!text.empty()) {
     const Json config = tokenizer_config(came, nlohmann::json::parse(text), model);
@@ -72,9 +65,9 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
   if (has("tokenizer.model") || held.value("kind", "") != "sentencepiece") return;
   const auto bytes = from_base64(held.at("model").get<std::string>());
   require(bytes.has_value(), "export: the tokenizer's model is no base64");
-  write_text(folder / "tokenizer.model", *bytes);
-  write_text(folder / "tokenizer_config.json",
-             Json{{"tokenizer_class", "LlamaTokenizer"}, {"legacy", false}}.dump(2) + "\n");
+  write_atomically(folder / "tokenizer.model", *bytes);
+  write_atomically(folder / "tokenizer_config.json",
+                   Json{{"tokenizer_class", "LlamaTokenizer"}, {"legacy", false}}.dump(2) + "\n");
 }
 
 }  // namespace mxtape

@@ -126,15 +126,16 @@ void read_rope(JsonSection& config, HfConfig& result) {
     require(!has_top || (top.theta == parameters.theta && (!scaled_twice || top == parameters)),
             ExitCode::data,
             "{} and rope_scaling differ from rope_parameters: theta {} and {}, scaling {} by {} "
-            "and {} by {}; "
-            "versions 4 and 5 of transformers would compute different things",
+            "and {} by {}; versions 4 and 5 of transformers would compute different things",
             config.path("rope_theta"), top.theta, parameters.theta, top.scaling, top.factor,
             parameters.scaling, parameters.factor);
   }
   const Rope& rope = has_new ? parameters : top;
   ModelFacts& m = result.model;
   m.rope_theta = rope.theta;
-  m.rope_scaling = rope.scaling;
+  m.rope_scaling = rope.scaling == "llama3"   ? RopeScaling::llama3
+                   : rope.scaling == "linear" ? RopeScaling::linear
+                                              : RopeScaling::none;
   m.rope_factor = rope.factor;
   m.rope_low = rope.low;
   m.rope_high = rope.high;

@@ -33,9 +33,10 @@ void add_llama_style(Json& json, const ModelFacts& m) {
   if (m.architecture == "llama") json["mlp_bias"] = m.bias;
   json["attention_dropout"] = 0.0;
   Json scaling = nullptr, parameters{{"rope_type", "default"}};
-  if (m.rope_scaling != "none") {
-    scaling = {{"rope_type", m.rope_scaling}, {"factor", m.rope_factor}};
-    if (m.rope_scaling == "llama3")
+  if (m.rope_scaling != RopeScaling::none) {
+    const bool llama3 = m.rope_scaling == RopeScaling::llama3;
+    scaling = {{"rope_type", llama3 ? "llama3" : "linear"}, {"factor", m.rope_factor}};
+    if (llama3)
       scaling.update({{"low_freq_factor", m.rope_low},
                       {"high_freq_factor", m.rope_high},
                       {"original_max_position_embeddings", m.rope_original}});

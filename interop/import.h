@@ -38,7 +38,7 @@ struct ImportedModel {
   std::shared_ptr<const void> files{};  ///< what `read` reads from
 
   std::int64_t parameters() const;
-  /// The recipe's [model]. Throws Error(data) if this program computes no such model: missing_keys().
+  /// The recipe's [model]. Throws Error(data): model_config_of().
   ModelConfig config() const { return model_config_of(facts, context, where); }
 };
 

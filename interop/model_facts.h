@@ -22,7 +22,7 @@ struct ModelFacts {
   Gelu gelu = Gelu::tanh;
   double norm_eps = 1e-5;
   double rope_theta = 10000;
-  std::string rope_scaling = "none";  ///< linear, llama3
+  RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1, rope_low = 1, rope_high = 4;
   std::int64_t rope_original = 0;
   std::optional<std::int64_t> bos{}, pad{};
@@ -33,11 +33,8 @@ struct ModelFacts {
   bool operator==(const ModelFacts&) const = default;
 };
 
-/// The keys of [model] that such a model needs and this program has not, as text; empty if it computes it.
-std::string missing_keys(const ModelFacts&);
-/// The recipe's [model] that computes the same, with `context` tokens: written through the knobs by their
-/// names. Throws Error(data) with `where` in front if this program has no knob for something that the model
-/// needs.
+/// The recipe's [model] that computes the same, with `context` tokens. Throws Error(data) with `where` in
+/// front for a value that its key does not accept.
 ModelConfig model_config_of(const ModelFacts&, std::int64_t context, const std::string& where);
 /// What a recipe's [model] computes. The architecture is the one that export writes it as. Throws
 /// Error(usage) for a mixture that no class of transformers computes, with the keys that do not fit.

@@ -17,20 +17,14 @@ using nlohmann::json;
 struct Attempt {
   std::string refusal{};
   std::string types{};
-  bool computed = true;
 };
 
 /// Imports into a folder that must not be there afterwards if it is refused. Throws what is no refusal.
 Attempt attempt(const fs::path& source, const fs::path& out) {
   try {
     const ImportedModel opened = open_foreign_model(source);
-    if (!missing_keys(opened.facts).empty()) {
-      // The numbers are read as well: whether they are finite.
-      for (const ImportedTensor& tensor : opened.tensors) tensor.read([](std::span<const float>) {});
-      return {"", opened.types, false};
-    }
     (void)import_model({.source = source, .out = out});
-    return {"", opened.types, true};
+    return {"", opened.types};
   } catch (const Error& e) {
     if (e.code() != ExitCode::data) throw;
     return {e.what()};
@@ -58,7 +52,6 @@ Outcome judge(const std::string& expect, const fs::path& source,
                ? failed("refused: " + tried.refusal)
                : sound_refusal(tried, source, out);
   if (expect.starts_with("refuse")) return failed("taken; want a refusal");
-  if (!tried.computed) return not_applicable("read and taken, but mxtape does not compute such models");
   return logits(tried);
 }
 

@@ -30,16 +30,6 @@ TrainedModel imported_model(const fs::path& source, const std::string& device) {
   return load_trained_model((scratch.path() / "model").string(), device);
 }
 
-std::string not_computed(const fs::path& source) {
-  const std::string missing = missing_keys(open_foreign_model(source).facts);
-  return missing.empty() ? "" : "mxtape does not compute models with " + missing.substr(0, missing.find(','));
-}
-
-Outcome if_computed(const fs::path& source, const std::function<Outcome()>& compare) {
-  const std::string reason = not_computed(source);
-  return reason.empty() ? compare() : not_applicable(reason);
-}
-
 ExpectedLogits expected_logits(const SafetensorsFile& file, const std::string& key) {
   const TensorInfo &tokens = file.at("tokens"), &logits = file.at(key);
   const auto bad = [&](const TensorInfo& tensor, const char* wanted) {

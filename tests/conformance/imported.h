@@ -26,10 +26,6 @@ class ScratchFolder {
 /// Imports a folder or a model.bin and loads what came of it.
 TrainedModel imported_model(const std::filesystem::path& source, const std::string& device);
 
-/// Why a model of elsewhere cannot be computed here; "" if it can. Throws Error(data) for a folder that is
-/// refused.
-std::string not_computed(const std::filesystem::path& source);
-
 /// Logits that a set expects of a model.
 struct ExpectedLogits {
   std::vector<std::int32_t> inputs{}, targets{};  ///< [B, T]; targets are empty where the set has none
@@ -48,8 +44,5 @@ double logit_tolerance(double largest, std::int64_t time);
 std::vector<float> logits_of(TrainedModel&, const ExpectedLogits&);
 /// Passed, or the largest difference and where it is.
 Outcome compare_logits(TrainedModel&, const ExpectedLogits&);
-
-/// Runs `compare` unless the model is one that this program does not compute.
-Outcome if_computed(const std::filesystem::path& source, const std::function<Outcome()>& compare);
 
 }  // namespace mxtape::conformance

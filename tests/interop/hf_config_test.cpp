@@ -91,7 +91,7 @@ TEST(HfConfig, BothSpellingsOfRopeGiveTheSameModel) {
   old["type"] = old["rope_type"];
   old.erase("rope_type");
   EXPECT_EQ(a, read_hf_config(with(llama(), "rope_scaling", old), "x").model);
-  EXPECT_EQ(a.rope_scaling, "llama3");
+  EXPECT_EQ(a.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(a.rope_factor, 8);
   EXPECT_EQ(a.rope_original, 32);
   EXPECT_EQ(a.rope_theta, 500000);

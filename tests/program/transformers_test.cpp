@@ -29,8 +29,7 @@ TEST(Transformers, LoadAnExportedFolderWithTheLogitsAndGreedyTextsOfTheSharedSet
   int checked = 0;
   for (const auto& entry : fs::directory_iterator(set / "models")) {
     const fs::path source = entry.path();
-    if (!fs::exists(source / "greedy.json") || !missing_keys(open_foreign_model(source).facts).empty())
-      continue;
+    if (!fs::exists(source / "greedy.json")) continue;
     const TemporaryFolder folder;
     (void)import_model({.source = source, .out = folder / "model"});
     (void)export_model({.run = (folder / "model").string(), .out = folder / "out"});

@@ -1,3 +1,5 @@
+// llm.c's model.bin: 256 i32, then every tensor of the table of gpt2, a kind at a time through all blocks.
+// Weights are [out, in] as ours. Source: karpathy/llm.c, train_gpt2.cu, gpt2_write_to_checkpoint().
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -5,15 +7,46 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "core/files/output_file.h"
 #include "core/files/random_access.h"
+#include "interop/export.h"
+#include "interop/hf_names.h"
 #include "interop/import.h"
-#include "interop/llmc_layout.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
+
+namespace llmc {
+constexpr std::int32_t magic = 20240326, llama_magic = 20240803;
+constexpr std::int32_t version_f32 = 3, version_bf16 = 5;
+constexpr std::int64_t header_numbers = 256, header_bytes = 4 * header_numbers;
+constexpr std::int64_t vocabulary_multiple = 128;  ///< the table is padded to it
+// Where the header's numbers stand.
+constexpr std::size_t at_magic = 0, at_version = 1, at_positions = 2, at_vocabulary = 3, at_layers = 4,
+                      at_heads = 5, at_width = 6, at_padded = 7;
+}  // namespace llmc
 using Header = std::array<std::int32_t, llmc::header_numbers>;
+
+/// The tensors of ours in the order of such a file.
+std::vector<TensorPlan> llmc_order(const ModelFacts& model) {
+  const std::vector<TensorPlan> blocks_first = tensor_plan(model);
+  std::vector<TensorPlan> order;
+  const auto kind_of = [](std::string_view name) {
+    const auto dot = name.starts_with("blocks.") ? name.find('.', 7) : std::string_view::npos;
+    return dot == std::string_view::npos ? std::string_view{} : name.substr(dot);
+  };
+  for (const TensorPlan& tensor : blocks_first) {
+    const std::string_view kind = kind_of(tensor.ours);
+    if (kind.empty())
+      order.push_back(tensor);
+    else if (tensor.ours.starts_with("blocks.0."))
+      for (const TensorPlan& same : blocks_first)
+        if (kind_of(same.ours) == kind) order.push_back(same);
+  }
+  return order;
+}
 
 Header read_header(const RandomAccessFile& file) {
   const std::string path = file.path().string();
@@ -24,8 +57,7 @@ Header read_header(const RandomAccessFile& file) {
   file.read(0, std::as_writable_bytes(std::span(header)));
   require(header[llmc::at_magic] != llmc::llama_magic, ExitCode::data,
           "{}: a Llama file of llm.c; its header keeps the norm's eps as the integer 0, so nothing can be "
-          "computed from "
-          "it; want the Hugging Face folder that it was made from",
+          "computed from it; want the Hugging Face folder that it was made from",
           path);
   require(header[llmc::at_magic] == llmc::magic, ExitCode::data,
           "{}: begins with {}; want {} (llm.c's model.bin), or a Hugging Face folder", path,
@@ -37,7 +69,7 @@ Header read_header(const RandomAccessFile& file) {
 }
 
 /// A number of the header within the range of the knob that it becomes.
-std::int64_t number(const Header& header, llmc::Field field, const char* name, std::int64_t most,
+std::int64_t number(const Header& header, std::size_t field, const char* name, std::int64_t most,
                     const fs::path& path) {
   const std::int64_t value = header[field];
   require(value >= 1 && value <= most, ExitCode::data, "{}: {} = {} in its header; want 1 to {}",
@@ -83,25 +115,45 @@ void read_numbers(const RandomAccessFile& file, bool narrow, const std::string& 
   }
 }
 
-}  // namespace
-
-std::vector<TensorPlan> llmc_order(const ModelFacts& model) {
-  const std::vector<TensorPlan> blocks_first = tensor_plan(model);
-  std::vector<TensorPlan> order;
-  const auto kind_of = [](std::string_view name) {
-    const auto dot = name.starts_with("blocks.") ? name.find('.', 7) : std::string_view::npos;
-    return dot == std::string_view::npos ? std::string_view{} : name.substr(dot);
+/// llm.c's code implies what its header does not say.
+void require_sayable(const ModelFacts& m) {
+  const auto want = [](bool holds, const char* key, const char* wanted) {
+    require(holds, ExitCode::usage, "--to llmc: llm.c's file has no room for {}; want {}", key, wanted);
   };
-  for (const TensorPlan& tensor : blocks_first) {
-    const std::string_view kind = kind_of(tensor.ours);
-    if (kind.empty())
-      order.push_back(tensor);
-    else if (tensor.ours.starts_with("blocks.0."))
-      for (const TensorPlan& same : blocks_first)
-        if (kind_of(same.ours) == kind) order.push_back(same);
-  }
-  return order;
+  want(!m.is_llama_style(), "model.norm, model.positions and model.mlp",
+       "layer norms, learned positions and GELU");
+  want(m.bias, "model.bias = false", "biases");
+  want(m.tied, "model.tied_head = false", "a tied head");
+  want(m.gelu == Gelu::tanh, "model.gelu = \"erf\"", "the tanh form");
+  want(float(m.norm_eps) == 1e-5f, "model.norm_eps", "1e-5");
+  want(m.mlp_width == 4 * m.width, "model.mlp_width", "4 x width");
 }
+
+/// Numbers in the file's type.
+class NumberFile {
+ public:
+  NumberFile(const fs::path& path, bool narrow) : file_(path), narrow_(narrow) {}
+  void header(std::span<const std::int32_t> numbers) { file_.write(std::as_bytes(numbers)); }
+  void numbers(std::span<const float> values, const std::string& name) {
+    if (!narrow_) return file_.write(std::as_bytes(values));
+    bits_.clear();
+    for (const float value : values) {
+      const bf16 rounded = to_bf16(value);
+      require(std::isfinite(to_f32(rounded)), ExitCode::data,
+              "'{}' holds {}, beyond the largest number of bf16; want --dtype f32", name, value);
+      bits_.push_back(rounded.bits);
+    }
+    file_.write(std::as_bytes(std::span(bits_)));
+  }
+  void finish() { file_.finish(); }
+
+ private:
+  OutputFile file_;
+  bool narrow_;
+  std::vector<std::uint16_t> bits_;
+};
+
+}  // namespace
 
 ImportedModel open_llmc_file(const fs::path& path, std::optional<std::int64_t> context) {
   const auto file = std::make_shared<const RandomAccessFile>(path);
@@ -139,6 +191,37 @@ ImportedModel open_llmc_file(const fs::path& path, std::optional<std::int64_t> c
     model.notes.push_back(
         fmt::format("the table's rows {} to {} are padding and stay behind", m.vocabulary, padded - 1));
   return model;
+}
+
+std::uint64_t export_llmc_file(const fs::path& path, const ModelFacts& m, const WeightSource& source,
+                               const ExportOptions& options) {
+  require_sayable(m);
+  require(options.type != TensorType::f16, ExitCode::usage, "--to llmc: its files are f32 or bf16, not f16");
+  const bool narrow = options.type == TensorType::bf16;
+  const std::int64_t padded =
+      (m.vocabulary + llmc::vocabulary_multiple - 1) / llmc::vocabulary_multiple * llmc::vocabulary_multiple;
+  Header header{};
+  header[llmc::at_magic] = llmc::magic;
+  header[llmc::at_version] = narrow ? llmc::version_bf16 : llmc::version_f32;
+  header[llmc::at_positions] = std::int32_t(m.positions);
+  header[llmc::at_vocabulary] = std::int32_t(m.vocabulary);
+  header[llmc::at_layers] = std::int32_t(m.layers);
+  header[llmc::at_heads] = std::int32_t(m.heads);
+  header[llmc::at_width] = std::int32_t(m.width);
+  header[llmc::at_padded] = std::int32_t(padded);
+  UnfinishedFile unfinished(path);
+  NumberFile file(unfinished.path(), narrow);
+  file.header(header);
+  const auto order = llmc_order(m);
+  std::int64_t done = 0;
+  for (const TensorPlan& tensor : order) {
+    file.numbers(source(tensor.ours), tensor.ours);
+    if (tensor.ours == "tokens.weight")
+      file.numbers(std::vector<float>(std::size_t((padded - m.vocabulary) * m.width)), tensor.ours);
+    if (options.progress) options.progress(++done, std::int64_t(order.size()));
+  }
+  file.finish();
+  return unfinished.finish();
 }
 
 }  // namespace mxtape
