@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -105,7 +106,9 @@ Value value_of(const HeatMap& map) {
 Report plot_telemetry(const Arguments& a, const Given& given) {
   require(a.runs.size() == 1, ExitCode::usage, "plot: --telemetry shows one run; found {}", a.runs.size());
   const TelemetryLog log = read_telemetry(a.runs.front());
-  const bool all = a.measures.front() == "all";
+  const bool all = std::ranges::find(a.measures, "all") != a.measures.end();
+  require(!all || a.measures.size() == 1, ExitCode::usage,
+          "plot: --telemetry all is each measure that there is; want it alone");
   std::vector<HeatMap> maps;
   for (const auto& measure : all ? measures_in(log, a.format) : a.measures)
     maps.push_back(heat_map(log, measure, a.format));

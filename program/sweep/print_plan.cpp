@@ -24,8 +24,7 @@ std::optional<StepTime> step_time(const SweepPlan& plan) {
     std::sort(ms.begin(), ms.end());
     return StepTime{ms[ms.size() / 2], "as in the finished runs"};
   }
-  RunPlan run(plan.recipe_of(plan.runs.front()));
-  run.recipe.precision = plan.sweep.baseline_arm().recipe.precision;
+  RunPlan run(plan.recipe_of(plan.runs[plan.sweep.baseline_index()]));  // the first seed's runs come first
   run.recipe.model.vocabulary = plan.vocabulary;
   run.recipe.train.init.clear();  // any weights take the same time
   run.data = std::make_shared<const TokenFile>(random_tokens(run.recipe));

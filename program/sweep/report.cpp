@@ -170,7 +170,7 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results,
         "<p class=\"dim\">No pictures: gnuplot was not there or failed, or there was nothing to draw.</p>\n";
   out += spikes(results) + runs_table(plan, results) + switches(results) + arms_text(plan, results);
   out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
-                     escaped(plan.arithmetics.front()), plan.data_hash);
+                     escaped(plan.arithmetics[sweep.baseline_index()]), plan.data_hash);
   return out + "</body>\n</html>\n";
 }
 

@@ -74,21 +74,33 @@ void print_time(const SweepPlan& plan, double seconds, std::FILE* out) {
       duration_text(of_runs), plan.jobs);
 }
 
-/// Of the runs that did not end well: all of them, and the first one's code.
+/// Of the runs that did not end well: those that failed, with the first one's code, and those that somebody
+/// else's signal stopped.
 std::vector<Error> problems(const SweepPlan& plan) {
-  std::string failed;
-  int code = 0, count = 0;
-  for (const SweepRun& run : plan.runs) {
-    if (run.state == RunState::finished || !run.record || run.record->code == 0) continue;
-    if (code == 0) code = run.record->code;
-    ++count;
-    failed += fmt::format("\n  {}: exit code {}: {}\n    {}", plan.name_of(run), run.record->code,
+  std::vector<Error> all;
+  for (const bool saved : {false, true}) {
+    std::string runs;
+    int code = 0, count = 0;
+    for (const SweepRun& run : plan.runs) {
+      if (run.state == RunState::finished || !run.record || run.record->code == 0 || run.to_do() != saved)
+        continue;
+      if (code == 0) code = run.record->code;
+      ++count;
+      runs += fmt::format("\n  {}: exit code {}: {}\n    {}", plan.name_of(run), run.record->code,
                           run.record->message.substr(0, run.record->message.find('\n')), run.log.string());
+    }
+    if (count == 0) continue;
+    // A signal's number is no exit code of ours; SIGKILL is what a machine without memory sends.
+    if (code > 128) code = int(code == 137 ? ExitCode::resource : ExitCode::internal);
+    const std::string how =
+        !saved ? "failed"
+               : fmt::format(
+                     "{} stopped on {} way and saved; the same sweep once more goes "
+                     "on with {}",
+                     count == 1 ? "was" : "were", count == 1 ? "its" : "their", count == 1 ? "it" : "them");
+    all.emplace_back(ExitCode(code), fmt::format("{} of {} runs {}:{}", count, plan.runs.size(), how, runs));
   }
-  if (count == 0) return {};
-  // A signal's number is no exit code of ours; SIGKILL is what a machine without memory sends.
-  if (code > 128) code = int(code == 137 ? ExitCode::resource : ExitCode::internal);
-  return {Error(ExitCode(code), fmt::format("{} of {} runs failed:{}", count, plan.runs.size(), failed))};
+  return all;
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ void SweepProgress::ended(const SweepRun& run, double seconds, const std::option
     result = fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log->validation.back().loss,
                          log->median_milliseconds, run.record->peak_mib.value_or(0));
   } else {
-    result = run.record ? fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message)
-                        : std::string("saved, not finished");
+    result = run.to_do() ? "saved, not finished"
+                         : fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message);
   }
   const int width = int(std::to_string(runs_).size());
   note(fmt::format("[{:>{}}/{}] {} | {} | {} | eta {}", ended_runs_, width, runs_, plan_.name_of(run), result,

@@ -150,7 +150,7 @@ SweepResults collect_results(const SweepPlan& plan) {
     results.complete = results.complete && finished.size() == sweep.seeds.size();
     results.arms.push_back(std::move(arm));
   }
-  const auto baseline = std::size_t(&sweep.baseline_arm() - sweep.arms.data());
+  const auto baseline = sweep.baseline_index();
   std::vector<double> deviations;
   for (std::size_t i = 0; i < results.arms.size(); ++i) {
     ArmResult& arm = results.arms[i];

@@ -68,7 +68,7 @@ std::string csv_text(const std::string& text) {
 
 Value value_of(const SweepPlan& plan, const SweepResults& results) {
   const Sweep& sweep = plan.sweep;
-  const auto baseline = std::size_t(&sweep.baseline_arm() - sweep.arms.data());
+  const auto baseline = sweep.baseline_index();
   std::vector<Value> arms;
   for (std::size_t i = 0; i < results.arms.size(); ++i)
     arms.push_back(object("*", value_of(results.arms[i]), "recipe", to_toml(sweep.arms[i].recipe)));
@@ -84,7 +84,7 @@ Value value_of(const SweepPlan& plan, const SweepResults& results) {
 
 std::string results_csv(const SweepPlan& plan, const SweepResults& results) {
   std::string out = "arm,seed,state,loss,gap,ms,peak_mib,seconds\n";
-  const auto baseline = std::size_t(&plan.sweep.baseline_arm() - plan.sweep.arms.data());
+  const auto baseline = plan.sweep.baseline_index();
   for (const ArmResult& arm : results.arms)
     for (std::size_t k = 0; k < arm.runs.size(); ++k) {
       const RunResult &run = arm.runs[k], &base = results.arms[baseline].runs[k];

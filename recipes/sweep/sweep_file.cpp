@@ -109,8 +109,8 @@ void require_names(const std::vector<ArmText>& arms, const SweepText& text) {
 
 }  // namespace
 
-const SweepArm& Sweep::baseline_arm() const {
-  return *std::find_if(arms.begin(), arms.end(), [&](const SweepArm& arm) { return arm.name == baseline; });
+std::size_t Sweep::baseline_index() const {
+  return std::size_t(std::ranges::find(arms, baseline, &SweepArm::name) - arms.begin());
 }
 
 Sweep read_sweep(const std::string& path, const InitialModel& model_of) {

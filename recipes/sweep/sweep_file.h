@@ -24,7 +24,8 @@ struct Sweep {
   double tolerance = 0;  ///< [nats per token]
   std::vector<SweepArm> arms;
 
-  const SweepArm& baseline_arm() const;
+  std::size_t baseline_index() const;
+  const SweepArm& baseline_arm() const { return arms[baseline_index()]; }
 };
 
 /// Reads a sweep and resolves its arms: base, [set], the arm's recipes, the arm's set or the combination of

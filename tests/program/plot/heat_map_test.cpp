@@ -192,6 +192,10 @@ TEST_F(HeatMapProgramTest, ARunIsDrawnAndAnUnmeasuredOneIsRefused) {
   EXPECT_TRUE(says("a run writes it where its recipe sets telemetry.every"));
   EXPECT_EQ(run({"plot", "runs/plain", "runs/tiny", "--telemetry", "all"}), 2);
   EXPECT_EQ(run({"plot", "runs/tiny", "--format", "mxfp4"}), 2);
+  for (const auto& [first, second] : {std::pair("all", "oscillation"), std::pair("oscillation", "all")}) {
+    EXPECT_EQ(run({"plot", "runs/tiny", "--telemetry", first, "--telemetry", second}), 2);
+    EXPECT_TRUE(says("--telemetry all is each measure that there is; want it alone"));
+  }
   EXPECT_EQ(run({"plot", "runs/tiny", "--telemetry", "all", "--format", "mxfp8"}), 2);
   EXPECT_TRUE(says("no what-if formats"));
   ASSERT_EQ(

@@ -46,6 +46,15 @@ TEST_F(SweepCommand, TheReportIsOneWholePageWithAllNumbersAndAsksForNothing) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
+TEST_F(SweepCommand, ThePageNamesTheBaselinesArithmeticAsResultsDo) {
+  write_sweep_of_two_gemms();
+  ASSERT_EQ(run({"sweep", "gemms.toml"}), 0) << output_;
+  const std::string page = read_whole_text(folder_ / "runs/gemms/report.html");
+  const std::string arithmetic = results("runs/gemms")["program"]["arithmetic"];
+  EXPECT_FALSE(contains(arithmetic, "integer GEMMs"));
+  EXPECT_TRUE(contains(page, arithmetic + "; data hash ")) << arithmetic;
+}
+
 TEST_F(SweepCommand, ABrowserWithoutANetworkShowsTheReport) {
   std::string browser;
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"})

@@ -110,6 +110,12 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
   EXPECT_EQ(Json::parse(output_)["jobs"], json["jobs"]);
 }
 
+TEST_F(SweepCommand, CheckTimesTheBaselineWhereverItStands) {
+  write_sweep_of_two_gemms();
+  ASSERT_EQ(run({"sweep", "gemms.toml", "--check"}), 0) << output_;
+  EXPECT_TRUE(says("timed now, with the baseline alone"));
+}
+
 TEST_F(SweepCommand, BadFilesAreRefusedBeforeAnythingRuns) {
   write_sweep("f16", 12);
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;

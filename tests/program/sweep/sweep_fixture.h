@@ -23,6 +23,16 @@ class SweepCommand : public ProgramTest {
     write_atomically(folder_ / "f32.toml",
                      "[precision]\nweights = \"f32\"\nactivations = \"f32\"\ngradients = \"f32\"\n");
   }
+  /// Two arms; the first has other GEMMs than the baseline, which cannot take them.
+  void write_sweep_of_two_gemms() const {
+    write_atomically(folder_ / "shared.toml",
+                     std::string("[[precision.rules]]\nlayers = \"blocks.*\"\nslots = [\"dgrad.source\"]\n"
+                                 "format = \"source=shared\"\n"));
+    write_atomically(folder_ / "gemms.toml",
+                     std::string("base = \"tiny.toml\"\nbaseline = \"shared\"\nseeds = 1\ntolerance = 0.5\n"
+                                 "[[arm]]\nname = \"codes\"\nset.compute.gemm = \"integer\"\n"
+                                 "[[arm]]\nname = \"shared\"\nrecipe = \"shared.toml\"\n"));
+  }
   Json results(const std::string& out = "runs/ask") const {
     return Json::parse(read_whole_text(folder_ / out / "results.json"));
   }

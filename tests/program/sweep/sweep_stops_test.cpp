@@ -45,6 +45,27 @@ TEST_F(SweepCommand, AKilledSweepLeavesNoRunBehindAndGoesOn) {
   EXPECT_TRUE(contains(log, "stopped by SIGUSR1")) << log;
 }
 
+TEST_F(SweepCommand, ARunThatSomebodyElseStopsIsSavedAndNotFailed) {
+  write_sweep("f32", 400);
+  Program program(folder_.path(), {"sweep", "ask.toml", "--jobs", "1"});
+  ASSERT_TRUE(program.printed("to do"));
+  const auto metrics = folder_ / "runs/ask/runs/f32/1/metrics.jsonl";
+  while (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) == 0) ::usleep(1000);
+  const pid_t run_of_it =
+      std::stoi(read_whole_text(fmt::format("/proc/{0}/task/{0}/children", program.pid())));
+  ::kill(run_of_it, SIGTERM);
+  EXPECT_EQ(program.wait(), int(ExitCode::interrupted));
+  output_ = program.output();
+  EXPECT_TRUE(says("[1/6] f32 seed 1 | saved, not finished | "));
+  EXPECT_TRUE(
+      says("1 of 6 runs was stopped on its way and saved; the same sweep once more goes on with it:\n"
+           "  f32 seed 1: "));
+  EXPECT_TRUE(!says("FAILED") && !says("failed"));
+  EXPECT_EQ(arm(results(), "f32")["runs"][0]["state"], "unfinished");
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  EXPECT_TRUE(says("1 of 6 runs to do"));
+}
+
 TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   write_sweep("f32", 12,
               "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\nset.optim.clip_norm = 0\n");
