@@ -1,11 +1,6 @@
 #include "program/corpus/tale.h"
 
 namespace mxtape::tales {
-namespace {
-
-constexpr int fewest_paragraphs = 2, most_paragraphs = 10;
-
-}  // namespace
 
 std::string capitalized(std::string text) {
   if (text[0] >= 'a' && text[0] <= 'z') text[0] = char(text[0] - 'a' + 'A');
@@ -15,6 +10,7 @@ std::string capitalized(std::string text) {
 std::string with_article(const std::string& noun) { return with_article({Option{noun}})[0].text; }
 
 void Tale::tell() {
+  constexpr int fewest_paragraphs = 2, most_paragraphs = 10;
   title();
   opening();
   for (int told = 0;; ++told) {

@@ -7,21 +7,9 @@ namespace {
 
 constexpr int most_clauses = 3, deepest_relative = 3;
 
-enum Deed : int {
-  going,
-  seeing,
-  dealing,
-  resting,  // of words_.verbs
-  being,
-  saying,
-  asking,
-  meeting,
-  giving,
-  taking,
-  thinking,
-  showing,
-  that_clause  // of the moment
-};
+// Tags of words_.verbs, and of those of the moment.
+enum : int { going, seeing, dealing, resting };
+enum : int { being = 4, saying, asking, meeting, giving, taking, thinking, showing, that_clause };
 
 }  // namespace
 
@@ -61,44 +49,28 @@ Tale::Link Tale::predicate(std::size_t subject, bool by_kind) {
   if (verb.tag >= first_possession) {
     chooser_.say(fmt::format("{} ", possessive_pronouns[cast_[subject].gender]));
     chooser_.pick(words_.belongings[std::size_t(verb.tag - first_possession)]);
-    return link(Noun::none, 0);
   }
-  switch (verb.tag) {
-    case going:
-      land_ = words_.places[std::size_t(chooser_.pick(words_.going).tag)].land;
-      return link(Noun::none, 0);
-    case seeing:
-      return link(something(), 0);
-    case dealing:
-      return link(somebody(subject), 0);
-    case resting:
-      chooser_.pick(words_.manners);
-      return link(Noun::none, 0);
-    case being:
-      chooser_.pick(words_.feelings);
-      return link(Noun::none, 0);
-    case saying:
-      return speech(subject);
-    case asking:
-      return question(subject);
-    case meeting:
-      introduce();
-      return link(cast_.back().gender == they ? Noun::many : Noun::one, 0);
-    case giving:
-      holder_ = std::size_t(chooser_.pick(others(subject, subject)).tag - first_cast_tag);
-      return link(Noun::none, 0);
-    case taking:
-      holder_ = subject;
-      return link(Noun::none, 0);
-    case that_clause: {  // the fox that Anna feared was ...: the verb agrees across the clause between
-      chooser_.pick(others(subject, subject));
-      chooser_.say(" ");
-      chooser_.pick(words_.dealings);
-      return predicate(subject, false);
-    }
-    default:
-      return link(Noun::none, 0);  // thinking, showing: nothing follows
+  if (verb.tag == seeing) return link(something(), 0);
+  if (verb.tag == dealing) return link(somebody(subject), 0);
+  if (verb.tag == saying) return speech(subject);
+  if (verb.tag == asking) return question(subject);
+  if (verb.tag == meeting) {
+    introduce();
+    return link(cast_.back().gender == they ? Noun::many : Noun::one, 0);
   }
+  if (verb.tag ==
+      that_clause) {  // the fox that Anna feared was ...: the verb agrees across the clause between
+    chooser_.pick(others(subject, subject));
+    chooser_.say(" ");
+    chooser_.pick(words_.dealings);
+    return predicate(subject, false);
+  }
+  if (verb.tag == going) land_ = words_.places[std::size_t(chooser_.pick(words_.going).tag)].land;
+  if (verb.tag == resting) chooser_.pick(words_.manners);
+  if (verb.tag == being) chooser_.pick(words_.feelings);
+  if (verb.tag == giving) holder_ = std::size_t(chooser_.pick(others(subject, subject)).tag - first_cast_tag);
+  if (verb.tag == taking) holder_ = subject;
+  return link(Noun::none, 0);
 }
 
 Tale::Noun Tale::somebody(std::size_t but) {
@@ -130,41 +102,26 @@ Tale::Link Tale::link(Noun noun, int depth) {
 }
 
 Tale::Link Tale::relative_clause(Noun noun, int depth) {
-  enum { lived = 50, had_seen, felt, knew, belonged, lay, somebody_had };
+  enum { done_to, lived = 50, had_seen, felt, knew, belonged, lay, somebody_had };  // 0: words_.dealings
   if (noun == Noun::item) {
     std::vector<Option> verbs{{"had belonged to ", 300'000, belonged}, {"lay ", 200'000, lay}};
     for (auto& owner : others(cast_.size(), cast_.size()))
       verbs.push_back({owner.text + " had ", owner.weight / 2, somebody_had});
-    switch (chooser_.pick(verbs).tag) {
-      case belonged:
-        return link(somebody(cast_.size()), depth);
-      case lay:
-        chooser_.pick(words_.being);
-        return link(Noun::none, depth);
-      default:
-        chooser_.pick(words_.losses);
-        return link(Noun::none, depth);
-    }
+    const int tag = chooser_.pick(verbs).tag;
+    if (tag == belonged) return link(somebody(cast_.size()), depth);
+    chooser_.pick(tag == lay ? words_.being : words_.losses);
+    return link(Noun::none, depth);
   }
-  const auto verb = chooser_.pick(
-      words_.dealings, std::vector<Option>{{"lived ", 100'000, lived},
-                                           {"had never seen ", 60'000, had_seen},
-                                           {was_or_were[noun == Noun::many ? they : it], 80'000, felt},
-                                           {"knew where the " + treasure_ + " was", 30'000, knew}});
-  switch (verb.tag) {
-    case lived:
-      chooser_.pick(words_.being);
-      return link(Noun::none, depth);
-    case had_seen:
-      return link(something(), depth);
-    case felt:
-      chooser_.pick(words_.feelings);
-      return link(Noun::none, depth);
-    case knew:
-      return link(Noun::none, depth);
-    default:
-      return link(somebody(cast_.size()), depth);
-  }
+  const std::vector<Option> more{{"lived ", 100'000, lived},
+                                 {"had never seen ", 60'000, had_seen},
+                                 {was_or_were[noun == Noun::many ? they : it], 80'000, felt},
+                                 {"knew where the " + treasure_ + " was", 30'000, knew}};
+  const int tag = chooser_.pick(words_.dealings, more).tag;
+  if (tag == done_to) return link(somebody(cast_.size()), depth);
+  if (tag == had_seen) return link(something(), depth);
+  if (tag == lived) chooser_.pick(words_.being);
+  if (tag == felt) chooser_.pick(words_.feelings);
+  return link(Noun::none, depth);
 }
 
 }  // namespace mxtape::tales

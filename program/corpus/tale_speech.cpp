@@ -3,14 +3,10 @@
 #include "program/corpus/tale.h"
 
 namespace mxtape::tales {
-namespace {
 
-constexpr int most_sentences = 3;
-
-}  // namespace
-
-/// Up to three sentences in quotation marks; the mark that ends them ends the clause's sentence too.
+/// Some sentences in quotation marks; the mark that ends them ends the clause's sentence too.
 Tale::Link Tale::speech(std::size_t speaker) {
+  constexpr int most_sentences = 3;
   for (int told = 1;; ++told) {
     const bool nested = statement(speaker, told == 1);
     const char* inner = nested ? "'" : "";
@@ -33,44 +29,27 @@ bool Tale::statement(std::size_t speaker, bool may_nest) {
   openers.push_back({holder_ == speaker ? "I have the " + treasure_
                                         : fmt::format("Ask {} for the {}", reference(holder_), treasure_),
                      8, truth});
-  switch (chooser_.pick(openers).tag) {
-    case feeling:
-      chooser_.pick(words_.feelings);
-      break;
-    case unseen:
-    case wish:
-      something();
-      break;
-    case order:
-    case plan:
-      chooser_.pick(words_.going);
-      break;
-    case stay:
-      chooser_.pick(words_.being);
-      break;
-    case story:
-      story_within();
-      break;
-    case saying_of:
-      chooser_.pick(words_.relatives);
-      chooser_.say(" always said, '");
-      statement(speaker, false);
-      return true;
-    case creature: {
-      const bool many = chooser_.pick(words_.creatures).tag == they;
-      const auto verb = chooser_.pick(words_.habits[many],
-                                      std::vector<Option>{{many ? "that live " : "that lives ", 600'000, 1}});
-      if (verb.tag == 1) {
-        chooser_.pick(words_.being);
-        chooser_.say(" ");
-        chooser_.pick(words_.habits[many]);
-      }
-      break;
-    }
-    default:
-      break;
+  const int tag = chooser_.pick(openers).tag;
+  if (tag == feeling) chooser_.pick(words_.feelings);
+  if (tag == unseen || tag == wish) something();
+  if (tag == order || tag == plan) chooser_.pick(words_.going);
+  if (tag == stay) chooser_.pick(words_.being);
+  if (tag == story) story_within();
+  if (tag == saying_of) {
+    chooser_.pick(words_.relatives);
+    chooser_.say(" always said, '");
+    statement(speaker, false);
   }
-  return false;
+  if (tag == creature) {
+    const bool many = chooser_.pick(words_.creatures).tag == they;
+    const std::vector<Option> live{{many ? "that live " : "that lives ", 600'000, 1}};
+    if (chooser_.pick(words_.habits[many], live).tag == 1) {
+      chooser_.pick(words_.being);
+      chooser_.say(" ");
+      chooser_.pick(words_.habits[many]);
+    }
+  }
+  return tag == saying_of;
 }
 
 /// A tale within the tale: somebody of its own, with its own pronoun, and a treasure of its own.
@@ -98,17 +77,10 @@ Tale::Link Tale::question(std::size_t speaker) {
     answers.push_back({fmt::format("\"{} {} it,\" said ", capitalized(reference(holder_)),
                                    cast_[holder_].gender == they ? "have" : "has"),
                        5, tell});
-  switch (chooser_.pick(answers).tag) {
-    case confess:
-      chooser_.say(reference(holder_));
-      break;
-    case ignorance:
-      chooser_.pick(others(speaker, speaker));
-      break;
-    default:
-      chooser_.pick(witnesses);
-      break;
-  }
+  const int tag = chooser_.pick(answers).tag;
+  if (tag == confess) chooser_.say(reference(holder_));
+  if (tag == ignorance) chooser_.pick(others(speaker, speaker));
+  if (tag == tell) chooser_.pick(witnesses);
   return Link(chooser_.pick(std::vector<Option>{{". ", 4, sentence}, {".\n", 1, paragraph}}).tag);
 }
 

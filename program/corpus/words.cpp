@@ -98,7 +98,6 @@ Words build() {
       .names = mix({{zipf(list("women"), she), 1}, {zipf(list("men"), he), 1}}),
       .beast_names = Table(zipf(list("beast names"), it)),
       .trades = Table(people),
-      .beasts = Table(animals),
       .flocks = Table(zipf(list("flocks"))),
       .ages = Table(with_article(zipf(list("ages"), 0, "", " "))),
       .strangers = mix({{with_article(people), 5},

@@ -37,7 +37,6 @@ struct Words {
   Table names;           ///< tag: Gender (he or she)
   Table beast_names;     ///< tag: it
   Table trades;          ///< "weaver"
-  Table beasts;          ///< "fox"
   Table flocks;          ///< "geese": more than one of a kind
   Table ages;            ///< "a young ", "an old "
   Table strangers;       ///< tag 0 "a weaver", 1 "a fox", 2 "three " before a flock, 3 "a clever "
