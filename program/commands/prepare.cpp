@@ -73,7 +73,7 @@ std::string wrong_tokenizer(const std::string& name) {
 /// The tokenizer that a run's model was trained with.
 Tokenizer tokenizer_of(const std::string& run) {
   const auto file = checkpoint_of(run);
-  Tokenizer tokenizer = header_of_model(file).tokenizer;
+  Tokenizer tokenizer = open_saved_model(file).header.tokenizer;
   require(tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
           "--tokenizer-of {}: its tokens are ids of another program's tokenizer, which is not known here; "
           "make ids with that one, then: --tokens u16|u32 --vocabulary {}",

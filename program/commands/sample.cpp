@@ -1,6 +1,8 @@
 #include <cstdio>
+#include <utility>
 
-#include "program/models/sampled_text.h"
+#include "data/tokenizers/stop_filter.h"
+#include "data/tokenizers/text_stream.h"
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
@@ -33,27 +35,25 @@ std::vector<std::int32_t> encoded_prompt(const Arguments& arguments, const Train
   return prompt;
 }
 
-/// Shows texts one after the other: the first that is not finished as it grows, those behind it when their
-/// turn comes.
-class Printer {
- public:
-  explicit Printer(std::vector<SampledText>& texts) : texts_(texts) {}
-  void print() {
-    for (; shown_ < texts_.size(); ++shown_) {
-      if (shown_ > 0 && !begun_) fmt::print("----\n");
-      begun_ = true;
-      fmt::print("{}", texts_[shown_].take());
-      if (!texts_[shown_].finished()) break;
-      fmt::print("\n");
-      begun_ = false;
-    }
-    std::fflush(stdout);
-  }
+/// A text as it grows token by token: its prompt, then what is drawn, up to a stop text.
+struct Text {
+  TextStream stream;
+  StopFilter filter;
+  std::string shown{}, drawn{};  ///< that was not printed yet, in whole characters; all without the prompt
+  std::vector<std::int32_t> tokens{};  ///< that were drawn, the stop text's among them
+  bool finished = false;               ///< a stop text is complete, or the last token was drawn
 
- private:
-  std::vector<SampledText>& texts_;
-  std::size_t shown_ = 0;
-  bool begun_ = false;
+  void show(const std::string& text) { shown += text, drawn += text; }
+  void push(std::int32_t token) {
+    tokens.push_back(token);
+    show(filter.push(stream.push(token)));
+    finished = filter.stopped();
+  }
+  void finish() {
+    if (!finished) show(filter.push(stream.finish()));
+    if (!filter.stopped()) show(filter.finish());
+    finished = true;
+  }
 };
 
 std::string rate(std::int64_t tokens, double seconds) {
@@ -67,12 +67,12 @@ void print_times(const SampleTimes& times) {
 }
 
 Report document(const Arguments& arguments, const TrainedModel& trained, const std::string& whole_passes,
-                const std::vector<SampledText>& texts, const SampleTimes& times) {
+                const std::vector<Text>& texts, const SampleTimes& times) {
   const SampleOptions& o = arguments.options;
   Table samples("seed; text; tokens; stop");
   for (std::size_t i = 0; i < texts.size(); ++i)
-    samples.row(o.seed + i, texts[i].drawn(), texts[i].tokens(),
-                Value(texts[i].stop(), "it ended after --tokens"));
+    samples.row(o.seed + i, texts[i].drawn, texts[i].tokens,
+                Value(texts[i].filter.stop(), "it ended after --tokens"));
   Report out;
   out.put("checkpoint", trained.file.string(), "step", trained.header.step, "prompt", arguments.prompt,
           "temperature", o.temperature, "top_k", o.top_k, "top_p", o.top_p, "min_p", o.min_p, "whole_passes",
@@ -95,23 +95,36 @@ Report run(Arguments& arguments, const Given& given) {
   if (!why.empty() && !arguments.whole_passes)
     say(stderr, "mxtape: sample: {}: keys and values cannot be kept, each token takes a whole pass\n", why);
 
-  std::vector<SampledText> texts(std::size_t(arguments.samples),
-                                 SampledText(trained.header.tokenizer, prompt, arguments.stops));
-  Printer printer(texts);
+  std::vector<Text> texts(std::size_t(arguments.samples),
+                          Text{TextStream(trained.header.tokenizer), StopFilter(arguments.stops)});
+  for (Text& text : texts)
+    for (const std::int32_t token : prompt) text.shown += text.stream.push(token);
+  // The first that is not finished is printed as it grows, those behind it when their turn comes.
+  std::size_t now = 0;
+  bool begun = false;
   const auto show = [&] {
-    if (!given.json) printer.print();
+    if (given.json) return;
+    for (; now < texts.size(); ++now, begun = false) {
+      if (now > 0 && !begun) fmt::print("----\n");
+      begun = true;
+      fmt::print("{}", std::exchange(texts[now].shown, {}));
+      if (!texts[now].finished) break;
+      fmt::print("\n");
+    }
+    std::fflush(stdout);
   };
   show();
   const SampleTimes times = sample_texts(*trained.backend, *trained.model, prompt, options, arguments.samples,
                                          [&](std::int64_t text, std::int32_t token) {
-                                           SampledText& grown = texts[std::size_t(text)];
-                                           const bool goes_on = grown.push(token);
-                                           if (std::int64_t(grown.tokens().size()) == options.tokens)
+                                           Text& grown = texts[std::size_t(text)];
+                                           grown.push(token);
+                                           const bool goes_on = !grown.finished;
+                                           if (std::int64_t(grown.tokens.size()) == options.tokens)
                                              grown.finish();
                                            show();
                                            return goes_on;
                                          });
-  for (SampledText& text : texts) text.finish();
+  for (Text& text : texts) text.finish();
   show();
   std::fflush(stdout);                  // the figures come last, also where both go to one file
   if (!given.json) print_times(times);  // the document has them

@@ -62,10 +62,11 @@ MeasuredData read_data_of(const TrainedModel& trained, const std::string& given)
   return data;
 }
 
-CheckpointHeader header_of_model(const std::filesystem::path& path) {
-  const auto file = open_sealed(path);
-  return content_of(*file) == packed_content ? PackedModelFile(file).header().model
-                                             : CheckpointFile(file).header();
+SavedModel open_saved_model(const std::filesystem::path& path) {
+  auto file = open_sealed(path);
+  if (content_of(*file) != packed_content) return {file, CheckpointFile(file).header(), ""};
+  const PackedModelFile packed(file);
+  return {file, packed.header().model, packed.header().precision};
 }
 
 }  // namespace mxtape

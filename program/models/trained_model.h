@@ -36,7 +36,13 @@ struct MeasuredData {
 /// another one.
 MeasuredData read_data_of(const TrainedModel&, const std::string& given);
 
-/// What the file says besides its tensors.
-CheckpointHeader header_of_model(const std::filesystem::path&);
+/// A checkpoint, or a packed model, without its tensors.
+struct SavedModel {
+  std::shared_ptr<const Hdf5Reader> file;
+  CheckpointHeader header;
+  std::string packed_as;  ///< empty: a checkpoint
+};
+/// Throws Error(data): missing, altered, neither of the two.
+SavedModel open_saved_model(const std::filesystem::path&);
 
 }  // namespace mxtape
