@@ -5,7 +5,6 @@
 #include "program/models/same_tokenizer.h"
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
-#include "program/plan/stations.h"
 #include "program/records/run_log.h"
 #include "recipes/text/precision_notes.h"
 

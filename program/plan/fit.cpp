@@ -3,7 +3,7 @@
 #include "kernels/choose/make_backend.h"
 #include "program/models/model_text.h"
 #include "program/plan/plan_text.h"
-#include "program/plan/stations.h"
+#include "program/plan/run_plan.h"
 #include "program/records/room.h"
 #include "recipes/telemetry.h"
 #include "recipes/text/idle_keys.h"

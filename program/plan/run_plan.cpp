@@ -5,7 +5,6 @@
 #include "core/text/program_name.h"
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
-#include "program/plan/stations.h"
 #include "program/records/room.h"
 #include "program/records/run_name.h"
 #include "recipes/text/reader.h"

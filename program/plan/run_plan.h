@@ -91,4 +91,10 @@ void compute_again(RunPlan&, const std::string& device, const std::string& data)
 /// if the weights do not fit.
 std::unique_ptr<Trainer> open_trainer(RunPlan&, Backend&, Devices* = nullptr);
 
+namespace stations {
+// What plan_through() passes, each in its turn.
+void recipe(RunPlan&), data(RunPlan&), devices(RunPlan&), folder(RunPlan&), beginning(RunPlan&),
+    settled(RunPlan&), device(RunPlan&), memory(RunPlan&), disk(RunPlan&), notes(RunPlan&);
+}  // namespace stations
+
 }  // namespace mxtape

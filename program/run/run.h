@@ -2,7 +2,7 @@
 #include "dist/devices.h"
 #include "program/plan/run_plan.h"
 #include "program/records/run_folder.h"
-#include "program/run/observed_device.h"
+#include "program/run/training_loop.h"
 
 namespace mxtape {
 

@@ -5,16 +5,31 @@
 #include <string>
 #include <vector>
 
+#include "kernels/observers/finite.h"
 #include "program/plan/rollback.h"
 #include "program/records/lineage.h"
 #include "program/records/metrics.h"
 #include "program/records/telemetry.h"
-#include "program/run/observed_device.h"
 #include "program/run/run_progress.h"
+#include "program/run/trace.h"
 #include "train/loss_spike.h"
 #include "train/trainer.h"
 
 namespace mxtape {
+
+/// A run's device, which must live as long as this, with those who look at it: what runs in the first step of
+/// each phase, what the recipe's telemetry asks for, and MXTAPE_CHECK.
+struct ObservedDevice {
+  Trace trace{};
+  Measure measure;
+  Finite finite{};
+  ObservingBackend backend;
+
+  ObservedDevice(Backend& device, const Recipe& recipe)
+      : measure(measuring_options(recipe)), backend(device, {&trace, &measure}) {
+    if (Finite::is_asked_for()) backend.add(finite);
+  }
+};
 
 class RunFolder;
 struct RunLog;
