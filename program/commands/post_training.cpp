@@ -1,11 +1,6 @@
-#include <algorithm>
-
-#include "program/post_training/post_training.h"
 #include "program/post_training/table.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
-#include "program/show/output.h"
-#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {
@@ -34,11 +29,7 @@ Report run(Arguments& a, const Given& given) {
   if (options.finetune.steps == 0) std::erase(options.wanted, Setting::finetuned);
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 
-  std::FILE* const out = given.json ? stderr : stdout;
-  PostTrainingLine line(out);
-  const PostTraining result = run_post_training(
-      options, [&](const PostTraining& subject) { say(out, "{}", subject_text(subject)); },
-      [&](const PostTrainingProgress& now) { line.look(now); });
+  const PostTraining result = run_post_training(options, given.json ? stderr : stdout);
   const auto failed = std::count_if(result.measurements.begin(), result.measurements.end(),
                                     [](const Measurement& m) { return !m.loss; });
   Report report;

@@ -50,7 +50,8 @@ ModelsOfSettings::ModelsOfSettings(const PostTrainingOptions& options)
 
 PostTraining ModelsOfSettings::subject() const {
   const Recipe& recipe = trained_.header.recipe;
-  PostTraining s{.checkpoint = trained_.file.string(),
+  PostTraining s{.options = options_,
+                 .checkpoint = trained_.file.string(),
                  .checkpoint_hash = hash_,
                  .data = data_.file,
                  .data_hash = data_.tokens.hash,
@@ -59,14 +60,9 @@ PostTraining ModelsOfSettings::subject() const {
                  .windows = windows_,
                  .all_windows = all_windows_,
                  .context = recipe.model.context,
-                 .calibration = options_.calibration,
-                 .seed = options_.seed,
-                 .damping = options_.damping,
-                 .finetune = options_.finetune,
                  .finetune_batch = recipe.train.batch_size * recipe.train.passes(),
-                 .attention = options_.attention,
                  .floor = data_.tokens.floor};
-  s.finetune.learning_rate = finetuning(recipe).optim.learning_rate;
+  s.options.finetune.learning_rate = finetuning(recipe).optim.learning_rate;
   return s;
 }
 

@@ -1,16 +1,59 @@
 #pragma once
+#include <array>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "program/models/cast.h"
-#include "program/post_training/measurement.h"
+#include "program/show/report.h"
+#include "train/post_training/diffuse_model.h"
 #include "train/post_training/finetune.h"
 
 namespace mxtape {
+
+/// What is done to a trained model before it is measured in a precision: the settings of Rouhani et al. 2023,
+/// arXiv:2310.10537, section 4, and error diffusion of weights alone.
+enum class Setting : std::uint8_t { weights, weights_diffused, cast, diffused, finetuned };
+
+struct NamedSetting {
+  Setting setting;
+  std::string_view name, meaning;
+};
+inline constexpr std::array<NamedSetting, 5> settings{{
+    {Setting::weights, "weights", "weights cast, activations f32"},
+    {Setting::weights_diffused, "weights-diffused", "weights by error diffusion, activations f32"},
+    {Setting::cast, "cast", "weights and activations cast"},
+    {Setting::diffused, "diffused", "weights by error diffusion, activations cast"},
+    {Setting::finetuned, "finetuned", "trained on in the precision, then cast"},
+}};
+constexpr std::string_view name_of(Setting setting) { return settings[std::size_t(setting)].name; }
+/// Throws Error(usage) with the names that there are.
+Setting parse_setting(const std::string& name);
+constexpr bool is_diffused(Setting s) { return s == Setting::weights_diffused || s == Setting::diffused; }
+constexpr bool is_of_weights(Setting s) { return s == Setting::weights || s == Setting::weights_diffused; }
+
+/// One cell of the table.
+struct Measurement {
+  std::string precision;  ///< as it was asked for: "mxfp4"
+  Setting setting{};
+  /// What it changes in the run's recipe, as differences() says it: a file's name says nothing of its
+  /// content.
+  std::vector<std::string> changed{};
+  double bits = 32;                      ///< of a weight of the linear layers, scales included, in the mean
+  std::optional<double> loss{};          ///< [nats per token]; none: `failure` says why
+  std::string failure{};                 ///< it diverged
+  std::vector<LayerDiffusion> layers{};  ///< of error diffusion
+  std::string kept{};                    ///< checkpoint of the model, or empty
+  double seconds = 0;
+};
+
+/// `f32`: the loss of the unquantized model, for the gap.
+Value value_of(const Measurement&, double f32);
+/// Throws nlohmann's exceptions for what value_of() did not write.
+Measurement measurement_of(const Json&);
 
 struct PostTrainingOptions {
   std::string run, device, data;  ///< the last two may be empty: the recipe's
@@ -28,40 +71,25 @@ struct PostTrainingOptions {
 
 /// What was measured, on what.
 struct PostTraining {
+  PostTrainingOptions options;  ///< the learning rate filled in
   std::string checkpoint, checkpoint_hash, data, data_hash;
   std::string arithmetic;  ///< arithmetic_of() the device
   std::int64_t step = 0, windows = 0, all_windows = 0, context = 0;
-  std::int64_t calibration = 0;
-  std::uint64_t seed = 0;
-  double damping = 0;
   std::int64_t diffusion_bytes = 0;  ///< on the host, for the largest layer
-  FinetuneConfig finetune{};         ///< its learning rate filled in
   std::int64_t finetune_batch = 0;   ///< sequences of a step
-  bool attention = false;
-  bool finetunes = false;           ///< something is finetuned
-  std::vector<std::string> tied{};  ///< layers that error diffusion leaves to the cast
+  bool finetunes = false;            ///< something is finetuned
+  std::vector<std::string> tied{};   ///< layers that error diffusion leaves to the cast
   std::optional<double> floor{};
   double f32 = 0;                           ///< loss of the unquantized model [nats per token]
   std::vector<Measurement> measurements{};  ///< by precision, then setting
 };
-
-/// How far it is, for people.
-struct PostTrainingProgress {
-  std::string what;                ///< "mxfp4 diffused"
-  std::int64_t done = 0, all = 0;  ///< measurements
-  double share = 0;                ///< of all the work
-  const Measurement* finished = nullptr;
-};
-
-/// Measures a trained model in every precision and setting, and unrounded. With `out`, every result is
-/// written there as it comes, and those that are there already are not measured again. `started` hears once
-/// what will be measured. Throws Error(usage) for a packed model, a precision that cannot be diffused,
-/// results of other options in `out`: all before the first measurement. A measurement that diverges is one
-/// without a loss.
-PostTraining run_post_training(const PostTrainingOptions&,
-                               const std::function<void(const PostTraining&)>& started,
-                               const std::function<void(const PostTrainingProgress&)>& progress);
-
 Value value_of(const PostTraining&);
+
+/// Measures a trained model in every precision and setting, and unrounded; says on `out` what will be
+/// measured and how far it is. With options.out, every result is written there as it comes, and those that
+/// are there already are not measured again. Throws Error(usage) for a packed model, a precision that cannot
+/// be diffused, results of other options in that folder: all before the first measurement. A measurement that
+/// diverges is one without a loss.
+PostTraining run_post_training(const PostTrainingOptions&, std::FILE* out);
 
 }  // namespace mxtape

@@ -1,15 +1,137 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "data/hdf5/seal.h"
+#include "core/text/json_reason.h"
 #include "program/post_training/models_of_settings.h"
-#include "program/post_training/post_training.h"
-#include "program/post_training/results_file.h"
+#include "program/post_training/table.h"
+#include "program/records/file_lock.h"
+#include "program/show/output.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// What may be another without another number in the table: names of files, and what is derived from the
+/// rest.
+bool decides_nothing(const std::string& key) {
+  return key == "checkpoint" || key == "data" || key == "results" || key == "f32" || key == "floor_reason" ||
+         key == "diffusion_bytes" || key == "cast_directly";
+}
+
+/// But for the lock of a process that ended before its first result.
+bool holds_nothing(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator files(folder, error);
+  return !error && std::all_of(begin(files), end(files),
+                               [](const auto& file) { return file.path().filename() == ".lock"; });
+}
+
+std::string differences(const Json& before, const Json& now) {
+  std::string text;
+  for (const auto& [key, value] : now.items())
+    if (!decides_nothing(key) && before.value(key, Json()) != value)
+      text += fmt::format("\n  {}: {} -> {}", key, before.value(key, Json()).dump(), value.dump());
+  return text;
+}
+
+std::string listed(std::string_view when, const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += fmt::format("\n  {}: {}", when, line);
+  return text;
+}
+
+/// results.json of the folder of a table, and the folder's lock. Without a folder it holds nothing.
+class ResultsFile {
+ public:
+  /// Reads what an earlier process measured with the same options. Throws Error(usage) if the folder has
+  /// other results, naming what differs, or other files; Error(resource) if another process is at work there.
+  ResultsFile(const std::filesystem::path& folder, const PostTraining& subject);
+
+  /// Throws Error(usage) if what is there under this precision's name is of another one: of a file with other
+  /// content, or of one whose models have the same names.
+  void check(const std::string& precision, Setting, const std::vector<std::string>& changed) const;
+  /// What is there of a measurement; with `kept`, only if its model was kept as well.
+  std::optional<Measurement> find(const std::string& precision, Setting, bool kept) const;
+  void write(const PostTraining&) const;
+
+ private:
+  void read(const PostTraining& subject);
+
+  std::filesystem::path path_;
+  FileLock lock_;
+  std::vector<Measurement> measurements_;
+};
+
+ResultsFile::ResultsFile(const fs::path& folder, const PostTraining& subject) {
+  if (folder.empty()) return;
+  path_ = folder / "results.json";
+  std::error_code error;
+  const bool there = fs::exists(path_, error);
+  require(there || !fs::exists(folder, error) || holds_nothing(folder), ExitCode::usage,
+          "{}: this folder holds other files; name a new one with --out", folder.string());
+  fs::create_directories(folder, error);
+  require(!error, ExitCode::resource, "{}: the folder cannot be made: {}", folder.string(), error.message());
+  lock_ = FileLock(folder / ".lock");
+  require(lock_.take(), ExitCode::resource,
+          "{}: another process is at work in this folder; name another --out", folder.string());
+  if (there) read(subject);
+}
+
+void ResultsFile::read(const PostTraining& subject) {
+  try {
+    const Json json = Json::parse(read_whole_text(path_));
+    const std::string other = differences(json, *value_of(subject).json);
+    require(other.empty(), ExitCode::usage,
+            "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
+            path_.string(), other);
+    for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
+  } catch (const nlohmann::json::exception& e) {
+    fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
+         path_.string(), json_reason(e));
+  }
+}
+
+void ResultsFile::check(const std::string& precision, Setting setting,
+                        const std::vector<std::string>& changed) const {
+  for (const Measurement& m : measurements_) {
+    require(m.precision == precision || folder_name(m.precision) != folder_name(precision), ExitCode::usage,
+            "{}: has results of --precision '{}', and models of '{}' would have the same names; name another "
+            "folder with --out",
+            path_.string(), m.precision, precision);
+    require(m.precision != precision || m.setting != setting || m.changed == changed, ExitCode::usage,
+            "{}: --precision '{}' meant something else when it was measured:{}{}\nname another folder with "
+            "--out, or give the file another name",
+            path_.string(), precision, listed("then", m.changed), listed("now", changed));
+  }
+}
+
+std::optional<Measurement> ResultsFile::find(const std::string& precision, Setting setting, bool kept) const {
+  const auto found = std::find_if(measurements_.begin(), measurements_.end(), [&](const Measurement& m) {
+    return m.precision == precision && m.setting == setting;
+  });
+  if (found == measurements_.end()) return {};
+  const bool has_model = is_diffused(setting) || setting == Setting::finetuned;
+  if (kept && has_model && found->loss && found->kept.empty()) return {};
+  return *found;
+}
+
+void ResultsFile::write(const PostTraining& results) const {
+  if (path_.empty()) return;
+  PostTraining all = results;
+  for (const Measurement& old : measurements_) {
+    const bool measured = std::any_of(all.measurements.begin(), all.measurements.end(), [&](const auto& m) {
+      return m.precision == old.precision && m.setting == old.setting;
+    });
+    if (!measured) all.measurements.push_back(old);
+  }
+  write_atomically(path_, json_text(value_of(all)));
+}
 
 /// A cell of the table before it is measured.
 struct Job {
@@ -38,9 +160,7 @@ std::vector<Job> jobs_of(const PostTrainingOptions& options) {
 
 }  // namespace
 
-PostTraining run_post_training(const PostTrainingOptions& options,
-                               const std::function<void(const PostTraining&)>& started,
-                               const std::function<void(const PostTrainingProgress&)>& progress) {
+PostTraining run_post_training(const PostTrainingOptions& options, std::FILE* out) {
   ModelsOfSettings models(options);
   PostTraining result = models.subject();
   const std::vector<Job> jobs = jobs_of(options);
@@ -53,19 +173,20 @@ PostTraining run_post_training(const PostTrainingOptions& options,
   ResultsFile file(options.out, result);
   for (const Job& job : jobs)
     file.check(job.precision, job.setting, models.changed(job.precision, job.setting));
-  started(result);
+  say(out, "{}", subject_text(result));
+  Line line(out, std::chrono::milliseconds(200));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto& [precision, setting] = jobs[i];
-    PostTrainingProgress now{.what = fmt::format("{} {}", precision, name_of(setting)),
-                             .done = std::int64_t(i),
-                             .all = std::int64_t(jobs.size())};
+    const std::string what = fmt::format("{} {}", precision, name_of(setting));
     std::optional<Measurement> measured = file.find(precision, setting, options.keep);
     const bool new_one = !measured;
     if (new_one) {
       const auto begin = std::chrono::steady_clock::now();
-      measured = models.measure(precision, setting, [&](double share) {
-        now.share = (work_done + share * work[i]) / all_work;
-        progress(now);
+      measured = models.measure(precision, setting, [&](double of_it) {
+        const double share = (work_done + of_it * work[i]) / all_work;
+        if (line.is_due())
+          line.draw(fmt::format("{} | {}/{} | {:.0f}% | eta {}", what, i, jobs.size(), 100 * share,
+                                line.eta(share)));
       });
       measured->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       work_done += work[i];
@@ -79,10 +200,10 @@ PostTraining run_post_training(const PostTrainingOptions& options,
       result.f32 = *measured->loss;
     }
     if (new_one) file.write(result);
-    now.done = std::int64_t(i) + 1;
-    now.share = all_work > 0 ? work_done / all_work : 1;
-    now.finished = &result.measurements.back();
-    progress(now);
+    line.keep(fmt::format(
+        "[{:>{}}/{}] {} | {} | {} | eta {}", i + 1, std::to_string(jobs.size()).size(), jobs.size(), what,
+        measured->loss ? fmt::format("loss {:.4f}", *measured->loss) : "diverged",
+        duration_text(measured->seconds), line.eta(all_work > 0 ? work_done / all_work : 1)));
   }
   return result;
 }

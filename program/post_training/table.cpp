@@ -74,7 +74,7 @@ std::string subject_text(const PostTraining& p) {
     text += fmt::format(
         "calibration  {} windows of its training split, seed {}, damping {}; {} on the host for the largest "
         "layer\n",
-        p.calibration, p.seed, p.damping, bytes_text(double(p.diffusion_bytes)));
+        p.options.calibration, p.options.seed, p.options.damping, bytes_text(double(p.diffusion_bytes)));
     if (!p.tied.empty())
       text += fmt::format("             {}: tied to the embedding, so cast directly there too\n",
                           fmt::join(p.tied, ", "));
@@ -82,7 +82,7 @@ std::string subject_text(const PostTraining& p) {
   if (p.finetunes)
     text += fmt::format(
         "finetuning   {} steps of {} sequences of its training split, learning rate {:.3g} falling to 0\n",
-        p.finetune.steps, p.finetune_batch, p.finetune.learning_rate);
+        p.options.finetune.steps, p.finetune_batch, p.options.finetune.learning_rate);
   return text + "\n";
 }
 
@@ -124,17 +124,6 @@ std::string table_text(const PostTraining& p) {
   for (const Measurement& m : p.measurements)
     if (!m.kept.empty()) kept += fmt::format("kept    {}\n", m.kept);
   return text + (kept.empty() ? "" : "\n" + kept);
-}
-
-void PostTrainingLine::look(const PostTrainingProgress& now) {
-  const std::string eta = line_.eta(now.share);
-  if (const Measurement* m = now.finished)
-    line_.keep(fmt::format("[{:>{}}/{}] {} | {} | {} | eta {}", now.done, std::to_string(now.all).size(),
-                           now.all, now.what, m->loss ? fmt::format("loss {:.4f}", *m->loss) : "diverged",
-                           duration_text(m->seconds), eta));
-  else if (line_.is_due())
-    line_.draw(
-        fmt::format("{} | {}/{} | {:.0f}% | eta {}", now.what, now.done, now.all, 100 * now.share, eta));
 }
 
 }  // namespace mxtape

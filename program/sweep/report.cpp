@@ -1,4 +1,4 @@
-#include "program/sweep/report.h"
+#include "program/sweep/sweep_results.h"
 
 #include <fmt/ranges.h>
 

@@ -1,19 +1,18 @@
 #include "program/sweep/run_sweep.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <optional>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
+#include "program/records/file_lock.h"
 #include "program/run/stop_signals.h"
 #include "program/show/output.h"
 #include "program/show/progress.h"
-#include "program/sweep/report.h"
-#include "program/sweep/sweep_folder.h"
-#include "program/sweep/sweep_plot.h"
-#include "program/sweep/sweep_runner.h"
+#include "program/sweep/sweep_results.h"
 
 namespace mxtape {
 namespace {
@@ -66,6 +65,31 @@ Written write_results(const SweepPlan& plan, std::FILE* out) {
   return written;
 }
 
+/// Makes the sweep's folder and writes the arms' recipes; the locks are of this process, and of it and its
+/// children. Runs of a sweep that was killed may still be saving: says so on `out` and waits for them. Throws
+/// Error(resource) if another sweep is at work there, and Error(interrupted) after a signal of StopSignals.
+std::array<FileLock, 2> lock_folder(const SweepPlan& plan, std::FILE* out) {
+  std::error_code error;
+  std::filesystem::create_directories(plan.out, error);
+  require(!error, ExitCode::resource, "{}: the sweep's folder cannot be made: {}", plan.out.string(),
+          error.message());
+  std::array<FileLock, 2> locks{FileLock(plan.out / ".lock"), FileLock()};
+  require(locks[0].take(), ExitCode::resource,
+          "{}: another sweep is at work in this folder; want another --out", plan.out.string());
+  locks[1] = FileLock(plan.out / ".runs", true);
+  bool free = locks[1].take();
+  if (!free) say(out, "waiting for runs of a sweep that was killed: they save and end\n");
+  for (; !free; free = locks[1].take()) {
+    require(!StopSignals::received(), ExitCode::interrupted,
+            "stopped while waiting for the runs of an earlier sweep");
+    ::usleep(50'000);
+  }
+  for (const SweepRun& run : plan.runs)
+    if (run.seed == plan.sweep.seeds.front())
+      write_atomically(plan.recipe_file(run), to_toml(plan.sweep.arms[run.arm].recipe));
+  return locks;
+}
+
 void print_time(const SweepPlan& plan, double seconds, std::FILE* out) {
   double of_runs = 0;
   for (const SweepRun& run : plan.runs)
@@ -111,7 +135,7 @@ Report run_sweep(const SweepOptions& options, const std::string& command, bool j
   const auto begin = SteadyClock::now();
   const StopSignals signals;
   SweepPlan plan = plan_sweep(options);
-  const SweepFolder folder(plan, out);
+  const auto locks = lock_folder(plan, out);
   say(out, "sweep {}: {}, {} steps; ", plan.sweep.name, plan.size_text(), plan.steps());
   if (plan.to_do() == 0)
     say(out, "nothing to do\n");

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdio>
 #include <string>
 
 #include "program/show/report.h"
@@ -14,5 +15,11 @@ Report run_sweep(const SweepOptions&, const std::string& command, bool json);
 /// Arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them, if a
 /// step is small; writes nothing.
 Report sweep_plan(const SweepOptions&);
+
+/// Trains what is to do, each run in a process of its own, `plan.jobs` at a time, and brings the states and
+/// records of the plan's runs up to date. A run that fails stops no other. `command`: how the sweep was
+/// started, for the advice on going on. Throws Error(interrupted) after a signal of StopSignals, when every
+/// run has saved.
+void train_runs(SweepPlan&, const std::string& command, std::FILE* out);
 
 }  // namespace mxtape

@@ -207,6 +207,10 @@ Recipe SweepPlan::recipe_of(const SweepRun& run) const {
   return recipe;
 }
 
+fs::path SweepPlan::recipe_file(const SweepRun& run) const {
+  return out / "recipes" / (sweep.arms[run.arm].name + ".toml");
+}
+
 std::string SweepPlan::name_of(const SweepRun& run) const {
   return fmt::format("{} seed {}", sweep.arms[run.arm].name, run.seed);
 }

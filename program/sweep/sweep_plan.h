@@ -34,10 +34,10 @@ struct SweepRun {
 /// Everything that is known before the first run starts.
 struct SweepPlan {
   Sweep sweep;
-  std::filesystem::path out;
-  std::vector<SweepRun> runs;            ///< all arms with the first seed, then with the second one ...
-  int jobs = 1, threads = 1;             ///< runs at a time, threads of each
-  std::string device, data_hash;         ///< the baseline's device
+  std::filesystem::path out;      ///< recipes/<arm>.toml, runs/<arm>/<seed>, logs/<arm>/<seed>.txt, results
+  std::vector<SweepRun> runs;     ///< all arms with the first seed, then with the second one ...
+  int jobs = 1, threads = 1;      ///< runs at a time, threads of each
+  std::string device, data_hash;  ///< the baseline's device
   std::vector<std::string> arithmetics;  ///< by arm: arithmetic_of() its device
   std::int64_t vocabulary = 0;
   double memory_of_run = 0, memory = 0;   ///< the largest run's estimate; what there is [bytes]
@@ -49,7 +49,8 @@ struct SweepPlan {
   std::string size_text() const;  ///< "8 arms x 3 seeds"
   /// A run's recipe: the arm's, with the seed, the folder and the threads.
   Recipe recipe_of(const SweepRun&) const;
-  std::string name_of(const SweepRun& run) const;  ///< "mxfp4 seed 2"
+  std::filesystem::path recipe_file(const SweepRun&) const;  ///< of its arm
+  std::string name_of(const SweepRun& run) const;            ///< "mxfp4 seed 2"
 };
 
 /// Reads the sweep and looks at data, device, memory, disk and what lies in its folder already. Trains and

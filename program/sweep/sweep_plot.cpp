@@ -1,4 +1,4 @@
-#include "program/sweep/sweep_plot.h"
+#include "program/sweep/sweep_results.h"
 
 #include <fmt/format.h>
 

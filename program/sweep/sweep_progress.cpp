@@ -6,7 +6,6 @@
 
 #include "core/files/random_access.h"
 #include "program/show/output.h"
-#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {

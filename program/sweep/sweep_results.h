@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,5 +67,17 @@ std::string results_table(const SweepPlan&, const SweepResults&, std::size_t wid
 Value value_of(const SweepPlan&, const SweepResults&);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds.
 std::string results_csv(const SweepPlan&, const SweepResults&);
+
+/// One page of HTML that is also well-formed XML: table by gap, the pictures (SVG), each arm's differences.
+/// It asks for nothing from anywhere: no script, no file, no network. Numbers are shown with four digits and
+/// held with all of them, as <data value="...">, the text that results.json has.
+std::string report_html(const SweepPlan&, const SweepResults&, const std::vector<std::string>& pictures);
+
+/// Gnuplot scripts: gaps with the 95 % interval of their mean as whiskers; validation losses with the range
+/// of the seeds as bands of the baseline and of the arm with the largest gap.
+std::string gap_script(const SweepPlan&, const SweepResults&, const std::string& terminal,
+                       const std::filesystem::path& output);
+std::string loss_script(const SweepPlan&, const SweepResults&, const std::string& terminal,
+                        const std::filesystem::path& output);
 
 }  // namespace mxtape

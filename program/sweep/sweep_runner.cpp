@@ -1,4 +1,4 @@
-#include "program/sweep/sweep_runner.h"
+#include "program/sweep/run_sweep.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,6 @@
 #include "program/records/run_log.h"
 #include "program/run/stop_signals.h"
 #include "program/sweep/child_process.h"
-#include "program/sweep/sweep_folder.h"
 #include "program/sweep/sweep_progress.h"
 
 namespace mxtape {
@@ -92,7 +91,7 @@ class Runner {
     if (!run.stale.empty()) std::filesystem::remove(record_file(run.folder), error);  // another run's
     const Recipe recipe = plan_.recipe_of(run);
     const std::vector<std::string> words{"train",
-                                         recipe_file(plan_, run).string(),
+                                         plan_.recipe_file(run).string(),
                                          "--seed=" + std::to_string(run.seed),
                                          "--name=" + recipe.name,
                                          "--train.out=" + recipe.train.out,

@@ -1,4 +1,4 @@
-#include "program/post_training/measurement.h"
+#include "program/post_training/post_training.h"
 
 #include <nlohmann/json.hpp>
 
@@ -48,6 +48,20 @@ Measurement measurement_of(const Json& json) {
                         .dead_inputs = layer.at("dead_inputs"),
                         .moved = layer.at("moved")});
   return m;
+}
+
+Value value_of(const PostTraining& p) {
+  std::vector<Value> results;
+  for (const Measurement& m : p.measurements) results.push_back(value_of(m, p.f32));
+  return object("checkpoint", p.checkpoint, "checkpoint_hash", p.checkpoint_hash, "step", p.step, "data",
+                p.data, "data_hash", p.data_hash, "arithmetic", p.arithmetic, "windows", p.windows,
+                "all_windows", p.all_windows, "context", p.context, "calibration",
+                object("split", "train", "windows", p.options.calibration, "seed", p.options.seed), "damping",
+                p.options.damping, "diffusion_bytes", p.diffusion_bytes, "cast_directly", p.tied, "finetune",
+                object("steps", p.options.finetune.steps, "sequences_per_step", p.finetune_batch,
+                       "learning_rate", p.options.finetune.learning_rate),
+                "attention", p.options.attention, "floor",
+                Value(p.floor, "the data does not carry its entropy"), "f32", p.f32, "results", results);
 }
 
 }  // namespace mxtape
