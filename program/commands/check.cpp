@@ -1,5 +1,4 @@
 #include <sstream>
-#include <utility>
 
 #include "core/text/program_name.h"
 #include "program/commands/exit_code_names.h"

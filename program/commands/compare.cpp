@@ -1,10 +1,6 @@
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "core/error.h"
 #include "formats/statistics.h"
 #include "program/commands/tensor_source.h"
 #include "program/show/command.h"

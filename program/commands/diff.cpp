@@ -1,11 +1,9 @@
 #include <map>
-#include <optional>
 
 #include "program/models/tensor_numbers.h"
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {

@@ -1,17 +1,18 @@
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numbers>
+#include <numeric>
 
 #include "program/models/cast.h"
 #include "program/models/layer_costs.h"
-#include "program/models/perplexity.h"
 #include "program/models/trained_model.h"
 #include "program/plot/gnuplot.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
+#include "program/show/text_input.h"
 #include "train/evaluate.h"
+#include "train/strided.h"
 
 namespace mxtape {
 namespace {
@@ -30,6 +31,68 @@ struct Row {
   double bits, nats;
   const LayerLosses* by_layer = nullptr;
 };
+
+/// What `mxtape eval` measures a model on.
+struct Measured {
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+  std::function<double(const Progress&)> nats;  ///< of `tokens`, in the precision that the model has now
+  double tokens = 1;
+  std::optional<double> floor{};        ///< of the data, where it is known
+  std::optional<std::int64_t> bytes{};  ///< of a text, unless it is ids
+};
+
+std::int32_t bos_of(const Tokenizer& tokenizer) {
+  const auto before = tokenizer.template_before();
+  require(before.size() == 1, ExitCode::usage,
+          "--bos each: the tokenizer ({}) puts {} tokens in front of a text, want one; leave the option out",
+          tokenizer.text(), before.size());
+  return before.front();
+}
+
+/// A text in windows of the context, one every `stride` tokens (0: the context), with `bos_each` the
+/// tokenizer's BOS in front of each; what that is goes to the report. Throws Error(usage) for a stride beyond
+/// the context or a BOS that the tokenizer has not; Error(data) for a text that the tokenizer cannot encode,
+/// or is shorter than two tokens.
+Measured text_to_measure(const TrainedModel& trained, const std::string& source, std::int64_t stride,
+                         bool bos_each, Report& out) {
+  const Tokenizer& tokenizer = trained.header.tokenizer;
+  const std::string text = read_input(source);
+  std::vector<std::int32_t> tokens;
+  try {
+    tokens = tokenizer.encode(text);
+  } catch (const Error& e) {
+    fail(e.code(), "{}: {}", source, e.what());
+  }
+  const std::int64_t context = trained.model->config().context, count = std::int64_t(tokens.size());
+  StrideOptions options{.window = context, .stride = stride ? stride : context, .pass = trained.next_pass()};
+  require(options.stride <= context, ExitCode::usage,
+          "--stride {}: the model's context has {} tokens; want 1 to {}", stride, context, context);
+  std::string bos;
+  if (bos_each) {
+    options.bos = bos_of(tokenizer);
+    bos = tokenizer.decode(std::span(&*options.bos, 1));
+  }
+  const std::int64_t scored = count - (bos_each ? 0 : 1);
+  require(scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}",
+          source, count, bos_each ? 1 : 2,
+          count == 1 ? ", or --bos each, which puts a token in front of the first" : "");
+  const std::size_t windows = stride_windows(count, context, options.stride, bos_each).size();
+  out.line("text        {}: {} bytes, {} tokens, {} scored", source, text.size(), count, scored);
+  out.line("windows     {} of {} tokens, one every {}, {}", windows, context, options.stride,
+           bos.empty() ? "without BOS" : bos + " in front of each");
+  out.put("text", source, "bytes", text.size(), "tokens", count, "scored_tokens", scored, "windows", windows,
+          "window", context, "stride", options.stride, "bos",
+          Value(bos, "no token stands in front of a window"));
+  const auto nats = [&trained, tokens, options](const Measured::Progress& progress) mutable {
+    options.progress = progress;
+    const auto nll = strided_nll(*trained.backend, *trained.model, tokens, options);
+    return std::accumulate(nll.begin(), nll.end(), 0.0);
+  };
+  const bool ids = tokenizer.kind() == Tokenizer::Kind::ids;
+  return {.nats = nats,
+          .tokens = double(scored),
+          .bytes = ids ? std::nullopt : std::optional(std::int64_t(text.size()))};
+}
 
 Measured windows_to_measure(const TrainedModel& trained, const Split& split, const EvaluateOptions& options,
                             std::int64_t all, const std::string& file, Report& out) {

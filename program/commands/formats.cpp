@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "formats/codec/codec.h"
@@ -19,15 +17,8 @@ std::string number_text(double value) {
 }
 
 std::string specials_text(const ElementFormat& f) {
-  switch (f.specials) {
-    case Specials::none:
-      return "-";
-    case Specials::nan_only:
-      return "NaN";
-    case Specials::ieee:
-      return "Inf NaN";
-  }
-  return "";
+  constexpr std::string_view texts[] = {"-", "NaN", "Inf NaN"};  // by Specials
+  return std::string(texts[std::size_t(f.specials)]);
 }
 
 void put_elements(Report& out) {
@@ -53,17 +44,9 @@ void put_elements(Report& out) {
 }
 
 std::string scale_text(const Quantizer& q) {
-  switch (q.scale) {
-    case ScaleKind::none:
-      return "-";
-    case ScaleKind::power_of_two:
-      return fmt::format("e{}m0", int(q.scale_bits));
-    case ScaleKind::floating:
-      return q.scale_format.name() + " + f32";
-    case ScaleKind::f32:
-      return "f32";
-  }
-  return "";
+  if (q.scale == ScaleKind::none) return "-";
+  if (q.scale == ScaleKind::power_of_two) return fmt::format("e{}m0", int(q.scale_bits));
+  return q.scale == ScaleKind::f32 ? "f32" : q.scale_format.name() + " + f32";
 }
 
 /// The presets, and plain casts to the formats that a GEMM computes in.

@@ -1,10 +1,7 @@
-#include <algorithm>
-
-#include "core/files/status.h"
 #include "program/models/import.h"
+#include "core/files/status.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
-#include "program/show/report.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {

@@ -1,26 +1,71 @@
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
+#include <tuple>
 
-#include "core/error.h"
+#include "program/plan/run_plan.h"
 #include "program/records/measurements_json.h"
+#include "program/records/oscillation.h"
 #include "program/records/run_name.h"
-#include "program/run/inspect.h"
+#include "program/records/spectrum.h"
+#include "program/records/weights.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
 
 struct Arguments {
-  std::string run, by = "slot";
+  std::string run, device, data, by = "slot";
   std::vector<std::string> formats{"mxfp8", "mxfp6_e2m3", "mxfp4", "mxfp4 block=16", "nvfp4"};
-  InspectOptions options;
+  bool spectra = false;
   std::int64_t top = 0;
 };
+
+/// The operands of a trained model's linear layers in one training step that is thrown away: weights as the
+/// checkpoint has them, activations and gradients of the step's batch.
+struct Inspection {
+  std::string checkpoint, data;
+  std::int64_t step;
+  Measurements found{};
+  std::vector<Oscillation::Found> weights{};                          ///< over the step's update
+  std::map<std::pair<std::string, std::string>, Spectrum> spectra{};  ///< by layer and tensor: "x", "w", "dy"
+};
+
+Inspection inspect(const Arguments& a) {
+  Measure::Options measuring{.others = {}, .sample = 1 << 16};
+  for (const auto& text : a.formats) measuring.others.push_back(parse_quantizer(text));
+  Beginning begin;
+  begin.file = checkpoint_of(a.run);
+  begin.checkpoint.emplace(*begin.file);
+  RunPlan plan(begin.checkpoint->header().recipe);
+  plan.begin = std::move(begin);
+  compute_again(plan, a.device, a.data);
+  Inspection result{plan.begin.file->string(), plan.recipe.data.file, plan.begin.checkpoint->header().step};
+  plan_through(plan, Station::memory);
+  if (a.spectra)
+    measuring.look = [&](const std::string& layer, const std::string& slot, const std::vector<float>& x,
+                         std::int64_t rows, std::int64_t cols) {
+      const std::pair place(layer, slot.substr(slot.find('.') + 1));  // "dy" of "dgrad.dy"
+      if (!result.spectra.contains(place)) result.spectra[place] = spectrum_of(x.data(), rows, cols);
+    };
+  const std::int64_t sample = measuring.sample;
+  Measure measure(std::move(measuring));
+  ObservingBackend backend(*plan.device, {&measure});
+  const auto trainer = open_trainer(plan, backend);
+  Oscillation oscillation(backend, trainer->model().linear_weights(), sample);
+  oscillation.begin();
+  start(measure, backend, trainer->model());
+  trainer->step();
+  result.found = measure.stop();
+  oscillation.look();
+  result.weights = oscillation.end();
+  // Every slot once in each format, as it was met first: weights before the update.
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  std::erase_if(result.found.operands,
+                [&](const auto& o) { return !seen.emplace(o.layer, o.slot, to_text(o.quantizer)).second; });
+  return result;
+}
 
 /// One line of the table: the operands that it sums up, and the worst of them.
 struct Row {
@@ -122,9 +167,8 @@ std::string left_out_text(const std::vector<Measurements::LeftOut>& left_out) {
   return text;
 }
 
-Report run(Arguments& a) {
-  for (const auto& text : a.formats) a.options.formats.push_back(parse_quantizer(text));
-  const Inspection i = inspect(a.run, a.options);
+Report run(const Arguments& a) {
+  const Inspection i = inspect(a);
   Report out;
   Table weights("layer; oscillation");
   for (const auto& weight : i.weights) weights.row(weight.layer, weight.ratio);
@@ -160,14 +204,14 @@ Report run(Arguments& a) {
 
 Options options(Arguments& a) {
   return {{"run", &a.run, run_name_help},
-          {"--data", &a.options.data, "another token file than the recipe's"},
-          device_of_run_option(a.options.device),
+          {"--data", &a.data, "another token file than the recipe's"},
+          device_of_run_option(a.device),
           {"--format", &a.formats,
            "a format that is tried on every operand besides its own (mxtape formats lists them); may be "
            "repeated"},
           {"--by", &a.by, "rows: slot (medians over layers) or layer", one_of("slot layer")},
           {"--top", &a.top, "only so many slots or layers, the worst first; 0: all, in their order"},
-          {"--spectra", &a.options.spectra, "singular values of every operand's matrix, too"}};
+          {"--spectra", &a.spectra, "singular values of every operand's matrix, too"}};
 }
 
 }  // namespace

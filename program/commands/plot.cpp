@@ -1,19 +1,11 @@
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <functional>
 
-#include "core/error.h"
-#include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
 #include "program/plot/plot_difference.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {

@@ -1,15 +1,5 @@
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <limits>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "data/hdf5/token_file.h"
 #include "data/hdf5/token_ids.h"

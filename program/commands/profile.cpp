@@ -1,5 +1,4 @@
 #include "program/run/profile.h"
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "program/show/command.h"
 

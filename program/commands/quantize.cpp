@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "core/error.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/seal.h"
 #include "formats/statistics.h"

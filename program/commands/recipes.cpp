@@ -1,5 +1,3 @@
-
-#include "core/error.h"
 #include "core/text/nearest_name.h"
 #include "program/show/command.h"
 #include "program/show/recipe_json.h"

@@ -1,11 +1,9 @@
 #include "program/run/replay.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "program/run/run_progress.h"
 #include "program/show/command.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {

@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <utility>
 
 #include "data/tokenizers/stop_filter.h"
 #include "data/tokenizers/text_stream.h"
@@ -7,7 +6,6 @@
 #include "program/records/run_name.h"
 #include "program/show/command.h"
 #include "program/show/output.h"
-#include "program/show/report.h"
 #include "train/sampling/sample.h"
 
 namespace mxtape {

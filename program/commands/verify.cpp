@@ -1,13 +1,176 @@
-#include "program/models/verify.h"
-
-#include <cstdio>
-
+#include "core/files/atomic_file.h"
+#include "data/hdf5/hash_record.h"
+#include "data/hdf5/hdf5.h"
+#include "data/hdf5/token_file.h"
+#include "kernels/choose/make_backend.h"
+#include "kernels/mx_transfer.h"
+#include "kernels/observers/dry_backend.h"
 #include "program/commands/exit_code_names.h"
+#include "program/models/tensor_numbers.h"
+#include "program/records/run_folder.h"
+#include "program/records/run_log.h"
+#include "program/records/run_name.h"
 #include "program/show/command.h"
-#include "program/show/report.h"
+#include "train/checkpoint.h"
+#include "train/saved/packed_model.h"
 
 namespace mxtape {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// What a look at one file found.
+struct Finding {
+  std::filesystem::path file;
+  std::string content;           ///< "checkpoint of step 6, 84 tensors"; empty if something is wrong
+  std::optional<Error> problem;  ///< what is wrong; the message names the file
+};
+
+/// `then`: what it means.
+void require_finite(std::span<const float> values, const std::string& path, const std::string& name,
+                    std::span<const std::int64_t> dims, const char* then = "") {
+  const TensorNumbers numbers = numbers_of(values);
+  require(numbers.not_finite == 0, ExitCode::data,
+          "{}: '{}' holds {} numbers that are not finite, the first at {}{}", path, name, numbers.not_finite,
+          indices_text(indices_of(numbers.first_not_finite, dims)), then);
+}
+
+/// A parameter or moment: there, of the model's shape, finite.
+void require_sound(const Hdf5Reader& file, const std::string& name, const Shape& shape) {
+  const std::string path = file.path().string();
+  const auto info = file.info(name);
+  const std::vector<std::int64_t> wanted(shape.dims.begin(), shape.dims.begin() + shape.rank);
+  require(info.dims == wanted && info.type == "f32", ExitCode::data,
+          "{}: '{}' is {} {}, its recipe's model wants f32 {}", path, name, info.type,
+          indices_text(info.dims), indices_text(wanted));
+  require_finite(file.read_f32(name), path, name, info.dims, "; no run can go on from it");
+}
+
+void require_sound_header(const CheckpointHeader& header, const fs::path& path) {
+  const Recipe& recipe = header.recipe;
+  require(recipe.model.vocabulary >= header.tokenizer.size(), ExitCode::data,
+          "{}: its tokenizer has {} tokens, its model knows {}", path.string(), header.tokenizer.size(),
+          recipe.model.vocabulary);
+  require(header.step >= 0 && header.step <= recipe.train.steps, ExitCode::data,
+          "{}: it says that {} of {} steps are done", path.string(), header.step, recipe.train.steps);
+}
+
+std::vector<float> values_of(Backend& backend, const MxTensor& t) {
+  std::vector<float> values(std::size_t(t.rows * t.cols));
+  unpack(backend, values.data(), t);
+  for (float& value : values) value *= t.multiplier;
+  return values;
+}
+
+std::string look_at_checkpoint(const fs::path& path) {
+  const CheckpointFile checkpoint(path);
+  const CheckpointHeader& header = checkpoint.header();
+  const Recipe& recipe = header.recipe;
+  require_sound_header(header, path);
+  DryBackend nowhere;  // names and shapes are all that is asked
+  const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, header.step), recipe.seed);
+  std::size_t count = 0;
+  // An import has no moments yet: a run that begins with it has them at 0.
+  const bool moments = header.step > 0 || checkpoint.file().has("optimizer");
+  for (const Parameter* parameter : model->parameters())
+    for (const char* group : {"parameters/", "optimizer/m/", "optimizer/v/"}) {
+      if (!moments && std::string_view(group) != "parameters/") continue;
+      require_sound(checkpoint.file(), group + parameter->name, parameter->value.shape());
+      ++count;
+    }
+  const std::size_t found = checkpoint.file().datasets().size();
+  require(found == count, ExitCode::data, "{}: {} tensors, its recipe's model has {} {} its moments",
+          path.string(), found, count, moments ? "with" : "without");
+  return fmt::format("checkpoint of step {}, {} tensors{}", header.step, count,
+                     moments ? "" : ", no moments");
+}
+
+std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened) {
+  const PackedModelFile packed(opened);
+  const CheckpointHeader& header = packed.header().model;
+  require_sound_header(header, opened->path());
+  DryBackend nowhere;
+  (void)packed.load(nowhere);  // sizes and formats
+  const auto cpu = make_backend("cpu");
+  const auto rows = packed.rows();
+  for (const PackedModelFile::Row& row : rows) {
+    const std::vector<float> values =
+        row.packed ? values_of(*cpu, packed.codes_of(row.name)) : opened->read_f32("tensors/" + row.name);
+    require_finite(values, opened->path().string(), row.name, row.dims);
+  }
+  return fmt::format("packed model of step {}, {} tensors in precision {}", header.step, rows.size(),
+                     packed.header().precision);
+}
+
+std::string look_at_file(const fs::path& path) {
+  forget_hashed(path);
+  const auto opened = open_sealed(path);
+  const Hdf5Reader& file = *opened;
+  if (content_of(file) == packed_content) return look_at_packed_model(opened);
+  if (file.has_attribute("/", "content")) return look_at_checkpoint(path);
+  if (file.has_attribute("/", "format")) {
+    const TokenFile tokens = TokenFile::read(path);
+    return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
+  }
+  require(file.has_attribute("/", "kind"), ExitCode::data,
+          "{}: its content hash holds, but it is no checkpoint, token file, packed model or packed tensor",
+          path.string());
+  return fmt::format("{}, {}", file.text_attribute("/", "kind"), file.text_attribute("/", "format"));
+}
+
+std::string look_at_recipe(const fs::path& path) {
+  (void)recipe_from_toml(read_whole_text(path), path.string());
+  return "recipe";
+}
+
+std::string look_at_metrics(const fs::path& path) {
+  const RunLog log = read_run_log(path);
+  return fmt::format("metrics, {} steps", log.train.size());
+}
+
+Finding finding(const fs::path& file, std::string (*look)(const fs::path&)) {
+  try {
+    return {file, look(file), {}};
+  } catch (const Error& e) {
+    // Whoever asks whether a file is sound has typed nothing wrong: what its recipe says is the file's.
+    return {file, "", Error(e.code() == ExitCode::resource ? e.code() : ExitCode::data, e.what())};
+  }
+}
+
+std::vector<Finding> look_at_run(const fs::path& run) {
+  std::vector<Finding> findings;
+  const auto look = [&](const fs::path& file, std::string (*at)(const fs::path&)) {
+    Finding found = finding(file, at);
+    // A run that goes on deletes its oldest checkpoint when it has a newer one.
+    if (!found.problem || fs::exists(file)) findings.push_back(std::move(found));
+  };
+  const auto checkpoints = list_checkpoints(run);
+  const fs::path recipe = run / "recipe.toml", metrics = run / "metrics.jsonl";
+  if (checkpoints.empty())
+    findings.push_back({run, "",
+                        Error(ExitCode::data, fmt::format("{}: holds no checkpoint{}", run.string(),
+                                                          fs::exists(recipe) || fs::exists(metrics)
+                                                              ? " yet"
+                                                              : "; want a run's folder, or a file"))});
+  for (const auto& file : checkpoints) look(file, look_at_checkpoint);
+  for (const auto& [step, file] : RunPaths(run).earlier_recipes()) look(file, look_at_recipe);
+  if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
+  const bool has_steps = !checkpoints.empty() && step_of_checkpoint(checkpoints.front()).value_or(1) > 0;
+  if (has_steps || fs::exists(metrics)) findings.push_back(finding(metrics, look_at_metrics));
+  return findings;
+}
+
+/// Reads whole what `word` names, and checks everything that it promises: a checkpoint (also RUN@STEP), a
+/// token file, a packed tensor; of a run's folder each of its checkpoints, its recipes and its metrics.
+/// Changes and locks nothing: the run may be going on.
+std::vector<Finding> verify(const std::string& word) {
+  if (fs::is_directory(word)) return look_at_run(word);
+  try {
+    return {finding(checkpoint_of(word), look_at_file)};
+  } catch (const Error& e) {
+    return {{word, "", e}};
+  }
+}
 
 struct Arguments {
   std::vector<std::string> words;

@@ -8,7 +8,6 @@
 
 #include "program/records/paired_gap.h"
 #include "program/show/progress.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
-#include <string_view>
 
 #include "core/files/atomic_file.h"
 

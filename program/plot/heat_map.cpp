@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <sstream>
 
 #include "core/error.h"

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
+#include <optional>
 
+#include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
-#include "program/show/report.h"
+#include "recipes/recipe.h"
 
 namespace mxtape {
 namespace {
@@ -47,6 +48,20 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
   }
   const double margin = std::max(0.04 * (high - low), 1e-3);
   return {low - margin, high + margin};
+}
+
+struct DataOfRun {
+  std::filesystem::path file;
+  std::int64_t vocabulary;
+  bool operator==(const DataOfRun&) const = default;
+};
+
+std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
+  const std::filesystem::path file =
+      (std::filesystem::is_directory(run) ? run : run.parent_path()) / "recipe.toml";
+  if (!std::filesystem::exists(file)) return {};
+  const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
+  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary};
 }
 
 }  // namespace
@@ -148,6 +163,26 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
         .below = i + 1 == runs.size() ? turns : "";
   }
   return table;
+}
+
+std::vector<std::string> data_beside_names(const std::vector<std::string>& runs) {
+  std::vector<std::string> texts;
+  std::optional<DataOfRun> first;
+  bool differs = false;
+  for (const auto& run : runs) {
+    const auto data = data_of(run);
+    if (!first) first = data;
+    differs = differs || (data && *data != *first);
+    texts.push_back(data ? fmt::format(" ({}, {} tokens)", data->file.filename().string(), data->vocabulary)
+                         : "");
+  }
+  if (!differs) texts.assign(runs.size(), "");
+  return texts;
+}
+
+std::string remark_on_data(const std::vector<std::string>& texts) {
+  const bool differ = std::any_of(texts.begin(), texts.end(), [](auto& text) { return !text.empty(); });
+  return differ ? "losses of other texts or other tokens do not compare\n" : "";
 }
 
 }  // namespace mxtape

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
-#include "program/plan/rollback.h"
 #include "program/records/run_folder.h"
 #include "program/records/run_log.h"
 #include "program/run/stop_signals.h"

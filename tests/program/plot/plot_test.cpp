@@ -10,7 +10,6 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "program/plot/data_of_runs.h"
 #include "program/plot/gnuplot.h"
 #include "program/records/metrics.h"
 #include "recipes/recipe.h"
