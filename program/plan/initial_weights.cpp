@@ -1,10 +1,8 @@
 #include "program/plan/initial_weights.h"
 
 #include <fmt/ranges.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -12,6 +10,7 @@
 #include "core/files/random_access.h"
 #include "core/files/status.h"
 #include "core/text/program_name.h"
+#include "data/content_hash.h"
 #include "kernels/observers/dry_backend.h"
 #include "program/models/import.h"
 #include "program/models/same_tokenizer.h"
@@ -36,42 +35,6 @@ bool takes_rows(const std::string& name, const Shape& here, const Shape& there) 
   if (here.rank != 2 || there.rank != 2 || here[1] != there[1]) return false;
   const bool table = name == "tokens.weight" || name == "head.weight";
   return (table && here[0] > there[0]) || (name == "positions.weight" && here[0] < there[0]);
-}
-
-/// XXH3-128 of what comes in parts.
-class StreamedHash {
- public:
-  StreamedHash() : state_(XXH3_createState(), XXH3_freeState) { XXH3_128bits_reset(state_.get()); }
-  template <class T>
-  void add(const T& bytes) {
-    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size() * sizeof bytes[0]);
-  }
-  std::string digits() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
-    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-  }
-
- private:
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_;
-};
-
-/// Pairs a model's parameters with the tensors of their names.
-template <class Use>
-void for_each_tensor(const std::vector<ImportedTensor>& tensors, Model& model, const std::string& where,
-                     const Use& use) {
-  const auto parameters = model.parameters();
-  for (Parameter* const parameter : parameters) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const auto& tensor) { return tensor.name == parameter->name; });
-    require(found != tensors.end(), ExitCode::data, "{}: no tensor '{}', which the model has", where,
-            parameter->name);
-    const Shape &here = parameter->value.shape(), &there = found->shape;
-    require(here == there || takes_rows(parameter->name, here, there), ExitCode::data,
-            "{}: '{}' is {}, the model wants {}", where, parameter->name, there.text(), here.text());
-    use(*parameter, *found);
-  }
-  require(parameters.size() == tensors.size(), ExitCode::data, "{}: {} tensors, the model has {}", where,
-          tensors.size(), parameters.size());
 }
 
 }  // namespace
@@ -177,21 +140,31 @@ std::string InitialWeights::content_hash(const ModelConfig& here) const {
 }
 
 std::string InitialWeights::load(Backend& backend, Model& model) const {
-  StreamedHash hash;
-  for_each_tensor(tensors_, model, file_.string(), [&](Parameter& parameter, const ImportedTensor& tensor) {
-    hash.add(fmt::format("{} {}\n", tensor.name, tensor.shape.text()));
+  ContentHash hash;
+  const auto parameters = model.parameters();
+  for (Parameter* const parameter : parameters) {
+    const auto found = std::ranges::find(tensors_, parameter->name, &ImportedTensor::name);
+    require(found != tensors_.end(), ExitCode::data, "{}: no tensor '{}', which the model has",
+            file_.string(), parameter->name);
+    const Shape &here = parameter->value.shape(), &there = found->shape;
+    require(here == there || takes_rows(parameter->name, here, there), ExitCode::data,
+            "{}: '{}' is {}, the model wants {}", file_.string(), parameter->name, there.text(), here.text());
+    const std::string head = fmt::format("{} {}\n", found->name, there.text());
+    hash.add(std::as_bytes(std::span(head)));
     std::int64_t done = 0;
-    const std::int64_t wanted = std::min(parameter.value.count(), tensor.shape.count());
-    tensor.read([&](std::span<const float> part) {
-      hash.add(part);
+    const std::int64_t wanted = std::min(here.count(), there.count());
+    found->read([&](std::span<const float> part) {
+      hash.add(std::as_bytes(part));
       const std::int64_t count = std::min<std::int64_t>(std::ssize(part), wanted - done);
-      if (count > 0) backend.upload(parameter.value.part(done, {count}), part.data());
+      if (count > 0) backend.upload(parameter->value.part(done, {count}), part.data());
       done += std::max<std::int64_t>(count, 0);
     });
     require(done == wanted, ExitCode::data, "{}: '{}' ended after {} numbers, want {}", file_.string(),
-            tensor.name, done, wanted);
-    parameter.written(1);  // as read_parameters() leaves them at step 0
-  });
+            found->name, done, wanted);
+    parameter->written(1);  // as read_parameters() leaves them at step 0
+  }
+  require(parameters.size() == tensors_.size(), ExitCode::data, "{}: {} tensors, the model has {}",
+          file_.string(), tensors_.size(), parameters.size());
   return hash.digits();
 }
 

@@ -25,49 +25,6 @@ std::optional<std::int64_t> step_of(const std::string& line) {
   return step->get<std::int64_t>();
 }
 
-/// What stays of a log, and what is wrong with it.
-struct Sorted {
-  std::string kept, broken;
-  std::string last;  ///< line that stays
-  std::vector<std::size_t> broken_lines;
-};
-
-/// Records up to `steps_done` stay. A line that is no record, and is not the last one, as a crash leaves it,
-/// was damaged: what stands around it stays.
-Sorted sort_lines(const std::string& text, std::int64_t steps_done, const auto& stale) {
-  Sorted sorted;
-  std::istringstream in(text);
-  std::size_t number = 0;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
-    ++number;
-    const auto step = step_of(line);
-    if (!step) {
-      sorted.broken += line + "\n";
-      sorted.broken_lines.push_back(number);
-    } else if (*step <= steps_done && !(stale && stale(line))) {
-      sorted.kept += line + "\n";
-      sorted.last = line;
-    }
-  }
-  return sorted;
-}
-
-/// Takes out of `path` what is later than `steps_done` or stale, and lines that are no records; those go to
-/// the end of `aside`. A file that cannot be read throws, and stays as it is.
-Sorted put_in_order(const std::filesystem::path& path, const std::filesystem::path& aside,
-                    std::int64_t steps_done, const auto& stale) {
-  if (!std::filesystem::exists(path)) return {};
-  const std::string text = read_whole_text(path);
-  Sorted sorted = sort_lines(text, steps_done, stale);
-  if (!sorted.broken.empty())
-    write_atomically(aside, (std::filesystem::exists(aside) ? read_whole_text(aside) : "") + sorted.broken);
-  if (text.starts_with(sorted.kept))
-    std::filesystem::resize_file(path, sorted.kept.size());
-  else
-    write_atomically(path, sorted.kept);
-  return sorted;
-}
-
 }  // namespace
 
 JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done,
@@ -75,9 +32,25 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done,
     : path_(path) {
   std::filesystem::path aside = path;
   aside.replace_extension(".broken.txt");
-  const Sorted sorted = put_in_order(path, aside, steps_done, stale);
-  last_ = sorted.last;
-  if (const auto& lines = sorted.broken_lines; !lines.empty())
+  // Records up to `steps_done` stay. A line that is no record, and is not the last one, as a crash leaves it,
+  // was damaged: what stands around it stays. A file that cannot be read throws, and stays as it is.
+  std::string text, kept, broken;
+  if (std::filesystem::exists(path)) text = read_whole_text(path);
+  std::vector<std::size_t> lines;  // broken ones
+  std::istringstream in(text);
+  std::size_t number = 1;
+  for (std::string line; std::getline(in, line) && !in.eof(); ++number)
+    if (const auto step = step_of(line); !step)
+      broken += line + "\n", lines.push_back(number);
+    else if (*step <= steps_done && !(stale && stale(line)))
+      kept += line + "\n", last_ = line;
+  if (!broken.empty())
+    write_atomically(aside, (std::filesystem::exists(aside) ? read_whole_text(aside) : "") + broken);
+  if (!text.starts_with(kept))
+    write_atomically(path, kept);
+  else if (kept.size() < text.size())
+    std::filesystem::resize_file(path, kept.size());
+  if (!lines.empty())
     note_ = fmt::format("{}:{}: {}; moved to {}, the records around stay", path.string(), lines.front(),
                         lines.size() == 1 ? std::string("this line is no record")
                                           : fmt::format("{} lines from here on are no records", lines.size()),

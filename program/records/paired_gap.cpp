@@ -10,16 +10,8 @@
 namespace mxtape {
 
 std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::within:
-      return "within";
-    case Verdict::worse:
-      return "worse";
-    case Verdict::better:
-      return "better";
-    default:
-      return "not resolved";
-  }
+  constexpr std::string_view names[] = {"within", "worse", "better", "not resolved"};
+  return names[std::size_t(verdict)];
 }
 
 PairedGap paired_gap(std::span<const double> differences, double tolerance) {

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <string_view>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"

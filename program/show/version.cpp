@@ -4,7 +4,6 @@
 
 #include "data/hdf5/hdf5.h"
 #include "kernels/choose/library_versions.h"
-#include "program/show/report.h"
 
 namespace mxtape {
 namespace {
