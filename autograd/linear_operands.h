@@ -18,8 +18,7 @@ struct LinearUse {
   Rounded operand(Slot) const;
   /// The same as it waits for backward: small if the tape packs.
   Rounded kept(Slot, const Tape&) const;
-  /// From the product that is the gradient of fprop.x or fprop.w to the gradient of x or w, whose numbers are
-  /// `value`.
+  /// From the gradient of fprop.x or fprop.w, a product, to that of x or w, whose numbers are `value`.
   call::QuantizeBackward through(Slot fprop_operand, const Tensor& value) const;
   /// True if that way reads the numbers.
   bool bends(Slot fprop_operand) const;

@@ -64,8 +64,7 @@ struct ElementFormat {
   }
   constexpr bool operator==(const ElementFormat&) const = default;
 
-  /// "e4m3", "int8", "bf16": what parse_element reads. Options (emax, range, tie, specials) are not part of
-  /// it.
+  /// "e4m3", "int8", "bf16": what parse_element reads, without options (emax, range, tie, specials).
   std::string name() const;
 };
 

@@ -10,13 +10,11 @@
 namespace mxtape {
 
 /// The elements that share one scale, seen from the GEMM: `along` of them on the axis that it sums over,
-/// `across` of them on the other. 0 means the whole extent. Ragged ends are shorter blocks; nothing is
-/// padded.
+/// `across` of them on the other. 0 means the whole extent. Blocks at ragged ends are shorter.
 struct BlockShape {
   std::int32_t along = 32;
   std::int32_t across = 1;
   constexpr bool operator==(const BlockShape&) const = default;
-  constexpr bool whole_tensor() const { return along == 0 && across == 0; }
 };
 
 /// A complete rounding recipe for one operand of one GEMM. A plain value: compare it, print it, put it in a

@@ -17,8 +17,7 @@ class Backend {
   virtual ~Backend() = default;
   /// For people: "cpu avx512_bf16, 2 threads".
   virtual std::string description() const = 0;
-  /// What the device's libraries chose so far where they had a choice, one line each: for the record of a
-  /// run.
+  /// What the device's libraries chose where they had a choice, a line each: for a run's record.
   virtual std::vector<std::string> choices() const { return {}; }
 
   /// Computes a call: run(call::Softmax{.y = y, .x = x}).
@@ -30,8 +29,7 @@ class Backend {
   /// For devices, and for what stands around one: a visitor over all calls, so that none can be forgotten.
   virtual void dispatch(AnyCall) = 0;
 
-  /// For those who watch: the calls that come next are a layer's, in its backward pass or not; "": no
-  /// layer's.
+  /// For those who watch: the calls that come next are this layer's ("": no layer's), in backward or not.
   virtual void enter([[maybe_unused]] std::string_view layer, [[maybe_unused]] bool backward) {}
   /// Returns when all that was asked for is done.
   virtual void wait() {}
@@ -50,11 +48,9 @@ class Backend {
   void copy(const Tensor& y, const Tensor& x) { run(call::Copy{y, x}); }
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t peak_bytes() const = 0;
-  /// Most bytes that tensors can have: the device's memory less what others, and the device's libraries,
-  /// hold.
+  /// Most bytes that tensors can have: the device's memory less what others and its libraries hold.
   virtual std::int64_t capacity_bytes() const = 0;
-  /// Gives memory kept for reuse back to the system: before something else needs much. The next step pays for
-  /// it.
+  /// Gives memory kept for reuse back, before something else needs much. The next step pays for it.
   virtual void trim() {}
   /// Index of the first element that is NaN or infinite, or -1.
   virtual std::int64_t first_nonfinite(const Tensor& x) = 0;

@@ -37,8 +37,7 @@ Step::Result Step::compute(std::int64_t steps, float factor) {
   losses_.clear();
   optimizer_.prepare(factor);
   const Tensor norm = exchange_ ? compute_rounds(steps) : compute_one_strand(steps);
-  const double loss = mean_of_losses(losses_, recipe_.train, devices_);
-  return {loss, download_scalar(backend_, norm)};
+  return {mean_of_losses(losses_, recipe_.train, devices_), download_scalar(backend_, norm)};
 }
 
 Tensor Step::compute_one_strand(std::int64_t steps) {
