@@ -48,7 +48,7 @@ struct TrainConfig {
   std::int64_t skip_most = 3;            ///< steps in a row
   std::int64_t rollback_most = 2;        ///< times in a run
   bool rollback_skip = true;             ///< a rollback passes over the batches since its checkpoint
-  std::vector<std::string> rollbacks{};  ///< those that were: phases/rollbacks.h
+  std::vector<std::string> rollbacks{};  ///< those that were: recipes/rollbacks.h
   std::string out = "runs";              ///< folder of the run's folder `<out>/<name>`
   std::int64_t sample_tokens = 200;      ///< length of the text printed at the end; 0: none
 

@@ -48,7 +48,7 @@ void Trainer::skip_step() {
 
 void Trainer::use_precision_of_this_step() {
   const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
-  if (start != plan_start_) step_.set_precision(plan_start_ = start, plan);
+  if (start != plan_start_) step_.set_precision(start, plan), plan_start_ = start;
 }
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {

@@ -56,7 +56,7 @@ class PairGroup final : public Group, public Communicator {
   /// Waits until no rank is needed any more.
   void wait(const std::function<std::vector<int>()>& needed, Patience, const std::string& what);
   /// Moves messages. Throws what ends the run: on rank 0 Error(peer) with another's last words, elsewhere
-  /// Told once rank 0 has ended.
+  /// SaidElsewhere once rank 0 has ended.
   void serve();
   /// Moves what can be moved now; whether the transfer is whole.
   template <class Move>

@@ -54,6 +54,11 @@ class CpuBackend final : public Backend {
   void compute(const call::Swiglu&);
   void compute(const call::SwigluBackward&);
   void compute(const call::Dropout&);
+  void compute(const call::Embedding&);
+  void compute(const call::EmbeddingBackward&);
+  void compute(const call::Squares&);
+  void compute(const call::ClipFactor&);
+  void compute(const call::AdamW&);
   // rows.cpp
   void compute(const call::Norm&);
   void compute(const call::NormBackward&);
@@ -62,15 +67,9 @@ class CpuBackend final : public Backend {
   void compute(const call::CrossEntropy&);
   void compute(const call::Rotary&);
   void compute(const call::RotaryBackward&);
-  void compute(const call::Embedding&);
-  void compute(const call::EmbeddingBackward&);
   // attention.cpp, attention_by_pairs.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
-  // pointwise.cpp
-  void compute(const call::Squares&);
-  void compute(const call::ClipFactor&);
-  void compute(const call::AdamW&);
 
   /// x of bf16 as f32.
   Tensor widened(const Tensor& x);

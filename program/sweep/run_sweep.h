@@ -9,7 +9,8 @@ namespace mxtape {
 
 /// Trains what is to do and writes results.json, results.csv, report.html and the pictures; prints the table,
 /// or returns what --json says. Progress goes to stdout, with `json` to stderr. Throws Error(interrupted)
-/// when it was stopped. If runs failed, the report's problem lists them and has the first one's exit code.
+/// when it was stopped. The report's problems: runs that failed, with the first one's exit code; then those
+/// that a signal stopped.
 Report run_sweep(const SweepOptions&, const std::string& command, bool json);
 
 /// Arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them, if a

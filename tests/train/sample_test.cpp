@@ -36,7 +36,7 @@ TEST(Sample, BeyondTheContextDependsOnTheLastContextTokensAlone) {
   }
 }
 
-// Logits have the same bits (tests/nn/cache/), so every draw is the same.
+// Logits have the same bits (tests/nn/key_value_cache_test.cpp), so every draw is the same.
 TEST(Sample, WithKeysAndValuesKeptAndWithoutGivesTheSameTextUpToTheContext) {
   for (const Recipe& recipe : {test::tiny_recipe(20), test::tiny_mxfp4_recipe(20)}) {
     TinyRun run(recipe);
