@@ -3,6 +3,8 @@
 // noisy machine, an absolute time does not.
 //
 //   bench_step shakespeare-6x384-bf16 shakespeare-6x384-mxfp4 --vocabulary 65 --rounds 7 --steps 3
+//   bench_step --precisions demo-bf16 shakespeare-bf16     # each shipped precision in turn with each of
+//   these models
 //
 // Data are random tokens: a step's work does not depend on them. Peak memory is that of the process, so it
 // means something only with one recipe.
@@ -16,6 +18,7 @@
 #include "core/memory/resident.h"
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
+#include "recipes/shipped.h"
 #include "train/trainer.h"
 
 namespace {
@@ -47,8 +50,8 @@ TokenFile random_tokens(const Recipe& recipe) {
 /// One recipe's training run, on random tokens.
 class Run {
  public:
-  Run(const std::string& recipe_name, const std::vector<std::string>& overrides, std::int64_t vocabulary)
-      : recipe_(with_vocabulary(read_recipe(recipe_name, overrides), vocabulary)),
+  Run(const Recipe& recipe, std::int64_t vocabulary)
+      : recipe_(with_vocabulary(recipe, vocabulary)),
         data_(random_tokens(recipe_)),
         backend_(make_backend(recipe_.compute.device, recipe_.compute.options())),
         trainer_(*backend_, recipe_, data_) {}
@@ -91,19 +94,61 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-void measure(const std::vector<std::string>& names, const std::vector<std::string>& overrides,
-             std::int64_t vocabulary, int rounds, int steps, bool json) {
-  std::vector<std::unique_ptr<Run>> runs;
-  for (const auto& name : names) runs.push_back(std::make_unique<Run>(name, overrides, vocabulary));
-  for (auto& run : runs) run->warm_up();
+struct Settings {
+  std::vector<std::string> overrides;
+  std::int64_t vocabulary = 65;
+  int rounds = 5, steps = 3;
+};
+using Runs = std::vector<std::unique_ptr<Run>>;
 
+/// Seconds of a step, by run and round.
+std::vector<std::vector<double>> times_in_turn(const Runs& runs, const Settings& settings) {
+  for (const auto& run : runs) run->warm_up();
   std::vector<std::vector<double>> times(runs.size());
-  for (int round = 0; round < rounds; ++round)
+  for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t r = 0; r < runs.size(); ++r) {
       const double start = seconds();
-      for (int i = 0; i < steps; ++i) runs[r]->step();
-      times[r].push_back((seconds() - start) / steps);
+      for (int i = 0; i < settings.steps; ++i) runs[r]->step();
+      times[r].push_back((seconds() - start) / settings.steps);
     }
+  return times;
+}
+
+/// Round by round, over the first run's.
+std::vector<double> ratios_to_first(const std::vector<std::vector<double>>& times, std::size_t run) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < times[run].size(); ++i) ratios.push_back(times[run][i] / times[0][i]);
+  return ratios;
+}
+
+/// The table of docs/benchmarks.md. Two runs are in memory at a time.
+void print_precisions(const std::vector<std::string>& models, const Settings& settings) {
+  fmt::print("| precision | {} |\n|---|{}\n", fmt::join(models, " | "),
+             fmt::join(std::vector(models.size(), "---|"), ""));
+  for (const ShippedRecipe& shipped : shipped_recipes()) {
+    if (!shipped.name.starts_with("precision/")) continue;
+    fmt::print("| `{}` |", shipped.name.substr(10));
+    for (const std::string& model : models) {
+      const Recipe base = read_recipe(model, settings.overrides);
+      Runs runs;
+      for (const Recipe& recipe :
+           {base, read_recipe_onto(base, std::string(shipped.name), settings.overrides)})
+        runs.push_back(std::make_unique<Run>(recipe, settings.vocabulary));
+      const auto ratios = ratios_to_first(times_in_turn(runs, settings), 1);
+      const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
+      fmt::print(" {:.2f} ({:.2f} to {:.2f}); {:.2f} |", median(ratios), *low, *high,
+                 double(runs[1]->peak_bytes()) / double(runs[0]->peak_bytes()));
+      std::fflush(stdout);
+    }
+    fmt::print("\n");
+  }
+}
+
+void measure(const std::vector<std::string>& names, const Settings& settings, bool json) {
+  Runs runs;
+  for (const auto& name : names)
+    runs.push_back(std::make_unique<Run>(read_recipe(name, settings.overrides), settings.vocabulary));
+  const auto times = times_in_turn(runs, settings);
 
   const double peak_mib = double(most_resident_bytes()) / 0x1p20;
   if (json) {
@@ -113,42 +158,45 @@ void measure(const std::vector<std::string>& names, const std::vector<std::strin
     return;
   }
   fmt::print("{}; {} rounds of {} steps, in turn; peak resident memory {:.0f} MiB\n", runs[0]->device(),
-             rounds, steps, peak_mib);
+             settings.rounds, settings.steps, peak_mib);
   fmt::print("{:<34} {:>9} {:>9} {:>9} {:>9} {:>8} {:>7} {:>11}\n", "recipe", "median ms", "min", "max",
              "tok/s", "TFLOP/s", "ratio", "tensors MiB");
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < times[r].size(); ++i) ratios.push_back(times[r][i] / times[0][i]);
     const double middle = median(times[r]);
     fmt::print("{:<34} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.0f} {:>8.3f} {:>7.3f} {:>11.1f}\n", names[r],
                1e3 * middle, 1e3 * *std::min_element(times[r].begin(), times[r].end()),
                1e3 * *std::max_element(times[r].begin(), times[r].end()),
-               double(runs[r]->tokens_per_step()) / middle, runs[r]->flops() / middle / 1e12, median(ratios),
-               double(runs[r]->peak_bytes()) / 0x1p20);
+               double(runs[r]->tokens_per_step()) / middle, runs[r]->flops() / middle / 1e12,
+               median(ratios_to_first(times, r)), double(runs[r]->peak_bytes()) / 0x1p20);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> names, overrides;
-  std::int64_t vocabulary = 65;
-  int rounds = 5, steps = 3, thread_count = 0;
-  bool json = false;
+  std::vector<std::string> names;
+  Settings settings;
+  int thread_count = 0;
+  bool json = false, precisions = false;
   CLI::App app{"times training steps of recipes in turn"};
   app.add_option("recipes", names, "recipe names or files; ratios are to the first")->required();
-  app.add_option("--set", overrides, "overrides for all recipes, e.g. train.batch_size=4");
-  app.add_option("--vocabulary", vocabulary, "where the recipe takes it from its data")
+  app.add_option("--set", settings.overrides, "overrides for all recipes, e.g. train.batch_size=4");
+  app.add_option("--vocabulary", settings.vocabulary, "where the recipe takes it from its data")
       ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", rounds, "rounds to take the median of")->check(CLI::PositiveNumber);
-  app.add_option("--steps", steps, "steps a round")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", settings.rounds, "rounds to take the median of")->check(CLI::PositiveNumber);
+  app.add_option("--steps", settings.steps, "steps a round")->check(CLI::PositiveNumber);
   app.add_option("--threads", thread_count, "0: all");
   app.add_flag("--json", json, "one recipe, one line for bench/peers/in_turn.py");
+  app.add_flag("--precisions", precisions,
+               "each shipped precision beside each recipe as it is: a Markdown table of its step time and of "
+               "its tensors' peak "
+               "memory, over the recipe's");
   CLI11_PARSE(app, argc, argv);
   try {
-    require(!json || names.size() == 1, ExitCode::usage, "--json takes one recipe, found {}", names.size());
+    require(!json || (names.size() == 1 && !precisions), ExitCode::usage,
+            "--json takes one recipe, found {}{}", names.size(), precisions ? " and --precisions" : "");
     if (thread_count > 0) set_threads(thread_count);
-    measure(names, overrides, vocabulary, rounds, steps, json);
+    precisions ? print_precisions(names, settings) : measure(names, settings, json);
   } catch (const Error& e) {
     fmt::print(stderr, "bench_step: {}\n", e.what());
     return int(e.code());

@@ -4,7 +4,6 @@ namespace mxtape {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
-constexpr double long_patience = 10;
 
 std::chrono::steady_clock::duration duration(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(Seconds(seconds));

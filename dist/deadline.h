@@ -8,11 +8,14 @@
 
 namespace mxtape {
 
+/// How many times as long a process waits for what one of them does alone.
+inline constexpr double long_patience = 10;
+
 /// How long a process waits for the others. What it slept through itself, stopped by a signal or with its
 /// machine, is not their fault.
 class Deadline {
  public:
-  /// MXTAPE_PEER_TIMEOUT seconds, ten times as long for what one of them does alone, and `more`.
+  /// MXTAPE_PEER_TIMEOUT seconds, `long_patience` times as long for what one of them does alone, and `more`.
   Deadline(double timeout_seconds, Patience, double more = 0);
   /// Whether it has, or its last `seconds` have begun. To be asked at least every second.
   bool has_passed(double seconds = 0);

@@ -7,14 +7,10 @@
 #include <cstring>
 #include <exception>
 
+#include "dist/deadline.h"
 #include "kernels/choose/gpu.h"
 
 namespace mxtape {
-namespace {
-
-constexpr double long_patience = 10;  // at the start, as Patience::alone
-
-}  // namespace
 
 template <class Done>
 bool NcclCommunicator::wait(double seconds, const Done& done) const {

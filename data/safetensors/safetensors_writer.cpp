@@ -12,7 +12,7 @@
 namespace mxtape {
 namespace {
 
-std::uint64_t bytes_of(const TensorInfo& tensor) { return tensor.count() * bits_of(tensor.type) / 8; }
+std::uint64_t stored_bytes(const TensorInfo& tensor) { return tensor.count() * bits_of(tensor.type) / 8; }
 
 /// Places the tensors one behind the other and returns the header, length first.
 std::string header_of(std::vector<TensorInfo>& tensors, const std::map<std::string, std::string>& metadata) {
@@ -21,7 +21,7 @@ std::string header_of(std::vector<TensorInfo>& tensors, const std::map<std::stri
   std::uint64_t at = 0;
   for (TensorInfo& tensor : tensors) {
     tensor.begin = at;
-    tensor.end = at += bytes_of(tensor);
+    tensor.end = at += stored_bytes(tensor);
     require(!json.contains(tensor.name), "safetensors: '{}' is declared twice", tensor.name);
     json[tensor.name] = {{"dtype", name_of(tensor.type)},
                          {"shape", tensor.dims},
@@ -86,10 +86,10 @@ std::vector<SafetensorsShard> plan_shards(const std::vector<TensorInfo>& tensors
   std::vector<SafetensorsShard> shards(1);
   std::uint64_t bytes = 0;
   for (const TensorInfo& tensor : tensors) {
-    if (!shards.back().tensors.empty() && bytes + bytes_of(tensor) > shard_bytes)
+    if (!shards.back().tensors.empty() && bytes + stored_bytes(tensor) > shard_bytes)
       shards.emplace_back(), bytes = 0;
     shards.back().tensors.push_back(tensor);
-    bytes += bytes_of(tensor);
+    bytes += stored_bytes(tensor);
   }
   for (std::size_t i = 0; i < shards.size(); ++i)
     shards[i].name = shards.size() == 1
@@ -105,7 +105,7 @@ std::string index_of(const std::vector<SafetensorsShard>& shards) {
   for (const SafetensorsShard& shard : shards)
     for (const TensorInfo& tensor : shard.tensors) {
       json["weight_map"][tensor.name] = shard.name;
-      total += bytes_of(tensor);
+      total += stored_bytes(tensor);
     }
   json["metadata"]["total_size"] = total;
   return json.dump(2) + "\n";

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// straight_through_reference(), blocks shared among the threads.
 void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t cols,
              const call::QuantizeBackward& call) {
@@ -27,9 +25,10 @@ void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std:
   const BlockExtent extent =
       q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.by.axis);
   const BlockExtent group = group_extent(q, rows, cols, call.by.axis);
-  const std::int64_t across = ceil_div(cols, extent.cols);
+  const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
   parallel_for(
-      ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
+      (rows + extent.rows - 1) / extent.rows * across,
+      std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
       [&](std::int64_t begin, std::int64_t end) {
         StraightThroughSink sink{dx, dy, x, rule, call.ste};
         const auto draw = [&](std::int64_t i) {

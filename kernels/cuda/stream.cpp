@@ -5,14 +5,13 @@
 
 #include "core/error.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/versions.h"
 
 namespace mxtape::cuda {
 namespace {
 
 constexpr std::int64_t staging_bytes = std::int64_t{4} << 20;  // the tokens of a large batch
 constexpr int oldest_supported = 8;  // compute capability 8.0, Ampere: bf16 products
-
-std::string version_text(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
 }  // namespace
 
@@ -40,12 +39,12 @@ Stream::Stream() {
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
   require(driver > 0, ExitCode::resource,
           "cuda: no NVIDIA driver on this machine; install one for CUDA {} or newer, or use the device cpu",
-          version_text(runtime));
+          runtime_version());
   // Within a major version a driver runs what was built with a newer minor one.
   require(driver / 1000 >= runtime / 1000, ExitCode::resource,
           "cuda: the driver is for CUDA {}, this program was built with {}; install a newer driver, or use "
           "the device cpu",
-          version_text(driver), version_text(runtime));
+          driver_version(), runtime_version());
   const cudaError_t counted = cudaGetDeviceCount(&devices);
   require(counted == cudaSuccess && devices > 0, ExitCode::resource,
           "cuda: no device ({}); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the device cpu",

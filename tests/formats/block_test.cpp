@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-BlockScale scale_of(const std::vector<float>& x, const Quantizer& q, float encode = 1) {
+BlockScale scale_in_one_row(const std::vector<float>& x, const Quantizer& q, float encode = 1) {
   const auto count = std::int64_t(x.size());
   return scale_of_block(block_rule(q), encode, BlockOfMatrix{x.data(), count, {0, 1, 0, count}},
                         [] { return 0u; });
@@ -31,7 +31,7 @@ TEST(Block, TheOffsetIsTheNearestFp16ToTheMidpointAndTheScaleThatOfWhatIsLeft) {
           float amax = 0;
           for (const float v : x) amax = std::max(amax, std::fabs(v - offset));
           const Quantizer q = parse_quantizer(text);
-          const BlockScale got = scale_of(x, q);
+          const BlockScale got = scale_in_one_row(x, q);
           const float scale =
               q.scale == ScaleKind::f32 ? amax / 6 : power_of_two_scale(block_rule(q), amax).scale;
           return got.offset == offset && (got.scale == scale || scale < 0x1p-126f);
@@ -40,8 +40,8 @@ TEST(Block, TheOffsetIsTheNearestFp16ToTheMidpointAndTheScaleThatOfWhatIsLeft) {
 
 TEST(Block, TheMidpointOfZerosHasTheSignOfTheFirst) {
   const Quantizer q = parse_quantizer("mxint8 offset=fp16");
-  EXPECT_TRUE(std::signbit(scale_of({-0.0f, 0.0f}, q).offset));
-  EXPECT_FALSE(std::signbit(scale_of({0.0f, -0.0f}, q).offset));
+  EXPECT_TRUE(std::signbit(scale_in_one_row({-0.0f, 0.0f}, q).offset));
+  EXPECT_FALSE(std::signbit(scale_in_one_row({0.0f, -0.0f}, q).offset));
 }
 
 TEST(Block, FourOverSixTakesWhatErrsLessAndSixOfEquals) {
@@ -74,11 +74,11 @@ TEST(Block, FourOverSixTakesWhatErrsLessAndSixOfEquals) {
           if (std::fabs(errors[0] - errors[1]) < 1e-5 * errors[0]) return true;  // f32 may see it otherwise
           const bool four = errors[1] < errors[0];
           fours += four;
-          return scale_of(x, q, encode).scale == candidates[four].scale;
+          return scale_in_one_row(x, q, encode).scale == candidates[four].scale;
         });
     EXPECT_GT(fours, 50) << text;
     EXPECT_LT(fours, 450) << text;
-    EXPECT_EQ(scale_of({12, 0}, q).scale, 2) << text;  // 12 is 6 * 2 and 4 * 3
+    EXPECT_EQ(scale_in_one_row({12, 0}, q).scale, 2) << text;  // 12 is 6 * 2 and 4 * 3
   }
 }
 

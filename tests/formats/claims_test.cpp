@@ -11,11 +11,11 @@
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t rows = 4096, cols = 128;  // 2^19 numbers: an error is known to 0.001
+constexpr std::int64_t sample_rows = 4096, sample_cols = 128;  // 2^19 numbers: an error is known to 0.001
 
 std::vector<float> normal_numbers() {
   std::vector<float> x;
-  for (std::uint64_t i = 0; i < rows * cols / 2; ++i) {
+  for (std::uint64_t i = 0; i < sample_rows * sample_cols / 2; ++i) {
     const NormalPair pair = normal_pair(DrawKey{4, Purpose::sampling}, i);
     x.push_back(pair.first);
     x.push_back(pair.second);
@@ -30,7 +30,7 @@ std::vector<float> after_gelu() {
 }
 
 double error_of(const std::vector<float>& x, const std::string& format) {
-  return error_statistics(x.data(), rows, cols, Axis::row, parse_quantizer(format), {7}).relative_rmse();
+  return error_statistics(x.data(), sample_rows, sample_cols, Axis::row, parse_quantizer(format), {7}).relative_rmse();
 }
 
 TEST(Claims, N4MidpointsHelpInt4AndMostAfterGeluButNotE2m1) {

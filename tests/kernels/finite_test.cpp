@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-std::string message(const std::function<void(Backend&)>& call) {
+std::string found_by(const std::function<void(Backend&)>& call) {
   Finite finite;
   ObservingBackend checked(device(), {&finite});
   try {
@@ -32,12 +32,12 @@ TEST(Finite, NamesTheKernelTheOutputAndTheElement) {
   const Tensor a = upload<float>(device(), {2, 2}, {1, 2, 3, big}),
                b = upload<float>(device(), {2, 2}, {1, 2, 3, big});
   const Tensor c = device().empty({2, 2});
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) {
               checked.run(call::Add{c, a, b});
             }),
             "add: y [2, 2] holds a number that is not finite at element 3");
   const Tensor poisoned = upload<float>(device(), {2, 2}, {1, nan, 1, 1});
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) {
               checked.run(call::GeluBackward{c, a, poisoned, Gelu::erf});
             }),
             "gelu_backward: dx [2, 2] holds a number that is not finite at element 1");
@@ -47,13 +47,13 @@ TEST(Finite, SeesWhatPackingLosesAndWhatUnpackingGives) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = upload<float>(device(), {1, 2}, {1, nan}), y = device().empty({1, 2});
   Rounded cast = room_for(device(), plain_cast(e2m1), Axis::row, {1, 2}, Layout::stored);
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) {
               quantize(checked, {&cast, 1}, x);
             }),
             "quantize: element 1 is NaN, for which 'e2m1' has no code");
   Rounded blocks = room_for(device(), mxfp4, Axis::row, {1, 2}, Layout::stored);
-  EXPECT_EQ(message([&](Backend& checked) { quantize(checked, {&blocks, 1}, x); }), "no error");
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) { quantize(checked, {&blocks, 1}, x); }), "no error");
+  EXPECT_EQ(found_by([&](Backend& checked) {
               checked.run(call::Recode{unrounded(y), blocks});
             }),
             "recode: values [1, 2] holds a number that is not finite at element 0");
@@ -63,7 +63,7 @@ TEST(Finite, NamesTheSlotOfALinearLayerWhoseOperandOrProductIsNotFinite) {
   const float big = std::numeric_limits<float>::max();
   Parameter w{.name = "w", .value = upload<float>(device(), {1, 2}, {1, 1000})};
   const auto forward = [&](float x1, Quantizer LinearQuant::*slot, const char* format) {
-    return message([&](Backend& checked) {
+    return found_by([&](Backend& checked) {
       Tape tape(checked, Tape::Mode::training);
       const Var x{upload<float>(device(), {1, 2}, {1, x1})};
       w.written(w.version + 1);
@@ -90,7 +90,7 @@ TEST(Finite, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor table = upload<float>(device(), {2, 1}, {1, nan}), y = device().empty({1, 2, 1});
   const Tensor tokens = upload<std::int32_t>(device(), {1, 2}, {0, 0});
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) {
               checked.run(call::Embedding{y, table, {}, tokens});
             }),
             "no error");
@@ -99,7 +99,7 @@ TEST(Finite, LooksAtOutputsOnlyWhereNoSlotIsMultiplied) {
 TEST(Finite, StopsATrainingPassAtTheFirstBadKernel) {
   const float infinity = std::numeric_limits<float>::infinity();
   Parameter w{.name = "w", .value = upload<float>(device(), {2, 2}, {1, 1, infinity, 1})};
-  EXPECT_EQ(message([&](Backend& checked) {
+  EXPECT_EQ(found_by([&](Backend& checked) {
               Tape tape(checked, Tape::Mode::training);
               const Var x{upload<float>(device(), {1, 2}, {1, 1})};
               ops::gelu(tape, ops::linear(tape, x, w, nullptr, {}, 0), Gelu::tanh);

@@ -19,7 +19,7 @@ std::string many_tales(std::uint64_t seed, std::uint32_t count) {
   return text;
 }
 
-std::string refusal(const std::string& text) {
+std::string refusal_of(const std::string& text) {
   try {
     score(text);
   } catch (const Error& error) {
@@ -92,10 +92,10 @@ TEST(Corpus, ATextThatTheGrammarCannotProduceIsRefusedAtItsFirstWrongCharacter) 
   auto altered = text;
   altered[place + 5] = 'T';
   const auto start = "character " + std::to_string(place + 5) + " (line 2): found 'There was";
-  EXPECT_EQ(refusal(altered).substr(0, start.size()), start);
-  EXPECT_NE(refusal(text.substr(0, text.size() - 1)).find("found 'the end of the text'"), std::string::npos);
-  EXPECT_EQ(refusal(""), "the text is empty, want at least one tale");
-  EXPECT_TRUE(refusal("Xaver and the").starts_with("character 0 (line 1): found 'Xaver and th'"));
+  EXPECT_EQ(refusal_of(altered).substr(0, start.size()), start);
+  EXPECT_NE(refusal_of(text.substr(0, text.size() - 1)).find("found 'the end of the text'"), std::string::npos);
+  EXPECT_EQ(refusal_of(""), "the text is empty, want at least one tale");
+  EXPECT_TRUE(refusal_of("Xaver and the").starts_with("character 0 (line 1): found 'Xaver and th'"));
 }
 
 TEST(Corpus, AWrongLetterAnywhereInATaleIsRefused) {
@@ -104,7 +104,7 @@ TEST(Corpus, AWrongLetterAnywhereInATaleIsRefused) {
     auto altered = tale.text;
     altered[i] =
         altered[i] == 'q' ? 'z' : 'q';  // no word of the grammar has a 'q' where another letter would do
-    EXPECT_NE(refusal(altered), "nothing was thrown") << i;
+    EXPECT_NE(refusal_of(altered), "nothing was thrown") << i;
   }
 }
 

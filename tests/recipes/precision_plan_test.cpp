@@ -7,7 +7,7 @@ namespace {
 Recipe with_precision(const std::string& text) {
   return recipe_from_toml("model.layers = 3\n" + text, "r.toml");
 }
-std::string refused_text(const std::string& text) {
+std::string refused_plan(const std::string& text) {
   return refusal([&] { with_precision(text); });
 }
 constexpr Quantizer mxfp4_even = mx(e2m1, 32, ScaleRule::even);
@@ -105,10 +105,10 @@ TEST(PrecisionPlan, SourcesAndStraightThroughKindsGoToTheirSlots) {
   EXPECT_EQ(q.x_ste, (StraightThrough{SteKind::mask}));
   EXPECT_EQ(q.w_ste, (StraightThrough{.kind = SteKind::dge, .k = 3}));
   EXPECT_EQ(q.dgrad_w, mxfp4);
-  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "dgrad.w", "source=forward")),
+  EXPECT_TRUE(contains(refused_plan(rule_of("blocks.*", "dgrad.w", "source=forward")),
                        "no slot of these layers matches 'dgrad.w'"));
-  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "*", "source=foward")), "source=forward"));
-  EXPECT_TRUE(contains(refused_text(rule_of("blocks.*", "*", "ste=msk")), "did you mean 'mask'"));
+  EXPECT_TRUE(contains(refused_plan(rule_of("blocks.*", "*", "source=foward")), "source=forward"));
+  EXPECT_TRUE(contains(refused_plan(rule_of("blocks.*", "*", "ste=msk")), "did you mean 'mask'"));
 }
 
 TEST(PrecisionPlan, ASharedOperandIsRoundedAsTheForwardsAndNotRotatedForItsOwnGemm) {
@@ -129,10 +129,10 @@ TEST(PrecisionPlan, ASharedOperandIsRoundedAsTheForwardsAndNotRotatedForItsOwnGe
   EXPECT_EQ(shared("source=shared").compute.gemm, GemmChoice::library) << "codes serve one axis";
   EXPECT_EQ(with_precision("").compute.gemm, GemmChoice::automatic);
   EXPECT_TRUE(
-      contains(refused_text("[compute]\ngemm = \"integer\"\n" + rule_of("blocks.*", "fprop.*", "mxfp4") +
+      contains(refused_plan("[compute]\ngemm = \"integer\"\n" + rule_of("blocks.*", "fprop.*", "mxfp4") +
                             rule_of("blocks.*", "*.source", "source=shared")),
                "keeps codes, which serve one axis; want --compute.gemm=library"));
-  const std::string refused = refused_text(rule_of("blocks.*", "*.source", "source=shared") +
+  const std::string refused = refused_plan(rule_of("blocks.*", "*.source", "source=shared") +
                                            rule_of("blocks.1.mlp.up", "wgrad.hadamard", "hadamard=16"));
   EXPECT_TRUE(contains(refused,
                        "blocks.1.mlp.up: wgrad.source is shared, and wgrad.hadamard is "
@@ -163,24 +163,24 @@ TEST(PrecisionPlan, SlotsOutsideOfGemmsAreReachedByNameOnly) {
   EXPECT_EQ(scores.attention.at("blocks.1.attn").qk_s, mxfp8_e4m3);
   EXPECT_EQ(scores.attention.at("blocks.1.attn").qk_q, f32_passthrough);
   EXPECT_EQ(scores.attention.at("blocks.0.attn"), AttentionQuant{});
-  EXPECT_TRUE(contains(refused_text("[[precision.rules]]\nlayers = \"norm\"\nformat = \"mxfp4\"\n"),
+  EXPECT_TRUE(contains(refused_plan("[[precision.rules]]\nlayers = \"norm\"\nformat = \"mxfp4\"\n"),
                        "no slot of these layers matches '*' for format 'mxfp4'; slots: norm.gain"));
 }
 
 TEST(PrecisionPlan, APatternThatMatchesNothingIsRefusedWithTheKnownNames) {
   const std::string layer =
-      refused_text("[[precision.rules]]\nlayers = \"blocks.*.mpl.*\"\nformat = \"bf16\"\n");
+      refused_plan("[[precision.rules]]\nlayers = \"blocks.*.mpl.*\"\nformat = \"bf16\"\n");
   EXPECT_TRUE(contains(layer, "r.toml:2: no layer matches 'blocks.*.mpl.*'") &&
               contains(layer, "blocks.2.mlp.down"))
       << layer;
   const std::string one =
-      refused_text("[[precision.rules]]\nlayers = \"head|blocks.3.*\"\nformat = \"bf16\"\n");
+      refused_plan("[[precision.rules]]\nlayers = \"head|blocks.3.*\"\nformat = \"bf16\"\n");
   EXPECT_TRUE(contains(one, "no layer matches 'blocks.3.*'")) << one;
-  const std::string slot = refused_text(
+  const std::string slot = refused_plan(
       "[[precision.rules]]\nlayers = \"head\"\nslots = [\"fprop.*\", \"qk.*\"]\nformat = \"bf16\"\n");
   EXPECT_TRUE(contains(slot, "no slot of these layers matches 'qk.*'") && contains(slot, "wgrad.dy")) << slot;
   const std::string kind =
-      refused_text("[[precision.rules]]\nslots = [\"fprop.x\"]\nformat = \"hadamard=16\"\n");
+      refused_plan("[[precision.rules]]\nslots = [\"fprop.x\"]\nformat = \"hadamard=16\"\n");
   EXPECT_TRUE(contains(kind, "no slot of these layers matches 'fprop.x'") && contains(kind, "fprop.hadamard"))
       << kind;
 }

@@ -6,7 +6,7 @@
 namespace mxtape {
 namespace {
 
-std::string refused(const std::vector<std::string>& overrides) {
+std::string refused_override(const std::vector<std::string>& overrides) {
   return refusal([&] { read_recipe("shakespeare", overrides); });
 }
 
@@ -35,18 +35,18 @@ TEST(TelemetryRecipe, MeasuresEveryMultipleAndWhatPatternsName) {
 }
 
 TEST(TelemetryRecipe, WhatNamesNothingIsRefusedWithKeyAndOrigin) {
-  EXPECT_TRUE(contains(refused({"telemetry.every=-1"}), "telemetry.every = -1; want an integer in [0, "));
-  EXPECT_TRUE(contains(refused({"telemetry.evry=10"}), "did you mean 'telemetry.every'?"));
+  EXPECT_TRUE(contains(refused_override({"telemetry.every=-1"}), "telemetry.every = -1; want an integer in [0, "));
+  EXPECT_TRUE(contains(refused_override({"telemetry.evry=10"}), "did you mean 'telemetry.every'?"));
   EXPECT_TRUE(
-      contains(refused({"telemetry.formats=[\"mxfp5\"]"}), "telemetry.formats (command line): 'mxfp5': "));
-  EXPECT_TRUE(contains(refused({"telemetry.formats=[\"mxfp8\", \"mxfp8_e4m3\"]"}),
+      contains(refused_override({"telemetry.formats=[\"mxfp5\"]"}), "telemetry.formats (command line): 'mxfp5': "));
+  EXPECT_TRUE(contains(refused_override({"telemetry.formats=[\"mxfp8\", \"mxfp8_e4m3\"]"}),
                        "telemetry.formats (command line): 'mxfp8_e4m3' is there twice"));
-  EXPECT_TRUE(contains(refused({"telemetry.slots=[\"fprop.y\"]"}),
+  EXPECT_TRUE(contains(refused_override({"telemetry.slots=[\"fprop.y\"]"}),
                        "telemetry.slots (command line): 'fprop.y' names no slot; known: fprop.x fprop.w"));
-  EXPECT_TRUE(contains(refused({"telemetry.layers=blocks.99.*"}), "telemetry.layers (command line)"));
+  EXPECT_TRUE(contains(refused_override({"telemetry.layers=blocks.99.*"}), "telemetry.layers (command line)"));
   EXPECT_TRUE(
-      contains(refused({"telemetry.sample=10"}), "telemetry.sample = 10; want an integer in [1024, "));
-  EXPECT_TRUE(contains(refused({"telemetry.window=0"}), "telemetry.window = 0; want an integer in [1, "));
+      contains(refused_override({"telemetry.sample=10"}), "telemetry.sample = 10; want an integer in [1024, "));
+  EXPECT_TRUE(contains(refused_override({"telemetry.window=0"}), "telemetry.window = 0; want an integer in [1, "));
 }
 
 TEST(TelemetryRecipe, ItsOtherKeysAreIdleWhileItIsOff) {

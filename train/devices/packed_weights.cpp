@@ -9,8 +9,6 @@
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t f32_bytes = 4;
-
 /// As it travels: stored, or as it is where codes would be no shorter than the numbers themselves, as those
 /// of bf16 are not. Without numbers.
 Rounded on_the_way(Rounded copy) {
@@ -63,7 +61,7 @@ std::string CopiesThatTravel::reason_for_values(std::size_t i) const {
   for (const Rounded& copy : next)
     if (std::string why = obstacle_to_packing(copy); !why.empty()) return why;
   if (next.empty()) return "no copy of it is at hand";
-  return bytes_on_the_way(i) < f32_bytes * p.value.count() ? "" : "its copies are no smaller";
+  return bytes_on_the_way(i) < p.value.bytes() ? "" : "its copies are no smaller";
 }
 
 std::int64_t CopiesThatTravel::bytes_on_the_way(std::size_t i) const {

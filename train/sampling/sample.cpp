@@ -14,9 +14,9 @@ using Timer = std::chrono::steady_clock;
 using OnToken = std::function<bool(std::int64_t text, std::int32_t token)>;
 
 /// Texts of one batch, and which of them go on.
-class Batch {
+class SampledBatch {
  public:
-  Batch(const SampleOptions& options, std::span<const std::int32_t> prompt, std::int64_t first,
+  SampledBatch(const SampleOptions& options, std::span<const std::int32_t> prompt, std::int64_t first,
         std::int64_t count, std::int64_t tokens_known)
       : options_(options),
         first_(first),
@@ -80,7 +80,7 @@ SampleTimes sample_texts(Backend& backend, Model& model, std::span<const std::in
     const std::int64_t count = std::min(together, texts - first);
     const auto source = cached ? cached_passes(backend, model, options.pass, count, length, options.tokens)
                                : whole_passes(backend, model, options.pass);
-    Batch batch(options, prompt, first, count, tokens_known);
+    SampledBatch batch(options, prompt, first, count, tokens_known);
     auto clock = Timer::now();
     std::vector<float> logits = source->begin(prompt);
     times.prompt_seconds += seconds_since(clock);

@@ -14,13 +14,13 @@
 namespace mxtape {
 namespace {
 
-std::shared_ptr<Pool> host_pool() {
+std::shared_ptr<Pool> watched_pool() {
   return Pool::create([](std::int64_t bytes) { return std::malloc(std::size_t(bytes)); }, std::free,
                       Pool::Memory::host);
 }
 
 TEST(Pool, TheSameRequestsGetTheSameAddressesInTheNextStep) {
-  auto pool = host_pool();
+  auto pool = watched_pool();
   auto step = [&] {
     auto a = pool->take(1000), b = pool->take(5000);
     auto c = pool->take(1000);
@@ -59,7 +59,7 @@ TEST(Pool, GivesIdleBlocksBackBeforeItSaysThatThereIsNoMemory) {
 }
 
 TEST(Pool, BlocksOutliveThePoolsOwner) {
-  auto pool = host_pool();
+  auto pool = watched_pool();
   auto block = pool->take(64);
   pool.reset();
   *static_cast<int*>(block.get()) = 1;
@@ -67,7 +67,7 @@ TEST(Pool, BlocksOutliveThePoolsOwner) {
 
 #ifdef __SANITIZE_ADDRESS__
 TEST(Pool, TheAddressSanitizerKnowsWhereBlocksEndAndWhichAreIdle) {
-  auto pool = host_pool();
+  auto pool = watched_pool();
   auto block = pool->take(100);
   auto* const bytes = static_cast<char*>(block.get());
   EXPECT_FALSE(__asan_address_is_poisoned(bytes + 99));

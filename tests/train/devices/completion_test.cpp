@@ -12,7 +12,7 @@
 namespace mxtape::test {
 namespace {
 
-std::vector<Shape> random_shapes(std::mt19937& random) {
+std::vector<Shape> random_parameters(std::mt19937& random) {
   std::vector<Shape> shapes;
   const std::size_t count = 1 + random() % 20;
   for (std::size_t i = 0; i < count; ++i)
@@ -25,7 +25,7 @@ TEST(Completion, BucketsComeInTheOrderOfTheLayoutEachWhenItAndAllBeforeItAreComp
   std::mt19937 random(5);
   std::int64_t early = 0, waited = 0;
   for (int i = 0; i < 1000; ++i) {
-    const auto shapes = random_shapes(random);
+    const auto shapes = random_parameters(random);
     const auto layout = make_buckets(shapes, 1 + random() % 2000);
     Completion completion(layout, shapes.size());
     for (int strand = 0; strand < 2; ++strand) {

@@ -32,7 +32,7 @@ std::int64_t parameters_as_copies(Recipe recipe) {
   return gather_plans(with_gather(recipe, Gather::copies)).front().as_copies;
 }
 
-struct Kind {
+struct Travel {
   const char *name, *weights;
   std::int64_t as_copies;  ///< of the four matrices of a block, and an untied head
   std::function<void(Recipe&)> change = [](Recipe&) {};
@@ -41,7 +41,7 @@ void rule(Recipe& r, const char* slot, const char* format) {
   r.precision.rules.push_back({"*", {slot}, format, "here"});
 }
 void integer(Recipe& r) { r.compute.gemm = GemmChoice::integer; }
-const Kind kinds[] = {
+const Travel travels[] = {
     {"f32", "f32", 0},
     {"bf16", "bf16", 4},
     {"bf16_activations", "bf16 round=stochastic", 4,
@@ -79,10 +79,10 @@ const Kind kinds[] = {
      }},
 };
 
-class GatheredCopies : public testing::TestWithParam<Kind> {};
+class GatheredCopies : public testing::TestWithParam<Travel> {};
 
 TEST_P(GatheredCopies, LeaveTheBitsOfARunOnAnyNumberOfDevices) {
-  const Kind& kind = GetParam();
+  const Travel& kind = GetParam();
   Recipe recipe = wide_recipe(4);
   recipe.precision.weights = kind.weights;
   kind.change(recipe);
@@ -94,7 +94,7 @@ TEST_P(GatheredCopies, LeaveTheBitsOfARunOnAnyNumberOfDevices) {
     EXPECT_TRUE(outcome_on(devices, recipe) == want) << devices << " devices";
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, GatheredCopies, testing::ValuesIn(kinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, GatheredCopies, testing::ValuesIn(travels),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(GatheredCopies, GiveTheLossesOfValuesWithAnySeed) {
