@@ -18,7 +18,7 @@ Recipe recipe_with(const std::vector<std::string>& rollbacks) {
   return recipe;
 }
 
-std::string refusal(const Recipe& recipe) {
+std::string refusal_of_rollback(const Recipe& recipe) {
   try {
     validate(recipe);
     return "";
@@ -38,7 +38,7 @@ TEST(Rollbacks, AreReadFromTheTextThatTheyWrite) {
   }
   for (const char* text : {"", "512", "400 -> 512", "400 -> 400", "512 -> ", "512 -> -1", "512 -> 400 ",
                            "a -> b", "512 -> 400 other batches", "99999999999999999999 -> 1"})
-    EXPECT_NE(refusal(recipe_with({text})).find("is no rollback"), std::string::npos) << text;
+    EXPECT_NE(refusal_of_rollback(recipe_with({text})).find("is no rollback"), std::string::npos) << text;
 }
 
 TEST(Rollbacks, BeginTheirPhasesWhereTheyLead) {
@@ -73,25 +73,25 @@ TEST(Rollbacks, ArePartOfTheResolvedTextAndOfDifferences) {
 }
 
 TEST(Rollbacks, ThatCannotComeOrWouldChangeNothingAreRefused) {
-  EXPECT_EQ(refusal(recipe_with({})), "");
+  EXPECT_EQ(refusal_of_rollback(recipe_with({})), "");
   Recipe r = recipe_with({});
   r.train.rollback_most = 1;
   EXPECT_NE(
-      refusal(r).find("a precision phase starts at rollback 2, which never comes: train.rollback_most = 1"),
+      refusal_of_rollback(r).find("a precision phase starts at rollback 2, which never comes: train.rollback_most = 1"),
       std::string::npos);
   r = recipe_with({});
   r.train.on_divergence = OnDivergence::skip;
-  EXPECT_NE(refusal(r).find("train.on_divergence is not rollback"), std::string::npos);
+  EXPECT_NE(refusal_of_rollback(r).find("train.on_divergence is not rollback"), std::string::npos);
   r.train.rollbacks = {"5 -> 4", "6 -> 4"};
-  EXPECT_EQ(refusal(r), "") << "those have come";
+  EXPECT_EQ(refusal_of_rollback(r), "") << "those have come";
   r = recipe_with({});
   r.train.rollback_skip = false;
-  EXPECT_EQ(refusal(r), "");
+  EXPECT_EQ(refusal_of_rollback(r), "");
   r.train.rollback_most = 3;
-  EXPECT_NE(refusal(r).find("rollback 3 of train.rollback_most = 3 would change nothing"), std::string::npos);
+  EXPECT_NE(refusal_of_rollback(r).find("rollback 3 of train.rollback_most = 3 would change nothing"), std::string::npos);
   r = recipe_with({});
   r.precision.phases[1].rules[0].layers = "no such layer";
-  EXPECT_NE(refusal(r).find("no layer matches"), std::string::npos);
+  EXPECT_NE(refusal_of_rollback(r).find("no layer matches"), std::string::npos);
 }
 
 }  // namespace

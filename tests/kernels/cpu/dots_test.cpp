@@ -49,13 +49,13 @@ struct Side {
   }
 };
 
-struct Case {
+struct Product {
   std::int64_t rows, cols, depth;
   int segment;
 };
 
 /// What dots.h says, in exact integers and one f32 operation at a time.
-std::vector<float> by_hand(const Side& a, const Side& b, const Case& p, std::vector<float> c, bool accumulate,
+std::vector<float> by_hand(const Side& a, const Side& b, const Product& p, std::vector<float> c, bool accumulate,
                            const float* factor, const float* bias) {
   const std::int64_t segments = a.layout.blocks();
   for (std::int64_t m = 0; m < p.rows; ++m)
@@ -78,7 +78,7 @@ std::vector<float> by_hand(const Side& a, const Side& b, const Case& p, std::vec
 
 bool same_number(float a, float b) { return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, 4) == 0; }
 
-void expect_equal_on_every_tier(const Case& p, const auto& code, const auto& scale, const char* what) {
+void expect_equal_on_every_tier(const Product& p, const auto& code, const auto& scale, const char* what) {
   const Side a(p.rows, p.depth, p.segment, code, scale), b(p.cols, p.depth, p.segment, code, scale);
   std::vector<float> before(std::size_t(p.rows * p.cols)), bias(std::size_t(p.cols));
   for (std::size_t i = 0; i < before.size(); ++i) before[i] = 0.37f * float(i % 17) - 2;
@@ -113,14 +113,14 @@ void expect_equal_on_every_tier(const Case& p, const auto& code, const auto& sca
 }
 
 // One number, ragged panels both ways, ragged segments, several chunks of the depth, one long segment.
-const Case cases[] = {{1, 1, 1, 16},      {1, 1, 16, 16},      {3, 5, 40, 32},      {16, 48, 64, 32},
+const Product cases[] = {{1, 1, 1, 16},      {1, 1, 16, 16},      {3, 5, 40, 32},      {16, 48, 64, 32},
                       {17, 49, 33, 16},   {5, 80, 100, 48},    {66, 33, 31, 32},    {20, 97, 900, 32},
                       {33, 20, 1700, 16}, {7, 18, 1040, 1040}, {9, 35, 2100, 1040}, {4, 16, 500, 128},
                       {2, 3, 0, 32}};
 
 TEST(Dots, EveryTierHasTheBitsOfIntegerSumsAndF32Scales) {
   std::mt19937_64 random(1);
-  for (const Case& p : cases)
+  for (const Product& p : cases)
     for (const int largest : {1, 12, 64, 127})
       expect_equal_on_every_tier(
           p, [&] { return int(random() % std::uint64_t(2 * largest + 1)) - largest; },
@@ -129,7 +129,7 @@ TEST(Dots, EveryTierHasTheBitsOfIntegerSumsAndF32Scales) {
 
 TEST(Dots, EveryTierSumsTheLargestCodesExactly) {
   std::mt19937_64 random(2);
-  for (const Case& p : cases)
+  for (const Product& p : cases)
     for (const int sign : {-1, 0, 1})  // all alike, or alternating by chance
       expect_equal_on_every_tier(
           p, [&] { return sign           ? 127 * sign
@@ -141,7 +141,7 @@ TEST(Dots, NansInfinitiesAndSubnormalScalesComeOutAsTheDefinitionHasThem) {
   std::mt19937_64 random(3);
   const float special[] = {std::nanf(""), INFINITY, 0x1p-133f, 0x1p-149f,  0x1p-126f,
                            0x1p127f,      0x1p120f, 0,         0x1.8p-70f, 1};
-  for (const Case& p : cases)
+  for (const Product& p : cases)
     expect_equal_on_every_tier(
         p, [&] { return int(random() % 25) - 12; },
         [&] { return random() % 4 ? 0x1p-3f : special[random() % std::size(special)]; }, "special");
