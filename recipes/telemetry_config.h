@@ -5,7 +5,7 @@
 
 namespace mxtape {
 
-/// What a run measures of its own roundings while it trains: docs/training.md.
+/// What a run measures of its own roundings while it trains: docs/telemetry.md.
 struct TelemetryConfig {
   std::int64_t every = 0;              ///< steps between measurements; 0: none
   std::vector<std::string> formats{};  ///< tried on the same numbers besides those in use

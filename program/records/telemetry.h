@@ -15,7 +15,7 @@ namespace mxtape {
 Measure::Options measuring_options(const Recipe&);
 
 /// Measures every telemetry.every-th step of a run, and writes down what it finds: telemetry.jsonl and
-/// TensorBoard's event file. docs/training.md names the fields. No number of the run depends on it.
+/// TensorBoard's event file. docs/telemetry.md names the fields. No number of the run depends on it.
 class Telemetry {
  public:
   /// `measure` observes what the trainer computes on, `backend`. Goes on after the trainer's steps, as

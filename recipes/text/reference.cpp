@@ -16,67 +16,59 @@ constexpr std::string_view introduction = R"(# Recipes
 
 Written by `mxtape recipes --reference > docs/recipes.md` from the table that also reads recipes: do not edit.
 
-A recipe is a TOML file that says what a run is. A key that nobody sets keeps its default, so a recipe is a list of
-differences. Who sets a key last wins:
+A recipe is a TOML file that says what a run is. Who sets a key last wins:
 
 1. the defaults below;
 2. the recipes that the file names in `extends`, in order, each after what it extends itself. One that is named in several
-   places is read once, and stands at the last one;
+   places is read once, at the last one;
 3. the file;
 4. the command line: `--section.key=value` or `--section.key value`.
 
 `extends` is a file's name, relative to the file that says it, the name of a shipped recipe, or a list of these. `name`
 and `description` are not inherited.
 
-An unknown key, one that is given twice, another type or a number out of range stops the program with exit code 2 and the
-place, the value found, what is wanted and the nearest known name. Integers are accepted for numbers; `1e-4` is a number.
+An unknown key, one that is given twice, another type or a number out of range ends with exit code 2 and the nearest known
+name. Integers are accepted for numbers; `1e-4` is a number.
 
-`mxtape check RECIPE` prints the keys that somebody set, with their values and who set them, the precision of every GEMM,
-memory and disk, and what would fail later. `--all` prints every key. The resolved text is kept beside the log of every run;
-where a resume changed it, the earlier one stays there as `recipe.until_step_<step>.toml`. Every checkpoint holds it without
-keys on which no bit depends.
+`mxtape check RECIPE` prints the keys that somebody set, and by whom; `--all` prints every key. A run's folder keeps the
+resolved text; where a resume changed it, the earlier one stays as `recipe.until_step_<step>.toml`. Checkpoints hold it
+without keys on which no bit depends.
 )";
 
 constexpr std::string_view precision_text = R"(
 ## Precision
 
-Formats are texts such as `mxfp4`, `nvfp4 block=16x16` or `e2m1 block=32 scale=e8m0 rule=even round=stochastic`:
-docs/formats.md has the words, `mxtape formats` the formats. What rounds to what is decided in this order, later wins:
+[formats.md](formats.md) has the words of formats, `mxtape formats` lists them. Later wins:
 
 1. `precision.weights`, `activations`, `gradients`, `attention` and `head`;
 2. `[[precision.rules]]`, in order; those of a file come after those of what it extends;
-3. the rules of each `[[precision.phases]]` that has started, by their starts. One with `start_rollback` starts where a
-   rollback of the run leads (docs/training.md).
+3. the rules of each `[[precision.phases]]` that has started, by their starts.
 
-A rule names layers and slots by patterns, in which `*` stands for any letters, `|` separates alternatives and blocks may be
-counted from the end: `blocks.-1.*` is the last one. Python's slices name several: `blocks[:2].*` the first two,
-`blocks[-8:].mlp.*` the MLPs of the last eight, `blocks[2:-2].*` all but two at each end. A pattern that matches nothing is
-an error, and so is a slice that counts more blocks than the model has. A rule's format replaces the whole format of its
-slots, rounding included: a rule without `round=stochastic` rounds to nearest. A rule without slots reaches attention's
-twelve as well, wherever its pattern names `blocks.N.attn`, as `blocks.0.*` does; `mxtape check` says so where
+A rule names layers and slots by patterns: `*` stands for any letters, `|` separates alternatives, and blocks may be counted
+from the end or sliced as in Python. `blocks.-1.*` is the last block, `blocks[:2].*` the first two, `blocks[2:-2].*` all but
+two at each end. A pattern that matches nothing is an error, and so is a slice that counts more blocks than the model has.
+
+A rule's format replaces the whole format of its slots, rounding included. A rule without slots reaches attention's twelve
+as well, wherever its pattern names `blocks.N.attn`, as `blocks.0.*` does; `mxtape check` says so where
 `precision.attention` is f32.
 
-A rule whose format is a Hadamard transform (`hadamard=16 signs=run`; `hadamard=0` is none) sets the hadamard slots among
-those that it names, any other rule the rest. Signs are `none`, or are drawn once for the `run`, once each `step`, or with
-`call` for each GEMM of each layer. `call` in fprop and dgrad still means once per optimizer step, because the weight's
-rotated copy serves all micro-batches of a step; in wgrad it means each micro-batch.
+These formats set slots of their own among those that a rule names:
 
-In the same way `source=master`, `forward` or `shared` sets what backward's copy of a tensor is made from: of the weight in
-`dgrad.source`, of the activation in `wgrad.source`. `master`, the default, rounds the high-precision tensor. `forward`
-rounds what the forward multiplied by once more, with draws of its own. `shared` takes the forward's values as they are: the
-slot's own format has no effect then, and a Hadamard transform of that GEMM is refused. Where fprop has a Hadamard
-transform, values from the forward are still rotated, and the gradient is rotated back after the GEMM.
+* `hadamard=16 signs=run`: a Hadamard transform of a GEMM; `hadamard=0` is none. Signs are `none`, or drawn once for the
+  `run`, each `step`, or each `call`: in wgrad each micro-batch, in fprop and dgrad each step, as the weight's rotated copy
+  serves a whole step.
+* `source=master`, `forward` or `shared`: what backward's copy of a tensor is made from. `master`, the default, rounds the
+  high-precision tensor. `forward` rounds what the forward multiplied by once more. `shared` takes the forward's values as
+  they are: the slot's own format has no effect, and a Hadamard transform of that GEMM is refused. Values that fprop
+  rotated stay so, and the gradient is rotated back after the GEMM.
+* `ste=identity`, `ste=mask` or `ste=dge k=5 most=3`: the derivative of the rounding of `fprop.x` and `fprop.w`. `mask` is 0
+  beyond the largest element, else 1; `dge` a slope of at most `most`
+  ([numerics.md](numerics.md#straight-through-gradients)).
 
-`ste=identity`, `ste=mask` or `ste=dge k=5 most=3` sets what backward takes for the derivative of the rounding of
-`fprop.x` and `fprop.w`, in `fprop.x.ste` and `fprop.w.ste`. `mask` is 0 where |x / S| is beyond the largest element, else 1.
-`dge` is the slope of a curve between the steps, at most `most`, and 0 beyond the largest element
-([numerics.md](numerics.md#straight-through-gradients)). For x both keep x itself for backward.
+The last five slots below enter no GEMM. Only a pattern that says their names reaches them, as `*.gain` or `out` do. Backward
+takes the rounding of the first four for the identity.
 
-The last five slots below enter no GEMM: a linear layer's result, attention's scores, norms' gains, the token table, a
-strand's gradient. Only a pattern that says their names reaches them, as `*.gain` or `out` do; `*` and a rule without
-slots do not. Backward takes the rounding of the first four for the identity.
-
-`sum.dw` rounds the gradient of a layer's matrix that a strand has given, before the strands are added
+`sum.dw` rounds a strand's gradient of a layer's matrix, before the strands are added
 ([devices.md](devices.md#gradients-in-few-bits)). It wants `train.strands` above 1, and a format whose scales keep what is
 not finite. Gradients of vectors stay f32, and those of a tied head are the embedding's.
 
