@@ -7,6 +7,18 @@
 
 namespace mxtape {
 
+Parameter Initialiser::normal(std::string name, Shape shape, float deviation, std::uint32_t tensor_id) const {
+  Parameter p{.name = std::move(name), .value = backend.empty(shape), .decay = shape.rank >= 2};
+  backend.run(call::Normal{p.value, deviation, {seed, Purpose::initialisation, tensor_id, 0, 0}});
+  return p;
+}
+
+Parameter Initialiser::constant(std::string name, Shape shape, float value) const {
+  Parameter p{.name = std::move(name), .value = backend.empty(shape), .decay = shape.rank >= 2};
+  backend.fill(p.value, value);
+  return p;
+}
+
 Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
                float deviation, std::uint32_t tensor_id)
     : name_(name),

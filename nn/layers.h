@@ -4,13 +4,43 @@
 #include <string>
 #include <vector>
 
-#include "nn/initialiser.h"
 #include "nn/model.h"
-#include "nn/random_ids.h"
 
 // The layers that models are made of: each owns its parameters, its roundings and its place in the random
 // streams.
 namespace mxtape {
+
+/// Names of random streams: layer * 64 + site. Layer 0 is the embedding, 1 .. L the blocks, L + 1 the head.
+/// Part of every stochastic run's bits: never renumber.
+inline constexpr std::uint32_t sites_per_layer = 64;
+constexpr std::uint32_t first_id(std::int64_t layer) { return std::uint32_t(layer) * sites_per_layer; }
+
+/// Sites inside a block. Linear layers use four ids, attention up to sixteen.
+namespace site {
+inline constexpr std::uint32_t qkv = 0;
+inline constexpr std::uint32_t attention = 4;
+inline constexpr std::uint32_t attention_out = 20;
+inline constexpr std::uint32_t attention_dropout = 24;
+inline constexpr std::uint32_t mlp_up = 28;
+inline constexpr std::uint32_t mlp_down = 32;
+inline constexpr std::uint32_t mlp_dropout = 36;
+inline constexpr std::uint32_t norm1 = 40, norm2 = 41;
+inline constexpr std::uint32_t final_norm = 42;  // of the head's layer
+inline constexpr std::uint32_t q_norm = 43, k_norm = 44;
+inline constexpr std::uint32_t embedding_table = 4;  // of the embedding's
+}  // namespace site
+
+/// Makes parameters. Draws are numbered by parameter and element, so a parameter's start does not depend on
+/// the others, on threads or on the device.
+struct Initialiser {
+  Backend& backend;
+  std::uint64_t seed;
+
+  /// Every element N(0, deviation^2). Tensors of rank 2 and more are subject to weight decay, as in GPT-2's
+  /// and nanoGPT's training.
+  Parameter normal(std::string name, Shape, float deviation, std::uint32_t tensor_id) const;
+  Parameter constant(std::string name, Shape, float value) const;
+};
 
 /// y [..., N] = x [..., K] W^T + b; W [N, K], six operand slots.
 class Linear {

@@ -39,7 +39,7 @@ class Model {
   virtual void place_constants(Backend&) {}
   /// logits [B, 1, V] after the last of `tokens` i32 [B, T], which follow those of the cache and join them;
   /// T = 1 unless it is empty. Evaluation only. What forward() gives but for the order of additions, if
-  /// no_cache() is "": else it says why not (nn/mixes_tokens.h).
+  /// no_cache() is "": else it says why not (mixes_tokens()).
   virtual Var extend(Tape&, const Tensor&, KeyValueCache&) { fail(ExitCode::internal, "{}", no_cache()); }
   virtual std::string no_cache() const { return "this kind of model keeps no keys and values"; }
 };
@@ -69,5 +69,11 @@ std::int64_t parameter_count(const ModelConfig&);
 PrecisionPlan uniform_plan(const ModelConfig&, const LinearQuant& = {}, const AttentionQuant& = {});
 /// The model of config.kind. The vocabulary must be set. Throws Error(usage) for what validate() refuses.
 std::unique_ptr<Model> make_model(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
+
+/// Whether a forward pass in this precision computes each token from the tokens before it alone, as it would
+/// if it came last: then keys and values can be kept, and passes joined, without another result than that of
+/// the order of additions. "" if so, else the first operand that mixes tokens and why: "blocks.0.attn pv.v is
+/// mxint8, whose blocks lie along tokens".
+std::string mixes_tokens(const PrecisionPlan&);
 
 }  // namespace mxtape

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/mixes_tokens.h"
+#include "nn/model.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace mxtape {
