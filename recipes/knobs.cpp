@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "formats/quantizer.h"
 #include "recipes/rows.h"
-#include "recipes/text/rule_format.h"
+#include "recipes/text/slot_rules.h"
 
 namespace mxtape {
 namespace {

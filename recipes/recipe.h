@@ -1,16 +1,57 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "autograd/saved.h"
+#include "kernels/choose/make_backend.h"
 #include "nn/model.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
-#include "recipes/compute_config.h"
-#include "recipes/telemetry_config.h"
 
 namespace mxtape {
+
+/// The type of what passes between layers, and of its gradients; weights, moments and weight gradients are
+/// f32.
+enum class ActivationType : std::uint8_t { f32, bf16 };
+
+/// Which GEMMs multiply operands that have integer codes. A run records what `automatic` became.
+enum class GemmChoice : std::uint8_t { automatic, library, integer };
+
+struct ComputeConfig {
+  std::string device = "cpu";
+  ActivationType activations = ActivationType::f32;
+  AttentionKernels attention = AttentionKernels::own;
+  GemmChoice gemm = GemmChoice::automatic;
+  Recompute recompute = Recompute::none;
+  Saved saved = Saved::ready;
+  bool graph = true;                ///< record the step on devices that can, and launch it as one
+  std::int64_t threads = 0;         ///< 0: all
+  bool overlap = true;              ///< several devices: gradients are exchanged while backward goes on
+  std::int64_t bucket_kib = 16384;  ///< f32 gradients that are exchanged together, or one larger parameter
+
+  /// The choice, made for the device and this machine if it is automatic.
+  GemmKernels gemm_kernels() const {
+    if (gemm == GemmChoice::automatic) return quicker_gemm_kernels(device);
+    return gemm == GemmChoice::integer ? GemmKernels::integer : GemmKernels::library;
+  }
+  std::int64_t bucket_elements() const { return bucket_kib * (1024 / std::int64_t(sizeof(float))); }
+  Products products() const { return {bf16_products(device), gemm_kernels()}; }
+  BackendOptions options() const { return {.graph = graph, .attention = attention, .gemm = gemm_kernels()}; }
+};
+
+/// What a run measures of its own roundings while it trains: docs/telemetry.md.
+struct TelemetryConfig {
+  std::int64_t every = 0;              ///< steps between measurements; 0: none
+  std::vector<std::string> formats{};  ///< tried on the same numbers besides those in use
+  std::string layers = "*";            ///< LayerNames: "blocks.*.mlp.*", "blocks[:2].*|head"
+  std::vector<std::string> slots{};    ///< globs over measured_slots; empty: all
+  std::int64_t sample = 1 << 14;       ///< numbers of an operand, about
+  std::int64_t window = 50;            ///< most steps up to a measurement in which weights are followed
+  bool measures(std::int64_t step) const { return every > 0 && step % every == 0; }
+};
 
 struct DataConfig {
   std::string file;  ///< made by `mxtape prepare` or `mxtape corpus`; relative to the working directory
@@ -146,5 +187,9 @@ inline constexpr std::int64_t never = INT64_MAX;
 std::int64_t phase_start(const Recipe&, const PrecisionPhase&);
 /// Steps at which the plan changes, ascending, 0 first; without `never`.
 std::vector<std::int64_t> plan_changes(const Recipe&);
+
+/// docs/recipes.md: how recipes are read, every key with default, accepted values and meaning, the slots, the
+/// shipped recipes. Written from the knob table; a test compares it with the file.
+std::string recipe_reference();
 
 }  // namespace mxtape

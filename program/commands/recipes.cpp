@@ -3,7 +3,6 @@
 #include "program/show/recipe_json.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
-#include "recipes/text/reference.h"
 
 namespace mxtape {
 namespace {

@@ -7,7 +7,7 @@
 #include "program/records/room.h"
 #include "recipes/telemetry.h"
 #include "recipes/text/idle_keys.h"
-#include "recipes/text/saved_text.h"
+#include "recipes/text/precision_table.h"
 #include "train/high_loss.h"
 
 namespace mxtape {

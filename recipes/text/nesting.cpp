@@ -1,4 +1,4 @@
-#include "recipes/text/nesting.h"
+#include "recipes/text/table_reader.h"
 
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@
 #include "autograd/slots.h"
 #include "recipes/rollbacks.h"
 #include "recipes/text/layer_patterns.h"
-#include "recipes/text/rule_format.h"
+#include "recipes/text/slot_rules.h"
 
 namespace mxtape {
 namespace {

@@ -13,7 +13,6 @@
 #include "core/text/program_name.h"
 #include "recipes/rollbacks.h"
 #include "recipes/shipped.h"
-#include "recipes/text/nesting.h"
 #include "recipes/text/table_reader.h"
 
 namespace mxtape {

@@ -1,5 +1,3 @@
-#include "recipes/text/reference.h"
-
 #include <fmt/format.h>
 
 #include <iterator>

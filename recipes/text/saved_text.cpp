@@ -1,4 +1,3 @@
-#include "recipes/text/saved_text.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,35 @@
 #pragma once
 #include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
-#include "recipes/text/rule_format.h"
-#include "recipes/timed_rules.h"
+#include "recipes/recipe.h"
 
 namespace mxtape {
+
+/// What a precision rule sets its slots to; the type says which kind of slots it sets.
+using SlotValue = std::variant<Quantizer, Rotation, OperandSource, StraightThrough>;
+
+/// The format of a rule. Throws Error(usage) if it is none.
+SlotValue parse_rule_format(const std::string& text);
+
+/// The same in the one text that equal formats share.
+std::string plain_rule_format(const std::string& text);
+
+struct TimedRule {
+  std::int64_t start;  ///< the optimizer step from which it holds
+  std::size_t number;  ///< its place in the recipe: the rules, then those of each phase
+  const PrecisionRule* rule;
+};
+
+/// The rules of a recipe, which must live on, in the order in which they are applied, without those of
+/// rollbacks that have not come.
+std::vector<TimedRule> timed_rules(const Recipe&);
+
+/// Those that hold at a step.
+std::span<const TimedRule> until(std::span<const TimedRule>, std::int64_t step);
 
 /// A slot of a plan: a field of one of its layers.
 using SlotField = std::variant<Quantizer*, Rotation*, OperandSource*, StraightThrough*>;

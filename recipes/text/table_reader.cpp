@@ -8,7 +8,6 @@
 
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
-#include "recipes/text/nesting.h"
 
 namespace mxtape {
 namespace {

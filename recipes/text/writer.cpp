@@ -5,7 +5,7 @@
 
 #include "formats/quantizer.h"
 #include "recipes/knobs.h"
-#include "recipes/text/rule_format.h"
+#include "recipes/text/slot_rules.h"
 
 namespace mxtape {
 namespace {

@@ -1,4 +1,4 @@
-#include "recipes/text/saved_text.h"
+#include "recipes/text/precision_table.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "autograd/slots.h"
-#include "recipes/text/reference.h"
 #include "tests/recipes/recipe_files.h"
 
 namespace mxtape {
