@@ -5,7 +5,7 @@
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
 #include "data/json/json_file.h"
-#include "data/tokenizers/tokenizer_forms.h"
+#include "data/tokenizers/tokenizer_files.h"
 #include "interop/export.h"
 
 namespace mxtape {

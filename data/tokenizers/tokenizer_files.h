@@ -1,5 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
 
 #include "data/tokenizers/tokenizer.h"
 
@@ -10,5 +13,11 @@ namespace mxtape {
 /// tokenizer.model, SentencePiece's; merges.txt or vocab.bpe alone, whose ids follow as GPT-2's do. Throws
 /// Error(data) where there is none, or with the file in front of what is wrong with it.
 Tokenizer read_tokenizer(const std::filesystem::path& folder_or_file);
+
+/// The text of a tokenizer.json that gives the same ids: characters and bytes are a BPE without merges. ""
+/// for ids without a tokenizer and for SentencePiece's models, which are files of their own.
+std::string tokenizer_json_of(const Tokenizer&);
+/// The way back: characters or bytes whose tokenizer.json is exactly this one; none for every other file.
+std::optional<Tokenizer> plain_tokenizer_of(const nlohmann::json& file);
 
 }  // namespace mxtape

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/pairs/socket.h"
+#include "dist/pairs/channel.h"
 
 namespace mxtape {
 

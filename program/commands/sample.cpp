@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "data/tokenizers/stop_filter.h"
 #include "data/tokenizers/text_stream.h"
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"

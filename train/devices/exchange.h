@@ -8,7 +8,6 @@
 #include "optim/adamw.h"
 #include "recipes/recipe.h"
 #include "train/devices/bucket_messages.h"
-#include "train/devices/completion.h"
 #include "train/devices/packed_weights.h"
 #include "train/devices/units.h"
 

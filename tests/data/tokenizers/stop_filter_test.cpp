@@ -1,4 +1,4 @@
-#include "data/tokenizers/stop_filter.h"
+#include "data/tokenizers/text_stream.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-#include "data/tokenizers/tokenizer_forms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // In which order buckets are sent while backward completes parameters.
-#include "train/devices/completion.h"
+#include "train/devices/units.h"
 
 #include <gtest/gtest.h>
 
