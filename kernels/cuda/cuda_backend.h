@@ -10,7 +10,6 @@
 #include "kernels/cuda/cudnn/cudnn_attention.h"
 #include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/keys.h"
-#include "kernels/cuda/recording.h"
 #include "kernels/cuda/stream.h"
 
 namespace mxtape {

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "kernels/backend.h"
 #include "kernels/backend_options.h"
@@ -15,5 +16,10 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& = {});
 /// kernels/choose/gpu.h
 std::unique_ptr<SideStream> make_cuda_side_stream(Backend&);
 std::string choose_cuda_gpu(int local_rank);
+
+/// "13.0": of the runtime that is linked in.
+std::string cuda_runtime_version();
+/// The newest CUDA that the driver runs; empty without a driver. Works on a machine without a GPU.
+std::string cuda_driver_version();
 
 }  // namespace mxtape

@@ -5,13 +5,15 @@
 
 #include "core/error.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/versions.h"
+#include "kernels/cuda/make_cuda_backend.h"
 
 namespace mxtape::cuda {
 namespace {
 
 constexpr std::int64_t staging_bytes = std::int64_t{4} << 20;  // the tokens of a large batch
 constexpr int oldest_supported = 8;  // compute capability 8.0, Ampere: bf16 products
+
+std::string version_text(int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); }
 
 }  // namespace
 
@@ -39,12 +41,12 @@ Stream::Stream() {
   if (cudaDriverGetVersion(&driver) != cudaSuccess) driver = 0;
   require(driver > 0, ExitCode::resource,
           "cuda: no NVIDIA driver on this machine; install one for CUDA {} or newer, or use the device cpu",
-          runtime_version());
+          version_text(runtime));
   // Within a major version a driver runs what was built with a newer minor one.
   require(driver / 1000 >= runtime / 1000, ExitCode::resource,
           "cuda: the driver is for CUDA {}, this program was built with {}; install a newer driver, or use "
           "the device cpu",
-          driver_version(), runtime_version());
+          version_text(driver), version_text(runtime));
   const cudaError_t counted = cudaGetDeviceCount(&devices);
   require(counted == cudaSuccess && devices > 0, ExitCode::resource,
           "cuda: no device ({}); look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use the device cpu",
@@ -120,4 +122,42 @@ void Stream::require_no_capture(const char* call) const {
           call, captured_);
 }
 
+Recording::Recording(Stream& stream, const std::string& name, const std::function<void()>& work)
+    : stream_(stream) {
+  stream_.begin_capture(name);
+  try {
+    work();
+  } catch (...) {
+    // The first failure is the one to report.
+    try {
+      cudaGraphDestroy(stream_.end_capture());
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  const cudaGraph_t graph = stream_.end_capture();
+  const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaGraphDestroy(graph);
+  check(status, "making a graph");
+}
+
+Recording::~Recording() { cudaGraphExecDestroy(executable_); }
+
+void Recording::replay() const { check(cudaGraphLaunch(executable_, stream_.get()), "launching a graph"); }
+
 }  // namespace mxtape::cuda
+
+namespace mxtape {
+
+std::string cuda_runtime_version() {
+  int version = 0;
+  (void)cudaRuntimeGetVersion(&version);  // fails only for a null pointer
+  return cuda::version_text(version);
+}
+
+std::string cuda_driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess && version > 0 ? cuda::version_text(version) : "";
+}
+
+}  // namespace mxtape

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,23 @@ class Stream {
   void* staging_ = nullptr;
   std::int64_t staged_ = 0;  // bytes of the staging buffer that copies under way may read
   std::string captured_;     // the name of what is being captured; empty: nothing is
+};
+
+/// Calls that were made once and can be made again with one launch: a CUDA graph. Kernel arguments are those
+/// of the first time; the memory they point to must stay.
+class Recording {
+ public:
+  /// Writes down what `work` does on the stream. Nothing is done yet. Throws what `work` throws.
+  Recording(Stream&, const std::string& name, const std::function<void()>& work);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  void replay() const;
+
+ private:
+  Stream& stream_;
+  cudaGraphExec_t executable_ = nullptr;
 };
 
 }  // namespace mxtape::cuda

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "data/hdf5/hdf5.h"
-#include "kernels/choose/library_versions.h"
+#include "kernels/choose/make_backend.h"
 
 namespace mxtape {
 namespace {
