@@ -10,9 +10,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/files/atomic_parts.h"
-#include "core/files/held_size_signal.h"
-#include "core/files/retried.h"
+#include "core/files/descriptor.h"
 #include "core/files/unfinished.h"
 
 namespace mxtape {
@@ -22,39 +20,11 @@ namespace fs = std::filesystem;
 
 std::string reason(int error) { return std::strerror(error); }
 
-/// A file descriptor. close() reports what a network file system reports only then; the destructor is for the
-/// way out after another error.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
-      : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); })) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  bool ok() const { return number_ >= 0; }
-  /// Not repeated after EINTR: Linux has closed the descriptor by then.
-  bool close() {
-    const int result = ::close(number_);
-    number_ = -1;
-    return result == 0 || errno == EINTR;
-  }
-
- private:
-  int number_;
-};
-
 /// Returns 0 or the errno of the write that failed.
-int write_all(int descriptor, std::span<const std::byte> content) {
-  constexpr std::size_t largest_write = std::size_t{1}
-                                        << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+int write_all(const Descriptor& file, std::span<const std::byte> content) {
   while (!content.empty()) {
-    const auto written =
-        retried([&] { return ::write(descriptor, content.data(), std::min(content.size(), largest_write)); });
-    if (written < 0) return errno;
-    if (written == 0) return ENOSPC;
+    const ssize_t written = file.write(content);
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
     content = content.subspan(std::size_t(written));
   }
   return 0;
@@ -87,9 +57,9 @@ void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
 
 int sync_folder(const fs::path& folder) {
   const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
-  if (directory.ok() && retried([&] { return ::fsync(directory.number()); }) == 0) return 0;
+  if (directory && directory.sync()) return 0;
   // EINVAL: a file system that cannot sync folders orders its changes itself.
-  return directory.ok() && errno == EINVAL ? 0 : errno;
+  return directory && errno == EINVAL ? 0 : errno;
 }
 
 fs::path file_to_write(const fs::path& path) {
@@ -125,19 +95,14 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
   };
   {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
-    if (!file.ok()) {
+    if (!file) {
       const int error = errno;
       fail(ExitCode::resource, "{}: cannot create a file in folder {}: {}", path.string(), folder.string(),
            reason(error));
     }
-    int error = 0;
-    {
-      const HeldSizeSignal held;
-      for (const auto& part : parts)
-        if (!error) error = write_all(file.number(), part);
-    }
-    if (error) stop("write", error);
-    if (retried([&] { return ::fsync(file.number()); }) != 0) stop("sync", errno);
+    for (const auto& part : parts)
+      if (const int error = write_all(file, part)) stop("write", error);
+    if (!file.sync()) stop("sync", errno);
     if (!file.close()) stop("close", errno);
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
@@ -157,7 +122,7 @@ void write_atomically(const fs::path& path, std::string_view content) {
 std::vector<std::byte> read_whole(const fs::path& path) {
   // A pipe would hold the call up until somebody writes into it.
   const Descriptor file(path, O_RDONLY | O_NONBLOCK);
-  if (!file.ok()) {
+  if (!file) {
     const int error = errno;
     fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}: cannot open: {}",
          path.string(), reason(error));

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace mxtape {
 /// link: what it leads to is replaced.
 void write_atomically(const std::filesystem::path&, std::span<const std::byte> content);
 void write_atomically(const std::filesystem::path&, std::string_view content);
+/// The same of parts that stand one behind the other.
+void write_parts_atomically(const std::filesystem::path&,
+                            std::initializer_list<std::span<const std::byte>> parts);
 
 /// Takes away what is under a temporary name at this moment: every Unfinished (core/files/unfinished.h). For
 /// a signal handler after which the process ends.

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/files/retried.h"
 
 namespace mxtape {
 namespace {
@@ -28,34 +27,22 @@ FileStamp stamp_of(const struct stat& status) {
 
 }  // namespace
 
-RandomAccessFile::RandomAccessFile(std::filesystem::path path) : path_(std::move(path)) {
-  // O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
-  descriptor_ = retried([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  require(descriptor_ >= 0, errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
+// O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
+RandomAccessFile::RandomAccessFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(path_, O_RDONLY | O_NONBLOCK) {
+  require(bool(descriptor_), errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
           "{}: cannot be opened: {}", path_.string(), std::strerror(errno));
   struct stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;
-  const int error = errno;
-  if (!known || !S_ISREG(status.st_mode)) {
-    ::close(std::exchange(descriptor_, -1));
-    require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(error));
-    fail(ExitCode::data, "{}: is a folder, device or pipe, want a file", path_.string());
-  }
+  const bool known = ::fstat(descriptor_.number(), &status) == 0;
+  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
+  require(S_ISREG(status.st_mode), ExitCode::data, "{}: is a folder, device or pipe, want a file",
+          path_.string());
   stamp_ = stamp_of(status);
 }
 
-RandomAccessFile::~RandomAccessFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      stamp_(other.stamp_) {}
-
 FileStamp RandomAccessFile::stamp_now() const {
   struct stat status {};
-  const bool known = ::fstat(descriptor_, &status) == 0;  // before errno is looked at
+  const bool known = ::fstat(descriptor_.number(), &status) == 0;  // before errno is looked at
   require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
   return stamp_of(status);
 }
@@ -63,8 +50,9 @@ FileStamp RandomAccessFile::stamp_now() const {
 void RandomAccessFile::read(std::uint64_t begin, std::span<std::byte> out) const {
   constexpr std::size_t largest_read = std::size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at once
   while (!out.empty()) {
-    const ssize_t n = retried(
-        [&] { return ::pread(descriptor_, out.data(), std::min(out.size(), largest_read), off_t(begin)); });
+    const ssize_t n = retried([&] {
+      return ::pread(descriptor_.number(), out.data(), std::min(out.size(), largest_read), off_t(begin));
+    });
     require(n >= 0, ExitCode::resource, "{}: byte {} cannot be read: {}", path_.string(), begin,
             std::strerror(errno));
     require(n > 0, ExitCode::data, "{}: ends at byte {}; it had {} bytes when it was opened", path_.string(),

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "core/files/descriptor.h"
+
 namespace mxtape {
 
 /// What the file system says of a file. Whoever changes a byte changes `modified` and `changed`, unless
@@ -27,9 +29,6 @@ class RandomAccessFile {
   /// Throws Error(data) if there is none, or it is a folder, device or pipe; Error(resource) if it cannot be
   /// opened.
   explicit RandomAccessFile(std::filesystem::path);
-  ~RandomAccessFile();
-  RandomAccessFile(RandomAccessFile&&) noexcept;
-  RandomAccessFile& operator=(RandomAccessFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size() const { return stamp_.size; }  ///< when it was opened
@@ -43,7 +42,7 @@ class RandomAccessFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   FileStamp stamp_;
 };
 

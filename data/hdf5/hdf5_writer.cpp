@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/files/atomic_parts.h"
+#include "core/files/atomic_file.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/hdf5_library.h"
 #include "data/hdf5/seal.h"

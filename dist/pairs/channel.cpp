@@ -1,7 +1,6 @@
 #include "dist/pairs/channel.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -26,21 +25,12 @@ struct Head {
 
 }  // namespace
 
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void Socket::close() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-}
-
 std::int64_t Socket::read(void* data, std::int64_t bytes) const {
-  return moved(::recv(descriptor_, data, std::size_t(bytes), 0));
+  return moved(::recv(number(), data, std::size_t(bytes), 0));
 }
 
 std::int64_t Socket::write(const void* data, std::int64_t bytes) const {
-  return moved(::send(descriptor_, data, std::size_t(bytes), MSG_NOSIGNAL));
+  return moved(::send(number(), data, std::size_t(bytes), MSG_NOSIGNAL));
 }
 
 std::pair<Socket, Socket> socket_pair() {

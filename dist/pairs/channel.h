@@ -5,26 +5,17 @@
 #include <string_view>
 #include <utility>
 
+#include "core/files/descriptor.h"
+
 namespace mxtape {
 
 /// One end of a connection that does not block, closed with its owner.
-class Socket {
+class Socket final : public Descriptor {
  public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket() { close(); }
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept;
-
-  explicit operator bool() const { return descriptor_ >= 0; }
-  int descriptor() const { return descriptor_; }
-  void close();
+  using Descriptor::Descriptor;
   /// What can be read or written now: bytes, 0 for none at the moment, -1 once the connection has ended.
   std::int64_t read(void* data, std::int64_t bytes) const;
   std::int64_t write(const void* data, std::int64_t bytes) const;
-
- private:
-  int descriptor_ = -1;
 };
 
 /// Both ends of a new connection, for this process and those that it forks. Throws Error(resource).

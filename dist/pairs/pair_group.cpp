@@ -130,10 +130,9 @@ void PairGroup::wait(const std::function<std::vector<int>()>& needed, Patience p
     std::vector<pollfd> all;
     for (const Peer& p : peers_) {
       if (p.channel.is_open())
-        all.push_back(
-            {p.channel.socket().descriptor(), short(p.channel.sends() ? POLLIN | POLLOUT : POLLIN), 0});
+        all.push_back({p.channel.socket().number(), short(p.channel.sends() ? POLLIN | POLLOUT : POLLIN), 0});
       const int wanted = (p.sends.empty() ? 0 : POLLOUT) | (p.receives.empty() ? 0 : POLLIN);
-      if (p.socket && wanted) all.push_back({p.socket.descriptor(), short(wanted), 0});
+      if (p.socket && wanted) all.push_back({p.socket.number(), short(wanted), 0});
     }
     constexpr int milliseconds = 100;  // a stop of this process shows as a longer one
     ::poll(all.data(), all.size(), milliseconds);

@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/files/retried.h"
+#include "core/files/descriptor.h"
 #include "data/hdf5/seal.h"
 #include "program/records/model_files.h"
 #include "program/records/room.h"

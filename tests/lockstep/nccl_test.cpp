@@ -101,7 +101,10 @@ std::unique_ptr<ForkedRanks> on_ranks(
     std::vector<int> mine;
     for (std::size_t rank = 0; rank < sockets.size(); ++rank)
       for (Socket& socket : sockets[rank])
-        int(rank) == group.place().rank ? mine.push_back(socket.descriptor()) : socket.close();
+        if (int(rank) == group.place().rank)
+          mine.push_back(socket.number());
+        else
+          socket.close();
     work(group, mine);
   });
 }
