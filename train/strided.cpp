@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 #include "train/evaluate.h"
 
 namespace mxtape {

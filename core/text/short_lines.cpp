@@ -30,4 +30,15 @@ std::string with_short_lines(std::string_view message) {
   return text;
 }
 
+std::string json_reason(const std::exception& error) {
+  constexpr std::size_t most = 300;
+  std::string_view text = error.what();
+  if (const auto end = text.find("] "); text.starts_with("[json.") && end != std::string_view::npos)
+    text.remove_prefix(end + 2);
+  if (text.size() <= most) return std::string(text);
+  std::size_t cut = most;
+  while (cut > 0 && continues_a_character(text[cut])) --cut;
+  return std::string(text.substr(0, cut)) + "...";
+}
+
 }  // namespace mxtape

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/random_access.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "data/json/json_section.h"
 #include "data/stand_in.h"
 

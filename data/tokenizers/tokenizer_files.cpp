@@ -6,13 +6,13 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "data/json/json_file.h"
 #include "data/json/json_section.h"
 #include "data/stand_in.h"
-#include "data/tokenizers/bpe/bpe_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
+#include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

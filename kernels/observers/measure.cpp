@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 #include "kernels/observers/seen_tensors.h"
 
 namespace mxtape {

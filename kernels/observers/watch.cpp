@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 
 namespace mxtape {
 namespace {

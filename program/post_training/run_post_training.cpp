@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "program/post_training/models_of_settings.h"
 #include "program/post_training/table.h"
 #include "program/records/file_lock.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 
 namespace mxtape {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "tests/conformance/sha256.h"
 
 namespace mxtape::conformance {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "data/safetensors/safetensors_file.h"
 #include "kernels/calls_rows.h"
 #include "kernels/choose/make_backend.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "tests/conformance/interop.h"
 #include "tests/conformance/tokenizer_files_cases.h"
 #include "train/sampling/token_filter.h"

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
-#include "core/text/json_reason.h"
+#include "core/text/short_lines.h"
 #include "data/tokenizers/text/categories.h"
 #include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_files.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 #include "kernels/observers/forwarding_backend.h"
 #include "train/evaluate.h"
 #include "train/post_training/diffuse.h"

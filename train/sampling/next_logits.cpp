@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/downloaded.h"
+#include "kernels/mx_transfer.h"
 #include "nn/key_value_cache.h"
 #include "train/evaluate.h"
 

@@ -7,7 +7,6 @@
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/limits.h"
-#include "data/tokenizers/text/nfc.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

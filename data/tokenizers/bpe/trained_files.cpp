@@ -2,8 +2,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "data/tokenizers/bpe/bpe_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
+#include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/bpe/trainer.h"
 #include "data/tokenizers/text/scanners.h"
 #include "data/tokenizers/text/utf8.h"

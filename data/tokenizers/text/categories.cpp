@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/text/sections.h"
-#include "data/tokenizers/text/tables.h"
 
 namespace mxtape {
 namespace {

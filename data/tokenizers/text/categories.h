@@ -53,4 +53,7 @@ class CharacterTable {
 /// The property White_Space: U+0009..D, blanks, line ends; U+0085 and U+00A0 are, U+200B and U+180E are not.
 bool is_white_space(char32_t c);
 
+/// unicode.txt, which says how it is read; the build puts it into the library.
+extern const std::string_view unicode_tables;
+
 }  // namespace mxtape

@@ -1,4 +1,3 @@
-#include "data/tokenizers/text/nfc.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +6,7 @@
 #include <vector>
 
 #include "core/text/sections.h"
-#include "data/tokenizers/text/tables.h"
+#include "data/tokenizers/text/categories.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "data/tokenizers/text/categories.h"
-#include "data/tokenizers/text/nfc.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "data/tokenizers/text/categories.h"
-#include "data/tokenizers/text/nfc.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
