@@ -2,7 +2,9 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "core/error.h"
 
@@ -20,6 +22,17 @@ ContentHash::ContentHash() : state_(XXH3_createState(), [](void* state) { XXH3_f
 
 void ContentHash::add(std::span<const std::byte> part) {
   XXH3_128bits_update(of(state_.get()), part.data(), part.size());
+}
+
+void ContentHash::add(const RandomAccessFile& file, std::uint64_t begin, std::uint64_t end) {
+  std::vector<std::byte> buffer(1 << 20);
+  while (begin < end) {
+    const auto part =
+        std::span(buffer).first(std::size_t(std::min<std::uint64_t>(buffer.size(), end - begin)));
+    file.read(begin, part);
+    add(part);
+    begin += part.size();
+  }
 }
 
 std::array<std::byte, 16> ContentHash::digest() const {

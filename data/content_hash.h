@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "core/files/random_access.h"
+
 namespace mxtape {
 
 /// XXH3-128 of bytes that come in parts.
@@ -12,6 +14,8 @@ class ContentHash {
  public:
   ContentHash();
   void add(std::span<const std::byte> part);
+  /// Bytes [begin, end) of a file.
+  void add(const RandomAccessFile&, std::uint64_t begin, std::uint64_t end);
   std::array<std::byte, 16> digest() const;  ///< canonical: big-endian
   std::string digits() const;                ///< 32, hexadecimal: what `xxhsum -H2` prints
 

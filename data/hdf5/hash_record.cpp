@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
@@ -45,18 +44,12 @@ std::string heading(const RandomAccessFile& file) {
 
 std::string hash_of_rest(const RandomAccessFile& file, const SplitRanges& splits) {
   ContentHash hash;
-  std::vector<std::byte> buffer(1 << 20);
   std::uint64_t at = 0;
-  for (const ByteRange& skipped : {splits[0], splits[1], ByteRange{file.size(), 0}}) {
-    while (at < skipped.begin) {
-      const auto part =
-          std::span(buffer).first(std::size_t(std::min<std::uint64_t>(buffer.size(), skipped.begin - at)));
-      file.read(at, part);
-      hash.add(part);
-      at += part.size();
-    }
+  for (const ByteRange& skipped : splits) {
+    hash.add(file, at, skipped.begin);
     at = skipped.begin + skipped.size;
   }
+  hash.add(file, at, file.size());
   return hash.digits();
 }
 

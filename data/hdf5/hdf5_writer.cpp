@@ -23,8 +23,6 @@ Handle text_type(const Checker& check, std::size_t length) {
   return type;
 }
 
-const void* text_data(const std::string& text) { return text.c_str(); }
-
 }  // namespace
 
 struct Hdf5Writer::State {
@@ -76,6 +74,15 @@ struct Hdf5Writer::State {
                              "make attribute", name);
     check(H5Awrite(item, type, value), "write attribute", name);
     for (Handle* handle : {&item, &space, &place}) check.close(*handle, name);
+  }
+  /// The finished image, where the memory driver has it.
+  std::span<const std::byte> image() const {
+    require(file >= 0, "hdf5: {}: the image was finished before", path.string());
+    check(H5Fflush(file, H5F_SCOPE_GLOBAL), "finish the image");
+    const auto length = std::size_t(check(H5Fget_file_image(file, nullptr, 0), "measure the image"));
+    void* memory = nullptr;  // a pointer to where it lies
+    check(H5Fget_vfd_handle(file, H5P_DEFAULT, &memory), "find the image");
+    return {*static_cast<const std::byte* const*>(memory), length};
   }
 };
 
@@ -133,12 +140,12 @@ void Hdf5Writer::dataset_u32(const std::string& name, std::span<const std::uint3
 void Hdf5Writer::text(const std::string& name, const std::string& text) {
   Handle type = text_type(state_->check, text.size());
   state_->write(name, type, state_->check.open(H5Screate(H5S_SCALAR), H5Sclose, "make a scalar"),
-                text_data(text));
+                text.c_str());
   state_->check.close(type, name);
 }
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, const std::string& text) {
   Handle type = text_type(state_->check, text.size());
-  state_->attribute(object, name, type, text_data(text));
+  state_->attribute(object, name, type, text.c_str());
   state_->check.close(type, name);
 }
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, std::int64_t value) {
@@ -149,35 +156,25 @@ void Hdf5Writer::attribute(const std::string& object, const std::string& name, d
 }
 
 std::vector<std::byte> Hdf5Writer::image(Seal seal) {
-  auto& [path, check, file] = *state_;
-  require(file >= 0, "hdf5: {}: the image was finished before", path.string());
-  check(H5Fflush(file, H5F_SCOPE_GLOBAL), "finish the image");
-  const auto length = std::size_t(check(H5Fget_file_image(file, nullptr, 0), "measure the image"));
+  const auto made = state_->image();
   std::vector<std::byte> bytes;
-  bytes.reserve(length + seal_bytes);  // the seal's insertion would copy the image into twice the room
-  bytes.resize(length);
-  check(H5Fget_file_image(file, bytes.data(), length), "copy the image");
-  check.close(file, "the image");
+  bytes.reserve(made.size() + seal_bytes);  // the seal's insertion would copy the image into twice the room
+  bytes.assign(made.begin(), made.end());
   if (seal == Seal::yes) {
     const auto end = make_seal(bytes);
     bytes.insert(bytes.end(), end.begin(), end.end());
   }
+  state_->check.close(state_->file, "the image");
   return bytes;
 }
 
 void Hdf5Writer::commit(Seal seal) {
-  auto& [path, check, file] = *state_;
-  require(file >= 0, "hdf5: {}: the image was finished before", path.string());
-  check(H5Fflush(file, H5F_SCOPE_GLOBAL), "finish the image");
-  const auto length = std::size_t(check(H5Fget_file_image(file, nullptr, 0), "measure the image"));
-  void* memory = nullptr;  // of the memory driver: a pointer to where the image lies
-  check(H5Fget_vfd_handle(file, H5P_DEFAULT, &memory), "find the image");
-  const std::span<const std::byte> image(*static_cast<const std::byte* const*>(memory), length);
+  const auto made = state_->image();
   if (seal == Seal::yes)
-    write_parts_atomically(path, {image, make_seal(image)});
+    write_parts_atomically(state_->path, {made, make_seal(made)});
   else
-    write_parts_atomically(path, {image});
-  check.close(file, "the image");
+    write_parts_atomically(state_->path, {made});
+  state_->check.close(state_->file, "the image");
 }
 
 }  // namespace mxtape

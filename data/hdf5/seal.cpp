@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 #include "core/error.h"
 
@@ -23,10 +22,6 @@ Bytes seal_of(std::uint64_t length, const ContentHash& hash) {
   return seal;
 }
 
-bool begins(std::span<const std::byte> bytes, std::string_view with) {
-  return bytes.size() >= with.size() && std::memcmp(bytes.data(), with.data(), with.size()) == 0;
-}
-
 }  // namespace
 
 std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image) {
@@ -41,20 +36,11 @@ std::string verify_seal(const RandomAccessFile& file) {
           path, file.size());
   const std::uint64_t length = file.size() - seal_bytes;
   ContentHash hash;
-  std::vector<std::byte> buffer(std::size_t(std::min<std::uint64_t>(1 << 20, length)));
-  bool begins_as_hdf5 = false;
-  for (std::uint64_t done = 0; done < length;) {
-    const auto part =
-        std::span(buffer).first(std::size_t(std::min<std::uint64_t>(buffer.size(), length - done)));
-    file.read(done, part);
-    if (done == 0) begins_as_hdf5 = begins(part, hdf5_signature);
-    hash.add(part);
-    done += part.size();
-  }
+  hash.add(file, 0, length);
   Bytes found;
   file.read(length, found);
-  const bool sealed = begins(found, magic);
-  require(sealed || begins_as_hdf5, ExitCode::data,
+  const bool sealed = std::memcmp(found.data(), magic.data(), magic.size()) == 0;
+  require(sealed || file.beginning(hdf5_signature.size()) == hdf5_signature, ExitCode::data,
           "{}: not a file of mxtape: {} bytes without HDF5's signature and without a seal", path,
           file.size());
   require(sealed, ExitCode::data,
