@@ -41,7 +41,7 @@ struct ParameterUse {
   Tensor value{};
 };
 
-/// cos and sin [positions, D / 2] of the angles that ops::rotary() turns by; nn/rope.h makes them.
+/// cos and sin [positions, D / 2] of the angles that ops::rotary() turns by; nn/config.h makes them.
 struct RotaryTables {
   Tensor cos{}, sin{};
 };

@@ -1,4 +1,4 @@
-#include "nn/rope.h"
+#include "nn/config.h"
 
 #include <cmath>
 #include <numbers>

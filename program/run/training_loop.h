@@ -12,7 +12,7 @@
 #include "program/records/telemetry.h"
 #include "program/run/run_progress.h"
 #include "program/run/trace.h"
-#include "train/loss_spike.h"
+#include "train/high_loss.h"
 #include "train/trainer.h"
 
 namespace mxtape {

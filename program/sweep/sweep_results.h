@@ -7,7 +7,7 @@
 #include "program/show/report.h"
 #include "program/sweep/curves.h"
 #include "program/sweep/sweep_plan.h"
-#include "train/loss_spike.h"
+#include "train/high_loss.h"
 
 namespace mxtape {
 

@@ -7,7 +7,7 @@
 #include "data/safetensors/safetensors_file.h"
 #include "kernels/calls_rows.h"
 #include "kernels/choose/make_backend.h"
-#include "nn/rope.h"
+#include "nn/config.h"
 #include "tests/conformance/interop.h"
 
 namespace mxtape::conformance {

@@ -1,5 +1,5 @@
-#include "nn/rope.h"
 #include "kernels/calls_rows.h"
+#include "nn/config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/loss_spike.h"
+#include "train/high_loss.h"
 
 #include <gtest/gtest.h>
 

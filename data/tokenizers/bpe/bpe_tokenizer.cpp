@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
-#include "data/tokenizers/limits.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

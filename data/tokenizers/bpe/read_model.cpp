@@ -4,7 +4,7 @@
 #include "data/json/json_section.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
-#include "data/tokenizers/limits.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

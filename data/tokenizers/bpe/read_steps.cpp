@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "data/json/json_section.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
-#include "data/tokenizers/limits.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "data/tokenizers/bpe/byte_level.h"
-#include "data/tokenizers/limits.h"
 #include "data/tokenizers/parts.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/scanners.h"
 #include "data/tokenizers/text/utf8.h"
 

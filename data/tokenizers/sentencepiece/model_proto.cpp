@@ -5,7 +5,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
-#include "data/tokenizers/limits.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

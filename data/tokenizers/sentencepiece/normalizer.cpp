@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "data/tokenizers/bpe/bpe_model.h"
-#include "data/tokenizers/limits.h"
+#include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {

@@ -16,7 +16,7 @@ class SentencePieceNormalizer {
   /// `kept` are the user-defined symbols, which no rule changes. Throws Error(data) for a broken charsmap.
   SentencePieceNormalizer(const SentencePieceProto&, const PieceTrie& kept);
   /// Of a text that is UTF-8. Throws Error(data) where a rule of the charsmap cuts a character, or makes the
-  /// text longer than limits.h allows: the rules are looked at as they are met.
+  /// text longer than rules.h allows: the rules are looked at as they are met.
   std::string normalized(std::string_view text, const PieceTrie& kept) const;
 
  private:
