@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
+#include "data/json/json_file.h"
+#include "data/json/json_section.h"
 
 namespace mxtape {
 namespace {
@@ -31,108 +31,28 @@ std::optional<TensorType> type_named(std::string_view name) {
   return TensorType(found - std::begin(types));
 }
 
-/// Takes the events of nlohmann's parser. Its document tree is not used: that keeps the last of two equal
-/// names, and grows with the nesting.
-class HeaderEvents : public json::json_sax_t {
- public:
-  SafetensorsHeader header;
+std::vector<std::uint64_t> numbers(JsonSection& tensor, const std::string& key) {
+  std::vector<std::uint64_t> all;
+  for (const json& value : tensor.array(key)) {
+    if (!value.is_number_unsigned()) tensor.wrong(key, value, "a list of whole numbers from 0 to 2^64 - 1");
+    all.push_back(value.get<std::uint64_t>());
+  }
+  return all;
+}
 
-  bool null() override { return wrong("null"); }
-  bool boolean(bool) override { return wrong("a boolean"); }
-  bool number_integer(number_integer_t value) override { return wrong(fmt::format("{}", value)); }
-  bool number_float(number_float_t, const string_t& text) override { return wrong(shown_name(text)); }
-  bool binary(binary_t&) override { return wrong("bytes"); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (!list_) return wrong(fmt::format("{}", value));
-    list_->push_back(value);
-    return true;
-  }
-  bool string(string_t& text) override {
-    if (depth_ == 2 && in_metadata_) {
-      header.metadata[key_] = text;
-      return true;
-    }
-    if (depth_ != 2 || list_ || key_ != "dtype") return wrong(fmt::format("the text {}", shown_name(text)));
-    const auto type = type_named(text);
-    require(type.has_value(), ExitCode::data, "'{}': dtype {} is not one of safetensors'",
-            shown_name(tensor_.name), shown_name(text));
-    tensor_.type = *type;
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    if (depth_ >= 2 || list_) return wrong("an object");
-    ++depth_;
-    return true;
-  }
-  bool key(string_t& name) override {
-    if (depth_ == 1) {
-      require(names_.insert(name).second, ExitCode::data, "'{}' occurs twice", shown_name(name));
-      in_metadata_ = name == "__metadata__";
-      tensor_ = {};
-      tensor_.name = key_ = name;
-      seen_.clear();
-      return true;
-    }
-    require(seen_.insert(name).second, ExitCode::data, "'{}': the key {} occurs twice",
-            shown_name(tensor_.name), shown_name(name));
-    require(in_metadata_ || name == "dtype" || name == "shape" || name == "data_offsets", ExitCode::data,
-            "'{}': the key {} is not one of safetensors': dtype shape data_offsets", shown_name(tensor_.name),
-            shown_name(name));
-    key_ = name;
-    return true;
-  }
-  bool end_object() override {
-    if (--depth_ == 0 || in_metadata_) return true;
-    for (const char* const wanted : {"dtype", "shape", "data_offsets"})
-      require(seen_.count(wanted) > 0, ExitCode::data, "'{}': {} is missing", shown_name(tensor_.name),
-              wanted);
-    require(offsets_.size() == 2, ExitCode::data, "'{}': data_offsets has {} numbers, want 2",
-            shown_name(tensor_.name), offsets_.size());
-    tensor_.begin = offsets_[0];
-    tensor_.end = offsets_[1];
-    header.tensors.push_back(std::move(tensor_));
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    if (depth_ != 2 || in_metadata_ || list_ || key_ == "dtype") return wrong("a list");
-    list_ = key_ == "shape" ? &tensor_.dims : &offsets_;
-    list_->clear();
-    return true;
-  }
-  bool end_array() override {
-    list_ = nullptr;
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    const std::string_view text =
-        error.what();  // "[json.exception.parse_error.101] parse error at ...: syntax error ..."
-    const auto colon = text.find(": ");
-    fail(ExitCode::data, "the header is no JSON: byte {}{}", position,
-         colon == std::string_view::npos ? "" : text.substr(colon, 120));
-  }
-
- private:
-  /// A value of a kind that belongs somewhere else.
-  bool wrong(const std::string& found) const {
-    if (depth_ == 0) fail(ExitCode::data, "the header is {}; want an object", found);
-    if (depth_ == 1)
-      fail(ExitCode::data, "'{}' is {}; want an object with dtype, shape and data_offsets", shown_name(key_),
-           found);
-    if (in_metadata_) fail(ExitCode::data, "__metadata__.{} is {}; want a text", shown_name(key_), found);
-    const bool is_type = key_ == "dtype";
-    fail(ExitCode::data, "'{}': {} is {}; want {}", shown_name(tensor_.name), key_, found,
-         is_type ? "a text" : "a list of whole numbers from 0 to 2^64 - 1");
-  }
-
-  int depth_ = 0;  // of objects
-  bool in_metadata_ = false;
-  std::string key_;
-  TensorInfo tensor_;
-  std::vector<std::uint64_t> offsets_;
-  std::vector<std::uint64_t>* list_ = nullptr;  // the one that is being read
-  std::set<std::string> names_, seen_;
-};
+TensorInfo read_tensor(const std::string& name, const json& value) {
+  JsonSection tensor(value, fmt::format("'{}'", shown_name(name)), ": ");
+  const std::string& dtype = tensor.text("dtype");
+  const auto type = type_named(dtype);
+  require(type.has_value(), ExitCode::data, "{}: dtype {} is not one of safetensors'", tensor.path(),
+          shown_name(dtype));
+  const auto offsets = numbers(tensor, "data_offsets");
+  require(offsets.size() == 2, ExitCode::data, "{}: data_offsets has {} numbers, want 2", tensor.path(),
+          offsets.size());
+  TensorInfo info{name, *type, numbers(tensor, "shape"), offsets[0], offsets[1]};
+  tensor.done();
+  return info;
+}
 
 /// Bytes of the shape; throws if that number does not fit 64 bits, or is no whole one.
 std::uint64_t bytes_of(const TensorInfo& tensor) {
@@ -207,21 +127,35 @@ std::string shown_name(std::string_view name) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes) {
   require(!text.empty() && text.front() == '{', ExitCode::data, "the header does not begin with '{{'");
+  constexpr int deepest = 3;  // the numbers of a shape
   // nlohmann's parser takes a zero byte for the end of the text.
   require(text.find('\0') == std::string_view::npos, ExitCode::data, "byte {} of the header is 0",
           text.find('\0'));
   const auto last = text.find_last_not_of(" \t\r\n");
   require(text[last] == '}', ExitCode::data, "byte {} of the header follows its object; want blanks there",
           last);
-  HeaderEvents events;
-  json::sax_parse(text.begin(), text.end(), &events);
-  auto& tensors = events.header.tensors;
+  json parsed;
+  try {
+    parsed = parse_json_strictly(text, deepest);
+  } catch (const Error& e) {
+    fail(e.code(), "the header is not taken: {}", e.what());
+  }
+  SafetensorsHeader header;
+  auto& tensors = header.tensors;
+  for (const auto& [name, value] : parsed.items()) {
+    if (name != "__metadata__") {
+      tensors.push_back(read_tensor(name, value));
+      continue;
+    }
+    JsonSection metadata(value, name);
+    for (const auto& key : metadata.unknown()) header.metadata[key] = metadata.text(key);
+  }
   // Tensors without elements take no room: before one that begins at the same byte.
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
   require_contiguous(tensors, data_bytes);
-  return std::move(events.header);
+  return header;
 }
 
 }  // namespace mxtape

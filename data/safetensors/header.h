@@ -55,7 +55,7 @@ inline constexpr std::uint64_t largest_header = 100'000'000;  ///< bytes: what t
 
 /// Reads the JSON of a header. `data_bytes`: what follows it in the file. Names that occur twice, nesting,
 /// numbers that are no whole ones, sizes that do not fit the shape, and bytes that no tensor or two tensors
-/// own throw Error(data). Keeps no more than the text's own size a few times over.
+/// own throw Error(data).
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
 
 /// A name from a file, for a message: escaped, at most 120 bytes of it.
