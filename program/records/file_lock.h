@@ -9,30 +9,52 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/files/retried.h"
 
 namespace mxtape {
 
-/// A file that one process at a time may hold, made if it is not there; given back when this ends.
+/// A file that one process at a time may hold, or several may share; given back when this ends.
 class FileLock {
  public:
   FileLock() = default;
-  /// `inherited`: children hold it too, until the last has ended. Throws Error(resource).
-  explicit FileLock(const std::filesystem::path& path, bool inherited = false)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | (inherited ? 0 : O_CLOEXEC), 0644)) {
-    require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", path.string(), std::strerror(errno));
+  /// Makes the file if it is not there. `inherited`: children hold it too, until the last has ended. Throws
+  /// Error(resource).
+  explicit FileLock(std::filesystem::path path, bool inherited = false)
+      : FileLock(std::move(path), O_RDWR | O_CREAT | (inherited ? 0 : O_CLOEXEC)) {
+    require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", path_.string(),
+            std::strerror(errno));
   }
-  FileLock(FileLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  /// Of a file that may be missing, or not be ours to open: then there is nothing to share.
+  static FileLock to_share(std::filesystem::path path) { return {std::move(path), O_RDONLY | O_CLOEXEC}; }
+  FileLock(FileLock&& other) noexcept
+      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
   FileLock& operator=(FileLock&& other) noexcept {
+    std::swap(path_, other.path_);
     std::swap(file_, other.file_);
     return *this;
   }
   ~FileLock() {
     if (file_ >= 0) ::close(file_);
   }
-  /// Whether it is this process's now; false: another one has it.
-  bool take() const { return ::flock(file_, LOCK_EX | LOCK_NB) == 0; }
+  /// Whether it is this process's now; false: another one has it. Throws Error(resource) if it cannot be
+  /// told, as on a file system without locks.
+  bool take() const { return lock(LOCK_EX); }
+  /// Whether nobody has taken it; then nobody can while this lives. Throws as take().
+  bool share() const { return file_ < 0 || lock(LOCK_SH); }
+  int descriptor() const { return file_; }
 
  private:
+  FileLock(std::filesystem::path path, int flags)
+      : path_(std::move(path)), file_(retried([&] { return ::open(path_.c_str(), flags, 0644); })) {}
+  bool lock(int how) const {
+    if (retried([&] { return ::flock(file_, how | LOCK_NB); }) == 0) return true;
+    require(errno == EWOULDBLOCK, ExitCode::resource,
+            "{}: cannot be locked: {}; want a folder on a file system that has locks", path_.string(),
+            std::strerror(errno));
+    return false;
+  }
+
+  std::filesystem::path path_;
   int file_ = -1;
 };
 

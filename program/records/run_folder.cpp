@@ -1,7 +1,6 @@
 #include "program/records/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,10 +38,7 @@ void remove_orphans(const fs::path& folder) {
   for (const auto& file : orphans_in(folder)) fs::remove(file);
 }
 
-/// For a lock that was refused.
-[[noreturn]] void fail_locked(const fs::path& run, int reason, std::string_view advice) {
-  require(reason == EWOULDBLOCK, ExitCode::resource, "{}: cannot be locked: {}", run.string(),
-          std::strerror(reason));
+[[noreturn]] void fail_locked(const fs::path& run, std::string_view advice) {
   fail(ExitCode::resource, "{}: another mxtape process is training in this folder; {}", run.string(), advice);
 }
 
@@ -55,13 +51,13 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
     made_.push_back(folder);
   struct stat status {};
   do {
-    if (lock_ >= 0) ::close(lock_);
     std::error_code error;
     fs::create_directories(inner, error);
     require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
             error.message());
     lock();
-  } while (::fstat(lock_, &status) == 0 && status.st_nlink == 0);  // its owner removed it on its way out
+  } while (::fstat(lock_.descriptor(), &status) == 0 &&
+           status.st_nlink == 0);   // its owner removed it on its way out
   for (const auto& folder : made_)  // without its name, a power cut takes what is in it
     if (const int error = sync_folder(folder.has_parent_path() ? folder.parent_path() : "."))
       fail(ExitCode::resource, "{}: made, but its name cannot be synced: {}", folder.string(),
@@ -74,28 +70,15 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
 }
 
 void RunFolder::lock() {
-  const fs::path lock = path_ / lock_name;
-  lock_ = retried([&] { return ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644); });
-  require(lock_ >= 0, ExitCode::resource, "{}: cannot be written: {}", lock.string(), std::strerror(errno));
-  int reason = EWOULDBLOCK;  // `mxtape check` may look just now, which is over in no time
-  for (int tries = 20; reason == EWOULDBLOCK && tries > 0; --tries) {
-    if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-    if (reason = errno; reason == EWOULDBLOCK) ::usleep(10'000);
-  }
-  ::close(lock_);
-  fail_locked(path_, reason, go_elsewhere);
+  lock_ = FileLock(path_ / lock_name);
+  // `mxtape check` may look just now, which is over in no time.
+  for (int tries = 20; !lock_.take(); ::usleep(10'000))
+    if (--tries == 0) fail_locked(path_, go_elsewhere);
 }
 
 QuietFolder::QuietFolder(const fs::path& run, std::string_view advice)
-    : lock_(::open((run / lock_name).c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (lock_ < 0 || ::flock(lock_, LOCK_SH | LOCK_NB) == 0) return;
-  const int reason = errno;
-  ::close(lock_);
-  fail_locked(run, reason, advice);
-}
-
-QuietFolder::~QuietFolder() {
-  if (lock_ >= 0) ::close(lock_);
+    : lock_(FileLock::to_share(run / lock_name)) {
+  if (!lock_.share()) fail_locked(run, advice);
 }
 
 RunFolder::~RunFolder() {
@@ -105,7 +88,6 @@ RunFolder::~RunFolder() {
     fs::remove(path_ / lock_name, stays);
     for (std::size_t i = 1; i < made_.size(); ++i) fs::remove(made_[i], stays);
   }
-  ::close(lock_);
 }
 
 fs::path RunPaths::checkpoint(std::int64_t step) const {
@@ -147,11 +129,12 @@ bool RunFolder::reserve_again() {
 void RunFolder::follow() {
   struct stat ours {
   }, there{};
-  const bool same = ::fstat(lock_, &ours) == 0 && ::stat((path_ / lock_name).c_str(), &there) == 0 &&
-                    ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+  const bool same = ::fstat(lock_.descriptor(), &ours) == 0 &&
+                    ::stat((path_ / lock_name).c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+                    ours.st_dev == there.st_dev;
   std::error_code error;
   if (!same && ours.st_nlink > 0) {  // it is called something else now
-    const fs::path moved = fs::read_symlink(fmt::format("/proc/self/fd/{}", lock_), error);
+    const fs::path moved = fs::read_symlink(fmt::format("/proc/self/fd/{}", lock_.descriptor()), error);
     if (!error && fs::exists(moved, error)) path_ = moved.parent_path();
   }
   fs::create_directories(path_ / "checkpoints", error);

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "program/records/file_lock.h"
+
 namespace mxtape {
 
 /// Where what of a run lies: recipe.toml, earlier ones as recipe.until_step_<8 digits>.toml, device.txt,
@@ -81,7 +83,7 @@ class RunFolder : public RunPaths {
   /// so that the records stay with them.
   void finish_archive() const;
 
-  int lock_ = -1;
+  FileLock lock_;
   std::int64_t reserved_bytes_ = 0;
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
@@ -91,12 +93,9 @@ class RunFolder : public RunPaths {
 class QuietFolder {
  public:
   QuietFolder(const std::filesystem::path& run, std::string_view advice);
-  ~QuietFolder();
-  QuietFolder(const QuietFolder&) = delete;
-  QuietFolder& operator=(const QuietFolder&) = delete;
 
  private:
-  int lock_;
+  FileLock lock_;
 };
 /// The advice to a run.
 inline constexpr std::string_view go_elsewhere = "choose another name or train.out";

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <limits>
 
 #include "core/error.h"
@@ -54,6 +55,25 @@ TEST(RunFolder, ALockThatCannotBeHadIsNoOtherProcess) {
       EXPECT_EQ(text.find("another mxtape process") != std::string::npos, reason == EWOULDBLOCK) << text;
     }
   refusal = 0;
+}
+
+TEST(FileLock, IsAnothersOnlyIfTheSystemSaysSo) {
+  const TemporaryFolder folder;
+  const FileLock lock(folder / "lock");
+  refusal = EWOULDBLOCK;
+  EXPECT_FALSE(lock.take());
+  for (const int reason : {ENOLCK, EBADF, EOPNOTSUPP}) try {
+      refusal = reason;
+      (void)lock.take();
+      ADD_FAILURE() << std::strerror(reason);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource);
+      EXPECT_EQ(e.what(),
+                fmt::format("{}: cannot be locked: {}; want a folder on a file system that has locks",
+                            (folder / "lock").string(), std::strerror(reason)));
+    }
+  refusal = 0;
+  EXPECT_TRUE(lock.take());
 }
 
 TEST(RunFolder, CheckpointsThatCannotBeListedAreNotNone) {
