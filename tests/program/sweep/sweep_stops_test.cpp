@@ -66,6 +66,36 @@ TEST_F(SweepCommand, ARunThatSomebodyElseStopsIsSavedAndNotFailed) {
   EXPECT_TRUE(says("1 of 6 runs to do"));
 }
 
+TEST_F(SweepCommand, AFailedRunsCodeGoesBeforeThatOfAStoppedOneButNotBeforeThatOfAStoppedSweep) {
+  write_sweep("f32", 400);
+  write_atomically(folder_ / "ask.toml",
+                   std::string("base = \"tiny.toml\"\nbaseline = \"f32\"\nseeds = 1\ntolerance = 0.5\n"
+                               "[set]\ntrain.steps = 400\ntrain.eval_every = 4\n"
+                               "[[arm]]\nname = \"f32\"\nrecipe = \"f32.toml\"\n"
+                               "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\n"
+                               "set.optim.clip_norm = 0\n"));
+  const auto metrics = folder_ / "runs/ask/runs/f32/1/metrics.jsonl";
+  const auto trains_beyond = [&](std::uintmax_t size) {
+    while (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) <= size) ::usleep(1000);
+  };
+  {
+    Program program(folder_.path(), {"sweep", "ask.toml", "--jobs", "1"});
+    ASSERT_TRUE(program.printed("to do"));
+    trains_beyond(0);
+    ::kill(std::stoi(read_whole_text(fmt::format("/proc/{0}/task/{0}/children", program.pid()))), SIGTERM);
+    EXPECT_EQ(program.wait(), int(ExitCode::diverged));
+    output_ = program.output();
+  }
+  EXPECT_TRUE(says("1 of 2 runs failed:\n  wild seed 1: exit code 4: "));
+  EXPECT_TRUE(says("1 of 2 runs was stopped on its way and saved"));
+  EXPECT_LT(output_.find("runs failed"), output_.find("runs was stopped"));
+  Program again(folder_.path(), {"sweep", "ask.toml"});
+  ASSERT_TRUE(again.printed("1 of 2 runs to do"));
+  trains_beyond(std::filesystem::file_size(metrics));
+  again.send(SIGTERM);
+  EXPECT_EQ(again.wait(), int(ExitCode::interrupted)) << "run again: the other run goes on";
+}
+
 TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   write_sweep("f32", 12,
               "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\nset.optim.clip_norm = 0\n");
