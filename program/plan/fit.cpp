@@ -1,4 +1,6 @@
 // Whether the machine is enough for a run, and what may surprise.
+#include <algorithm>
+
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "program/models/model_text.h"
@@ -114,23 +116,23 @@ void stations::disk(RunPlan& plan) {
   const std::int64_t to_start = room_to_start(*plan.memory, plan.recipe);
   const double needed = disk_needed(*plan.memory, plan.recipe);
   plan.numbers["checkpoint_bytes"] = checkpoint;
-  plan.numbers["disk_to_start_bytes"] = double(to_start);
-  plan.numbers["disk_needed_bytes"] = needed;
+  plan.numbers["disk_to_start_bytes"] = to_start;
+  plan.numbers["disk_needed_bytes"] = std::int64_t(std::min(needed, 0x1p62));
   if (plan.folder.empty()) return;
-  const double free = double(free_bytes(plan.folder));  // may throw: the rest stays known
+  const std::int64_t free = free_bytes(plan.folder);  // may throw: the rest stays known
   plan.numbers["disk_free_bytes"] = free;
   plan.fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
-            bytes_text(double(checkpoint)), bytes_text(needed), bytes_text(free));
+            bytes_text(double(checkpoint)), bytes_text(needed), bytes_text(double(free)));
   require_room(plan.folder, to_start);
   double there = 0;
   std::error_code unknown;
   for (const auto& file : list_checkpoints(plan.folder))
     there += double(std::filesystem::file_size(file, unknown));
-  if (needed - there > free)
+  if (needed - there > double(free))
     plan.notes.push_back(fmt::format(
         "{}: all checkpoints that are kept, and the records, will need {}; {} are free, so the run may end "
         "before its last step; lower train.keep, raise train.keep_every, or change train.out",
-        plan.folder.string(), bytes_text(needed - there), bytes_text(free)));
+        plan.folder.string(), bytes_text(needed - there), bytes_text(double(free))));
 }
 
 void stations::notes(RunPlan& plan) {

@@ -65,8 +65,10 @@ void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
              duration_text(seconds_of(plan, time->ms)), time->ms, time->source);
   else
     out.line("time        not known: no run is finished yet, and a step takes seconds");
-  out.line("memory      {} a run of {}", bytes_text(plan.memory_of_run), bytes_text(plan.memory));
-  out.line("disk        {}; {} are free", bytes_text(plan.disk_needed), bytes_text(plan.disk_free));
+  out.line("memory      {} a run of {}", bytes_text(double(plan.memory_of_run)),
+           bytes_text(double(plan.memory)));
+  out.line("disk        {}; {} are free", bytes_text(double(plan.disk_needed)),
+           bytes_text(double(plan.disk_free)));
   for (const auto& note : plan.notes) out.line("note: {}", note);
 }
 

@@ -66,8 +66,8 @@ class Planner {
     plan_.arithmetics.push_back(arithmetic_of(device));
     if (arm.name == plan_.sweep.baseline) plan_.device = device;
     host_ = host_ && arm.recipe.compute.device == "cpu";
-    plan_.memory_of_run = std::max(plan_.memory_of_run, double(plan.budget->needed(*plan.memory)));
-    plan_.memory = double(plan.budget->capacity);
+    plan_.memory_of_run = std::max(plan_.memory_of_run, plan.budget->needed(*plan.memory));
+    plan_.memory = plan.budget->capacity;
     disk_.push_back(disk_needed(*plan.memory, plan.recipe));
     for (const auto& note : precision_notes(arm.recipe))
       plan_.notes.push_back(fmt::format("arm '{}': {}", arm.name, note));
@@ -150,11 +150,11 @@ class Planner {
 
   void share_cores() {
     const int cores = threads();
-    const auto fitting = int(std::clamp(plan_.memory / plan_.memory_of_run, 1.0, 1024.0));
+    const auto fitting = int(std::clamp<std::int64_t>(plan_.memory / plan_.memory_of_run, 1, 1024));
     const auto most = int(std::clamp<std::int64_t>(plan_.to_do(), 1, 1024));
     require(options_.jobs <= fitting, ExitCode::resource,
             "--jobs {}: a run needs {} of memory and there are {}; want at most {}", options_.jobs,
-            bytes_text(plan_.memory_of_run), bytes_text(plan_.memory), fitting);
+            bytes_text(double(plan_.memory_of_run)), bytes_text(double(plan_.memory)), fitting);
     // A small model's step has parts that one thread does alone: runs side by side keep all cores busy.
     const int wanted = options_.jobs ? options_.jobs : host_ ? cores : 1;
     if (!options_.jobs && wanted > fitting && most > fitting)
@@ -164,12 +164,14 @@ class Planner {
   }
 
   void look_at_disk() {
+    double needed = 0;
     for (const SweepRun& run : plan_.runs)
-      if (run.to_do()) plan_.disk_needed += disk_[run.arm];
-    plan_.disk_free = double(free_bytes(plan_.out));
-    require(plan_.disk_needed < plan_.disk_free, ExitCode::resource,
+      if (run.to_do()) needed += disk_[run.arm];
+    plan_.disk_free = free_bytes(plan_.out);
+    require(needed < double(plan_.disk_free), ExitCode::resource,
             "{}: the runs need {}, {} are free; lower train.keep in [set], or change --out",
-            plan_.out.string(), bytes_text(plan_.disk_needed), bytes_text(plan_.disk_free));
+            plan_.out.string(), bytes_text(needed), bytes_text(double(plan_.disk_free)));
+    plan_.disk_needed = std::int64_t(needed);
   }
 
   const SweepOptions& options_;

@@ -40,8 +40,8 @@ struct SweepPlan {
   std::string device, data_hash;  ///< the baseline's device
   std::vector<std::string> arithmetics;  ///< by arm: arithmetic_of() its device
   std::int64_t vocabulary = 0;
-  double memory_of_run = 0, memory = 0;   ///< the largest run's estimate; what there is [bytes]
-  double disk_needed = 0, disk_free = 0;  ///< of the runs that are still to do
+  std::int64_t memory_of_run = 0, memory = 0;   ///< the largest run's estimate; what there is [bytes]
+  std::int64_t disk_needed = 0, disk_free = 0;  ///< of the runs that are still to do
   std::vector<std::string> notes;
 
   std::int64_t steps() const { return sweep.arms.front().recipe.train.steps; }

@@ -47,6 +47,26 @@ void expect_reasons(const Json& json) {
   }
 }
 
+/// So many bytes are a whole number. Returns how many numbers of bytes there are.
+int expect_whole_bytes(const Json& json) {
+  int count = 0;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_structured()) count += expect_whole_bytes(value);
+    if (!value.is_number() || !name.ends_with("bytes")) continue;
+    EXPECT_TRUE(value.is_number_integer()) << name << ": " << value;
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(JsonTest, NumbersOfBytesAreWhole) {
+  EXPECT_GE(expect_whole_bytes(json_of({"check", "tiny.toml"})), 6);
+  write_atomically(folder_ / "ask.toml",
+                   std::string("base = \"tiny.toml\"\nbaseline = \"a\"\nseeds = 1\ntolerance = 0.5\n"
+                               "[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\nset.optim.beta2 = 0.9\n"));
+  EXPECT_GE(expect_whole_bytes(json_of({"sweep", "ask.toml", "--check"})), 3);
+}
+
 TEST_F(JsonTest, CheckGivesKeysPrecisionNumbersAndWhetherItIsReady) {
   const Json json = json_of({"check", "tiny.toml", "--optim.beta2=0.9", "--train.steps=7"});
   expect_reasons(json);
