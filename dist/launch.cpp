@@ -30,13 +30,19 @@ int whole_number(std::string_view name, std::string_view found, int least, int m
   return value;
 }
 
+/// RANK alone is anybody's name, and may be left over.
+bool several_by_torchrun(const Variables& variables) {
+  const char* const size = variables(torchrun.size);
+  return variables(torchrun.rank) && size && size != std::string_view("1");
+}
+
 }  // namespace
 
 Launch read_launch(const Variables& variables) {
   constexpr int most = 1 << 20;
   const auto has = [&](const char* name) { return variables(name) != nullptr; };
   // It starts processes that MPI knows nothing of.
-  if (has(torchrun.rank) && has(torchrun.size) && variables(torchrun.size) != std::string_view("1"))
+  if (several_by_torchrun(variables))
     fail(
         ExitCode::usage,
         "RANK={0} and WORLD_SIZE={1}, as torchrun sets them: mxtape does not take its processes from there. "
@@ -70,7 +76,8 @@ Launch read_launch(const Variables& variables) {
 }
 
 int named_rank(const Variables& variables) {
-  for (const Launcher& l : {torchrun, launchers[0], launchers[1], launchers[2]})
+  if (several_by_torchrun(variables)) return std::atoi(variables(torchrun.rank));
+  for (const Launcher& l : launchers)
     if (const char* const text = variables(l.rank)) return std::atoi(text);
   return 0;
 }

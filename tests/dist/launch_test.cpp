@@ -112,6 +112,9 @@ TEST(Launch, TheRankIsNamedForErrors) {
   EXPECT_EQ(named_rank(variables(none)), 0);
   const Environment cases[] = {open_mpi("3", "x"), mpich("3", "4"), torchrun("3", "4"), srun("3", "4")};
   for (const Environment& environment : cases) EXPECT_EQ(named_rank(variables(environment)), 3);
+  for (const Environment& left_over : {Environment{{"RANK", "3"}}, torchrun("3", "1")})
+    EXPECT_EQ(named_rank(variables(left_over)), 0) << "read_launch() sees one process";
+  EXPECT_EQ(named_rank(variables(with(open_mpi("2", "4"), {{"RANK", "3"}}))), 2);
 }
 
 TEST(Launch, NumbersThatDoNotFitAreRefused) {
