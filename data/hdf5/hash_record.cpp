@@ -47,7 +47,7 @@ std::string hash_of_rest(const RandomAccessFile& file, const SplitRanges& splits
   std::uint64_t at = 0;
   for (const ByteRange& skipped : splits) {
     hash.add(file, at, skipped.begin);
-    at = skipped.begin + skipped.size;
+    at = std::max(at, skipped.begin + skipped.size);  // an empty split lies nowhere
   }
   hash.add(file, at, file.size());
   return hash.digits();

@@ -4,20 +4,31 @@
 
 #include "core/error.h"
 #include "core/text/program_name.h"
+#include "data/content_hash.h"
 
 namespace mxtape {
+
+void Split::Stored::look_again() const {
+  const FileStamp now = file->stamp_now();
+  ContentHash found;
+  if (now.size == file->size()) found.add(*file, bytes());
+  require(found.digits() == hash, ExitCode::data,
+          "{}: was altered while it was in use: {} bytes, it had {} when it was opened; write token files "
+          "anew, never in place",
+          file->path().native(), now.size, file->size());
+  *modified = now.modified;
+}
 
 template <class Id>
 std::vector<Id> Split::Stored::read(std::int64_t first, std::int64_t n) const {
   std::vector<Id> ids(static_cast<std::size_t>(n));
-  file->read(begin + std::uint64_t(first) * sizeof(Id), std::as_writable_bytes(std::span(ids)));
-  // Not `changed`: a file whose name was given to another one is still what it was.
-  const FileStamp then = file->stamp(), now = file->stamp_now();
-  require(
-      now.size == then.size && now.modified == then.modified, ExitCode::data,
-      "{}: was altered while it was in use, or its time was: {} bytes, it had {} when it was opened; write "
-      "token files anew, never in place",
-      file->path().native(), now.size, then.size);
+  const auto altered = [&] {
+    file->read(begin + std::uint64_t(first) * sizeof(Id), std::as_writable_bytes(std::span(ids)));
+    // Not `changed`: a file whose name was given to another one is still what it was.
+    const FileStamp now = file->stamp_now();
+    return now.size != file->size() || now.modified != *modified;
+  };
+  while (altered()) look_again();
   return ids;
 }
 template std::vector<std::uint16_t> Split::Stored::read(std::int64_t, std::int64_t) const;

@@ -1,7 +1,9 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/files/random_access.h"
@@ -18,12 +20,19 @@ struct Split {
     std::shared_ptr<const RandomAccessFile> file;
     std::uint64_t begin = 0;
     std::int64_t count = 0, vocabulary = 0;
+    std::string hash{};  ///< of these bytes, as the file says
+    /// When the file was altered last, as far as is known: of all copies.
+    std::shared_ptr<std::atomic<std::int64_t>> modified{};
 
     bool narrow() const { return vocabulary <= narrow_vocabulary; }
     ByteRange bytes() const { return {begin, std::uint64_t(count * (narrow() ? 2 : 4))}; }
-    /// Throws Error(data) if the file was altered since it was opened.
+    /// Throws Error(data) if these bytes were altered since the file was opened.
     template <class Id>
     std::vector<Id> read(std::int64_t first, std::int64_t n) const;
+
+   private:
+    /// For a file whose time of modification is another one: a `touch` or a backup alters no byte.
+    void look_again() const;
   };
 
   std::vector<std::uint16_t> narrow{};  ///< vocabularies up to narrow_vocabulary

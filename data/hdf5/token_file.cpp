@@ -85,7 +85,9 @@ Split open_split(const Hdf5Reader& file, const std::shared_ptr<const RandomAcces
   const auto count = file.int_attribute(name, "count");
   require(info.count() == count, ExitCode::data, "{}: '{}' holds {} tokens, its attribute 'count' says {}",
           place, name, info.count(), count);
-  if (const auto begin = file.plain_at(name)) return {.stored = {opened, *begin, count, vocabulary}};
+  if (const auto begin = file.plain_at(name))
+    return {.stored = {opened, *begin, count, vocabulary, file.text_attribute(name, "xxh3-128"),
+                       std::make_shared<std::atomic<std::int64_t>>(opened->stamp().modified)}};
   if (wanted == "u16") return {.narrow = file.read_u16(name)};
   return {.wide = file.read_u32(name)};
 }

@@ -135,6 +135,25 @@ TEST(StoredTokens, AFileThatIsAlteredWhileItIsInUseIsAnErrorAndNoSignal) {
   EXPECT_EQ(batch_after([&] { fs::permissions(path, fs::perms::owner_read); }), "");
 }
 
+TEST(StoredTokens, AFileWhoseTimeAloneWasChangedGoesOnBeingRead) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "a.h5";
+  counting_file(100'000, 1000).write(path);
+  const TokenFile file = TokenFile::read(path);
+  const Split copy = file.train;
+  const auto tokens = file.train.read(500, 20);
+  for (const int hours : {1, -1}) {
+    fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(hours));
+    EXPECT_EQ(copy.read(500, 20), tokens);
+    EXPECT_EQ(file.train.read(500, 20), tokens);
+  }
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::hours(1));
+  EXPECT_EQ(file.validation.read(0, 20), counting_file(100'000, 1000).validation.read(0, 20));
+  // Once looked at, a later change of a byte is found, as it is before.
+  put(path, file.train.stored.begin + 1001, '\x7f');
+  EXPECT_NE(message([&] { (void)file.train.read(2000, 20); }).find("while it was in use"), std::string::npos);
+}
+
 /// One large file for all tests, as it has to lie for two seconds.
 class HashRecord : public ::testing::Test {
  protected:
