@@ -187,7 +187,9 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
         file_hash(description, train, verify_split(file, "validation", result.validation, vocabulary));
     require(found == result.hash, ExitCode::data, "{}: hash {}, its attribute says {}", place, found,
             result.hash);
-    if (result.train.stored.file && result.validation.stored.file)
+    // Of an empty one there is nothing in the file.
+    const auto is_there = [](const Split& split) { return split.stored.file || split.count() == 0; };
+    if (is_there(result.train) && is_there(result.validation))
       record_hashed(*opened, {result.train.stored.bytes(), result.validation.stored.bytes()}, now);
   }
   if (file.has_attribute("/", "floor")) result.floor = file.real_attribute("/", "floor");

@@ -243,6 +243,23 @@ TEST_F(HashRecord, NeverShowsAlteredStructureToHdf5) {
             std::string::npos);
 }
 
+TEST_F(HashRecord, IsMadeOfAFileWithAnEmptySplit) {
+  for (Split TokenFile::*empty : {&TokenFile::train, &TokenFile::validation}) {
+    TokenFile file = counting_file(9'000'000, 1000);
+    std::swap(file.train, empty == &TokenFile::train ? file.validation : file.train);
+    file.*empty = {};
+    file.write(path());
+    wait();
+    const std::string hash = TokenFile::read(path()).hash;
+    EXPECT_TRUE(hashed_before(RandomAccessFile(path())));
+    EXPECT_EQ(TokenFile::read(path()).hash, hash);
+    const FileStamp before = RandomAccessFile(path()).stamp();
+    put(path(), fs::file_size(path()) - 1, 'x');
+    pass_for_unaltered(before);
+    EXPECT_FALSE(hashed_before(RandomAccessFile(path()))) << "all that is no token is hashed";
+  }
+}
+
 TEST_F(HashRecord, IsLeftOutWhereThereIsNoCacheAndForSmallFiles) {
   counting_file(1000, 1000).write(*folder_ / "small.h5");
   ::setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
