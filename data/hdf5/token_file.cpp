@@ -142,7 +142,7 @@ std::string TokenFile::write(const std::filesystem::path& path) && {
   return content;
 }
 
-TokenFile TokenFile::read(const std::filesystem::path& path) {
+TokenFile TokenFile::read(const std::filesystem::path& path, SealIs seal) {
   std::error_code unknown;
   require(std::filesystem::exists(path, unknown) || unknown, ExitCode::data,
           "{0}: no such token file; `{1} prepare TEXT --out {0}` makes it from your text, `{1} prepare "
@@ -155,7 +155,7 @@ TokenFile TokenFile::read(const std::filesystem::path& path) {
   try {
     opened = std::make_shared<RandomAccessFile>(path);
     hashed = hashed_before(*opened);
-    if (!hashed) verify_seal(*opened);
+    if (!hashed && seal == SealIs::unknown) verify_seal(*opened);
   } catch (const Error& error) {
     fail(error.code(), "{0}; `{1} prepare` and `{1} corpus` make token files", error.what(), program_name());
   }

@@ -29,7 +29,9 @@ struct TokenFile {
 
   /// Opens a file; its tokens stay there, and it stays open (data/hdf5/split.h). Verifies seal, lengths,
   /// hashes and token range, unless data/hdf5/hash_record.h knows that this was done. Throws Error(data).
-  static TokenFile read(const std::filesystem::path&);
+  /// `seal`: whether it was verified just now.
+  enum class SealIs : bool { unknown, verified };
+  static TokenFile read(const std::filesystem::path&, SealIs seal = SealIs::unknown);
   /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
   /// Returns the hash.
   std::string write(const std::filesystem::path&) const&;

@@ -62,8 +62,9 @@ std::vector<float> values_of(Backend& backend, const MxTensor& t) {
   return values;
 }
 
-std::string look_at_checkpoint(const fs::path& path) {
-  const CheckpointFile checkpoint(path);
+std::string look_at_checkpoint(const std::shared_ptr<const Hdf5Reader>& opened) {
+  const CheckpointFile checkpoint(opened);
+  const fs::path path = opened->path();
   const CheckpointHeader& header = checkpoint.header();
   const Recipe& recipe = header.recipe;
   require_sound_header(header, path);
@@ -107,9 +108,9 @@ std::string look_at_file(const fs::path& path) {
   const auto opened = open_sealed(path);
   const Hdf5Reader& file = *opened;
   if (content_of(file) == packed_content) return look_at_packed_model(opened);
-  if (file.has_attribute("/", "content")) return look_at_checkpoint(path);
+  if (file.has_attribute("/", "content")) return look_at_checkpoint(opened);
   if (file.has_attribute("/", "format")) {
-    const TokenFile tokens = TokenFile::read(path);
+    const TokenFile tokens = TokenFile::read(path, TokenFile::SealIs::verified);
     return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
   }
   require(file.has_attribute("/", "kind"), ExitCode::data,
@@ -152,7 +153,8 @@ std::vector<Finding> look_at_run(const fs::path& run) {
                                                           fs::exists(recipe) || fs::exists(metrics)
                                                               ? " yet"
                                                               : "; want a run's folder, or a file"))});
-  for (const auto& file : checkpoints) look(file, look_at_checkpoint);
+  for (const auto& file : checkpoints)
+    look(file, [](const fs::path& at) { return look_at_checkpoint(open_sealed(at)); });
   for (const auto& [step, file] : RunPaths(run).earlier_recipes()) look(file, look_at_recipe);
   if (!checkpoints.empty() || fs::exists(recipe)) findings.push_back(finding(recipe, look_at_recipe));
   const bool has_steps = !checkpoints.empty() && step_of_checkpoint(checkpoints.front()).value_or(1) > 0;
