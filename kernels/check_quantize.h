@@ -104,7 +104,10 @@ inline void refuse_codes(std::string_view device, std::span<const Rounded> to) {
 inline void check_quantize_backward(const call::QuantizeBackward& call) {
   check_quantizer(call.by.quantizer);
   const bool wants_x = call.ste.kind != SteKind::identity;
-  require(call.dx.count() == call.dy.count() && (!wants_x || call.x.count() == call.dy.count()),
+  const auto as_dy = [&](const Tensor& t) {
+    return (t || t.count() == 0) && t.rows() == call.dy.rows() && t.cols() == call.dy.cols();
+  };
+  require(as_dy(call.dx) && (!wants_x || as_dy(call.x)),
           "quantize_backward: dx is {}, dy {}, x {}; want the same size", call.dx.shape(), call.dy.shape(),
           call.x ? call.x.shape().text() : "not there");
 }

@@ -61,35 +61,27 @@ bool TilePacker::pack(std::uint8_t* codes, std::uint8_t* scales, const float* x,
 
 bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const float* x, int rows,
                        std::int64_t first_col, int cols, std::int64_t all_cols, const DrawKey& draws) const {
-  constexpr int most = tile_elements / 16, whole_vectors = 16;
-  alignas(64) std::uint32_t amax[most + whole_vectors];
-  alignas(64) float inverse[most + whole_vectors], scale[most + whole_vectors];
-  const QuantizeLoops& loops = quantize_loops();
   const int along = quantizer_.block.along;
   const bool by_rows = axis_ == Axis::row;
-  const int lines = by_rows ? rows : (rows + along - 1) / along,
-            per_line = by_rows ? (cols + along - 1) / along : cols;
+  const int per_line = by_rows ? (cols + along - 1) / along : cols;
   const Tile tile{x, all_cols, rows, cols};
-  (by_rows ? loops.amax_along_row : loops.amax_along_column)(amax, tile, along);
-  loops.power_of_two_scales({inverse, scale}, amax, lines * per_line, rule_);
+  TileBlocks blocks;
+  find_scales(blocks, tile, axis_, quantizer_, rule_, 1, {});
 
   const std::int64_t stride = by_rows ? (all_cols + along - 1) / along : all_cols,
                      first = by_rows ? first_col / along : first_col;
-  for (int line = 0; line < lines; ++line)
-    for (int i = 0; i < per_line; ++i) {
-      const int block = line * per_line + i;
-      // The loops give a block of zeros any scale.
-      const float s = amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : scale[block];
-      if (std::isnan(s)) return false;
-      scales[line * stride + first + i] = encode_exponent(s, quantizer_.scale_bits);
-    }
+  for (int block = 0; block < blocks.count; ++block) {
+    // The loops give a block of zeros any scale.
+    const float s = blocks.amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : blocks.scale[block];
+    if (std::isnan(s) || std::isinf(blocks.inverse[block])) return false;
+    scales[block / per_line * stride + first + block % per_line] = encode_exponent(s, quantizer_.scale_bits);
+  }
   // Elements times 1 are the elements, and all of them are bf16 numbers.
-  std::fill_n(scale, lines * per_line + whole_vectors, 1.0f);
+  std::fill(std::begin(blocks.scale), std::end(blocks.scale), 1.0f);
   DrawBuffer buffer;
   const TileDraws bits =
       quantizer_.is_stochastic() ? buffer.fill(draws, std::uint64_t(first_col), tile) : TileDraws{};
-  (by_rows ? loops.round_along_row : loops.round_along_column)({elements, all_cols}, tile, along,
-                                                               {inverse, scale}, rule_, true, bits);
+  quantize_loops().round({elements, all_cols}, tile, axis_, along, blocks.scales(), rule_, true, bits);
   return true;
 }
 

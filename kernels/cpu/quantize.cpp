@@ -21,18 +21,6 @@ constexpr int strip_rows = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The tensor's scale for floating scales, else 1, as quantize_blocks().
-float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
-  if (!q.has_tensor_scale()) return 1;
-  constexpr std::int64_t grain = 1 << 15;
-  std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    amax[std::size_t(begin / grain)] = cpu::quantize_loops().amax(x + begin, end - begin);
-  });
-  const std::uint32_t most = amax.empty() ? 0 : *std::max_element(amax.begin(), amax.end());
-  return tensor_encode_scale(rule, float_of(most));
-}
-
 /// What code 1 is worth before the scale.
 float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
 
@@ -75,11 +63,10 @@ void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float en
       for (std::int64_t line = rows ? b.row : b.col; line < (rows ? b.row_end : b.col_end); ++line)
         scales[layout.scale_at(line, index)] = s.scale * unit;
     }
-    void element(std::int64_t i, float rounded, const BlockScale& s) {
+    void element(std::int64_t i, float rounded, const BlockScale&) {
       const std::int64_t r = i / cols, c = i % cols;
-      const bool nan = s.scale != s.scale;
       codes[rows ? layout.code_at(r, c) : layout.code_at(c, r)] =
-          nan ? std::int8_t{0} : std::int8_t(rounded / unit);
+          rounded == rounded ? std::int8_t(rounded / unit) : std::int8_t{0};
     }
   };
   const Quantizer& q = copy.by.quantizer;
@@ -129,19 +116,11 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
     if (q.is_stochastic()) draws = &c.copy->by.draws;
     longest = std::max({longest, q.block.along, q.block.across});
   }
-  const cpu::TileExtent extent = cpu::tile_extent(cols, longest);
-  const std::int64_t across = ceil_div(cols, extent.cols);
-  parallel_for(ceil_div(rows, extent.rows) * across, 1, [&](std::int64_t index, std::int64_t) {
-    const std::int64_t row = index / across * extent.rows, col = index % across * extent.cols;
-    const std::int64_t first = row * cols + col;
-    const Tile tile{x + first, cols, int(std::min<std::int64_t>(extent.rows, rows - row)),
-                    int(std::min<std::int64_t>(extent.cols, cols - col))};
+  const auto make = [&](const Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws bits) {
     for (int r = 0; strip_sums && r < tile.rows; r += strip_rows) {
       const Tile strip{tile.x + r * cols, cols, std::min(strip_rows, tile.rows - r), tile.cols};
       cpu::quantize_loops().sum_columns(strip_sums + (row + r) / strip_rows * cols + col, strip);
     }
-    cpu::DrawBuffer buffer;
-    const cpu::TileDraws bits = draws ? buffer.fill(*draws, std::uint64_t(first), tile) : cpu::TileDraws{};
     for (const TiledCopy& c : copies) {
       const Rounded& copy = *c.copy;
       const auto quantize = [&](auto y) {
@@ -155,9 +134,10 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
                                 lines_are_rows ? row : col, lines_are_rows ? col : row,
                                 unit_of(copy.by.quantizer)});
       else
-        quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.elements.raw()) + first, cols});
+        quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.elements.raw()) + row * cols + col, cols});
     }
-  });
+  };
+  cpu::for_tiles(x, rows, cols, longest, draws, make);
 }
 
 /// sums[c] (+)= the strips' sums, first strip first: the order depends on the shape only.
@@ -199,7 +179,7 @@ void CpuBackend::compute(const call::Quantize& call) {
       continue;
     }
     const BlockRule rule = block_rule(q);
-    const float encode = encode_of(q, rule, source.data(), call.x.count());
+    const float encode = cpu::encode_of(q, rule, source.data(), call.x.count());
     if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.alpha;
     const TiledCopy tile_by_tile{&copy, rule, encode};
     if (copy.layout == Layout::codes) clear_ends(copy, !cpu::fits_tiles(q));

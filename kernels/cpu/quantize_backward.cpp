@@ -5,7 +5,7 @@
 #include "core/parallel.h"
 #include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/cpu/quantize_tile.h"
 #include "kernels/cpu/stored.h"
 #include "kernels/gemm_codes.h"
 
@@ -14,14 +14,20 @@ namespace {
 
 constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
 
-/// straight_through_reference(), blocks shared among the threads.
+/// straight_through_reference(), blocks or tiles of them shared among the threads.
 void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t cols,
              const call::QuantizeBackward& call) {
   const Quantizer& q = call.by.quantizer;
   const BlockRule rule = block_rule(q);
-  const float encode = q.has_tensor_scale()
-                           ? tensor_encode_scale(rule, float_of(cpu::quantize_loops().amax(x, rows * cols)))
-                           : 1;
+  const float encode = cpu::encode_of(q, rule, x, rows * cols);
+  if (call.ste.kind == SteKind::mask && cpu::has_scale_loops(q)) {
+    const DrawKey* const key = q.scale_rounding == ScaleRounding::stochastic ? &call.by.draws : nullptr;
+    const auto mask = [&](const cpu::Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws bits) {
+      const cpu::TileGradients gradients{dx + row * cols + col, dy + row * cols + col};
+      cpu::quantize_tile(gradients, tile, call.by.axis, q, rule, encode, bits);
+    };
+    return cpu::for_tiles(x, rows, cols, std::max(q.block.along, q.block.across), key, mask);
+  }
   const BlockExtent extent =
       q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.by.axis);
   const BlockExtent group = group_extent(q, rows, cols, call.by.axis);

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
-#include "kernels/cpu/loops/four_over_six_loops.h"
+#include "kernels/cpu/loops/block_sums_loops.h"
 
 namespace mxtape::cpu {
 namespace {
 
-bool is_tile_length(std::int32_t n) { return n == 16 || n == 32 || n == 64; }
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
+bool is_tile_length(std::int32_t n) { return n == 8 || n == 16 || n == 32 || n == 64; }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Blocks of several rows (or columns) share their largest magnitude: entries [lines][per_line], `across`
 /// lines together.
@@ -32,101 +33,122 @@ void share_within_line(std::uint32_t* amax, int lines, int per_line, int across)
     }
 }
 
-/// Blocks that err less with their largest element at 4 get that scale. Returns as floating_scales().
-bool four_over_six(TileScales scales, std::uint32_t* amax, int count, const Tile& t, Axis axis, int along,
-                   const BlockRule& rule, float encode) {
-  constexpr int most = tile_elements / 16;
-  alignas(64) float inverse[most + 16], scale[most + 16];
-  const TileScales at_four{inverse, scale};
-  BlockRule rule_of_four = rule;
-  rule_of_four.element_max = 4;
-  const bool exact = quantize_loops().floating_scales(at_four, amax, count, rule_of_four, encode);
-  const FourOverSixLoops& loops = four_over_six_loops();
-  (axis == Axis::row ? loops.take_better_along_row : loops.take_better_along_column)(scales, at_four, t,
-                                                                                     along, rule);
-  return exact;
+/// Those of the blocks' first elements, in the order of entries.
+void take_first(std::uint16_t* of_blocks, const Tile& t, Axis axis, int along, TileDraws draws) {
+  const int down = axis == Axis::row ? 1 : along, right = axis == Axis::row ? along : 1;
+  for (int r = 0; r < t.rows; r += down)
+    for (int c = 0; c < t.cols; c += right) *of_blocks++ = draws.bits[r * draws.stride + c];
 }
 
 void write(TileValues y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
-  const QuantizeLoops& loops = quantize_loops();
-  (axis == Axis::row ? loops.round_along_row : loops.round_along_column)(y, t, along, scales, rule, exact,
-                                                                         draws);
+  quantize_loops().round(y, t, axis, along, scales, rule, exact, draws);
 }
 void write(const TileCodes& y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
-  const EncodeLoops& loops = encode_loops();
-  (axis == Axis::row ? loops.along_row : loops.along_column)(y, t, along, scales, rule, exact, draws);
+  encode_loops().encode(y, t, axis, along, scales, rule, exact, draws);
+}
+void write(const TileGradients& g, const Tile& t, Axis axis, int along, TileScales scales,
+           const BlockRule& rule, bool, TileDraws) {
+  straight_through_loops().mask(g, t, axis, along, scales, rule);
 }
 
-/// What is written of a tile from its row r on.
-TileValues from_row(TileValues y, int r) { return {y.y + r * y.stride, y.stride}; }
-TileCodes from_row(TileCodes y, int r) {
+/// What is written of a tile from its row r on, rows of x `stride` apart.
+TileValues from_row(TileValues y, int r, std::int64_t) { return {y.y + r * y.stride, y.stride}; }
+TileCodes from_row(TileCodes y, int r, std::int64_t) {
   y.line += r;
   return y;
 }
-
-template <class Out>
-void quantize_window(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                     float encode, TileDraws draws) {
-  constexpr int most = tile_elements / 16;
-  alignas(64) std::uint32_t amax[most + 16];
-  alignas(64) float inverse[most + 16], scale[most + 16];
-  const QuantizeLoops& loops = quantize_loops();
-  const int along = q.block.along, across = q.block.across;
-  const bool rows = axis == Axis::row;
-  const int lines = rows ? t.rows : ceil_div(t.rows, along),
-            per_line = rows ? ceil_div(t.cols, along) : t.cols;
-  (rows ? loops.amax_along_row : loops.amax_along_column)(amax, t, along);
-  if (across > 1) (rows ? share_between_lines : share_within_line)(amax, lines, per_line, across);
-
-  const TileScales scales{inverse, scale};
-  const int count = lines * per_line;
-  bool exact = q.scale == ScaleKind::floating ? loops.floating_scales(scales, amax, count, rule, encode)
-                                              : loops.power_of_two_scales(scales, amax, count, rule);
-  if (q.four_over_six) exact &= four_over_six(scales, amax, count, t, axis, along, rule, encode);
-  write(y, t, axis, along, scales, rule, exact, draws);
+TileGradients from_row(TileGradients g, int r, std::int64_t stride) {
+  return {g.dx + r * stride, g.dy + r * stride};
 }
 
 template <class Out>
 void quantize_windows(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                       float encode, TileDraws draws) {
-  if (axis == Axis::column) return quantize_window(y, t, axis, q, rule, encode, draws);
-  // Blocks along rows need few rows at a time: these stay in the first cache between the two loops over them.
-  const int rows = std::max(4, q.block.across);
+  // Blocks along rows need few rows at a time: these stay in the first cache between the loops over them.
+  const int rows = axis == Axis::row ? std::max(4, q.block.across) : std::max(t.rows, 1);
   for (int r = 0; r < t.rows; r += rows) {
     const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
-    quantize_window(from_row(y, r), window, axis, q, rule, encode,
-                    {draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride});
+    const TileDraws own{draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride};
+    TileBlocks blocks;
+    const bool exact = find_scales(blocks, window, axis, q, rule, encode, own);
+    write(from_row(y, r, t.stride), window, axis, q.block.along, blocks.scales(), rule, exact, own);
   }
-}
-
-/// By formula from amax, or the better of two such scales for blocks whose elements lie in one line.
-bool has_scale_loops(const Quantizer& q) {
-  Quantizer plain = q;
-  plain.four_over_six = false;
-  const bool one_of_two = q.scale == ScaleKind::floating && q.block.across == 1;
-  return plain.scale_is_of_amax() && (!q.four_over_six || one_of_two);
 }
 
 }  // namespace
 
+bool has_scale_loops(const Quantizer& q) {
+  const bool scaled =
+      (q.scale == ScaleKind::power_of_two && q.scale_bits <= 8 && !q.search) ||
+      (q.scale == ScaleKind::floating && !q.has_group_scale() && q.scale_format.exponent_bits < 8);
+  const bool random = q.scale_rounding == ScaleRounding::stochastic,
+             of_one_line = q.four_over_six || q.eden || q.statistic == Statistic::rms || random;
+  return scaled && q.offset == Offset::none && (!random || q.sr_bits <= 16) &&
+         is_tile_length(q.block.along) &&
+         (q.block.across == 1 || (is_tile_length(q.block.across) && !of_one_line));
+}
+
 bool fits_tiles(const Quantizer& q) {
-  const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::floating;
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
   const bool rounded = q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return scaled && rounded && has_scale_loops(q) && q.operand_dtype() == DType::bf16 &&
-         is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
+  return has_scale_loops(q) && rounded && q.operand_dtype() == DType::bf16;
+}
+
+float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
+  if (!q.has_tensor_scale()) return 1;
+  constexpr std::int64_t grain = 1 << 15;
+  std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    amax[std::size_t(begin / grain)] = quantize_loops().amax(x + begin, end - begin);
+  });
+  const std::uint32_t most = amax.empty() ? 0 : *std::max_element(amax.begin(), amax.end());
+  return tensor_encode_scale(rule, float_of(most));
+}
+
+bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                 float encode, TileDraws draws) {
+  const QuantizeLoops& loops = quantize_loops();
+  const BlockSumsLoops& sums = block_sums_loops();
+  const int along = q.block.along, across = q.block.across;
+  const bool rows = axis == Axis::row;
+  const int lines = int(rows ? t.rows : ceil_div(t.rows, along)),
+            per_line = int(rows ? ceil_div(t.cols, along) : t.cols);
+  blocks.count = lines * per_line;
+  (rows ? loops.amax_along_row : loops.amax_along_column)(blocks.amax, t, along);
+  if (across > 1) (rows ? share_between_lines : share_within_line)(blocks.amax, lines, per_line, across);
+  if (q.statistic == Statistic::rms) sums.rms(blocks.amax, t, axis, along, rule);
+
+  const TileScales scales = blocks.scales();
+  if (q.scale == ScaleKind::power_of_two)
+    return loops.power_of_two_scales(scales, blocks.amax, blocks.count, rule);
+  alignas(64) std::uint16_t of_scales[TileBlocks::room];
+  if (q.scale_rounding == ScaleRounding::stochastic) take_first(of_scales, t, axis, along, draws);
+  bool exact = loops.floating_scales(scales, blocks.amax, blocks.count, rule, encode, of_scales);
+  if (q.four_over_six) {
+    TileBlocks at_four;
+    BlockRule rule_of_four = rule;
+    rule_of_four.element_max = 4;
+    exact &=
+        loops.floating_scales(at_four.scales(), blocks.amax, blocks.count, rule_of_four, encode, of_scales);
+    sums.take_better(scales, at_four.scales(), t, axis, along, rule);
+  }
+  if (q.eden) sums.eden(scales, t, axis, along, rule, of_scales);
+  return exact;
 }
 
 void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                    float encode, TileDraws draws) {
   quantize_windows(y, t, axis, q, rule, encode, draws);
 }
-
 void quantize_tile(TileCodes y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                    float encode, TileDraws draws) {
   quantize_windows(y, t, axis, q, rule, encode, draws);
+}
+void quantize_tile(TileGradients g, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                   float encode, TileDraws draws) {
+  quantize_windows(g, t, axis, q, rule, encode, draws);
 }
 
 TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& t) {
@@ -135,7 +157,7 @@ TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& 
     const std::uint64_t element = key.first_element + first + std::uint64_t(r) * std::uint64_t(t.stride);
     const int skip = int(element & 7);
     std::uint16_t* const row = bits_ + r * row_stride;
-    quantize_loops().draw(row, key, element >> 3, ceil_div(skip + t.cols, per_vector));
+    quantize_loops().draw(row, key, element >> 3, int(ceil_div(skip + t.cols, per_vector)));
     if (skip) std::memmove(row, row + skip, std::size_t(t.cols) * sizeof *row);
   }
   return {bits_, row_stride};

@@ -106,6 +106,10 @@ TEST(QuantizeBackward, WantsTensorsThatFit) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "quantize_backward: dx is [2, 2], dy [2, 2], x not there; want the same size");
   }
+  call.x = device().empty({4, 1});
+  EXPECT_THROW(device().run(call), Error);
+  call.x = dy, call.dx = device().empty({1, 4});
+  EXPECT_THROW(device().run(call), Error);
 }
 
 TEST(Recode, IsValuesTimesTheMultiplierInEveryPairOfTypes) {

@@ -2,7 +2,7 @@
 // For *_loops.cpp only: which rounding and which length of blocks a loop is compiled for.
 #include <type_traits>
 
-#include "formats/block.h"
+#include "formats/scale_of_block.h"
 #include "kernels/cpu/loops/simd_round.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -10,19 +10,32 @@ namespace mxtape::cpu::MXT_TIER {
 typedef std::int32_t i32x4 __attribute__((vector_size(16)));
 
 /// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
-template <class Run>
+template <int shortest, class Run>
 MXT_LANES void with_length(int along, const Run& run) {
+  if constexpr (shortest == 8)
+    if (along == 8) return run(std::integral_constant<int, 8>{});
   if (along == 16) return run(std::integral_constant<int, 16>{});
   if (along == 32) return run(std::integral_constant<int, 32>{});
   run(std::integral_constant<int, 64>{});
 }
 
-/// Calls run(round) with the rounding of `rule`.
+/// Calls run(round) with the rounding of `rule`, which is not stochastic.
+template <class Run>
+MXT_LANES void with_deterministic_rounding(const BlockRule& rule, const Run& run) {
+  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
+  run(Deterministic{rule.grid, rule.correction});
+}
 template <class Run>
 MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
   if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
-  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
-  run(Deterministic{rule.grid, rule.correction});
+  with_deterministic_rounding(rule, run);
+}
+/// The same with round_scale() of formats that have not f32's exponents.
+template <class Run>
+MXT_LANES void with_scale_rounding(const BlockRule& rule, ScaleRounding rounding, const Run& run) {
+  if (rounding == ScaleRounding::even) return run(NearestEven{rule.scale_grid});
+  if (rounding == ScaleRounding::stochastic) return run(StochasticExact{rule.scale_grid, rule.sr_bits});
+  run(Deterministic{rule.scale_grid, correction_of(rounding)});
 }
 
 }  // namespace mxtape::cpu::MXT_TIER

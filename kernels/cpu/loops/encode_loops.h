@@ -12,14 +12,12 @@ struct TileCodes {
   float unit;                              ///< what code 1 is worth before the scale
 };
 
-/// The loops of quantize that write codes, rounded as QuantizeLoops rounds. They write zeros up to the next
-/// whole group of codes and for the missing lines of a group of four or, along columns, of a panel.
+/// The loop of quantize that writes codes, rounded as QuantizeLoops rounds. It writes zeros up to the next
+/// whole group of codes and for the missing lines of a group of four or, along columns, of a panel. Tiles
+/// with blocks along rows start at every fourth line.
 struct EncodeLoops {
-  /// Tiles that start at every fourth line.
-  void (*along_row)(const TileCodes&, const Tile&, int along, TileScales, const BlockRule&, bool exact,
-                    TileDraws);
-  void (*along_column)(const TileCodes&, const Tile&, int along, TileScales, const BlockRule&, bool exact,
-                       TileDraws);
+  void (*encode)(const TileCodes&, const Tile&, Axis, int along, TileScales, const BlockRule&, bool exact,
+                 TileDraws);
 };
 
 MXT_TIER_TABLE(EncodeLoops, encode_loops)

@@ -1,7 +1,6 @@
 #include "kernels/cpu/loops/quantize_loops.h"
 
-#include "kernels/cpu/loops/choose_rounding.h"
-#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/for_blocks.h"
 #include "kernels/cpu/loops/simd_philox.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -37,6 +36,11 @@ std::uint32_t amax_of_run(const float* x, std::int64_t count) {
 
 template <int along>
 MXT_LANES i32x4 quarter_amax(const float* x) {
+  if constexpr (along < lanes) {
+    i32x4 halves[2];
+    std::memcpy(halves, x, sizeof halves);
+    return larger(halves[0] & 0x7fffffff, halves[1] & 0x7fffffff);
+  }
   i32x16 most = magnitude_bits(load(x));
   for (int i = lanes; i < along; i += lanes) most = max(most, magnitude_bits(load(x + i)));
   return quarter(most);
@@ -57,7 +61,7 @@ void amax_along_row_of(std::uint32_t* amax, const Tile& t) {
 }
 
 void amax_along_row(std::uint32_t* amax, const Tile& t, int along) {
-  with_length(along, [&](auto length) { amax_along_row_of<length()>(amax, t); });
+  with_length<8>(along, [&](auto length) { amax_along_row_of<length()>(amax, t); });
 }
 
 void amax_along_column(std::uint32_t* amax, const Tile& t, int along) {
@@ -91,29 +95,26 @@ void amax_along_column(std::uint32_t* amax, const Tile& t, int along) {
 /// subnormal or out of a narrow scale's range, and every element times its scale is exact in bf16.
 constexpr int safe_exponent = 80;
 
-template <class Scalar>
-MXT_LANES void by_definition(TileScales out, const std::uint32_t* amax, int first, const Scalar& definition) {
-  for (int i = first; i < first + lanes; ++i) {
-    const BlockScale s = definition(float_of(amax[i]));
-    out.inverse[i] = s.inverse;
-    out.scale[i] = s.scale;
-  }
-}
-
 bool power_of_two_scales(TileScales out, std::uint32_t* amax, int count, const BlockRule& rule) {
   const int limit = rule.exponent_limit < safe_exponent ? rule.exponent_limit : safe_exponent;
+  // An all-zero block takes any scale; one whose rms is too small for f32 does not.
+  const i32x16 zero_counts = all_ints(rule.statistic == Statistic::rms ? -1 : 0);
   bool exact = true;
-  for (int i = count; i % lanes != 0; ++i) amax[i] = 0;
+  for (int i = count; i % lanes != 0; ++i) amax[i] = amax[count - 1];
   for (int i = 0; i < count; i += lanes) {
     const u32x16 a = load_as<u32x16>(amax + i);
-    // E + 127 as the definition has it for normal amax; an all-zero block takes any scale.
+    // E + 127 as the definition has it for normal amax.
     const i32x16 picked = as_signed((a + rule.exponent.carry) >> 23) - rule.exponent.subtract;
     const i32x16 field = select(as_signed(a) == 0, i32x16{} + 127, picked);
-    const i32x16 unsafe = ((as_signed(a) < 0x00800000) & (as_signed(a) != 0)) | (as_signed(a) >= 0x7f800000) |
-                          (field < 127 - limit) | (field > 127 + limit);
+    const i32x16 unsafe = ((as_signed(a) < 0x00800000) & ((as_signed(a) != 0) | zero_counts)) |
+                          (as_signed(a) >= 0x7f800000) | (field < 127 - limit) | (field > 127 + limit);
     if (any(unsafe)) {
       exact = false;
-      by_definition(out, amax, i, [&](float v) { return power_of_two_scale(rule, v); });
+      for (int k = i; k < i + lanes; ++k) {
+        const BlockScale s = power_of_two_scale(rule, float_of(amax[k]));
+        out.inverse[k] = s.inverse;
+        out.scale[k] = s.scale;
+      }
       continue;
     }
     store(out.scale + i, floats(as_unsigned(field) << 23));
@@ -122,21 +123,25 @@ bool power_of_two_scales(TileScales out, std::uint32_t* amax, int count, const B
   return exact;
 }
 
-bool floating_scales(TileScales out, std::uint32_t* amax, int count, const BlockRule& rule, float encode) {
+bool floating_scales(TileScales out, std::uint32_t* amax, int count, const BlockRule& rule, float encode,
+                     const std::uint16_t* draws) {
+  constexpr float nan = __builtin_nanf("");
+  const float factor = encode > 0 ? encode : nan;
   bool exact = true;
-  for (int i = count; i % lanes != 0; ++i) amax[i] = 0;
-  for (int i = 0; i < count; i += lanes) {
-    const u32x16 a = load_as<u32x16>(amax + i);
-    if (!(encode > 0) || any(as_signed(a) >= 0x7f800000)) {
-      exact = false;
-      by_definition(out, amax, i, [&](float v) { return floating_scale(rule, v, rule.element_max, encode); });
-      continue;
+  for (int i = count; i % lanes != 0; ++i) amax[i] = amax[count - 1];
+  with_scale_rounding(rule, rule.eden ? ScaleRounding::even : rule.scale_rounding, [&](const auto& round) {
+    for (int i = 0; i < count; i += lanes) {
+      const u32x16 a = load_as<u32x16>(amax + i);
+      const f32x16 wanted = floats(a) / rule.element_max * factor;
+      const i32x16 is_nan = (as_signed(a) >= 0x7f800000) | (wanted != wanted);
+      const f32x16 scale = select(is_nan, all(nan), round(wanted, draws, i));
+      const f32x16 positive = select(scale > 0.0f, scale, all(1));
+      const f32x16 inverse = select(scale > 0.0f, factor / positive * rule.alpha, all(0));
+      exact = exact && !any(is_nan | (as_signed(bits(inverse)) >= 0x7f800000));
+      store(out.scale + i, scale);
+      store(out.inverse + i, inverse);
     }
-    const f32x16 scale = NearestEven{rule.scale_grid}(floats(a) / rule.element_max * encode, nullptr, 0);
-    const f32x16 positive = select(scale > 0.0f, scale, all(1));
-    store(out.scale + i, scale);
-    store(out.inverse + i, select(scale > 0.0f, encode / positive * rule.alpha, all(0)));
-  }
+  });
   return exact;
 }
 
@@ -149,79 +154,29 @@ MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, First first) {
   std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
 }
 
-/// One vector of elements: y = round(x * inverse) * scale.
-template <bool exact, class Round, class Part>
-MXT_LANES void round_vector(std::uint16_t* y, const float* x, Part part, const f32x16& inverse,
-                            const f32x16& scale, const Round& round, const std::uint16_t* draws,
-                            std::int64_t first_draw) {
-  const u32x16 value = bits(round(part.load(x) * inverse, draws, first_draw) * scale);
-  if constexpr (exact)
-    store_values(y, value, part);
-  else
-    store_values(y, nearest_bf16(value), part);
-}
-
-struct Along {
-  TileValues out;
-  Tile t;
-  int along;
-  TileScales scales;
-  TileDraws draws;
-};
-
-template <bool exact, int along, class Round>
-void along_row(const Along a, const Round round) {
-  const float *inverse = a.scales.inverse, *scale = a.scales.scale;
-  const Tile t = a.t;
-  for (int r = 0; r < t.rows; ++r) {
-    const float* const x = t.x + r * t.stride;
-    std::uint16_t* const y = a.out.y + r * a.out.stride;
-    const std::int64_t draw = r * a.draws.stride;
-    int c = 0;
-    for (; c + along <= t.cols; c += along) {
-      const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
-      for (int i = c; i < c + along; i += lanes)
-        round_vector<exact>(y + i, x + i, Full{}, block_inverse, block_scale, round, a.draws.bits, draw + i);
-    }
-    if (c == t.cols) continue;
-    const f32x16 block_inverse = all(*inverse++), block_scale = all(*scale++);
-    for_lanes(t.cols - c, [&](std::int64_t i, auto part) {
-      round_vector<exact>(y + c + i, x + c + i, part, block_inverse, block_scale, round, a.draws.bits,
-                          draw + c + i);
-    });
-  }
-}
-
 template <bool exact, class Round>
-void along_column(const Along a, const Round round) {
-  const float *inverse = a.scales.inverse, *scale = a.scales.scale;
-  for (int top = 0; top < a.t.rows; top += a.along, inverse += a.t.cols, scale += a.t.cols)
-    for (int r = top; r < a.t.rows && r < top + a.along; ++r) {
-      const float* const x = a.t.x + r * a.t.stride;
-      std::uint16_t* const y = a.out.y + r * a.out.stride;
-      const std::int64_t draw = r * a.draws.stride;
-      for_lanes(a.t.cols, [&](std::int64_t c, auto part) {
-        round_vector<exact>(y + c, x + c, part, part.load(inverse + c), part.load(scale + c), round,
-                            a.draws.bits, draw + c);
-      });
-    }
+void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const Round round,
+                    TileDraws draws) {
+  for_elements(
+      t, axis, along, scales,
+      [&](int r, std::int64_t c, auto part, const f32x16& inverse, const f32x16& scale)
+          __attribute__((always_inline)) {
+            std::uint16_t* const y = out.y + r * out.stride + c;
+            const f32x16 scaled = part.load(t.x + r * t.stride + c) * inverse;
+            const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
+            if constexpr (exact)
+              store_values(y, bits(value), part);
+            else  // zeros in a block with an infinite inverse are NaN
+              store_values(y, nearest_bf16(bits(select(scaled == scaled, value, scaled))), part);
+          });
 }
 
-void round_along_row(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
-                     bool exact, TileDraws draws) {
-  const Along a{out, t, along, scales, draws};
-  with_length(along, [&](auto length) {
-    with_rounding(rule, [&](const auto& round) {
-      exact ? along_row<true, length()>(a, round) : along_row<false, length()>(a, round);
-    });
+void round_tile(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
+                bool exact, TileDraws draws) {
+  with_rounding(rule, [&](const auto& round) {
+    exact ? round_elements<true>(out, t, axis, along, scales, round, draws)
+          : round_elements<false>(out, t, axis, along, scales, round, draws);
   });
-}
-
-void round_along_column(TileValues out, const Tile& t, int along, TileScales scales, const BlockRule& rule,
-                        bool exact, TileDraws draws) {
-  const Along a{out, t, along, scales, draws};
-  with_rounding(
-      rule, [&](const auto& round) { exact ? along_column<true>(a, round) : along_column<false>(a, round); });
 }
 
 void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int vectors) {
@@ -248,10 +203,14 @@ void sum_columns(float* sums, const Tile& t) {
 
 }  // namespace
 
-extern const QuantizeLoops quantize_loops{amax_of_run,        amax_along_row,
-                                          amax_along_column,  power_of_two_scales,
-                                          floating_scales,    round_along_row,
-                                          round_along_column, draw,
-                                          sum_columns,        cast};
+extern const QuantizeLoops quantize_loops{amax_of_run,
+                                          amax_along_row,
+                                          amax_along_column,
+                                          power_of_two_scales,
+                                          floating_scales,
+                                          round_tile,
+                                          draw,
+                                          sum_columns,
+                                          cast};
 
 }  // namespace mxtape::cpu::MXT_TIER

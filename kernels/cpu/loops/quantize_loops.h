@@ -1,5 +1,6 @@
 #pragma once
 #include "formats/block.h"
+#include "formats/quantize.h"
 #include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::cpu {
@@ -30,7 +31,7 @@ struct TileValues {
 };
 
 /// The vector loops of quantize, block by block equal to the scalar definition in formats/block.h.
-/// Blocks along rows: `along` elements of one row (16, 32 or 64), entry r * ceil(cols / along) + b.
+/// Blocks along rows: `along` elements of one row (8, 16, 32 or 64), entry r * ceil(cols / along) + b.
 /// Blocks along columns: `along` elements of one column, entry b * cols + c. The last block may be shorter.
 struct QuantizeLoops {
   /// Bits of the largest magnitude of x[0, count); NaN above infinity above all numbers.
@@ -41,12 +42,12 @@ struct QuantizeLoops {
   /// True if all scales are in the range in which every value is exact in bf16. Writes whole vectors: up to
   /// 15 entries beyond `count`; amax is padded likewise.
   bool (*power_of_two_scales)(TileScales, std::uint32_t* amax, int count, const BlockRule&);
-  bool (*floating_scales)(TileScales, std::uint32_t* amax, int count, const BlockRule&, float encode);
+  /// `draws` of the blocks' first elements, for stochastic scales; before EDEN's factor.
+  bool (*floating_scales)(TileScales, std::uint32_t* amax, int count, const BlockRule&, float encode,
+                          const std::uint16_t* draws);
   /// `exact`: every element times its scale is a bf16 number, so that no rounding to bf16 is needed.
-  void (*round_along_row)(TileValues, const Tile&, int along, TileScales, const BlockRule&, bool exact,
-                          TileDraws);
-  void (*round_along_column)(TileValues, const Tile&, int along, TileScales, const BlockRule&, bool exact,
-                             TileDraws);
+  void (*round)(TileValues, const Tile&, Axis, int along, TileScales, const BlockRule&, bool exact,
+                TileDraws);
   /// Draws of 8 * 16 * vectors elements from element 8 * group on.
   void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int vectors);
   /// sums[c] = the sum of column c, top to bottom.

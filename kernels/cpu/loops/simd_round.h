@@ -81,6 +81,24 @@ struct Stochastic {
   }
 };
 
+/// round_stochastic_exact() of x >= 0 from at most 16 bits.
+struct StochasticExact {
+  Grid g;
+  int sr_bits;
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t* draws,
+                                           std::int64_t first) const {
+    const f32x16 held = min(x, all(g.highest));
+    const u32x16 step = quantum_bits(g, held, 0);
+    // Nothing rounds: steps are powers of two, of which there are fewer than 2^24.
+    const f32x16 steps = held * floats((254u << 23) - step);
+    const i32x16 whole = to_ints(steps);
+    const i32x16 wanted = to_ints((steps - to_floats(whole)) * float(1 << sr_bits));
+    const i32x16 draw = as_signed(load_halves(draws + first) >> std::uint32_t(16 - sr_bits));
+    const i32x16 rounded = whole + ((draw + wanted) >> sr_bits);
+    return min(to_floats(rounded) * floats(step), all(g.highest));
+  }
+};
+
 /// to_bf16(), in the upper halves; what is left in the lower ones is not looked at.
 MXT_LANES u32x16 nearest_bf16(const u32x16& u) {
   const u32x16 rounded = u + ((u >> 16 & 1u) + 0x7fffu);
