@@ -43,19 +43,18 @@ MXT_HD constexpr float rms_in_place_of_amax(const BlockRule& r, float amax, cons
   return r.clip * square_root(squares / float(block.count())) * up;
 }
 
-/// What a scale's rounding corrects of the nearest one.
-MXT_HD constexpr Correction correction_of(ScaleRounding r) {
-  return {r == ScaleRounding::up ? 0.0f : 1.0f, r == ScaleRounding::down ? 0.0f : -1.0f};
-}
 /// A positive scale rounded to the format of floating scales; `draw` has r.sr_bits random bits.
 MXT_HD constexpr float round_scale(const BlockRule& r, ScaleRounding rounding, float scale,
                                    std::uint32_t draw) {
   const bool stochastic = rounding == ScaleRounding::stochastic;
+  const Correction correction = rounding == ScaleRounding::up     ? Correction{0, -1}
+                                : rounding == ScaleRounding::down ? Correction{1, 0}
+                                                                  : Correction{};
   if (r.wide_scale)
-    return saturate(r.scale_grid, round_significand(r.scale_grid.mantissa_bits, stochastic,
-                                                    correction_of(rounding), scale, draw, r.sr_bits));
+    return saturate(r.scale_grid, round_significand(r.scale_grid.mantissa_bits, stochastic, correction, scale,
+                                                    draw, r.sr_bits));
   return stochastic ? round_stochastic_exact(r.scale_grid, scale, draw, r.sr_bits)
-                    : round_to(r.scale_grid, correction_of(rounding), scale);
+                    : round_to(r.scale_grid, correction, scale);
 }
 
 /// What a block errs in sum when it is rounded with s: squares, or magnitudes with error=mae, in units that

@@ -35,7 +35,7 @@ template <class Run>
 MXT_LANES void with_scale_rounding(const BlockRule& rule, ScaleRounding rounding, const Run& run) {
   if (rounding == ScaleRounding::even) return run(NearestEven{rule.scale_grid});
   if (rounding == ScaleRounding::stochastic) return run(StochasticExact{rule.scale_grid, rule.sr_bits});
-  run(Deterministic{rule.scale_grid, correction_of(rounding)});
+  run(Deterministic{rule.scale_grid, rounding == ScaleRounding::up ? Correction{0, -1} : Correction{1, 0}});
 }
 
 }  // namespace mxtape::cpu::MXT_TIER
