@@ -91,6 +91,18 @@ void quantize(benchmark::State& state, const std::string& format, std::vector<Ax
   state.SetItemsProcessed(state.iterations() * x.count());
 }
 
+/// A gradient through a rounding with ste=mask.
+void masked_gradient(benchmark::State& state, const std::string& format, Axis axis, Shape shape) {
+  const Tensor x = random_tensor(shape), dy = random_tensor(shape), dx = backend().empty(shape);
+  const call::QuantizeBackward call{.dx = dx,
+                                    .dy = dy,
+                                    .x = x,
+                                    .by = {.quantizer = parse_quantizer(format), .axis = axis},
+                                    .ste = {.kind = SteKind::mask}};
+  for (auto _ : state) backend().run(call);
+  state.SetBytesProcessed(state.iterations() * 3 * x.bytes());
+}
+
 /// c[M, N] = a b in the orders of the three products of a linear layer.
 void gemm(benchmark::State& state, DType dtype, Axis a_axis, Axis b_axis) {
   const std::int64_t M = state.range(0), N = state.range(1), K = state.range(2);
@@ -218,6 +230,17 @@ void register_all() {
       quantize_named(std::string(name) + "/columns", format, {Axis::column}, shape, Layout::codes);
       quantize_named(std::string(name) + "/both", format, {Axis::row, Axis::column}, shape, Layout::codes);
     }
+    for (const auto& [name, format] : {std::pair{"mxfp4_rms", "mxfp4 statistic=rms rule=rnearest"},
+                                       {"nvfp4_eden", "nvfp4 eden scale.round=stochastic alpha=1.012"},
+                                       {"nvfp4_up", "nvfp4 scale.round=up"},
+                                       {"mxfp4_of_8", "mxfp4 block=8"}})
+      for (const Axis axis : {Axis::row, Axis::column}) {
+        const std::string along = axis == Axis::row ? "/rows" : "/columns";
+        quantize_named(name + along, format, {axis}, shape);
+        benchmark::RegisterBenchmark(("quantize_mask/" + (name + along) + "/" + shape.text()).c_str(),
+                                     masked_gradient, std::string(format), axis, shape)
+            ->Unit(benchmark::kMicrosecond);
+      }
     quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape,
                    Layout::codes);
     quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::row}, shape);

@@ -80,14 +80,18 @@ void quantize_windows(const Out& y, const Tile& t, Axis axis, const Quantizer& q
 }  // namespace
 
 bool has_scale_loops(const Quantizer& q) {
-  const bool scaled =
-      (q.scale == ScaleKind::power_of_two && q.scale_bits <= 8 && !q.search) ||
-      (q.scale == ScaleKind::floating && !q.has_group_scale() && q.scale_format.exponent_bits < 8);
+  Quantizer plain = q;
+  plain.statistic = Statistic::amax;
+  plain.four_over_six = plain.eden = false;
+  plain.scale_rounding = ScaleRounding::even;
+  if (q.outer == OuterScale::none) plain.outer = OuterScale::tensor;
+  const bool scaled = q.scale == ScaleKind::power_of_two ||
+                      (q.scale == ScaleKind::floating && q.scale_format.exponent_bits < 8);
   const bool random = q.scale_rounding == ScaleRounding::stochastic,
-             of_one_line = q.four_over_six || q.eden || q.statistic == Statistic::rms || random;
-  return scaled && q.offset == Offset::none && (!random || q.sr_bits <= 16) &&
-         is_tile_length(q.block.along) &&
-         (q.block.across == 1 || (is_tile_length(q.block.across) && !of_one_line));
+             sums = q.statistic == Statistic::rms || q.four_over_six || q.eden;
+  const bool shaped = q.block.across == 1 || (is_tile_length(q.block.across) && !random && !sums);
+  return plain.scale_is_of_amax() && scaled && shaped && is_tile_length(q.block.along) &&
+         !(random && q.sr_bits > 16);
 }
 
 bool fits_tiles(const Quantizer& q) {
