@@ -237,8 +237,9 @@ void register_all() {
       for (const Axis axis : {Axis::row, Axis::column}) {
         const std::string along = axis == Axis::row ? "/rows" : "/columns";
         quantize_named(name + along, format, {axis}, shape);
-        benchmark::RegisterBenchmark(("quantize_mask/" + (name + along) + "/" + shape.text()).c_str(),
-                                     masked_gradient, std::string(format), axis, shape)
+        benchmark::RegisterBenchmark(
+            fmt::format("quantize_mask/{}{}/{}x{}", name, along, shape[0], shape[1]).c_str(), masked_gradient,
+            std::string(format), axis, shape)
             ->Unit(benchmark::kMicrosecond);
       }
     quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape,
