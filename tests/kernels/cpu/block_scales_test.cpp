@@ -1,5 +1,6 @@
 // Scales that take sums, draws or a rounding of their own, and blocks of 8: the vector loops give the
 // definition's bits.
+#include "formats/scale_of_block.h"
 #include "formats/straight_through.h"
 #include "kernels/cpu/quantize_tile.h"
 #include "kernels/gemm_codes.h"
@@ -120,6 +121,34 @@ TEST_F(BlockScales, OfEveryKindAreTheDefinitionOnEveryTier) {
         const auto x = content(Content(seed % 3), rows * cols, seed);
         expect_definitions(text, x, rows, cols, {.seed = seed, .first_element = seed % 4 ? seed : 0});
         if (HasFailure()) return;
+      }
+  });
+}
+
+// Sums of another order differ in their last bits, which few scales show.
+TEST_F(BlockScales, AreOfSumsInTheDefinitionsOrder) {
+  const int rows = 32, cols = 2048;
+  const auto x = normals(rows * cols, 6);
+  on_every_tier([&] {
+    for (const char* text : {"mxfp4 statistic=rms", "e2m1 block=32 scale=e5m10 outer=none eden"})
+      for (const Axis axis : {Axis::row, Axis::column}) {
+        const Quantizer q = parse_quantizer(text);
+        const BlockRule rule = block_rule(q);
+        cpu::TileBlocks got;
+        cpu::find_scales(got, {x.data(), cols, rows, cols}, axis, q, rule, 1, {});
+        int entry = 0;
+        for_each_block(rows, cols, block_extent(q.block, rows, cols, axis), [&](const BlockRange& range) {
+          const BlockOfMatrix block{x.data(), cols, range};
+          const BlockScale want = scale_of_block(rule, 1, block, [] { return 0u; });
+          EXPECT_EQ(got.scale[entry], want.scale) << text << " " << entry;
+          EXPECT_EQ(got.inverse[entry], want.inverse) << text << " " << entry;
+          if (q.statistic == Statistic::rms) {
+            const float rms = rms_in_place_of_amax(rule, largest_magnitude(block, 0), block);
+            EXPECT_EQ(float_of(got.amax[entry]), rms) << entry;
+          }
+          ++entry;
+        });
+        EXPECT_EQ(got.count, entry);
       }
   });
 }
