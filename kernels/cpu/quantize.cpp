@@ -63,10 +63,11 @@ void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float en
       for (std::int64_t line = rows ? b.row : b.col; line < (rows ? b.row_end : b.col_end); ++line)
         scales[layout.scale_at(line, index)] = s.scale * unit;
     }
-    void element(std::int64_t i, float rounded, const BlockScale&) {
+    void element(std::int64_t i, float rounded, const BlockScale& s) {
       const std::int64_t r = i / cols, c = i % cols;
+      const bool nan = s.scale != s.scale || rounded != rounded;
       codes[rows ? layout.code_at(r, c) : layout.code_at(c, r)] =
-          rounded == rounded ? std::int8_t(rounded / unit) : std::int8_t{0};
+          nan ? std::int8_t{0} : std::int8_t(rounded / unit);
     }
   };
   const Quantizer& q = copy.by.quantizer;

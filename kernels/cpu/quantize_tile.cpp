@@ -138,7 +138,7 @@ bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& 
         loops.floating_scales(at_four.scales(), blocks.amax, blocks.count, rule_of_four, encode, of_scales);
     sums.take_better(scales, at_four.scales(), t, axis, along, rule);
   }
-  if (q.eden) sums.eden(scales, t, axis, along, rule, of_scales);
+  if (q.eden) exact &= sums.eden(scales, t, axis, along, rule, of_scales);
   return exact;
 }
 

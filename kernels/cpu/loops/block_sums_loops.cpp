@@ -63,8 +63,9 @@ void take_better(TileScales best, TileScales other, const Tile& t, Axis axis, in
 }
 
 template <class Round, class RoundScale>
-void eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round round,
+bool eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round round,
              const RoundScale round_scale, const std::uint16_t* draws) {
+  bool exact = true;
   for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
     const f32x16 inverse = load(scales.inverse + blocks.first), scale = load(scales.scale + blocks.first);
     f32x16 with_itself{}, with_rounded{};
@@ -74,20 +75,23 @@ void eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round
       with_rounded = part.keep(with_rounded + scaled * round(scaled, nullptr, 0), with_rounded);
     });
     const f32x16 wanted = scale * select(with_rounded > 0.0f, with_itself / with_rounded, all(1));
-    const i32x16 is_rounded = (inverse > 0.0f) & (wanted == wanted);
-    const f32x16 kept = select(inverse > 0.0f, wanted, scale);
-    store_first(scales.scale + blocks.first,
-                select(is_rounded, round_scale(wanted, draws, blocks.first), kept), blocks.count);
+    const i32x16 is_nan = wanted != wanted;
+    const f32x16 rounded = select(is_nan, wanted, round_scale(wanted, draws, blocks.first));
+    exact = exact && !any(is_nan);
+    store_first(scales.scale + blocks.first, select(inverse > 0.0f, rounded, scale), blocks.count);
   });
+  return exact;
 }
 
-void eden(TileScales scales, const Tile& t, Axis axis, int along, const BlockRule& rule,
+bool eden(TileScales scales, const Tile& t, Axis axis, int along, const BlockRule& rule,
           const std::uint16_t* draws) {
+  bool exact = true;
   with_deterministic_rounding(rule, [&](const auto& round) {
     with_scale_rounding(rule, rule.scale_rounding, [&](const auto& round_scale) {
-      eden_by(scales, t, axis, along, round, round_scale, draws);
+      exact = eden_by(scales, t, axis, along, round, round_scale, draws);
     });
   });
+  return exact;
 }
 
 }  // namespace

@@ -11,8 +11,9 @@ struct BlockSumsLoops {
   void (*rms)(std::uint32_t* amax, const Tile&, Axis, int along, const BlockRule&);
   /// Four-over-six: gives `best` the entries of `other` whose blocks err less with them.
   void (*take_better)(TileScales best, TileScales other, const Tile&, Axis, int along, const BlockRule&);
-  /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them.
-  void (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
+  /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them. True if none
+  /// becomes NaN.
+  bool (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
 };
 
 MXT_TIER_TABLE(BlockSumsLoops, block_sums_loops)

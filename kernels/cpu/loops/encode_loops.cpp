@@ -6,14 +6,15 @@
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-/// Sixteen codes: round(x * inverse) in units, 0 for NaN.
+/// Sixteen codes: round(x * inverse) in units, 0 for NaN and in a block that is NaN.
 template <bool exact, class Round, class Part>
-MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, float per_unit,
-                          const Round& round, const std::uint16_t* draws, std::int64_t first_draw) {
+MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, const f32x16& scale,
+                          float per_unit, const Round& round, const std::uint16_t* draws,
+                          std::int64_t first_draw) {
   const f32x16 scaled = part.load(x) * inverse;
   const i32x16 codes = to_ints(round(scaled, draws, first_draw) * per_unit);
   if constexpr (exact) return codes;
-  return select(scaled == scaled, codes, i32x16{});
+  return select((scaled == scaled) & (scale == scale), codes, i32x16{});
 }
 
 /// The quads of four rows' sixteen codes: from [row][quad] to [quad][row].
@@ -60,17 +61,19 @@ void encode_rows(const Encoding e, const Round round) {
       draw[r] = row[r] * e.draws.stride;
     }
     for (int b = 0; b < blocks; ++b, scales += lanes) {
-      f32x16 inverse[4];
+      f32x16 inverse[4], scale[4];
       for (int r = 0; r < 4; ++r) {
         const bool there = top + r < t.rows;
         const float s = there ? e.scales.scale[row[r] * blocks + b] : 0;
         inverse[r] = all(there ? e.scales.inverse[row[r] * blocks + b] : 0);
+        scale[r] = all(s);
         scales[r] = s * unit;
       }
       const auto encode = [&](int c, auto part) __attribute__((always_inline)) {
         i32x16 codes[4];
         for (int r = 0; r < 4; ++r)
-          codes[r] = codes_of<exact>(x[r] + c, part, inverse[r], per_unit, round, e.draws.bits, draw[r] + c);
+          codes[r] = codes_of<exact>(x[r] + c, part, inverse[r], scale[r], per_unit, round, e.draws.bits,
+                                     draw[r] + c);
         store_quads(y + c * lanes, codes);
       };
       const int first = b * along;
@@ -102,7 +105,8 @@ void encode_columns(const Encoding e, const Round round) {
         u32x16 quads{};
         for (int k = 0; k < 4 && r + k < bottom; ++k) {
           const i32x16 codes = codes_of<exact>(t.x + (r + k) * t.stride + c, part, part.load(inverse + c),
-                                               per_unit, round, e.draws.bits, (r + k) * e.draws.stride + c);
+                                               part.load(scale + c), per_unit, round, e.draws.bits,
+                                               (r + k) * e.draws.stride + c);
           quads = quads | ((as_unsigned(codes) & 0xffu) << std::uint32_t(8 * k));
         }
         store_as(e.out.codes + (line + c) / lanes * e.out.panel_codes + (e.out.k + r) * lanes, quads);

@@ -69,10 +69,10 @@ class BlockScales : public Quantize {
     for (std::int64_t line = 0; line < at.lines; ++line)
       for (std::int64_t k = 0; k < at.depth; ++k) {
         const std::int64_t i = by_rows ? line * at.depth + k : k * at.lines + line;
-        const float scale = got.scales.data()[at.scale_at(line, k / at.along)];
-        const float value = float(codes[at.code_at(line, k)]) * scale, wanted = want[std::size_t(i)];
-        // A code cannot say NaN, and packs no negative zero.
-        const bool equal = std::isnan(wanted) ? value == 0 || std::isnan(value) : value == wanted;
+        const std::int8_t code = codes[at.code_at(line, k)];
+        const float value = float(code) * got.scales.data()[at.scale_at(line, k / at.along)];
+        const float wanted = want[std::size_t(i)];
+        const bool equal = std::isnan(wanted) ? code == 0 : value == wanted;
         ASSERT_TRUE(equal) << "code " << i << ": " << value << ", want " << wanted;
       }
   }
