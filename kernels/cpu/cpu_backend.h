@@ -44,8 +44,9 @@ class CpuBackend final : public Backend {
   void compute(const call::Gemm&);
   // quantize.cpp; stored: pack.cpp
   void compute(const call::Quantize&);
-  // quantize_backward.cpp; stored: unpack.cpp; narrow: narrow.cpp
+  // recode.cpp; stored: unpack.cpp; narrow: narrow.cpp
   void compute(const call::Recode&);
+  // quantize_backward.cpp
   void compute(const call::QuantizeBackward&);
   // pointwise.cpp
   void compute(const call::Add&);

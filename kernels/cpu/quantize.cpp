@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -9,6 +10,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
 #include "kernels/cpu/stored.h"
+#include "kernels/cpu/tile_rotation.h"
 
 namespace mxtape {
 namespace {
@@ -105,27 +107,31 @@ struct TiledCopy {
   const Rounded* copy;
   BlockRule rule;
   float encode;
+  std::optional<cpu::TileRotation> rotation;
 };
 
 /// Makes all `copies`, and the column sums of each strip of rows, in one pass over x.
-void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int64_t rows, std::int64_t cols,
-                    float* strip_sums) {
+void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* strip_sums) {
+  const std::int64_t cols = x.cols();
   const DrawKey* draws = nullptr;  // of all that draw
-  int longest = strip_rows;
+  int down = strip_rows, right = 1;
   for (const TiledCopy& c : copies) {
     const Quantizer& q = c.copy->by.quantizer;
     if (q.is_stochastic()) draws = &c.copy->by.draws;
-    longest = std::max({longest, q.block.along, q.block.across});
+    down = std::max({down, q.block.along, q.block.across, c.rotation ? c.rotation->down() : 1});
+    right = std::max(right, c.rotation ? c.rotation->right() : 1);
   }
   const auto make = [&](const Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws bits) {
     for (int r = 0; strip_sums && r < tile.rows; r += strip_rows) {
       const Tile strip{tile.x + r * cols, cols, std::min(strip_rows, tile.rows - r), tile.cols};
       cpu::quantize_loops().sum_columns(strip_sums + (row + r) / strip_rows * cols + col, strip);
     }
+    alignas(64) float rotated[cpu::tile_elements];
     for (const TiledCopy& c : copies) {
       const Rounded& copy = *c.copy;
+      const Tile source = c.rotation ? (*c.rotation)(rotated, tile.cols, tile, row, col) : tile;
       const auto quantize = [&](auto y) {
-        cpu::quantize_tile(y, tile, copy.by.axis, copy.by.quantizer, c.rule, c.encode, bits);
+        cpu::quantize_tile(y, source, copy.by.axis, copy.by.quantizer, c.rule, c.encode, bits);
       };
       const CodeLayout l = code_layout(copy);
       const bool lines_are_rows = copy.by.axis == Axis::row;
@@ -138,7 +144,7 @@ void quantize_tiles(std::span<const TiledCopy> copies, const float* x, std::int6
         quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.elements.raw()) + row * cols + col, cols});
     }
   };
-  cpu::for_tiles(x, rows, cols, longest, draws, make);
+  cpu::for_tiles(x.data(), x.rows(), cols, cpu::tile_extent(cols, down, right), draws, make);
 }
 
 /// sums[c] (+)= the strips' sums, first strip first: the order depends on the shape only.
@@ -173,32 +179,35 @@ void CpuBackend::compute(const call::Quantize& call) {
   for (const Rounded& copy : call.to) {
     const Quantizer& q = copy.by.quantizer;
     const bool rotates = copy.by.rotation.size != 0;
-    const Tensor source = rotates ? rotated(call.x, copy.by) : call.x;
+    const bool by_tiles = copy.layout != Layout::stored && cpu::fits_tiles(q);
+    // To rotate tiles a second time, once their largest number is known, costs more than to keep them.
+    const bool in_cache = by_tiles && !q.has_tensor_scale();
+    const Tensor source = rotates && !in_cache ? rotated(call.x, copy.by) : call.x;
     if (copy.layout == Layout::stored) {
       const std::int64_t found = cpu::pack(copy, source.data());
       if (first_uncoded < 0 || (found >= 0 && found < first_uncoded)) first_uncoded = found;
       continue;
     }
     const BlockRule rule = block_rule(q);
-    const float encode = cpu::encode_of(q, rule, source.data(), call.x.count());
-    if (copy.multiplier) *copy.multiplier.data() = 1 / encode / q.alpha;
-    const TiledCopy tile_by_tile{&copy, rule, encode};
-    if (copy.layout == Layout::codes) clear_ends(copy, !cpu::fits_tiles(q));
+    TiledCopy tiles{&copy, rule, cpu::encode_of(q, rule, source.data(), source.count()), {}};
+    if (rotates && in_cache) tiles.rotation.emplace(copy.by, rows, cols);
+    if (copy.multiplier) *copy.multiplier.data() = 1 / tiles.encode / q.alpha;
+    if (copy.layout == Layout::codes) clear_ends(copy, !by_tiles);
     if (q == bf16_cast)
       cast(copy.elements, source);
-    else if (!cpu::fits_tiles(q))
-      quantize_by_definition(copy, rule, encode, source.data(), rows, cols);
-    else if (rotates)
-      quantize_tiles({&tile_by_tile, 1}, source.data(), rows, cols, nullptr);
+    else if (!by_tiles)
+      quantize_by_definition(copy, rule, tiles.encode, source.data(), rows, cols);
+    else if (rotates && !in_cache)
+      quantize_tiles({&tiles, 1}, source, nullptr);
     else
-      tiled.push_back(tile_by_tile);
+      tiled.push_back(std::move(tiles));
   }
   if (call.first_uncoded)
     *call.first_uncoded.data<std::int32_t>() = std::int32_t(std::min(first_uncoded, most));
   if (tiled.empty() && !call.column_sums) return;
   const std::int64_t strips = ceil_div(rows, strip_rows);
   const Tensor strip_sums = call.column_sums ? empty({strips, cols}) : Tensor{};
-  quantize_tiles(tiled, call.x.data(), rows, cols, call.column_sums ? strip_sums.data() : nullptr);
+  quantize_tiles(tiled, call.x, call.column_sums ? strip_sums.data() : nullptr);
   if (!call.column_sums) return;
   if (rows > 0)
     add_strips(call.column_sums.data(), call.sums, strip_sums.data(), strips, cols);

@@ -1,13 +1,10 @@
 #include <algorithm>
 
-#include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
-#include "kernels/cpu/stored.h"
-#include "kernels/gemm_codes.h"
 
 namespace mxtape {
 namespace {
@@ -26,7 +23,8 @@ void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std:
       const cpu::TileGradients gradients{dx + row * cols + col, dy + row * cols + col};
       cpu::quantize_tile(gradients, tile, call.by.axis, q, rule, encode, bits);
     };
-    return cpu::for_tiles(x, rows, cols, std::max(q.block.along, q.block.across), key, mask);
+    const int longest = std::max(q.block.along, q.block.across);
+    return cpu::for_tiles(x, rows, cols, cpu::tile_extent(cols, longest), key, mask);
   }
   const BlockExtent extent =
       q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.by.axis);
@@ -49,47 +47,7 @@ void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std:
       });
 }
 
-/// Calls write(place in the tensor, value) for each code. A panel's sixteen lines lie together, so one thread
-/// takes whole panels.
-void each_code(const Rounded& copy, const auto& write) {
-  const CodeLayout at = code_layout(copy);
-  const auto* const codes = static_cast<const std::int8_t*>(copy.elements.raw());
-  const std::int64_t line_step = copy.by.axis == Axis::row ? at.depth : 1,
-                     depth_step = copy.by.axis == Axis::row ? 1 : at.lines;
-  parallel_for(at.panels(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t first = begin * CodeLayout::panel; first < std::min(end * CodeLayout::panel, at.lines);
-         first += CodeLayout::panel)
-      for (std::int64_t k = 0; k < at.depth; ++k)
-        for (std::int64_t line = first; line < std::min(first + CodeLayout::panel, at.lines); ++line)
-          write(line * line_step + k * depth_step,
-                float(codes[at.code_at(line, k)]) * copy.scales.data()[at.scale_at(line, k / at.along)]);
-  });
-}
-
 }  // namespace
-
-void CpuBackend::compute(const call::Recode& call) {
-  check_recode(call);
-  if (is_narrow(call.to.layout)) return cpu::narrow(call.to, call.from);
-  if (is_narrow(call.from.layout)) return cpu::widen(call.to, call.from);
-  const bool stored = call.from.layout == Layout::stored;
-  if (stored) cpu::unpack(call.to, call.from);
-  const bool multiplied = call.from.multiplier && !call.to.multiplier;
-  if (stored && !multiplied) return;
-  const Tensor &y = call.to.elements, &x = stored ? y : call.from.elements;
-  const float multiplier = multiplied ? *call.from.multiplier.data() : 1.0f;
-  const auto write = [&](std::int64_t i, float value) {
-    if (y.dtype() == DType::bf16)
-      y.data<bf16>()[i] = to_bf16(value * multiplier);
-    else
-      y.data()[i] = value * multiplier;
-  };
-  if (call.from.layout == Layout::codes) return each_code(call.from, write);
-  const bool narrow = x.dtype() == DType::bf16;
-  parallel_for(x.count(), work, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) write(i, narrow ? to_f32(x.data<bf16>()[i]) : x.data()[i]);
-  });
-}
 
 void CpuBackend::compute(const call::QuantizeBackward& call) {
   check_quantize_backward(call);

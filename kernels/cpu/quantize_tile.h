@@ -10,15 +10,14 @@ namespace mxtape::cpu {
 
 /// The extents of the window that is read from memory once and used for both copies and the column sums while
 /// it is in the second cache: at most 256 KiB of x. Whole rows where they fit: what is contiguous costs
-/// fewest pages and is what prefetchers follow. Blocks of 8 to 64 never straddle two windows of at least
-/// as many rows.
+/// fewest pages and is what prefetchers follow. What starts at multiples of `down` rows and `right` columns,
+/// powers of two up to 256, and is no longer, never straddles two windows.
 struct TileExtent {
   int rows, cols;
 };
-inline constexpr int tile_elements = 1 << 16;
-constexpr TileExtent tile_extent(std::int64_t cols, int longest_block) {
-  constexpr int granule = 64;
-  const int rows = longest_block > 32 ? 64 : 32;
+inline constexpr int tile_elements = 1 << 16, most_tile_rows = 256;
+constexpr TileExtent tile_extent(std::int64_t cols, int down, int right = 1) {
+  const int rows = std::max(32, down), granule = std::max(64, right);
   const std::int64_t windows = (cols + tile_elements / rows - 1) / (tile_elements / rows);
   const std::int64_t width = windows > 0 ? (cols + windows - 1) / windows : 1;
   return {rows, int((width + granule - 1) / granule * granule)};
@@ -63,16 +62,14 @@ class DrawBuffer {
  private:
   // Whole vectors of groups around a row's elements, which may start and end inside a group of eight.
   static constexpr int per_vector = 128;
-  static constexpr int most_rows = 64;
-  alignas(64) std::uint16_t bits_[tile_elements + most_rows * per_vector];
+  alignas(64) std::uint16_t bits_[tile_elements + most_tile_rows * per_vector];
 };
 
 /// Calls visit(tile, row, col, draws) for windows of x [rows, cols], shared among the threads. `key`: of the
 /// draws, or null.
 template <class Visit>
-void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, int longest_block, const DrawKey* key,
+void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, TileExtent extent, const DrawKey* key,
                const Visit& visit) {
-  const TileExtent extent = tile_extent(cols, longest_block);
   const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
   parallel_for((rows + extent.rows - 1) / extent.rows * across, 1, [&](std::int64_t index, std::int64_t) {
     const std::int64_t row = index / across * extent.rows, col = index % across * extent.cols;

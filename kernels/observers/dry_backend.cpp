@@ -53,7 +53,7 @@ void DryBackend::count(const call::Gemm& call) {
   gemms.flops += flops_of(call);
 }
 
-// As the devices' compute() take it.
+// As the devices' compute() take it: at most, as the CPU rotates what it can in the cache.
 void DryBackend::count(const call::Quantize& call) {
   for (const Rounded& r : call.to)
     if (r.by.rotation.size != 0) empty(call.x.shape(), call.x.dtype());

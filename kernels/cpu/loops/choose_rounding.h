@@ -7,8 +7,6 @@
 
 namespace mxtape::cpu::MXT_TIER {
 
-typedef std::int32_t i32x4 __attribute__((vector_size(16)));
-
 /// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
 template <int shortest, class Run>
 MXT_LANES void with_length(int along, const Run& run) {

@@ -21,15 +21,9 @@ MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, cons
 MXT_LANES void store_quads(std::int8_t* y, const i32x16 (&codes)[4]) {
   std::int8_t narrow[4][lanes];
   for (int r = 0; r < 4; ++r) store_narrow(narrow[r], codes[r]);
-  i32x4 row[4];
-  std::memcpy(row, narrow, sizeof row);
-  const i32x4 a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5),
-              b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5),
-              c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7),
-              d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-  const i32x4 quads[4] = {
-      __builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
-      __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
+  i32x4 quads[4];
+  std::memcpy(quads, narrow, sizeof quads);
+  transpose(quads);
   for (int q = 0; q < 4; ++q) std::memcpy(y + q * lanes * 4, &quads[q], sizeof quads[q]);
 }
 

@@ -33,66 +33,80 @@ MXT_LANES f32x16 butterfly(const f32x16& v) {
 }
 /// All strides below `size` inside a vector: size / 16 of a chunk, or 16 / size chunks.
 MXT_LANES f32x16 butterflies(f32x16 v, int size) {
-  v = butterfly<1>(v);
+  if (size > 1) v = butterfly<1>(v);
   if (size > 2) v = butterfly<2>(v);
   if (size > 4) v = butterfly<4>(v);
   if (size > 8) v = butterfly<8>(v);
   return v;
 }
-/// Those of longer strides, between `count` vectors.
-MXT_LANES void butterflies_between(f32x16* v, int count) {
-  for (int stride = 1; stride < count; stride *= 2)
-    for (int base = 0; base < count; base += 2 * stride)
-      for (int i = base; i < base + stride; ++i) {
-        const f32x16 a = v[i], b = v[i + stride];
-        v[i] = a + b;
-        v[i + stride] = a - b;
-      }
+/// Those of longer strides, between `count` vectors. Of three strides at a time the numbers stay in
+/// registers, each with its additions in the same order.
+template <int radix>
+MXT_LANES void butterflies_between(f32x16* vectors, int count, int step) {
+  constexpr int width = sizeof(native::f32) / sizeof(float);
+  float* const all = reinterpret_cast<float*>(vectors);
+  for (int base = 0; base < count; base += radix * step)
+    for (int first = base * lanes; first < (base + step) * lanes; first += width) {
+      native::f32 v[radix];
+#pragma GCC unroll 8
+      for (int i = 0; i < radix; ++i) v[i] = load_as<native::f32>(all + first + i * step * lanes);
+#pragma GCC unroll 3
+      for (int stride = 1; stride < radix; stride *= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < radix; ++i)
+          if ((i & stride) == 0) {
+            const native::f32 a = v[i], b = v[i + stride];
+            v[i] = a + b;
+            v[i + stride] = a - b;
+          }
+#pragma GCC unroll 8
+      for (int i = 0; i < radix; ++i) store_as(all + first + i * step * lanes, v[i]);
+    }
+}
+/// Chunks of `length` vectors, which are `count` together.
+MXT_LANES void butterflies_between(f32x16* v, int count, int length) {
+  int step = 1;
+  for (; 8 * step <= length; step *= 8) butterflies_between<8>(v, count, step);
+  if (4 * step == length) butterflies_between<4>(v, count, step);
+  if (2 * step == length) butterflies_between<2>(v, count, step);
 }
 
 MXT_LANES float norm_of(int size) { return 1 / __builtin_sqrtf(float(size)); }
 
-/// A chunk too short for a vector.
-void transform_short(float* y, const float* x, const float* signs, int size) {
-  float v[lanes];
-  for (int i = 0; i < size; ++i) v[i] = signs[i] * x[i];
-  for (int stride = 1; stride < size; stride *= 2)
-    for (int base = 0; base < size; base += 2 * stride)
-      for (int i = base; i < base + stride; ++i) {
-        const float a = v[i], b = v[i + stride];
-        v[i] = a + b;
-        v[i + stride] = a - b;
-      }
-  for (int i = 0; i < size; ++i) y[i] = v[i] * norm_of(size);
+/// Chunks of `size` side by side, `run` elements of a row.
+template <class Part>
+MXT_LANES void transform_run(float* y, const float* x, HadamardSigns signs, int run, int size, Part part) {
+  f32x16 v[most_rotated / lanes];
+  const float norm = norm_of(size);
+  const int count = (run + lanes - 1) / lanes;
+  for (int i = 0; i < count; ++i)
+    v[i] = butterflies(part.load(signs.before + i * lanes) * part.load(x + i * lanes), size);
+  butterflies_between(v, count, size / lanes);
+  for (int i = 0; i < count; ++i)
+    part.store(y + i * lanes, v[i] * (part.load(signs.after + i * lanes) * norm));
 }
 
-void along_row(float* y, const float* x, std::int64_t cols, const float* signs, int size) {
-  std::int64_t at = 0;
-  while (at < cols) {
-    while (size > cols - at) size /= 2;
-    // Short chunks side by side fill a vector.
-    const int run = size < lanes && at + lanes <= cols ? lanes : size;
-    if (run < lanes) {
-      transform_short(y + at, x + at, signs + at, size);
-    } else {
-      f32x16 v[most_rotated / lanes];
-      const int count = run / lanes;
-      for (int i = 0; i < count; ++i)
-        v[i] = butterflies(load(signs + at + i * lanes) * load(x + at + i * lanes), size);
-      butterflies_between(v, count);
-      for (int i = 0; i < count; ++i) store(y + at + i * lanes, v[i] * norm_of(size));
-    }
-    at += run;
+void along_row(float* y, const float* x, std::int64_t cols, HadamardSigns signs, int size) {
+  for (std::int64_t at = 0, run = 0; at < cols; at += run) {
+    const std::int64_t left = cols - at;
+    while (size > left) size /= 2;
+    run = left >= most_rotated ? most_rotated : left >= lanes && size < lanes ? lanes : size;
+    const HadamardSigns own{signs.before + at, signs.after + at};
+    if (run < lanes)
+      transform_run(y + at, x + at, own, int(run), size, First{run});
+    else
+      transform_run(y + at, x + at, own, int(run), size, Full{});
   }
 }
 
-void along_column(float* y, const float* x, std::int64_t cols, const float* signs, int size) {
+void along_column(float* y, std::int64_t y_stride, const float* x, std::int64_t x_stride, std::int64_t cols,
+                  HadamardSigns signs, int size) {
   const float norm = norm_of(size);
   for_lanes(cols, [&](std::int64_t c, auto part) {
     f32x16 v[most_rotated];
-    for (int r = 0; r < size; ++r) v[r] = signs[r] * part.load(x + r * cols + c);
-    butterflies_between(v, size);
-    for (int r = 0; r < size; ++r) part.store(y + r * cols + c, v[r] * norm);
+    for (int r = 0; r < size; ++r) v[r] = signs.before[r] * part.load(x + r * x_stride + c);
+    butterflies_between(v, size, size);
+    for (int r = 0; r < size; ++r) part.store(y + r * y_stride + c, v[r] * (signs.after[r] * norm));
   });
 }
 

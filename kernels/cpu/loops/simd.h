@@ -281,6 +281,17 @@ MXT_LANES V load_narrow(const std::uint8_t* p) {
   }
 }
 
+typedef std::int32_t i32x4 __attribute__((vector_size(16)));
+/// From [row][column] to [column][row].
+MXT_LANES void transpose(i32x4 (&row)[4]) {
+  const i32x4 a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5),
+              b = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5),
+              c = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7),
+              d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  row[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5), row[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  row[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5), row[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+}
+
 /// True if a lane of a comparison's result is.
 MXT_LANES bool any(const i32x16& mask) {
 #if defined(__AVX512F__)

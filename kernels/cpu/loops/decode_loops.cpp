@@ -1,0 +1,84 @@
+#include "kernels/cpu/loops/decode_loops.h"
+
+#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/simd_round.h"
+
+namespace mxtape::cpu::MXT_TIER {
+namespace {
+
+MXT_LANES void put(float* y, const f32x16& v, Full) { store(y, v); }
+MXT_LANES void put(std::uint16_t* y, const f32x16& v, Full) { store_upper(y, nearest_bf16(bits(v))); }
+template <class Y>
+MXT_LANES void put(Y* y, const f32x16& v, First first) {
+  Y all_lanes[lanes];
+  put(all_lanes, v, Full{});
+  std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
+}
+MXT_LANES f32x16 wide(const float* x, Full) { return load(x); }
+MXT_LANES f32x16 wide(const std::uint16_t* x, Full) { return floats(load_halves(x) << 16); }
+template <class X>
+MXT_LANES f32x16 wide(const X* x, First first) {
+  X all_lanes[lanes] = {};
+  std::memcpy(all_lanes, x, std::size_t(first.n) * sizeof *x);
+  return wide(all_lanes, Full{});
+}
+
+/// Signed bytes at the upper end of words.
+MXT_LANES f32x16 upper_code(const u32x16& word) { return to_floats(as_signed(word) >> 24); }
+
+/// Four lines at a time, the last one first: where lines are missing, the next one writes over them.
+template <class Y>
+void decode_rows(Y* y, std::int64_t stride, const CodePanels& p, float multiplier) {
+  for (std::int64_t top = 0; top < p.lines; top += 4) {
+    const std::int8_t* const codes = p.codes + top / lanes * p.panel_codes + top % lanes * 4;
+    const float* scales = p.scales + top / lanes * p.panel_scales + top % lanes;
+    Y* out[4];
+    for (int i = 0; i < 4; ++i) out[i] = y + (top + i < p.lines ? top + i : p.lines - 1) * stride;
+    for (std::int64_t first = 0; first < p.depth; first += p.along, scales += lanes) {
+      const std::int64_t end = first + p.along < p.depth ? first + p.along : p.depth;
+      for_lanes(end - first, [&](std::int64_t i, auto part) {
+        i32x4 quads[4];
+        for (int q = 0; q < 4; ++q)
+          std::memcpy(&quads[q], codes + (first + i + 4 * q) * lanes, sizeof quads[q]);
+        transpose(quads);
+        std::uint8_t of_line[4][lanes];
+        std::memcpy(of_line, quads, sizeof of_line);
+        for (int line = 3; line >= 0; --line)
+          put(out[line] + first + i, upper_code(load_narrow(of_line[line]) << 24) * scales[line] * multiplier,
+              part);
+      });
+    }
+  }
+}
+
+/// Four rows of y at a time, through all panels: long runs of memory.
+template <class Y>
+void decode_columns(Y* y, std::int64_t stride, const CodePanels& p, float multiplier) {
+  for (std::int64_t k = 0; k < p.depth; k += 4) {
+    const std::int64_t block = k / p.along * lanes;
+    const int count = p.depth - k < 4 ? int(p.depth - k) : 4;
+    for_lanes(p.lines, [&](std::int64_t line, auto part) {
+      const std::int64_t panel = line / lanes;
+      const u32x16 quads = load_as<u32x16>(p.codes + panel * p.panel_codes + k * lanes);
+      const f32x16 scale = load(p.scales + panel * p.panel_scales + block);
+      for (int r = 0; r < count; ++r)
+        put(y + (k + r) * stride + line, upper_code(quads << std::uint32_t(24 - 8 * r)) * scale * multiplier,
+            part);
+    });
+  }
+}
+
+template <class Y, class X>
+void multiply(Y* y, const X* x, std::int64_t count, float multiplier) {
+  for_lanes(count, [&](std::int64_t i, auto part) { put(y + i, wide(x + i, part) * multiplier, part); });
+}
+
+template <class Y>
+constexpr DecodeLoopsTo<Y> loops_to{decode_rows<Y>, decode_columns<Y>, multiply<Y, float>,
+                                    multiply<Y, std::uint16_t>};
+
+}  // namespace
+
+extern const DecodeLoops decode_loops{loops_to<float>, loops_to<std::uint16_t>};
+
+}  // namespace mxtape::cpu::MXT_TIER
