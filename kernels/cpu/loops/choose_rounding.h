@@ -7,7 +7,8 @@
 
 namespace mxtape::cpu::MXT_TIER {
 
-/// Calls run(n) with the length as a constant: loops over two vectors cost more than what is in them.
+/// Calls run(n) with the length, `shortest` or 16 to 64, as a constant: loops over two vectors cost more than
+/// what is in them.
 template <int shortest, class Run>
 MXT_LANES void with_length(int along, const Run& run) {
   if constexpr (shortest == 8)

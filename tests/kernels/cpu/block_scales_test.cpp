@@ -61,6 +61,9 @@ class BlockScales : public Quantize {
     }
   }
 
+  void expect_gradient(const std::vector<float>& x, const Tensor& there, Axis axis, const Quantizer& q,
+                       const DrawKey& key);
+
  private:
   void expect_codes(const std::vector<float>& want, const Rounded& got) {
     const CodeLayout at = code_layout(got);
@@ -88,26 +91,27 @@ class BlockScales : public Quantize {
     EXPECT_EQ(got.codes, want.codes);
     EXPECT_EQ(got.scales, want.scales);
   }
-  void expect_gradient(const std::vector<float>& x, const Tensor& there, Axis axis, const Quantizer& q,
-                       const DrawKey& key) {
-    const auto dy = normals(there.count(), 8);
-    std::vector<float> want(dy.size());
-    straight_through_reference(want.data(), dy.data(), x.data(), there.rows(), there.cols(), axis, q, mask,
-                               key);
-    call::QuantizeBackward call{.dx = device().empty(there.shape()),
-                                .dy = upload(device(), there.shape(), dy),
-                                .x = there,
-                                .by = {.quantizer = q, .axis = axis, .draws = key},
-                                .ste = mask};
-    for (const char* where : {"elsewhere", "in place"}) {
-      device().run(call);
-      const auto got = download(device(), call.dx);
-      for (std::size_t i = 0; i < want.size(); ++i)
-        ASSERT_TRUE(same(got[i], want[i])) << where << " " << i << ": x " << x[i] << ", got " << got[i];
-      call.dx = call.dy;
-    }
-  }
 };
+
+void BlockScales::expect_gradient(const std::vector<float>& x, const Tensor& there, Axis axis,
+                                  const Quantizer& q, const DrawKey& key) {
+  const auto dy = normals(there.count(), 8);
+  std::vector<float> want(dy.size());
+  straight_through_reference(want.data(), dy.data(), x.data(), there.rows(), there.cols(), axis, q, mask,
+                             key);
+  call::QuantizeBackward call{.dx = device().empty(there.shape()),
+                              .dy = upload(device(), there.shape(), dy),
+                              .x = there,
+                              .by = {.quantizer = q, .axis = axis, .draws = key},
+                              .ste = mask};
+  for (const char* where : {"elsewhere", "in place"}) {
+    device().run(call);
+    const auto got = download(device(), call.dx);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_TRUE(same(got[i], want[i])) << where << " " << i << ": x " << x[i] << ", got " << got[i];
+    call.dx = call.dy;
+  }
+}
 
 TEST_F(BlockScales, OfEveryKindAreTheDefinitionOnEveryTier) {
   auto all = shapes;
@@ -171,6 +175,25 @@ TEST_F(BlockScales, OfTinyNumbersAreTheDefinition) {
           expect_definitions(text, x, rows, cols, {.seed = seed});
           if (HasFailure()) return;
         }
+  });
+}
+
+// Where values have no loops, scales may.
+TEST_F(BlockScales, OfWideValuesMaskAsTheDefinition) {
+  std::uint64_t seed = 1;
+  on_every_tier([&] {
+    for (const char* text : {"e2m1 block=16 scale=e5m10", "e2m1 block=16 scale=e5m10 scale.round=stochastic",
+                             "e7m6 block=32 scale=e8m0", "bf16 scale=e8m0 block=32",
+                             "mxfp4 round=stochastic sr.bits=20", "int12 block=64 scale=e8m0"})
+      for (const Content kind : {Content::normal, Content::spread, Content::specials}) {
+        const Quantizer q = parse_quantizer(text);
+        ASSERT_TRUE(cpu::has_scale_loops(q) && !cpu::fits_tiles(q)) << text;
+        SCOPED_TRACE(text);
+        const auto x = content(kind, 70 * 90, ++seed);
+        for (const Axis axis : {Axis::row, Axis::column})
+          expect_gradient(x, upload(device(), {70, 90}, x), axis, q, {.seed = seed});
+        if (HasFailure()) return;
+      }
   });
 }
 
