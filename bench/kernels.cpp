@@ -240,6 +240,7 @@ void register_all() {
         benchmark::RegisterBenchmark(
             fmt::format("quantize_mask/{}{}/{}x{}", name, along, shape[0], shape[1]).c_str(), masked_gradient,
             std::string(format), axis, shape)
+            ->UseRealTime()
             ->Unit(benchmark::kMicrosecond);
       }
     quantize_named("mxfp4_codes_stochastic/both", stochastic, {Axis::row, Axis::column}, shape,
