@@ -12,7 +12,7 @@ namespace {
 
 /// Codes to values, in parts that end with panels and blocks.
 template <class Y>
-void decode(Y* y, const Rounded& x, const cpu::DecodeLoopsTo<Y>& loops, float multiplier) {
+void decode_panels(Y* y, const Rounded& x, const cpu::DecodeLoopsTo<Y>& loops, float multiplier) {
   const CodeLayout at = code_layout(x);
   const bool rows = x.by.axis == Axis::row;  // are lines
   // Long runs of y: whole rows, or a page of each.
@@ -38,7 +38,7 @@ void decode(Y* y, const Rounded& x, const cpu::DecodeLoopsTo<Y>& loops, float mu
 template <class Y>
 void recode(Y* y, const Rounded& from, const Tensor& x, const cpu::DecodeLoopsTo<Y>& loops,
             float multiplier) {
-  if (from.layout == Layout::codes) return decode(y, from, loops, multiplier);
+  if (from.layout == Layout::codes) return decode_panels(y, from, loops, multiplier);
   constexpr std::int64_t work = 1 << 16;  // numbers that pay for handing out a range
   parallel_for(x.count(), work, [&](std::int64_t begin, std::int64_t end) {
     if (x.dtype() == DType::bf16)

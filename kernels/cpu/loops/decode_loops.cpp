@@ -6,21 +6,23 @@
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-MXT_LANES void put(float* y, const f32x16& v, Full) { store(y, v); }
-MXT_LANES void put(std::uint16_t* y, const f32x16& v, Full) { store_upper(y, nearest_bf16(bits(v))); }
+MXT_LANES void store_number(float* y, const f32x16& v, Full) { store(y, v); }
+MXT_LANES void store_number(std::uint16_t* y, const f32x16& v, Full) {
+  store_upper(y, nearest_bf16(bits(v)));
+}
 template <class Y>
-MXT_LANES void put(Y* y, const f32x16& v, First first) {
+MXT_LANES void store_number(Y* y, const f32x16& v, First first) {
   Y all_lanes[lanes];
-  put(all_lanes, v, Full{});
+  store_number(all_lanes, v, Full{});
   std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
 }
-MXT_LANES f32x16 wide(const float* x, Full) { return load(x); }
-MXT_LANES f32x16 wide(const std::uint16_t* x, Full) { return floats(load_halves(x) << 16); }
+MXT_LANES f32x16 load_number(const float* x, Full) { return load(x); }
+MXT_LANES f32x16 load_number(const std::uint16_t* x, Full) { return floats(load_halves(x) << 16); }
 template <class X>
-MXT_LANES f32x16 wide(const X* x, First first) {
+MXT_LANES f32x16 load_number(const X* x, First first) {
   X all_lanes[lanes] = {};
   std::memcpy(all_lanes, x, std::size_t(first.n) * sizeof *x);
-  return wide(all_lanes, Full{});
+  return load_number(all_lanes, Full{});
 }
 
 /// Signed bytes at the upper end of words.
@@ -44,8 +46,8 @@ void decode_rows(Y* y, std::int64_t stride, const CodePanels& p, float multiplie
         std::uint8_t of_line[4][lanes];
         std::memcpy(of_line, quads, sizeof of_line);
         for (int line = 3; line >= 0; --line)
-          put(out[line] + first + i, upper_code(load_narrow(of_line[line]) << 24) * scales[line] * multiplier,
-              part);
+          store_number(out[line] + first + i,
+                       upper_code(load_narrow(of_line[line]) << 24) * scales[line] * multiplier, part);
       });
     }
   }
@@ -62,20 +64,22 @@ void decode_columns(Y* y, std::int64_t stride, const CodePanels& p, float multip
       const u32x16 quads = load_as<u32x16>(p.codes + panel * p.panel_codes + k * lanes);
       const f32x16 scale = load(p.scales + panel * p.panel_scales + block);
       for (int r = 0; r < count; ++r)
-        put(y + (k + r) * stride + line, upper_code(quads << std::uint32_t(24 - 8 * r)) * scale * multiplier,
-            part);
+        store_number(y + (k + r) * stride + line,
+                     upper_code(quads << std::uint32_t(24 - 8 * r)) * scale * multiplier, part);
     });
   }
 }
 
 template <class Y, class X>
-void multiply(Y* y, const X* x, std::int64_t count, float multiplier) {
-  for_lanes(count, [&](std::int64_t i, auto part) { put(y + i, wide(x + i, part) * multiplier, part); });
+void multiply_numbers(Y* y, const X* x, std::int64_t count, float multiplier) {
+  for_lanes(count, [&](std::int64_t i, auto part) {
+    store_number(y + i, load_number(x + i, part) * multiplier, part);
+  });
 }
 
 template <class Y>
-constexpr DecodeLoopsTo<Y> loops_to{decode_rows<Y>, decode_columns<Y>, multiply<Y, float>,
-                                    multiply<Y, std::uint16_t>};
+constexpr DecodeLoopsTo<Y> loops_to{decode_rows<Y>, decode_columns<Y>, multiply_numbers<Y, float>,
+                                    multiply_numbers<Y, std::uint16_t>};
 
 }  // namespace
 
