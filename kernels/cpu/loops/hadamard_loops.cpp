@@ -90,7 +90,7 @@ void along_row(float* y, const float* x, std::int64_t cols, HadamardSigns signs,
   for (std::int64_t at = 0, run = 0; at < cols; at += run) {
     const std::int64_t left = cols - at;
     while (size > left) size /= 2;
-    run = left >= most_rotated ? most_rotated : left >= lanes && size < lanes ? lanes : size;
+    run = left >= 4 * lanes && size < 4 * lanes ? 4 * lanes : left >= lanes && size < lanes ? lanes : size;
     const HadamardSigns own{signs.before + at, signs.after + at};
     if (run < lanes)
       transform_run(y + at, x + at, own, int(run), size, First{run});
