@@ -124,7 +124,7 @@ std::vector<double> ratios_to_first(const std::vector<std::vector<double>>& time
 /// The table of docs/benchmarks.md. Two runs are in memory at a time.
 void print_precisions(const std::vector<std::string>& models, const Settings& settings) {
   fmt::print("| precision | {} |\n|---|{}\n", fmt::join(models, " | "),
-             fmt::join(std::vector(models.size(), "---|"), ""));
+             fmt::join(std::vector<std::string>(models.size(), "---|"), ""));
   for (const ShippedRecipe& shipped : shipped_recipes()) {
     if (!shipped.name.starts_with("precision/")) continue;
     fmt::print("| `{}` |", shipped.name.substr(10));

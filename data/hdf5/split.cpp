@@ -11,7 +11,7 @@ namespace mxtape {
 void Split::Stored::look_again() const {
   const FileStamp now = file->stamp_now();
   ContentHash found;
-  if (now.size == file->size()) found.add(*file, bytes());
+  if (now.size == file->size()) found.add(*file, begin, begin + bytes().size);
   require(found.digits() == hash, ExitCode::data,
           "{}: was altered while it was in use: {} bytes, it had {} when it was opened; write token files "
           "anew, never in place",

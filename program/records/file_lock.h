@@ -1,7 +1,6 @@
 #pragma once
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -9,7 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/files/retried.h"
+#include "core/files/descriptor.h"
 
 namespace mxtape {
 
@@ -21,33 +20,23 @@ class FileLock {
   /// Error(resource).
   explicit FileLock(std::filesystem::path path, bool inherited = false)
       : FileLock(std::move(path), O_RDWR | O_CREAT | (inherited ? 0 : O_CLOEXEC)) {
-    require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", path_.string(),
+    require(bool(file_), ExitCode::resource, "{}: cannot be written: {}", path_.string(),
             std::strerror(errno));
   }
   /// Of a file that may be missing, or not be ours to open: then there is nothing to share.
   static FileLock to_share(std::filesystem::path path) { return {std::move(path), O_RDONLY | O_CLOEXEC}; }
-  FileLock(FileLock&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
-  FileLock& operator=(FileLock&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(file_, other.file_);
-    return *this;
-  }
-  ~FileLock() {
-    if (file_ >= 0) ::close(file_);
-  }
   /// Whether it is this process's now; false: another one has it. Throws Error(resource) if it cannot be
   /// told, as on a file system without locks.
   bool take() const { return lock(LOCK_EX); }
   /// Whether nobody has taken it; then nobody can while this lives. Throws as take().
-  bool share() const { return file_ < 0 || lock(LOCK_SH); }
-  int descriptor() const { return file_; }
+  bool share() const { return !file_ || lock(LOCK_SH); }
+  int descriptor() const { return file_.number(); }
 
  private:
   FileLock(std::filesystem::path path, int flags)
       : path_(std::move(path)), file_(retried([&] { return ::open(path_.c_str(), flags, 0644); })) {}
   bool lock(int how) const {
-    if (retried([&] { return ::flock(file_, how | LOCK_NB); }) == 0) return true;
+    if (retried([&] { return ::flock(file_.number(), how | LOCK_NB); }) == 0) return true;
     require(errno == EWOULDBLOCK, ExitCode::resource,
             "{}: cannot be locked: {}; want a folder on a file system that has locks", path_.string(),
             std::strerror(errno));
@@ -55,7 +44,7 @@ class FileLock {
   }
 
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace mxtape
