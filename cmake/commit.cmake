@@ -1,4 +1,4 @@
-# Writes a C++ file with the commit of the source tree (program/show/version.h), and only if it differs from the one that is there.
+# Writes a C++ file with the commit of the source tree (program/show/command_line.h), and only if it differs from the one that is there.
 # Run as: cmake -DSOURCE=<source dir> -DOUTPUT=<file.cpp> -P cmake/commit.cmake
 cmake_minimum_required(VERSION 3.24)
 find_program(GIT git)
@@ -17,7 +17,7 @@ if(GIT)
     endif()
   endif()
 endif()
-file(CONFIGURE OUTPUT "${OUTPUT}" @ONLY CONTENT "#include \"program/show/version.h\"
+file(CONFIGURE OUTPUT "${OUTPUT}" @ONLY CONTENT "#include \"program/show/command_line.h\"
 
 namespace mxtape {
 std::string_view source_commit() { return \"@commit@\"; }

@@ -2,7 +2,6 @@
 
 #include "core/text/program_name.h"
 #include "program/commands/exit_code_names.h"
-#include "program/plan/plan_text.h"
 #include "program/plan/run_plan.h"
 #include "program/run/trace.h"
 #include "program/show/command.h"

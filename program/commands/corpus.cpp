@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "core/files/atomic_file.h"
 #include "program/corpus/corpus.h"
 #include "program/show/command.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {
@@ -42,11 +42,8 @@ Report score_file(const std::string& path) {
 
 /// A line to stderr every two seconds: a gigabyte takes minutes.
 auto report_progress() {
-  using Clock = std::chrono::steady_clock;
-  return [last = Clock::now()](std::int64_t characters) mutable {
-    if (Clock::now() - last < std::chrono::seconds(2)) return;
-    last = Clock::now();
-    fmt::print(stderr, "corpus: {} characters\n", characters);
+  return [line = Line(stderr, std::chrono::seconds(2), false)](std::int64_t characters) mutable {
+    if (line.is_due()) line.keep(fmt::format("corpus: {} characters", characters));
   };
 }
 

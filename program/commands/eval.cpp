@@ -10,7 +10,7 @@
 #include "program/records/run_name.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
-#include "program/show/text_input.h"
+#include "program/show/streams.h"
 #include "train/evaluate.h"
 #include "train/strided.h"
 

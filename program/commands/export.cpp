@@ -4,7 +4,7 @@
 #include "data/hdf5/seal.h"
 #include "kernels/choose/make_backend.h"
 #include "program/models/cast.h"
-#include "program/models/packed_table.h"
+#include "program/models/trained_model.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"

@@ -4,9 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "program/models/model_text.h"
-#include "program/models/packed_table.h"
 #include "program/models/tensor_numbers.h"
+#include "program/models/trained_model.h"
 #include "program/records/lineage.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"

@@ -4,11 +4,11 @@
 #include <tuple>
 
 #include "program/plan/run_plan.h"
-#include "program/records/measurements_json.h"
 #include "program/records/oscillation.h"
+#include "program/records/paired_gap.h"
 #include "program/records/run_name.h"
 #include "program/records/spectrum.h"
-#include "program/records/weights.h"
+#include "program/records/telemetry.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
 
@@ -75,9 +75,7 @@ struct Row {
   double median(const Of& of) const {
     std::vector<double> all;
     for (const auto* operand : operands) all.push_back(of(operand->errors));
-    const auto middle = all.begin() + std::ptrdiff_t(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
+    return mxtape::median(all);
   }
   const Measurements::Operand& worst() const {
     return **std::max_element(operands.begin(), operands.end(), [](const auto* a, const auto* b) {

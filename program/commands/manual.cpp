@@ -2,7 +2,6 @@
 
 #include "program/commands/exit_code_names.h"
 #include "program/show/command.h"
-#include "program/show/help_text.h"
 #include "recipes/knobs.h"
 #include "recipes/shipped.h"
 

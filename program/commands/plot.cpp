@@ -3,7 +3,6 @@
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
-#include "program/plot/plot_difference.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
 

@@ -1,4 +1,4 @@
-#include "program/post_training/table.h"
+#include "program/post_training/post_training.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
 

@@ -8,7 +8,7 @@
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
-#include "program/show/text_input.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {

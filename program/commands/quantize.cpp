@@ -6,6 +6,7 @@
 #include "kernels/choose/make_backend.h"
 #include "kernels/mx_transfer.h"
 #include "program/commands/tensor_source.h"
+#include "program/models/trained_model.h"
 #include "program/show/command.h"
 
 namespace mxtape {
@@ -99,9 +100,7 @@ Report unpack_file(const Arguments& options) {
   // taken for it.
   require(t.rows * t.cols <= std::int64_t(t.codes.size()) * 8, ExitCode::data,
           "{}: {} bytes of codes for {} elements", options.in, t.codes.size(), t.rows * t.cols);
-  y.values.resize(std::size_t(t.rows * t.cols));
-  unpack(*backend, y.values.data(), t);
-  for (float& v : y.values) v *= t.multiplier;
+  y.values = unpacked(*backend, t);
   save_tensor(options.out, y);
   Report out;
   out.line("{} -> {}: {} elements of {}", options.in, options.out, y.values.size(), to_text(t.quantizer));

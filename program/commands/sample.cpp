@@ -4,7 +4,7 @@
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
-#include "program/show/output.h"
+#include "program/show/streams.h"
 #include "train/sampling/sample.h"
 
 namespace mxtape {

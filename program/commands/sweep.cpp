@@ -1,6 +1,6 @@
 #include "core/text/program_name.h"
 #include "program/show/command.h"
-#include "program/sweep/run_sweep.h"
+#include "program/sweep/sweep_plan.h"
 
 namespace mxtape {
 namespace {

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstdio>
 #include <limits>
 
@@ -12,7 +11,8 @@
 #include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "program/show/command.h"
-#include "program/show/text_input.h"
+#include "program/show/progress.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {
@@ -25,23 +25,14 @@ struct Arguments {
 };
 
 /// A line every few seconds on standard error: what is done, and how long the rest will take.
-class TrainingProgress {
- public:
-  explicit TrainingProgress(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
-  void operator()(std::int64_t tokens) {
-    const auto now = std::chrono::steady_clock::now();
-    if (tokens % 64 != 0 || now - shown_ < std::chrono::seconds(3)) return;
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const auto left =
-        seconds * double(vocabulary_ - tokens) / double(std::max<std::int64_t>(tokens - 256, 1));
-    fmt::print(stderr, "{} of {} tokens, at most {:.0f} s left\n", tokens, vocabulary_, left);
-  }
-
- private:
-  std::int64_t vocabulary_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), shown_ = begin_;
-};
+auto report_progress(std::int64_t vocabulary) {
+  return [=, line = Line(stderr, std::chrono::seconds(3), false)](std::int64_t tokens) mutable {
+    if (tokens % 64 != 0 || !line.is_due()) return;
+    const auto done = double(std::max<std::int64_t>(tokens - 256, 1));
+    line.keep(fmt::format("{} of {} tokens, at most {:.0f} s left", tokens, vocabulary,
+                          line.seconds() * double(vocabulary - tokens) / done));
+  };
+}
 
 Report train(const Arguments& options) {
   require(!options.out.empty(), ExitCode::usage,
@@ -57,8 +48,7 @@ Report train(const Arguments& options) {
     require(bad == views[i].size(), ExitCode::data, "{}: byte {} is not UTF-8; convert the text",
             options.operands[i], bad);
   }
-  const TrainedBpe trained =
-      train_bpe(views, options.training, TrainingProgress(options.training.vocabulary));
+  const TrainedBpe trained = train_bpe(views, options.training, report_progress(options.training.vocabulary));
   const BpeFiles files = files_of(trained, options.training);
   const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
   write_atomically(folder.path() / "vocab.json", files.vocab_json);

@@ -12,7 +12,7 @@
 #include "dist/together.h"
 #include "program/run/run.h"
 #include "program/show/command.h"
-#include "program/show/output.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {

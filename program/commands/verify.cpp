@@ -3,10 +3,10 @@
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/token_file.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/mx_transfer.h"
 #include "kernels/observers/dry_backend.h"
 #include "program/commands/exit_code_names.h"
 #include "program/models/tensor_numbers.h"
+#include "program/models/trained_model.h"
 #include "program/records/run_folder.h"
 #include "program/records/run_log.h"
 #include "program/records/run_name.h"
@@ -55,13 +55,6 @@ void require_sound_header(const CheckpointHeader& header, const fs::path& path) 
           "{}: it says that {} of {} steps are done", path.string(), header.step, recipe.train.steps);
 }
 
-std::vector<float> values_of(Backend& backend, const MxTensor& t) {
-  std::vector<float> values(std::size_t(t.rows * t.cols));
-  unpack(backend, values.data(), t);
-  for (float& value : values) value *= t.multiplier;
-  return values;
-}
-
 std::string look_at_checkpoint(const std::shared_ptr<const Hdf5Reader>& opened) {
   const CheckpointFile checkpoint(opened);
   const fs::path path = opened->path();
@@ -96,7 +89,7 @@ std::string look_at_packed_model(const std::shared_ptr<const Hdf5Reader>& opened
   const auto rows = packed.rows();
   for (const PackedModelFile::Row& row : rows) {
     const std::vector<float> values =
-        row.packed ? values_of(*cpu, packed.codes_of(row.name)) : opened->read_f32("tensors/" + row.name);
+        row.packed ? unpacked(*cpu, packed.codes_of(row.name)) : opened->read_f32("tensors/" + row.name);
     require_finite(values, opened->path().string(), row.name, row.dims);
   }
   return fmt::format("packed model of step {}, {} tensors in precision {}", header.step, rows.size(),

@@ -7,8 +7,8 @@
 #include "formats/codec/mx_tensor.h"
 #include "interop/export.h"
 #include "kernels/choose/make_backend.h"
-#include "kernels/mx_transfer.h"
 #include "program/models/import.h"
+#include "program/models/trained_model.h"
 #include "program/records/model_files.h"
 #include "program/records/run_name.h"
 #include "train/checkpoint.h"
@@ -40,10 +40,7 @@ std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& 
     const MxTensor t =
         pack_weight(*backend, weight.parameter,
                     use_of(weight.parameter, weight.quant, weight.tensor_id, pass, backend->gemm_kernels()));
-    auto& values = rounded[weight.parameter.name];
-    values.resize(std::size_t(t.rows * t.cols));
-    unpack(*backend, values.data(), t);
-    for (float& value : values) value *= t.multiplier;
+    rounded[weight.parameter.name] = unpacked(*backend, t);
   }
   require(!rounded.empty(), ExitCode::usage,
           "--weights rounded: every layer of this model multiplies by f32 weights at step {}; want --weights "

@@ -1,9 +1,11 @@
 #include "program/models/trained_model.h"
 
+#include "core/text/program_name.h"
 #include "kernels/choose/make_backend.h"
-#include "program/models/same_tokenizer.h"
+#include "kernels/mx_transfer.h"
+#include "program/models/tensor_numbers.h"
 #include "program/records/run_name.h"
-#include "train/saved/packed_model.h"
+#include "train/memory/memory_plan.h"
 
 namespace mxtape {
 namespace {
@@ -67,6 +69,71 @@ SavedModel open_saved_model(const std::filesystem::path& path) {
   if (content_of(*file) != packed_content) return {file, CheckpointFile(file).header(), ""};
   const PackedModelFile packed(file);
   return {file, packed.header().model, packed.header().precision};
+}
+
+std::vector<float> unpacked(Backend& backend, const MxTensor& t) {
+  std::vector<float> values(std::size_t(t.rows * t.cols));
+  unpack(backend, values.data(), t);
+  for (float& value : values) value *= t.multiplier;
+  return values;
+}
+
+std::string model_text(const ModelConfig& m) {
+  std::string text = fmt::format("layers {}, heads {}", m.layers, m.heads);
+  if (m.key_heads() != m.heads) text += fmt::format(" (keys {})", m.key_heads());
+  if (m.heads * m.head_channels() != m.width) text += fmt::format(" of {}", m.head_channels());
+  text += fmt::format(", width {}, context {}, vocabulary {}", m.width, m.context, m.vocabulary);
+  if (m.norm == NormKind::rms) text += ", rms norm";
+  if (m.positions == Positions::rope) text += ", rope";
+  if (m.qk_norm) text += ", qk norm";
+  if (m.mlp == MlpKind::swiglu) text += ", swiglu";
+  return text + fmt::format(": {} parameters", parameter_count(m));
+}
+
+void require_same_tokenizer(const CheckpointHeader& header, const std::filesystem::path& checkpoint,
+                            const TokenFile& data, const std::string& data_file) {
+  require_same_tokenizer(header.tokenizer, checkpoint, "--tokenizer-of " + shell_quoted(checkpoint.string()),
+                         data, data_file);
+}
+
+void require_same_tokenizer(const Tokenizer& there, const std::filesystem::path& file,
+                            const std::string& option, const TokenFile& data, const std::string& data_file) {
+  const Tokenizer& here = data.tokenizer;
+  if (here == there) return;
+  const std::string difference = here.first_difference(there);
+  const std::string remedy =
+      there.kind() == Tokenizer::Kind::ids
+          ? "want ids of the same tokenizer"
+          : fmt::format("prepare the text with that one, `{} prepare TEXT {} --out FILE`", program_name(),
+                        option);
+  fail(ExitCode::data, "{}: its tokenizer ({}) is not the one that {} was trained with ({}){}; {}", data_file,
+       here.text(), file.string(), there.text(), difference.empty() ? "" : ": " + difference, remedy);
+}
+
+void put_packed_table(Report& out, const PackedModelFile& file) {
+  std::int64_t count = 0, vector_bytes = 0, bytes = 0;
+  Table& table = out.table("tensors",
+                           "name|tensor; packed; format; rotation; |format; shape|shape; "
+                           "bits_per_number|bits|>6.2f; bytes|bytes|>12");
+  for (const auto& row : file.rows()) {
+    const std::string format = row.rotation.empty() ? row.format : row.format + ", " + row.rotation;
+    Table::Row& line = table.row(row.name, row.packed, row.format, row.rotation, format,
+                                 Value(row.dims, "", indices_text(row.dims)),
+                                 8 * double(row.bytes) / double(row.numbers()), row.bytes);
+    bytes += row.bytes;
+    if (row.dims.size() > 1) continue;
+    line.whom = Table::Row::For::programs;
+    ++count, vector_bytes += row.bytes;
+  }
+  if (count)
+    table.row(fmt::format("{} norms and biases", count), "", "", "", "f32", "", 32.0, vector_bytes).whom =
+        Table::Row::For::people;
+  const std::int64_t wide =
+      4 * parameter_count(file.header().model.recipe.model);  // as a checkpoint has them
+  const double ratio = double(wide) / double(bytes);
+  out.line("total   {}, 1/{:.2f} of the {} in f32", bytes_text(double(bytes)), ratio,
+           bytes_text(double(wide)));
+  out.put("tensor_bytes", bytes, "f32_bytes", wide, "ratio", ratio);
 }
 
 }  // namespace mxtape

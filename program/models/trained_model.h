@@ -2,10 +2,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "data/hdf5/token_file.h"
 #include "kernels/backend.h"
 #include "nn/model.h"
+#include "program/show/report.h"
 #include "train/checkpoint.h"
+#include "train/saved/packed_model.h"
 
 namespace mxtape {
 
@@ -44,5 +48,25 @@ struct SavedModel {
 };
 /// Throws Error(data): missing, altered, neither of the two.
 SavedModel open_saved_model(const std::filesystem::path&);
+
+/// The numbers that a tensor's codes stand for.
+std::vector<float> unpacked(Backend&, const MxTensor&);
+
+/// "layers 4, heads 4 (keys 2), width 128, context 64, vocabulary 65, rms norm, rope, swiglu: 795904
+/// parameters". What GPT-2 has too is not named.
+std::string model_text(const ModelConfig&);
+
+/// Throws Error(data) if the data's tokens are not those that the checkpoint was trained with: its weights
+/// know them by number, so no --allow-change could make up for it.
+void require_same_tokenizer(const CheckpointHeader&, const std::filesystem::path& checkpoint,
+                            const TokenFile&, const std::string& data_file);
+/// The same of weights in `file` that know the tokens `there`; `option`: of `mxtape prepare`, that gives
+/// them.
+void require_same_tokenizer(const Tokenizer& there, const std::filesystem::path& file,
+                            const std::string& option, const TokenFile&, const std::string& data_file);
+
+/// Layers, formats, bits and bytes of a packed model, with the sum and its ratio to f32. For people, tensors
+/// of one axis, norms and biases, are one line.
+void put_packed_table(Report&, const PackedModelFile&);
 
 }  // namespace mxtape

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "program/models/same_tokenizer.h"
+#include "program/models/trained_model.h"
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
 #include "program/records/run_log.h"

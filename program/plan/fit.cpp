@@ -3,8 +3,7 @@
 
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
-#include "program/models/model_text.h"
-#include "program/plan/plan_text.h"
+#include "program/models/trained_model.h"
 #include "program/plan/run_plan.h"
 #include "program/records/room.h"
 #include "recipes/telemetry.h"

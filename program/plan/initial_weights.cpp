@@ -13,7 +13,7 @@
 #include "data/content_hash.h"
 #include "kernels/observers/dry_backend.h"
 #include "program/models/import.h"
-#include "program/models/same_tokenizer.h"
+#include "program/models/trained_model.h"
 #include "program/plan/resume.h"
 #include "program/records/run_name.h"
 #include "recipes/knobs.h"

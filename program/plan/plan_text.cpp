@@ -1,4 +1,4 @@
-#include "program/plan/plan_text.h"
+#include "program/plan/run_plan.h"
 
 #include <algorithm>
 

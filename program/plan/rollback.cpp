@@ -6,7 +6,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plan/resume.h"
-#include "program/records/json_lines.h"
+#include "program/records/metrics.h"
 #include "recipes/rollbacks.h"
 
 namespace mxtape {

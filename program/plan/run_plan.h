@@ -97,4 +97,11 @@ void recipe(RunPlan&), data(RunPlan&), devices(RunPlan&), folder(RunPlan&), begi
     settled(RunPlan&), device(RunPlan&), memory(RunPlan&), disk(RunPlan&), notes(RunPlan&);
 }  // namespace stations
 
+/// "new weights once 0.21 GB instead of 0.50 GB of f32; 48 parameters as packed copies; 100 as f32, ...".
+std::string gather_text(const GatherPlan&);
+/// Lines of `mxtape check --devices N`.
+std::vector<std::string> device_facts(const DevicePlan&);
+/// The same for programs.
+Value value_of(const DevicePlan&);
+
 }  // namespace mxtape

@@ -30,4 +30,27 @@ std::vector<std::string> data_beside_names(const std::vector<std::string>& runs)
 /// else.
 std::string remark_on_data(const std::vector<std::string>& data_beside_names);
 
+/// A run's losses less those of a base run, at the steps that both have.
+struct RunDifference {
+  std::string name, base;
+  std::int64_t shared_steps = 0, last_step = 0;  ///< of training: their number, and the last one
+  std::vector<RunLog::Point> training;           ///< means over windows of the same steps, at their middle
+  std::vector<RunLog::Point> validation;         ///< at the steps where both were validated
+  /// At the last of these; 0 without one.
+  double validation_loss = 0, base_validation_loss = 0;
+};
+
+/// `width`: steps of a window, as in 1 to `width`. Throws Error(data) if the two share no step.
+RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width);
+
+/// The gaps as a gnuplot script: zero is the base; training faint, validation bold with its last gap in the
+/// key. `title` may be empty: then it is the run's name and the base's.
+std::string difference_script(std::span<const RunDifference>, std::int64_t width, const std::string& terminal,
+                              const std::filesystem::path& output, const std::string& title);
+
+/// One line a run: the last step where both were validated, both losses, their gap, and the gap of the last
+/// window of training. `beside_names`: for people; empty, or of the base and of each run.
+Table difference_table(std::span<const RunDifference>, std::int64_t window,
+                       const std::vector<std::string>& beside_names = {});
+
 }  // namespace mxtape

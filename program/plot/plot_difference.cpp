@@ -1,4 +1,4 @@
-#include "program/plot/plot_difference.h"
+#include "program/plot/plot.h"
 
 #include <fmt/format.h>
 

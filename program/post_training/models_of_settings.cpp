@@ -1,4 +1,4 @@
-#include "program/post_training/models_of_settings.h"
+#include "program/post_training/post_training.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 #include "data/hdf5/seal.h"
 #include "program/records/lineage.h"
 #include "program/records/model_files.h"
-#include "program/records/run_record.h"
+#include "program/records/run_log.h"
 #include "train/trainer.h"
 
 namespace mxtape {

@@ -6,11 +6,10 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/short_lines.h"
-#include "program/post_training/models_of_settings.h"
-#include "program/post_training/table.h"
+#include "program/post_training/post_training.h"
 #include "program/records/file_lock.h"
-#include "program/show/output.h"
 #include "program/show/progress.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {
@@ -188,7 +187,7 @@ PostTraining run_post_training(const PostTrainingOptions& options, std::FILE* ou
           line.draw(fmt::format("{} | {}/{} | {:.0f}% | eta {}", what, i, jobs.size(), 100 * share,
                                 line.eta(share)));
       });
-      measured->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      measured->seconds = seconds_since(begin);
       work_done += work[i];
     } else {
       all_work -= work[i];  // the time that is left is that of what is measured now

@@ -1,9 +1,10 @@
-#include "program/post_training/table.h"
+#include "program/post_training/post_training.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "program/records/paired_gap.h"
 #include "train/memory/memory_plan.h"
 
 namespace mxtape {
@@ -28,13 +29,10 @@ std::string cell(const Measurement* m, double f32) {
   return m->loss ? fmt::format("{:.4f} {:>+8.4f}", *m->loss, *m->loss - f32) : "diverged";
 }
 
-template <class Of>
-double median(const std::vector<LayerDiffusion>& layers, const Of& of) {
+double median_of(const std::vector<LayerDiffusion>& layers, double LayerDiffusion::*error) {
   std::vector<double> all;
-  for (const LayerDiffusion& layer : layers) all.push_back(of(layer));
-  const auto middle = all.begin() + std::ptrdiff_t(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return all.empty() ? 0 : *middle;
+  for (const LayerDiffusion& layer : layers) all.push_back(layer.*error);
+  return median(all);
 }
 
 /// Relative output errors of the layers on the calibration's inputs.
@@ -50,8 +48,8 @@ std::string diffusion_text(const PostTraining& p, std::size_t width) {
       moved += layer.moved, numbers += layer.rows * layer.cols;
       if (layer.error > worst->error) worst = &layer;
     }
-    table.row(m.precision, name_of(m.setting), median(m.layers, [](auto& l) { return l.direct_error; }),
-              median(m.layers, [](auto& l) { return l.error; }),
+    table.row(m.precision, name_of(m.setting), median_of(m.layers, &LayerDiffusion::direct_error),
+              median_of(m.layers, &LayerDiffusion::error),
               moved ? fmt::format("{:.2f}%", 100 * double(moved) / double(numbers)) : "0",
               fmt::format("{} ({:.5f})", worst->layer, worst->error));
   }

@@ -1,5 +1,6 @@
 #include "program/records/paired_gap.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -54,6 +55,13 @@ double resolvable_gap(std::span<const double> deviations, int pairs) {
   for (const double deviation : deviations) squares += deviation * deviation;
   const double deviation = std::sqrt(squares / double(deviations.size()));
   return student_quantile(0.95, pairs - 1) * deviation / std::sqrt(double(pairs));
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace mxtape

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace mxtape {
 
@@ -35,5 +36,8 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance);
 /// The half width of interval95 for `pairs` differences whose standard deviation is the root mean square of
 /// `deviations`: a measured mean above it is told from 0. Infinite for one pair.
 double resolvable_gap(std::span<const double> deviations, int pairs);
+
+/// The upper one of two in the middle; 0 of none.
+double median(std::vector<double> values);
 
 }  // namespace mxtape

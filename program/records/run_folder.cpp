@@ -55,7 +55,10 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
     fs::create_directories(inner, error);
     require(!error, ExitCode::resource, "{}: the run's folder cannot be made: {}", path_.string(),
             error.message());
-    lock();
+    lock_ = FileLock(path_ / lock_name);
+    // `mxtape check` may look just now, which is over in no time.
+    for (int tries = 20; !lock_.take(); ::usleep(10'000))
+      if (--tries == 0) fail_locked(path_, go_elsewhere);
   } while (::fstat(lock_.descriptor(), &status) == 0 &&
            status.st_nlink == 0);   // its owner removed it on its way out
   for (const auto& folder : made_)  // without its name, a power cut takes what is in it
@@ -67,13 +70,6 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
   remove_orphans(path_);
   finish_archive();
   remove_orphans(inner);
-}
-
-void RunFolder::lock() {
-  lock_ = FileLock(path_ / lock_name);
-  // `mxtape check` may look just now, which is over in no time.
-  for (int tries = 20; !lock_.take(); ::usleep(10'000))
-    if (--tries == 0) fail_locked(path_, go_elsewhere);
 }
 
 QuietFolder::QuietFolder(const fs::path& run, std::string_view advice)

@@ -76,7 +76,6 @@ class RunFolder : public RunPaths {
   std::filesystem::path archive() const;
 
  private:
-  void lock();
   /// The first before-<n> that is not there.
   std::filesystem::path free_archive() const;
   /// What archive() had begun when its process was killed: finished if the checkpoints had gone, else undone,

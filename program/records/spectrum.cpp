@@ -3,14 +3,8 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace mxtape {
-
-double Spectrum::condition() const {
-  if (values.empty() || values.back() == 0) return std::numeric_limits<double>::infinity();
-  return values.front() / values.back();
-}
 
 Spectrum spectrum_of(const float* x, std::int64_t rows, std::int64_t cols) {
   using RowMajor = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

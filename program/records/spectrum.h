@@ -9,8 +9,6 @@ struct Spectrum {
   std::vector<double> values;  ///< descending; as many as the smaller side
   double effective_rank = 0;   ///< exp(entropy of values / their sum) (Roy & Vetterli 2007)
   double largest_share = 0;    ///< of the sum of squares that the largest has
-  /// Largest over smallest; infinite if a value is zero.
-  double condition() const;
 };
 
 /// Of x [rows, cols], row-major. Those below 1e-8 of the largest are zero: they are square roots of

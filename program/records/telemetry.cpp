@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "program/records/measurements_json.h"
+#include "autograd/linear_operands.h"
 #include "program/records/metrics.h"
-#include "program/records/weights.h"
 
 namespace mxtape {
 namespace {
@@ -128,6 +127,45 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
   }
   events_.flush();
   if (!records.empty()) lines_.add(records);
+}
+
+Value value_of(const ErrorStatistics& e) {
+  Value spread = object(), scales = object();
+  for (std::size_t k = 0; k < spread_limits.size(); ++k)
+    put(spread, fmt::format("{:g}", spread_limits[k]), e.spread_over[k]);
+  for (const auto& [exponent, blocks] : e.scales) put(scales, std::to_string(exponent), blocks);
+  return object("relative_rmse", e.relative_rmse(), "sqnr_db", Value(e.sqnr_db(), "nothing was lost"),
+                "cosine", e.cosine, "bias", e.bias, "clipped", e.clipped, "flushed", e.flushed,
+                "crest_factor", e.crest_factor, "spread_over", spread, "scales", scales);
+}
+
+Value value_of_operand(const Measurements::Operand& operand) {
+  return object("format", to_text(operand.quantizer), "in_use", operand.in_use, "*",
+                value_of(operand.errors));
+}
+
+Value value_of_gradient(const Measurements::Gradient& g) {
+  return object("cosine", g.cosine, "bias", g.bias, "relative_error", g.relative_error);
+}
+
+Value value_of(const Measurements& m) {
+  Table operands("layer; slot; *"), gradients("layer; slot; *"), left_out("layer; slot; reason");
+  for (const auto& operand : m.operands) operands.row(operand.layer, operand.slot, value_of_operand(operand));
+  for (const auto& gradient : m.gradients)
+    gradients.row(gradient.layer, gradient.slot, value_of_gradient(gradient));
+  for (const auto& one : m.left_out) left_out.row(one.layer, one.slot, one.reason);
+  return object("operands", operands, "gradients", gradients, "left_out", left_out);
+}
+
+void start(Measure& measure, Backend& backend, Model& model) {
+  const std::vector<LinearWeight> all = model.linear_weights();
+  std::map<std::uint32_t, Measure::Weight> weights;
+  for (const LinearWeight& w : all) weights[w.tensor_id] = {w.layer, w.parameter.value};
+  measure.start(std::move(weights));
+  for (const LinearWeight& w : all)
+    for (const Rounded& copy : own_copies(w.parameter))
+      measure.measure_copy(backend, copy,
+                           copy.by.again ? value_of(backend, w.parameter.copies.fprop) : w.parameter.value);
 }
 
 }  // namespace mxtape

@@ -3,9 +3,11 @@
 #include <vector>
 
 #include "kernels/observers/measure.h"
+#include "nn/model.h"
 #include "program/records/event_file.h"
-#include "program/records/json_lines.h"
+#include "program/records/metrics.h"
 #include "program/records/oscillation.h"
+#include "program/show/report.h"
 #include "recipes/telemetry.h"
 #include "train/trainer.h"
 
@@ -47,5 +49,16 @@ class Telemetry {
   EventFile& events_;
   Oscillation oscillation_;
 };
+
+/// {"operands": [...], "gradients": [...], "left_out": [...]}: docs/json.md names the fields.
+Value value_of(const Measurements&);
+Value value_of(const ErrorStatistics&);
+/// What is measured of one, without its place.
+Value value_of_operand(const Measurements::Operand&);
+Value value_of_gradient(const Measurements::Gradient&);
+
+/// Measures the next step, with the copies of weights that it will find at hand; what is missing it makes
+/// itself.
+void start(Measure&, Backend&, Model&);
 
 }  // namespace mxtape

@@ -1,4 +1,4 @@
-#include "program/run/agree.h"
+#include "program/run/run.h"
 
 #include <xxhash.h>
 

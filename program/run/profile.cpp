@@ -6,6 +6,8 @@
 #include <functional>
 
 #include "core/random.h"
+#include "program/records/paired_gap.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {
@@ -14,17 +16,15 @@ using Place = Timing::Place;
 using Work = Timing::Work;
 
 double seconds_of(const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 double median_seconds(std::int64_t times, const std::function<void()>& work) {
   std::vector<double> seconds;
   for (std::int64_t i = 0; i < times; ++i) seconds.push_back(seconds_of(work));
-  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
-  return seconds[std::size_t(times / 2)];
+  return median(seconds);
 }
 
 constexpr std::int64_t side = 1024;  // of the GEMMs that tell a device's peaks

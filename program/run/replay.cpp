@@ -12,6 +12,7 @@
 #include "program/plan/rollback.h"
 #include "program/plan/run_plan.h"
 #include "program/records/run_log.h"
+#include "program/show/progress.h"
 
 namespace mxtape {
 namespace {
@@ -159,10 +160,9 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   plan.begin.weights.reset();
   quiet.reset();
 
-  using Clock = std::chrono::steady_clock;
   if (options.on_start && result.begin + 1 < step) options.on_start(result.begin + 1, step - 1);
   while (trainer->steps_done() + 1 < step) {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     Trainer::StepResult done{};
     try {
       done = trainer->step();
@@ -171,7 +171,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
       trainer->skip_step();
       continue;
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     if (options.on_step)
       options.on_step({.step = trainer->steps_done(),
                        .loss = done.loss,

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "dist/devices.h"
 #include "program/plan/run_plan.h"
 #include "program/records/run_folder.h"
@@ -16,5 +18,14 @@ void train(RunPlan, Devices* devices = nullptr);
 /// Trains to the last step, over rollbacks; `trainer` is the last one then. Returns the last validation.
 /// Throws as TrainingLoop::train() does.
 Evaluation train_to_the_end(RunPlan&, ObservedDevice&, RunFolder&, std::unique_ptr<Trainer>& trainer);
+
+/// Checks before the first step, on all devices that have planned through the data, that program, recipe,
+/// data and instruction set are the same everywhere, and that each device has a strand. Then processes that
+/// share processors share them out as threads, unless compute.threads says how many. Throws on all, one Error
+/// and otherwise SaidElsewhere.
+void agree_on_start(Devices&, RunPlan&);
+
+/// "Open MPI v4.1.4, 4 processes on 1 host; 8 strands in 2 rounds, all busy".
+std::string devices_text(Devices&, const TrainConfig&);
 
 }  // namespace mxtape

@@ -15,9 +15,6 @@ namespace mxtape {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-double seconds_since(SteadyClock::time_point begin) {
-  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
-}
 
 /// True at steps n, 2 n, ... and at the last one; n = 0: only at the last one.
 bool due(std::int64_t step, std::int64_t every, std::int64_t last) {
@@ -111,7 +108,8 @@ void TrainingLoop::stop(const std::string& where) {
 }
 
 void TrainingLoop::step_or_skip() {
-  const bool traced = !traced_ || starts_a_phase();
+  const bool traced =
+      !traced_ || std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
   if (traced) {
     // A validation may have made copies of weights before: they are made again, to the same bits, and seen.
     for (auto* parameter : trainer_.model().parameters()) parameter->written(parameter->version);
@@ -164,10 +162,6 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step) {
          replay_advice(step), advice());
   }
   fail(e.code(), "{}\n  {}\n  {}", e.what(), replay_advice(step), advice());
-}
-
-bool TrainingLoop::starts_a_phase() const {
-  return std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
 }
 
 void TrainingLoop::validate() {

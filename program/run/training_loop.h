@@ -60,7 +60,6 @@ class TrainingLoop {
   void record_rollbacks();
   [[noreturn]] void diverged(const Error&, std::int64_t step);
   std::string replay_advice(std::int64_t step) const;
-  bool starts_a_phase() const;
   bool wants_checkpoint() const;
   [[noreturn]] void stop(const std::string& where);
   std::string advice() const;

@@ -9,10 +9,10 @@
 
 #include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
+#include "data/hdf5/hdf5.h"
 #include "dist/together.h"
+#include "kernels/choose/library_versions.h"
 #include "program/show/command.h"
-#include "program/show/help_text.h"
-#include "program/show/version.h"
 
 namespace mxtape {
 namespace {
@@ -143,6 +143,37 @@ void print_help(const Words& words) {
   if (words.size() == 1 || words[1] == "help") return fmt::print("{}", help_of_program());
   const Command& command = known_command(words[1]);
   fmt::print("{}", help_of(command, command.bind().options));
+}
+
+std::string compiler() {
+#ifdef __clang__
+  return fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+std::string cuda_text(const std::optional<CudaVersions>& cuda) {
+  if (!cuda) return "without";
+  return fmt::format("{}, kernels for {}, {}", cuda->runtime, cuda->architectures,
+                     cuda->driver.empty() ? "no driver here" : "driver for " + cuda->driver);
+}
+
+/// What runs: version and commit of mxtape, compiler, and the libraries as they are found here.
+Report version(std::string_view commit) {
+  const CpuLibraryVersion onednn = cpu_library_version();
+  const auto cuda = cuda_versions();
+  Report out;
+  out.line("mxtape {} (commit {})", MXTAPE_VERSION, commit);
+  out.line("compiler  {}\noneDNN    {} {}\nCUDA      {}\nHDF5      {}", compiler(), onednn.version,
+           onednn.instruction_set, cuda_text(cuda), hdf5_version());
+  out.put("version", MXTAPE_VERSION, "commit", commit, "compiler", compiler(), "onednn",
+          object("version", onednn.version, "instruction_set", onednn.instruction_set), "cuda",
+          cuda ? object("runtime", cuda->runtime, "architectures", cuda->architectures, "driver",
+                        Value(cuda->driver, "no driver on this machine"))
+               : Value(nullptr, "built without CUDA"),
+          "hdf5", hdf5_version());
+  return out;
 }
 
 void print_version_of(const Words& words) {

@@ -1,4 +1,4 @@
-#include "program/show/help_text.h"
+#include "program/show/command.h"
 
 #include <fmt/ranges.h>
 

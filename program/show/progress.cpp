@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
-#include "program/show/output.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {
@@ -57,8 +57,6 @@ void Line::clear() {
   if (open_) say(out_, "{}", line_start);
   open_ = false;
 }
-
-double Line::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
 std::string Line::eta(double share) const {
   return share > 0 ? duration_text(seconds() / share * (1 - share)) : "-";

@@ -12,6 +12,10 @@ bool is_screen(std::FILE* out);
 /// Columns of the terminal behind `out`, as it is now; 0 if unknown.
 std::size_t columns(std::FILE* out);
 
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 /// A line that is written over, where somebody looks, and lines that stay.
 class Line {
  public:
@@ -23,7 +27,7 @@ class Line {
   void draw(const std::string& text);  ///< on a screen alone
   void keep(const std::string& text);
   void clear();
-  double seconds() const;  ///< since it was made
+  double seconds() const { return seconds_since(begin_); }  ///< since it was made
   /// How long the rest takes if this share of all took seconds().
   std::string eta(double share) const;
 

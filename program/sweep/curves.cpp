@@ -1,10 +1,10 @@
-#include "program/sweep/curves.h"
+#include "program/sweep/sweep_results.h"
 
 #include <algorithm>
 #include <functional>
 #include <map>
 
-#include "program/plot/plot_difference.h"
+#include "program/plot/plot.h"
 
 namespace mxtape {
 namespace {

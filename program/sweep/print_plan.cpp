@@ -1,11 +1,10 @@
-#include <algorithm>
 #include <map>
 
 #include "core/error.h"
 #include "program/records/run_log.h"
 #include "program/run/profile.h"
 #include "program/show/progress.h"
-#include "program/sweep/run_sweep.h"
+#include "program/sweep/sweep_plan.h"
 #include "program/sweep/sweep_results.h"
 
 namespace mxtape {
@@ -20,10 +19,7 @@ std::optional<StepTime> step_time(const SweepPlan& plan) {
   std::vector<double> ms;
   for (const SweepRun& run : plan.runs)
     if (run.state == RunState::finished) ms.push_back(read_run_log(run.folder).median_milliseconds);
-  if (!ms.empty()) {
-    std::sort(ms.begin(), ms.end());
-    return StepTime{ms[ms.size() / 2], "as in the finished runs"};
-  }
+  if (!ms.empty()) return StepTime{median(ms), "as in the finished runs"};
   RunPlan run(plan.recipe_of(plan.runs[plan.sweep.baseline_index()]));  // the first seed's runs come first
   run.recipe.model.vocabulary = plan.vocabulary;
   run.recipe.train.init.clear();  // any weights take the same time

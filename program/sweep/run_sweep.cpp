@@ -1,4 +1,4 @@
-#include "program/sweep/run_sweep.h"
+#include "program/sweep/sweep_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,14 +10,12 @@
 #include "program/plot/gnuplot.h"
 #include "program/records/file_lock.h"
 #include "program/run/stop_signals.h"
-#include "program/show/output.h"
 #include "program/show/progress.h"
+#include "program/show/streams.h"
 #include "program/sweep/sweep_results.h"
 
 namespace mxtape {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 /// What was made of the results.
 struct Written {
@@ -132,7 +130,7 @@ std::vector<Error> problems(const SweepPlan& plan) {
 Report run_sweep(const SweepOptions& options, const std::string& command, bool json) {
   outlive_readers();
   std::FILE* const out = json ? stderr : stdout;
-  const auto begin = SteadyClock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const StopSignals signals;
   SweepPlan plan = plan_sweep(options);
   const auto locks = lock_folder(plan, out);
@@ -152,7 +150,7 @@ Report run_sweep(const SweepOptions& options, const std::string& command, bool j
   }
   const auto [results, no_pictures] = write_results(plan, out);
   if (!json) say(stdout, "\n{}", results_table(plan, results, columns(stdout)));
-  if (trains) print_time(plan, std::chrono::duration<double>(SteadyClock::now() - begin).count(), out);
+  if (trains) print_time(plan, seconds_since(begin), out);
   say(out, "report      {}\n", (plan.out / "report.html").string());
   Report report;
   report.put("*", value_of(plan, results));

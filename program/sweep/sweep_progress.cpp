@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "core/files/random_access.h"
-#include "program/show/output.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {

@@ -45,8 +45,7 @@ void sum_up(ArmResult& arm) {
     if (run.ms) ms.push_back(*run.ms);
     if (run.peak_mib) arm.peak_mib = std::max(arm.peak_mib.value_or(0), *run.peak_mib);
   }
-  std::sort(ms.begin(), ms.end());
-  if (!ms.empty()) arm.ms = ms[ms.size() / 2];
+  if (!ms.empty()) arm.ms = median(ms);
 }
 
 std::vector<std::string> differences_of(const SweepArm& arm, const SweepArm& baseline) {
@@ -65,10 +64,6 @@ std::vector<RunPair> pairs_of(const Logs& arm, const Logs& baseline) {
   return pairs;
 }
 
-std::string missing_text(std::size_t missing, std::size_t all) {
-  return fmt::format("{} of {} pairs {} not finished", missing, all, missing == 1 ? "is" : "are");
-}
-
 void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& pairs, std::size_t seeds,
              double tolerance, std::int64_t window) {
   if (pairs.empty()) {
@@ -81,7 +76,8 @@ void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& p
   arm.gap = paired_gap(gaps, tolerance);
   if (pairs.size() < seeds) {
     // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
-    arm.reason = missing_text(seeds - pairs.size(), seeds);
+    const std::size_t missing = seeds - pairs.size();
+    arm.reason = fmt::format("{} of {} pairs {} not finished", missing, seeds, missing == 1 ? "is" : "are");
     arm.gap->verdict = Verdict::not_resolved;
   } else if (seeds == 1) {
     arm.reason = "one seed says nothing about others";

@@ -1,4 +1,4 @@
-#include "program/sweep/run_sweep.h"
+#include "program/sweep/sweep_plan.h"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "core/files/atomic_file.h"
-#include "program/models/same_tokenizer.h"
+#include "program/models/trained_model.h"
 #include "program/plan/resume.h"
 #include "tests/train/tiny_run.h"
 

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "data/npy.h"
-#include "program/show/help_text.h"
 #include "program/show/command.h"
 #include "tests/program/program_fixture.h"
 

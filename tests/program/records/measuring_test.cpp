@@ -5,7 +5,7 @@
 #include <set>
 
 #include "kernels/choose/make_backend.h"
-#include "program/records/weights.h"
+#include "program/records/telemetry.h"
 #include "tests/train/tiny_run.h"
 #include "train/trainer.h"
 

@@ -1,5 +1,5 @@
 // Curves over seeds, from logs whose losses are written down here.
-#include "program/sweep/curves.h"
+#include "program/sweep/sweep_results.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // mxtape sweep as a user runs it: trained end to end, repeated, checked, refused.
 #include "program/records/run_log.h"
-#include "program/records/run_record.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
 namespace mxtape::test {

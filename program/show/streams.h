@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,5 +20,14 @@ template <class... Args>
 void say(std::FILE* out, fmt::format_string<Args...> text, Args&&... args) {
   write_out(out, fmt::format(text, std::forward<Args>(args)...));
 }
+
+/// How a command line names standard input.
+inline constexpr std::string_view standard_input = "-";
+
+/// As messages and the token file's source call it.
+std::string shown_name(const std::string& path);
+
+/// The bytes of a file, or of standard input. Throws Error as read_whole.
+std::string read_input(const std::string& path);
 
 }  // namespace mxtape

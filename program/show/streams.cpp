@@ -1,6 +1,10 @@
-#include "program/show/text_input.h"
+#include "program/show/streams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -8,6 +12,18 @@
 #include "core/files/atomic_file.h"
 
 namespace mxtape {
+
+void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
+
+void write_out(std::FILE* out, std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), out) == text.size() && std::fflush(out) == 0) return;
+  if (errno != EPIPE) return;
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  ::dup2(nowhere, ::fileno(out));
+  ::close(nowhere);
+  std::clearerr(out);
+}
 
 std::string shown_name(const std::string& path) { return path == standard_input ? "standard input" : path; }
 
