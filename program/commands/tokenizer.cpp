@@ -25,7 +25,7 @@ struct Arguments {
 };
 
 /// A line every few seconds on standard error: what is done, and how long the rest will take.
-auto report_progress(std::int64_t vocabulary) {
+auto training_progress(std::int64_t vocabulary) {
   return [=, line = Line(stderr, std::chrono::seconds(3), false)](std::int64_t tokens) mutable {
     if (tokens % 64 != 0 || !line.is_due()) return;
     const auto done = double(std::max<std::int64_t>(tokens - 256, 1));
@@ -48,7 +48,8 @@ Report train(const Arguments& options) {
     require(bad == views[i].size(), ExitCode::data, "{}: byte {} is not UTF-8; convert the text",
             options.operands[i], bad);
   }
-  const TrainedBpe trained = train_bpe(views, options.training, report_progress(options.training.vocabulary));
+  const TrainedBpe trained =
+      train_bpe(views, options.training, training_progress(options.training.vocabulary));
   const BpeFiles files = files_of(trained, options.training);
   const Tokenizer made = Tokenizer::from_tokenizer_json(files.tokenizer_json);
   write_atomically(folder.path() / "vocab.json", files.vocab_json);
