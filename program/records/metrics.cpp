@@ -15,7 +15,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/files/retried.h"
+#include "core/files/descriptor.h"
 
 namespace mxtape {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/text/program_name.h"
 #include "data/hdf5/hdf5.h"
 #include "dist/together.h"
-#include "kernels/choose/library_versions.h"
+#include "kernels/choose/make_backend.h"
 #include "program/show/command.h"
 
 namespace mxtape {
