@@ -53,7 +53,7 @@ struct Quantizer {
   constexpr bool has_group_scale() const {
     return scale == ScaleKind::floating && outer == OuterScale::group;
   }
-  /// True if a block's scale follows from its amax alone, by formula, and is an f32: what vector loops take.
+  /// True if a block's scale follows from its amax alone, by formula, and is an f32: what CUDA's tiles take.
   constexpr bool scale_is_of_amax() const {
     return statistic == Statistic::amax && offset == Offset::none && !four_over_six && !search && !eden &&
            scale_rounding == ScaleRounding::even && (scale != ScaleKind::floating || has_tensor_scale()) &&

@@ -147,8 +147,12 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
       tensors.push_back(read_tensor(name, value));
       continue;
     }
-    JsonSection metadata(value, name);
-    for (const auto& key : metadata.unknown()) header.metadata[key] = metadata.text(key);
+    require(value.is_object(), ExitCode::data, "__metadata__ is {}; want an object", shown_json(value));
+    for (const auto& [key, text_of_key] : value.items()) {
+      require(text_of_key.is_string(), ExitCode::data, "__metadata__.{} is {}; want a text", shown_name(key),
+              shown_json(text_of_key));
+      header.metadata[key] = text_of_key.get<std::string>();
+    }
   }
   // Tensors without elements take no room: before one that begins at the same byte.
   std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {

@@ -47,7 +47,7 @@ CpuLibraryVersion cpu_library_version() {
 
 std::optional<CudaVersions> cuda_versions() {
 #ifdef MXTAPE_CUDA
-  return CudaVersions{cuda_runtime_version(), MXTAPE_CUDA_ARCHITECTURES, cuda_driver_version()};
+  return CudaVersions{cuda::runtime_version(), MXTAPE_CUDA_ARCHITECTURES, cuda::driver_version()};
 #else
   return {};
 #endif

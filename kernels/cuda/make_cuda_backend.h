@@ -17,9 +17,11 @@ std::unique_ptr<Backend> make_cuda_backend(const BackendOptions& = {});
 std::unique_ptr<SideStream> make_cuda_side_stream(Backend&);
 std::string choose_cuda_gpu(int local_rank);
 
+namespace cuda {
 /// "13.0": of the runtime that is linked in.
-std::string cuda_runtime_version();
+std::string runtime_version();
 /// The newest CUDA that the driver runs; empty without a driver. Works on a machine without a GPU.
-std::string cuda_driver_version();
+std::string driver_version();
+}  // namespace cuda
 
 }  // namespace mxtape

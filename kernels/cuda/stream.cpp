@@ -145,19 +145,15 @@ Recording::~Recording() { cudaGraphExecDestroy(executable_); }
 
 void Recording::replay() const { check(cudaGraphLaunch(executable_, stream_.get()), "launching a graph"); }
 
-}  // namespace mxtape::cuda
-
-namespace mxtape {
-
-std::string cuda_runtime_version() {
+std::string runtime_version() {
   int version = 0;
   (void)cudaRuntimeGetVersion(&version);  // fails only for a null pointer
-  return cuda::version_text(version);
+  return version_text(version);
 }
 
-std::string cuda_driver_version() {
+std::string driver_version() {
   int version = 0;
-  return cudaDriverGetVersion(&version) == cudaSuccess && version > 0 ? cuda::version_text(version) : "";
+  return cudaDriverGetVersion(&version) == cudaSuccess && version > 0 ? version_text(version) : "";
 }
 
-}  // namespace mxtape
+}  // namespace mxtape::cuda

@@ -150,7 +150,8 @@ class Planner {
 
   void share_cores() {
     const int cores = threads();
-    const auto fitting = int(std::clamp<std::int64_t>(plan_.memory / plan_.memory_of_run, 1, 1024));
+    const auto fitting =
+        int(std::clamp<std::int64_t>(plan_.memory / std::max<std::int64_t>(plan_.memory_of_run, 1), 1, 1024));
     const auto most = int(std::clamp<std::int64_t>(plan_.to_do(), 1, 1024));
     require(options_.jobs <= fitting, ExitCode::resource,
             "--jobs {}: a run needs {} of memory and there are {}; want at most {}", options_.jobs,

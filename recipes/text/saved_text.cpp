@@ -1,3 +1,4 @@
+#include "recipes/text/precision_table.h"
 
 #include <fmt/format.h>
 
@@ -5,7 +6,6 @@
 
 #include "kernels/attention/slots.h"
 #include "kernels/narrow.h"
-#include "recipes/text/precision_table.h"
 
 namespace mxtape {
 namespace {

@@ -111,9 +111,11 @@ TEST(CpuTileRotation, TheNumberOfThreadsChangesNoBit) {
   const Tensor on_device = upload(rotator(), shape, x);
   for (const int count : {1, 2, 3}) {
     set_threads(count);
-    Rounded copy = rotated_room("nvfp4", Axis::column, shape, Layout::codes, {128, SignsPer::run});
-    quantize(rotator(), {&copy, 1}, on_device, draws);
-    expect_made(copy, defined(copy, x));
+    for (const char* text : {"nvfp4", "mxfp4 round=stochastic"}) {
+      Rounded copy = rotated_room(text, Axis::column, shape, Layout::codes, {128, SignsPer::run});
+      quantize(rotator(), {&copy, 1}, on_device, draws);
+      expect_made(copy, defined(copy, x));
+    }
   }
   set_threads(before);
 }
