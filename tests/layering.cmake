@@ -20,7 +20,7 @@ set(interop   core autograd nn data recipes interop)
 set(train     core formats kernels dist autograd nn optim data recipes train)
 set(program   core formats kernels dist autograd nn optim data recipes interop train program)
 set(floors ${program})
-set(program_rooms show corpus records models plan run plot post_training sweep commands)  # each includes those before it
+set(program_rooms show corpus records models plan run plot post_training sweep referee commands)  # each includes those before it
 set(all_files "")
 set(rooms "")
 set(bad "")

@@ -1,0 +1,215 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/records/paired_gap.h"
+
+// What a referee knows: what was asked, what was measured, and what follows. Values alone: results.json holds
+// them all, under these names and in this order (results_json.cpp). Indices are into the lists of Results.
+namespace mxtape::referee {
+
+/// Arms are chosen on the seeds of `select` and judged on those of `confirm`; without these, on the first.
+enum class Stage : std::uint8_t { select, confirm };
+
+/// A number and its 95 % interval; `why` it has none.
+struct Estimate {
+  double value = 0;
+  std::optional<std::array<double, 2>> interval95{};
+  std::string why{};
+};
+
+struct Arm {
+  std::string name, family;                     ///< without a family: empty
+  std::vector<std::string> differences, slots;  ///< from the baseline; "fprop.x mxfp4" of linear layers' six
+  double bits = 0;                              ///< of an element, mean of the six, scales included
+  bool chosen = false;                          ///< it is trained on the seeds of `confirm`
+};
+struct Family {
+  std::string name;
+  std::vector<std::size_t> arms;
+};
+
+struct Size {
+  std::string name;
+  std::int64_t parameters = 0, all_parameters = 0;  ///< N: without embeddings and head; with them
+  std::int64_t tokens_per_step = 0;
+};
+/// A size and a length.
+struct Point {
+  std::string name;  ///< "w64 x 20"
+  std::size_t size = 0;
+  std::int64_t parameters = 0;  ///< N of its size
+  double tokens_per_parameter = 0;
+  std::int64_t tokens = 0, steps = 0, decay_steps = 0;  ///< D: of all steps
+};
+
+struct Spike {
+  std::int64_t step = 0;
+  double z = 0;
+  std::optional<double> unlearned{};  ///< share of what was learned that it gave back, if it blew up
+};
+/// A validation on the way.
+struct Sample {
+  std::int64_t step = 0;
+  double loss = 0;  ///< [nats per token]
+};
+/// What the roundings of a run's last step cost.
+struct Telemetry {
+  std::vector<std::string> slots;
+  std::vector<double> relative_error;  ///< by slot, root mean square over the layers
+  std::optional<double>
+      alignment{};  ///< cosine of the gradient of weights with the exact one, mean over layers
+};
+/// An arm with a seed at a point, with its trunk's steps.
+struct Run {
+  std::size_t point = 0, arm = 0;
+  std::uint64_t seed = 0;
+  Stage stage = Stage::select;
+  std::string state, message{};  ///< finished, unfinished, failed, to do; of a failure
+  std::optional<double> loss{};  ///< of the last validation [nats per token]
+  double learning_rate = 0;      ///< at most
+  std::vector<Sample> curve{};
+  std::vector<Spike> spikes{};
+  std::optional<Telemetry> telemetry{};
+};
+
+/// An arm beside the baseline at a point, on a stage's seeds.
+struct Gap {
+  std::size_t point = 0, arm = 0;
+  Stage stage = Stage::select;
+  PairedGap gap{};
+  double holm = 1;  ///< p, corrected together with the arms of its family at the point
+  Verdict verdict = Verdict::not_resolved;
+  std::string reason{};  ///< what kept it from a verdict
+};
+/// A sum of arms' losses, such as a difference of differences; its weights add up to 0.
+struct Contrast {
+  std::string text;
+  std::vector<std::size_t> arms;
+  std::vector<double> weights;
+};
+struct ContrastResult {
+  std::size_t contrast = 0, point = 0;
+  Stage stage = Stage::select;
+  PairedGap gap{};
+  double holm = 1;
+  std::string reason{};
+};
+
+/// The tokens (parameters) with which the baseline has the arm's loss, over the arm's: at one size over
+/// lengths (at one length over sizes). Interpolated in their logarithm, never extrapolated.
+struct Efficiency {
+  enum class Along : std::uint8_t { tokens, parameters };
+  std::size_t arm = 0, point = 0;
+  Along along = Along::tokens;
+  Stage stage = Stage::select;
+  std::optional<Estimate> ratio{};
+  std::string why{};  ///< there is none
+};
+
+struct LawArm {
+  std::size_t arm = 0;
+  Estimate parameters{}, tokens{};  ///< effN, effD
+};
+struct Residual {
+  std::size_t arm = 0, point = 0;
+  double measured = 0, fitted = 0;  ///< mean over the seeds [nats per token]
+};
+/// L(N, D) = (A / (effN N)^alpha + B / (effD D)^beta)^gamma + E; effN = effD = 1 for the baseline.
+struct Law {
+  bool fitted = false, holds = false;
+  std::string why{};  ///< not
+  double A = 0, alpha = 0, B = 0, beta = 0, gamma = 1, E = 0;
+  bool floor_known = false;     ///< E is the data's, and was not fitted
+  double limit = 0, worst = 0;  ///< of the baseline's residuals, as shares of the loss: allowed, found
+  std::int64_t draws = 0;       ///< of the bootstrap
+  std::vector<LawArm> arms{};
+  std::vector<Residual> residuals{};
+};
+/// How many times as fast as the baseline's an arm's steps must be for it to have the same loss after the
+/// same time.
+struct BreakEven {
+  std::size_t arm = 0;
+  std::optional<Estimate> speed_up{};
+  std::string from{}, why{};  ///< "law" or "tokens"; there is none
+};
+/// Over arms: does what roundings do predict the gap?
+struct Correlation {
+  std::string measure;
+  std::size_t point = 0;
+  std::int64_t arms = 0;
+  Estimate rank{};  ///< Spearman's
+};
+
+/// A value that was tried at the smallest point.
+struct Tuned {
+  std::size_t arm = 0;
+  double value = 0;
+  std::optional<double> loss{};  ///< mean over the seeds
+  std::int64_t runs = 0;
+  bool best = false, edge = false;  ///< of the arm; and at the end of the list
+};
+
+/// Of an arm in turn with the baseline.
+struct StepTime {
+  std::size_t size = 0, arm = 0;
+  double ms = 0, baseline_ms = 0;  ///< medians
+  std::int64_t steps = 0;
+};
+/// What a clock said; all else is the same on each run.
+struct Times {
+  std::string device;
+  int cores = 0;
+  std::vector<StepTime> steps;
+  double seconds_of_runs = 0;
+};
+
+struct Results {
+  // What was asked.
+  std::string name, file, base, baseline;
+  std::size_t baseline_arm = 0;
+  double tolerance = 0;  ///< [nats per token]
+  std::vector<std::uint64_t> select, confirm, tune;
+  std::int64_t best = 0;             ///< arms of a family that are confirmed
+  double decay = 0, rate_power = 0;  ///< share of a length; the learning rate goes as N^rate_power
+  std::string tuned_key;             ///< empty: nothing was tuned
+  std::vector<Arm> arms;
+  std::vector<Family> families;
+  std::vector<Contrast> contrasts;
+  std::vector<Size> sizes;
+  std::vector<Point> points;  ///< by size, then by length
+
+  // What ran.
+  std::string version, commit, arithmetic;  ///< the last: libraries and instruction set
+  std::string data_file, data_hash;
+  std::optional<double> floor{};  ///< the data's entropy [nats per token]
+  bool complete = false;
+  std::int64_t tokens_trained = 0, tokens_apart = 0;  ///< as it was, and with each length trained anew
+
+  // What was measured.
+  std::vector<Tuned> tunes;
+  std::vector<Run> runs;
+
+  // What follows.
+  std::vector<Gap> gaps;
+  std::vector<ContrastResult> contrast_results;
+  std::vector<Efficiency> efficiencies;
+  Law law;
+  std::vector<BreakEven> break_even;
+  std::vector<Correlation> correlations;
+  std::vector<std::string> not_run;  ///< for people
+  Times times;
+
+  const std::vector<std::uint64_t>& seeds(Stage s) const { return s == Stage::select ? select : confirm; }
+  /// The one that verdicts are of.
+  Stage judged() const { return confirm.empty() ? Stage::select : Stage::confirm; }
+  /// Of an arm at a point, by the stage's seeds; none where a run is not finished.
+  std::vector<std::optional<double>> losses(std::size_t point, std::size_t arm, Stage) const;
+  /// Whether a run of them gave back more than half of what it had learned.
+  bool blew_up(std::size_t point, std::size_t arm, Stage) const;
+};
+
+}  // namespace mxtape::referee
