@@ -65,87 +65,85 @@ void copy_value(const Knob& to, const Knob& from) {
 
 std::vector<Knob> knobs(Recipe& r) {
   std::vector<Knob> all{
-      recorded({"name", &r.name,
-                "the run's folder is <train.out>/<name>; the recipe file's name if not given",
+      recorded({"name", &r.name, "the run's folder is <train.out>/<name>; if empty, the recipe file's name",
                 TextCheck{"a name for a folder", check_name}}),
       recorded({"description", &r.description, "one line for `mxtape recipes`"}),
-      {"seed", &r.seed, "of initialisation, data order, dropout and stochastic rounding", between(0, 0x1p63)},
+      {"seed", &r.seed, "seeds initialisation, data order, dropout and stochastic rounding",
+       between(0, 0x1p63)},
 
-      recorded({"data.file", &r.data.file,
-                "token file from `mxtape prepare` or `mxtape corpus`, relative to the working directory"}),
+      recorded({"data.file", &r.data.file, "token file of `mxtape prepare` or `mxtape corpus`"}),
 
       {"train.init", &r.train.init,
-       "a run, checkpoint, Hugging Face folder or llm.c file: a new run begins with its weights and [model]"},
+       "a new run takes weights and [model] from this run, checkpoint, Hugging Face folder or llm.c file"},
       {"train.steps", &r.train.steps, "optimizer steps", between(1, 0x1p31)},
       {"train.batch_size", &r.train.batch_size, "sequences of a micro-batch", between(1, 1 << 20)},
-      {"train.accumulation", &r.train.accumulation, "micro-batches of a strand, one after the other",
+      {"train.accumulation", &r.train.accumulation, "micro-batches of a strand, in sequence",
        between(1, 1 << 20)},
       {"train.strands", &r.train.strands,
-       "strands of an optimizer step, whose gradients are summed in one fixed order: what devices share",
+       "parts of a step's batch that devices share; their gradients are summed in a fixed order",
        between(1, 1 << 16)},
       untraced({"train.verify_every", &r.train.verify_every,
-                "several devices: steps between comparisons of their weights; 0: only before saving",
-                at_least(0)}),
+                "steps between comparisons of the devices' weights; 0: only before saving", at_least(0)}),
       untraced({"train.gather", choice(r.train.gather, gather_names),
-                "several devices: what of new weights they send each other: f32 values, or codes and scales "
-                "of the copies that a step multiplies by, where it reads nothing else (docs/devices.md)"}),
+                "what devices send of new weights: f32 values, or codes and scales where a step reads "
+                "nothing else"}),
       recorded({"train.eval_every", &r.train.eval_every, "steps between validations; 0: only at the end",
                 at_least(0)}),
       recorded({"train.eval_windows", NamedInteger{&r.train.eval_windows, windows_names},
-                "most sequences of a validation, from the start of the split; all or 0: the whole split; "
-                "auto: what takes at most a fifth of the work of the steps between two validations",
+                "sequences of a validation, from the split's start; all or 0: all; auto: at most a fifth of "
+                "the work of the steps in between",
                 at_least(0)}),
       recorded({"train.save_every", &r.train.save_every, "steps between checkpoints; 0: not by step",
                 at_least(0)}),
-      recorded({"train.save_minutes", &r.train.save_minutes,
-                "minutes after which a checkpoint is written in any case; 0: never", between(0, 1 << 20)}),
-      recorded({"train.keep", &r.train.keep, "newest checkpoints that are kept", at_least(1)}),
+      recorded({"train.save_minutes", &r.train.save_minutes, "minutes between checkpoints; 0: not by time",
+                between(0, 1 << 20)}),
+      recorded({"train.keep", &r.train.keep, "newest checkpoints kept", at_least(1)}),
       recorded({"train.keep_every", &r.train.keep_every,
-                "a checkpoint at each multiple of this step, which stays; 0: none", at_least(0)}),
-      recorded({"train.keep_best", &r.train.keep_best,
-                "a checkpoint at each validation that is the best so far; the best one stays"}),
+                "steps between checkpoints that are never deleted; 0: none", at_least(0)}),
+      recorded(
+          {"train.keep_best", &r.train.keep_best, "save at each best validation so far, and keep the best"}),
       {"train.on_divergence", choice(r.train.on_divergence, divergence_names),
-       "a loss or gradient that is not finite; skip: the step changes no weight; rollback: back to the last "
+       "after a loss or gradient that is not finite; skip: the step changes no weight; rollback: to the last "
        "checkpoint"},
-      {"train.skip_most", &r.train.skip_most, "steps in a row that may be skipped", at_least(1)},
-      {"train.rollback_most", &r.train.rollback_most, "times that a run may go back", at_least(1)},
+      {"train.skip_most", &r.train.skip_most, "most steps skipped in a row", at_least(1)},
+      {"train.rollback_most", &r.train.rollback_most, "most rollbacks of a run", at_least(1)},
       {"train.rollback_skip", &r.train.rollback_skip,
-       "a rollback passes over the batches since its checkpoint; false: they come again"},
+       "a rollback skips the batches since its checkpoint; false: repeats them"},
       {"train.rollbacks", &r.train.rollbacks,
-       "written by the run: where it diverged -> where it went back to"},
-      untraced({"train.out", &r.train.out, "folder that holds the runs' folders",
-                TextCheck{"a folder", check_not_empty}}),
+       "written by the run: step that diverged -> step it returned to"},
+      untraced(
+          {"train.out", &r.train.out, "folder of the runs' folders", TextCheck{"a folder", check_not_empty}}),
       recorded({"train.sample_tokens", &r.train.sample_tokens,
-                "length of the text printed at the end; 0: none", between(0, 1 << 20)}),
+                "tokens of the text printed at the end; 0: none", between(0, 1 << 20)}),
 
-      {"optim.learning_rate", &r.optim.learning_rate, "peak, before the schedule", above(0)},
+      {"optim.learning_rate", &r.optim.learning_rate, "peak learning rate", above(0)},
       {"optim.beta1", &r.optim.beta1, "decay of the gradient mean", fraction_below_one},
       {"optim.beta2", &r.optim.beta2, "decay of the squared-gradient mean", fraction_below_one},
       {"optim.eps", &r.optim.eps, "added to the square root of the second moment", above(0)},
-      {"optim.weight_decay", &r.optim.weight_decay, "decoupled, on matrices only", at_least(0)},
+      {"optim.weight_decay", &r.optim.weight_decay, "decoupled weight decay, of matrices only", at_least(0)},
       {"optim.clip_norm", &r.optim.clip_norm, "largest norm of the whole gradient; 0: no clipping",
        at_least(0)},
-      {"optim.start", &r.optim.start,
-       "of a branch: the step at which the moments were zero (--fresh optimizer)", between(0, 0x1p31)},
+      {"optim.start", &r.optim.start, "in a branch: step at which the moments were zero (--fresh optimizer)",
+       between(0, 0x1p31)},
 
       {"schedule.kind", choice(r.schedule.kind, schedule_names),
-       "course of the learning rate after the warm-up; wsd: stay, then straight down"},
+       "learning rate after the warm-up; wsd: constant, then linear"},
       {"schedule.warmup_steps", &r.schedule.warmup_steps, "steps from 0 to the peak", at_least(0)},
-      {"schedule.final_fraction", &r.schedule.final_fraction,
-       "learning rate of the end, as a share of the peak", between(0, 1)},
-      {"schedule.decay_fraction", &r.schedule.decay_fraction, "wsd: share of the steps that go down",
+      {"schedule.final_fraction", &r.schedule.final_fraction, "last learning rate over the peak",
        between(0, 1)},
-      {"schedule.start", &r.schedule.start,
-       "of a branch: the step that the schedule counts as its first (--fresh schedule)", between(0, 0x1p31)},
+      {"schedule.decay_fraction", &r.schedule.decay_fraction, "wsd: share of the steps that decay",
+       between(0, 1)},
+      {"schedule.start", &r.schedule.start, "in a branch: first step of the schedule (--fresh schedule)",
+       between(0, 0x1p31)},
 
-      {"precision.weights", &r.precision.weights, "slots fprop.w dgrad.w of the linear layers in blocks",
+      {"precision.weights", &r.precision.weights, "fprop.w and dgrad.w of linear layers in blocks",
        number_format},
-      {"precision.activations", &r.precision.activations,
-       "slots fprop.x wgrad.x of the linear layers in blocks", number_format},
-      {"precision.gradients", &r.precision.gradients,
-       "slots dgrad.dy wgrad.dy of the linear layers in blocks", number_format},
-      {"precision.attention", &r.precision.attention, "all slots of attention", number_format},
-      {"precision.head", &r.precision.head, "all slots of the head", number_format},
+      {"precision.activations", &r.precision.activations, "fprop.x and wgrad.x of linear layers in blocks",
+       number_format},
+      {"precision.gradients", &r.precision.gradients, "dgrad.dy and wgrad.dy of linear layers in blocks",
+       number_format},
+      {"precision.attention", &r.precision.attention, "the twelve operands of attention", number_format},
+      {"precision.head", &r.precision.head, "the six operands of the head", number_format},
 
   };
   const std::vector<Knob> model = model_knobs(r.model);
@@ -160,29 +158,25 @@ std::vector<Knob> knobs(Recipe& r) {
 
 std::vector<Knob> knobs(PrecisionRule& rule) {
   return {
-      {"precision.rules.layers", &rule.layers,
-       "pattern of layer names, several with '|': \"blocks.*.mlp.*\", \"blocks[:2].*|blocks[-8:].*\" (first "
-       "and last), \"head\"; none: all layers, the head and attention too",
+      {"precision.rules.layers", &rule.layers, "layers by pattern; none: all, the head and attention too",
        TextCheck{"one pattern of layer names, or several joined by '|' in one text", check_not_empty}},
       {"precision.rules.slots", &rule.slots,
-       "globs over slot names: \"fprop.x\", \"*.w\", \"wgrad.hadamard\", \"qk.*\"; none: all slots of GEMMs"},
+       "slots by pattern, as \"fprop.x\", \"*.w\" or \"qk.*\"; none: all that enter GEMMs"},
       {"precision.rules.format", &rule.format, "how these slots round; required", rule_format},
   };
 }
 
 std::vector<Knob> knobs(PrecisionPhase& phase) {
   return {
-      {"precision.phases.start", &phase.start, "optimizer step from which the phase's rules hold",
-       between(0, 0x1p31)},
-      {"precision.phases.start_tokens", &phase.start_tokens,
-       "instead of start: from the first step before which that many tokens were trained on",
+      {"precision.phases.start", &phase.start, "step from which the phase's rules hold", between(0, 0x1p31)},
+      {"precision.phases.start_tokens", &phase.start_tokens, "instead of start: after this many tokens",
        between(0, 0x1p62)},
       {"precision.phases.start_fraction", &phase.start_fraction,
-       "instead of start: from that share of train.steps on, rounded up to a step", fraction_below_one},
+       "instead of start: share of train.steps, rounded up to a step", fraction_below_one},
       {"precision.phases.start_of_decay", &phase.start_of_decay,
-       "instead of start: from the step from which the learning rate goes down"},
+       "instead of start: where the learning rate begins to fall"},
       {"precision.phases.start_rollback", &phase.start_rollback,
-       "instead of start: from the step to which the run's n-th rollback leads", between(0, 0x1p31)},
+       "instead of start: where the run's n-th rollback leads", between(0, 0x1p31)},
   };
 }
 

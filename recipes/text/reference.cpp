@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <map>
 
 #include "autograd/slots.h"
 #include "recipes/knobs.h"
@@ -14,61 +13,60 @@ constexpr std::string_view introduction = R"(# Recipes
 
 Written by `mxtape recipes --reference > docs/recipes.md` from the table that also reads recipes: do not edit.
 
-A recipe is a TOML file that says what a run is. Who sets a key last wins:
+A recipe is a TOML file that says what a run is. The last to set a key wins:
 
 1. the defaults below;
-2. the recipes that the file names in `extends`, in order, each after what it extends itself. One that is named in several
-   places is read once, at the last one;
+2. the recipes named in `extends`, in order, each after what it extends itself. One named several times counts once, at
+   its last place;
 3. the file;
 4. the command line: `--section.key=value` or `--section.key value`.
 
-`extends` is a file's name, relative to the file that says it, the name of a shipped recipe, or a list of these. `name`
-and `description` are not inherited.
+`extends` is a file relative to the one that names it, a shipped recipe, or a list of these. `name` and `description` are
+not inherited. Unknown or repeated keys, wrong types and numbers out of range end with exit code 2. Integers are accepted
+for numbers, and `1e-4` is one.
 
-An unknown key, one that is given twice, another type or a number out of range ends with exit code 2 and the nearest known
-name. Integers are accepted for numbers; `1e-4` is a number.
-
-`mxtape check RECIPE` prints the keys that somebody set, and by whom; `--all` prints every key. A run's folder keeps the
-resolved text; where a resume changed it, the earlier one stays as `recipe.until_step_<step>.toml`. Checkpoints hold it
-without keys on which no bit depends.
+`mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key. A run's folder keeps the
+resolved text. If a resume changes it, the earlier one stays as `recipe.until_step_<step>.toml`. Checkpoints hold it
+without the keys on which no bit depends.
 )";
 
 constexpr std::string_view precision_text = R"(
 ## Precision
 
-[formats.md](formats.md) has the words of formats, `mxtape formats` lists them. Later wins:
+[formats.md](formats.md) says how formats are written. Later wins:
 
 1. `precision.weights`, `activations`, `gradients`, `attention` and `head`;
-2. `[[precision.rules]]`, in order; those of a file come after those of what it extends;
+2. `[[precision.rules]]`, in order, after those of the recipes in `extends`;
 3. the rules of each `[[precision.phases]]` that has started, by their starts.
 
-A rule names layers and slots by patterns: `*` stands for any letters, `|` separates alternatives, and blocks may be counted
-from the end or sliced as in Python. `blocks.-1.*` is the last block, `blocks[:2].*` the first two, `blocks[2:-2].*` all but
-two at each end. A pattern that matches nothing is an error, and so is a slice that counts more blocks than the model has.
+A rule names layers and slots by patterns:
 
-A rule's format replaces the whole format of its slots, rounding included. A rule without slots reaches attention's twelve
-as well, wherever its pattern names `blocks.N.attn`, as `blocks.0.*` does; `mxtape check` says so where
-`precision.attention` is f32.
+| pattern | names |
+|---|---|
+| `*` | any letters, dots included |
+| `a\|b` | either |
+| `blocks.-1.*` | the last block |
+| `blocks[:2].*`, `blocks[2:-2].*` | the first two; all but two at each end, as Python slices |
 
-These formats set slots of their own among those that a rule names:
+A pattern that matches nothing is an error. So is a slice that counts more blocks than the model has.
 
-* `hadamard=16 signs=run`: a Hadamard transform of a GEMM; `hadamard=0` is none. Signs are `none`, or drawn once for the
-  `run`, each `step`, or each `call`: in wgrad each micro-batch, in fprop and dgrad each step, as the weight's rotated copy
-  serves a whole step.
-* `source=master`, `forward` or `shared`: what backward's copy of a tensor is made from. `master`, the default, rounds the
-  high-precision tensor. `forward` rounds what the forward multiplied by once more. `shared` takes the forward's values as
-  they are: the slot's own format has no effect, and a Hadamard transform of that GEMM is refused. Values that fprop
-  rotated stay so, and the gradient is rotated back after the GEMM.
-* `ste=identity`, `ste=mask` or `ste=dge k=5 most=3`: the derivative of the rounding of `fprop.x` and `fprop.w`. `mask` is 0
-  beyond the largest element, else 1; `dge` a slope of at most `most`
-  ([numerics.md](numerics.md#straight-through-gradients)).
+A rule replaces the whole format of its slots, rounding included. A rule without slots also reaches the twelve slots of
+each attention layer that its pattern matches, as `blocks.0.*` does. `mxtape check` says so if `precision.attention` is f32.
 
-The last five slots below enter no GEMM. Only a pattern that says their names reaches them, as `*.gain` or `out` do. Backward
-takes the rounding of the first four for the identity.
+Three kinds of format set slots of their own:
 
-`sum.dw` rounds a strand's gradient of a layer's matrix, before the strands are added
-([devices.md](devices.md#gradients-in-few-bits)). It wants `train.strands` above 1, and a format whose scales keep what is
-not finite. Gradients of vectors stay f32, and those of a tied head are the embedding's.
+| format | sets |
+|---|---|
+| `hadamard=16 signs=run` | a Hadamard transform of a GEMM's operands; 0: none. Signs: `none`, or drawn once a `run`, each `step` or each `call` (wgrad: micro-batch; fprop and dgrad: step) |
+| `source=master` | backward rounds the high-precision tensor. The default |
+| `source=forward` | backward rounds the forward's rounded operand again |
+| `source=shared` | backward takes the forward's rounded operand as it is. The slot's own format has no effect; a Hadamard transform of that GEMM is refused |
+| `ste=identity`, `ste=mask`, `ste=dge k=5 most=3` | the [derivative](numerics.md#straight-through-gradients) of rounding `fprop.x` or `fprop.w` |
+
+Five slots enter no GEMM: `out`, `scores`, `norm.gain`, `embedding.table`, `sum.dw`. Only a pattern with letters of their
+names reaches them. `sum.dw` rounds a strand's gradient of a matrix before strands are added
+([devices.md](devices.md#gradients-in-few-bits)). It needs `train.strands` above 1 and a format whose scales keep NaN and
+infinity. A tied head's gradient is the embedding's. Backward takes the other four roundings for the identity.
 
 ```toml
 [precision]
@@ -94,41 +92,50 @@ slots = ["fprop.x", "fprop.w"]
 format = "bf16"
 ```
 
-Layers of a model with N blocks: `blocks.0.attn.qkv`, `blocks.0.attn.out`, `blocks.0.mlp.up`, `blocks.0.mlp.down` and so
-on to `blocks.<N-1>.mlp.down`, `head` (linear layers), `blocks.0.attn` to `blocks.<N-1>.attn` (attention),
-`blocks.0.norm1`, `blocks.0.norm2` to `blocks.<N-1>.norm2`, `norm` (norms), and `embedding`. With `mlp = "swiglu"` the first
-matrix of the MLP is `blocks.0.mlp.gate_up`; `qk_norm` adds the norms `blocks.0.attn.q_norm` and `blocks.0.attn.k_norm`.
+| layers | names |
+|---|---|
+| linear | `blocks.i.attn.qkv`, `blocks.i.attn.out`, `blocks.i.mlp.up` (SwiGLU: `gate_up`), `blocks.i.mlp.down`, `head` |
+| attention | `blocks.i.attn` |
+| norms | `blocks.i.norm1`, `blocks.i.norm2`, `norm`; with `qk_norm` `blocks.i.attn.q_norm`, `blocks.i.attn.k_norm` |
+| embedding | `embedding` |
 
-| slot | of | operand of | blocks run along |
+| slots | of | operands of | blocks run along |
 |---|---|---|---|
 )";
 
-struct SlotText {
-  std::string_view gemm, along;
+constexpr std::string_view shipped_text = R"(
+## Shipped recipes
+
+`mxtape recipes` lists them with a sentence each, `mxtape recipes NAME` prints one:
+)";
+
+struct GemmText {
+  std::string_view gemm, of, product, along;
+};
+constexpr GemmText gemm_texts[] = {
+    {"fprop", "linear layers", "Y = X W^T", "in-features"},
+    {"dgrad", "linear layers", "dX = dY W", "out-features"},
+    {"wgrad", "linear layers", "dW = dY^T X", "rows (tokens)"},
+    {"qk", "attention", "S = Q K^T", "head width"},
+    {"pv", "attention", "O = P V", "keys"},
+    {"dv", "attention", "dV = P^T dO", "queries"},
+    {"dp", "attention", "dP = dO V^T", "head width"},
+    {"dq", "attention", "dQ = dS K", "keys"},
+    {"dk", "attention", "dK = dS^T Q", "queries"},
 };
 
-/// By the part of a slot's name before the dot; attention's blocks by the whole name.
-SlotText slot_text(std::string_view slot) {
-  static const std::map<std::string_view, SlotText> texts{
-      {"fprop", {"Y = X W^T", "in-features"}},
-      {"dgrad", {"dX = dY W", "out-features"}},
-      {"wgrad", {"dW = dY^T X", "rows (tokens)"}},
-      {"qk", {"S = Q K^T", "head width"}},
-      {"pv", {"O = P V", "keys"}},
-      {"dv", {"dV = P^T dO", "queries"}},
-      {"dp", {"dP = dO V^T", "head width"}},
-      {"dq", {"dQ = dS K", "keys"}},
-      {"dk", {"dK = dS^T Q", "queries"}},
+void write_slots(std::string& out) {
+  std::vector<std::string_view> names;
+  const auto add = [&](const auto& slots) {
+    for (const auto& slot : slots) names.push_back(slot.name);
   };
-  return texts.at(slot.substr(0, slot.find('.')));
-}
-
-template <class Slots>
-void write_slots(std::string& out, const Slots& slots, std::string_view of) {
-  for (const auto& slot : slots) {
-    const SlotText text = slot_text(slot.name);
-    fmt::format_to(std::back_inserter(out), "| `{}` | {} | {} | {} |\n", slot.name, of, text.gemm,
-                   text.along);
+  add(linear_slots), add(rotation_slots), add(source_slots), add(straight_through_slots),
+      add(attention_slots);
+  for (const auto& [gemm, of, product, along] : gemm_texts) {
+    std::string own;
+    for (const std::string_view name : names)
+      if (name.starts_with(fmt::format("{}.", gemm))) own += fmt::format(" `{}`", name);
+    fmt::format_to(std::back_inserter(out), "|{} | {} | {} | {} |\n", own, of, product, along);
   }
 }
 
@@ -160,14 +167,10 @@ std::string recipe_reference() {
     begin = end;
   }
   out += precision_text;
-  write_slots(out, linear_slots, "linear layers");
-  write_slots(out, rotation_slots, "linear layers");
-  write_slots(out, source_slots, "linear layers");
-  write_slots(out, straight_through_slots, "linear layers");
-  write_slots(out, attention_slots, "attention");
-  out += "| `out` | linear layers | none: Y | out-features |\n";
-  fmt::format_to(std::back_inserter(out),
-                 "| `{}` | attention | none: S = Q K^T, before it is scaled | keys |\n", score_slot.name);
+  write_slots(out);
+  out += "| `out` | linear layers | none: Y, after the bias | out-features |\n";
+  fmt::format_to(std::back_inserter(out), "| `{}` | attention | none: S, before it is scaled | keys |\n",
+                 score_slot.name);
   fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", name_of(Slot::gain));
   fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", name_of(Slot::table));
   fmt::format_to(std::back_inserter(out),
@@ -181,13 +184,16 @@ std::string recipe_reference() {
   out += "\n### [[precision.phases]]\n\n";
   write_knobs(out, knobs(phase), false);
 
-  out +=
-      "\n## Shipped recipes\n\n`mxtape recipes NAME` prints one as it is written.\n\n| name | what it is "
-      "|\n|---|---|\n";
-  for (const auto& shipped : shipped_recipes())
-    fmt::format_to(std::back_inserter(out), "| `{}` | {} |\n", shipped.name,
-                   read_recipe(std::string(shipped.name)).description);
-  return out;
+  out += shipped_text;
+  std::string precisions = "\n\n| for `extends` or `--precision` | what it is |\n|---|---|\n";
+  for (const auto& shipped : shipped_recipes()) {
+    if (shipped.name.starts_with("precision/"))
+      fmt::format_to(std::back_inserter(precisions), "| `{}` | {} |\n", shipped.name,
+                     read_recipe(std::string(shipped.name)).description);
+    else
+      fmt::format_to(std::back_inserter(out), "{}`{}`", out.ends_with('\n') ? "" : ", ", shipped.name);
+  }
+  return out + precisions;
 }
 
 }  // namespace mxtape
