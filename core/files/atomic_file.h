@@ -9,7 +9,7 @@
 
 namespace mxtape {
 
-/// Writes a whole file: `<path>.tmp.<pid>`, fsync, rename, fsync of the folder. After a crash, a full disk or
+/// Writes a whole file: "<path>.tmp.<pid>", fsync, rename, fsync of the folder. After a crash, a full disk or
 /// a power cut the name holds the old content or the new one, never a part. Makes the folders on the way.
 /// Throws Error(resource) with path, needed and free bytes; the temporary file is then gone. A link stays a
 /// link: what it leads to is replaced.

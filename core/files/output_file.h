@@ -28,7 +28,7 @@ class OutputFile {
   std::uint64_t written_ = 0;
 };
 
-/// What appears under its name whole or not at all: it is made at path(), `<name>.tmp.<pid>` beside it, and
+/// What appears under its name whole or not at all: it is made at path(), "<name>.tmp.<pid>" beside it, and
 /// taken away if it is not finished.
 class TemporaryName {
  public:

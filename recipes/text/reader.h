@@ -32,7 +32,7 @@ void read_fragment(Recipe&, const std::string& path_or_name, const std::filesyst
 /// as codes serve one axis alone; then validate().
 void settle_and_validate(Recipe&);
 
-/// The folder of the run that such a recipe trains, <train.out>/<name>, whatever else it says.
+/// The folder of the run that such a recipe trains, "<train.out>/<name>", whatever else it says.
 std::string run_folder_of(const std::string& path_or_name, const std::vector<std::string>& overrides);
 
 }  // namespace mxtape

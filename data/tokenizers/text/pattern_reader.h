@@ -21,7 +21,7 @@ class PatternReader {
     at_ += text.size();
     return true;
   }
-  /// [...], ., \p{L}, \s or one character; not at the end. `any_case`: ASCII letters match both cases.
+  /// `[...]`, `.`, `\p{L}`, `\s` or one character; not at the end. `any_case`: ASCII letters match both cases.
   CharacterSet set(bool any_case);
   static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 

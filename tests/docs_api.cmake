@@ -1,0 +1,22 @@
+cmake_minimum_required(VERSION 3.24)
+# Builds the C++ API of ./run site. Fails on a warning of Doxygen's, and on a program of examples/ that it does not show.
+# Run as: cmake -DROOT=<source dir> -DFOLDER=<scratch folder> -P tests/docs_api.cmake
+find_program(DOXYGEN doxygen)
+if(NOT DOXYGEN)
+  message("SKIPPED: no doxygen")
+  return()
+endif()
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+execute_process(COMMAND bash -c ". docs/site/site.sh; site_api '${FOLDER}'" WORKING_DIRECTORY ${ROOT}
+  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE failed)
+if(failed OR output)
+  message(FATAL_ERROR "doxygen ended with ${failed}:\n${output}")
+endif()
+file(GLOB examples RELATIVE ${ROOT}/examples ${ROOT}/examples/*.cpp)
+foreach(example IN LISTS examples)
+  string(REGEX REPLACE "\\.cpp$" "_8cpp-example.html" page ${example})
+  if(NOT EXISTS ${FOLDER}/api/${page})
+    message(FATAL_ERROR "docs/site/api.dox does not show examples/${example}")
+  endif()
+endforeach()
