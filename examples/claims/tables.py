@@ -38,24 +38,29 @@ def claims_table():
     for name in literature:
         if not judge.has_results(name):
             family = judge.protocol_of(name)
-            rows += [[claim["id"], claim["claim"], claim["source"], claim["criterion"], "not tested, because seeds "
+            rows += [[claim["id"], claim["claim"], claim["source"], claim["criterion"], "not tested: seeds "
                       f"{family['decide'][0]} to {family['decide'][-1]} have not been trained"] for claim in family["claim"]]
-    rows += [[claim["id"], claim["claim"], claim["source"], "", f"not tested, because {claim['reason']}"]
+    rows += [[claim["id"], claim["claim"], claim["source"], "", f"not tested: {claim['reason']}"]
              for claim in judge.protocol_of("untested")["claim"]]
     return markdown(["", "claim", "source", "criterion", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
 
 
-def contrasts_table(families):
+def contrasts_table(families, secondary=False):
+    """Those that decide, or the others."""
     rows = []
     for name in filter(judge.has_results, families):
         for claim, contrasts in judge.judge(name):
             for row in contrasts:
                 spec, ratio = row["spec"], "over" in row["spec"]
+                if spec.get("secondary", False) != secondary:
+                    continue
                 interval = " to ".join(number(v, ratio) for v in row["interval"]) if row["interval"] else "unbounded"
                 rows.append([name, claim["id"], spec.get("name", spec["of"]), spec["want"], row["n"],
                              number(row["mean"], ratio), interval, p_text(row["holm"]) if "holm" in row else "",
                              row.get("verdict", "")])
-    return markdown(["family", "", "contrast", "wanted", "n", "mean", "95 % interval", "p, Holm", ""], rows)
+    head = ["family", "", "contrast", "wanted", "n", "mean", "95 % interval", "p, Holm", ""]
+    no_family = families == literature  # a claim says its own
+    return markdown(head[no_family:], [row[no_family:] for row in rows])
 
 
 def gap_cell(arms, arm, seeds):
@@ -87,17 +92,20 @@ def four_bit_table():
 
 def runs_table():
     """What trained each family."""
-    rows = []
+    families = {}  # by what trained them
     for path in sorted((judge.here / "results").glob("*.json")):
         r = judge.read_results(path)
-        rows.append([f"[{path.stem}](../examples/claims/results/{path.name})", len(r["arms"]) * len(r["seeds"]),
-                     f"{r['program']['version']}, {r['program']['commit']}", r["program"]["arithmetic"]])
-    return markdown(["results", "runs", "mxtape, commit", "arithmetic"], rows)
+        program = r["program"]
+        families.setdefault((f"{program['version']}, {program['commit']}", program["arithmetic"]), []).append(
+            f"[{path.stem}](../examples/claims/results/{path.name}) ({len(r['arms']) * len(r['seeds'])})")
+    return markdown(["results (runs)", "mxtape, commit", "arithmetic"],
+                    [[", ".join(results), *by] for by, results in families.items()])
 
 
 tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
-    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table}
+    "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
+    "secondary": lambda: contrasts_table(literature + four_bit, secondary=True)}
 
 
 def renewed(text, page):
