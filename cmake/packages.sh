@@ -24,9 +24,9 @@ install() {
   local names=$1 sudo='' how=', as root,'
   shift
   command -v apt-get >/dev/null || refuse "missing: $names. Without apt-get, install them as this system does, or into a" \
-    "prefix that CMAKE_PREFIX_PATH names, and start ./run again"
+    "prefix that CMAKE_PREFIX_PATH names (docs/installation.md), and start ./run again"
   release_serves || refuse "missing: $names. The packages of this release are too old: want Debian 12, Ubuntu 24.04 or newer," \
-    "or what is missing from elsewhere, in a prefix that CMAKE_PREFIX_PATH names (docs/platforms.md)"
+    "or what is missing from elsewhere, in a prefix that CMAKE_PREFIX_PATH names (docs/installation.md)"
   local packages="install -y --no-install-recommends $*"
   if [ "$(id -u)" != 0 ]; then
     ! command -v sudo >/dev/null || sudo='sudo ' how=''

@@ -1,12 +1,12 @@
 cmake_minimum_required(VERSION 3.24)
-# Fails on a relative link of README.md or docs/ whose file or heading is missing, on a page that docs/README.md does not
-# list, on a source file named in a page that does not exist, and on a docs path in a source, recipe or script that does not:
-# messages send users there.
+# Fails on a relative link of README.md, CONTRIBUTING.md, CHANGELOG.md or docs/ whose file or heading is missing, on a page that
+# docs/README.md does not list, on a source file named in a page that does not exist, and on a docs path in a source, recipe or
+# script that does not: messages send users there.
 # Run as: cmake -DROOT=<source dir> -P tests/docs_links.cmake
 set(bad "")
 set(links 0)
 file(GLOB_RECURSE pages RELATIVE ${ROOT} ${ROOT}/docs/*.md)
-foreach(page IN ITEMS README.md LISTS pages)
+foreach(page IN ITEMS README.md CONTRIBUTING.md CHANGELOG.md LISTS pages)
   get_filename_component(folder ${ROOT}/${page} DIRECTORY)
   file(READ ${ROOT}/${page} text)
   string(REGEX REPLACE "\n```[^`]*\n```" "\n" text "${text}")  # code is no text
@@ -43,7 +43,7 @@ foreach(page IN ITEMS README.md LISTS pages)
     endif()
   endforeach()
 endforeach()
-foreach(page IN ITEMS README.md LISTS pages)
+foreach(page IN ITEMS README.md CONTRIBUTING.md CHANGELOG.md LISTS pages)
   file(READ ${ROOT}/${page} text)
   string(REGEX MATCHALL "`(core|formats|kernels|autograd|nn|optim|recipes|data|train|program|tests|bench|cmake|examples)/[a-z0-9_/.]+\\.[a-z]+" paths "${text}")
   foreach(path IN LISTS paths)
