@@ -22,8 +22,8 @@ A recipe is a TOML file that says what a run is. The last to set a key wins:
 4. the command line: `--section.key=value` or `--section.key value`.
 
 `extends` is a file relative to the one that names it, a shipped recipe, or a list of these. `name` and `description` are
-not inherited. Unknown or repeated keys, wrong types and numbers out of range end with exit code 2. Integers are accepted
-for numbers, and `1e-4` is one.
+not inherited. A value has its default's type; integers are accepted where the default has a point, and `1e-4` is a number.
+Unknown or repeated keys, other types and numbers out of range end with exit code 2.
 
 `mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key. A run's folder keeps the
 resolved text. If a resume changes it, the earlier one stays as `recipe.until_step_<step>.toml`. Checkpoints hold it
@@ -145,8 +145,11 @@ void write_knobs(std::string& out, std::span<const Knob> knobs, bool with_defaul
   for (const Knob& knob : knobs) {
     std::string help;
     for (const char c : knob.help) help += c == '|' ? std::string("\\|") : std::string(1, c);
-    std::string accepts;
-    for (const char c : wanted_text(knob)) accepts += c == '|' ? std::string("\\|") : std::string(1, c);
+    std::string wanted = wanted_text(knob), accepts;
+    for (const std::string_view type :
+         {"an integer in ", "an integer ", "a number in ", "one of: ", "true or false"})
+      if (with_default && wanted.starts_with(type)) wanted.erase(0, type.size());  // the default has it
+    for (const char c : wanted) accepts += c == '|' ? std::string("\\|") : std::string(1, c);
     const std::string value = with_default ? fmt::format(" `{}` |", value_text(knob)) : "";
     fmt::format_to(std::back_inserter(out), "| `{}` |{} {} | {} |\n", knob.key(), value, accepts, help);
   }
@@ -185,7 +188,10 @@ std::string recipe_reference() {
   write_knobs(out, knobs(phase), false);
 
   out += shipped_text;
-  std::string precisions = "\n\n| for `extends` or `--precision` | what it is |\n|---|---|\n";
+  std::string precisions =
+      "\n\nThose named after formats alone quantize the linear layers of the blocks; attention and head are "
+      "bf16.\n\n"
+      "| for `extends` or `--precision` | what it is |\n|---|---|\n";
   for (const auto& shipped : shipped_recipes()) {
     if (shipped.name.starts_with("precision/"))
       fmt::format_to(std::back_inserter(precisions), "| `{}` | {} |\n", shipped.name,
