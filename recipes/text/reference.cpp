@@ -22,7 +22,7 @@ A recipe is a TOML file that says what a run is. The last to set a key wins:
 4. the command line: `--section.key=value` or `--section.key value`.
 
 `extends` is a file relative to the one that names it, a shipped recipe, or a list of these. `name` and `description` are
-not inherited. A value has its default's type; integers are accepted where the default has a point, and `1e-4` is a number.
+not inherited. A value has its default's type. An integer may stand for a number with a point, and `1e-4` is one.
 Unknown or repeated keys, other types and numbers out of range end with exit code 2.
 
 `mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key. A run's folder keeps the
@@ -99,8 +99,8 @@ format = "bf16"
 | norms | `blocks.i.norm1`, `blocks.i.norm2`, `norm`; with `qk_norm` `blocks.i.attn.q_norm`, `blocks.i.attn.k_norm` |
 | embedding | `embedding` |
 
-| slots | of | operands of | blocks run along |
-|---|---|---|---|
+| slots | of |
+|---|---|
 )";
 
 constexpr std::string_view shipped_text = R"(
@@ -109,34 +109,9 @@ constexpr std::string_view shipped_text = R"(
 `mxtape recipes` lists them with a sentence each, `mxtape recipes NAME` prints one:
 )";
 
-struct GemmText {
-  std::string_view gemm, of, product, along;
-};
-constexpr GemmText gemm_texts[] = {
-    {"fprop", "linear layers", "Y = X W^T", "in-features"},
-    {"dgrad", "linear layers", "dX = dY W", "out-features"},
-    {"wgrad", "linear layers", "dW = dY^T X", "rows (tokens)"},
-    {"qk", "attention", "S = Q K^T", "head width"},
-    {"pv", "attention", "O = P V", "keys"},
-    {"dv", "attention", "dV = P^T dO", "queries"},
-    {"dp", "attention", "dP = dO V^T", "head width"},
-    {"dq", "attention", "dQ = dS K", "keys"},
-    {"dk", "attention", "dK = dS^T Q", "queries"},
-};
-
-void write_slots(std::string& out) {
-  std::vector<std::string_view> names;
-  const auto add = [&](const auto& slots) {
-    for (const auto& slot : slots) names.push_back(slot.name);
-  };
-  add(linear_slots), add(rotation_slots), add(source_slots), add(straight_through_slots),
-      add(attention_slots);
-  for (const auto& [gemm, of, product, along] : gemm_texts) {
-    std::string own;
-    for (const std::string_view name : names)
-      if (name.starts_with(fmt::format("{}.", gemm))) own += fmt::format(" `{}`", name);
-    fmt::format_to(std::back_inserter(out), "|{} | {} | {} | {} |\n", own, of, product, along);
-  }
+template <class Slots>
+void write_names(std::string& out, const Slots& slots) {
+  for (const auto& slot : slots) fmt::format_to(std::back_inserter(out), " `{}`", slot.name);
 }
 
 void write_knobs(std::string& out, std::span<const Knob> knobs, bool with_default) {
@@ -170,14 +145,22 @@ std::string recipe_reference() {
     begin = end;
   }
   out += precision_text;
-  write_slots(out);
-  out += "| `out` | linear layers | none: Y, after the bias | out-features |\n";
-  fmt::format_to(std::back_inserter(out), "| `{}` | attention | none: S, before it is scaled | keys |\n",
+  out += "|";
+  write_names(out, linear_slots);
+  write_names(out, rotation_slots);
+  write_names(out, source_slots);
+  write_names(out, straight_through_slots);
+  out += " | [linear layers](numerics.md#linear-layers) |\n|";
+  write_names(out, attention_slots);
+  out +=
+      " | [attention](numerics.md#attention) |\n| `out` | linear layers: Y after the bias, along "
+      "out-features |\n";
+  fmt::format_to(std::back_inserter(out), "| `{}` | attention: S before it is scaled, along keys |\n",
                  score_slot.name);
-  fmt::format_to(std::back_inserter(out), "| `{}` | norms | none | channels |\n", name_of(Slot::gain));
-  fmt::format_to(std::back_inserter(out), "| `{}` | embedding | none | channels |\n", name_of(Slot::table));
+  fmt::format_to(std::back_inserter(out), "| `{}` | norms, along channels |\n", name_of(Slot::gain));
+  fmt::format_to(std::back_inserter(out), "| `{}` | the embedding, along channels |\n", name_of(Slot::table));
   fmt::format_to(std::back_inserter(out),
-                 "| `{}` | linear layers, embedding | none: a strand's dW | in-features |\n",
+                 "| `{}` | linear layers, embedding: a strand's dW, along in-features |\n",
                  name_of(Slot::sum_dw));
 
   PrecisionRule rule;
