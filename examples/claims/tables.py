@@ -35,19 +35,19 @@ def claims_table():
     """The claims of the literature with criterion and verdict."""
     rows = [[claim["id"], claim["claim"], claim["source"], claim["criterion"], f"**{judge.verdict_of(contrasts)}**"]
             for name in filter(judge.has_results, literature) for claim, contrasts in judge.judge(name)]
-    for name in literature:
-        if not judge.has_results(name):
-            family = judge.protocol_of(name)
-            rows += [[claim["id"], claim["claim"], claim["source"], claim["criterion"], "not tested: seeds "
-                      f"{family['decide'][0]} to {family['decide'][-1]} have not been trained"] for claim in family["claim"]]
     return markdown(["", "claim", "source", "criterion", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
 
 
 def untested_table():
-    """The claims that no sweep here can test."""
-    return markdown(["", "claim", "source", "not tested, because"],
-                    [[claim["id"], claim["claim"], claim["source"], claim["reason"]]
-                     for claim in judge.protocol_of("untested")["claim"]])
+    """The claims that no sweep here can test, and those whose seeds have not been trained."""
+    rows = [[claim["id"], claim["claim"], claim["source"], claim["reason"]]
+            for claim in judge.protocol_of("untested")["claim"]]
+    for name in literature:
+        if not judge.has_results(name):
+            family = judge.protocol_of(name)
+            rows += [[claim["id"], claim["claim"], claim["source"], f"seeds {family['decide'][0]} to "
+                      f"{family['decide'][-1]} have not been trained"] for claim in family["claim"]]
+    return markdown(["", "claim", "source", "not tested, because"], sorted(rows, key=lambda row: int(row[0][1:])))
 
 
 def contrasts_table(families, secondary=False):
