@@ -6,7 +6,7 @@
 #   tests/bare.sh [bookworm|trixie] --tests   as the user: build, the first steps of a training, all tests
 #   tests/bare.sh [bookworm|trixie] --numbers the same with the tests of numbers alone: formats, kernels, autograd, data
 #   tests/bare.sh [bookworm|trixie] --image   only makes the root's image, which is kept
-# For --tests the root has what the product takes if it is there (gnuplot, MPI, Python), and this machine's CUDA toolkit.
+# For --tests the root has what product and tests take if it is there (gnuplot, MPI, Python, Doxygen), and this machine's CUDA toolkit.
 # Ends with 77 and a reason where such a root cannot be made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -117,7 +117,7 @@ first_steps() {
 if [ "$part" = --tests ]; then
   [ ! -x /usr/local/cuda/bin/nvcc ] || mkdir -p "$root/usr/local/cuda"
   [ ! -d ../shared ] || mkdir -p "$root/home/user/shared"  # a larger golden set
-  inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 git libonig-dev libsentencepiece-dev libutf8proc-dev' >/dev/null
+  inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 doxygen git libonig-dev libsentencepiece-dev libutf8proc-dev' >/dev/null
   first_steps
   as_user test
 elif [ "$part" = --numbers ]; then
