@@ -1,7 +1,7 @@
 cmake_minimum_required(VERSION 3.24)
 # Fails on a relative link of README.md, CONTRIBUTING.md, CHANGELOG.md or docs/ whose file or heading is missing, on a page that
-# docs/README.md does not list, on a source file named in a page that does not exist, and on a docs path in a source, recipe or
-# script that does not: messages send users there.
+# docs/README.md does not list, on a source file named in a page that does not exist, on words that a tag swallows, and on a docs
+# path in a source, recipe or script that does not exist: messages send users there.
 # Run as: cmake -DROOT=<source dir> -P tests/docs_links.cmake
 set(bad "")
 set(links 0)
@@ -52,6 +52,12 @@ foreach(page IN ITEMS README.md CONTRIBUTING.md CHANGELOG.md LISTS pages)
       string(APPEND bad "  ${page}: no ${path}\n")
     endif()
   endforeach()
+  # Readers would not see it: <size> is a tag, outside of code.
+  string(REGEX REPLACE "\n```[^`]*\n```|`[^`]*`|\n    [^\n]*" "" text "${text}")
+  string(REGEX MATCH "[^\\]</?[a-zA-Z][a-zA-Z0-9-]*( +[a-z]+=[^>]*)?/?>" tag "${text}")
+  if(tag AND NOT tag MATCHES "<(img|br|picture|source|sub|sup|details|summary)[ >/]|</")
+    string(APPEND bad "  ${page}: the tag ${tag}; want \\< before it, or code\n")
+  endif()
 endforeach()
 if(links EQUAL 0)
   message(FATAL_ERROR "docs_links: no relative link found: the search is broken")
@@ -82,5 +88,5 @@ foreach(source IN LISTS sources)
   endforeach()
 endforeach()
 if(bad)
-  message(FATAL_ERROR "links that lead nowhere:\n${bad}")
+  message(FATAL_ERROR "links that lead nowhere, or words that nobody sees:\n${bad}")
 endif()

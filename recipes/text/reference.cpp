@@ -114,19 +114,24 @@ void write_names(std::string& out, const Slots& slots) {
   for (const auto& slot : slots) fmt::format_to(std::back_inserter(out), " `{}`", slot.name);
 }
 
+/// A cell of a table: | does not end it, < begins no tag.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += (c == '|' || c == '<' ? "\\" : "") + std::string(1, c);
+  return out;
+}
+
 void write_knobs(std::string& out, std::span<const Knob> knobs, bool with_default) {
   out += with_default ? "| key | default | accepts | meaning |\n|---|---|---|---|\n"
                       : "| key | accepts | meaning |\n|---|---|---|\n";
   for (const Knob& knob : knobs) {
-    std::string help;
-    for (const char c : knob.help) help += c == '|' ? std::string("\\|") : std::string(1, c);
-    std::string wanted = wanted_text(knob), accepts;
+    std::string wanted = wanted_text(knob);
     for (const std::string_view type :
          {"an integer in ", "an integer ", "a number in ", "one of: ", "true or false"})
       if (with_default && wanted.starts_with(type)) wanted.erase(0, type.size());  // the default has it
-    for (const char c : wanted) accepts += c == '|' ? std::string("\\|") : std::string(1, c);
     const std::string value = with_default ? fmt::format(" `{}` |", value_text(knob)) : "";
-    fmt::format_to(std::back_inserter(out), "| `{}` |{} {} | {} |\n", knob.key(), value, accepts, help);
+    fmt::format_to(std::back_inserter(out), "| `{}` |{} {} | {} |\n", knob.key(), value, cell(wanted),
+                   cell(knob.help));
   }
 }
 
