@@ -46,12 +46,11 @@ struct RotaryTables {
   Tensor cos{}, sin{};
 };
 
-namespace ops {
-
 /// Dimension letters: B batch, T time, C channels, H heads, G key heads, D head width, F hidden width, V
 /// vocabulary; GEMM M, N, K; rows = all axes but the last. Activations are f32 or bf16; an op's result has
 /// its input's type. Every op throws Error(internal) with both shapes if they do not fit. Every op's backward
 /// treats rounding as the identity (straight-through estimator), unless a StraightThrough says otherwise.
+namespace ops {
 
 /// y [rows, N] = Q(x) [rows, K] Q(w)^T + bias; w [N, K], bias [N] or null. `tensor_id` names x, w, dy and y
 /// in random draws (four ids from it on): x and dy draw anew each pass, w each optimizer step. SignsPer says
