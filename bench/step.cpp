@@ -9,10 +9,10 @@
 // Data are random tokens: a step's work does not depend on them. Peak memory is that of the process, so it
 // means something only with one recipe.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "core/memory/resident.h"
@@ -25,8 +25,11 @@ namespace {
 
 using namespace mxtape;
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+/// Of which clock: a busy machine takes time from a step, but little of the processor's time in it.
+double seconds(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
 Recipe with_vocabulary(Recipe r, std::int64_t vocabulary) {
@@ -98,6 +101,7 @@ struct Settings {
   std::vector<std::string> overrides;
   std::int64_t vocabulary = 65;
   int rounds = 5, steps = 3;
+  clockid_t clock = CLOCK_MONOTONIC;
 };
 using Runs = std::vector<std::unique_ptr<Run>>;
 
@@ -107,9 +111,9 @@ std::vector<std::vector<double>> times_in_turn(const Runs& runs, const Settings&
   std::vector<std::vector<double>> times(runs.size());
   for (int round = 0; round < settings.rounds; ++round)
     for (std::size_t r = 0; r < runs.size(); ++r) {
-      const double start = seconds();
+      const double start = seconds(settings.clock);
       for (int i = 0; i < settings.steps; ++i) runs[r]->step();
-      times[r].push_back((seconds() - start) / settings.steps);
+      times[r].push_back((seconds(settings.clock) - start) / settings.steps);
     }
   return times;
 }
@@ -177,7 +181,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   Settings settings;
   int thread_count = 0;
-  bool json = false, precisions = false;
+  bool json = false, precisions = false, processor_time = false;
   CLI::App app{"times training steps of recipes in turn"};
   app.add_option("recipes", names, "recipe names or files; ratios are to the first")->required();
   app.add_option("--set", settings.overrides, "overrides for all recipes, e.g. train.batch_size=4");
@@ -187,6 +191,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", settings.steps, "steps a round")->check(CLI::PositiveNumber);
   app.add_option("--threads", thread_count, "0: all");
   app.add_flag("--json", json, "one recipe, one line for bench/peers/in_turn.py");
+  app.add_flag("--processor-time", processor_time,
+               "of all threads, instead of the time that passes: for a busy machine, with --threads 1");
   app.add_flag("--precisions", precisions,
                "each shipped precision beside each recipe as it is: a Markdown table of its step time and of "
                "its tensors' peak "
@@ -195,6 +201,7 @@ int main(int argc, char** argv) {
   try {
     require(!json || (names.size() == 1 && !precisions), ExitCode::usage,
             "--json takes one recipe, found {}{}", names.size(), precisions ? " and --precisions" : "");
+    if (processor_time) settings.clock = CLOCK_PROCESS_CPUTIME_ID;
     if (thread_count > 0) set_threads(thread_count);
     precisions ? print_precisions(names, settings) : measure(names, settings, json);
   } catch (const Error& e) {
