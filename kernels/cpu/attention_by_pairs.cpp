@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 
@@ -11,20 +12,17 @@
 namespace mxtape::cpu {
 namespace {
 
-/// Scratch of one thread, handed out in whole cache lines.
-class Scratch {
- public:
-  Scratch(Backend& memory, std::int64_t words) : words_(memory.empty({words}, DType::i32)) {}
-  Word* take(std::int64_t words) {
-    Word* const begin = static_cast<Word*>(words_.raw()) + used_;
-    used_ += lines(words);
-    return begin;
+/// Scratch of one thread: so many words of each part, which starts with a cache line.
+template <std::size_t count>
+struct Scratch {
+  Tensor room;
+  std::array<Word*, count> parts;
+  Scratch(Backend& memory, const std::int64_t (&words)[count]) {
+    std::array<std::int64_t, count + 1> at{};
+    for (std::size_t i = 0; i < count; ++i) at[i + 1] = at[i] + (words[i] + 15) / 16 * 16;
+    room = memory.empty({at[count]}, DType::i32);
+    for (std::size_t i = 0; i < count; ++i) parts[i] = static_cast<Word*>(room.raw()) + at[i];
   }
-  static constexpr std::int64_t lines(std::int64_t words) { return (words + 15) / 16 * 16; }
-
- private:
-  Tensor words_;
-  std::int64_t used_ = 0;
 };
 
 PairSource source(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t rows) {
@@ -73,11 +71,8 @@ void attention_by_pairs(Backend& memory, const call::Attention& call) {
     const PairSource k = source(kv, s.k(), key_head, head.keys), v = source(kv, s.v(), key_head, head.keys);
     const std::int64_t q_words = source(call.qkv, s.q(), 0, s.time).in_rows();
     const std::int64_t tile_words = PairForward::scratch_words(head.keys);
-    Scratch scratch(memory, Scratch::lines(k.in_lines()) + Scratch::lines(v.in_columns()) +
-                                Scratch::lines(q_words) + 2 * tile_words);
-    Word *const k_lines = scratch.take(k.in_lines()), *const v_columns = scratch.take(v.in_columns());
-    Word *const q_rows = scratch.take(q_words), *const scores = scratch.take(tile_words);
-    Word* const p = scratch.take(tile_words);
+    const Scratch scratch(memory, {k.in_lines(), v.in_columns(), q_words, tile_words, tile_words});
+    const auto [k_lines, v_columns, q_rows, scores, p] = scratch.parts;
     tiles.pack(k, {.lines = k_lines});
     tiles.pack(v, {.columns = v_columns});
     for (std::int64_t h = key_head * s.group(); h < (key_head + 1) * s.group(); ++h) {
@@ -106,16 +101,10 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
     const PairSource any = source(call.qkv, s.q(), 0, s.time);  // as large as any head's queries
     const std::int64_t tile_words = PairBackward::scratch_words(s.time);
     const Tensor delta = memory.empty({s.time});
-    Scratch scratch(memory, 2 * Scratch::lines(k.in_lines()) + Scratch::lines(k.in_columns()) +
-                                2 * Scratch::lines(any.in_rows()) + 2 * Scratch::lines(any.in_columns()) +
-                                3 * Scratch::lines(tile_words));
-    Word *const k_lines = scratch.take(k.in_lines()), *const v_lines = scratch.take(k.in_lines());
-    Word* const k_columns = scratch.take(k.in_columns());
-    Word *const q_rows = scratch.take(any.in_rows()), *const do_rows = scratch.take(any.in_rows());
-    Word* const q_columns = scratch.take(any.in_columns());
-    Word* const do_columns = scratch.take(any.in_columns());
-    Word *const p = scratch.take(tile_words), *const ds_lines = scratch.take(tile_words);
-    Word* const ds_rows = scratch.take(tile_words);
+    const Scratch scratch(memory, {k.in_lines(), k.in_lines(), k.in_columns(), any.in_rows(), any.in_rows(),
+                                   any.in_columns(), any.in_columns(), tile_words, tile_words, tile_words});
+    const auto [k_lines, v_lines, k_columns, q_rows, do_rows, q_columns, do_columns, p, ds_lines, ds_rows] =
+        scratch.parts;
     tiles.pack(k, {.lines = k_lines, .columns = k_columns});
     tiles.pack(v, {.lines = v_lines});
     float* const dk = dkv.data() + s.k().offset(key_head);

@@ -15,7 +15,7 @@
 #include "kernels/calls_rows.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
-#include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/cpu/loops/decode_loops.h"
 #include "kernels/cpu/loops/tier.h"
 #include "kernels/cpu/memory_limit.h"
 #include "kernels/cpu/pairs/pairs.h"
@@ -130,11 +130,11 @@ void CpuBackend::compute(const call::Copy& call) {
           call.x.shape());
   if (call.y.dtype() == call.x.dtype()) return copy_bytes(call.y.raw(), call.x.raw(), call.x.bytes());
   if (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)
-    return parallel_for(call.x.count(), range_bytes / std::int64_t(sizeof(float)),
-                        [&](std::int64_t begin, std::int64_t end) {
-                          cpu::quantize_loops().cast(static_cast<std::uint16_t*>(call.y.raw()) + begin,
-                                                     call.x.data() + begin, end - begin);
-                        });
+    return parallel_for(
+        call.x.count(), range_bytes / std::int64_t(sizeof(float)), [&](std::int64_t begin, std::int64_t end) {
+          cpu::decode_loops().to_bf16.from_f32(static_cast<std::uint16_t*>(call.y.raw()) + begin,
+                                               call.x.data() + begin, end - begin, 1.0f);
+        });
   if (call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16) return widen(call.y, call.x);
   fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16",
        name_of(call.y.dtype()), name_of(call.x.dtype()));

@@ -173,16 +173,6 @@ void multiply_into_column(float* c, std::int64_t c_stride, const MatrixView& a, 
   for (std::int64_t m = 0; m < M; ++m) c[m * c_stride] = column[std::size_t(m)];
 }
 
-/// K = 0: the product is zero.
-void write_empty_sum(float* c, std::int64_t c_stride, std::int64_t M, std::int64_t N, Write write,
-                     const float* bias) {
-  for (std::int64_t m = 0; m < M; ++m)
-    for (std::int64_t n = 0; n < N; ++n) {
-      float& value = c[m * c_stride + n];
-      value = (write == Write::accumulate ? value : 0.0f) + (bias ? bias[n] : 0.0f);
-    }
-}
-
 }  // namespace
 
 bool gemm_takes_bf16() { return native_bf16(); }
@@ -228,8 +218,8 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write write, const float* bias) {
   if (M == 0 || N == 0) return;
-  if (K == 0) return write_empty_sum(c, c_stride, M, N, write, bias);
-  if (is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
+  // Those of no products, too.
+  if (K == 0 || is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
   if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
   thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();

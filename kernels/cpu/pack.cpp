@@ -65,8 +65,9 @@ bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const floa
   const bool by_rows = axis_ == Axis::row;
   const int per_line = by_rows ? (cols + along - 1) / along : cols;
   const Tile tile{x, all_cols, rows, cols};
-  TileBlocks blocks;
-  find_scales(blocks, tile, axis_, quantizer_, rule_, 1, {});
+  TileScratch& scratch = TileScratch::own();
+  TileBlocks& blocks = scratch.blocks;
+  find_scales(blocks, tile, axis_, quantizer_, rule_, 1);
 
   const std::int64_t stride = by_rows ? (all_cols + along - 1) / along : all_cols,
                      first = by_rows ? first_col / along : first_col;
@@ -78,9 +79,8 @@ bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const floa
   }
   // Elements times 1 are the elements, and all of them are bf16 numbers.
   std::fill(std::begin(blocks.scale), std::end(blocks.scale), 1.0f);
-  DrawBuffer buffer;
   const TileDraws bits =
-      quantizer_.is_stochastic() ? buffer.fill(draws, std::uint64_t(first_col), tile) : TileDraws{};
+      quantizer_.is_stochastic() ? scratch.draw(draws, std::uint64_t(first_col), tile) : TileDraws{};
   quantize_loops().round({elements, all_cols}, tile, axis_, along, blocks.scales(), rule_, true, bits);
   return true;
 }

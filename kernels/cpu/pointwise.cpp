@@ -13,68 +13,71 @@ namespace {
 // 64 KiB per operand: long enough to hide the hand-out of a range, short enough for the cache that is next.
 constexpr std::int64_t grain = 1 << 14;
 
+/// f(first row, rows) for ranges of rows of `cols` numbers.
+void for_rows(std::int64_t rows, std::int64_t cols, const auto& f) {
+  parallel_for(rows, std::max<std::int64_t>(1, grain / cols),
+               [&](std::int64_t begin, std::int64_t end) { f(begin, end - begin); });
+}
+
 }  // namespace
 
 void CpuBackend::compute(const call::Add& call) {
-  parallel_for(call.y.count(), grain,
-               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-                 loops->add(call.y.data() + begin, call.a.data() + begin, call.b.data() + begin, end - begin);
-               });
+  const auto add = cpu::pointwise_loops().add;
+  for_rows(call.y.count(), 1, [&](std::int64_t i, std::int64_t n) {
+    add(call.y.data() + i, call.a.data() + i, call.b.data() + i, n);
+  });
 }
 
 void CpuBackend::compute(const call::Gelu& call) {
   const auto& loops = cpu::pointwise_loops();
   const auto loop = call.form == Gelu::tanh ? loops.gelu_tanh : loops.gelu_erf;
-  parallel_for(call.y.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    loop(call.y.data() + begin, call.x.data() + begin, end - begin);
-  });
+  for_rows(call.y.count(), 1,
+           [&](std::int64_t i, std::int64_t n) { loop(call.y.data() + i, call.x.data() + i, n); });
 }
 
 void CpuBackend::compute(const call::GeluBackward& call) {
   const auto& loops = cpu::pointwise_loops();
   const auto loop = call.form == Gelu::tanh ? loops.gelu_tanh_backward : loops.gelu_erf_backward;
-  parallel_for(call.dx.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    loop(call.dx.data() + begin, call.dy.data() + begin, call.x.data() + begin, end - begin);
+  for_rows(call.dx.count(), 1, [&](std::int64_t i, std::int64_t n) {
+    loop(call.dx.data() + i, call.dy.data() + i, call.x.data() + i, n);
   });
 }
 
 void CpuBackend::compute(const call::Swiglu& call) {
   const std::int64_t F = call.y.cols();
-  parallel_for(call.y.rows(), std::max<std::int64_t>(1, grain / F),
-               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-                 loops->swiglu(call.y.data() + begin * F, call.x.data() + begin * 2 * F, end - begin, F);
-               });
+  const auto swiglu = cpu::pointwise_loops().swiglu;
+  for_rows(call.y.rows(), F, [&](std::int64_t row, std::int64_t rows) {
+    swiglu(call.y.data() + row * F, call.x.data() + row * 2 * F, rows, F);
+  });
 }
 
 void CpuBackend::compute(const call::SwigluBackward& call) {
   const std::int64_t F = call.dy.cols();
-  parallel_for(call.dy.rows(), std::max<std::int64_t>(1, grain / F),
-               [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-                 loops->swiglu_backward(call.dx.data() + begin * 2 * F, call.dy.data() + begin * F,
-                                        call.x.data() + begin * 2 * F, end - begin, F);
-               });
+  const auto backward = cpu::pointwise_loops().swiglu_backward;
+  for_rows(call.dy.rows(), F, [&](std::int64_t row, std::int64_t rows) {
+    backward(call.dx.data() + row * 2 * F, call.dy.data() + row * F, call.x.data() + row * 2 * F, rows, F);
+  });
 }
 
 void CpuBackend::compute(const call::Dropout& call) {
-  parallel_for(
-      call.y.count(), grain, [&, loops = &cpu::pointwise_loops()](std::int64_t begin, std::int64_t end) {
-        loops->dropout(call.y.data() + begin, call.x.data() + begin, end - begin, call.p, call.key, begin);
-      });
+  const auto dropout = cpu::pointwise_loops().dropout;
+  for_rows(call.y.count(), 1, [&](std::int64_t i, std::int64_t n) {
+    dropout(call.y.data() + i, call.x.data() + i, n, call.p, call.key, i);
+  });
 }
 
 void CpuBackend::compute(const call::Embedding& call) {
   const std::int64_t C = call.y.cols(), T = call.tokens.cols();
   const auto add = cpu::pointwise_loops().add;
-  parallel_for(call.y.rows(), std::max<std::int64_t>(1, grain / C),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r) {
-                   const float* const row = call.table.data() + call.tokens.data<std::int32_t>()[r] * C;
-                   if (call.positions)
-                     add(call.y.data() + r * C, row, call.positions.data() + r % T * C, C);
-                   else
-                     std::copy_n(row, C, call.y.data() + r * C);
-                 }
-               });
+  for_rows(call.y.rows(), C, [&](std::int64_t first, std::int64_t rows) {
+    for (std::int64_t r = first; r < first + rows; ++r) {
+      const float* const row = call.table.data() + call.tokens.data<std::int32_t>()[r] * C;
+      if (call.positions)
+        add(call.y.data() + r * C, row, call.positions.data() + r % T * C, C);
+      else
+        std::copy_n(row, C, call.y.data() + r * C);
+    }
+  });
 }
 
 // A token may occur in any row, so ranges are of channels: every row of dtable is summed in the order of the

@@ -3,9 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/error.h"
 #include "core/parallel.h"
-#include "formats/quantize_blocks.h"
 #include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
@@ -72,34 +70,15 @@ void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float en
           nan ? std::int8_t{0} : std::int8_t(rounded / unit);
     }
   };
-  const Quantizer& q = copy.by.quantizer;
-  constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
-  const BlockExtent extent =
-      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, copy.by.axis);
-  const BlockExtent group = group_extent(q, rows, cols, copy.by.axis);
-  const std::int64_t across = ceil_div(cols, extent.cols);
+  const auto quantize = [&](const auto& sink) {
+    cpu::blocks_by_definition(copy.by, rule, encode, x, rows, cols, sink);
+  };
+  if (copy.layout == Layout::codes)
+    return quantize(CodeSink{code_layout(copy), copy.by.axis == Axis::row, cols,
+                             static_cast<std::int8_t*>(copy.elements.raw()), copy.scales.data(),
+                             unit_of(copy.by.quantizer)});
   const bool narrow = copy.elements.dtype() == DType::bf16;
-  parallel_for(
-      ceil_div(rows, extent.rows) * across, std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
-      [&](std::int64_t begin, std::int64_t end) {
-        const auto draw = [&](std::int64_t i) {
-          return draw_bits(copy.by.draws, std::uint64_t(i), q.sr_bits);
-        };
-        const auto quantize = [&](auto sink) {
-          for (std::int64_t b = begin; b < end; ++b) {
-            const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
-            const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
-            const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
-            quantize_block(x, cols, rule, block, own, draw, sink);
-          }
-        };
-        if (copy.layout == Layout::codes)
-          quantize(CodeSink{code_layout(copy), copy.by.axis == Axis::row, cols,
-                            static_cast<std::int8_t*>(copy.elements.raw()), copy.scales.data(), unit_of(q)});
-        else
-          quantize(
-              Sink{narrow ? nullptr : copy.elements.data(), narrow ? copy.elements.data<bf16>() : nullptr});
-      });
+  quantize(Sink{narrow ? nullptr : copy.elements.data(), narrow ? copy.elements.data<bf16>() : nullptr});
 }
 
 /// A copy that is made tile by tile.
@@ -126,12 +105,13 @@ void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* s
       const Tile strip{tile.x + r * cols, cols, std::min(strip_rows, tile.rows - r), tile.cols};
       cpu::quantize_loops().sum_columns(strip_sums + (row + r) / strip_rows * cols + col, strip);
     }
-    alignas(64) float rotated[cpu::tile_elements];
     for (const TiledCopy& c : copies) {
       const Rounded& copy = *c.copy;
-      const Tile source = c.rotation ? (*c.rotation)(rotated, tile.cols, tile, row, col) : tile;
+      const Tile source = c.rotation ? (*c.rotation)(tile, row, col) : tile;
       const auto quantize = [&](auto y) {
-        cpu::quantize_tile(y, source, copy.by.axis, copy.by.quantizer, c.rule, c.encode, bits);
+        // Draws are counted in the tensor, whose rows a rotated tile leaves.
+        const cpu::CopyDraws own{&copy.by.draws, std::uint64_t(row * cols + col), cols, bits};
+        cpu::quantize_tile(y, source, copy.by.axis, copy.by.quantizer, c.rule, c.encode, own);
       };
       const CodeLayout l = code_layout(copy);
       const bool lines_are_rows = copy.by.axis == Axis::row;
@@ -160,14 +140,6 @@ void add_strips(float* sums, Write write, const float* strips, std::int64_t coun
   });
 }
 
-void cast(const Tensor& y, const Tensor& x) {
-  auto* const out = static_cast<std::uint16_t*>(y.raw());
-  constexpr std::int64_t grain = 1 << 16;
-  parallel_for(x.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    cpu::quantize_loops().cast(out + begin, x.data() + begin, end - begin);
-  });
-}
-
 }  // namespace
 
 void CpuBackend::compute(const call::Quantize& call) {
@@ -180,25 +152,24 @@ void CpuBackend::compute(const call::Quantize& call) {
     const Quantizer& q = copy.by.quantizer;
     const bool rotates = copy.by.rotation.size != 0;
     const bool by_tiles = copy.layout != Layout::stored && cpu::fits_tiles(q);
-    // To rotate tiles a second time, once their largest number is known, costs more than to keep them.
-    const bool in_cache = by_tiles && !q.has_tensor_scale();
-    const Tensor source = rotates && !in_cache ? rotated(call.x, copy.by) : call.x;
+    const Tensor source = rotates && !by_tiles ? rotated(call.x, copy.by) : call.x;
     if (copy.layout == Layout::stored) {
       const std::int64_t found = cpu::pack(copy, source.data());
       if (first_uncoded < 0 || (found >= 0 && found < first_uncoded)) first_uncoded = found;
       continue;
     }
     const BlockRule rule = block_rule(q);
-    TiledCopy tiles{&copy, rule, cpu::encode_of(q, rule, source.data(), source.count()), {}};
-    if (rotates && in_cache) tiles.rotation.emplace(copy.by, rows, cols);
+    TiledCopy tiles{&copy, rule, 1, {}};
+    if (rotates && by_tiles) tiles.rotation.emplace(copy.by, rows, cols);
+    if (q.has_tensor_scale())
+      tiles.encode =
+          tensor_encode_scale(rule, cpu::amax_of(source, tiles.rotation ? &*tiles.rotation : nullptr));
     if (copy.multiplier) *copy.multiplier.data() = 1 / tiles.encode / q.alpha;
     if (copy.layout == Layout::codes) clear_ends(copy, !by_tiles);
     if (q == bf16_cast)
-      cast(copy.elements, source);
+      compute(call::Copy{copy.elements, source});
     else if (!by_tiles)
       quantize_by_definition(copy, rule, tiles.encode, source.data(), rows, cols);
-    else if (rotates && !in_cache)
-      quantize_tiles({&tiles, 1}, source, nullptr);
     else
       tiled.push_back(std::move(tiles));
   }

@@ -1,63 +1,59 @@
 #include <algorithm>
+#include <optional>
 
-#include "core/error.h"
-#include "core/parallel.h"
 #include "kernels/check_quantize.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/quantize_tile.h"
+#include "kernels/cpu/tile_rotation.h"
 
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
+/// ste=mask in one pass: tile by tile x is rotated, and dy where it is not yet, and dx rotated back.
+void mask_tiles(const call::QuantizeBackward& call) {
+  const Quantization& by = call.by;
+  const Quantizer& q = by.quantizer;
+  const BlockRule rule = block_rule(q);
+  const std::int64_t rows = call.x.rows(), cols = call.x.cols();
+  std::optional<cpu::TileRotation> forth, back;
+  if (by.rotation.size != 0) forth.emplace(by, rows, cols), back.emplace(by, rows, cols, RotationWay::back);
+  const float encode =
+      q.has_tensor_scale() ? tensor_encode_scale(rule, cpu::amax_of(call.x, forth ? &*forth : nullptr)) : 1;
+  const auto mask = [&](const cpu::Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws) {
+    const std::int64_t first = row * cols + col;
+    float* const dx = call.dx.data() + first;
+    const float* dy = call.dy.data() + first;
+    const auto along = [&](const float* x) { return cpu::Tile{x, cols, tile.rows, tile.cols}; };
+    if (forth && !call.rotated) dy = (*forth)(dx, cols, along(dy), row, col).x;
+    const cpu::Tile x = forth ? (*forth)(tile, row, col) : tile;
+    cpu::quantize_tile(cpu::TileGradients{dx, dy, cols}, x, by.axis, q, rule, encode,
+                       {&by.draws, std::uint64_t(first), cols});
+    if (back) (*back)(dx, cols, along(dx), row, col);
+  };
+  const int down = std::max({q.block.along, q.block.across, forth ? forth->down() : 1});
+  cpu::for_tiles(call.x.data(), rows, cols, cpu::tile_extent(cols, down, forth ? forth->right() : 1), nullptr,
+                 mask);
+}
 
-/// straight_through_reference(), blocks or tiles of them shared among the threads.
-void go_back(float* dx, const float* dy, const float* x, std::int64_t rows, std::int64_t cols,
-             const call::QuantizeBackward& call) {
+/// straight_through_reference(), shared among the threads.
+void go_back(float* dx, const float* dy, const Tensor& x, const call::QuantizeBackward& call) {
   const Quantizer& q = call.by.quantizer;
   const BlockRule rule = block_rule(q);
-  const float encode = cpu::encode_of(q, rule, x, rows * cols);
-  if (call.ste.kind == SteKind::mask && cpu::has_scale_loops(q)) {
-    const DrawKey* const key = q.scale_rounding == ScaleRounding::stochastic ? &call.by.draws : nullptr;
-    const auto mask = [&](const cpu::Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws bits) {
-      const cpu::TileGradients gradients{dx + row * cols + col, dy + row * cols + col};
-      cpu::quantize_tile(gradients, tile, call.by.axis, q, rule, encode, bits);
-    };
-    const int longest = std::max(q.block.along, q.block.across);
-    return cpu::for_tiles(x, rows, cols, cpu::tile_extent(cols, longest), key, mask);
-  }
-  const BlockExtent extent =
-      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, call.by.axis);
-  const BlockExtent group = group_extent(q, rows, cols, call.by.axis);
-  const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
-  parallel_for(
-      (rows + extent.rows - 1) / extent.rows * across,
-      std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
-      [&](std::int64_t begin, std::int64_t end) {
-        StraightThroughSink sink{dx, dy, x, rule, call.ste};
-        const auto draw = [&](std::int64_t i) {
-          return draw_bits(call.by.draws, std::uint64_t(i), q.sr_bits);
-        };
-        for (std::int64_t b = begin; b < end; ++b) {
-          const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
-          const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
-          const float own = rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
-          quantize_block(x, cols, rule, block, own, draw, sink);
-        }
-      });
+  const float encode = q.has_tensor_scale() ? tensor_encode_scale(rule, cpu::amax_of(x, nullptr)) : 1;
+  cpu::blocks_by_definition(call.by, rule, encode, x.data(), x.rows(), x.cols(),
+                            StraightThroughSink{dx, dy, x.data(), rule, call.ste});
 }
 
 }  // namespace
 
 void CpuBackend::compute(const call::QuantizeBackward& call) {
   check_quantize_backward(call);
-  const std::int64_t rows = call.dy.rows(), cols = call.dy.cols();
   const bool turns = call.by.rotation.size != 0, bends = call.ste.kind != SteKind::identity;
+  if (call.ste.kind == SteKind::mask && cpu::has_scale_loops(call.by.quantizer)) return mask_tiles(call);
   Tensor gradient = turns && !call.rotated ? rotated(call.dy, call.by) : call.dy;
   if (bends) {
-    const Tensor x = turns ? rotated(call.x, call.by) : call.x;
     const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
-    go_back(bent.data(), gradient.data(), x.data(), rows, cols, call);
+    go_back(bent.data(), gradient.data(), turns ? rotated(call.x, call.by) : call.x, call);
     gradient = bent;
   }
   if (turns) gradient = rotated(gradient, call.by, RotationWay::back);

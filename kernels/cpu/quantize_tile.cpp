@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <type_traits>
 #include <vector>
-
-#include "kernels/cpu/loops/block_sums_loops.h"
 
 namespace mxtape::cpu {
 namespace {
@@ -12,69 +12,57 @@ namespace {
 bool is_tile_length(std::int32_t n) { return n == 8 || n == 16 || n == 32 || n == 64; }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Blocks of several rows (or columns) share their largest magnitude: entries [lines][per_line], `across`
-/// lines together.
-void share_between_lines(std::uint32_t* amax, int lines, int per_line, int across) {
-  for (int first = 0; first < lines; first += across) {
-    const int last = std::min(lines, first + across);
-    for (int i = 0; i < per_line; ++i) {
+/// Blocks of several lines share their largest magnitude: `across` entries together, of each of `lines`
+/// series of `count` entries, `step` apart.
+void share(std::uint32_t* amax, int lines, int line_step, int count, int step, int across) {
+  for (int line = 0; line < lines; ++line, amax += line_step)
+    for (int first = 0; first < count; first += across) {
+      const int last = std::min(count, first + across);
       std::uint32_t most = 0;
-      for (int line = first; line < last; ++line) most = std::max(most, amax[line * per_line + i]);
-      for (int line = first; line < last; ++line) amax[line * per_line + i] = most;
+      for (int i = first; i < last; ++i) most = std::max(most, amax[i * step]);
+      for (int i = first; i < last; ++i) amax[i * step] = most;
     }
+}
+
+/// The draws of the blocks' first elements, in the order of entries.
+void draw_for_scales(std::uint16_t* of_blocks, const CopyDraws& draws, const Tile& t, Axis axis, int along) {
+  const QuantizeLoops& loops = quantize_loops();
+  std::uint16_t* const bits = TileScratch::own().scale_groups;
+  const auto element = [&](int r) {
+    return draws.key->first_element + draws.first + std::uint64_t(r) * std::uint64_t(draws.cols);
+  };
+  if (axis == Axis::column) {
+    for (int r = 0; r < t.rows; r += along, of_blocks += t.cols) {
+      const int skip = int(element(r) & 7);
+      loops.draw(bits, *draws.key, element(r) >> 3, 1, int(ceil_div(skip + t.cols, 128)));
+      std::copy_n(bits + skip, t.cols, of_blocks);
+    }
+    return;
+  }
+  // Blocks start `along` / 8 groups apart, at the same place of each group; all of them where rows are whole.
+  const bool whole = t.cols == draws.cols && t.cols % along == 0;
+  const int per_line = int(ceil_div(t.cols, along)), lines = whole ? 1 : t.rows,
+            count = whole ? t.rows * per_line : per_line;
+  for (int r = 0; r < lines; ++r, of_blocks += count) {
+    const int skip = int(element(r) & 7);
+    loops.draw(bits, *draws.key, element(r) >> 3, along / 8, int(ceil_div(count, 16)));
+    for (int b = 0; b < count; ++b) of_blocks[b] = bits[8 * b + skip];
   }
 }
-void share_within_line(std::uint32_t* amax, int lines, int per_line, int across) {
-  for (int line = 0; line < lines; ++line)
-    for (int first = 0; first < per_line; first += across) {
-      std::uint32_t* const begin = amax + line * per_line + first;
-      std::uint32_t* const end = begin + std::min(across, per_line - first);
-      std::fill(begin, end, *std::max_element(begin, end));
-    }
-}
 
-/// Those of the blocks' first elements, in the order of entries.
-void take_first(std::uint16_t* of_blocks, const Tile& t, Axis axis, int along, TileDraws draws) {
-  const int down = axis == Axis::row ? 1 : along, right = axis == Axis::row ? along : 1;
-  for (int r = 0; r < t.rows; r += down)
-    for (int c = 0; c < t.cols; c += right) *of_blocks++ = draws.bits[r * draws.stride + c];
-}
-
-void write(TileValues y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
+// Of a tile from row r of y on.
+void write(TileValues y, int r, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
-  quantize_loops().round(y, t, axis, along, scales, rule, exact, draws);
+  quantize_loops().round({y.y + r * y.stride, y.stride}, t, axis, along, scales, rule, exact, draws);
 }
-void write(const TileCodes& y, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
+void write(TileCodes y, int r, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
+  y.line += r;
   encode_loops().encode(y, t, axis, along, scales, rule, exact, draws);
 }
-void write(const TileGradients& g, const Tile& t, Axis axis, int along, TileScales scales,
+void write(TileGradients g, int r, const Tile& t, Axis axis, int along, TileScales scales,
            const BlockRule& rule, bool, TileDraws) {
-  straight_through_loops().mask(g, t, axis, along, scales, rule);
-}
-
-/// What is written of a tile from its row r on, rows of x `stride` apart.
-TileValues from_row(TileValues y, int r, std::int64_t) { return {y.y + r * y.stride, y.stride}; }
-TileCodes from_row(TileCodes y, int r, std::int64_t) {
-  y.line += r;
-  return y;
-}
-TileGradients from_row(TileGradients g, int r, std::int64_t stride) {
-  return {g.dx + r * stride, g.dy + r * stride};
-}
-
-template <class Out>
-void quantize_windows(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                      float encode, TileDraws draws) {
-  // Blocks along rows need few rows at a time: these stay in the first cache between the loops over them.
-  const int rows = axis == Axis::row ? std::max(4, q.block.across) : std::max(t.rows, 1);
-  for (int r = 0; r < t.rows; r += rows) {
-    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
-    const TileDraws own{draws.bits ? draws.bits + r * draws.stride : nullptr, draws.stride};
-    TileBlocks blocks;
-    const bool exact = find_scales(blocks, window, axis, q, rule, encode, own);
-    write(from_row(y, r, t.stride), window, axis, q.block.along, blocks.scales(), rule, exact, own);
-  }
+  quantize_loops().mask({g.dx + r * g.stride, g.dy + r * g.stride, g.stride}, t, axis, along, scales, rule);
 }
 
 }  // namespace
@@ -100,19 +88,8 @@ bool fits_tiles(const Quantizer& q) {
   return has_scale_loops(q) && rounded && q.operand_dtype() == DType::bf16;
 }
 
-float encode_of(const Quantizer& q, const BlockRule& rule, const float* x, std::int64_t count) {
-  if (!q.has_tensor_scale()) return 1;
-  constexpr std::int64_t grain = 1 << 15;
-  std::vector<std::uint32_t> amax(std::size_t(ceil_div(count, grain)));
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    amax[std::size_t(begin / grain)] = quantize_loops().amax(x + begin, end - begin);
-  });
-  const std::uint32_t most = amax.empty() ? 0 : *std::max_element(amax.begin(), amax.end());
-  return tensor_encode_scale(rule, float_of(most));
-}
-
 bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                 float encode, TileDraws draws) {
+                 float encode, const CopyDraws& draws, bool for_values) {
   const QuantizeLoops& loops = quantize_loops();
   const BlockSumsLoops& sums = block_sums_loops();
   const int along = q.block.along, across = q.block.across;
@@ -121,50 +98,73 @@ bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& 
             per_line = int(rows ? ceil_div(t.cols, along) : t.cols);
   blocks.count = lines * per_line;
   (rows ? loops.amax_along_row : loops.amax_along_column)(blocks.amax, t, along);
-  if (across > 1) (rows ? share_between_lines : share_within_line)(blocks.amax, lines, per_line, across);
+  if (across > 1 && rows) share(blocks.amax, per_line, 1, lines, per_line, across);
+  if (across > 1 && !rows) share(blocks.amax, lines, per_line, per_line, 1, across);
   if (q.statistic == Statistic::rms) sums.rms(blocks.amax, t, axis, along, rule);
 
   const TileScales scales = blocks.scales();
   if (q.scale == ScaleKind::power_of_two)
     return loops.power_of_two_scales(scales, blocks.amax, blocks.count, rule);
-  alignas(64) std::uint16_t of_scales[TileBlocks::room];
-  if (q.scale_rounding == ScaleRounding::stochastic) take_first(of_scales, t, axis, along, draws);
+  TileScratch& scratch = TileScratch::own();
+  std::uint16_t* const of_scales = scratch.scale_draws;
+  const bool eden = q.eden && for_values;
+  if (q.scale_rounding == ScaleRounding::stochastic && (eden || !q.eden))
+    draw_for_scales(of_scales, draws, t, axis, along);
   bool exact = loops.floating_scales(scales, blocks.amax, blocks.count, rule, encode, of_scales);
   if (q.four_over_six) {
-    TileBlocks at_four;
+    const TileScales at_four = scratch.at_four.scales();
     BlockRule rule_of_four = rule;
     rule_of_four.element_max = 4;
-    exact &=
-        loops.floating_scales(at_four.scales(), blocks.amax, blocks.count, rule_of_four, encode, of_scales);
-    sums.take_better(scales, at_four.scales(), t, axis, along, rule);
+    exact &= loops.floating_scales(at_four, blocks.amax, blocks.count, rule_of_four, encode, of_scales);
+    sums.take_better(scales, at_four, t, axis, along, rule);
   }
-  if (q.eden) exact &= sums.eden(scales, t, axis, along, rule, of_scales);
+  if (eden) exact &= sums.eden(scales, t, axis, along, rule, of_scales);
   return exact;
 }
 
-void quantize_tile(TileValues y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                   float encode, TileDraws draws) {
-  quantize_windows(y, t, axis, q, rule, encode, draws);
-}
-void quantize_tile(TileCodes y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                   float encode, TileDraws draws) {
-  quantize_windows(y, t, axis, q, rule, encode, draws);
-}
-void quantize_tile(TileGradients g, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
-                   float encode, TileDraws draws) {
-  quantize_windows(g, t, axis, q, rule, encode, draws);
+template <class Out>
+void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
+                   float encode, const CopyDraws& draws) {
+  // Blocks along rows need few rows at a time: these stay in the first cache between the loops over them.
+  const int rows = axis == Axis::row ? std::max(4, q.block.across) : std::max(t.rows, 1);
+  for (int r = 0; r < t.rows; r += rows) {
+    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    const TileDraws& all = draws.elements;
+    const CopyDraws own{draws.key,
+                        draws.first + std::uint64_t(r) * std::uint64_t(draws.cols),
+                        draws.cols,
+                        {all.bits ? all.bits + r * all.stride : nullptr, all.stride}};
+    TileBlocks& blocks = TileScratch::own().blocks;
+    const bool exact =
+        find_scales(blocks, window, axis, q, rule, encode, own, !std::is_same_v<Out, TileGradients>);
+    write(y, r, window, axis, q.block.along, blocks.scales(), rule, exact, own.elements);
+  }
 }
 
-TileDraws DrawBuffer::fill(const DrawKey& key, std::uint64_t first, const Tile& t) {
-  const std::int64_t row_stride = t.cols + per_vector;
-  for (int r = 0; r < t.rows; ++r) {
+template void quantize_tile(const TileValues&, const Tile&, Axis, const Quantizer&, const BlockRule&, float,
+                            const CopyDraws&);
+template void quantize_tile(const TileCodes&, const Tile&, Axis, const Quantizer&, const BlockRule&, float,
+                            const CopyDraws&);
+template void quantize_tile(const TileGradients&, const Tile&, Axis, const Quantizer&, const BlockRule&,
+                            float, const CopyDraws&);
+
+TileScratch& TileScratch::own() {
+  thread_local const auto scratch = std::make_unique_for_overwrite<TileScratch>();
+  return *scratch;
+}
+
+TileDraws TileScratch::draw(const DrawKey& key, std::uint64_t first, const Tile& t) {
+  const bool whole = t.cols == t.stride;  // rows lie one behind the other
+  const std::int64_t rows = whole ? 1 : t.rows, cols = whole ? std::int64_t{t.rows} * t.cols : t.cols,
+                     row_stride = whole ? t.cols : t.cols + per_vector;
+  for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint64_t element = key.first_element + first + std::uint64_t(r) * std::uint64_t(t.stride);
     const int skip = int(element & 7);
-    std::uint16_t* const row = bits_ + r * row_stride;
-    quantize_loops().draw(row, key, element >> 3, int(ceil_div(skip + t.cols, per_vector)));
-    if (skip) std::memmove(row, row + skip, std::size_t(t.cols) * sizeof *row);
+    std::uint16_t* const row = draws + r * row_stride;
+    quantize_loops().draw(row, key, element >> 3, 1, int(ceil_div(skip + cols, per_vector)));
+    if (skip) std::memmove(row, row + skip, std::size_t(cols) * sizeof *row);
   }
-  return {bits_, row_stride};
+  return {draws, row_stride};
 }
 
 }  // namespace mxtape::cpu

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "core/parallel.h"
-#include "formats/quantize.h"
-#include "kernels/cpu/loops/encode_loops.h"
-#include "kernels/cpu/loops/straight_through_loops.h"
+#include "formats/quantize_blocks.h"
+#include "kernels/cpu/loops/quantize_loops.h"
+#include "kernels/rounded.h"
 
 namespace mxtape::cpu {
 
@@ -30,9 +30,6 @@ bool has_scale_loops(const Quantizer& q);
 /// definition.
 bool fits_tiles(const Quantizer& q);
 
-/// The tensor's scale for floating scales, else 1, as quantize_blocks().
-float encode_of(const Quantizer&, const BlockRule&, const float* x, std::int64_t count);
-
 /// What the blocks of a tile are rounded with, entries as QuantizeLoops has them.
 struct TileBlocks {
   static constexpr int room = tile_elements / 8 + 16;
@@ -42,31 +39,46 @@ struct TileBlocks {
   int count;
   TileScales scales() { return {inverse, scale}; }
 };
-/// True if every value is exact in bf16. `encode`: encode_of() the tensor.
-bool find_scales(TileBlocks&, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode, TileDraws);
 
-/// Writes the values of one tile.
-void quantize_tile(TileValues, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode,
-                   TileDraws);
-/// Writes its codes and scales.
-void quantize_tile(TileCodes, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode, TileDraws);
-/// Writes gradients through its rounding, with ste=mask.
-void quantize_tile(TileGradients, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode,
-                   TileDraws);
+/// What a copy draws for a tile, of which element 0 is element `first` of a tensor with rows of `cols`:
+/// `elements` for its elements and, by `key`, one draw a block for its scales.
+struct CopyDraws {
+  const DrawKey* key = nullptr;
+  std::uint64_t first = 0;
+  std::int64_t cols = 0;
+  TileDraws elements{};
+};
 
-/// The draws of a tile whose first element is element `first` of the tensor.
-class DrawBuffer {
- public:
-  TileDraws fill(const DrawKey&, std::uint64_t first, const Tile&);
+/// True if every value is exact in bf16. `encode`: tensor_encode_scale() of the tensor, or 1. EDEN's factor,
+/// which changes no inverse, is left out unless `for_values`.
+bool find_scales(TileBlocks&, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode,
+                 const CopyDraws& = {}, bool for_values = true);
 
- private:
+/// Writes what `Out` says of one tile: TileValues, or TileCodes with their scales, or TileGradients through
+/// its rounding, with ste=mask.
+template <class Out>
+void quantize_tile(const Out&, const Tile&, Axis, const Quantizer&, const BlockRule&, float encode,
+                   const CopyDraws&);
+
+/// What a thread needs beside a tile. It is kept: stacks may be too small for it.
+struct TileScratch {
+  static TileScratch& own();
+  /// The draws of the elements of a tile whose first is element `first` of the tensor.
+  TileDraws draw(const DrawKey&, std::uint64_t first, const Tile&);
+
+  /// Floats between rotated rows, so that a column's do not all fall on a few lines of the first cache.
+  static constexpr int row_gap = 16;
   // Whole vectors of groups around a row's elements, which may start and end inside a group of eight.
   static constexpr int per_vector = 128;
-  alignas(64) std::uint16_t bits_[tile_elements + most_tile_rows * per_vector];
+  TileBlocks blocks, at_four;
+  alignas(64) float rotated[tile_elements + most_tile_rows * row_gap];
+  alignas(64) std::uint16_t draws[tile_elements + most_tile_rows * per_vector];
+  alignas(64) std::uint16_t scale_groups[8 * TileBlocks::room + per_vector];
+  alignas(64) std::uint16_t scale_draws[TileBlocks::room];
 };
 
 /// Calls visit(tile, row, col, draws) for windows of x [rows, cols], shared among the threads. `key`: of the
-/// draws, or null.
+/// elements' draws, or null.
 template <class Visit>
 void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, TileExtent extent, const DrawKey* key,
                const Visit& visit) {
@@ -76,9 +88,35 @@ void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, TileExtent 
     const std::int64_t first = row * cols + col;
     const Tile tile{x + first, cols, int(std::min<std::int64_t>(extent.rows, rows - row)),
                     int(std::min<std::int64_t>(extent.cols, cols - col))};
-    DrawBuffer buffer;
-    visit(tile, row, col, key ? buffer.fill(*key, std::uint64_t(first), tile) : TileDraws{});
+    visit(tile, row, col, key ? TileScratch::own().draw(*key, std::uint64_t(first), tile) : TileDraws{});
   });
+}
+
+/// quantize_block() for all blocks of x [rows, cols], shared among the threads: each range has a copy of
+/// `sink`.
+template <class Sink>
+void blocks_by_definition(const Quantization& by, const BlockRule& rule, float encode, const float* x,
+                          std::int64_t rows, std::int64_t cols, const Sink& sink) {
+  const Quantizer& q = by.quantizer;
+  constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
+  const BlockExtent extent =
+      q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, by.axis);
+  const BlockExtent group = group_extent(q, rows, cols, by.axis);
+  const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
+  const auto draw = [&](std::int64_t i) { return draw_bits(by.draws, std::uint64_t(i), q.sr_bits); };
+  parallel_for(
+      (rows + extent.rows - 1) / extent.rows * across,
+      std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),
+      [&](std::int64_t begin, std::int64_t end) {
+        Sink own = sink;
+        for (std::int64_t b = begin; b < end; ++b) {
+          const std::int64_t r = b / across * extent.rows, c = b % across * extent.cols;
+          const BlockRange block{r, std::min(rows, r + extent.rows), c, std::min(cols, c + extent.cols)};
+          const float of_group =
+              rule.group_scale ? encode_of_group(x, rows, cols, rule, group, block) : encode;
+          quantize_block(x, cols, rule, block, of_group, draw, own);
+        }
+      });
 }
 
 }  // namespace mxtape::cpu

@@ -1,6 +1,8 @@
 #include "kernels/cpu/tile_rotation.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "core/error.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -39,14 +41,31 @@ Tile TileRotation::operator()(float* y, std::int64_t stride, const Tile& x, std:
   const std::int64_t first = axis_ == Axis::row ? col : row;
   HadamardSigns signs{before_.data() + first, after_.data() + first};
   if (axis_ == Axis::row)
-    for (int r = 0; r < x.rows; ++r)
-      loops.along_row(y + r * stride, x.x + r * x.stride, x.cols, signs, size_);
+    loops.along_row(y, stride, x, signs, size_);
   else
     for (int r = 0, size = size_; r < x.rows; r += size, signs.before += size, signs.after += size) {
       while (size > x.rows - r) size /= 2;
       loops.along_column(y + r * stride, stride, x.x + r * x.stride, x.stride, x.cols, signs, size);
     }
   return {y, stride, x.rows, x.cols};
+}
+
+float amax_of(const Tensor& x, const TileRotation* rotation) {
+  // To turn tiles twice costs less than to write them and read them.
+  const std::int64_t cols = x.cols();
+  const TileExtent extent =
+      rotation ? tile_extent(cols, rotation->down(), rotation->right()) : tile_extent(cols, 1);
+  std::atomic<std::uint32_t> most{0};
+  for_tiles(x.data(), x.rows(), cols, extent, nullptr,
+            [&](const Tile& tile, std::int64_t row, std::int64_t col, TileDraws) {
+              const Tile t = rotation ? (*rotation)(tile, row, col) : tile;
+              std::uint32_t here = 0;
+              for (int r = 0; r < t.rows; ++r)
+                here = std::max(here, quantize_loops().amax(t.x + r * t.stride, t.cols));
+              for (std::uint32_t seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {
+              }
+            });
+  return float_of(most);
 }
 
 }  // namespace cpu

@@ -18,11 +18,18 @@ class TileRotation {
   /// The rotated tile, whose rows lie `stride` apart in y. The tile starts at `row` and `col` of the matrix
   /// and, along the axis, ends with a chunk.
   Tile operator()(float* y, std::int64_t stride, const Tile&, std::int64_t row, std::int64_t col) const;
+  /// The same in this thread's TileScratch.
+  Tile operator()(const Tile& x, std::int64_t row, std::int64_t col) const {
+    return (*this)(TileScratch::own().rotated, x.cols + TileScratch::row_gap, x, row, col);
+  }
 
  private:
   int size_;
   Axis axis_;
   std::vector<float> before_, after_;  ///< HadamardSigns of each position along the axis
 };
+
+/// The largest magnitude of x, or of x after a rotation.
+float amax_of(const Tensor& x, const TileRotation*);
 
 }  // namespace mxtape::cpu

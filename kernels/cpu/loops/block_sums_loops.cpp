@@ -1,5 +1,3 @@
-#include "kernels/cpu/loops/block_sums_loops.h"
-
 #include "kernels/cpu/loops/for_blocks.h"
 
 namespace mxtape::cpu::MXT_TIER {

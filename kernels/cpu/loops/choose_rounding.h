@@ -1,5 +1,5 @@
 #pragma once
-// For *_loops.cpp only: which rounding and which length of blocks a loop is compiled for.
+// For *_loops.cpp only: which rounding, length of blocks and width of codes a loop is compiled for.
 #include <type_traits>
 
 #include "formats/scale_of_block.h"
@@ -16,6 +16,15 @@ MXT_LANES void with_length(int along, const Run& run) {
   if (along == 16) return run(std::integral_constant<int, 16>{});
   if (along == 32) return run(std::integral_constant<int, 32>{});
   run(std::integral_constant<int, 64>{});
+}
+
+/// Calls run(bits), known to the compiler for the widths of the presets.
+template <class Run>
+MXT_LANES void with_bits(int bits, const Run& run) {
+  if (bits == 4) return run(std::integral_constant<int, 4>{});
+  if (bits == 6) return run(std::integral_constant<int, 6>{});
+  if (bits == 8) return run(std::integral_constant<int, 8>{});
+  run(bits);
 }
 
 /// Calls run(round) with the rounding of `rule`, which is not stochastic.

@@ -1,7 +1,6 @@
-#include "kernels/cpu/loops/encode_loops.h"
-
 #include "kernels/cpu/loops/choose_rounding.h"
 #include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/quantize_loops.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {

@@ -49,12 +49,17 @@ MXT_LANES void dots_block(const FewRowsJob& j, std::int64_t m, std::int64_t n) {
     }
 }
 
+/// body(m, rows) for blocks of rows.
+MXT_LANES void for_row_blocks(std::int64_t M, const auto& body) {
+  std::int64_t m = 0;
+  for (; m + block_rows <= M; m += block_rows) body(m, std::integral_constant<int, block_rows>{});
+  for (; m < M; ++m) body(m, std::integral_constant<int, 1>{});
+}
+
 template <class B>
 void dots(const FewRowsJob& j) {
   const auto all_rows = [&]<int columns>(std::int64_t n) {
-    std::int64_t m = 0;
-    for (; m + block_rows <= j.M; m += block_rows) dots_block<block_rows, columns, B>(j, m, n);
-    for (; m < j.M; ++m) dots_block<1, columns, B>(j, m, n);
+    for_row_blocks(j.M, [&](std::int64_t m, auto rows) { dots_block<rows(), columns, B>(j, m, n); });
   };
   std::int64_t n = 0;
   for (; n + block_columns <= j.N; n += block_columns) all_rows.template operator()<block_columns>(n);
@@ -96,9 +101,8 @@ MXT_LANES void columns_block(const FewRowsJob& j, std::int64_t m, std::int64_t n
 template <class B>
 void columns(const FewRowsJob& j) {
   const auto all_rows = [&]<int vectors>(std::int64_t n, std::int64_t count) {
-    std::int64_t m = 0;
-    for (; m + block_rows <= j.M; m += block_rows) columns_block<block_rows, vectors, B>(j, m, n, count);
-    for (; m < j.M; ++m) columns_block<1, vectors, B>(j, m, n, count);
+    for_row_blocks(j.M,
+                   [&](std::int64_t m, auto rows) { columns_block<rows(), vectors, B>(j, m, n, count); });
   };
   std::int64_t n = 0;
   for (; n + block_vectors * lanes <= j.N; n += block_vectors * lanes)

@@ -66,28 +66,46 @@ struct Those {
   }
 };
 
+/// Elements i of the sixteen blocks come to lie side by side, from y + 16 i on.
+MXT_LANES void turn_blocks(float* y, const float* const (&blocks)[lanes], int along) {
+  for (int i = 0; i < along; i += 4)
+    for (int first = 0; first < lanes; first += 4) {
+      i32x4 four[4];
+      for (int k = 0; k < 4; ++k) std::memcpy(&four[k], blocks[first + k] + i, sizeof four[k]);
+      transpose(four);
+      for (int k = 0; k < 4; ++k) store_as(y + (i + k) * lanes + first, four[k]);
+    }
+}
+
 template <class Run>
 MXT_LANES void for_blocks_along_row(const Tile& t, int along, const Run& run) {
   const int per_row = (t.cols + along - 1) / along, count = t.rows * per_row;
+  const int last = t.cols - (per_row - 1) * along;  // the length of a row's last block
   // All of it is written before the first vector is read: one whose lanes were just written would wait.
   alignas(64) float turned[longest_block * lanes];  // [element][block]
-  std::int32_t lengths[lanes];
-  for (int first = 0; first < count; first += lanes) {
-    int shortest = along;
-    for (int lane = 0; lane < lanes; ++lane) {
-      const int entry = first + lane < count ? first + lane : count - 1;
-      const int r = entry / per_row, c = entry % per_row * along;
-      const float* const block = t.x + r * t.stride + c;
-      const int length = t.cols - c < along ? t.cols - c : along;
-      for (int i = 0; i < length; ++i) turned[i * lanes + lane] = block[i];
-      for (int i = length; i < along; ++i) turned[i * lanes + lane] = 0;
-      lengths[lane] = length;
-      shortest = length < shortest ? length : shortest;
+  float padded[lanes][longest_block];
+  const float* row = t.x;
+  for (int first = 0, at = 0; first < count; first += lanes) {
+    const float* blocks[lanes];
+    std::int32_t lengths[lanes];
+    const int here = count - first < lanes ? count - first : lanes;
+    for (int lane = 0; lane < here; ++lane) {
+      blocks[lane] = row + at * along;
+      lengths[lane] = ++at < per_row ? along : last;
+      if (lengths[lane] < along) {
+        std::memset(padded[lane], 0, sizeof padded[lane]);
+        std::memcpy(padded[lane], blocks[lane], std::size_t(last) * sizeof(float));
+        blocks[lane] = padded[lane];
+      }
+      if (at == per_row) at = 0, row += t.stride;
     }
+    for (int lane = here; lane < lanes; ++lane)
+      blocks[lane] = blocks[here - 1], lengths[lane] = lengths[here - 1];
+    turn_blocks(turned, blocks, along);
     const i32x16 length = load_as<i32x16>(lengths);
-    const SixteenBlocks blocks{first, count - first < lanes ? count - first : lanes, length};
+    const int shortest = any(length < along) ? last : along;
     run(
-        blocks, [&](const auto& add) __attribute__((always_inline)) {
+        SixteenBlocks{first, here, length}, [&](const auto& add) __attribute__((always_inline)) {
           for (int i = 0; i < shortest; ++i) add(load(turned + i * lanes), Full{});
           for (int i = shortest; i < along; ++i) add(load(turned + i * lanes), Those{all_ints(i) < length});
         });

@@ -1,7 +1,5 @@
 #pragma once
-#include <cstdint>
-
-#include "kernels/cpu/loops/tier.h"
+#include "kernels/cpu/loops/quantize_loops.h"
 
 namespace mxtape::cpu {
 
@@ -15,8 +13,8 @@ struct HadamardSigns {
 /// The vector loops of the Hadamard transform, bit for bit rotate_reference(): the same butterflies in the
 /// same order, many at a time. y may be x.
 struct HadamardLoops {
-  /// One row of `cols` elements in chunks of `size`, a ragged end in smaller ones.
-  void (*along_row)(float* y, const float* x, std::int64_t cols, HadamardSigns, int size);
+  /// Each row of a tile in chunks of `size`, a ragged end in smaller ones.
+  void (*along_row)(float* y, std::int64_t y_stride, const Tile& x, HadamardSigns, int size);
   /// One chunk of `size` rows, `cols` columns.
   void (*along_column)(float* y, std::int64_t y_stride, const float* x, std::int64_t x_stride,
                        std::int64_t cols, HadamardSigns, int size);

@@ -1,6 +1,6 @@
 #include "kernels/cpu/loops/narrow_loops.h"
 
-#include "kernels/cpu/loops/simd.h"
+#include "kernels/cpu/loops/choose_rounding.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -289,15 +289,6 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
           if (!whole) copy_first(row + c, values, cols - c);
         });
   }
-}
-
-/// Calls run(bits), known to the compiler for the widths of the presets.
-template <class Run>
-MXT_LANES void with_bits(int bits, const Run& run) {
-  if (bits == 4) return run(Known<4>{});
-  if (bits == 6) return run(Known<6>{});
-  if (bits == 8) return run(Known<8>{});
-  run(bits);
 }
 
 void pack_values(std::uint8_t* y, std::uint8_t* scales, float* scratch, const std::uint16_t* x,

@@ -29,9 +29,8 @@ MXT_LANES i32x4 largest_of_each(const i32x4 (&v)[4]) {
 std::uint32_t amax_of_run(const float* x, std::int64_t count) {
   i32x16 most{};
   for_lanes(count, [&](std::int64_t i, auto part) { most = max(most, magnitude_bits(part.load(x + i))); });
-  const i32x4 q = quarter(most);
-  const i32x4 each[4] = {q, q, q, q};
-  return std::uint32_t(largest_of_each(each)[0]);
+  return fold<std::uint32_t>(as_unsigned(most),
+                             [](std::uint32_t a, std::uint32_t b) { return b > a ? b : a; });
 }
 
 template <int along>
@@ -179,18 +178,27 @@ void round_tile(TileValues out, const Tile& t, Axis axis, int along, TileScales 
   });
 }
 
-void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int vectors) {
+void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int step, int vectors) {
   const DrawKey own = key;  // which no store to `bits` can change: the round keys stay where they are
-  for (int i = 0; i < vectors * lanes; i += groups_at_once)
-    philox_lanes(bits + 8 * i, own, group + std::uint64_t(i));
+  const auto at = [&](int i) { return group + std::uint64_t(step) * std::uint64_t(i); };
+  int i = 0;
+  for (; i + 2 * groups_at_once <= vectors * lanes; i += 2 * groups_at_once)
+    philox_lanes<4>(bits + 8 * i, own, at(i), step);
+  for (; i < vectors * lanes; i += groups_at_once) philox_lanes(bits + 8 * i, own, at(i), step);
 }
 
-// --- plain conversion and sums
+// --- gradients and sums
 
-void cast(std::uint16_t* y, const float* x, std::int64_t count) {
-  for_lanes(count, [&](std::int64_t i, auto part) {
-    store_values(y + i, nearest_bf16(bits(part.load(x + i))), part);
-  });
+void mask(const TileGradients& g, const Tile& x, Axis axis, int along, TileScales scales,
+          const BlockRule& rule) {
+  const float highest = rule.grid.highest, lowest = rule.grid.lowest;
+  for_elements(x, axis, along, scales,
+               [&](int r, std::int64_t c, auto part, const f32x16& inverse, const f32x16&) {
+                 const std::int64_t i = r * g.stride + c;
+                 const f32x16 scaled = part.load(x.x + r * x.stride + c) * inverse;
+                 const i32x16 beyond = (scaled > highest) | (scaled < lowest);
+                 part.store(g.dx + i, part.load(g.dy + i) * select(beyond, all(0), all(1)));
+               });
 }
 
 void sum_columns(float* sums, const Tile& t) {
@@ -203,14 +211,8 @@ void sum_columns(float* sums, const Tile& t) {
 
 }  // namespace
 
-extern const QuantizeLoops quantize_loops{amax_of_run,
-                                          amax_along_row,
-                                          amax_along_column,
-                                          power_of_two_scales,
-                                          floating_scales,
-                                          round_tile,
-                                          draw,
-                                          sum_columns,
-                                          cast};
+extern const QuantizeLoops quantize_loops{
+    amax_of_run, amax_along_row, amax_along_column, power_of_two_scales, floating_scales, round_tile,
+    draw,        mask,           sum_columns};
 
 }  // namespace mxtape::cpu::MXT_TIER

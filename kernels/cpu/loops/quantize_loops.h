@@ -30,6 +30,22 @@ struct TileValues {
   std::int64_t stride;
 };
 
+/// Codes and scales of a whole tensor (kernels/gemm_codes.h), of which a tile starts at a line and depth.
+struct TileCodes {
+  std::int8_t* codes;
+  float* scales;
+  std::int64_t panel_codes, panel_scales;  ///< from a panel to the next
+  std::int64_t line, k;                    ///< multiples of 4 and of 16
+  float unit;                              ///< what code 1 is worth before the scale
+};
+
+/// Gradients of a tile's elements; dx may be dy.
+struct TileGradients {
+  float* dx;
+  const float* dy;
+  std::int64_t stride;
+};
+
 /// The vector loops of quantize, block by block equal to the scalar definition in formats/block.h.
 /// Blocks along rows: `along` elements of one row (8, 16, 32 or 64), entry r * ceil(cols / along) + b.
 /// Blocks along columns: `along` elements of one column, entry b * cols + c. The last block may be shorter.
@@ -48,14 +64,37 @@ struct QuantizeLoops {
   /// `exact`: every element times its scale is a bf16 number, so that no rounding to bf16 is needed.
   void (*round)(TileValues, const Tile&, Axis, int along, TileScales, const BlockRule&, bool exact,
                 TileDraws);
-  /// Draws of 8 * 16 * vectors elements from element 8 * group on.
-  void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int vectors);
+  /// The eight draws of each of 16 * vectors groups, of which one is `step` after the other.
+  void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int step, int vectors);
+  /// ste=mask: dx = dy times straight_through_factor() (formats/straight_through.h).
+  void (*mask)(const TileGradients&, const Tile& x, Axis, int along, TileScales, const BlockRule&);
   /// sums[c] = the sum of column c, top to bottom.
   void (*sum_columns)(float* sums, const Tile&);
-  /// Nearest even, as to_bf16().
-  void (*cast)(std::uint16_t* y, const float* x, std::int64_t count);
+};
+
+/// The vector loops of scales that take sums over their blocks' elements. A block a lane, so that these are
+/// added in row-major order, as scale_of_block() (formats/scale_of_block.h) adds them. Entries are those of
+/// QuantizeLoops for blocks one element across; whole vectors of them are read.
+struct BlockSumsLoops {
+  /// statistic=rms: rms_in_place_of_amax() of blocks that are finite and not all zeros.
+  void (*rms)(std::uint32_t* amax, const Tile&, Axis, int along, const BlockRule&);
+  /// Four-over-six: gives `best` the entries of `other` whose blocks err less with them.
+  void (*take_better)(TileScales best, TileScales other, const Tile&, Axis, int along, const BlockRule&);
+  /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them. True if none
+  /// becomes NaN.
+  bool (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
+};
+
+/// The loop of quantize that writes codes, rounded as QuantizeLoops rounds. It writes zeros up to the next
+/// whole group of codes and for the missing lines of a group of four or, along columns, of a panel. Tiles
+/// with blocks along rows start at every fourth line.
+struct EncodeLoops {
+  void (*encode)(const TileCodes&, const Tile&, Axis, int along, TileScales, const BlockRule&, bool exact,
+                 TileDraws);
 };
 
 MXT_TIER_TABLE(QuantizeLoops, quantize_loops)
+MXT_TIER_TABLE(BlockSumsLoops, block_sums_loops)
+MXT_TIER_TABLE(EncodeLoops, encode_loops)
 
 }  // namespace mxtape::cpu

@@ -35,16 +35,19 @@ MXT_LANES V interleave(const V& a, const V& b) {
     return __builtin_shufflevector(a, b, from, from + 2);
 }
 
-/// Vectors of groups that are drawn together, so that one's multiplications run while the other's finish.
-inline constexpr int streams = 2, groups_at_once = streams * groups_per_vector;
+/// Draws are filled in by so many groups.
+inline constexpr int groups_at_once = 2 * groups_per_vector;
 
-/// The draws of groups [group, group + groups_at_once), eight each, in the order of the elements.
-MXT_LANES void philox_lanes(std::uint16_t* out, const DrawKey& key, std::uint64_t group) {
+/// The eight draws of each of streams * groups_per_vector groups, of which one is `step` after the other.
+/// Several vectors are drawn together, so that one's multiplications run while the others' finish.
+template <int streams = 2>
+MXT_LANES void philox_lanes(std::uint16_t* out, const DrawKey& key, std::uint64_t group, int step = 1) {
   constexpr std::uint64_t lane_index[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  const u64_lanes offsets = wide_product(load_as<u64_lanes>(lane_index), std::uint32_t(step));
   u64_lanes c0[streams], c1[streams], c2[streams], c3[streams];
   for (int i = 0; i < streams; ++i) {
     // Words in the lower halves; what is left of products in the upper ones is never looked at.
-    c0[i] = load_as<u64_lanes>(lane_index) + (group + std::uint64_t(i * groups_per_vector));
+    c0[i] = offsets + (group + std::uint64_t(i * groups_per_vector) * std::uint64_t(step));
     c1[i] = (c0[i] >> 32 & 0xffffu) | std::uint64_t(key.purpose) << 16;
     c2[i] = u64_lanes{} + key.tensor_id;
     c3[i] = u64_lanes{} + key.step;

@@ -1,8 +1,6 @@
 #include "kernels/cpu/loops/unpack_loops.h"
 
-#include <cstring>
-
-#include "kernels/cpu/loops/simd_round.h"
+#include "kernels/cpu/loops/choose_rounding.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -25,27 +23,12 @@ MXT_LANES void look_up(float* values, const std::uint8_t* from, const CodedRow& 
     std::memcpy(values + i, eight, sizeof eight);
   }
 }
-template <int bits>
-using Width = std::integral_constant<int, bits>;
-MXT_LANES void look_up(float* values, const std::uint8_t* from, const CodedRow& row, int count) {
-  switch (row.bits) {
-    case 4:
-      return look_up(values, from, row, count, Width<4>{});
-    case 6:
-      return look_up(values, from, row, count, Width<6>{});
-    case 8:
-      return look_up(values, from, row, count, Width<8>{});
-    default:
-      return look_up(values, from, row, count, row.bits);
-  }
-}
-
 template <class Store>
 MXT_LANES void unpack(const CodedRow& row, std::int64_t count, const Store& store) {
   float values[ahead];
   for (std::int64_t first = 0; first < count; first += ahead) {
     const int part = count - first < ahead ? int(count - first) : ahead;
-    look_up(values, row.codes + first / 8 * row.bits, row, part);
+    with_bits(row.bits, [&](auto bits) { look_up(values, row.codes + first / 8 * bits, row, part, bits); });
     for (int i = 0; i < part; i += lanes) {
       const std::int64_t vector = (first + i) / lanes;
       f32x16 v = load(values + i) * row.scales[vector];

@@ -1,5 +1,8 @@
 // Rotated copies that the CPU makes tile by tile: the definition of the rotation, then that of the quantizer.
+#include <pthread.h>
+
 #include "formats/rotation.h"
+#include "formats/straight_through.h"
 #include "kernels/choose/make_backend.h"
 #include "tests/kernels/quantize_fixture.h"
 
@@ -102,6 +105,74 @@ TEST(CpuTileRotation, GivesTheDefinitionsBitsBesideAnotherCopyAndColumnSums) {
     for (const Rounded& copy : copies) expect_made(copy, defined(copy, x));
     EXPECT_EQ(download(rotator(), sums), download(rotator(), alone));
   }
+}
+
+// x is rotated, dy too unless it is already, and dx is rotated back: all in one pass.
+TEST(CpuTileRotation, MasksARotatedGradientAsTheDefinition) {
+  constexpr StraightThrough mask{.kind = SteKind::mask};
+  for (const Shape shape : {Shape{70, 90}, Shape{300, 2570}})
+    for (const char* format : {"mxfp4 statistic=rms rule=rnearest", "nvfp4 4o6"})
+      for (const int size : {16, 128})
+        for (const Axis axis : {Axis::row, Axis::column}) {
+          const std::int64_t rows = shape[0], cols = shape[1];
+          const Quantization by{.quantizer = parse_quantizer(format),
+                                .axis = axis,
+                                .rotation = {size, SignsPer::run},
+                                .signs = {.seed = 8, .purpose = Purpose::hadamard_signs}};
+          const std::vector<float> x = normals(shape.count(), 3), dy = normals(shape.count(), 4);
+          const auto rotate = [&](const std::vector<float>& v, RotationWay way) {
+            std::vector<float> y(v.size());
+            rotate_reference(y.data(), v.data(), rows, cols, axis, by.rotation, by.signs, way);
+            return y;
+          };
+          for (const bool rotated : {false, true}) {
+            const std::vector<float> turned = rotate(x, RotationWay::forth),
+                                     gradient = rotated ? dy : rotate(dy, RotationWay::forth);
+            std::vector<float> want(x.size());
+            straight_through_reference(want.data(), gradient.data(), turned.data(), rows, cols, axis,
+                                       by.quantizer, mask, {});
+            want = rotate(want, RotationWay::back);
+            call::QuantizeBackward call{.dx = rotator().empty(shape),
+                                        .x = upload(rotator(), shape, x),
+                                        .by = by,
+                                        .ste = mask,
+                                        .rotated = rotated};
+            on_every_tier([&] {
+              call.dy = upload(rotator(), shape, dy);
+              rotator().run(call);
+              EXPECT_EQ(download(rotator(), call.dx), want) << format << " " << size << " " << int(axis);
+              call::QuantizeBackward in_place = call;
+              in_place.dx = call.dy;
+              rotator().run(in_place);
+              EXPECT_EQ(download(rotator(), call.dy), want) << format << " in place";
+            });
+          }
+        }
+}
+
+// What a tile needs is not on the stack of the thread that makes it.
+TEST(CpuTileRotation, FitsAStackOf256KiB) {
+  const int before = threads();
+  set_threads(1);  // the caller does all of it
+  const auto work = [](void*) -> void* {
+    const Shape shape{512, 512};
+    const std::vector<float> x = normals(shape.count(), 2);
+    const Tensor on_device = upload(rotator(), shape, x);
+    for (const char* text : {"nvfp4 4o6 round=stochastic", "nvfp4 eden scale.round=stochastic"}) {
+      Rounded copy = rotated_room(text, Axis::column, shape, Layout::codes, {128, SignsPer::run});
+      quantize(rotator(), {&copy, 1}, on_device, draws);
+      expect_made(copy, defined(copy, x));
+    }
+    return nullptr;
+  };
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 256 << 10);
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &small, work, nullptr), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&small);
+  set_threads(before);
 }
 
 TEST(CpuTileRotation, TheNumberOfThreadsChangesNoBit) {
