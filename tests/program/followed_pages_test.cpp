@@ -1,8 +1,11 @@
 // The tutorial and the how-to pages are followed to their ends: their files are written, their commands run,
 // and each line that they show is among what is printed. Runs are a hundredth as long, and so numbers are not
 // compared; what the machine multiplies with and verdicts are not, either.
+#include <cstdlib>
 #include <fstream>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "tests/program/program_fixture.h"
 
