@@ -92,11 +92,11 @@ struct TiledCopy {
 /// Makes all `copies`, and the column sums of each strip of rows, in one pass over x.
 void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* strip_sums) {
   const std::int64_t cols = x.cols();
-  const DrawKey* draws = nullptr;  // of all that draw
+  const DrawKey* draws = nullptr;  // of all whose elements draw
   int down = strip_rows, right = 1;
   for (const TiledCopy& c : copies) {
     const Quantizer& q = c.copy->by.quantizer;
-    if (q.is_stochastic()) draws = &c.copy->by.draws;
+    if (q.rounding == Rounding::stochastic) draws = &c.copy->by.draws;
     down = std::max({down, q.block.along, q.block.across, c.rotation ? c.rotation->down() : 1});
     right = std::max(right, c.rotation ? c.rotation->right() : 1);
   }
