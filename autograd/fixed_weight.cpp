@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "autograd/weight_average.h"
 #include "kernels/mx_transfer.h"
 
 namespace mxtape {
@@ -13,7 +14,7 @@ MxTensor pack_weight(Backend& backend, const Parameter& w, const LinearUse& use)
   const Quantization by = use.operand(Slot::fprop_w).by;
   if (by.rotation.size)
     rotate_reference(values.data(), values.data(), rows, cols, by.axis, by.rotation, by.signs);
-  return pack(values.data(), rows, cols, by.axis, by.quantizer, by.draws);
+  return pack_by_average(backend, w, values, by);
 }
 
 void fix_weight(Backend& backend, Parameter& w, const MxTensor& t, const LinearUse& use) {

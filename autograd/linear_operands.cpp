@@ -130,6 +130,8 @@ bool make_weight_copies(Backend& backend, Parameter& w, const LinearUse& use, bo
             has.quantizer, has.rotation, asked.quantizer, asked.rotation);
     return false;
   }
+  for (Rounded* const copy : {&now, &later})
+    if (copy->by.quantizer.ema) copy->average = w.average;
   const auto serves = [&](const Rounded& old, const Rounded& wanted) {
     return w.copies.version == w.version && old && old.layout == wanted.layout &&
            same_rounding(old.by, wanted.by);
@@ -151,14 +153,15 @@ std::vector<Rounded> own_copies(const Parameter& p) { return own(p, p.copies); }
 
 std::vector<Rounded> next_copies(const Parameter& p) {
   std::vector<Rounded> next = own(p, after_update(p.copies));
-  std::erase_if(next, [](const Rounded& copy) { return copy.by.again; });
+  std::erase_if(next, [](const Rounded& copy) { return copy.by.again || copy.average; });
   return next;
 }
 
 void make_again(Backend& backend, const Parameter& p) {
   const WeightCopies next = after_update(p.copies);
   for (const Rounded& copy : own(p, next))
-    if (copy.by.again) backend.run(call::Quantize{{&copy, 1}, value_of(backend, next.fprop)});
+    if (copy.by.again || copy.average)
+      backend.run(call::Quantize{{&copy, 1}, copy.by.again ? value_of(backend, next.fprop) : p.value});
 }
 
 void count_update(Parameter& p) {

@@ -40,7 +40,7 @@ bool make_weight_copies(Backend&, Parameter& w, const LinearUse&, bool dgrad);
 /// Copies of a parameter as they will be after its next update, in the memory of those at hand: for
 /// call::AdamW to write. None where there are none: they will be made when they are used.
 std::vector<Rounded> next_copies(const Parameter&);
-/// Then: backward's copy, where it is made from the forward's.
+/// Then, what that cannot write: the copy that an average decides, and one that is made from the forward's.
 void make_again(Backend&, const Parameter&);
 
 /// The copies at hand of a weight as it is that are neither the weight itself nor each other.

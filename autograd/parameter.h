@@ -20,6 +20,7 @@ struct Parameter {
   std::string name;
   Tensor value{};
   Tensor grad{};
+  Tensor average{};       ///< moving, of the values after each step, if it is asked for: rounding with ema
   bool decay = true;      ///< weight decay applies (matrices)
   bool has_grad = false;  ///< grad holds a sum; the next contribution adds to it
   bool fixed = false;     ///< copies.fprop is all that GEMMs have of it: see autograd/fixed_weight.h

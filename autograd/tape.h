@@ -59,7 +59,6 @@ class Tape {
        Saved saved = Saved::ready)
       : backend_(backend), mode_(mode), pass_(pass), recompute_(recompute), saved_(saved) {}
   Tape(const Tape&) = delete;
-  Tape& operator=(const Tape&) = delete;
 
   Backend& backend() const { return backend_; }
   /// True in training: nodes are recorded and dropout drops.
@@ -75,7 +74,6 @@ class Tape {
    public:
     Layer(Tape& tape, const std::string& name) : tape_(tape), outer_(tape.layer_) { tape.enter(&name); }
     Layer(const Layer&) = delete;
-    Layer& operator=(const Layer&) = delete;
     ~Layer() {
       if (!std::uncaught_exceptions()) tape_.enter(outer_);
     }

@@ -17,7 +17,6 @@ class Devices {
   /// Both must live as long as this.
   Devices(Group& group, Communicator& communicator) : group_(group), communicator_(&communicator) {}
   Devices(const Devices&) = delete;
-  Devices& operator=(const Devices&) = delete;
 
   int rank() const { return group_.place().rank; }
   int size() const { return group_.place().size; }

@@ -20,7 +20,6 @@ class NcclCommunicator final : public Communicator {
   /// After an error of this process it gives up what is under way, and waits for nobody.
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::string description() const override { return description_; }
   void attach(Backend&) override;

@@ -31,6 +31,7 @@ BlockRule block_rule(const Quantizer& q) {
   r.search = q.search;
   r.absolute_error = q.absolute_error;
   r.eden = q.eden;
+  r.ema = q.ema;
   r.group_scale = q.has_group_scale();
   r.adds_up = q.four_over_six || q.search || q.eden || q.statistic == Statistic::rms;
   r.flush_below = q.flush_subnormals ? 0x1p-126f : 0;

@@ -2,6 +2,7 @@
 #include "core/bf16.h"
 #include "core/random.h"
 #include "formats/quantizer.h"
+#include "formats/round_by_average.h"
 
 namespace mxtape {
 
@@ -43,7 +44,7 @@ struct BlockRule {
   Offset offset;
   Statistic statistic;
   float clip;
-  bool four_over_six, search, absolute_error, eden, group_scale;
+  bool four_over_six, search, absolute_error, eden, group_scale, ema;
   bool adds_up;       ///< its scale takes sums over the elements, whose order counts
   float flush_below;  ///< blocks with amax below this become zero
   float alpha;
@@ -119,10 +120,11 @@ MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t 
   return float_of((bits_of(x) & 0x80000000u) | bits_of(r.overflow));
 }
 
-/// Element v of a block, which is worth value_of(s, the result). With a zero point the grid moves: it reaches
-/// twice as far with the same step.
+/// Element v of a block, worth value_of(s, the result); with `ema` draw is the bits of its f32 average. With
+/// a zero point the grid moves: it reaches twice as far with the same step.
 MXT_HD constexpr float round_in_block(const BlockRule& r, const BlockScale& s, float v, std::uint32_t draw) {
   const float scaled = scaled_by(s, v);
+  if (r.ema) return round_by_average(r.grid, scaled, scaled_by(s, float_of(draw)));
   if (s.zero == 0) return round_element(r, scaled, draw);
   BlockRule moved = r;
   moved.grid = {r.grid.min_exponent + 1, r.grid.mantissa_bits + 1, r.grid.highest + s.zero,
@@ -135,5 +137,4 @@ MXT_HD constexpr float round_in_block(const BlockRule& r, const BlockScale& s, f
 MXT_HD constexpr std::uint32_t draw_bits(const DrawKey& key, std::uint64_t i, int bits) {
   return bits <= 16 ? key.bits16(i) >> (16 - bits) : key.bits32(i) >> (32 - bits);
 }
-
 }  // namespace mxtape

@@ -1,5 +1,6 @@
 #include "formats/quantize.h"
 
+#include "formats/decide_by_average.h"
 #include "formats/quantize_blocks.h"
 
 namespace mxtape {
@@ -17,8 +18,7 @@ float quantize_reference(float* y, const float* x, std::int64_t rows, std::int64
                          const Quantizer& q, const DrawKey& key) {
   ValueSink sink{y};
   return quantize_blocks(
-      x, rows, cols, axis, q, [&](std::int64_t i) { return draw_bits(key, std::uint64_t(i), q.sr_bits); },
-      sink);
+      x, rows, cols, axis, q, [&](std::int64_t i) { return decision(q, key, i, x); }, sink);
 }
 
 float quantize_with_draws(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,

@@ -13,13 +13,13 @@ enum class Axis : std::uint8_t {
 };
 
 /// The definition: y[rows, cols] = the values of x rounded by q. Scalar, one block at a time, every option;
-/// the fast kernels of the backends are tested to give the same bits. Random draws come from `key` by the
-/// element's index in x (16 bits each; 32 when q.sr_bits > 16). Returns the number that a GEMM with y as
-/// operand must be multiplied by (1 unless q.has_multiplier()).
+/// the fast kernels are tested to give the same bits. Random draws come from `key` by the element's index in
+/// x (16 bits each; 32 when q.sr_bits > 16); with `ema` x is its own average. Returns the number that a GEMM
+/// with y as operand must be multiplied by (1 unless q.has_multiplier()).
 float quantize_reference(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                          const Quantizer& q, const DrawKey& key);
 
-/// The same with the random bits of every element given: q.sr_bits of them, in the low end of draws[i].
+/// The same with q.sr_bits random bits given, in the low end of draws[i], or with `ema` those of averages.
 float quantize_with_draws(float* y, const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                           const Quantizer& q, std::span<const std::uint32_t> draws);
 

@@ -70,8 +70,8 @@ inline float encode_of_group(const float* x, std::int64_t rows, std::int64_t col
 }
 
 /// Rounds one block of x: calls sink.block(block, scale), then sink.element(i, rounded, scale) for each
-/// element, whose value is value_of(scale, rounded). draw(i) gives the random bits of element i. `encode`:
-/// s_enc of its tensor or group, else 1.
+/// element, whose value is value_of(scale, rounded). draw(i) gives the random bits of element i, or its
+/// average's. `encode`: s_enc of its tensor or group, else 1.
 template <class Draw, class Sink>
 void quantize_block(const float* x, std::int64_t cols, const BlockRule& rule, const BlockRange& block,
                     float encode, const Draw& draw, Sink& sink) {
@@ -79,7 +79,7 @@ void quantize_block(const float* x, std::int64_t cols, const BlockRule& rule, co
                                       [&] { return draw(block.row * cols + block.col); });
   sink.block(block, s);
   for_each_element(block, cols, [&](std::int64_t i) {
-    const std::uint32_t bits = rule.rounding == Rounding::stochastic ? draw(i) : 0;
+    const std::uint32_t bits = rule.rounding == Rounding::stochastic || rule.ema ? draw(i) : 0;
     sink.element(i, round_in_block(rule, s, x[i], bits), s);
   });
 }

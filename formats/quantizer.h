@@ -41,6 +41,7 @@ struct Quantizer {
   bool search = false;          ///< power_of_two: E, E - 1 or E + 1, whichever errs least
   bool absolute_error = false;  ///< these two add up errors instead of their squares
   bool eden = false;            ///< floating: the scale times <x, x> / <x, Q(x)> (MS-EDEN, arXiv:2601.22813)
+  bool ema = false;             ///< a moving average decides between neighbours: round_by_average()
   bool flush_subnormals = false;  ///< blocks whose largest magnitude is below 2^-126 become zero
 
   constexpr bool is_identity() const { return element.mantissa_bits == 23 && scale == ScaleKind::none; }
@@ -53,11 +54,11 @@ struct Quantizer {
   constexpr bool has_group_scale() const {
     return scale == ScaleKind::floating && outer == OuterScale::group;
   }
-  /// True if a block's scale follows from its amax alone, by formula, and is an f32: what CUDA's tiles take.
+  /// True if a block follows from its amax and its elements alone, by formulas: what tiles of CUDA take.
   constexpr bool scale_is_of_amax() const {
     return statistic == Statistic::amax && offset == Offset::none && !four_over_six && !search && !eden &&
-           scale_rounding == ScaleRounding::even && (scale != ScaleKind::floating || has_tensor_scale()) &&
-           scale_bits <= 8;
+           !ema && scale_rounding == ScaleRounding::even &&
+           (scale != ScaleKind::floating || has_tensor_scale()) && scale_bits <= 8;
   }
   /// What its values need to be exact: bf16 for everything whose significant bits fit in 8, f32 otherwise
   /// (midpoints, f32 and group scales, wide elements). Operands are kept in this type and pick the GEMM.

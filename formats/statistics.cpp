@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "formats/codec/block_codec.h"
+#include "formats/decide_by_average.h"
 
 namespace mxtape {
 namespace {
@@ -64,8 +65,7 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   StatisticsSink sink{x, cols, q.element.max_finite()};
   sink.values.resize(std::size_t(rows * cols));
   const double multiplier = quantize_blocks(
-      x, rows, cols, axis, q, [&](std::int64_t i) { return draw_bits(key, std::uint64_t(i), q.sr_bits); },
-      sink, tensor_amax);
+      x, rows, cols, axis, q, [&](std::int64_t i) { return decision(q, key, i, x); }, sink, tensor_amax);
   ErrorStatistics& r = sink.result;
   r.count = rows * cols;
   double squares = 0, rounded = 0, product = 0, errors = 0, magnitudes = 0, largest = 0;

@@ -38,7 +38,7 @@ using enum Role;
 /// Gives f each part of a rounded matrix, under this role.
 inline void each_part(auto& r, Role role, const auto& f) {
   f(role, "values", r.elements), f(role, "scales", r.scales), f(role, "offsets", r.offsets);
-  f(role == rounded ? output : input, "multiplier", r.multiplier);
+  f(role == rounded ? output : input, "multiplier", r.multiplier), f(input, "average", r.average);
 }
 
 /// y = value.

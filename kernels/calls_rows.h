@@ -1,6 +1,6 @@
 #pragma once
 #include "kernels/attention/attention.h"
-#include "kernels/calls.h"
+#include "kernels/weight_average_call.h"
 
 namespace mxtape {
 
@@ -259,7 +259,7 @@ struct List {};
 using All = List<Fill, Copy, Normal, Gemm, Quantize, Recode, QuantizeBackward, Add, Gelu, GeluBackward,
                  Swiglu, SwigluBackward, Rotary, RotaryBackward, Dropout, Norm, NormBackward, Softmax,
                  SoftmaxBackward, CrossEntropy, Embedding, EmbeddingBackward, Attention, AttentionBackward,
-                 Squares, ClipFactor, AdamW>;
+                 Squares, ClipFactor, AdamW, WeightAverage>;
 
 }  // namespace call
 

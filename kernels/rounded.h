@@ -46,6 +46,7 @@ struct Rounded {
   Tensor elements{};    ///< values: f32 or bf16, else u8
   Tensor scales{};      ///< codes: f32; stored: u8
   Tensor offsets{};     ///< stored: u8, two bytes a block, the low one first
+  Tensor average{};     ///< with `ema`, where the weight has one: f32, as what was rounded
   Tensor multiplier{};  ///< f32 [1] if by.quantizer.has_multiplier(); shared, never copied
 
   explicit operator bool() const { return bool(elements); }

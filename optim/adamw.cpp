@@ -4,16 +4,17 @@
 #include <utility>
 
 #include "autograd/linear_operands.h"
-#include "kernels/calls_rows.h"
+#include "optim/weight_average.h"
 
 namespace mxtape {
 
 AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWConfig& config,
-             std::vector<Range> own)
+             std::vector<Range> own, float average)
     : backend_(backend),
       parameters_(std::move(parameters)),
       config_(config),
       own_(std::move(own)),
+      average_(average),
       norm_(backend.empty({1})),
       factor_(backend.empty({1})),
       rates_(backend.empty({3})) {
@@ -24,6 +25,7 @@ AdamW::AdamW(Backend& backend, std::vector<Parameter*> parameters, const AdamWCo
       moments->back() = backend.empty(own_.empty() ? parameters_[i]->value.shape() : Shape{own_[i].count});
       backend.fill(moments->back(), 0);
     }
+  if (keeps_averages()) begin_averages(backend, parameters_, true);
 }
 
 void AdamW::prepare(float factor) {
@@ -52,7 +54,7 @@ Tensor AdamW::update(std::span<const Tensor> gradients, const Tensor& squares) {
     p.has_grad = false;
     if (own_.empty()) {  // the call also rounds the new value into the copies at hand
       backend_.run(call::AdamW{p.value, m_[i], v_[i], gradients[i], factor_, rates_, step, next_copies(p)});
-      make_again(backend_, p);  // the copy that is made from the forward's
+      follow_up(p);
     } else if (m_[i]) {
       const Tensor value = p.value.part(own_[i].first, {own_[i].count});
       backend_.run(call::AdamW{value, m_[i], v_[i], gradients[i], factor_, rates_, step});
@@ -65,10 +67,7 @@ float AdamW::step(float factor) {
   prepare(factor);
   float norm = 0;
   backend_.download(&norm, update());
-  if (std::isfinite(norm))
-    advance();
-  else
-    withdraw();
+  std::isfinite(norm) ? advance() : withdraw();
   return norm;
 }
 

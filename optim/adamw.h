@@ -28,8 +28,9 @@ struct Range {
 class AdamW {
  public:
   /// `own`: what of each parameter is updated here, and has moments here, where devices share the work;
-  /// empty: everything.
-  AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&, std::vector<Range> own = {});
+  /// empty: everything. `average`: decay of matrices' moving averages, whole on each device; 0: none.
+  AdamW(Backend&, std::vector<Parameter*>, const AdamWConfig&, std::vector<Range> own = {},
+        float average = 0);
 
   /// One step in three parts, so that the second can be recorded and repeated by the device:
   /// 1. the learning rate of the step that comes, learning_rate * factor, and its bias corrections;
@@ -46,10 +47,13 @@ class AdamW {
   /// (call::ClipFactor). Of ranges, if there are some; then no copies are renewed, as other devices have the
   /// rest of the new values.
   Tensor update(std::span<const Tensor> gradients, const Tensor& squares);
+  /// What follows a new value: its moving average, and the copies that call::AdamW does not write.
+  void follow_up(const Parameter&);
   /// All three. Waits for the device; returns the norm.
   float step(float factor);
 
   std::int64_t steps_done() const { return steps_; }
+  bool keeps_averages() const { return average_ > 0; }
   /// For a checkpoint, after the values and moments were loaded: bias correction, the parameters' versions
   /// and with them the random draws go on as if n steps had just been made. Copies of old values go.
   void set_steps_done(std::int64_t n);
@@ -62,6 +66,7 @@ class AdamW {
   std::vector<Parameter*> parameters_;
   AdamWConfig config_;
   std::vector<Range> own_;
+  float average_;
   std::vector<Tensor> m_, v_;
   Tensor norm_, factor_, rates_;
   std::int64_t steps_ = 0;

@@ -144,7 +144,8 @@ std::vector<Knob> knobs(Recipe& r) {
        number_format},
       {"precision.attention", &r.precision.attention, "the twelve operands of attention", number_format},
       {"precision.head", &r.precision.head, "the six operands of the head", number_format},
-
+      {"precision.weight_average", &r.precision.weight_average,
+       "decay a step of the moving averages that `ema` rounds weights by; 0: none", fraction_below_one},
   };
   const std::vector<Knob> model = model_knobs(r.model);
   all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),

@@ -121,6 +121,7 @@ struct PrecisionConfig {
   std::string gradients = "f32";    ///< dgrad.dy wgrad.dy
   std::string attention = "f32";    ///< all attention slots
   std::string head = "f32";         ///< all slots of the head
+  float weight_average = 0;         ///< decay of the moving averages that `ema` asks; 0: there are none
   std::vector<PrecisionRule> rules;
   std::vector<PrecisionPhase> phases;
 };

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "train/saved/weight_average.h"
+
 namespace mxtape {
 
 void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader& header, Backend& backend,
@@ -28,6 +30,7 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
     write("parameters/" + parameters[i]->name, parameters[i]->value);
     write("optimizer/m/" + parameters[i]->name, moment(i, Moment::m));
     write("optimizer/v/" + parameters[i]->name, moment(i, Moment::v));
+    if (const Tensor& average = parameters[i]->average) write(average_of(*parameters[i]), average);
   }
   file.commit(Seal::yes);
 }
@@ -90,6 +93,7 @@ void CheckpointFile::read_parameters(Backend& backend, std::span<Parameter* cons
   }
   require(count == parameters.size(), ExitCode::data, "{}: {} parameters, the model has {}",
           file_->path().string(), count, parameters.size());
+  read_averages(*file_, backend, parameters);
 }
 
 void CheckpointFile::read_optimizer(std::span<Parameter* const> parameters, const MomentSink& take) const {

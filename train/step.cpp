@@ -15,7 +15,7 @@ Step::Step(Backend& backend, const Recipe& recipe, const Split& split, Model& mo
                                                  recipe.compute)
                     : nullptr),
       optimizer_(backend, model.parameters(), recipe.optim,
-                 exchange_ ? exchange_->own() : std::vector<Range>()),
+                 exchange_ ? exchange_->own() : std::vector<Range>(), recipe.precision.weight_average),
       passes_(backend, recipe, split, model) {
   if (exchange_ && recipe.train.gather == Gather::copies) exchange_->gather_copies(model.linear_weights());
 }

@@ -16,7 +16,6 @@ class Step {
   Step(Backend&, const Recipe&, const Split&, Model&, Devices*);
   ~Step() { forget(); }
   Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
 
   /// How the model rounds from step `start` on.
   void set_precision(std::int64_t start, const PrecisionPlan&);

@@ -24,7 +24,6 @@ class Trainer {
   /// `devices`: null for one.
   Trainer(Backend&, const Recipe&, const TokenFile&, Devices* devices = nullptr);
   Trainer(const Trainer&) = delete;
-  Trainer& operator=(const Trainer&) = delete;
 
   struct StepResult {
     double loss;  ///< mean over the step's tokens, before the update [nats per token]

@@ -38,7 +38,6 @@ class TemporaryName {
   explicit TemporaryName(std::filesystem::path name);
   ~TemporaryName();
   TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
   /// `result` of renaming it: 0 or -1. A power cut afterwards takes nothing away.
   void finish(int result, const char* kind);
 

@@ -22,7 +22,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
   static std::shared_ptr<Pool> create(Allocate allocate, Release release, Memory memory = Memory::elsewhere);
   ~Pool();
   Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
 
   /// Uninitialised memory, aligned as the device's allocator aligns. Throws Error(resource) when there is
   /// none, the idle blocks given back.

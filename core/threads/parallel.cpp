@@ -51,7 +51,6 @@ class Team {
   }
   ~Team() { stop(); }
   Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
 
   int size() const { return int(workers_.size()) + 1; }
 

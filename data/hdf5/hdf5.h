@@ -30,7 +30,6 @@ class Hdf5Writer {
   explicit Hdf5Writer(std::filesystem::path path);
   ~Hdf5Writer();  ///< without commit() nothing was written
   Hdf5Writer(const Hdf5Writer&) = delete;
-  Hdf5Writer& operator=(const Hdf5Writer&) = delete;
 
   /// Dataset names may hold '/' (groups are made). Types: f32, i32, u8 by DType; bf16 as u16 with attribute
   /// dtype = "bf16".
@@ -68,7 +67,6 @@ class Hdf5Reader {
   explicit Hdf5Reader(std::filesystem::path path);
   ~Hdf5Reader();
   Hdf5Reader(const Hdf5Reader&) = delete;
-  Hdf5Reader& operator=(const Hdf5Reader&) = delete;
 
   struct Info {
     std::string name;

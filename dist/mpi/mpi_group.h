@@ -24,7 +24,6 @@ class MpiGroup final : public Group, public Communicator {
   MpiGroup(const MxtapeMpi&, const Launch&, double timeout_seconds);
   ~MpiGroup() override;
   MpiGroup(const MpiGroup&) = delete;
-  MpiGroup& operator=(const MpiGroup&) = delete;
 
   const Place& place() const override { return place_; }
   std::string description() const override { return description_; }

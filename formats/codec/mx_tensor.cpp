@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "formats/codec/block_codec.h"
+#include "formats/decide_by_average.h"
 
 namespace mxtape {
 namespace {
@@ -72,7 +73,7 @@ void require_codes(std::int64_t first_uncoded, const Quantizer& q) {
 
 MxTensor pack(const float* x, std::int64_t rows, std::int64_t cols, Axis axis, const Quantizer& q,
               const DrawKey& key, std::int64_t& first_uncoded) {
-  const auto draw = [&](std::int64_t i) { return draw_bits(key, std::uint64_t(i), q.sr_bits); };
+  const auto draw = [&](std::int64_t i) { return decision(q, key, i, x); };
   return pack_blocks(x, rows, cols, axis, q, draw, first_uncoded);
 }
 

@@ -55,6 +55,9 @@ std::string Quantizer::contradiction() const {
   const bool is_e2m1 = element.exponent_bits == 2 && element.mantissa_bits == 1;
   if (four_over_six && !(is_e2m1 && (floating || scale == ScaleKind::f32)))
     return "4o6 is for e2m1 below a floating or f32 scale";
+  if (ema && (scale == ScaleKind::none || rounding != Rounding::even || offset != Offset::none || eden ||
+              scale_rounding == ScaleRounding::stochastic || element.exponent_bits == 8))
+    return "ema is for blocks with a scale, below round=even, without offset, eden and random scales";
   if (absolute_error && !four_over_six && !search) return "error=mae is for 4o6 and search";
   return {};
 }

@@ -243,6 +243,8 @@ const TextKey keys[] = {
      [](const Quantizer& q) { return q.four_over_six || q.search ? name_in(errors, q.absolute_error) : ""; }},
     {"eden", true, [](Quantizer& q, const TextWord&) { q.eden = true; },
      [](const Quantizer& q) -> std::string { return q.eden ? "eden" : ""; }},
+    {"ema", true, [](Quantizer& q, const TextWord&) { q.ema = true; },
+     [](const Quantizer& q) -> std::string { return q.ema ? "ema" : ""; }},
     {"flush", true, [](Quantizer& q, const TextWord&) { q.flush_subnormals = true; },
      [](const Quantizer& q) -> std::string { return q.flush_subnormals ? "flush" : ""; }},
 };

@@ -60,6 +60,7 @@ class CpuBackend final : public Backend {
   void compute(const call::Squares&);
   void compute(const call::ClipFactor&);
   void compute(const call::AdamW&);
+  void compute(const call::WeightAverage&);  // weight_average.cpp
   // rows.cpp
   void compute(const call::Norm&);
   void compute(const call::NormBackward&);

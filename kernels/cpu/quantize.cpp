@@ -71,7 +71,8 @@ void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float en
     }
   };
   const auto quantize = [&](const auto& sink) {
-    cpu::blocks_by_definition(copy.by, rule, encode, x, rows, cols, sink);
+    cpu::blocks_by_definition(copy.by, rule, encode, x, rows, cols, sink,
+                              copy.average ? copy.average.data() : nullptr);
   };
   if (copy.layout == Layout::codes)
     return quantize(CodeSink{code_layout(copy), copy.by.axis == Axis::row, cols,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
+#include "formats/decide_by_average.h"
 #include "formats/quantize_blocks.h"
 #include "kernels/cpu/loops/quantize_loops.h"
 #include "kernels/rounded.h"
@@ -93,17 +94,18 @@ void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, TileExtent 
 }
 
 /// quantize_block() for all blocks of x [rows, cols], shared among the threads: each range has a copy of
-/// `sink`.
+/// `sink`. With `ema` the averages are x itself if none are given.
 template <class Sink>
 void blocks_by_definition(const Quantization& by, const BlockRule& rule, float encode, const float* x,
-                          std::int64_t rows, std::int64_t cols, const Sink& sink) {
+                          std::int64_t rows, std::int64_t cols, const Sink& sink,
+                          const float* averages = nullptr) {
   const Quantizer& q = by.quantizer;
   constexpr std::int64_t work = 1 << 13;  // elements that pay for handing out a range
   const BlockExtent extent =
       q.scale == ScaleKind::none ? BlockExtent{1, work} : block_extent(q.block, rows, cols, by.axis);
   const BlockExtent group = group_extent(q, rows, cols, by.axis);
   const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
-  const auto draw = [&](std::int64_t i) { return draw_bits(by.draws, std::uint64_t(i), q.sr_bits); };
+  const auto draw = [&](std::int64_t i) { return decision(q, by.draws, i, averages ? averages : x); };
   parallel_for(
       (rows + extent.rows - 1) / extent.rows * across,
       std::max<std::int64_t>(work / (extent.rows * extent.cols), 1),

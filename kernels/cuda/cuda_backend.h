@@ -85,6 +85,7 @@ class CudaBackend final : public Backend {
   void compute(const call::ClipFactor&);
   // adamw.cu
   void compute(const call::AdamW&);
+  void compute(const call::WeightAverage&);  // weight_average.cu
 
   /// `key` for a kernel: its step as a distance from the clock that it follows.
   cuda::ClockedKey clocked(const DrawKey& key) const;

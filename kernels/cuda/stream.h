@@ -54,7 +54,6 @@ class Recording {
   Recording(Stream&, const std::string& name, const std::function<void()>& work);
   ~Recording();
   Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
 
   void replay() const;
 

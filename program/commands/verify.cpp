@@ -13,6 +13,7 @@
 #include "program/show/command.h"
 #include "train/checkpoint.h"
 #include "train/saved/packed_model.h"
+#include "train/saved/weight_average.h"
 
 namespace mxtape {
 namespace {
@@ -67,9 +68,10 @@ std::string look_at_checkpoint(const std::shared_ptr<const Hdf5Reader>& opened) 
   // An import has no moments yet: a run that begins with it has them at 0.
   const bool moments = header.step > 0 || checkpoint.file().has("optimizer");
   for (const Parameter* parameter : model->parameters())
-    for (const char* group : {"parameters/", "optimizer/m/", "optimizer/v/"}) {
-      if (!moments && std::string_view(group) != "parameters/") continue;
-      require_sound(checkpoint.file(), group + parameter->name, parameter->value.shape());
+    for (const std::string_view group : groups_of_state) {
+      if (!moments && group != "parameters/") continue;
+      if (group == average_group && !(parameter->decay && recipe.precision.weight_average > 0)) continue;
+      require_sound(checkpoint.file(), fmt::format("{}{}", group, parameter->name), parameter->value.shape());
       ++count;
     }
   const std::size_t found = checkpoint.file().datasets().size();

@@ -10,6 +10,7 @@
 #include "recipes/knobs.h"
 #include "recipes/rollbacks.h"
 #include "recipes/telemetry.h"
+#include "recipes/weight_average.h"
 
 namespace mxtape {
 namespace {
@@ -139,6 +140,7 @@ void validate(const Recipe& r) {
   const auto validate_plan = [&](const PrecisionPlan& plan) {
     validate_sources(r, plan);
     validate_sums(r, plan);
+    validate_averages(r, plan);
   };
   for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
   for (const std::int64_t n : coming_rollbacks(r)) validate_plan(precision_plan(as_rolled_back(r, n), 0));

@@ -78,6 +78,8 @@ inline Quantizer random_quantizer(Random& random) {
     q.offset = Offset::zero_point;
   else if (may_move && !q.has_multiplier() && !q.has_group_scale() && random() % 3 == 0)
     q.offset = Offset::midpoint;
+  q.ema = q.rounding == Rounding::even && q.offset == Offset::none && !q.eden &&
+          q.scale_rounding != ScaleRounding::stochastic && q.element.exponent_bits < 8 && random() % 2 == 0;
   return with_sr_bits();
 }
 

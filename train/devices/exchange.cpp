@@ -87,7 +87,7 @@ Tensor Exchange::update(AdamW& optimizer, const std::string& name) {
   share_squares();
   const Tensor norm = optimizer.update(gradients, squares_);
   share_new_values();
-  renew_copies();
+  renew_copies(optimizer);
   settle();
   return norm;
 }
@@ -113,58 +113,42 @@ void Exchange::share_squares() {
   });
 }
 
-void Exchange::share_values() {
-  for (const Tensor& values : values_) {
-    std::vector<Part> send, receive;
-    if (rank_ == 0)
-      for (int rank = 1; rank < size_; ++rank) add_part(send, rank, values);
-    else
-      add_part(receive, 0, values);
-    transfer(send, receive);
-  }
+void Exchange::share_values(std::span<const Tensor> others) {
+  share([&](int rank) {
+    std::vector<Tensor> parts;
+    if (rank == 0) parts = values_, parts.insert(parts.end(), others.begin(), others.end());
+    return parts;
+  });
   settle();
   whole_ = true;
-}
-
-void Exchange::for_parts(std::size_t parameter, const Tensor& whole,
-                         const std::function<void(int rank, const Tensor& part)>& f) const {
-  for (const auto& shards : shards_)
-    for (int rank = 0; rank < size_; ++rank)
-      for (const Piece& piece : shards[std::size_t(rank)].pieces)
-        if (piece.parameter == parameter) f(rank, whole.part(piece.first, {piece.count}));
 }
 
 Tensor Exchange::gather(std::size_t parameter, const Tensor& own) {
   if (!devices_) return own;
   Tensor whole;
-  std::vector<Part> send, receive;
-  if (rank_ == 0)
-    whole = backend_.empty(parameters_[parameter]->value.shape());
-  else
-    add_part(send, 0, own);
-  if (rank_ == 0)
-    for_parts(parameter, whole, [&](int rank, const Tensor& part) {
-      if (rank == 0)
-        backend_.copy(part, own);
-      else
-        add_part(receive, rank, part);
-    });
-  transfer(send, receive);
-  settle();
+  if (rank_ == 0) whole = backend_.empty(parameters_[parameter]->value.shape());
+  exchange_parts(parameter, whole, own, true);
   return whole;
 }
 
 void Exchange::scatter(std::size_t parameter, const Tensor& whole, const Tensor& own) {
-  std::vector<Part> send, receive;
-  if (rank_ != 0) add_part(receive, 0, own);
-  if (rank_ == 0)
-    for_parts(parameter, whole, [&](int rank, const Tensor& part) {
-      if (rank == 0)
-        backend_.copy(own, part);
-      else
-        add_part(send, rank, part);
-    });
-  transfer(send, receive);
+  exchange_parts(parameter, whole, own, false);
+}
+
+void Exchange::exchange_parts(std::size_t parameter, const Tensor& whole, const Tensor& own, bool to_whole) {
+  std::vector<Part> of_whole, of_own;
+  if (rank_ != 0) add_part(of_own, 0, own);
+  for (const auto& shards : shards_)
+    for (int rank = 0; rank_ == 0 && rank < size_; ++rank)
+      for (const Piece& piece : shards[std::size_t(rank)].pieces) {
+        if (piece.parameter != parameter) continue;
+        const Tensor part = whole.part(piece.first, {piece.count});
+        if (rank != 0)
+          add_part(of_whole, rank, part);
+        else
+          to_whole ? backend_.copy(part, own) : backend_.copy(own, part);
+      }
+  to_whole ? transfer(of_own, of_whole) : transfer(of_whole, of_own);
   settle();
 }
 

@@ -57,8 +57,8 @@ class Exchange {
   std::vector<Tensor> replicated(std::size_t parameter) const;
 
   // --- checkpoints, on all devices
-  /// Rank 0's values become everybody's.
-  void share_values();
+  /// Rank 0's values become everybody's; and these, which every device has room for.
+  void share_values(std::span<const Tensor> others);
   /// A whole moment on rank 0, put together of what the devices have; elsewhere nothing is returned.
   Tensor gather(std::size_t parameter, const Tensor& own);
   /// The other way: each device gets its part of rank 0's `whole`.
@@ -69,7 +69,7 @@ class Exchange {
   std::vector<Tensor> squared_gradients();
   void share_squares();
   void share_new_values();
-  void renew_copies();
+  void renew_copies(AdamW&);
   void lose_others_values();
   void after_node(std::span<Parameter* const> complete);
   void pack(std::size_t bucket);
@@ -78,9 +78,8 @@ class Exchange {
   static void add_part(std::vector<Part>&, int rank, const Tensor& data);
   /// parts(rank), of each rank, to all others.
   void share(const std::function<std::vector<Tensor>(int rank)>& parts);
-  /// f(rank, a part of the parameter's `whole` that is its own), for each part in the order of shards.
-  void for_parts(std::size_t parameter, const Tensor& whole,
-                 const std::function<void(int rank, const Tensor& part)>& f) const;
+  /// The parts of a parameter that ranks own, to rank 0's `whole` or from it.
+  void exchange_parts(std::size_t parameter, const Tensor& whole, const Tensor& own, bool to_whole);
   void transfer(const std::vector<Part>& send, const std::vector<Part>& receive);
 
   Backend& backend_;

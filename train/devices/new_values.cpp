@@ -27,12 +27,12 @@ void Exchange::share_new_values() {
   backend_.enter("", false);
 }
 
-void Exchange::renew_copies() {
+void Exchange::renew_copies(AdamW& optimizer) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = *parameters_[i];
     const std::vector<Rounded> next = next_copies(p);
     if (!next.empty() && !copies_.travels(i)) backend_.run(call::Quantize{next, p.value});
-    make_again(backend_, p);
+    optimizer.follow_up(p);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "train/devices/packed_weights.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "kernels/mx_transfer.h"
@@ -21,8 +20,7 @@ Rounded on_the_way(Rounded copy) {
 }
 
 const Piece* piece_of(const Shard& shard, std::size_t parameter) {
-  const auto found = std::find_if(shard.pieces.begin(), shard.pieces.end(),
-                                  [&](const Piece& piece) { return piece.parameter == parameter; });
+  const auto found = std::ranges::find(shard.pieces, parameter, &Piece::parameter);
   return found == shard.pieces.end() ? nullptr : &*found;
 }
 
@@ -43,9 +41,8 @@ std::string obstacle_to_packing(const Rounded& copy) {
 CopiesThatTravel::CopiesThatTravel(std::vector<Parameter*> parameters, std::vector<LinearWeight> weights)
     : parameters_(std::move(parameters)), weights_(std::move(weights)) {
   for (const Parameter* p : parameters_)
-    weight_of_.push_back(std::size_t(std::distance(
-        weights_.begin(), std::find_if(weights_.begin(), weights_.end(),
-                                       [&](const LinearWeight& w) { return &w.parameter == p; }))));
+    weight_of_.push_back(
+        std::size_t(std::ranges::find(weights_, p, [](auto& w) { return &w.parameter; }) - weights_.begin()));
 }
 
 std::string CopiesThatTravel::reason_for_values(std::size_t i) const {
@@ -55,6 +52,7 @@ std::string CopiesThatTravel::reason_for_values(std::size_t i) const {
   if (weight.tied) return "the embedding reads it";
   if (weight.quant.w_ste.kind != SteKind::identity) return "its straight-through gradient reads it";
   const Parameter& p = *parameters_[i];
+  if (p.average) return "its moving average reads it";
   for (const Rounded* copy : {&p.copies.fprop, &p.copies.dgrad})
     if (copy->elements.raw() == p.value.raw()) return "a GEMM reads it in f32";
   const std::vector<Rounded> next = next_copies(p);

@@ -39,8 +39,7 @@ std::function<void(std::span<Parameter* const>)> Exchange::begin_round(std::int6
 void Exchange::after_node(std::span<Parameter* const> complete) {
   for (Parameter* const p : complete) {
     require(p->has_grad, "strand: parameter '{}' has no gradient; it took no part in the loss", p->name);
-    completion_.complete(
-        std::size_t(std::find(parameters_.begin(), parameters_.end(), p) - parameters_.begin()));
+    completion_.complete(std::size_t(std::ranges::find(parameters_, p) - parameters_.begin()));
   }
   while (const auto bucket = completion_.next()) {
     pack(*bucket);

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "dist/together.h"
+#include "train/saved/weight_average.h"
 
 namespace mxtape {
 namespace {
@@ -68,9 +69,11 @@ void save_state(const SharedState& state, const std::filesystem::path& path, con
 
 void load_state(const SharedState& state, const CheckpointFile* file, bool moments) {
   if (file) file->read_parameters(state.backend, state.parameters);
+  const std::vector<Tensor> averages =
+      averages_to_go_on(state.backend, state.parameters, state.optimizer.keeps_averages(), file && moments);
   if (state.devices) {
     state.devices->group().all_gather("", Patience::alone);  // rank 0 has read a file
-    state.exchange->share_values();
+    state.exchange->share_values(averages);
   }
   if (!moments) return;
   const auto take = [&](std::size_t i, Moment which, const std::vector<float>& values) {

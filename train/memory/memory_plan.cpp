@@ -135,10 +135,10 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter* const p = parameters[i];
     plan.travelling += bytes_of_gradient(p->value.shape(), formats[i]);
-    plan.weights += p->value.bytes();
+    plan.weights += p->value.bytes() + p->average.bytes();
     plan.gradients += p->value.bytes();
     plan.moments += 2 * p->value.bytes();
-    plan.tensors += 3;
+    plan.tensors += p->average ? 4 : 3;
     for (const Rounded& copy : own_copies(*p)) plan.weight_copies += copy.bytes();
   }
   add_telemetry(plan, measured, trainer);

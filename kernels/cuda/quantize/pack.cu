@@ -2,7 +2,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/quantize/quantize_by_definition.h"
+#include "kernels/cuda/quantize/decide_by_average.cuh"
 #include "kernels/cuda/quantize/tensor_scale.h"
 
 // Packing is for storage and transport, not for a step's inner loops: there is one way for every quantizer
@@ -56,14 +56,12 @@ __global__ void pack_codes_kernel(const X* x, PackTask task) {
   const int bits = q.element.bits();
   const std::int64_t count = task.of.rows * task.of.cols;
   const std::int64_t group = std::int64_t(blockIdx.x) * threads + threadIdx.x;
-  const DrawKey draws = now(task.of.draws);
   CodeWriter writer{task.codes + group * bits, bits};
   std::uint32_t first_uncoded = none;
   for (std::int64_t i = group * of_thread; i < (group + 1) * of_thread && i < count; ++i) {
     const BlockScale s = task.of.scales ? task.of.scales[block_of(task.of, i)] : BlockScale{q.alpha, 1};
     const float value = value_at(x, i);
-    const std::uint32_t draw = q.is_stochastic() ? draw_bits(draws, std::uint64_t(i), q.sr_bits) : 0;
-    const float rounded = round_in_block(task.of.rule, s, value, draw);
+    const float rounded = round_in_block(task.of.rule, s, value, decision(task.of, i, value));
     writer.put(code_of(q, s, rounded, value));
     if (first_uncoded == none && lacks_a_code(q, s.scale, rounded))
       first_uncoded = i < 0x7fffffff ? std::uint32_t(i) : 0x7fffffffu;

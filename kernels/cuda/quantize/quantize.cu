@@ -88,6 +88,7 @@ void CudaBackend::compute(const call::Quantize& call) {
       task.scales = static_cast<BlockScale*>(scales.raw());
       task.encode = cuda::scale_of(encode);
       task.draws = clocked(copy.by.draws);
+      task.averages = copy.average ? copy.average.data() : nullptr;
       cuda::quantize_by_definition(stream_.get(), copy.elements, source, task);
     } else if (rotates) {
       cuda::TileTask task = cuda::tile_task(source, clocked(copy.by.draws));

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/quantize/decide_by_average.cuh"
 #include "kernels/cuda/quantize/round.h"
 
 namespace mxtape::cuda {
@@ -112,10 +113,8 @@ __global__ void element_kernel(Y* y, const X* x, DefinitionTask task) {
   if (i >= task.rows * task.cols) return;
   BlockScale s{task.rule.alpha, 1};
   if (task.scales) s = task.scales[block_of(task, i)];
-  const std::uint32_t draw = task.rule.rounding == Rounding::stochastic
-                                 ? draw_bits(now(task.draws), std::uint64_t(i), task.rule.sr_bits)
-                                 : 0;
-  store_at(y, i, value_of(s, round_in_block(task.rule, s, value_at(x, i), draw)));
+  const float value = value_at(x, i);
+  store_at(y, i, value_of(s, round_in_block(task.rule, s, value, decision(task, i, value))));
 }
 
 }  // namespace
@@ -128,7 +127,8 @@ DefinitionTask definition_task(const Quantizer& q, Axis axis, std::int64_t rows,
           group_extent(q, rows, cols, axis),
           nullptr,
           nullptr,
-          {}};
+          {},
+          nullptr};
 }
 
 std::int64_t block_count(const DefinitionTask& t) {

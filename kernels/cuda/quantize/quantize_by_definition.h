@@ -16,6 +16,7 @@ struct DefinitionTask {
   const float* encode;  ///< [1] of tensor scales, else null
   BlockScale* scales;   ///< one per block, in row-major order; null for plain casts
   ClockedKey draws;
+  const float* averages;  ///< with `ema`; null: those of x are itself
 };
 /// The block of element i in row-major order; in kernels.
 MXT_HD std::int64_t block_of(const DefinitionTask& t, std::int64_t i) {
