@@ -7,6 +7,7 @@ root = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(root / "examples" / "claims"))
 import paired  # noqa: E402
 import judge  # noqa: E402
+import papers  # noqa: E402
 import tables  # noqa: E402
 
 # freedom, t, P(|T| >= t) by mpmath 1.3.0: some of tests/core/student_t_test.cpp. scipy 1.17.1 agrees.
@@ -78,11 +79,22 @@ class Verdicts(unittest.TestCase):
         self.assertAlmostEqual(row["p"], paired.two_sided([a - 3 * b for a, b in zip(differences, others)]))
 
 
+class Efficiency(unittest.TestCase):
+    def test_steps_between_two_lengths_are_straight_in_their_logarithm(self):
+        curve = [(300, 2.0), (600, 1.0)]
+        self.assertEqual(papers.steps_that_reach(curve, 2.0), 300)
+        self.assertEqual(papers.steps_that_reach(curve, 1.0), 600)
+        self.assertAlmostEqual(papers.steps_that_reach(curve, 1.5), 300 * 2 ** 0.5)
+        self.assertIsNone(papers.steps_that_reach(curve, 0.9))
+        self.assertIsNone(papers.steps_that_reach(curve, 2.1))
+
+
 class Pages(unittest.TestCase):
     def test_tables_are_those_that_the_results_give(self):
-        text = (root / "docs/claims.md").read_text()
-        self.assertIn("<!-- table:", text)
-        self.assertEqual(tables.renewed(text, "docs/claims.md"), text, "examples/claims/tables.py --write docs/claims.md")
+        for page in ("docs/claims.md", "docs/papers.md"):
+            text = (root / page).read_text()
+            self.assertIn("<!-- table:", text)
+            self.assertEqual(tables.renewed(text, page), text, f"examples/claims/tables.py --write {page}")
 
 
 unittest.main()

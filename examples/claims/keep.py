@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Keeps of a finished sweep what docs/claims.md needs: losses, differences, and what trained them.
+"""Keeps of a finished sweep what docs/claims.md and docs/papers.md need: losses, and what trained them.
 
     keep.py build/mxtape runs/claims-rules rules        writes examples/claims/results/rules.json
 
+Of a sweep whose name begins with papers, each arm has `slots` too: what a layer in the middle rounds, as `mxtape check` says it.
 Times, memory and folders stay behind. Where formats change during an arm, each run has `after` too: the mean training loss of
 the steps that results.json names for the change.
 """
@@ -16,6 +17,12 @@ import sys
 def training_losses(folder):
     records = (json.loads(line) for line in open(folder / "metrics.jsonl"))
     return {r["step"]: r["loss"] for r in records if "loss" in r}
+
+
+def slots_of(program, recipe):
+    """Of the first step, in the second block, as some recipes leave the first in bf16."""
+    plan = json.loads(subprocess.run([program, "check", str(recipe), "--json"], capture_output=True, text=True).stdout)
+    return next(layer["slots"] for layer in plan["precision"][0]["layers"] if layer["layer"] == "blocks.1.mlp.up")
 
 
 def main():
@@ -35,6 +42,8 @@ def main():
                 kept["after"] = statistics.fmean(losses[start + i] for i in range(count))
             run.clear()
             run |= kept
+        if name.startswith("papers"):
+            arm["slots"] = slots_of(program, sweep / "recipes" / f"{arm['name']}.toml")
         for key in ("gap", "mean_loss", "switches", "gap_reason"):
             arm.pop(key, None)
         if arm["name"] != results["baseline"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/claims.md, from protocol/*.toml and results/*.json beside this file. Python 3.11.
+"""The tables of docs/claims.md and docs/papers.md, from protocol/*.toml and results/*.json beside this file. Python 3.11.
 
     tables.py                              prints them all
     tables.py --write PAGE...              puts them into pages, between '<!-- table: NAME -->' and '<!-- end -->'
@@ -14,21 +14,11 @@ import sys
 
 import judge
 import paired
+import papers
+from cells import gap_cell, markdown, number, p_text, what_trained
 
 literature = ["formats", "rules", "gradients", "int4", "resume-shakespeare", "resume-demo"]
 four_bit = ["four-bit", "four-bit-2000", "four-bit-demo"]
-
-
-def number(value, ratio=False):
-    return f"{value:.2f}" if ratio else f"{value:+.4f}"
-
-
-def p_text(p):
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}".replace("e-0", "e-")
-
-
-def markdown(head, rows):
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ["---"] * len(head), *rows])
 
 
 def claims_table():
@@ -68,12 +58,6 @@ def contrasts_table(families, secondary=False):
     return markdown(head[no_family:], [row[no_family:] for row in rows])
 
 
-def gap_cell(arms, arm, seeds):
-    values = judge.contrast(arms, f"{arm} - bf16", seeds)
-    low, high = paired.interval(values)
-    return f"{paired.mean_and_error(values)[0]:+.4f} ({low:+.4f} to {high:+.4f})"
-
-
 def cells_table():
     """T10's twelve cells."""
     arms, seeds = judge.losses(judge.results_of("gradients")), judge.protocol_of("gradients")["decide"]
@@ -97,20 +81,15 @@ def four_bit_table():
 
 def runs_table():
     """What trained each family."""
-    families = {}  # by what trained them
-    for path in sorted((judge.here / "results").glob("*.json")):
-        r = judge.read_results(path)
-        program = r["program"]
-        families.setdefault((f"{program['version']}, {program['commit']}", program["arithmetic"]), []).append(
-            f"[{path.stem}](../examples/claims/results/{path.name}) ({len(r['arms']) * len(r['seeds'])})")
-    return markdown(["results (runs)", "mxtape, commit", "arithmetic"],
-                    [[", ".join(results), *by] for by, results in families.items()])
+    names = (path.stem for path in sorted((judge.here / "results").glob("*.json")))
+    return what_trained(name for name in names if not name.startswith("papers"))
 
 
 tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
     "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
-    "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True)}
+    "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True),
+    **papers.tables}
 
 
 def renewed(text, page):
