@@ -32,8 +32,8 @@ Meaning meaning_of(const Recipe& recipe) {
   Recipe copy = recipe;
   Meaning meaning;
   for (const Knob& knob : knobs(copy))
-    if (knob.effect == Effect::numbers && knob.section() != "precision" &&
-        idle_reason(recipe, knob.name).empty())
+    if (knob.effect == Effect::numbers && idle_reason(recipe, knob.name).empty() &&
+        (knob.section() != "precision" || knob.name == "precision.weight_average"))
       meaning.keys += fmt::format("{} = {}\n", knob.name, value_text(knob));
   for (const std::int64_t step : plan_changes(recipe)) {
     PrecisionPlan plan = precision_plan(recipe, step);
