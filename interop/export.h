@@ -8,12 +8,15 @@
 
 #include "data/safetensors/header.h"
 #include "data/tokenizers/tokenizer.h"
+#include "formats/codec/mx_tensor.h"
 #include "interop/model_facts.h"
 
 namespace mxtape {
 
 /// The numbers of a tensor of ours, by its name, row-major.
 using WeightSource = std::function<std::vector<float>(const std::string& name)>;
+/// Its codes, where the forward pass rounds it: the numbers are what they stand for. nullptr: it does not.
+using CodeSource = std::function<const MxTensor*(const std::string& name)>;
 
 struct ExportOptions {
   TensorType type = TensorType::f32;          ///< F32, F16, BF16
@@ -21,6 +24,8 @@ struct ExportOptions {
   /// Of export_hf_folder(): rows of the table that are kept; the others are padding.
   std::optional<std::int64_t> vocabulary{};
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
+  CodeSource codes{};                                                   ///< of export_gguf_file()
+  const PrecisionPlan* precision = nullptr;                             ///< the same: of the forward pass
 };
 
 /// What lies in a folder beside the weights.
@@ -42,6 +47,12 @@ std::uint64_t export_hf_folder(const std::filesystem::path&, ModelFacts, const W
 /// cannot say: its header has neither eps nor kind of GELU, head and MLP.
 std::uint64_t export_llmc_file(const std::filesystem::path&, const ModelFacts&, const WeightSource&,
                                const ExportOptions& = {});
+
+/// Writes a GGUF file of GPT-2, Llama, Qwen2 or Qwen3 with its tokenizer: codes in the types that hold them
+/// exactly, other matrices in options.type, vectors in F32. What GGUF cannot say goes to `notes`, or throws
+/// Error(usage) if readers would compute something else.
+std::uint64_t export_gguf_file(const std::filesystem::path&, const ModelFacts&, const WeightSource&,
+                               const Tokenizer&, const ExportOptions&, std::vector<std::string>& notes);
 
 /// Writes one safetensors file with our names and [out, in] layout. `shapes`: of all parameters.
 std::uint64_t export_plain_file(const std::filesystem::path&,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "data/tokenizers/tokenizer.h"
 #include "interop/model_facts.h"
 
 namespace mxtape {
@@ -42,11 +43,15 @@ struct ImportedModel {
   ModelConfig config() const { return model_config_of(facts, context, where); }
 };
 
-/// Reads a Hugging Face folder (config.json and safetensors) or a file of llm.c's. Throws Error(data) with
-/// the file for whatever does not fit: docs/interop.md. Error(usage) for a context that the model has not.
+/// Reads a Hugging Face folder, a GGUF file, or one of llm.c's. Throws Error(data) with the file for whatever
+/// does not fit: docs/interop.md. Error(usage) for a context that the model has not.
 ImportedModel open_foreign_model(const std::filesystem::path& folder_or_file,
                                  std::optional<std::int64_t> context = {});
 ImportedModel open_hf_folder(const std::filesystem::path&, std::optional<std::int64_t> context = {});
+ImportedModel open_gguf_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
+/// Of a GGUF file that holds a tokenizer.json; else ids. Throws Error(data).
+Tokenizer tokenizer_of_file(const std::filesystem::path&, std::int64_t vocabulary);
+bool is_gguf(const std::filesystem::path&);
 /// llm.c's model.bin: github.com/karpathy/llm.c, gpt2_write_to_checkpoint().
 ImportedModel open_llmc_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
 

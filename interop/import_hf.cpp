@@ -206,12 +206,13 @@ ImportedModel open_foreign_model(const fs::path& path, std::optional<std::int64_
   const bool hub = std::distance(path.begin(), path.end()) == 2 && path.is_relative();
   require(
       is_there(path), ExitCode::data,
-      "{}: nothing of that name; want a folder with config.json and safetensors, or a model.bin of llm.c{}",
+      "{}: nothing of that name; want config.json and safetensors in a folder, GGUF, or llm.c's model.bin{}",
       path.string(),
       hub ? fmt::format(
                 "; `hf download {} --local-dir {}` fetches one from the Hub (pip install huggingface_hub)",
                 path.string(), path.filename().string())
           : "");
+  if (is_gguf(path)) return open_gguf_file(path, context);
   return is_folder(path) ? open_hf_folder(path, context) : open_llmc_file(path, context);
 }
 

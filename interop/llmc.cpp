@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files/output_file.h"
 #include "core/files/random_access.h"
+#include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
 #include "interop/hf_names.h"
 #include "interop/import.h"
@@ -129,30 +130,6 @@ void require_sayable(const ModelFacts& m) {
   want(m.mlp_width == 4 * m.width, "model.mlp_width", "4 x width");
 }
 
-/// Numbers in the file's type.
-class NumberFile {
- public:
-  NumberFile(const fs::path& path, bool narrow) : file_(path), narrow_(narrow) {}
-  void header(std::span<const std::int32_t> numbers) { file_.write(std::as_bytes(numbers)); }
-  void numbers(std::span<const float> values, const std::string& name) {
-    if (!narrow_) return file_.write(std::as_bytes(values));
-    bits_.clear();
-    for (const float value : values) {
-      const bf16 rounded = to_bf16(value);
-      require(std::isfinite(to_f32(rounded)), ExitCode::data,
-              "'{}' holds {}, beyond the largest number of bf16; want --dtype f32", name, value);
-      bits_.push_back(rounded.bits);
-    }
-    file_.write(std::as_bytes(std::span(bits_)));
-  }
-  void finish() { file_.finish(); }
-
- private:
-  OutputFile file_;
-  bool narrow_;
-  std::vector<std::uint16_t> bits_;
-};
-
 }  // namespace
 
 ImportedModel open_llmc_file(const fs::path& path, std::optional<std::int64_t> context) {
@@ -210,14 +187,14 @@ std::uint64_t export_llmc_file(const fs::path& path, const ModelFacts& m, const 
   header[llmc::at_width] = std::int32_t(m.width);
   header[llmc::at_padded] = std::int32_t(padded);
   UnfinishedFile unfinished(path);
-  NumberFile file(unfinished.path(), narrow);
-  file.header(header);
+  OutputFile file(unfinished.path());
+  file.write(std::as_bytes(std::span(header)));
   const auto order = llmc_order(m);
   std::int64_t done = 0;
   for (const TensorPlan& tensor : order) {
-    file.numbers(source(tensor.ours), tensor.ours);
-    if (tensor.ours == "tokens.weight")
-      file.numbers(std::vector<float>(std::size_t((padded - m.vocabulary) * m.width)), tensor.ours);
+    std::vector<float> numbers = source(tensor.ours);
+    if (tensor.ours == "tokens.weight") numbers.resize(std::size_t(padded * m.width));
+    file.write(bytes_in(options.type, numbers, tensor.ours));
     if (options.progress) options.progress(++done, std::int64_t(order.size()));
   }
   file.finish();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "core/bf16.h"
@@ -40,36 +42,18 @@ std::string header_of(std::vector<TensorInfo>& tensors, const std::map<std::stri
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorInfo> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : file_(path), tensors_(std::move(tensors)) {
-  for (const TensorInfo& tensor : tensors_)
-    require(
-        tensor.type == TensorType::f32 || tensor.type == TensorType::f16 || tensor.type == TensorType::bf16,
-        "safetensors: '{}' is {}; want F32, F16 or BF16", tensor.name, tensor.text());
   file_.write(header_of(tensors_, metadata));
 }
 
 void SafetensorsWriter::write(std::span<const float> values) {
-  std::vector<std::uint16_t> narrow;
+  constexpr std::uint64_t piece = 1 << 20;  // elements that are rounded at once
   while (!values.empty()) {
     while (current_ < tensors_.size() && done_ == tensors_[current_].count()) ++current_, done_ = 0;
     require(current_ < tensors_.size(), "safetensors: {} elements more than were declared", values.size());
     const TensorInfo& tensor = tensors_[current_];
     const auto part =
-        values.first(std::size_t(std::min<std::uint64_t>(values.size(), tensor.count() - done_)));
-    if (tensor.type == TensorType::f32) {
-      file_.write(std::as_bytes(part));
-    } else {
-      narrow.resize(part.size());
-      for (std::size_t i = 0; i < part.size(); ++i) {
-        const auto rounded = tensor.type == TensorType::f16 ? half_of_f32(part[i]) : to_bf16(part[i]).bits;
-        const bool fits =
-            rounded && (tensor.type == TensorType::f16 || std::isfinite(to_f32(bf16{*rounded})));
-        require(fits, ExitCode::data,
-                "'{}' holds {} at element {}, beyond the largest number of {}; want --dtype f32", tensor.name,
-                part[i], done_ + i, name_of(tensor.type));
-        narrow[i] = *rounded;
-      }
-      file_.write(std::as_bytes(std::span(narrow)));
-    }
+        values.first(std::size_t(std::min<std::uint64_t>({values.size(), tensor.count() - done_, piece})));
+    file_.write(bytes_in(tensor.type, part, tensor.name, done_));
     done_ += part.size();
     values = values.subspan(part.size());
   }
@@ -80,6 +64,25 @@ void SafetensorsWriter::finish() {
   require(current_ == tensors_.size(), "safetensors: '{}' has {} of its elements", tensors_[current_].name,
           done_);
   file_.finish();
+}
+
+std::string bytes_in(TensorType type, std::span<const float> values, const std::string& name,
+                     std::uint64_t first) {
+  if (type == TensorType::f32) return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+  require(type == TensorType::f16 || type == TensorType::bf16, "'{}' is {}; want F32, F16 or BF16", name,
+          name_of(type));
+  std::string bytes(2 * values.size(), '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bf16 nearest = to_bf16(values[i]);
+    const auto rounded = type == TensorType::f16          ? half_of_f32(values[i])
+                         : std::isfinite(to_f32(nearest)) ? std::optional(nearest.bits)
+                                                          : std::nullopt;
+    require(rounded.has_value(), ExitCode::data,
+            "'{}' holds {} at element {}, beyond the largest number of {}; want --dtype f32", name, values[i],
+            first + i, name_of(type));
+    std::memcpy(&bytes[2 * i], &*rounded, 2);
+  }
+  return bytes;
 }
 
 std::vector<SafetensorsShard> plan_shards(const std::vector<TensorInfo>& tensors, std::uint64_t shard_bytes) {

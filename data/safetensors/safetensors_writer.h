@@ -19,8 +19,7 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::filesystem::path&, std::vector<TensorInfo>,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-  /// The next elements, rounded to nearest even into their tensor's type. Throws Error(data) with name and
-  /// index where that overflows.
+  /// The next elements, rounded into their tensor's type: bytes_in().
   void write(std::span<const float>);
   /// Throws Error(internal) if elements are missing.
   void finish();
@@ -32,6 +31,10 @@ class SafetensorsWriter {
   std::size_t current_ = 0;
   std::uint64_t done_ = 0;  // elements of the current tensor
 };
+
+/// Numbers rounded to nearest even into F32, F16 or BF16. Throws Error(data) with `name` and the index, from
+/// `first` on, where that overflows.
+std::string bytes_in(TensorType, std::span<const float>, const std::string& name, std::uint64_t first = 0);
 
 /// Tensors as files: the first ones that fit, at least one, the next ones, and so on. Names
 /// model.safetensors, or model-00001-of-00007.safetensors.

@@ -2,7 +2,6 @@
 #include "core/current_error.h"
 #include "core/text/program_name.h"
 #include "data/hdf5/seal.h"
-#include "kernels/choose/make_backend.h"
 #include "program/models/cast.h"
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
@@ -17,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Arguments {
-  std::string run, out, to, type = "f32", weights = "master";
+  std::string run, out, to, type = "f32", weights;
   Cast cast;
   double shard_size = 5;  ///< GB
   std::int64_t vocabulary = 0;
@@ -48,35 +47,30 @@ Report run_foreign(const Arguments& arguments, const Given& given) {
           "or rounded");
   require(!arguments.out.empty(), ExitCode::usage, "export: --to {} wants a name: -o {}", arguments.to,
           arguments.to == "hf" ? "FOLDER" : "FILE");
-  const ExportForm form = arguments.to == "hf"     ? ExportForm::hf
-                          : arguments.to == "llmc" ? ExportForm::llmc
-                                                   : ExportForm::safetensors;
+  constexpr std::string_view forms[]{"hf", "llmc", "gguf", "safetensors"};
+  const auto form = ExportForm(std::ranges::find(forms, arguments.to) - forms);
   const fs::path source = checkpoint_of(arguments.run);
   if (form != ExportForm::hf) {
     require_output(arguments.out, {source.string()});
     require(arguments.force || !fs::exists(arguments.out), ExitCode::usage,
             "{}: is there already; --force writes over it, -o FILE writes another one", arguments.out);
   }
-  ExportRequest request{
-      .run = source.string(),
-      .out = arguments.out,
-      .form = form,
-      .weights = arguments.weights == "rounded" ? ExportWeights::rounded : ExportWeights::master,
-      .type = arguments.type == "f32"   ? TensorType::f32
-              : arguments.type == "f16" ? TensorType::f16
-                                        : TensorType::bf16};
+  ExportRequest request{.run = source.string(), .out = arguments.out, .form = form};
+  if (arguments.type != "f32") request.type = arguments.type == "f16" ? TensorType::f16 : TensorType::bf16;
+  if (given("--weights")) request.weights = ExportWeights(arguments.weights == "rounded");
   if (given("--shard-size")) request.shard_bytes = std::uint64_t(arguments.shard_size * 1e9);
   if (arguments.vocabulary) request.vocabulary = arguments.vocabulary;
   request.progress = progress_of(given, "writing", "tensors");
   const ExportReport report = export_model(request);
   Report out;
+  for (const auto& note : report.notes) out.line("note        {}", note);
   out.line("checkpoint  {}, step {}", report.checkpoint.string(), report.step);
   out.line("written     {}{}, {} weights in {}, {}", arguments.out,
-           report.architecture.empty() ? "" : ": " + report.architecture, arguments.weights, arguments.type,
+           report.architecture.empty() ? "" : ": " + report.architecture, report.weights, arguments.type,
            bytes_text(double(report.bytes)));
   out.put("checkpoint", report.checkpoint.string(), "step", report.step, "to", arguments.to, "out",
           arguments.out, "architecture", report.architecture, "dtype", arguments.type, "weights",
-          arguments.weights, "bytes", report.bytes);
+          report.weights, "bytes", report.bytes, "notes", report.notes);
   return out;
 }
 
@@ -92,8 +86,7 @@ Report run(const Arguments& arguments, const Given& given) {
   check_attention(arguments.cast.attention, arguments.cast.weights_only, {arguments.cast.precision});
   (void)arguments.cast.bits_per_element();  // a misspelt format costs no time
   const fs::path source = checkpoint_of(arguments.run);
-  const CheckpointFile checkpoint(source);
-  const CheckpointHeader& trained = checkpoint.header();
+  const CheckpointHeader trained = CheckpointFile(source).header();
   const std::string out = arguments.out.empty() ? file_beside(source, trained.step).string() : arguments.out;
   require_output(out, {source.string()});
   require(arguments.force || !fs::exists(out), ExitCode::usage,
@@ -101,12 +94,10 @@ Report run(const Arguments& arguments, const Given& given) {
 
   PackedHeader header{trained, arguments.cast.text(), verify_seal(source)};
   header.model.recipe = cast_recipe(trained.recipe, trained.step, arguments.cast);
-  const Recipe& recipe = header.model.recipe;
-  const auto backend = make_backend("cpu");
-  const auto model = make_model(*backend, recipe.model, precision_plan(recipe, trained.step), recipe.seed);
-  checkpoint.read_parameters(*backend, model->parameters());
-  const PassKey pass{.seed = recipe.seed, .step = std::uint32_t(trained.step * recipe.train.passes())};
-  write_packed_model(out, header, *backend, *model, pass, progress_of(given, "packing", "layers"));
+  const TrainedModel loaded = load_trained_model(source.string(), "cpu", GemmChoice::library);
+  loaded.model->set_precision(precision_plan(header.model.recipe, trained.step));
+  write_packed_model(out, header, *loaded.backend, *loaded.model, loaded.next_pass(),
+                     progress_of(given, "packing", "layers"));
 
   try {
     const PackedModelFile written(out);
@@ -131,11 +122,12 @@ Options options(Arguments& a) {
       {"--packed", &a.packed,
        "the weights of linear layers as codes and scales, everything else in f32 (docs/packed.md)"},
       {"--to", &a.to,
-       "hf: a folder for transformers; llmc: model.bin of llm.c; safetensors: a file with mxtape's names",
-       one_of("hf llmc safetensors")},
+       "hf: for transformers, a folder; gguf: for llama.cpp; llmc: for llm.c; safetensors: mxtape's names",
+       one_of("hf gguf llmc safetensors")},
       {"--dtype", &a.type, "of the numbers that --to writes", one_of("f32 bf16 f16")},
       {"--weights", &a.weights,
-       "of --to. master: the f32 weights; rounded: what the forward pass multiplied by",
+       "of --to. master: the f32 weights; rounded: what the forward pass multiplied by. Default: master; of "
+       "gguf rounded, where the run rounds",
        one_of("master rounded")},
       {"--vocabulary", &a.vocabulary, "of --to hf: keep so many rows of the table, without padding", from(1)},
       {"--shard-size", &a.shard_size, "of --to hf: most GB of a file of weights", within(1e-6, 1e9)},

@@ -42,9 +42,9 @@ Report report_of(const Arguments& arguments, const ImportReport& done, double se
   if (!m.unread.empty())
     out.line("config      keys that mxtape does not know and did not read: {}", listed(m.unread));
   for (const auto& note : m.notes) out.line("note        {}", note);
-  out.line("tokenizer   {}", done.tokenizer_files.empty()
-                                 ? "none is beside it: the model takes ids"
-                                 : tokenizer + ", from " + listed(done.tokenizer_files));
+  const bool none = done.tokenizer.kind() == Tokenizer::Kind::ids;
+  out.line("tokenizer   {}{}", none ? "none is beside it: the model takes ids" : tokenizer,
+           none || done.tokenizer_files.empty() ? "" : ", from " + listed(done.tokenizer_files));
   out.line("checkpoint  {}, {} in {:.1f} s", checkpoint, bytes_text(double(done.bytes)), seconds);
   out.put("source", arguments.source, "files", m.source, "types", m.types, "architecture",
           m.facts.architecture, "parameters", m.parameters(), "tensors_read", m.tensors_read,
@@ -71,7 +71,7 @@ Report run(const Arguments& arguments, const Given& given) {
 }
 
 Options options(Arguments& a) {
-  return {{"SOURCE", &a.source, "a folder with config.json and safetensors, or a model.bin of llm.c"},
+  return {{"SOURCE", &a.source, "a folder with config.json and safetensors, GGUF, or a model.bin of llm.c"},
           {"-o,--out", &a.out, "the folder to make; default: models/<name of SOURCE>"},
           {"--context", &a.context,
            "keep so many positions; default: all learned ones, at most 2048 of a model with RoPE", from(1)}};
@@ -82,7 +82,7 @@ Options options(Arguments& a) {
 Command commands::import() {
   return {
       "import",
-      "Make a run's folder at step 0 of a model from elsewhere: a Hugging Face folder, or llm.c's model.bin",
+      "Make a run's folder at step 0 of a model from elsewhere: of Hugging Face, GGUF, or llm.c's model.bin",
       with(options, run)};
 }
 

@@ -6,7 +6,6 @@
 #include "data/tokenizers/tokenizer_files.h"
 #include "formats/codec/mx_tensor.h"
 #include "interop/export.h"
-#include "kernels/choose/make_backend.h"
 #include "program/models/import.h"
 #include "program/models/trained_model.h"
 #include "program/records/model_files.h"
@@ -18,35 +17,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Q(W) of the layers that round their weights, by the parameter's name.
-std::map<std::string, std::vector<float>> rounded_weights(const CheckpointFile& checkpoint) {
-  const CheckpointHeader& header = checkpoint.header();
-  const Recipe& recipe = header.recipe;
-  const auto backend = make_backend("cpu");
-  const auto model = make_model(*backend, recipe.model, precision_plan(recipe, header.step), recipe.seed);
-  checkpoint.read_parameters(*backend, model->parameters());
-  const PassKey pass{.seed = recipe.seed, .step = std::uint32_t(header.step * recipe.train.passes())};
-  std::map<std::string, std::vector<float>> rounded;
-  for (const LinearWeight& weight : model->linear_weights()) {
+/// The weights that layers round, by the parameter's name; a tied head's table as a head of its own.
+std::map<std::string, MxTensor> rounded_weights(const TrainedModel& trained) {
+  std::map<std::string, MxTensor> codes;
+  for (const LinearWeight& weight : trained.model->linear_weights()) {
     if (weight.quant.fprop_w.is_identity()) continue;
-    require(!weight.tied, ExitCode::usage,
-            "--weights rounded: layer '{}' rounds the table that the embedding reads as it is, so one tensor "
-            "cannot be both; want --weights master, or a model with model.tied_head = false",
-            weight.layer);
     require(weight.quant.fprop_rotation.size == 0, ExitCode::usage,
-            "--weights rounded: layer '{}' rotates x and W before it rounds them, so its numbers are no "
-            "weights of another program; want --weights master",
+            "layer '{}' rotates x and W before it rounds them, so its numbers are no weights of another "
+            "program; want --weights master",
             weight.layer);
-    const MxTensor t =
-        pack_weight(*backend, weight.parameter,
-                    use_of(weight.parameter, weight.quant, weight.tensor_id, pass, backend->gemm_kernels()));
-    rounded[weight.parameter.name] = unpacked(*backend, t);
+    codes[weight.tied ? weight.layer + ".weight" : weight.parameter.name] =
+        pack_weight(*trained.backend, weight.parameter,
+                    use_of(weight.parameter, weight.quant, weight.tensor_id, trained.next_pass(),
+                           trained.backend->gemm_kernels()));
   }
-  require(!rounded.empty(), ExitCode::usage,
-          "--weights rounded: every layer of this model multiplies by f32 weights at step {}; want --weights "
-          "master",
-          header.step);
-  return rounded;
+  return codes;
 }
 
 /// The files that came with the model, if they are of the checkpoint's tokenizer.
@@ -74,31 +59,50 @@ ExportReport export_model(const ExportRequest& request) {
   const fs::path source = checkpoint_of(request.run);
   const CheckpointFile checkpoint(source);
   const CheckpointHeader& header = checkpoint.header();
-  std::map<std::string, std::vector<float>> rounded;
-  if (request.weights == ExportWeights::rounded) rounded = rounded_weights(checkpoint);
-  const WeightSource weights = [&](const std::string& name) {
+  const bool gguf = request.form == ExportForm::gguf;
+  std::optional<TrainedModel> trained;
+  std::map<std::string, MxTensor> rounded;
+  if (request.weights ? request.weights == ExportWeights::rounded : gguf)
+    rounded =
+        rounded_weights(trained.emplace(load_trained_model(source.string(), "cpu", GemmChoice::library)));
+  require(request.weights != ExportWeights::rounded || !rounded.empty(), ExitCode::usage,
+          "--weights rounded: every layer of this model multiplies by f32 weights at step {}; want --weights "
+          "master",
+          header.step);
+  const CodeSource codes = [&](const std::string& name) {
     const auto found = rounded.find(name);
-    return found == rounded.end() ? checkpoint.file().read_f32("parameters/" + name) : found->second;
+    return found == rounded.end() ? nullptr : &found->second;
   };
+  const WeightSource weights = [&](const std::string& name) {
+    const MxTensor* const t = codes(name);
+    return t ? unpacked(*trained->backend, *t) : checkpoint.file().read_f32("parameters/" + name);
+  };
+  const PrecisionPlan plan = precision_plan(header.recipe, header.step);
   const ExportOptions options{.type = request.type,
                               .shard_bytes = request.shard_bytes.value_or(ExportOptions{}.shard_bytes),
                               .vocabulary = request.vocabulary,
-                              .progress = request.progress};
-  ExportReport report{source, header.step, ""};
+                              .progress = request.progress,
+                              .codes = codes,
+                              .precision = &plan};
+  ExportReport report{source, header.step, "", rounded.empty() ? "master" : "rounded"};
   if (request.form == ExportForm::safetensors) {
     std::vector<std::pair<std::string, Shape>> shapes;
     const std::string group = "parameters/";
     for (const auto& info : checkpoint.file().datasets())
       if (info.name.starts_with(group))
         shapes.emplace_back(info.name.substr(group.size()), shape_of(info.dims));
+    if (const MxTensor* const head = codes("head.weight"); head && header.recipe.model.tied_head)
+      shapes.emplace_back("head.weight", Shape{head->rows, head->cols});
     report.bytes = export_plain_file(request.out, shapes, weights, options);
     return report;
   }
   ModelFacts facts = facts_of(header.recipe.model);
   recall_import(header.lineage, facts);
+  facts.tied = facts.tied && !codes("head.weight");  // the embedding's table is not rounded
   report.architecture = facts.architecture;
   report.bytes =
-      request.form == ExportForm::llmc
+      gguf ? export_gguf_file(request.out, facts, weights, header.tokenizer, options, report.notes)
+      : request.form == ExportForm::llmc
           ? export_llmc_file(request.out, facts, weights, options)
           : export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source), options);
   return report;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/safetensors/header.h"
 
@@ -13,6 +14,7 @@ namespace mxtape {
 enum class ExportForm : std::uint8_t {
   hf,          ///< a folder for transformers
   llmc,        ///< llm.c's model.bin
+  gguf,        ///< one file for llama.cpp and its kin
   safetensors  ///< one file with mxtape's names
 };
 /// Which numbers: the f32 ones that are trained, or Q(W) of fprop.w, which the forward pass multiplies by.
@@ -22,7 +24,7 @@ struct ExportRequest {
   std::string run;            ///< as checkpoint_of() takes it
   std::filesystem::path out;  ///< the folder or file
   ExportForm form = ExportForm::hf;
-  ExportWeights weights = ExportWeights::master;
+  std::optional<ExportWeights> weights{};  ///< none: master; of gguf rounded, if any are
   TensorType type = TensorType::f32;
   std::optional<std::uint64_t> shard_bytes{};  ///< of hf, as vocabulary; none: as ExportOptions has it
   std::optional<std::int64_t> vocabulary{};    ///< rows of the table; the others are padding
@@ -32,8 +34,10 @@ struct ExportRequest {
 struct ExportReport {
   std::filesystem::path checkpoint;
   std::int64_t step = 0;
-  std::string architecture;  ///< "gpt2"; empty for plain safetensors
-  std::uint64_t bytes = 0;   ///< of all files
+  std::string architecture;          ///< "gpt2"; empty for plain safetensors
+  std::string weights;               ///< "master", "rounded"
+  std::uint64_t bytes = 0;           ///< of all files
+  std::vector<std::string> notes{};  ///< what the form cannot say
 };
 
 /// Writes a checkpoint's model in the form of another program. Throws Error(usage) for a model that the form

@@ -54,7 +54,7 @@ Tokenizer tokenizer_of_source(const fs::path& source, const ModelFacts& model) {
   };
   const bool readable =
       has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
-  Tokenizer tokenizer = readable ? read_tokenizer(source) : Tokenizer::of_ids(model.vocabulary);
+  Tokenizer tokenizer = readable ? read_tokenizer(source) : tokenizer_of_file(source, model.vocabulary);
   require(tokenizer.size() <= model.vocabulary, ExitCode::data,
           "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", source.string(),
           tokenizer.size(), model.vocabulary);
