@@ -40,7 +40,7 @@ struct LinearNode final : Node {
       multiply_through(backend,
                        {.c = dw.grad, .a = std::exchange(wgrad_dy, {}), .b = rounded_x, .write = dw.write},
                        use.through(Slot::fprop_w, w));
-    }  // what x and dy had goes before dx comes
+    }  // the copies of x and dy are freed before dx is allocated
     if (!wants_dx) return;
 
     // dx = dy w
@@ -49,10 +49,10 @@ struct LinearNode final : Node {
     tape.add(x_grad, std::move(dx));
   }
 
-  /// For compute.recompute. x's op ran earlier, so its node is left. What is made of `now` needs `now` first.
+  /// With compute.recompute. x's op ran before, so it is still on the tape. `later` may need `now`.
   Rounded x_again(Tape& tape) {
     const Tensor value = tape.producer(x_grad)->recompute(tape);
-    if (use.bends(Slot::fprop_x)) x = value;
+    if (use.reads_value(Slot::fprop_x)) x = value;
     Rounded now = use.operand(Slot::fprop_x), later = use.operand(Slot::wgrad_x);
     round(tape.backend(), value, later.by.again || later.shared ? &now : nullptr, &later);
     return later;
@@ -94,7 +94,7 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
     node->x_shape = x.value.shape();
     node->wgrad_x = std::move(wgrad_x);
     node->dgrad_w = w.copies.dgrad;
-    if (keeps_x && x.grad != no_grad && use.bends(Slot::fprop_x)) node->x = x.value;
+    if (keeps_x && x.grad != no_grad && use.reads_value(Slot::fprop_x)) node->x = x.value;
     node->w = w.value;
     result = tape.record(std::move(result.value), {x.grad, w_grad, bias_grad}, std::move(node));
   }

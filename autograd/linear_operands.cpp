@@ -108,7 +108,7 @@ call::QuantizeBackward LinearUse::through(Slot slot, const Tensor& value) const 
           .rotated = quant.fprop_rotation.size != 0 && met != OperandSource::master};
 }
 
-bool LinearUse::bends(Slot slot) const {
+bool LinearUse::reads_value(Slot slot) const {
   return (slot == Slot::fprop_x ? quant.x_ste : quant.w_ste).kind != SteKind::identity;
 }
 

@@ -18,10 +18,10 @@ struct LinearUse {
   Rounded operand(Slot) const;
   /// The same as it waits for backward: small if the tape packs.
   Rounded kept(Slot, const Tape&) const;
-  /// From the gradient of fprop.x or fprop.w, a product, to that of x or w, whose numbers are `value`.
+  /// Turns the gradient of the rounded x or w, which a GEMM gives, into that of x or w itself: `value`.
   call::QuantizeBackward through(Slot fprop_operand, const Tensor& value) const;
-  /// True if that way reads the numbers.
-  bool bends(Slot fprop_operand) const;
+  /// True if through() reads `value`.
+  bool reads_value(Slot fprop_operand) const;
 };
 
 inline LinearUse use_of(const Parameter& w, const LinearQuant& quant, std::uint32_t tensor_id,

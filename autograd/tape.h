@@ -115,8 +115,8 @@ class Tape {
 
   /// Adds d(loss)/d(parameter) to the grad of every watched parameter. Frees each node after its use.
   void backward(const Var& loss);
-  /// Called in backward() after each node, with the parameters whose gradients are complete now: those that
-  /// were watched first for this node.
+  /// Called in backward() after each node, with the parameters whose gradients are complete now: those whose
+  /// first use in the forward pass was this node.
   std::function<void(std::span<Parameter* const> complete)> after_node{};
   /// True if dy is the 1 that backward() starts from, handed down unchanged.
   bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }

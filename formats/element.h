@@ -89,8 +89,8 @@ constexpr ElementFormat int_format(int bits) {
   f.emax = 0;
   return f;
 }
-/// An n-bit integer in units of 1, with a given exponent for the scale rules: 2 puts int4 where int_format
-/// has it, 3 where Yang et al. 2025 seem to use it (docs/formats.md).
+/// An n-bit integer in units of 1, with a given emax for the scale rules: int4 with emax 2 gets the scales of
+/// int_format(4), with emax 3 those that Yang et al. 2025 seem to use (docs/formats.md).
 constexpr ElementFormat int_format(int bits, int emax) {
   ElementFormat f = int_format(bits);
   f.unit_exponent = 0;

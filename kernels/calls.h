@@ -83,10 +83,10 @@ struct Gemm {
 };
 
 /// Rounds x [rows, C] once or twice in one read, each as its Quantization and layout say, both with the same
-/// draws; and, if asked, adds up x's columns: column_sums [C]. Nothing waits here for an error of the data:
-/// first_uncoded, if given, becomes the index of the first element of which a NaN is lost in a stored result
-/// (a plain cast to a format without NaN; a block that is not finite below a scale without NaN), at most
-/// 2^31 - 1, or -1. Whoever keeps the bytes must look.
+/// draws; and, if asked, adds up x's columns: column_sums [C]. A NaN that a stored result cannot hold (a
+/// plain cast to a format without NaN; a block that is not finite below a scale without NaN) is no error
+/// here, as nothing waits: first_uncoded, if given, becomes the index of the first one, at most 2^31 - 1, or
+/// -1. Whoever keeps the bytes must read it.
 struct Quantize {
   static constexpr std::string_view name = "quantize";
   std::span<const Rounded> to;

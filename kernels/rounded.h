@@ -27,7 +27,7 @@ struct Quantization {
   Axis axis = Axis::row;  ///< along which blocks run and chunks are rotated
   Rotation rotation{};
   DrawKey signs{}, draws{};  ///< of the rotation; of stochastic rounding
-  bool again = false;        ///< x is what the forward multiplied by, not the master tensor
+  bool again = false;        ///< what is rounded is the forward's rounded operand, not the f32 tensor
 };
 /// The same numbers from the same tensor: signs and draws count where they are used.
 bool same_rounding(const Quantization&, const Quantization&);

@@ -57,7 +57,7 @@ Tensor Step::compute_rounds(std::int64_t steps) {
     const auto end = [&](std::vector<Tensor>&) { exchange_->end_strand(); };
     std::vector<Tensor> results;
     if (strand >= 0) results = passes_.compute(name_, steps, strand, end, after_node);
-    // First: read_losses() waits for backward, and the exchange begins before that ends.
+    // Before read_losses(), which waits for backward: the exchange begins while backward still runs.
     exchange_->add_round();
     if (strand >= 0) read_losses(results);
   }

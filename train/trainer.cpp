@@ -26,7 +26,7 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
 Trainer::StepResult Trainer::step() {
   const Devices::Collective all(devices_, "step");
   use_precision_of_this_step();
-  // What was recorded uses the weights' copies where they were: new ones lie elsewhere.
+  // A recorded step reads the weights' copies at fixed addresses; new ones have others.
   if (model_->make_weight_copies(backend_, next_pass())) step_.forget();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   const auto [loss, norm] = step_.compute(steps_done_, factor);
@@ -76,10 +76,10 @@ void Trainer::save(const std::filesystem::path& path) {
 void Trainer::load(const CheckpointFile& file) {
   require(steps_done_ == 0, "Trainer::load: {} steps are done; want a new Trainer", steps_done_);
   lineage_ = file.header().lineage;
-  load_as_first_does(file.header().step, &file);
+  load_shared(file.header().step, &file);
 }
 
-void Trainer::load_as_first_does(std::int64_t step, const CheckpointFile* file) {
+void Trainer::load_shared(std::int64_t step, const CheckpointFile* file) {
   const Devices::Collective all(devices_, "load", std::to_string(step));
   steps_done_ = step;
   load_state(state(), file, step > recipe_.optim.start);

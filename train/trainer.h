@@ -50,7 +50,7 @@ class Trainer {
   /// Trainer.
   void load(const CheckpointFile&);
   /// The same where no file is read: on ranks but 0, or where rank 0's model has its weights already.
-  void load_as_first_does(std::int64_t step, const CheckpointFile* file = nullptr);
+  void load_shared(std::int64_t step, const CheckpointFile* file = nullptr);
   /// What later checkpoints say of the run's past: CheckpointHeader::lineage.
   void set_lineage(std::string lineage) { lineage_ = std::move(lineage); }
   const std::string& lineage() const { return lineage_; }

@@ -159,7 +159,7 @@ std::unique_ptr<Trainer> open_trainer(RunPlan& plan, Backend& backend, Devices* 
   if (begin.checkpoint) trainer->load(*begin.checkpoint);
   if (begin.weights) {
     begin.turn = begin.weights->turn(begin.weights->load(backend, trainer->model()), trainer->recipe().model);
-    trainer->load_as_first_does(0);
+    trainer->load_shared(0);
     trainer->set_lineage(begin.weights->lineage());
   }
   if (begin.lineage) trainer->set_lineage(*begin.lineage);

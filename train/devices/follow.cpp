@@ -21,7 +21,7 @@ class Follower {
     if (order.word == "start") {
       start(recipe_from_toml(order.more, "the recipe of rank 0"));
     } else if (order.word == "load") {
-      trainer_->load_as_first_does(std::stoll(order.more));
+      trainer_->load_shared(std::stoll(order.more));
     } else if (order.word == "step") {
       trainer_->step();
     } else if (order.word == "skip") {
