@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "program/records/paired_gap.h"
+#include "recipes/referee/referee_file.h"
 
 // What a referee knows: what was asked, what was measured, and what follows. Values alone: results.json holds
 // them all, under these names and in this order (results_json.cpp). Indices are into the lists of Results.
@@ -27,14 +28,9 @@ struct Arm {
   double bits = 0;                              ///< of an element, mean of the six, scales included
   bool chosen = false;                          ///< it is trained on the seeds of `confirm`
 };
-struct Family {
-  std::string name;
-  std::vector<std::size_t> arms;
-};
-
 struct Size {
   std::string name;
-  std::int64_t parameters = 0, all_parameters = 0;  ///< N: without embeddings and head; with them
+  std::int64_t parameters = 0;  ///< N: of the blocks, so without embeddings and head
   std::int64_t tokens_per_step = 0;
 };
 /// A size and a length.
@@ -84,12 +80,6 @@ struct Gap {
   double holm = 1;  ///< p, corrected together with the arms of its family at the point
   Verdict verdict = Verdict::not_resolved;
   std::string reason{};  ///< what kept it from a verdict
-};
-/// A sum of arms' losses, such as a difference of differences; its weights add up to 0.
-struct Contrast {
-  std::string text;
-  std::vector<std::size_t> arms;
-  std::vector<double> weights;
 };
 struct ContrastResult {
   std::size_t contrast = 0, point = 0;
@@ -153,32 +143,25 @@ struct Tuned {
   bool best = false, edge = false;  ///< of the arm; and at the end of the list
 };
 
-/// Of an arm in turn with the baseline.
+/// An arm's step, as the runs took it, in which arms take turns by seed; the baseline has one too.
 struct StepTime {
+  Stage stage = Stage::select;
   std::size_t size = 0, arm = 0;
-  double ms = 0, baseline_ms = 0;  ///< medians
-  std::int64_t steps = 0;
+  double ms = 0;  ///< median over the runs of their medians
+  std::int64_t runs = 0;
 };
 /// What a clock said; all else is the same on each run.
 struct Times {
   std::string device;
-  int cores = 0;
+  int threads = 0;  ///< of a run
   std::vector<StepTime> steps;
   double seconds_of_runs = 0;
 };
 
 struct Results {
-  // What was asked.
-  std::string name, file, base, baseline;
-  std::size_t baseline_arm = 0;
-  double tolerance = 0;  ///< [nats per token]
-  std::vector<std::uint64_t> select, confirm, tune;
-  std::int64_t best = 0;             ///< arms of a family that are confirmed
-  double decay = 0, rate_power = 0;  ///< share of a length; the learning rate goes as N^rate_power
-  std::string tuned_key;             ///< empty: nothing was tuned
+  Question asked;
+  std::size_t baseline = 0;
   std::vector<Arm> arms;
-  std::vector<Family> families;
-  std::vector<Contrast> contrasts;
   std::vector<Size> sizes;
   std::vector<Point> points;  ///< by size, then by length
 
@@ -203,13 +186,15 @@ struct Results {
   std::vector<std::string> not_run;  ///< for people
   Times times;
 
-  const std::vector<std::uint64_t>& seeds(Stage s) const { return s == Stage::select ? select : confirm; }
+  const auto& seeds(Stage stage) const { return stage == Stage::select ? asked.select : asked.confirm; }
   /// The one that verdicts are of.
-  Stage judged() const { return confirm.empty() ? Stage::select : Stage::confirm; }
+  Stage judged() const { return asked.confirm.empty() ? Stage::select : Stage::confirm; }
   /// Of an arm at a point, by the stage's seeds; none where a run is not finished.
   std::vector<std::optional<double>> losses(std::size_t point, std::size_t arm, Stage) const;
   /// Whether a run of them gave back more than half of what it had learned.
   bool blew_up(std::size_t point, std::size_t arm, Stage) const;
+  /// Every arm's gap at every point, each by itself: holm is p, until families are judged together.
+  void add_gaps();
 };
 
 }  // namespace mxtape::referee

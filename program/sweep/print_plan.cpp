@@ -1,7 +1,7 @@
+#include <cmath>
 #include <map>
 
-#include "core/error.h"
-#include "program/records/run_log.h"
+#include "core/parallel.h"
 #include "program/run/profile.h"
 #include "program/show/progress.h"
 #include "program/sweep/sweep_plan.h"
@@ -10,35 +10,22 @@
 namespace mxtape {
 namespace {
 
-/// Median milliseconds of a step: of the runs that are there; else of three steps of the baseline.
-struct StepTime {
-  double ms;
-  std::string source;
-};
-std::optional<StepTime> step_time(const SweepPlan& plan) {
-  std::vector<double> ms;
-  for (const SweepRun& run : plan.runs)
-    if (run.state == RunState::finished) ms.push_back(read_run_log(run.folder).median_milliseconds);
-  if (!ms.empty()) return StepTime{median(ms), "as in the finished runs"};
-  RunPlan run(plan.recipe_of(plan.runs[plan.sweep.baseline_index()]));  // the first seed's runs come first
+/// Milliseconds of a step of the arm, timed with a run's threads; NaN: it would take seconds.
+double ms_now(const SweepPlan& plan, const SweepArm& arm) {
+  RunPlan run(arm.recipe);
+  run.recipe.compute.threads = plan.threads;
   run.recipe.model.vocabulary = plan.vocabulary;
   run.recipe.train.init.clear();  // any weights take the same time
   run.data = std::make_shared<const TokenFile>(random_tokens(run.recipe));
+  const int cores = threads();
   plan_through(run, Station::memory);
-  if (run.memory->bf16_flops + run.memory->f32_flops > 2e11) return {};  // seconds a step
-  return StepTime{1e3 * step_seconds(run, 3), "timed now, with the baseline alone"};
+  const bool slow = run.memory->bf16_flops + run.memory->f32_flops > 2e11;
+  const double ms = slow ? NAN : 1e3 * step_seconds(run, 3);
+  set_threads(cores);
+  return ms;
 }
 
-/// Seconds of all that is to do, validations left out.
-double seconds_of(const SweepPlan& plan, double ms) {
-  double steps = 0;
-  for (const SweepRun& run : plan.runs)
-    if (run.to_do()) steps += double(plan.steps() - run.steps_done);
-  return steps * ms / 1e3 / plan.jobs;
-}
-
-void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
-              const std::optional<StepTime>& time) {
+void put_text(Report& out, const SweepPlan& plan, const SweepResults& results, const SweepTime& time) {
   const Sweep& sweep = plan.sweep;
   out.line("sweep       {}: {}, {} steps, tolerance {}", sweep.file, plan.size_text(), plan.steps(),
            sweep.tolerance);
@@ -56,9 +43,10 @@ void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
            plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   if (plan.to_do() == 0)
     out.line("time        nothing is to do");
-  else if (time)
-    out.line("time        about {} and validations: {:.1f} ms a step, {}",
-             duration_text(seconds_of(plan, time->ms)), time->ms, time->source);
+  else if (std::isfinite(time.ms))
+    out.line("time        about {} and validations: {:.1f} ms a step of the baseline, {}",
+             duration_text(time.seconds), time.ms,
+             counts[RunState::finished] ? "where runs are finished as there" : "timed now");
   else
     out.line("time        not known: no run is finished yet, and a step takes seconds");
   out.line("memory      {} a run of {}", bytes_text(double(plan.memory_of_run)),
@@ -68,31 +56,43 @@ void put_text(Report& out, const SweepPlan& plan, const SweepResults& results,
   for (const auto& note : plan.notes) out.line("note: {}", note);
 }
 
-Value value_of(const SweepPlan& plan, const SweepResults& results, const std::optional<StepTime>& time) {
+Value value_of(const SweepPlan& plan, const SweepResults& results, const SweepTime& time) {
   Table arms("name; differences"), runs("arm; seed; state; steps_done; folder");
   for (const ArmResult& arm : results.arms) arms.row(arm.name, arm.differences);
   for (const SweepRun& run : plan.runs)
-    runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state),
-             run.state == RunState::finished ? plan.steps() : run.steps_done, run.folder.string());
-  const auto known = [&](double value) {
-    return Value(time ? std::optional(value) : std::nullopt,
-                 "no run is finished yet, and a step takes seconds");
-  };
-  const double ms = time ? time->ms : 0;
+    runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state), run.steps_done,
+             run.folder.string());
+  const char* const unknown = "no run is finished yet, and a step takes seconds";
   return object("file", plan.sweep.file, "base", plan.sweep.base, "baseline", plan.sweep.baseline, "seeds",
                 plan.sweep.seeds, "tolerance", plan.sweep.tolerance, "steps", plan.steps(), "folder",
                 plan.out.string(), "jobs", plan.jobs, "threads_a_run", plan.threads, "arms", arms, "runs",
-                runs, "ms", known(ms), "expected_seconds", known(seconds_of(plan, ms)), "memory_of_run_bytes",
-                plan.memory_of_run, "disk_needed_bytes", plan.disk_needed, "disk_free_bytes", plan.disk_free,
-                "notes", plan.notes);
+                runs, "ms", Value(time.ms, unknown), "expected_seconds", Value(time.seconds, unknown),
+                "memory_of_run_bytes", plan.memory_of_run, "disk_needed_bytes", plan.disk_needed,
+                "disk_free_bytes", plan.disk_free, "notes", plan.notes);
 }
 
 }  // namespace
 
+SweepTime expected_time(const SweepPlan& plan) {
+  std::vector<double> ms;  // by arm
+  for (std::size_t i = 0; i < plan.sweep.arms.size(); ++i) {
+    const SweepArm& arm = plan.sweep.arms[i];
+    const auto there = std::ranges::find_if(
+        plan.runs, [&](auto& run) { return run.arm == i && run.state == RunState::finished; });
+    ms.push_back(there != plan.runs.end() ? read_run_log(there->folder).median_milliseconds
+                 : arm.trunk              ? ms[*arm.trunk]
+                                          : ms_now(plan, arm));
+  }
+  SweepTime time{.seconds = 0, .ms = ms[plan.sweep.baseline_index()]};
+  for (const SweepRun& run : plan.runs)  // validations left out
+    if (run.to_do()) time.seconds += double(run.steps - run.steps_done) * ms[run.arm] / 1e3 / plan.jobs;
+  return time;
+}
+
 Report sweep_plan(const SweepOptions& options) {
   const SweepPlan plan = plan_sweep(options);
   const SweepResults results = collect_results(plan);
-  const auto time = step_time(plan);
+  const auto time = expected_time(plan);
   Report out;
   put_text(out, plan, results, time);
   out.put("*", value_of(plan, results, time));

@@ -17,8 +17,8 @@ namespace {
 /// Fills a plan in, step by step. Each step throws what would stop the runs.
 class Planner {
  public:
-  explicit Planner(const SweepOptions& options) : options_(options) {
-    plan_.sweep = read_sweep(options.file, [&](const std::string& init) {
+  Planner(const SweepOptions& options, std::optional<Sweep> known) : options_(options) {
+    plan_.sweep = known ? *std::move(known) : read_sweep(options.file, [&](const std::string& init) {
       return weights_.try_emplace(init, init).first->second.model();
     });
   }
@@ -54,7 +54,12 @@ class Planner {
   }
 
   /// As a run of its own would be planned. All arms have the same data, and begin with the same weights.
-  void look_at(const SweepArm& arm) {
+  void look_at(SweepArm& arm) {
+    if (arm.trunk) {  // which is as large, on the same device
+      arm.recipe.model.vocabulary = plan_.vocabulary;
+      plan_.arithmetics.push_back(plan_.arithmetics[*arm.trunk]);
+      return disk_.push_back(disk_[*arm.trunk]);
+    }
     RunPlan plan(arm.recipe);
     plan.recipe.compute.threads = 0;  // share_cores() says how many
     plan.data = data_;
@@ -81,7 +86,9 @@ class Planner {
     for (const std::uint64_t seed : plan_.sweep.seeds)
       for (std::size_t arm = 0; arm < plan_.sweep.arms.size(); ++arm) {
         SweepRun run;
-        run.arm = arm, run.seed = seed;
+        run.arm = arm, run.seed = seed, run.steps = plan_.sweep.arms[arm].recipe.train.steps;
+        if (const auto trunk = plan_.sweep.arms[arm].trunk)
+          run.steps_done = run.first_step = plan_.sweep.arms[*trunk].recipe.train.steps;
         const std::string& name = plan_.sweep.arms[arm].name;
         run.folder = plan_.out / "runs" / name / std::to_string(seed);
         run.log = plan_.out / "logs" / name / fmt::format("{}.txt", seed);
@@ -93,7 +100,7 @@ class Planner {
     for (SweepRun& run : plan_.runs) {
       if (run.stale.empty()) continue;
       if (++count <= 8) stale += fmt::format("\n  {}: {}", plan_.name_of(run), run.stale);
-      run.state = RunState::fresh, run.steps_done = 0, run.record.reset();
+      run.state = RunState::fresh, run.steps_done = run.first_step, run.record.reset();
     }
     if (count > 8) stale += fmt::format("\n  and {} more", count - 8);
     require(stale.empty() || options_.again, ExitCode::usage,
@@ -112,7 +119,7 @@ class Planner {
     const auto checkpoints = list_checkpoints(run.folder);
     if (!checkpoints.empty())
       run.state = RunState::unfinished, run.steps_done = step_of_checkpoint(checkpoints.front()).value_or(0);
-    if (run.steps_done == plan_.steps() && log_of_whole_run(run.folder, plan_.steps()))
+    if (run.steps_done == run.steps && log_of_whole_run(run.folder, run.steps))
       run.state = RunState::finished;
     // It would diverge again: same recipe, same bits.
     if (run.state != RunState::finished && run.record && run.record->code == int(ExitCode::diverged))
@@ -218,6 +225,8 @@ std::string SweepPlan::name_of(const SweepRun& run) const {
   return fmt::format("{} seed {}", sweep.arms[run.arm].name, run.seed);
 }
 
-SweepPlan plan_sweep(const SweepOptions& options) { return Planner(options).plan(); }
+SweepPlan plan_sweep(const SweepOptions& options, std::optional<Sweep> known) {
+  return Planner(options, std::move(known)).plan();
+}
 
 }  // namespace mxtape

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "program/records/file_lock.h"
 #include "program/records/run_log.h"
 #include "program/show/report.h"
 #include "recipes/sweep/sweep_file.h"
@@ -26,11 +27,13 @@ struct SweepRun {
   std::uint64_t seed = 0;
   std::filesystem::path folder, log;
   RunState state = RunState::fresh;
-  std::int64_t steps_done = 0;  ///< that a resume need not repeat
-  std::string stale;            ///< why what is there is another run's; empty: it is not
+  std::int64_t first_step = 0, steps = 0;  ///< where a branch begins; in all
+  std::int64_t steps_done = 0;             ///< that a resume need not repeat
+  std::string stale;                       ///< why what is there is another run's; empty: it is not
+  bool elsewhere = false;                  ///< another process trains it
   std::optional<RunRecord> record;
 
-  bool to_do() const { return state == RunState::fresh || state == RunState::unfinished; }
+  bool to_do() const { return !elsewhere && (state == RunState::fresh || state == RunState::unfinished); }
 };
 
 /// Everything that is known before the first run starts.
@@ -47,6 +50,11 @@ struct SweepPlan {
   std::vector<std::string> notes;
 
   std::int64_t steps() const { return sweep.arms.front().recipe.train.steps; }
+  /// The run that it branches from; null: it begins anew. The runs of a seed lie in the order of the arms.
+  const SweepRun* trunk_of(const SweepRun& run) const {
+    const auto trunk = sweep.arms[run.arm].trunk;
+    return trunk ? &run - run.arm + *trunk : nullptr;
+  }
   std::int64_t to_do() const;
   std::string size_text() const;  ///< "8 arms x 3 seeds"
   /// A run's recipe: the arm's, with the seed, the folder and the threads.
@@ -56,9 +64,9 @@ struct SweepPlan {
 };
 
 /// Reads the sweep and looks at data, device, memory, disk and what lies in its folder already. Trains and
-/// writes nothing. Throws Error as train() would for an arm, and Error(usage) if runs of another
-/// recipe or program are in the folder and `again` is not given.
-SweepPlan plan_sweep(const SweepOptions&);
+/// writes nothing. Throws Error as train() would for an arm, and Error(usage) if runs of another recipe or
+/// program are in the folder and `again` is not given.
+SweepPlan plan_sweep(const SweepOptions&, std::optional<Sweep> known = {});
 
 /// Trains what is to do and writes results.json, results.csv, report.html and the pictures; prints the table,
 /// or returns what --json says. Progress goes to stdout, with `json` to stderr. Throws Error(interrupted)
@@ -66,14 +74,26 @@ SweepPlan plan_sweep(const SweepOptions&);
 /// that a signal stopped.
 Report run_sweep(const SweepOptions&, const std::string& command, bool json);
 
+/// Holds a sweep's folder for this process and its children, or what others with another `part` share of it.
+/// Waits for runs of a sweep that was killed, as they may still be saving. Throws Error(resource) if another
+/// sweep is at work there, and Error(interrupted) after a signal of StopSignals.
+std::vector<FileLock> lock_folder(const std::filesystem::path&, std::FILE* out, const std::string& part = "");
+/// Without validations. An arm takes what its finished runs took, or its trunk's, or three steps take now;
+/// none if these would take seconds.
+struct SweepTime {
+  double seconds, ms;  ///< of all that is to do; of a step of the baseline
+};
+SweepTime expected_time(const SweepPlan&);
+
 /// Arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them, if a
 /// step is small; writes nothing.
 Report sweep_plan(const SweepOptions&);
 
 /// Trains what is to do, each run in a process of its own, `plan.jobs` at a time, and brings the states and
-/// records of the plan's runs up to date. A run that fails stops no other. `command`: how the sweep was
-/// started, for the advice on going on. Throws Error(interrupted) after a signal of StopSignals, when every
-/// run has saved.
-void train_runs(SweepPlan&, const std::string& command, std::FILE* out);
+/// records of the plan's runs up to date. A run that fails stops no other but its branches. `command`: how
+/// the sweep was started, for the advice on going on. Returns those that did not end well: those that failed,
+/// with the first one's code, and those that somebody else's signal stopped. Throws Error(interrupted) after
+/// a signal of StopSignals, when every run has saved.
+std::vector<Error> train_runs(SweepPlan&, const std::string& command, std::FILE* out);
 
 }  // namespace mxtape

@@ -39,14 +39,14 @@ SweepProgress::SweepProgress(std::FILE* out, const SweepPlan& plan)
       runs_(plan.to_do()),
       steps_(0) {
   for (const SweepRun& run : plan.runs)
-    if (run.to_do()) steps_ += plan.steps() - run.steps_done;
+    if (run.to_do()) steps_ += run.steps - run.steps_done;
 }
 
 std::string SweepProgress::eta() const { return line_.eta(double(steps_done_) / double(steps_)); }
 
 void SweepProgress::ended(const SweepRun& run, double seconds, const std::optional<RunLog>& log) {
   ++ended_runs_;
-  ended_steps_ += plan_.steps() - run.steps_done;
+  ended_steps_ += run.steps - run.steps_done;
   steps_done_ = std::max(steps_done_, ended_steps_);
   std::string result;
   if (log) {
@@ -77,7 +77,7 @@ std::string SweepProgress::status(std::span<const RunningRun> running) {
     }
     if (last) {
       steps_done_ += std::max<std::int64_t>(last->step - r.run->steps_done, 0);
-      place = fmt::format("{}/{} loss {:.4f}", last->step, plan_.steps(), last->loss);
+      place = fmt::format("{}/{} loss {:.4f}", last->step, r.run->steps, last->loss);
     }
     of_runs += fmt::format(" | {} {}", plan_.name_of(*r.run), place);
   }

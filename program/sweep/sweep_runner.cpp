@@ -13,6 +13,7 @@
 #include "program/records/run_folder.h"
 #include "program/records/run_log.h"
 #include "program/run/stop_signals.h"
+#include "program/show/streams.h"
 #include "program/sweep/child_process.h"
 #include "program/sweep/sweep_progress.h"
 
@@ -20,35 +21,13 @@ namespace mxtape {
 namespace {
 
 /// The message with which a run's process ended: from the last "mxtape: " of its log on.
-std::string last_message(const std::filesystem::path& log) {
-  std::string all;
-  try {
-    all = read_whole_text(log);
-  } catch (const Error& e) {
-    return fmt::format("its message is not known: {}", e.what());
-  }
-  const std::string mark = "\nmxtape: ";
+std::string last_message(const std::filesystem::path& log) try {
+  const std::string all = "\n" + read_whole_text(log), mark = "\nmxtape: ";
   const auto at = all.rfind(mark);
   if (at == std::string::npos) return fmt::format("no message; see {}", log.string());
-  std::string message = all.substr(at + mark.size());
-  while (!message.empty() && message.back() == '\n') message.pop_back();
-  return message;
-}
-
-/// Of a run whose process ended well: its records. Throws Error(data) if they were deleted, so that its
-/// checkpoint says that nothing is left to do.
-RunLog log_of(const SweepRun& run, std::int64_t steps) {
-  std::optional<RunLog> log;
-  try {
-    log = log_of_whole_run(run.folder, steps);
-  } catch (const std::exception&) {
-    const Error e = current_error();
-    fail(e.code(), "{}; the run itself ended well, and the same sweep once more takes it over", e.what());
-  }
-  require(log.has_value(), ExitCode::data,
-          "{}: metrics.jsonl lacks the last validation; move the folder away, and the sweep trains it again",
-          run.folder.string());
-  return *std::move(log);
+  return all.substr(at + mark.size(), all.find_last_not_of('\n') + 1 - at - mark.size());
+} catch (const Error& e) {
+  return fmt::format("its message is not known: {}", e.what());
 }
 
 class Runner {
@@ -61,8 +40,9 @@ class Runner {
   void train() {
     while (!waiting_.empty() || !running_.empty()) {
       if (!stopped_ && StopSignals::received()) stop();
-      while (!waiting_.empty() && running_.size() < std::size_t(plan_.jobs)) start_next();
-      ::usleep(10'000);  // short beside any run; a signal ends it at once
+      while (running_.size() < std::size_t(plan_.jobs) && start_next()) continue;
+      if (running_.empty()) break;  // what still waits has a trunk that failed
+      ::usleep(10'000);             // short beside any run; a signal ends it at once
       std::vector<RunningRun> shown;
       for (std::size_t i = 0; i < running_.size();) {
         if (const auto end = running_[i].process->poll()) {
@@ -85,22 +65,30 @@ class Runner {
     std::filesystem::file_time_type since;
   };
 
-  void start_next() {
-    const SweepRun& run = plan_.runs[waiting_.front()];
+  bool start_next() {
+    const auto next = std::ranges::find_if(waiting_, [&](std::size_t i) {
+      const SweepRun* trunk = plan_.trunk_of(plan_.runs[i]);
+      return !trunk || trunk->state == RunState::finished;
+    });
+    if (next == waiting_.end()) return false;
+    const SweepRun& run = plan_.runs[*next];
     std::error_code error;
     if (!run.stale.empty()) std::filesystem::remove(record_file(run.folder), error);  // another run's
     const Recipe recipe = plan_.recipe_of(run);
-    const std::vector<std::string> words{"train",
-                                         plan_.recipe_file(run).string(),
-                                         "--seed=" + std::to_string(run.seed),
-                                         "--name=" + recipe.name,
-                                         "--train.out=" + recipe.train.out,
-                                         "--compute.threads=" + std::to_string(plan_.threads),
-                                         "--resume",
-                                         run.stale.empty() ? "auto" : "no"};
+    std::vector<std::string> words{"train",
+                                   plan_.recipe_file(run).string(),
+                                   "--seed=" + std::to_string(run.seed),
+                                   "--name=" + recipe.name,
+                                   "--train.out=" + recipe.train.out,
+                                   "--compute.threads=" + std::to_string(plan_.threads),
+                                   "--resume",
+                                   run.stale.empty() ? "auto" : "no"};
+    if (const SweepRun* trunk = plan_.trunk_of(run))
+      words.insert(words.end(), {"--from", fmt::format("{}@{}", trunk->folder.string(), trunk->steps)});
     const auto since = std::filesystem::file_time_type::clock::now();
-    running_.push_back({waiting_.front(), std::make_unique<ChildProcess>(words, run.log), since});
-    waiting_.pop_front();
+    running_.push_back({*next, std::make_unique<ChildProcess>(words, run.log), since});
+    waiting_.erase(next);
+    return true;
   }
 
   void stop() {
@@ -116,7 +104,8 @@ class Runner {
     if (saved || untouched) {
       const auto checkpoints = list_checkpoints(run.folder);
       run.state = checkpoints.empty() ? RunState::fresh : RunState::unfinished;
-      run.steps_done = checkpoints.empty() ? 0 : step_of_checkpoint(checkpoints.front()).value_or(0);
+      run.steps_done =
+          checkpoints.empty() ? run.first_step : step_of_checkpoint(checkpoints.front()).value_or(0);
       if (stopped_) return;
     }
     run.stale.clear();
@@ -130,9 +119,14 @@ class Runner {
     run.record = record;
     std::optional<RunLog> log;
     if (end.code == 0) try {
-        log = log_of(run, plan_.steps());
-      } catch (const Error& e) {  // of this look at the run, not of the run: the next sweep looks again
-        run.record->code = int(e.code()), run.record->message = e.what();
+        // Its records may have been deleted, so that its checkpoint says that nothing is left to do.
+        log = log_of_whole_run(run.folder, run.steps);
+        require(log.has_value(), ExitCode::data,
+                "{}: metrics.jsonl lacks the last validation; move the folder away, and the sweep trains it "
+                "again",
+                run.folder.string());
+      } catch (const std::exception&) {  // of this look at the run: the next sweep looks again
+        run.record->code = int(current_error().code()), run.record->message = current_error().what();
       }
     if (!saved) run.state = log ? RunState::finished : RunState::failed;
     progress_.ended(run, end.seconds, log);
@@ -152,11 +146,44 @@ class Runner {
   bool stopped_ = false;
 };
 
+/// Of the runs that did not end well: those that failed, and those that somebody else's signal stopped.
+std::vector<Error> problems(const SweepPlan& plan) {
+  std::vector<Error> all;
+  for (const bool saved : {false, true}) {
+    std::string runs;
+    int code = 0, count = 0;
+    for (const SweepRun& run : plan.runs) {
+      if (run.state == RunState::finished || !run.record || run.record->code == 0 || run.to_do() != saved)
+        continue;
+      if (count++ == 0) code = run.record->code;
+      runs += fmt::format("\n  {}: exit code {}: {}\n    {}", plan.name_of(run), run.record->code,
+                          run.record->message.substr(0, run.record->message.find('\n')), run.log.string());
+    }
+    if (count == 0) continue;
+    // A signal's number is no exit code of ours; SIGKILL is what a machine without memory sends.
+    if (code > 128) code = int(code == 137 ? ExitCode::resource : ExitCode::internal);
+    constexpr const char* how[] = {
+        "were stopped on their way and saved; the same sweep once more goes on with them",
+        "was stopped on its way and saved; the same sweep once more goes on with it"};
+    all.emplace_back(ExitCode(code), fmt::format("{} of {} runs {}:{}", count, plan.runs.size(),
+                                                 saved ? how[count == 1] : "failed", runs));
+  }
+  return all;
+}
+
 }  // namespace
 
-void train_runs(SweepPlan& plan, const std::string& command, std::FILE* out) {
+std::vector<Error> train_runs(SweepPlan& plan, const std::string& command, std::FILE* out) {
+  for (const SweepRun& run : plan.runs)
+    if (run.seed == plan.sweep.seeds.front())
+      write_atomically(plan.recipe_file(run), to_toml(plan.sweep.arms[run.arm].recipe));
+  if (plan.to_do() == 0)
+    say(out, "nothing to do\n");
+  else
+    say(out, "{} of {} runs to do, {} at a time, {} thread{} each\n", plan.to_do(), plan.runs.size(),
+        plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   Runner(plan, out).train();
-  if (!StopSignals::received() || plan.to_do() == 0) return;
+  if (!StopSignals::received() || plan.to_do() == 0) return problems(plan);
   const auto count = [&](RunState state) {
     return std::count_if(plan.runs.begin(), plan.runs.end(), [&](auto& run) { return run.state == state; });
   };

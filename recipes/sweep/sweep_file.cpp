@@ -114,12 +114,16 @@ std::size_t Sweep::baseline_index() const {
 }
 
 Sweep read_sweep(const std::string& path, const InitialModel& model_of) {
-  const SweepText text(path);
+  return sweep_of(SweepText(path), model_of);
+}
+
+Sweep sweep_of(const SweepText& text, const InitialModel& model_of) {
   require_names(text.arms, text);
   const ArmBuilder builder(text, model_of);
   std::vector<BuiltArm> built;
   for (const ArmText& arm : text.arms) built.push_back(builder.build(arm));
   check_arms(built, text.baseline);
+  const std::string& path = text.source.label;
   Sweep sweep{.file = path,
               .name = std::filesystem::path(path).stem().string(),
               .base = text.base.name,

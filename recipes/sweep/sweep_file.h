@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct SweepArm {
   std::string name;
   std::string where;  ///< file:line, for messages
   Recipe recipe;
+  std::optional<std::size_t> trunk{};  ///< the arm from whose run of the same seed its runs branch
 };
 
 /// A question as a file asks it: which recipes are compared with which baseline, on which seeds. Reference of

@@ -37,18 +37,20 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-SweepText::SweepText(const std::string& path) : source{path}, table(parse_toml(read_file(path), source)) {
-  constexpr std::array<std::string_view, 7> known{"base", "baseline", "seeds", "tolerance",
-                                                  "set",  "arm",      "grid"};
+SweepText::SweepText(const std::string& path, std::string_view seeds_key,
+                     std::span<const std::string_view> more)
+    : source{path}, table(parse_toml(read_file(path), source)) {
+  std::vector<std::string_view> known{"base", "baseline", "tolerance", "set", "arm", "grid", seeds_key};
+  known.insert(known.end(), more.begin(), more.end());
   require_no_recipe();
   for (const auto& [key, node] : table)
     require(std::find(known.begin(), known.end(), key.str()) != known.end(), ExitCode::usage,
             "{}: unknown key or section '{}' of a sweep{}", source.place(key.source()), key.str(),
             suggestion(key.str(), known));
-  const toml::node& named = required("base", "the name of a shipped recipe, or a file");
+  const toml::node& named = required("base", "the name of a shipped recipe, or a file", table);
   base = {read_text("base", "the name of a shipped recipe, or a file"), source.place(named.source())};
   baseline = read_text("baseline", "the name of the arm that the others are compared with");
-  seeds = read_seeds();
+  seeds = read_seeds(seeds_key, table);
   tolerance = read_tolerance();
   for (const auto& [key, node] : table) {
     if (key == "set") shared = read_settings("set", key.source(), node);
@@ -74,47 +76,44 @@ void SweepText::require_no_recipe() const {
           source.label, shell_quoted(source.label), std::filesystem::path(source.label).filename().string());
 }
 
-const toml::node& SweepText::required(std::string_view key, std::string_view wanted) const {
-  const toml::node* node = table.get(key);
+const toml::node& SweepText::required(std::string_view key, std::string_view wanted,
+                                      const toml::table& from) const {
+  const toml::node* node = from.get(key);
   require(node != nullptr, ExitCode::usage, "{}: no '{}'; want {}", source.label, key, wanted);
   return *node;
 }
 
 std::string SweepText::read_text(std::string_view key, std::string_view wanted) const {
-  const toml::node& node = required(key, wanted);
+  const toml::node& node = required(key, wanted, table);
   require(node.is_string(), ExitCode::usage, "{}: {} = {}; want {}", source.place(node.source()), key,
           found_text(node), wanted);
   return *node.value<std::string>();
 }
 
-std::vector<std::uint64_t> SweepText::read_seeds() const {
+std::vector<std::uint64_t> SweepText::read_seeds(std::string_view key, const toml::table& from) const {
   const std::string wanted =
       fmt::format("how many, 1 to {}, or a list of different integers >= 0", most_seeds);
-  const toml::node& node = required("seeds", wanted);
-  const auto refuse = [&] {
-    fail(ExitCode::usage, "{}: seeds = {}; want {}", source.place(node.source()), found_text(node), wanted);
-  };
-  std::vector<std::uint64_t> seeds;
-  if (const auto count = node.is_integer() ? node.value<std::int64_t>() : std::nullopt) {
-    if (*count < 1 || *count > most_seeds) refuse();
-    for (std::int64_t seed = 1; seed <= *count; ++seed) seeds.push_back(std::uint64_t(seed));
-    return seeds;
-  }
+  const toml::node& node = required(key, wanted, from);
+  const auto count = node.value_exact<std::int64_t>();
   const toml::array* items = node.as_array();
-  if (!items || items->empty() || std::int64_t(items->size()) > most_seeds) refuse();
-  for (const auto& item : *items) {
-    const auto seed = item.is_integer() ? item.value<std::int64_t>() : std::nullopt;
-    if (!seed || *seed < 0) refuse();
-    if (std::find(seeds.begin(), seeds.end(), std::uint64_t(*seed)) != seeds.end()) refuse();
-    seeds.push_back(std::uint64_t(*seed));
+  std::vector<std::uint64_t> seeds;
+  for (std::int64_t seed = 1; count && seed <= std::min(*count, most_seeds + 1); ++seed)
+    seeds.push_back(std::uint64_t(seed));
+  bool fine = count || items;
+  for (std::size_t i = 0; items && i < items->size(); ++i) {
+    const auto seed = (*items)[i].value_exact<std::int64_t>();
+    fine = fine && seed && *seed >= 0 && std::ranges::find(seeds, std::uint64_t(*seed)) == seeds.end();
+    seeds.push_back(std::uint64_t(seed.value_or(0)));
   }
+  require(fine && !seeds.empty() && std::int64_t(seeds.size()) <= most_seeds, ExitCode::usage,
+          "{}: {} = {}; want {}", source.place(node.source()), key, found_text(node), wanted);
   return seeds;
 }
 
 double SweepText::read_tolerance() const {
   constexpr std::string_view wanted =
       "the gap in nats per token that counts as none, a number > 0: tolerance = 0.02 is 2 % of perplexity";
-  const toml::node& node = required("tolerance", wanted);
+  const toml::node& node = required("tolerance", wanted, table);
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
   require(value && std::isfinite(*value) && *value > 0, ExitCode::usage, "{}: tolerance = {}; want {}",
           source.place(node.source()), found_text(node), wanted);

@@ -27,7 +27,9 @@ struct ArmText {
 
 /// A sweep's file as it is written, with the grid's combinations as arms after the others.
 struct SweepText {
-  explicit SweepText(const std::string& path);
+  /// `seeds_key`: whose seeds these are. `more`: sections that somebody else reads.
+  explicit SweepText(const std::string& path, std::string_view seeds_key = "seeds",
+                     std::span<const std::string_view> more = {});
 
   Source source;
   toml::table table;
@@ -38,18 +40,22 @@ struct SweepText {
   std::vector<Setting> shared;  ///< [set]
   std::vector<ArmText> arms;
 
- private:
-  void require_no_recipe() const;
-  const toml::node& required(std::string_view key, std::string_view wanted) const;
-  std::string read_text(std::string_view key, std::string_view wanted) const;
-  std::vector<std::uint64_t> read_seeds() const;
-  double read_tolerance() const;
-  std::vector<Fragment> read_fragments(const toml::source_region& at, const toml::node&) const;
+  const toml::node& required(std::string_view key, std::string_view wanted, const toml::table&) const;
+  std::vector<std::uint64_t> read_seeds(std::string_view key, const toml::table&) const;
   std::vector<Setting> read_settings(std::string_view name, const toml::source_region& at,
                                      const toml::node&) const;
+
+ private:
+  void require_no_recipe() const;
+  std::string read_text(std::string_view key, std::string_view wanted) const;
+  double read_tolerance() const;
+  std::vector<Fragment> read_fragments(const toml::source_region& at, const toml::node&) const;
   void read_arms(const toml::source_region& at, const toml::node&);
   void read_grid(const toml::source_region& at, const toml::node&);
   void require_sweepable(const std::string& key, const toml::source_region& at) const;
 };
+
+/// The arms' recipes: read_sweep() of what was read.
+Sweep sweep_of(const SweepText&, const InitialModel& model_of = {});
 
 }  // namespace mxtape

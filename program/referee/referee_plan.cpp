@@ -1,0 +1,142 @@
+#include "program/referee/referee_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "recipes/text/reader.h"
+
+namespace mxtape::referee {
+namespace {
+
+void set_rate(Recipe& recipe, const RefereeFile& file, const Choices& choices, const Place& place) {
+  if (!choices.tuned.empty()) file.set_tuned(recipe, choices.tuned[place.arm]);
+  const double growth = double(file.parameters(place.size)) / double(file.parameters(0));
+  recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
+}
+
+/// The part of `longer` before its rate falls.
+Recipe leg_of(const Recipe& longer) {
+  Recipe leg = longer;
+  leg.train.steps = first_decaying_step(longer.schedule, longer.train.steps);
+  leg.schedule.kind = ScheduleKind::constant;
+  leg.telemetry.every = 0;
+  validate(leg);
+  return leg;
+}
+
+/// Throws where the leg's steps would not be the first ones of the whole run.
+void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
+  const auto learning_rate = [](const Recipe& r, std::int64_t step) {
+    return learning_rate_factor(r.schedule, step, r.train.steps);
+  };
+  for (std::int64_t step = 0; step < leg.recipe.train.steps; ++step)
+    require(learning_rate(leg.recipe, step) == learning_rate(whole.recipe, step), ExitCode::usage,
+            "{}: arm '{}': the rate of step {} depends on the length; want a shorter warm-up", leg.where,
+            leg.name, step);
+  for (const Recipe* recipe : {&leg.recipe, &whole.recipe})
+    for (const std::int64_t step : plan_changes(*recipe))
+      require(step >= leg.recipe.train.steps ||
+                  precision_plan(leg.recipe, step) == precision_plan(whole.recipe, step),
+              ExitCode::usage,
+              "{}: arm '{}': its precision at step {} depends on the length, so that lengths share no trunk; "
+              "want "
+              "phases that start at a step, a number of tokens, or the decay",
+              leg.where, leg.name, step);
+}
+
+/// The stage's sweep of these arms. Chains of runs, each an arm with a seed at a size, are dealt to the
+/// parts.
+StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const RefereeFile& file,
+                  const std::vector<std::uint64_t>& seeds, const SweepOptions& options, const Part& part) {
+  Sweep sweep{.file = file.file,
+              .name = file.name,
+              .base = file.base,
+              .baseline = arms.front().name,
+              .seeds = seeds,
+              .tolerance = file.tolerance,
+              .arms = std::move(arms)};
+  stage.sweep = plan_sweep(options, std::move(sweep));
+  std::vector<std::array<std::size_t, 3>> chains;
+  for (SweepRun& run : stage.sweep.runs) {
+    const Place& place = stage.place_of(run);
+    const std::array chain{place.size, place.arm, std::size_t(run.seed)};
+    const auto found = std::ranges::find(chains, chain);
+    run.elsewhere = (found - chains.begin()) % part.of != part.number - 1;
+    if (found == chains.end()) chains.push_back(chain);
+  }
+  return stage;
+}
+
+}  // namespace
+
+bool StagePlan::failed(const SweepRun& run) const {
+  const SweepRun* trunk = sweep.trunk_of(run);
+  return (run.record && run.record->code == int(ExitCode::diverged)) || (trunk && failed(*trunk));
+}
+
+bool StagePlan::over() const {
+  return std::ranges::all_of(
+      sweep.runs, [&](const SweepRun& run) { return run.state == RunState::finished || failed(run); });
+}
+
+StagePlan plan_points(const RefereeFile& file, const Choices& choices,
+                      const std::vector<std::uint64_t>& seeds, const SweepOptions& options,
+                      const Part& part) {
+  StagePlan stage;
+  std::vector<SweepArm> arms;
+  const auto add = [&](SweepArm arm, const Place& place, std::string_view kind) {
+    arm.name =
+        fmt::format("{}/{}{:g}/{}", file.sizes[place.size], kind, file.lengths[place.length], arm.name);
+    arms.push_back(std::move(arm));
+    stage.places.push_back(place);
+    return arms.size() - 1;
+  };
+  for (std::size_t size = file.sizes.size(); size-- > 0;) {  // the long runs first
+    std::vector<std::optional<std::size_t>> trunks(file.arms.size());
+    for (std::size_t length = 0; length < file.lengths.size(); ++length) {
+      const Sweep point = file.sweep(size, length);
+      for (const std::size_t a : choices.arms) {
+        SweepArm arm = point.arms[a];
+        const Place place{size, length, a};
+        set_rate(arm.recipe, file, choices, place);
+        if (!arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
+          arm.recipe.telemetry.every = arm.recipe.train.steps;
+          arm.recipe.telemetry.window = 1;
+        }
+        arm.trunk = trunks[a];
+        if (length + 1 < file.lengths.size()) {
+          SweepArm leg = arm;
+          leg.recipe = leg_of(arm.recipe);
+          require(leg.recipe.train.steps < arm.recipe.train.steps, ExitCode::usage,
+                  "{}: size '{}': none of the {} steps of its length {:g} is left for the decay; want longer "
+                  "ones",
+                  file.file, file.sizes[size], arm.recipe.train.steps, file.lengths[length]);
+          require(!arm.trunk || leg.recipe.train.steps > arms[*arm.trunk].recipe.train.steps, ExitCode::usage,
+                  "{}: size '{}': two lengths decay from step {}; want them further apart", file.file,
+                  file.sizes[size], leg.recipe.train.steps);
+          arm.trunk = trunks[a] = add(std::move(leg), {size, length, a, true}, "trunk-");
+        }
+        for (auto trunk = arm.trunk; trunk; trunk = arms[*trunk].trunk) require_same_steps(arms[*trunk], arm);
+        add(std::move(arm), place, "");
+      }
+    }
+  }
+  return planned(std::move(stage), std::move(arms), file, seeds, options, part);
+}
+
+StagePlan plan_tune(const RefereeFile& file, const SweepOptions& options, const Part& part) {
+  StagePlan stage;
+  std::vector<SweepArm> arms;
+  const Sweep point = file.sweep(0, 0);
+  for (std::size_t value = 0; value < file.tuned_values.size(); ++value)
+    for (std::size_t a = 0; a < file.arms.size(); ++a) {
+      SweepArm arm = point.arms[a];
+      file.set_tuned(arm.recipe, value);
+      arm.name = fmt::format("tune/{}/{}", file.tuned_values[value], arm.name);
+      arms.push_back(std::move(arm));
+      stage.places.push_back({0, value, a});
+    }
+  return planned(std::move(stage), std::move(arms), file, file.tune, options, part);
+}
+
+}  // namespace mxtape::referee

@@ -1,0 +1,62 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/referee/results.h"
+#include "program/sweep/sweep_plan.h"
+#include "recipes/referee/referee_file.h"
+
+namespace mxtape::referee {
+
+/// `--part 3/16`: the third of sixteen processes that share a folder; 1/1: the only one.
+struct Part {
+  int number = 1, of = 1;
+};
+
+/// Which of a stage's runs an arm of its sweep stands for.
+struct Place {
+  std::size_t size = 0, length = 0, arm = 0;
+  bool trunk = false;
+};
+
+/// The runs of one stage. At each size an arm and a seed have a trunk of constant rate, in legs that end
+/// where a decay begins, and a decay for each length, which branches there. The longest decay goes on from
+/// the last leg, so that one length alone has no trunk. A decay has the bits of the run that was planned so.
+struct StagePlan {
+  SweepPlan sweep;
+  std::vector<Place> places;  ///< of sweep.sweep.arms
+
+  const Place& place_of(const SweepRun& run) const { return places[run.arm]; }
+  /// It diverged, or its trunk did: it would again.
+  bool failed(const SweepRun&) const;
+  /// No run is left that could still be trained.
+  bool over() const;
+};
+
+/// What the stages before found out.
+struct Choices {
+  std::vector<std::size_t> tuned;  ///< by arm, an index of the values of [tune]; empty: nothing is tuned
+  std::vector<std::size_t> arms;   ///< that are trained
+};
+
+/// Throws Error(usage) for lengths whose trunks would be empty, and for an arm that is another in the steps
+/// that lengths share, as where a phase starts at a fraction of the run.
+StagePlan plan_points(const RefereeFile&, const Choices&, const std::vector<std::uint64_t>& seeds,
+                      const SweepOptions&, const Part&);
+/// Every arm with every value of [tune] at the smallest point: Place::length is the value's index.
+StagePlan plan_tune(const RefereeFile&, const SweepOptions&, const Part&);
+
+/// What a file asks, before anything is measured.
+Results asked(const RefereeFile&);
+/// Adds the stage's runs, with the steps of their trunks, and what trained them.
+void add_runs(Results&, const StagePlan&, Stage);
+/// The values of [tune] by the mean loss over the seeds. Returns by arm the index of the best of those whose
+/// runs all ended well; while there is none, of the middle one, and when the stage is over throws
+/// Error(diverged).
+std::vector<std::size_t> add_tunes(Results&, const RefereeFile&, const StagePlan&);
+/// The arms for the seeds of `confirm`: those of no family, and of each family the `best` with the lowest
+/// losses, mean over the points, on the seeds of `select`. One with a run that did not end well comes last.
+std::vector<std::size_t> chosen_arms(const Results&);
+
+}  // namespace mxtape::referee

@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recipes/sweep/sweep_file.h"
+
+namespace mxtape {
+
+struct SweepText;
+
+/// A sum of arms' losses, such as a difference of differences, "a - b - c + d"; the weights add up to 0.
+struct Contrast {
+  std::string text;
+  std::vector<std::size_t> arms;
+  std::vector<double> weights;
+};
+struct Family {
+  std::string name;
+  std::vector<std::size_t> arms;
+};
+/// What a file asks. Indices are of its arms.
+struct Question {
+  std::string name, file, base, baseline;
+  double tolerance = 0;  ///< [nats per token]
+  std::vector<std::uint64_t> select, confirm, tune;
+  std::int64_t best = 0;           ///< of each family, are confirmed; 0: all
+  std::vector<double> lengths;     ///< tokens per parameter, ascending
+  double decay = 0.2;              ///< share of a length in which the learning rate falls
+  double learning_rate_power = 0;  ///< it goes as parameters to this power, from the smallest size on
+  std::string tuned_key;           ///< empty: nothing is tuned
+  std::vector<double> tuned_values;
+  std::vector<Family> families;
+  std::vector<Contrast> contrasts;
+};
+/// Reads it. Arms' names may hold dashes; the signs have a blank on both sides. Throws Error(usage),
+/// beginning with `place`.
+Contrast read_contrast(const std::string& text, const std::vector<std::string>& arms,
+                       const std::string& place);
+
+/// A sweep over sizes and lengths: [points], [[size]], [families], [tune]. Reference of the keys:
+/// docs/referee.md.
+class RefereeFile : public Question {
+ public:
+  /// Whether the file has [points]. One that cannot be read has none.
+  static bool is_one(const std::string& path);
+  /// Throws Error(usage) with file, line and column.
+  explicit RefereeFile(const std::string& path);
+
+  std::vector<std::string> arms, sizes;
+
+  std::int64_t parameters(std::size_t size) const;  ///< N: of the blocks, norms and biases among them
+  std::int64_t tokens_per_step(std::size_t size) const;
+  std::int64_t steps(std::size_t size, std::size_t length) const;
+  /// An ordinary sweep of all arms at a point, each length trained by itself. Throws Error(usage) as
+  /// read_sweep().
+  Sweep sweep(std::size_t size, std::size_t length) const;
+  /// Gives a recipe a value of [tune], by its index.
+  void set_tuned(Recipe&, std::size_t value) const;
+
+ private:
+  struct Sections;
+  void read_points(), read_sizes(), read_families(), read_tune();
+  Recipe recipe_of_size(std::size_t size) const;
+
+  std::shared_ptr<Sections> sections_;
+};
+
+}  // namespace mxtape

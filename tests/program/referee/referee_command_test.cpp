@@ -1,0 +1,180 @@
+// mxtape sweep with [points]: stages, trunks and decays, parts, stops, and results.json read back.
+#include "program/referee/results_json.h"
+#include "tests/program/sweep/sweep_fixture.h"
+
+namespace mxtape::test {
+namespace {
+
+class RefereeCommand : public SweepCommand {
+ protected:
+  RefereeCommand() { write_question(""); }
+
+  /// Two sizes, of 8 and 19, and of 15 and 37 steps.
+  void write_question(const std::string& more, const std::string& points = "decay = 0.3\n") const {
+    write_atomically(
+        folder_ / "points.toml",
+        "base = \"tiny.toml\"\nbaseline = \"f32\"\nselect = [1]\ntolerance = 0.5\n" + more +
+            "[points]\ntokens_per_parameter = [0.2, 0.5]\n" + points +
+            "[[size]]\nname = \"s\"\n[[size]]\nname = \"m\"\nset.model.layers = 2\n"
+            "[set]\nmodel.layers = 1\nmodel.width = 24\nmodel.dropout = 0.1\ntrain.eval_every = 3\n"
+            "[[arm]]\nname = \"f32\"\nrecipe = \"f32.toml\"\n"
+            "[[arm]]\nname = \"4 bit\"\n"
+            "[[arm]]\nname = \"nearest\"\nset.precision.gradients = \"mxfp4\"\n");
+  }
+  std::string choosing = "confirm = [2]\nbest = 1\n[families]\nbits = [\"4 bit\", \"nearest\"]\n";
+
+  std::vector<float> weights(const std::string& run, std::int64_t step) const {
+    const Hdf5Reader file(folder_ / fmt::format("{}/checkpoints/step_{:08}.h5", run, step));
+    std::vector<float> all;
+    for (const auto& dataset : file.datasets())
+      for (const float x : file.read_f32(dataset.name)) all.push_back(x);
+    return all;
+  }
+  /// What no clock has a part in.
+  Json timeless(const std::string& out) const {
+    Json json = results(out);
+    json.erase("times");
+    return json;
+  }
+};
+
+TEST_F(RefereeCommand, EveryDecayHasTheBitsOfTheRunThatWasPlannedSo) {
+  ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
+  const Json all = results("runs/points");
+  EXPECT_EQ(all["complete"], true);
+  ASSERT_EQ(all["points"].size(), 4u);
+  for (const Json& point : all["points"]) {
+    const std::string at = point["name"].get<std::string>().front() == 's' ? "s" : "m";
+    const std::string length = fmt::format("{:g}", point["tokens_per_parameter"].get<double>());
+    const auto steps = point["steps"].get<std::int64_t>();
+    ASSERT_EQ(run({"train", fmt::format("runs/points/recipes/{}/{}/4 bit.toml", at, length), "--seed=1",
+                   "--train.out=alone", "--name=" + at + length}),
+              0)
+        << output_;
+    EXPECT_EQ(weights("alone/" + at + length, steps),
+              weights(fmt::format("runs/points/runs/{}/{}/4 bit/1", at, length), steps))
+        << point["name"];
+    EXPECT_TRUE(std::filesystem::exists(
+        folder_ / fmt::format("runs/points/runs/{}/{}/4 bit/1/parent.json", at, length)))
+        << "it branched";
+  }
+  EXPECT_LT(all["tokens_trained"], all["tokens_apart"]);
+  // The curve goes through the trunk, whose last validation is that of its last step.
+  const Json& longest = all["runs"].back();
+  EXPECT_EQ(longest["curve"].back()["loss"], longest["loss"]);
+  EXPECT_EQ(longest["curve"].front()["step"], 3);
+}
+
+TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestOfAFamily) {
+  write_question(choosing);
+  ASSERT_EQ(run({"sweep", "points.toml", "--out", "whole"}), 0) << output_;
+  const Json all = timeless("whole");
+  std::map<std::string, double> sums;
+  std::map<std::string, int> confirmed;
+  for (const Json& entry : all["runs"]) {
+    const std::string name = all["arms"][entry["arm"].get<std::size_t>()]["name"];
+    if (entry["stage"] == "select") sums[name] += entry["loss"].get<double>();
+    EXPECT_EQ(entry["seed"], entry["stage"] == "confirm" ? 2 : 1);
+    if (entry["stage"] == "confirm") confirmed[name]++;
+  }
+  const std::string best = sums["4 bit"] < sums["nearest"] ? "4 bit" : "nearest";
+  EXPECT_EQ(confirmed, (std::map<std::string, int>{{"f32", 4}, {best, 4}}));
+  for (const Json& arm : all["arms"]) EXPECT_EQ(arm["chosen"], arm["name"] == "f32" || arm["name"] == best);
+
+  ASSERT_EQ(run({"sweep", "points.toml", "--out", "parts", "--part", "1/2"}), 0) << output_;
+  EXPECT_EQ(results("parts")["complete"], false);
+  EXPECT_TRUE(says("confirm: it waits for the stage before it"));
+  for (const char* part : {"2/2", "1/2"})
+    ASSERT_EQ(run({"sweep", "points.toml", "--out", "parts", "--part", part}), 0) << output_;
+  EXPECT_EQ(timeless("parts"), all);
+  ASSERT_EQ(run({"sweep", "parts/results.json", "--report", "--json", "--out", "page"}), 0) << output_;
+  EXPECT_EQ(Json::parse(output_), results("parts"));
+  EXPECT_EQ(run({"sweep", "points.toml", "--part", "3/2"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("--part 3/2: want the number of a part and how many there are, such as 3/16"));
+
+  Program program(folder_.path(), {"sweep", "points.toml", "--out", "stopped", "--jobs", "1"});
+  const auto metrics = folder_ / "stopped/runs/m/0.5/f32/1/metrics.jsonl";
+  while (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) == 0) ::usleep(1000);
+  program.send(SIGTERM);
+  ASSERT_EQ(program.wait(), int(ExitCode::interrupted)) << program.output();
+  EXPECT_EQ(results("stopped")["complete"], false);
+  ASSERT_EQ(run({"sweep", "points.toml", "--out", "stopped"}), 0) << output_;
+  EXPECT_EQ(timeless("stopped"), all);
+}
+
+TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize) {
+  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9]\n", "learning_rate_power = -0.5\n");
+  ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
+  const Json all = results("runs/points");
+  ASSERT_EQ(all["tunes"].size(), 6u);
+  EXPECT_TRUE(all["tunes"][0]["best"] == true && all["tunes"][0]["edge"] == true) << all["tunes"][0];
+  EXPECT_LT(all["tunes"][0]["loss"], all["tunes"][1]["loss"]);
+  for (const Json& entry : all["runs"])  // twice the layers have twice the parameters
+    EXPECT_EQ(entry["learning_rate"].get<double>(),
+              double(1e-2f * float(entry["point"] < 2 ? 1 : std::sqrt(0.5))));
+}
+
+TEST_F(RefereeCommand, CheckListsPointsAndStagesAndWritesNothing) {
+  write_question(choosing);
+  ASSERT_EQ(run({"sweep", "points.toml", "--check", "--json"}), 0) << output_;
+  const Json plan = Json::parse(output_);
+  EXPECT_EQ(plan["points"].size(), 4u);
+  EXPECT_EQ(plan["points"][0]["steps"], 8);
+  // A leg and two decays for two sizes: of three arms, then of the baseline and the best one.
+  EXPECT_TRUE(plan["stages"][0]["runs"] == 18 && plan["stages"][1]["runs"] == 12) << plan["stages"];
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
+}
+
+TEST_F(RefereeCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
+  referee::Results results;
+  results.asked.select = {1, 2}, results.asked.tolerance = 0.01;
+  results.arms.resize(2), results.points.resize(1);
+  for (const std::size_t arm : {0, 1})
+    for (const std::uint64_t seed : {1, 2})
+      results.runs.push_back(
+          {.arm = arm, .seed = seed, .state = "finished", .loss = 1.0 + double(arm) + 0.001 * double(seed)});
+  results.add_gaps();
+  ASSERT_EQ(results.gaps.size(), 1u);
+  EXPECT_EQ(results.gaps[0].verdict, Verdict::worse);
+  results.gaps.clear();
+  results.runs[1].spikes.push_back({.step = 30, .z = 9, .unlearned = 0.8});
+  results.add_gaps();
+  EXPECT_EQ(results.gaps[0].verdict, Verdict::not_resolved);
+  EXPECT_EQ(results.gaps[0].reason, "the loss of the baseline blew up");
+}
+
+TEST_F(RefereeCommand, BadFilesAreRefused) {
+  const auto refuses = [&](const std::string& more, const std::string& points, const std::string& message) {
+    write_question(more, points);
+    EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(says(message)) << more << points;
+  };
+  refuses("", "decay = 1\n", "points.decay = 1; want the share of each length");
+  refuses("", "decay = 0.001\n", "none of the 15 steps of its length 0.2 is left for the decay");
+  refuses("", "dekay = 0.2\n", "unknown key 'points.dekay'; did you mean 'decay'?");
+  refuses("confirm = [1]\n", "", "seed 1 is in two of select, confirm and tune.seeds");
+  refuses("best = 1\n", "", "best = 1 chooses arms of [families] for the seeds of `confirm`; want both");
+  refuses("contrasts = [\"4 bit - nearer\"]\n", "", "contrasts: 'nearer' is no arm; did you mean 'nearest'?");
+  refuses("contrasts = [\"4 bit + nearest\"]\n", "", "adds 2 and takes away 0");
+  refuses("[families]\nbits = [\"f32\"]\n", "", "families.bits: 'f32' is the baseline");
+  refuses("[tune]\nseeds = [1]\noptim.learning_rate = [1e-3]\n", "", "seed 1 is in two");
+  refuses("[tune]\nseeds = [9]\nmodel.kind = [\"gpt2\"]\n", "",
+          "[tune] has model.kind; want seeds, and one key");
+  refuses("", "[[size]]\nname = \"l\"\nset.model.layers = 3\n", ", the one before it");
+  refuses("", "[[precision.phases]]\n", "unknown key or section 'precision' of a sweep");
+  write_question("", "");
+  const std::string text = read_whole_text(folder_ / "points.toml");
+  write_atomically(folder_ / "points.toml",
+                   text +
+                       "[[arm]]\nname = \"late\"\n[[arm.set.precision.phases]]\nstart_fraction = 0.5\n"
+                       "[[arm.set.precision.phases.rules]]\nformat = \"mxfp8\"\n");
+  EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
+  EXPECT_TRUE(says("depends on the length, so that lengths share no trunk"));
+  write_atomically(folder_ / "bad.json", std::string("{\"asked\": {}}"));
+  EXPECT_EQ(run({"sweep", "bad.json", "--report"}), int(ExitCode::data)) << output_;
+  EXPECT_TRUE(says("'name' not found; want the results.json of a sweep with [points]"));
+  EXPECT_EQ(run({"sweep", "tiny.toml", "--part", "1/2"}), int(ExitCode::usage)) << output_;
+}
+
+}  // namespace
+}  // namespace mxtape::test
