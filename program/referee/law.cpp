@@ -242,8 +242,8 @@ std::string no_law_because(std::span<const LossOfRun> runs, bool floor_known) {
   const std::size_t parameters = floor_known ? 5 : 6;
   if (sizes.size() >= 3 && lengths.size() >= 3 && points.size() > parameters) return "";
   return fmt::format(
-      "the baseline has {} sizes, {} lengths and {} points; a law of {} parameters wants three sizes, three "
-      "lengths and {} points",
+      "the baseline has too few sizes ({}), lengths ({}) or points ({}): a law of {} parameters wants 3, 3 "
+      "and {}",
       sizes.size(), lengths.size(), points.size(), parameters, parameters + 1);
 }
 

@@ -15,7 +15,8 @@ namespace {
 double percentile(const std::vector<double>& sorted, double share) {
   const double at = share * double(sorted.size() - 1), part = at - std::floor(at);
   const std::size_t below = std::size_t(at);
-  return part == 0 ? sorted[below] : sorted[below] + part * (sorted[below + 1] - sorted[below]);
+  if (part == 0 || sorted[below] == sorted[below + 1]) return sorted[below];  // also beside infinite ones
+  return sorted[below] + part * (sorted[below + 1] - sorted[below]);
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ std::optional<std::array<double, 2>> LawBootstrap::interval(
   const double estimate = std::log(quantity(fit_)),
                wider = student_quantile(0.95, freedom_) / 1.959963984540054;  // of a normal distribution
   const auto end = [&](double share) {
-    return std::exp(estimate + wider * (percentile(logs, share) - estimate));
+    const double drawn = percentile(logs, share), off = drawn - estimate;
+    return std::exp(std::isfinite(off) ? estimate + wider * off : drawn);
   };
   return std::array{end(0.025), end(0.975)};
 }

@@ -9,6 +9,8 @@
 #include <regex>
 
 #include "core/files/atomic_file.h"
+#include "program/referee/judge.h"
+#include "program/referee/page.h"
 #include "program/referee/referee_plan.h"
 #include "program/referee/results_json.h"
 #include "program/run/stop_signals.h"
@@ -59,8 +61,9 @@ std::string table_of(const Results& results, std::size_t width) {
 Report published(Results results, const fs::path& folder, bool json, std::FILE* out, bool measured = true) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (measured) results.add_gaps();
+  if (measured) results.add_gaps(), judge(results);
   if (measured) write_atomically(folder / "results.json", json_text(value_of(results)));
+  write_atomically(folder / "report.html", page(results));
   for (const auto& line : results.not_run) say(out, "not run: {}\n", line);
   if (!json) say(stdout, "\n{}", table_of(results, columns(stdout)));
   Report report;

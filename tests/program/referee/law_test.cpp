@@ -110,10 +110,9 @@ TEST(ScalingLaw, TooFewPointsAreNoLaw) {
   std::vector<LossOfRun> runs;
   for (const double n : {1e5, 2e5})
     for (const double d : {1e6, 2e6}) runs.push_back({0, 1, n, d, 1});
-  EXPECT_EQ(
-      no_law_because(runs, true),
-      "the baseline has 2 sizes, 2 lengths and 4 points; a law of 5 parameters wants three sizes, three "
-      "lengths and 6 points");
+  EXPECT_EQ(no_law_because(runs, true),
+            "the baseline has too few sizes (2), lengths (2) or points (4): a law of 5 parameters wants 3, 3 "
+            "and 6");
   EXPECT_THROW((void)fit_law(runs, 0.3), Error);
 }
 

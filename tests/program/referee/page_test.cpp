@@ -1,0 +1,182 @@
+// What follows from losses that a known law made, and the page that shows it.
+#include "program/referee/page.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "program/referee/chart.h"
+#include "program/referee/judge.h"
+#include "program/referee/law.h"
+#include "tests/program/sweep/html_check.h"
+
+namespace mxtape::referee::test {
+namespace {
+
+constexpr ScalingLaw law{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
+constexpr std::array eff_n{1.0, 0.95, 0.8}, eff_d{1.0, 0.9, 0.6};
+
+/// Three arms, two of them a family, with three seeds at three sizes and lengths. A seed adds its share to
+/// all losses of a point, and a tenth of it more to each arm's, in turn with the arms. `bend`: what the
+/// baseline's losses have of a wave that no law has.
+Results results(double bend = 0) {
+  Results r;
+  r.asked.name = "four <bits>", r.asked.baseline = "bf16", r.asked.tolerance = 0.001;
+  r.asked.select = {1, 2, 3}, r.asked.lengths = {20, 40, 80};
+  r.asked.contrasts = {{"mxfp4 - bf16 - mxfp8 + bf16", {2, 0, 1, 0}, {1, -1, -1, 1}}};
+  for (const char* name : {"bf16", "mxfp8", "mxfp4"}) {
+    Arm arm;
+    arm.name = name, arm.family = name[0] == 'm' ? "mx" : "", arm.bits = 4.25;
+    arm.differences = {fmt::format("precision.forward: bf16 -> {}", name)};
+    r.arms.push_back(arm);
+  }
+  for (const std::int64_t n : {24576, 98304, 393216}) {
+    for (const double ratio : r.asked.lengths)
+      r.points.push_back({.name = fmt::format("{} x {}", n, ratio),
+                          .size = r.sizes.size(),
+                          .parameters = n,
+                          .tokens_per_parameter = ratio,
+                          .tokens = std::int64_t(ratio) * n,
+                          .steps = 100});
+    r.sizes.push_back({.name = fmt::format("n{}", n), .parameters = n});
+  }
+  r.floor = law.floor, r.complete = true;
+  for (std::size_t p = 0; p < r.points.size(); ++p) {
+    const Point& point = r.points[p];
+    for (std::size_t arm = 0; arm < 3; ++arm)
+      for (const std::uint64_t seed : r.asked.select) {
+        const double share = 0.002 * (double(seed) - 2) * (1 + 0.1 * double((seed + arm) % 3));
+        Run run{.point = p, .arm = arm, .seed = seed, .state = "finished"};
+        run.loss = law.loss(double(point.parameters), double(point.tokens), eff_n[arm], eff_d[arm]) *
+                   std::exp(share + bend * std::sin(double(3 * p)));
+        run.telemetry = Telemetry{{"fprop.x"}, {1 - eff_d[arm]}};
+        r.runs.push_back(run);
+      }
+    for (const std::size_t arm : {1u, 2u}) {
+      std::vector<double> gaps;
+      for (std::size_t k = 0; k < 3; ++k)
+        gaps.push_back(*r.losses(p, arm, Stage::select)[k] - *r.losses(p, 0, Stage::select)[k]);
+      Gap gap{.point = p, .arm = arm, .gap = paired_gap(gaps, r.asked.tolerance)};
+      gap.verdict = gap.gap.verdict;
+      r.gaps.push_back(gap);
+    }
+  }
+  return r;
+}
+
+TEST(Judge, FindsTheLawThatMadeTheLossesAndWhatItSays) {
+  Results r = results();
+  judge(r);
+  ASSERT_TRUE(r.law.fitted && r.law.holds) << r.law.why;
+  ASSERT_EQ(r.law.arms.size(), 2u);
+  for (const LawArm& arm : r.law.arms) {
+    EXPECT_LE(arm.parameters.interval95.value()[0], eff_n[arm.arm]);
+    EXPECT_GE(arm.parameters.interval95.value()[1], eff_n[arm.arm]);
+    EXPECT_LE(arm.tokens.interval95.value()[0], eff_d[arm.arm]);
+    EXPECT_GE(arm.tokens.interval95.value()[1], eff_d[arm.arm]);
+  }
+  EXPECT_EQ(r.law.residuals.size(), 27u);
+  ASSERT_EQ(r.break_even.size(), 2u);
+  for (const BreakEven& k : r.break_even) {
+    EXPECT_EQ(k.from, "law");
+    const double wanted = law.break_even(393216, 80 * 393216, eff_n[k.arm], eff_d[k.arm]);
+    EXPECT_NEAR(k.speed_up.value().value / wanted, 1, 0.02) << k.arm;
+  }
+}
+
+TEST(Judge, WithoutALawSaysHowFarItIsOffAndGoesByTheCurves) {
+  Results r = results(0.03);
+  judge(r);
+  EXPECT_TRUE(r.law.fitted);
+  EXPECT_FALSE(r.law.holds);
+  EXPECT_NE(r.law.why.find("the law does not hold here: the baseline is off it by"), std::string::npos);
+  for (const BreakEven& k : r.break_even) EXPECT_EQ(k.from, "tokens");
+  EXPECT_EQ(page(r).find("<b>It does not hold here.</b>") != std::string::npos, true);
+}
+
+TEST(Judge, EfficienciesAreOfEachSizeOverTokensAndOfEachLengthOverSizes) {
+  Results r = results();
+  judge(r);
+  std::size_t along[2] = {0, 0};
+  for (const Efficiency& e : r.efficiencies) ++along[std::size_t(e.along)];
+  EXPECT_EQ(along[0], 2u * 9);
+  EXPECT_EQ(along[1], 2u * 9);
+}
+
+TEST(Judge, AFamilyIsCorrectedTogether) {
+  Results r = results();
+  r.gaps.resize(2);
+  r.gaps[0].gap.p = 0.03, r.gaps[1].gap.p = 0.04;
+  r.gaps[0].verdict = r.gaps[1].verdict = Verdict::worse;
+  judge(r);
+  EXPECT_EQ(r.gaps[0].holm, 0.06);
+  EXPECT_EQ(r.gaps[0].verdict, Verdict::not_resolved);
+  EXPECT_EQ(r.gaps[0].reason, "p among its family is 0.06");
+}
+
+TEST(Judge, APointWhoseBaselineBlewUpCountsForNothing) {
+  Results r = results();
+  r.runs[0].spikes.push_back({.step = 9, .z = 8, .unlearned = 0.7});
+  judge(r);
+  for (const Efficiency& e : r.efficiencies) EXPECT_NE(e.point, 0u);
+  for (const ContrastResult& c : r.contrast_results) EXPECT_NE(c.point, 0u);
+}
+
+TEST(RefereePage, IsWellFormedAsksForNothingAndHoldsItsNumbers) {
+  Results r = results();
+  r.tunes = {{.arm = 2, .value = 0.004, .loss = 1.9, .runs = 2, .best = true, .edge = true}};
+  r.not_run = {"98304 x 80: seeds 4 & 5"};
+  judge(r);
+  const std::string html = page(r);
+  EXPECT_EQ(mxtape::test::html_fault(html), "");
+  for (const char* outside : {"http", "href", "url(", "@import", "<script", "<link", "<iframe", "src="})
+    EXPECT_EQ(html.find(outside), std::string::npos) << outside;
+  const auto holds = [&](double value) {
+    EXPECT_NE(html.find(fmt::format("<data value=\"{}\">", value)), std::string::npos) << value;
+  };
+  for (const Gap& gap : r.gaps) holds(gap.gap.mean);
+  for (const LawArm& arm : r.law.arms) holds(arm.parameters.value), holds(arm.tokens.interval95.value()[1]);
+  for (const double x : {r.law.A, r.law.alpha, r.law.B, r.law.beta, r.law.gamma}) holds(x);
+  for (const BreakEven& k : r.break_even) holds(k.speed_up.value().value);
+  for (const char* part :
+       {"prefers-color-scheme: dark", "@media print", "four &lt;bits&gt;", "seeds 4 &amp; 5",
+        "mxfp4: 0.004 is the best, and the end of the list", "Residuals of the law"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(RefereePage, ShowsARefereeOfWhichNothingRan) {
+  Results r = results();
+  r.runs.clear(), r.gaps.clear(), r.complete = false;
+  judge(r);
+  const std::string html = page(r);
+  EXPECT_EQ(mxtape::test::html_fault(html), "");
+  EXPECT_NE(html.find("Not all runs are finished"), std::string::npos);
+}
+
+/// Relative luminance of "#rgb" (WCAG 2.1).
+double luminance(const std::string& colour) {
+  double sum = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double c = 17 * std::stoi(colour.substr(std::size_t(i), 1), nullptr, 16) / 255.0;
+    sum += std::array{0.2126, 0.7152, 0.0722}[std::size_t(i)] *
+           (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
+  }
+  return sum;
+}
+
+TEST(RefereePage, EightColoursStandOutFromTheGroundByDayAndByNight) {
+  std::vector<std::string> colours;
+  const std::string text(chart_style);
+  for (auto at = text.find(": #"); at != std::string::npos; at = text.find(": #", at + 1))
+    colours.push_back(text.substr(at + 3, 3));
+  ASSERT_EQ(colours.size(), 16u);
+  const double day = 1, night = 0.0085;  // of #fff and #15171a
+  for (std::size_t i = 0; i < 16; ++i) {
+    const double own = luminance(colours[i]);
+    EXPECT_GE(i < 8 ? (day + 0.05) / (own + 0.05) : (own + 0.05) / (night + 0.05), 3) << colours[i];
+    for (std::size_t k = i < 8 ? 0 : 8; k < i; ++k) EXPECT_NE(colours[i], colours[k]);
+  }
+}
+
+}  // namespace
+}  // namespace mxtape::referee::test
