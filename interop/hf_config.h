@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>

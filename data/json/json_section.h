@@ -3,7 +3,6 @@
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 #include <mpi.h>
 
 #include <cstdio>
-#include <cstring>
 #include <new>
 
 #include "dist/mpi/mpi_calls.h"

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 namespace mxtape::cpu {
 namespace {

@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 
 #include "recipes/sweep/sweep_file.h"
 #include "recipes/text/table_reader.h"

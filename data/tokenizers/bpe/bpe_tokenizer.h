@@ -1,7 +1,5 @@
 #pragma once
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 

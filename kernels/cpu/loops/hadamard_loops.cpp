@@ -1,6 +1,5 @@
 #include "kernels/cpu/loops/hadamard_loops.h"
 
-#include <utility>
 
 #include "kernels/cpu/loops/for_lanes.h"
 
