@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <type_traits>
 #include <vector>
 
 #include "dist/communicator.h"
