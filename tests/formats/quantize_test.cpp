@@ -56,6 +56,7 @@ TEST(Quantize, IsIdempotentWhereTheScaleSurvives) {
         s.q.alpha = 1;
         s.q.rounding = random() % 2 ? Rounding::even : Rounding::away;
         s.q.offset = Offset::none;
+        s.q.ema = false;                  // which is for round=even
         s.q.statistic = Statistic::amax;  // the mean square and the search see rounded numbers
         s.q.search = s.q.absolute_error = false;
         s.q.element.full_range = false;

@@ -147,6 +147,10 @@ class RandomRecipe {
       r.precision.phases.push_back({.start = 1 + below(900), .rules = {rule(), rule()}});
     if (!r.train.rollbacks.empty())
       r.precision.phases.push_back({.start_rollback = 1 + below(2), .rules = {rule()}});
+    if (r.precision.rules.empty() && r.precision.phases.empty())
+      r.precision.weights = "mxfp4 ema", r.precision.weight_average = 0.5f;
+    else
+      r.precision.weight_average = 0;  // an average that no format reads is refused
     return r;
   }
 

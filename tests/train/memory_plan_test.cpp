@@ -26,7 +26,11 @@ TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsS
     run.run(3);
     run.trainer.validate();
     const std::int64_t peak = run.backend->peak_bytes();
-    EXPECT_GE(peak, plan.peak) << precision;
+    // A rotated tensor is planned whole, as GPUs need it. The CPU rotates what it can in the cache: its peak
+    // may lack the widest one, of the MLP.
+    const auto& model = run.trainer.recipe().model;
+    const std::int64_t widest = 4 * run.trainer.recipe().train.batch_size * model.context * 4 * model.width;
+    EXPECT_GE(peak, plan.peak - (std::string_view(precision) == "quartet2025" ? widest : 0)) << precision;
     EXPECT_LE(double(peak), 1.25 * double(plan.peak)) << precision;
   }
 }

@@ -112,9 +112,9 @@ TEST(WeightAverage, AStepThatIsNotFiniteChangesNoAverage) {
   std::vector<std::vector<float>> before;
   for (const Parameter* p : run.trainer.model().parameters())
     before.push_back(p->average ? download(*run.backend, p->average) : std::vector<float>{});
+  const std::vector<Parameter*> parameters = run.trainer.model().parameters();
   Parameter& gain =
-      **std::find_if(run.trainer.model().parameters().begin(), run.trainer.model().parameters().end(),
-                     [](const Parameter* p) { return !p->decay; });
+      **std::find_if(parameters.begin(), parameters.end(), [](const Parameter* p) { return !p->decay; });
   auto values = download(*run.backend, gain.value);
   values[0] = std::numeric_limits<float>::infinity();
   run.backend->upload(gain.value, values.data());
