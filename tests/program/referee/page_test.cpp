@@ -13,8 +13,8 @@
 namespace mxtape::referee::test {
 namespace {
 
-constexpr ScalingLaw law{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
-constexpr std::array eff_n{1.0, 0.95, 0.8}, eff_d{1.0, 0.9, 0.6};
+constexpr ScalingLaw page_law{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
+constexpr std::array page_eff_n{1.0, 0.95, 0.8}, page_eff_d{1.0, 0.9, 0.6};
 
 /// Three arms, two of them a family, with three seeds at three sizes and lengths. A seed adds its share to
 /// all losses of a point, and a tenth of it more to each arm's, in turn with the arms. `bend`: what the
@@ -40,16 +40,17 @@ Results results(double bend = 0) {
                           .steps = 100});
     r.sizes.push_back({.name = fmt::format("n{}", n), .parameters = n});
   }
-  r.floor = law.floor, r.complete = true;
+  r.floor = page_law.floor, r.complete = true;
   for (std::size_t p = 0; p < r.points.size(); ++p) {
     const Point& point = r.points[p];
     for (std::size_t arm = 0; arm < 3; ++arm)
       for (const std::uint64_t seed : r.asked.select) {
         const double share = 0.002 * (double(seed) - 2) * (1 + 0.1 * double((seed + arm) % 3));
         Run run{.point = p, .arm = arm, .seed = seed, .state = "finished"};
-        run.loss = law.loss(double(point.parameters), double(point.tokens), eff_n[arm], eff_d[arm]) *
-                   std::exp(share + bend * std::sin(double(3 * p)));
-        run.telemetry = Telemetry{{"fprop.x"}, {1 - eff_d[arm]}};
+        run.loss =
+            page_law.loss(double(point.parameters), double(point.tokens), page_eff_n[arm], page_eff_d[arm]) *
+            std::exp(share + bend * std::sin(double(3 * p)));
+        run.telemetry = Telemetry{{"fprop.x"}, {1 - page_eff_d[arm]}};
         r.runs.push_back(run);
       }
     for (const std::size_t arm : {1u, 2u}) {
@@ -70,16 +71,16 @@ TEST(Judge, FindsTheLawThatMadeTheLossesAndWhatItSays) {
   ASSERT_TRUE(r.law.fitted && r.law.holds) << r.law.why;
   ASSERT_EQ(r.law.arms.size(), 2u);
   for (const LawArm& arm : r.law.arms) {
-    EXPECT_LE(arm.parameters.interval95.value()[0], eff_n[arm.arm]);
-    EXPECT_GE(arm.parameters.interval95.value()[1], eff_n[arm.arm]);
-    EXPECT_LE(arm.tokens.interval95.value()[0], eff_d[arm.arm]);
-    EXPECT_GE(arm.tokens.interval95.value()[1], eff_d[arm.arm]);
+    EXPECT_LE(arm.parameters.interval95.value()[0], page_eff_n[arm.arm]);
+    EXPECT_GE(arm.parameters.interval95.value()[1], page_eff_n[arm.arm]);
+    EXPECT_LE(arm.tokens.interval95.value()[0], page_eff_d[arm.arm]);
+    EXPECT_GE(arm.tokens.interval95.value()[1], page_eff_d[arm.arm]);
   }
   EXPECT_EQ(r.law.residuals.size(), 27u);
   ASSERT_EQ(r.break_even.size(), 2u);
   for (const BreakEven& k : r.break_even) {
     EXPECT_EQ(k.from, "law");
-    const double wanted = law.break_even(393216, 80 * 393216, eff_n[k.arm], eff_d[k.arm]);
+    const double wanted = page_law.break_even(393216, 80 * 393216, page_eff_n[k.arm], page_eff_d[k.arm]);
     EXPECT_NEAR(k.speed_up.value().value / wanted, 1, 0.02) << k.arm;
   }
 }

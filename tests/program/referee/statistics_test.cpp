@@ -91,15 +91,15 @@ TEST(LossCurve, NothingIsExtrapolatedAndNoLossIsTakenTwice) {
   EXPECT_FALSE((LossCurve{{1, 2, 4}, {2, 2, 1}}.x_at(2).has_value())) << "it stays there";
 }
 
-constexpr ScalingLaw law{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
+constexpr ScalingLaw of_pairs{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
 
 /// What a seed adds to all losses of both arms cancels; each loss has more of its own.
 CurvePair pair_of(double eff_d, double of_seed) {
   CurvePair pair;
   for (const double d : {1e6, 2e6, 4e6, 8e6}) {
     pair.baseline.x.push_back(d), pair.arm.x.push_back(d);
-    pair.baseline.loss.push_back(law.loss(1e5, d) * (1 + of_seed));
-    pair.arm.loss.push_back(law.loss(1e5, d, 1, eff_d) * (1 + of_seed));
+    pair.baseline.loss.push_back(of_pairs.loss(1e5, d) * (1 + of_seed));
+    pair.arm.loss.push_back(of_pairs.loss(1e5, d, 1, eff_d) * (1 + of_seed));
   }
   return pair;
 }
