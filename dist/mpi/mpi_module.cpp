@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "dist/mpi/mpi_calls.h"

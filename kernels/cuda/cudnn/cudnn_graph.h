@@ -2,7 +2,6 @@
 #include <array>
 #include <initializer_list>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/cudnn/cudnn_library.h"
