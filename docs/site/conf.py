@@ -30,7 +30,7 @@ html_sidebars = {"**": ["sidebar/brand.html", "sidebar/search.html", "sidebar/sc
 def groups():
     """The sidebar is the list of docs/README.md: its headings, and the pages of their tables."""
     for part in re.split(r"^## ", contents, flags=re.M)[1:]:
-        pages = re.findall(r"^\| \[[^]]+\]\(([^):#]+)\.md\)", part, flags=re.M)
+        pages = re.findall(r"^\* \[[^]]+\]\(([^):#]+)\.md\)", part, flags=re.M)
         if pages:
             yield part.splitlines()[0], [str(pathlib.PurePosixPath("docs", page)) for page in pages]
 

@@ -7,6 +7,10 @@ def number(value, ratio=False):
     return f"{value:.2f}" if ratio else f"{value:+.4f}"
 
 
+def interval_text(interval, ratio=False):
+    return f"[{number(interval[0], ratio)}, {number(interval[1], ratio)}]"
+
+
 def p_text(p):
     return f"{p:.3f}" if p >= 0.001 else f"{p:.0e}".replace("e-0", "e-")
 
@@ -17,8 +21,7 @@ def markdown(head, rows):
 
 def gap_cell(arms, arm, seeds):
     values = judge.contrast(arms, f"{arm} - bf16", seeds)
-    low, high = paired.interval(values)
-    return f"{paired.mean_and_error(values)[0]:+.4f} ({low:+.4f} to {high:+.4f})"
+    return f"{number(paired.mean_and_error(values)[0])} {interval_text(paired.interval(values))}"
 
 
 def what_trained(names):

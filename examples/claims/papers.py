@@ -1,7 +1,7 @@
 """The table of docs/papers.md, from protocol/papers.toml and results/papers*.json. Printed by tables.py."""
 import judge
 import paired
-from cells import gap_cell, markdown, what_trained
+from cells import gap_cell, interval_text, markdown, number, what_trained
 
 sweeps = ["papers", "papers-fp8"]
 lengths = [300, 420]  # of bf16 beside the sweeps' own 600: results papers-300 and papers-420
@@ -12,7 +12,9 @@ def slots_text(slots):
     """What each GEMM multiplies: its two operands, and what is done to both."""
     lines = []
     for gemm, sides in (("fprop", ("x", "w")), ("dgrad", ("dy", "w")), ("wgrad", ("dy", "x"))):
-        operands = [f"{side} `{slots[f'{gemm}.{side}']}`" for side in sides]
+        formats = [slots[f"{gemm}.{side}"] for side in sides]
+        operands = ([f"`{formats[0]}`"] if formats[0] == formats[1]
+                    else [f"{side} `{text}`" for side, text in zip(sides, formats)])
         others = [f"`{text}`" for key, text in slots.items() if key in (f"{gemm}.hadamard", f"{gemm}.source")]
         lines.append(f"{gemm}: {', '.join(operands + others)}")
     return "<br>".join(lines)
@@ -37,20 +39,20 @@ def efficiency_cell(arms, arm, seeds):
     if None in reached:
         better = [arms[arm][seed] < curve[-1][1] for curve, seed, at in zip(curves, seeds, reached) if at is None]
         return ("above 1" if all(better) else f"below {shorter[0][0] / steps:g}") + f" in {reached.count(None)} of {len(seeds)}"
-    low, high = paired.interval([at / steps for at in reached])
-    return f"{paired.mean_and_error([at / steps for at in reached])[0]:.2f} ({low:.2f} to {high:.2f})"
+    ratios = [at / steps for at in reached]
+    return f"{number(paired.mean_and_error(ratios)[0], True)} {interval_text(paired.interval(ratios), True)}"
 
 
 def papers_table():
     """Each paper's recipe, the largest gap first; what was not trained comes last."""
     trained, rest = [], []
     for row in judge.protocol_of("papers")["paper"]:
-        recipe = row["recipe"] if ":" in row["recipe"] else f"`precision/{row['recipe']}`"
-        known = [row["arm"], recipe, row["source"]]
+        recipe = row["recipe"] if "`" in row["recipe"] else f"`precision/{row['recipe']}`"
+        known = [f"{row['arm']}, {row['source']}: {recipe}"]
         results = next((r for r in map(judge.results_of, filter(judge.has_results, sweeps))
                         if row["arm"] in judge.losses(r)), None)
         if results is None:
-            rest.append([*known, "", row["deviates"], "not trained", "", "", row["figure"]])
+            rest.append([*known, row["deviates"], row["figure"]])
             continue
         arms, seeds = judge.losses(results), sorted(results["seeds"])
         values = judge.contrast(arms, f"{row['arm']} - bf16", seeds)
@@ -59,8 +61,9 @@ def papers_table():
             *known, slots_text(slots), row["deviates"], gap_cell(arms, row["arm"], seeds),
             judge.word_of_sweep(values, results["tolerance"]), efficiency_cell(arms, row["arm"], seeds), row["figure"]]))
     trained.sort(key=lambda one: -one[0])
-    head = ["", "recipe", "source", "slots", "deviates", "gap to bf16", "for 0.02", "efficiency", "the paper's figure"]
-    return markdown(head, [line for _, line in trained] + rest)
+    head = ["", "slots", "deviates", "gap to bf16", "for 0.02", "efficiency", "the paper's figure"]
+    return (markdown(head, [line for _, line in trained]) + "\n\nNot trained:\n\n"
+            + markdown(["", "deviates", "the paper's figure"], rest))
 
 
 def runs_table():

@@ -15,17 +15,17 @@ import sys
 import judge
 import paired
 import papers
-from cells import gap_cell, markdown, number, p_text, what_trained
+from cells import gap_cell, interval_text, markdown, number, p_text, what_trained
 
 literature = ["formats", "rules", "gradients", "int4", "resume-shakespeare", "resume-demo"]
 four_bit = ["four-bit", "four-bit-2000", "four-bit-demo"]
 
 
 def claims_table():
-    """The claims of the literature with criterion and verdict."""
-    rows = [[claim["id"], claim["claim"], claim["source"], claim["criterion"], f"**{judge.verdict_of(contrasts)}**"]
+    """The claims of the literature and their verdicts."""
+    rows = [[claim["id"], claim["claim"], claim["source"], f"**{judge.verdict_of(contrasts)}**"]
             for name in filter(judge.has_results, literature) for claim, contrasts in judge.judge(name)]
-    return markdown(["", "claim", "source", "criterion", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
+    return markdown(["", "claim", "source", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
 
 
 def untested_table():
@@ -49,11 +49,11 @@ def contrasts_table(families, secondary=False):
                 spec, ratio = row["spec"], "over" in row["spec"]
                 if spec.get("secondary", False) != secondary:
                     continue
-                interval = " to ".join(number(v, ratio) for v in row["interval"]) if row["interval"] else "unbounded"
-                rows.append([name, claim["id"], spec.get("name", spec["of"]), spec["want"], row["n"],
+                interval = interval_text(row["interval"], ratio) if row["interval"] else "unbounded"
+                rows.append([name, claim["id"], spec.get("name", spec["of"]), spec["want"],
                              number(row["mean"], ratio), interval, p_text(row["holm"]) if "holm" in row else "",
                              row.get("verdict", "")])
-    head = ["family", "", "contrast", "wanted", "n", "mean", "95 % interval", "p, Holm", ""]
+    head = ["family", "", "contrast", "wanted", "mean", "95 % interval", "p, Holm", ""]
     no_family = families == literature  # a claim says its own
     return markdown(head[no_family:], [row[no_family:] for row in rows])
 

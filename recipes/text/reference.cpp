@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iterator>
+#include <sstream>
 
 #include "autograd/slots.h"
 #include "recipes/knobs.h"
@@ -23,11 +25,12 @@ A recipe is a TOML file that says what a run is. The last to set a key wins:
 
 `extends` is a file relative to the one that names it, a shipped recipe, or a list of these. `name` and `description` are
 not inherited. A value has its default's type. An integer may stand for a number with a point, and `1e-4` is one.
-Unknown or repeated keys, other types and numbers out of range end with exit code 2.
+Unknown or repeated keys, other types and numbers out of range are errors that say what is wanted.
 
 `mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key. A run's folder keeps the
-resolved text. If a resume changes it, the earlier one stays as `recipe.until_step_<step>.toml`. Checkpoints hold it
-without the keys on which no bit depends.
+resolved text.
+
+Below are all keys with their defaults.
 )";
 
 constexpr std::string_view precision_text = R"(
@@ -41,12 +44,9 @@ constexpr std::string_view precision_text = R"(
 
 A rule names layers and slots by patterns:
 
-| pattern | names |
-|---|---|
-| `*` | any letters, dots included |
-| `a\|b` | either |
-| `blocks.-1.*` | the last block |
-| `blocks[:2].*`, `blocks[2:-2].*` | the first two; all but two at each end, as Python slices |
+* `*`: any letters, dots included. `a|b`: either.
+* `blocks.-1.*`: the last block.
+* `blocks[:2].*`, `blocks[2:-2].*`: the first two; all but two at each end, as Python slices.
 
 A pattern that matches nothing is an error. So is a slice that counts more blocks than the model has.
 
@@ -55,18 +55,19 @@ each attention layer that its pattern matches, as `blocks.0.*` does. `mxtape che
 
 Three kinds of format set slots of their own:
 
-| format | sets |
-|---|---|
-| `hadamard=16 signs=run` | a Hadamard transform of a GEMM's operands; 0: none. Signs: `none`, or drawn once a `run`, each `step` or each `call` (wgrad: micro-batch; fprop and dgrad: step) |
-| `source=master` | backward rounds the high-precision tensor. The default |
-| `source=forward` | backward rounds the forward's rounded operand again |
-| `source=shared` | backward takes the forward's rounded operand as it is. The slot's own format has no effect; a Hadamard transform of that GEMM is refused |
-| `ste=identity`, `ste=mask`, `ste=dge k=5 most=3` | the [derivative](numerics.md#straight-through-gradients) of rounding `fprop.x` or `fprop.w` |
+* `hadamard=16 signs=run`: a Hadamard transform of a GEMM's operands; 0: none. Signs: `none`, or drawn once a `run`, each
+  `step` or each `call` (wgrad: micro-batch; fprop and dgrad: step).
+* `source=master`, the default: backward rounds the high-precision tensor.
+* `source=forward`: backward rounds the forward's rounded operand again.
+* `source=shared`: backward takes the forward's rounded operand as it is. The slot's own format has no effect; a Hadamard
+  transform of that GEMM is refused.
+* `ste=identity`, `ste=mask`, `ste=dge k=5 most=3`: the [derivative](numerics.md#straight-through-gradients) of rounding
+  `fprop.x` or `fprop.w`.
 
 Five slots enter no GEMM: `out`, `scores`, `norm.gain`, `embedding.table`, `sum.dw`. Only a pattern with letters of their
 names reaches them. `sum.dw` rounds a strand's gradient of a matrix before strands are added
-([devices.md](devices.md#gradients-in-few-bits)). It needs `train.strands` above 1 and a format whose scales keep NaN and
-infinity. A tied head's gradient is the embedding's. Backward takes the other four roundings for the identity.
+([devices.md](devices.md#gradients-in-few-bits)). A tied head's gradient is the embedding's. Backward takes the other four
+roundings for the identity.
 
 ```toml
 [precision]
@@ -92,21 +93,23 @@ slots = ["fprop.x", "fprop.w"]
 format = "bf16"
 ```
 
-| layers | names |
-|---|---|
-| linear | `blocks.i.attn.qkv`, `blocks.i.attn.out`, `blocks.i.mlp.up` (SwiGLU: `gate_up`), `blocks.i.mlp.down`, `head` |
-| attention | `blocks.i.attn` |
-| norms | `blocks.i.norm1`, `blocks.i.norm2`, `norm`; with `qk_norm` `blocks.i.attn.q_norm`, `blocks.i.attn.k_norm` |
-| embedding | `embedding` |
+Layers:
 
-| slots | of |
-|---|---|
+* linear: `blocks.i.attn.qkv`, `blocks.i.attn.out`, `blocks.i.mlp.up` (SwiGLU: `gate_up`), `blocks.i.mlp.down`, `head`;
+* attention: `blocks.i.attn`;
+* norms: `blocks.i.norm1`, `blocks.i.norm2`, `norm`; with `qk_norm` `blocks.i.attn.q_norm`, `blocks.i.attn.k_norm`;
+* `embedding`.
+
+Slots:
+
 )";
 
 constexpr std::string_view shipped_text = R"(
 ## Shipped recipes
 
-`mxtape recipes` lists them with a sentence each, `mxtape recipes NAME` prints one:
+`mxtape recipes` lists them with a sentence each, `mxtape recipes NAME` prints one. Those named after formats alone
+quantize the linear layers of the blocks; attention and head are bf16. [papers.md](papers.md) has those of papers. For
+`extends` or `--precision`:
 )";
 
 template <class Slots>
@@ -114,25 +117,31 @@ void write_names(std::string& out, const Slots& slots) {
   for (const auto& slot : slots) fmt::format_to(std::back_inserter(out), " `{}`", slot.name);
 }
 
-/// A cell of a table: | does not end it, < begins no tag.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += (c == '|' || c == '<' ? "\\" : "") + std::string(1, c);
-  return out;
+/// Lines of TOML with the defaults, and the meanings as comments.
+void write_knobs(std::string& out, std::span<const Knob> knobs) {
+  constexpr std::size_t column = 26, width = 92;
+  out += "```toml\n";
+  for (const Knob& knob : knobs) {
+    std::string line = fmt::format("{:<{}} #", fmt::format("{} = {}", knob.key(), value_text(knob)), column);
+    std::string meaning(knob.help);
+    if (const auto* choice = std::get_if<Choice>(&knob.field))
+      meaning = fmt::format("{}; {}", fmt::join(choice->names, ", "), meaning);
+    std::istringstream words(meaning);
+    for (std::string word; words >> word;) {
+      if (line.size() + 1 + word.size() > width) {
+        out += line + "\n";
+        line = std::string(column + 1, ' ') + "#";
+      }
+      line += " " + word;
+    }
+    out += line + "\n";
+  }
+  out += "```\n";
 }
 
-void write_knobs(std::string& out, std::span<const Knob> knobs, bool with_default) {
-  out += with_default ? "| key | default | accepts | meaning |\n|---|---|---|---|\n"
-                      : "| key | accepts | meaning |\n|---|---|---|\n";
-  for (const Knob& knob : knobs) {
-    std::string wanted = wanted_text(knob);
-    for (const std::string_view type :
-         {"an integer in ", "an integer ", "a number in ", "one of: ", "true or false"})
-      if (with_default && wanted.starts_with(type)) wanted.erase(0, type.size());  // the default has it
-    const std::string value = with_default ? fmt::format(" `{}` |", value_text(knob)) : "";
-    fmt::format_to(std::back_inserter(out), "| `{}` |{} {} | {} |\n", knob.key(), value, cell(wanted),
-                   cell(knob.help));
-  }
+void write_keys(std::string& out, std::span<const Knob> knobs) {
+  for (const Knob& knob : knobs)
+    fmt::format_to(std::back_inserter(out), "* `{}`: {}\n", knob.key(), knob.help);
 }
 
 }  // namespace
@@ -146,48 +155,37 @@ std::string recipe_reference() {
     while (end != all.end() && end->section() == begin->section()) ++end;
     out += begin->section().empty() ? "\n## Before the first section\n\n"
                                     : fmt::format("\n## [{}]\n\n", begin->section());
-    write_knobs(out, {begin, end}, true);
+    write_knobs(out, {begin, end});
     begin = end;
   }
   out += precision_text;
-  out += "|";
+  out += "*";
   write_names(out, linear_slots);
   write_names(out, rotation_slots);
   write_names(out, source_slots);
   write_names(out, straight_through_slots);
-  out += " | [linear layers](numerics.md#linear-layers) |\n|";
+  out += ": of [linear layers](numerics.md#linear-layers);\n*";
   write_names(out, attention_slots);
-  out +=
-      " | [attention](numerics.md#attention) |\n| `out` | linear layers: Y after the bias, along "
-      "out-features |\n";
-  fmt::format_to(std::back_inserter(out), "| `{}` | attention: S before it is scaled, along keys |\n",
-                 score_slot.name);
-  fmt::format_to(std::back_inserter(out), "| `{}` | norms, along channels |\n", name_of(Slot::gain));
-  fmt::format_to(std::back_inserter(out), "| `{}` | the embedding, along channels |\n", name_of(Slot::table));
-  fmt::format_to(std::back_inserter(out),
-                 "| `{}` | linear layers, embedding: a strand's dW, along in-features |\n",
-                 name_of(Slot::sum_dw));
+  fmt::format_to(
+      std::back_inserter(out),
+      ": of [attention](numerics.md#attention);\n* `out`: of linear layers: Y after the bias, along "
+      "out-features;\n* `{}`: of attention: S before it is scaled, along keys;\n* `{}`: of norms, "
+      "along channels;\n* `{}`: of the embedding, along channels;\n* `{}`: of linear layers and the "
+      "embedding: a strand's dW, along in-features.\n",
+      score_slot.name, name_of(Slot::gain), name_of(Slot::table), name_of(Slot::sum_dw));
 
   PrecisionRule rule;
   PrecisionPhase phase;
   out += "\n### [[precision.rules]] and [[precision.phases.rules]]\n\n";
-  write_knobs(out, knobs(rule), false);
+  write_keys(out, knobs(rule));
   out += "\n### [[precision.phases]]\n\n";
-  write_knobs(out, knobs(phase), false);
+  write_keys(out, knobs(phase));
 
   out += shipped_text;
-  std::string precisions =
-      "\n\nThose named after formats alone quantize the linear layers of the blocks; attention and head are "
-      "bf16.\n\n"
-      "| for `extends` or `--precision` | what it is |\n|---|---|\n";
-  for (const auto& shipped : shipped_recipes()) {
+  for (const auto& shipped : shipped_recipes())
     if (shipped.name.starts_with("precision/"))
-      fmt::format_to(std::back_inserter(precisions), "| `{}` | {} |\n", shipped.name,
-                     read_recipe(std::string(shipped.name)).description);
-    else
       fmt::format_to(std::back_inserter(out), "{}`{}`", out.ends_with('\n') ? "" : ", ", shipped.name);
-  }
-  return out + precisions;
+  return out + "\n";
 }
 
 }  // namespace mxtape

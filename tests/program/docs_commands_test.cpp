@@ -82,12 +82,13 @@ TEST_F(DocsCommands, ThatThePagesNameRun) {
       if (!ran.insert(command).second) continue;
       EXPECT_EQ(shell(command), 0) << page << ": " << command << "\n" << output_;
     }
-  EXPECT_GT(ran.size(), 10u);
+  EXPECT_GT(ran.size(), 6u);
 }
 
 TEST_F(DocsCommands, ThatAreNamedBesideNoneAreRefused) {
   int tried = 0;
-  for (const std::string& row : matches(text_of("docs/coming_from.md"), "\n(\\|[^\n]* none[^\n]*)")) {
+  const std::string rows = std::regex_replace(text_of("docs/coming_from.md"), std::regex("\n  "), " ");
+  for (const std::string& row : matches(rows, "\n([|*][^\n]* none[^\n]*)")) {
     if (row.starts_with("| none |")) continue;  // what the other program has not
     const auto options = matches(row, "none \\(`(--[^`]*)`\\)");
     ASSERT_EQ(options.size(), 1u) << "no option that was tried: " << row;

@@ -39,9 +39,11 @@ class JsonPage : public ProgramTest {
     for (std::string line; std::getline(page, line);) {
       static const std::regex title("## mxtape (\\S+) --json"), path("`([^`]+)`");
       if (std::smatch m; std::regex_match(line, m, title)) command = m[1];
-      if (!line.starts_with("| `")) continue;
-      const std::string cell(line.substr(2, line.find(" | ", 2) - 2));
-      for (std::sregex_iterator p(cell.begin(), cell.end(), path), end; p != end; ++p) {
+      if (!line.starts_with("* `")) continue;
+      for (std::string more; page.peek() == ' ' && std::getline(page, more);) line += more;
+      const auto meaning = line.find("`: ");
+      const std::string item = meaning == line.npos ? line : line.substr(0, meaning + 1);
+      for (std::sregex_iterator p(item.begin(), item.end(), path), end; p != end; ++p) {
         std::vector<std::string> names = names_in((*p)[1]);
         if ((*p)[1].str().starts_with('.')) names.insert(names.begin(), before.begin(), before.end() - 1);
         Field* field = &page_[command];
