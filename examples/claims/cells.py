@@ -32,5 +32,5 @@ def what_trained(names):
         program = r["program"]
         families.setdefault((f"{program['version']}, {program['commit']}", program["arithmetic"]), []).append(
             f"[{name}](../examples/claims/results/{name}.json) ({len(r['arms']) * len(r['seeds'])})")
-    return markdown(["results (runs)", "mxtape, commit", "arithmetic"],
-                    [[", ".join(results), *by] for by, results in families.items()])
+    return "\n".join(f"Results (runs): {', '.join(results)}. Trained by mxtape {version} with {arithmetic.split(', ', 1)[1]}."
+                     for (version, arithmetic), results in families.items())

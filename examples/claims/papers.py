@@ -48,11 +48,12 @@ def papers_table():
     trained, rest = [], []
     for row in judge.protocol_of("papers")["paper"]:
         recipe = row["recipe"] if "`" in row["recipe"] else f"`precision/{row['recipe']}`"
-        known = [f"{row['arm']}, {row['source']}: {recipe}"]
+        known = [f"{row['arm']}, {recipe} ({row['source']})"]
         results = next((r for r in map(judge.results_of, filter(judge.has_results, sweeps))
                         if row["arm"] in judge.losses(r)), None)
         if results is None:
-            rest.append([*known, row["deviates"], row["figure"]])
+            figure = "" if row["figure"].startswith("none") else f"; the paper's figure is {row['figure']}"
+            rest.append(f"* {known[0]}: {row['deviates']}{figure}.")
             continue
         arms, seeds = judge.losses(results), sorted(results["seeds"])
         values = judge.contrast(arms, f"{row['arm']} - bf16", seeds)
@@ -62,8 +63,8 @@ def papers_table():
             judge.word_of_sweep(values, results["tolerance"]), efficiency_cell(arms, row["arm"], seeds), row["figure"]]))
     trained.sort(key=lambda one: -one[0])
     head = ["", "slots", "deviates", "gap to bf16", "for 0.02", "efficiency", "the paper's figure"]
-    return (markdown(head, [line for _, line in trained]) + "\n\nNot trained:\n\n"
-            + markdown(["", "deviates", "the paper's figure"], rest))
+    return (markdown(head, [line for _, line in trained]) + "\n\nNot trained, and what deviates:\n\n"
+            + "\n".join(rest))
 
 
 def runs_table():

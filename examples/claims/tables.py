@@ -23,9 +23,9 @@ four_bit = ["four-bit", "four-bit-2000", "four-bit-demo"]
 
 def claims_table():
     """The claims of the literature and their verdicts."""
-    rows = [[claim["id"], claim["claim"], claim["source"], f"**{judge.verdict_of(contrasts)}**"]
-            for name in filter(judge.has_results, literature) for claim, contrasts in judge.judge(name)]
-    return markdown(["", "claim", "source", "verdict"], sorted(rows, key=lambda row: int(row[0][1:])))
+    judged = [one for name in filter(judge.has_results, literature) for one in judge.judge(name)]
+    return "\n".join(f"* {claim['id']} **{judge.verdict_of(contrasts)}**: {claim['claim']} ({claim['source']})."
+                     for claim, contrasts in sorted(judged, key=lambda one: int(one[0]["id"][1:])))
 
 
 def untested_table():
