@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view introduction = R"(# Recipes
 
-Written by `mxtape recipes --reference > docs/recipes.md` from the table that also reads recipes: do not edit.
+Written by `mxtape recipes --reference`: do not edit.
 
 A recipe is a TOML file that says what a run is. The last to set a key wins:
 
@@ -27,10 +27,7 @@ A recipe is a TOML file that says what a run is. The last to set a key wins:
 not inherited. A value has its default's type. An integer may stand for a number with a point, and `1e-4` is one.
 Unknown or repeated keys, other types and numbers out of range are errors that say what is wanted.
 
-`mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key. A run's folder keeps the
-resolved text.
-
-Below are all keys with their defaults.
+`mxtape check RECIPE` prints the keys that are set and who set them; `--all` prints every key.
 )";
 
 constexpr std::string_view precision_text = R"(
@@ -48,10 +45,10 @@ A rule names layers and slots by patterns:
 * `blocks.-1.*`: the last block.
 * `blocks[:2].*`, `blocks[2:-2].*`: the first two; all but two at each end, as Python slices.
 
-A pattern that matches nothing is an error. So is a slice that counts more blocks than the model has.
+A pattern that matches nothing is an error, as is a slice that counts more blocks than the model has.
 
 A rule replaces the whole format of its slots, rounding included. A rule without slots also reaches the twelve slots of
-each attention layer that its pattern matches, as `blocks.0.*` does. `mxtape check` says so if `precision.attention` is f32.
+each attention layer that its pattern matches, as `blocks.0.*` does.
 
 Three kinds of format set slots of their own:
 

@@ -1,0 +1,22 @@
+cmake_minimum_required(VERSION 3.24)
+# Counts the words of docs/ as wc -w does, marks of tables and code included. Fails above the limit, which is only ever lowered.
+# Run as: cmake -DROOT=<source dir> -P tests/docs_words.cmake
+set(limit 35000)
+set(sum 0)
+set(longest "")
+file(GLOB_RECURSE pages RELATIVE ${ROOT} ${ROOT}/docs/*.md)
+foreach(page IN LISTS pages)
+  file(READ ${ROOT}/${page} text)
+  string(REGEX REPLACE "[^ \t\r\n]+" "w" text "${text}")
+  string(REGEX REPLACE "[ \t\r\n]+" "" text "${text}")
+  string(LENGTH "${text}" words)
+  math(EXPR sum "${sum} + ${words}")
+  if(words GREATER 1000)
+    string(APPEND longest "  ${words} ${page}\n")
+  endif()
+endforeach()
+message(STATUS "docs: ${sum} words (limit ${limit})")
+if(sum GREATER limit)
+  message(FATAL_ERROR "docs/ has ${sum} words; want at most ${limit}. Say less: what is said twice, what --help says, what nobody needs."
+    " The longest pages:\n${longest}")
+endif()
