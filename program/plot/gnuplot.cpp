@@ -50,6 +50,19 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// `end`: of every whole picture: the closing tag, the chunk IEND.
+std::string drawn(const char* terminal, std::string_view end, const gnuplot::Script& script) {
+  const MemoryFile picture;
+  run_gnuplot(script(terminal, picture.path()));
+  std::string content = picture.content();
+  const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
+  require(text.ends_with(end), ExitCode::resource,
+          "plot: gnuplot's picture ends after {} bytes, before its end; is there a limit for files (ulimit "
+          "-f)?",
+          content.size());
+  return content;
+}
+
 }  // namespace
 
 namespace gnuplot {
@@ -120,22 +133,11 @@ void require_stem(std::string_view option, const std::filesystem::path& stem) {
           stem.string());
 }
 
+std::string svg(const Script& script) { return drawn("svg", "</svg>", script); }
+
 void write_pictures(const std::filesystem::path& stem, const Script& script) {
-  struct Kind {
-    const char *terminal, *suffix;
-    std::string_view end;  ///< of every whole picture: the closing tag, the chunk IEND
-  };
-  for (const Kind& kind : {Kind{"svg", ".svg", "</svg>"}, Kind{"pngcairo", ".png", "IEND\xae\x42\x60\x82"}}) {
-    const MemoryFile picture;
-    run_gnuplot(script(kind.terminal, picture.path()));
-    const std::string content = picture.content();
-    const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
-    require(text.ends_with(kind.end), ExitCode::resource,
-            "{}{}: gnuplot's picture ends after {} bytes, before its end; is there a limit for files (ulimit "
-            "-f)?",
-            stem.string(), kind.suffix, content.size());
-    write_atomically(stem.string() + kind.suffix, content);
-  }
+  write_atomically(stem.string() + ".svg", svg(script));
+  write_atomically(stem.string() + ".png", drawn("pngcairo", "IEND\xae\x42\x60\x82", script));
 }
 
 }  // namespace gnuplot

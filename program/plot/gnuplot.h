@@ -38,6 +38,8 @@ void require_stem(std::string_view option, const std::filesystem::path& stem);
 struct NotInstalled : Error {
   using Error::Error;
 };
+/// The picture as SVG; throws as write_pictures().
+std::string svg(const Script&);
 /// Writes `<stem>.svg` and `<stem>.png`, each beside and then renamed. Throws NotInstalled, and
 /// Error(resource) if a picture cannot be drawn or written.
 void write_pictures(const std::filesystem::path& stem, const Script&);

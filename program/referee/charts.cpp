@@ -5,20 +5,96 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+
+#include "core/text/base64.h"
+#include "program/plot/gnuplot.h"
+#include "program/sweep/sweep_results.h"
 
 namespace mxtape::referee {
 namespace {
 
+using gnuplot::quoted;
+
 constexpr const char* nats = "nats per token";
 
+/// Labels at their lines' ends, moved apart by at least `height`, and below `top`.
+std::vector<double> apart(const std::vector<double>& wanted, double height, double top) {
+  std::vector<std::size_t> order(wanted.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return wanted[i]; });
+  std::vector<double> y = wanted;
+  for (std::size_t k = 1; k < order.size(); ++k)
+    y[order[k]] = std::max(y[order[k]], y[order[k - 1]] + height);
+  for (std::size_t k = order.size(); k-- > 0; top = y[order[k]] - height)
+    y[order[k]] = std::min(y[order[k]], top);
+  return y;
+}
+
+std::string script_of(const Chart& chart, const std::string& terminal, const std::filesystem::path& file) {
+  double low = chart.level.value_or(INFINITY), high = chart.level.value_or(-INFINITY);
+  std::set<double> places;
+  std::size_t longest = 0;
+  std::vector<double> ends;
+  for (const auto& line : chart.lines) {
+    longest = std::max(longest, line.name.size()), ends.push_back(line.marks.back().y);
+    for (const auto& mark : line.marks) {
+      const auto [from, to] = mark.interval.value_or(std::array{mark.y, mark.y});
+      places.insert(mark.x), low = std::min(low, from), high = std::max(high, to);
+    }
+  }
+  const double margin = std::max(0.05 * (high - low), 1e-9 + 1e-6 * std::abs(high)), first = *places.begin(),
+               last = *places.rbegin();
+  low -= margin, high += margin;
+  std::string script = fmt::format(
+      "set terminal {} size 560,380 enhanced background '#FFFFFF' font 'Helvetica,13'\nset output {}\n"
+      "set title {} noenhanced\nset border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.6\n"
+      "set grid y linecolor rgb '#E6E6E6' linetype 1\nset xlabel {} noenhanced\nset ylabel {}\n"
+      "set logscale x\nset xrange [{}:{}]\nset yrange [{}:{}]\nset rmargin {}\nunset key\nset bars 0\n",
+      terminal, quoted(file.string()), quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label),
+      0.95 * first, 1.05 * last, low, high, longest + 4);
+  std::string ticks;
+  for (double free = 0; const double x : places) {
+    if (std::log(x / first) < free) continue;
+    free = std::log(x / first) + 0.1 * std::log(last / first);
+    ticks += fmt::format("{}{} {}", ticks.empty() ? "" : ", ", quoted(with_prefix(x)), x);
+  }
+  script += "set xtics (" + ticks + ")\n";
+  std::vector<std::string> curves;
+  if (chart.level) curves.push_back(fmt::format("{} linewidth 1 linecolor rgb '#333333'", *chart.level));
+  const auto labels = apart(ends, 0.06 * (high - low), high);
+  for (std::size_t i = 0; i < chart.lines.size(); ++i) {
+    const Chart::Line& line = chart.lines[i];
+    script += fmt::format("$line{} << EOD\n", i);
+    for (const auto& [x, y, interval] : line.marks)
+      script +=
+          fmt::format("{} {} {} {}\n", x, y, interval ? (*interval)[0] : y, interval ? (*interval)[1] : y);
+    script += fmt::format(
+        "EOD\nset label {} at graph 1.04, first {} noenhanced\n"
+        "set arrow from {}, {} to graph 1.03, first {} nohead linecolor rgb '#AAAAAA'\n",
+        quoted(line.name), labels[i], line.marks.back().x, ends[i], labels[i]);
+    curves.push_back(fmt::format("$line{} with yerrorbars {} pointsize 0", i, line.style));
+    curves.push_back(fmt::format("$line{} with {} {} linewidth 2 pointsize 0.7", i,
+                                 chart.joined ? "linespoints" : "points", line.style));
+  }
+  return script + gnuplot::plot_command(curves);
+}
+
+/// Eight colours, the latter four dashed; later arms share them, with other marks.
 std::vector<Chart::Line> lines(const Results& r,
                                const std::function<std::vector<Chart::Mark>(std::size_t arm)>& marks_of) {
   std::vector<Chart::Line> lines;
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     auto marks = marks_of(arm);
     std::ranges::stable_sort(marks, {}, &Chart::Mark::x);
-    const std::size_t colour = arm == r.baseline ? Chart::baseline : arm - (arm > r.baseline);
-    lines.push_back({r.arms[arm].name, colour, marks});
+    const std::size_t i = arm - (arm > r.baseline);
+    const std::string colour(arm == r.baseline ? "1B1B1B" : colours[i % 8]);
+    if (!marks.empty())
+      lines.push_back({r.arms[arm].name,
+                       fmt::format("linecolor rgb '#{}' dashtype {} {}", colour,
+                                   arm != r.baseline && i % 8 >= 4 ? "(12,4)" : "solid",
+                                   gnuplot::mark_of(6 * (i % 4 + i / 8))),
+                       marks});
   }
   return lines;
 }
@@ -40,19 +116,35 @@ std::vector<Chart::Line> gap_lines(const Results& r, const std::function<bool(co
 
 }  // namespace
 
+std::string pictures(const std::vector<Chart>& charts) {
+  std::string out;
+  try {
+    for (const Chart& chart : charts)
+      if (!chart.lines.empty())
+        out +=
+            fmt::format("<img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/>\n", html_escaped(chart.title),
+                        to_base64(gnuplot::svg([&](const std::string& terminal, const auto& file) {
+                          return script_of(chart, terminal, file);
+                        })));
+  } catch (const Error& e) {
+    return fmt::format("<p class=\"dim\">No pictures: {}</p>\n", html_escaped(e.what()));
+  }
+  return out.empty() ? "" : "<div class=\"charts\">\n" + out + "</div>\n";
+}
+
 std::vector<Chart> gap_charts(const Results& r) {
   std::vector<Chart> charts;
   for (std::size_t size = 0; size < r.sizes.size(); ++size)
     charts.push_back({"Gap over tokens, " + r.sizes[size].name, "tokens", nats,
                       gap_lines(
                           r, [&](const Point& p) { return p.size == size; }, &Point::tokens),
-                      0.0});
+                      true, 0.0});
   for (const double length : r.asked.lengths)
     charts.push_back(
         {fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters", nats,
          gap_lines(
              r, [&](const Point& p) { return p.tokens_per_parameter == length; }, &Point::parameters),
-         0.0});
+         true, 0.0});
   return charts;
 }
 
@@ -80,7 +172,7 @@ std::vector<Chart> loss_charts(const Results& r, bool against_seconds) {
 }
 
 std::vector<Chart> law_charts(const Results& r) {
-  Chart chart{"Residuals of the law", "tokens", "% of the loss", {}, 0.0};
+  Chart chart{"Residuals of the law", "tokens", "% of the loss", {}, false, 0.0};
   chart.lines = lines(r, [&](std::size_t arm) {
     std::vector<Chart::Mark> marks;
     for (const Residual& x : r.law.residuals)
@@ -88,7 +180,6 @@ std::vector<Chart> law_charts(const Results& r) {
         marks.push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
     return marks;
   });
-  for (Chart::Line& line : chart.lines) line.joined = false;
   return {chart};
 }
 
@@ -105,6 +196,13 @@ std::optional<double> step_ms(const Results& r, std::size_t size, std::size_t ar
   for (const StepTime& time : r.times.steps)
     if (time.size == size && time.arm == arm && time.stage == r.judged()) return time.ms;
   return std::nullopt;
+}
+
+std::string with_prefix(double x) {
+  constexpr std::pair<double, const char*> prefixes[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  for (const auto& [factor, name] : prefixes)
+    if (x >= factor) return fmt::format("{:.3g}{}", x / factor, name);
+  return fmt::format("{:.3g}", x);
 }
 
 }  // namespace mxtape::referee

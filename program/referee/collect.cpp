@@ -79,7 +79,8 @@ Results asked(const RefereeFile& file) {
   Results results;
   results.asked = file;
   results.version = MXTAPE_VERSION, results.commit = source_commit();
-  const Sweep point = file.sweep(0, 0);
+  results.sizes = file.sizes, results.points = file.points;
+  const Sweep point = file.sweep(file.points.front());
   results.baseline = point.baseline_index();
   for (const SweepArm& arm : point.arms) {
     Arm& made = results.arms.emplace_back();
@@ -90,41 +91,29 @@ Results asked(const RefereeFile& file) {
   }
   for (const Family& family : file.families)
     for (const std::size_t arm : family.arms) results.arms[arm].family = family.name;
-  for (std::size_t size = 0; size < file.sizes.size(); ++size) {
-    const std::int64_t parameters = file.parameters(size), step = file.tokens_per_step(size);
-    results.sizes.push_back({file.sizes[size], parameters, step});
-    for (std::size_t length = 0; length < file.lengths.size(); ++length) {
-      const Recipe recipe = file.sweep(size, length).arms.front().recipe;
-      const std::int64_t steps = recipe.train.steps;
-      results.points.push_back({fmt::format("{} x {:g}", file.sizes[size], file.lengths[length]), size,
-                                parameters, file.lengths[length], steps * step, steps,
-                                steps - first_decaying_step(recipe.schedule, steps)});
-    }
-  }
   return results;
 }
 
 void add_runs(Results& results, const StagePlan& stage, Stage of) {
   const SweepPlan& plan = stage.sweep;
-  const std::size_t lengths = results.points.size() / results.sizes.size();
   results.arithmetic = plan.arithmetics.front(), results.times.device = plan.device;
   results.data_file = plan.sweep.arms.front().recipe.data.file, results.data_hash = plan.data_hash;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
       ms;  // of trunks and decays, by size and arm
   for (const SweepRun& from : plan.runs) {
     const Place& place = stage.place_of(from);
+    const std::size_t size = results.points[place.point].size;
     if (from.state == RunState::finished)
-      ms[{place.size, place.arm}].push_back(read_run_log(from.folder).median_milliseconds);
+      ms[{size, place.arm}].push_back(read_run_log(from.folder).median_milliseconds);
     const Recipe& recipe = plan.sweep.arms[from.arm].recipe;
-    const std::int64_t step = results.sizes[place.size].tokens_per_step;
+    const std::int64_t step = results.sizes[size].tokens_per_step;
     results.tokens_trained += (from.steps - from.first_step) * step;
     if (from.record)
       results.times.seconds_of_runs += from.record->seconds, results.times.threads = from.record->threads;
     if (place.trunk) continue;
     results.tokens_apart += from.steps * step;
     Run& run = results.runs.emplace_back();
-    run.point = place.size * lengths + place.length, run.arm = place.arm, run.seed = from.seed,
-    run.stage = of;
+    run.point = place.point, run.arm = place.arm, run.seed = from.seed, run.stage = of;
     run.state = name_of(from.state), run.learning_rate = double(recipe.optim.learning_rate);
     if (from.state == RunState::failed && from.record) run.message = from.record->message;
     if (stage.failed(from) && from.state != RunState::failed)
@@ -152,7 +141,7 @@ std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, co
       Tuned& tuned = tried.emplace_back(Tuned{arm, file.tuned_values[value]});
       double sum = 0;
       for (const SweepRun& run : stage.sweep.runs)
-        if (stage.place_of(run).arm == arm && stage.place_of(run).length == value &&
+        if (stage.place_of(run).arm == arm && stage.place_of(run).point == value &&
             run.state == RunState::finished)
           sum += read_run_log(run.folder).validation.back().loss, ++tuned.runs;
       if (tuned.runs > 0) tuned.loss = sum / double(tuned.runs);

@@ -7,9 +7,9 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 
-#include "program/referee/efficiency.h"
-#include "program/referee/law_bootstrap.h"
+#include "program/referee/law.h"
 #include "program/referee/statistics.h"
 
 namespace mxtape::referee {
@@ -55,12 +55,15 @@ void add_contrasts(Results& r) {
   for (const Stage stage : {Stage::select, Stage::confirm})
     for (std::size_t point = 0; point < r.points.size(); ++point)
       for (std::size_t c = 0; c < r.asked.contrasts.size(); ++c) {
-        const auto& asked = r.asked.contrasts[c];
-        std::vector<std::vector<double>> losses;
-        for (const std::size_t arm : asked.arms) losses.push_back(whole_losses(r, point, arm, stage));
-        if (std::ranges::any_of(losses, [](const auto& of_arm) { return of_arm.empty(); })) continue;
-        r.contrast_results.push_back(
-            {c, point, stage, paired_gap(contrast(asked.weights, losses), r.asked.tolerance)});
+        const auto& [text, arms, weights] = r.asked.contrasts[c];
+        std::vector<double> sums(r.seeds(stage).size());  // by seed
+        for (std::size_t i = 0; i < arms.size(); ++i) {
+          const auto losses = whole_losses(r, point, arms[i], stage);
+          if (losses.empty()) sums.clear();
+          for (std::size_t seed = 0; seed < sums.size(); ++seed) sums[seed] += weights[i] * losses[seed];
+        }
+        if (!sums.empty())
+          r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance)});
       }
   correct<ContrastResult>(r.contrast_results, [](const ContrastResult& c) {
     return std::tuple(c.point, c.stage, std::string());
@@ -110,22 +113,21 @@ void add_efficiencies(Results& r, const std::vector<std::size_t>& points, Effici
 }
 
 void add_law(Results& r) {
-  const auto number = [&](std::size_t arm) { return arm == r.baseline ? 0 : arm + (arm < r.baseline); };
-  std::vector<LossOfRun> runs;
-  for (std::size_t point = 0; point < r.points.size(); ++point)
-    for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-      const auto losses = whole_losses(r, point, arm, r.judged());
-      for (std::size_t seed = 0; seed < losses.size(); ++seed)
-        runs.push_back({number(arm), seed, double(r.points[point].parameters), double(r.points[point].tokens),
-                        losses[seed]});
-    }
-  r.law.limit = law_limit, r.law.floor_known = r.floor.has_value();
-  r.law.why = no_law_because(runs, r.law.floor_known);
-  if (!r.law.why.empty()) return;
-  const LawBootstrap bootstrap(runs, r.floor);
-  const LawFit& fit = bootstrap.fit();
+  LossTable table{.baseline = r.baseline, .points = {}, .losses = {}};
+  for (const Point& point : r.points)
+    table.points.push_back({double(point.parameters), double(point.tokens)});
+  for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
+    auto& of_arm = table.losses.emplace_back();
+    for (std::size_t point = 0; point < r.points.size(); ++point)
+      of_arm.push_back(whole_losses(r, point, arm, r.judged()));
+  }
   Law& law = r.law;
-  law.fitted = true, law.draws = LawBootstrap::default_draws, law.worst = fit.worst_residual();
+  law.limit = law_limit, law.floor_known = r.floor.has_value();
+  law.why = no_law_because(table, law.floor_known);
+  if (!law.why.empty()) return;
+  const LawBootstrap bootstrap(table, r.floor);
+  const LawFit& fit = bootstrap.fit();
+  law.fitted = true, law.draws = LawBootstrap::default_draws, law.worst = fit.worst_residual;
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit;
@@ -143,30 +145,25 @@ void add_law(Results& r) {
   };
   const Point& largest = r.points.back();
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-    const std::size_t i = number(arm);
-    if (arm == r.baseline || i >= fit.eff_n.size() || std::isnan(fit.eff_n[i])) continue;
-    law.arms.push_back({arm, estimate([=](const LawFit& f) { return f.eff_n[i]; }),
-                        estimate([=](const LawFit& f) { return f.eff_d[i]; })});
+    if (arm == r.baseline || std::isnan(fit.eff_n[arm])) continue;
+    law.arms.push_back({arm, estimate([=](const LawFit& f) { return f.eff_n[arm]; }),
+                        estimate([=](const LawFit& f) { return f.eff_d[arm]; })});
     if (!law.holds) continue;
     std::erase_if(r.break_even, [&](const BreakEven& b) { return b.arm == arm; });
     BreakEven& k = r.break_even.emplace_back(BreakEven{.arm = arm, .from = "law"});
     k.speed_up = estimate([=](const LawFit& f) {
-      return f.law.break_even(double(largest.parameters), double(largest.tokens), f.eff_n[i], f.eff_d[i]);
+      return f.law.break_even(double(largest.parameters), double(largest.tokens), f.eff_n[arm], f.eff_d[arm]);
     });
     if (!std::isfinite(k.speed_up->value))
       k.speed_up.reset(), k.why = "no number of tokens makes up for its effN";
   }
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm)
-    for (const LawResidual& x : fit.residuals)
-      for (std::size_t point = 0; point < r.points.size(); ++point)
-        // Through a logarithm and back, sizes and tokens are only near to what they were.
-        if (x.arm == number(arm) && std::llround(x.parameters) == r.points[point].parameters &&
-            std::llround(x.tokens) == r.points[point].tokens) {
-          double mean = 0;
-          const auto losses = whole_losses(r, point, arm, r.judged());
-          for (const double loss : losses) mean += loss / double(losses.size());
-          law.residuals.push_back({arm, point, mean, mean / std::exp(x.log_ratio)});
-        }
+    for (std::size_t point = 0; point < r.points.size(); ++point) {
+      if (std::isnan(fit.residuals[arm][point])) continue;
+      const auto& losses = table.losses[arm][point];
+      const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / double(losses.size());
+      law.residuals.push_back({arm, point, mean, mean / std::exp(fit.residuals[arm][point])});
+    }
 }
 
 void add_correlations(Results& r) {

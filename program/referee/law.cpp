@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 #include <unsupported/Eigen/NonLinearOptimization>
 
@@ -17,40 +16,32 @@ using Eigen::VectorXd;
 
 /// A point of an arm. `value` is what is fitted: log L of the baseline, log(L / L_baseline) of another arm.
 struct Mean {
+  std::size_t point;
   double log_n, log_d, value;
   double variance;  ///< of the value, from the spread of the seeds; 0 of one seed
 };
 using Means = std::vector<Mean>;
 
-std::map<std::size_t, Means> means_by_arm(std::span<const LossOfRun> runs, std::span<const double> weights) {
-  using Place = std::pair<double, double>;
-  struct Pair {
-    double loss, below, weight;
-    double value() const { return std::log(loss / below); }
+Means means_of(const LossTable& table, std::size_t arm, const SeedShares& shares) {
+  using Eigen::ArrayXd;
+  const auto array_of = [](const std::vector<double>& x) {
+    return ArrayXd(Eigen::Map<const ArrayXd>(x.data(), std::ssize(x)));
   };
-  std::map<std::pair<Place, std::uint64_t>, double> baseline;
-  for (const LossOfRun& run : runs)
-    if (run.arm == 0) baseline[{{run.parameters, run.tokens}, run.seed}] = run.loss;
-  std::map<std::pair<std::size_t, Place>, std::vector<Pair>> pairs;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const LossOfRun& run = runs[i];
-    const Place place{run.parameters, run.tokens};
-    if (const auto at = baseline.find({place, run.seed}); at != baseline.end())
-      pairs[{run.arm, place}].push_back(
-          {run.loss, run.arm == 0 ? 1 : at->second, weights.empty() ? 1 : weights[i]});
-  }
-  std::map<std::size_t, Means> means;
-  for (const auto& [key, of_point] : pairs) {
-    const double n = double(of_point.size());
-    double weight = 0, loss = 0, below = 0, value = 0, squares = 0;
-    for (const Pair& pair : of_point) weight += pair.weight, value += pair.value() / n;
-    for (const Pair& pair : of_point) {
-      const double share = weight > 0 ? pair.weight / weight : 1 / n;
-      loss += share * pair.loss, below += share * pair.below;
-      squares += std::pow(pair.value() - value, 2);
-    }
-    means[key.first].push_back({std::log(key.second.first), std::log(key.second.second),
-                                std::log(loss / below), n > 1 ? squares / (n * (n - 1)) : 0});
+  Means means;
+  for (std::size_t point = 0; point < table.points.size(); ++point) {
+    const auto &own = table.losses[arm][point], &other = table.losses[table.baseline][point];
+    if (own.empty() || other.empty()) continue;
+    const auto [parameters, tokens] = table.points[point];
+    const double n = double(own.size());
+    const auto drawn = shares.find(parameters);
+    const ArrayXd share = drawn == shares.end() ? ArrayXd::Constant(std::ssize(own), 1 / n).eval()
+                                                : array_of(drawn->second),
+                  loss = array_of(own),
+                  below = arm == table.baseline ? ArrayXd::Ones(std::ssize(own)).eval() : array_of(other),
+                  values = (loss / below).log();
+    means.push_back({point, std::log(parameters), std::log(tokens),
+                     std::log((share * loss).sum() / (share * below).sum()),
+                     n > 1 ? (values - values.mean()).square().sum() / (n * (n - 1)) : 0});
   }
   return means;
 }
@@ -151,11 +142,6 @@ struct Squares {
   }
 };
 
-void add_residuals(LawFit& fit, std::size_t arm, const Means& points, const Centred& law) {
-  for (const Mean& p : points)
-    fit.residuals.push_back({arm, std::exp(p.log_n), std::exp(p.log_d), p.value - law.at(p)});
-}
-
 /// Laws that share the loss above the floor at the middle in different ways.
 std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::optional<double> floor) {
   double least = std::numeric_limits<double>::infinity(), middle = 0;
@@ -174,44 +160,6 @@ std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::opt
   return all;
 }
 
-LawFit fit_from(const LawFit* near, std::span<const LossOfRun> runs, std::optional<double> floor,
-                std::span<const double> weights) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  auto arms = means_by_arm(runs, weights);
-  LawFit fit;
-  fit.eff_n.assign(arms.rbegin()->first + 1, std::numeric_limits<double>::quiet_NaN());
-  fit.eff_d = fit.delta = fit.eff_n;
-  for (const auto& [arm, points] : arms) fit.delta[arm] = near ? near->delta[arm] : huber_delta(points);
-  fit.eff_n[0] = fit.eff_d[0] = 1;
-  fit.objective = infinity;
-
-  const Means& points = arms.at(0);
-  Centred start{0, 0}, best{0, 0};
-  for (const Mean& p : points)
-    start.middle_n += p.log_n / double(points.size()), start.middle_d += p.log_d / double(points.size());
-  for (const ScalingLaw& law :
-       near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d, floor)) {
-    start.set(law);
-    Squares squares{points, start, 0, floor ? 5 : 6, fit.delta[0]};
-    if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
-  }
-  require(fit.objective < infinity, "law: no start led to a finite fit; is a loss at or below the floor?");
-  fit.law = best.law();
-  add_residuals(fit, 0, points, best);
-
-  for (auto& [arm, of_arm] : arms) {
-    if (arm == 0 || of_arm.size() < 3) continue;
-    for (Mean& p : of_arm) p.value += best.at(p);  // the baseline's part is the law's
-    Squares squares{of_arm, best, Centred::eff_n, 2, fit.delta[arm]};
-    if (near) squares.law.x.tail(2) << std::log(near->eff_n[arm]), std::log(near->eff_d[arm]);
-    squares.minimise();
-    fit.eff_n[arm] = std::exp(squares.law.x[Centred::eff_n]);
-    fit.eff_d[arm] = std::exp(squares.law.x[Centred::eff_d]);
-    add_residuals(fit, arm, of_arm, squares.law);
-  }
-  return fit;
-}
-
 }  // namespace
 
 double ScalingLaw::loss(double parameters, double tokens, double eff_n, double eff_d) const {
@@ -226,19 +174,10 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
   return std::pow(left / B, -1 / beta) / (eff_d * tokens);
 }
 
-double LawFit::worst_residual() const {
-  double worst = 0;
-  for (const LawResidual& r : residuals)
-    if (r.arm == 0) worst = std::max(worst, std::abs(r.log_ratio));
-  return worst;
-}
-
-std::string no_law_because(std::span<const LossOfRun> runs, bool floor_known) {
+std::string no_law_because(const LossTable& table, bool floor_known) {
   std::set<double> sizes, lengths;
-  std::set<std::pair<double, double>> points;
-  for (const LossOfRun& run : runs)
-    if (run.arm == 0)
-      sizes.insert(run.parameters), lengths.insert(run.tokens), points.insert({run.parameters, run.tokens});
+  const Means points = means_of(table, table.baseline, {});
+  for (const Mean& p : points) sizes.insert(p.log_n), lengths.insert(p.log_d);
   const std::size_t parameters = floor_known ? 5 : 6;
   if (sizes.size() >= 3 && lengths.size() >= 3 && points.size() > parameters) return "";
   return fmt::format(
@@ -247,16 +186,49 @@ std::string no_law_because(std::span<const LossOfRun> runs, bool floor_known) {
       sizes.size(), lengths.size(), points.size(), parameters, parameters + 1);
 }
 
-LawFit fit_law(std::span<const LossOfRun> runs, std::optional<double> floor) {
-  const std::string reason = no_law_because(runs, floor.has_value());
+LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near,
+               const SeedShares& shares) {
+  const std::string reason = no_law_because(table, floor.has_value());
   require(reason.empty(), "law: {}", reason);
-  return fit_from(nullptr, runs, floor, {});
-}
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  LawFit fit;
+  fit.eff_n.assign(table.losses.size(), nan);
+  fit.eff_d = fit.delta = fit.eff_n;
+  fit.residuals.assign(table.losses.size(), std::vector<double>(table.points.size(), nan));
+  fit.eff_n[table.baseline] = fit.eff_d[table.baseline] = 1;
+  fit.objective = std::numeric_limits<double>::infinity();
 
-LawFit refit_law(const LawFit& near, std::span<const LossOfRun> runs, std::optional<double> floor,
-                 std::span<const double> weights) {
-  require(weights.size() == runs.size(), "law: {} weights for {} runs", weights.size(), runs.size());
-  return fit_from(&near, runs, floor, weights);
+  const Means points = means_of(table, table.baseline, shares);
+  const double delta = fit.delta[table.baseline] = near ? near->delta[table.baseline] : huber_delta(points);
+  Centred start{0, 0}, best{0, 0};
+  for (const Mean& p : points)
+    start.middle_n += p.log_n / double(points.size()), start.middle_d += p.log_d / double(points.size());
+  for (const ScalingLaw& law :
+       near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d, floor)) {
+    start.set(law);
+    Squares squares{points, start, 0, floor ? 5 : 6, delta};
+    if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
+  }
+  require(std::isfinite(fit.objective),
+          "law: no start led to a finite fit; is a loss at or below the floor?");
+  fit.law = best.law();
+  for (const Mean& p : points) {
+    const double off = fit.residuals[table.baseline][p.point] = p.value - best.at(p);
+    fit.worst_residual = std::max(fit.worst_residual, std::abs(off));
+  }
+  for (std::size_t arm = 0; arm < table.losses.size(); ++arm) {
+    Means of_arm = means_of(table, arm, shares);
+    if (arm == table.baseline || of_arm.size() < 3) continue;
+    fit.delta[arm] = near ? near->delta[arm] : huber_delta(of_arm);
+    for (Mean& p : of_arm) p.value += best.at(p);  // the baseline's part is the law's
+    Squares squares{of_arm, best, Centred::eff_n, 2, fit.delta[arm]};
+    if (near) squares.law.x.tail(2) << std::log(near->eff_n[arm]), std::log(near->eff_d[arm]);
+    squares.minimise();
+    fit.eff_n[arm] = std::exp(squares.law.x[Centred::eff_n]);
+    fit.eff_d[arm] = std::exp(squares.law.x[Centred::eff_d]);
+    for (const Mean& p : of_arm) fit.residuals[arm][p.point] = p.value - squares.law.at(p);
+  }
+  return fit;
 }
 
 }  // namespace mxtape::referee

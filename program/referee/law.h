@@ -1,8 +1,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,33 +25,32 @@ struct ScalingLaw {
   double break_even(double parameters, double tokens, double eff_n, double eff_d) const;
 };
 
-/// The last validation loss of one run.
-struct LossOfRun {
-  std::size_t arm = 0;  ///< 0 is the baseline
-  std::uint64_t seed = 0;
-  double parameters = 0, tokens = 0, loss = 0;
+/// Last validation losses. A seed is at the same place of each list.
+struct LossTable {
+  struct Point {
+    double parameters, tokens;
+  };
+  std::size_t baseline = 0;
+  std::vector<Point> points;
+  std::vector<std::vector<std::vector<double>>> losses;  ///< by arm, point and seed; empty: not trained there
 };
-
-/// An arm at a point, over the seeds that it shares with the baseline.
-struct LawResidual {
-  std::size_t arm = 0;
-  double parameters = 0, tokens = 0;
-  double log_ratio = 0;  ///< of the baseline log(L / law); of another arm log(L / L_baseline) less the law's
-};
+/// By a size's parameters, how much of a mean each seed is; they add up to 1.
+using SeedShares = std::map<double, std::vector<double>>;
 
 struct LawFit {
   ScalingLaw law;
   std::vector<double> eff_n, eff_d;  ///< by arm; 1 of the baseline, NaN of an arm with less than three points
   std::vector<double> delta;         ///< of Huber's loss, by arm
   double objective = 0;              ///< the sum of the baseline's Huber losses
-  std::vector<LawResidual> residuals;
-  /// The largest |log_ratio| of the baseline: how far the law is off where it was fitted.
-  double worst_residual() const;
+  /// By arm and point: of the baseline log(L / law), of another arm log(L / L_baseline) less the law's; NaN
+  /// where it was not fitted.
+  std::vector<std::vector<double>> residuals;
+  double worst_residual = 0;  ///< the baseline's largest: how far the law is off where it was fitted
 };
 
-/// Why these runs cannot be held to a law; empty: they can. It takes three sizes, three lengths, and more
+/// Why these losses cannot be held to a law; empty: they can. It takes three sizes, three lengths, and more
 /// points of the baseline than the law has parameters.
-std::string no_law_because(std::span<const LossOfRun>, bool floor_known);
+std::string no_law_because(const LossTable&, bool floor_known);
 
 /// Two fits. The law's parameters minimise, over the baseline's points, the sum of Huber(log L - log law); L
 /// is the mean over a point's seeds. Then each arm's effN and effD minimise the same of log(L / L_baseline)
@@ -61,11 +61,35 @@ std::string no_law_because(std::span<const LossOfRun>, bool floor_known);
 /// intervals that are too wide. With 1.345 it takes 5 % more of the variance than least squares (Huber 1964,
 /// Ann. Math. Stat. 35, 73-101).
 /// MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 54 starts, three times as many if the
-/// floor is fitted. Throws Error if no_law_because() says why.
-LawFit fit_law(std::span<const LossOfRun>, std::optional<double> floor);
-/// The same with a weight for each run, from one start and with its deltas. Points whose runs all weigh 0
-/// keep their means.
-LawFit refit_law(const LawFit& near, std::span<const LossOfRun>, std::optional<double> floor,
-                 std::span<const double> weights);
+/// floor is fitted; with `near`, from that fit alone and with its deltas. Throws Error if no_law_because()
+/// says why.
+LawFit fit_law(const LossTable&, std::optional<double> floor, const LawFit* near = nullptr,
+               const SeedShares& = {});
+
+/// A fit, and how far it moves with the seeds. Runs of one size and seed move together: they share initial
+/// weights, batches and, on a trunk, steps. Runs of different sizes are taken as independent.
+/// A draw takes, at each size with n seeds, n - 1 of them with replacement and fits again; with n of them the
+/// variance of a mean would come out (n - 1) / n too small (Rao & Wu 1988, J. Am. Stat. Assoc. 83, 231-241).
+/// Which ones is counted: element `place` of the Philox stream (0, sampling, size, draw).
+class LawBootstrap {
+ public:
+  static constexpr std::size_t default_draws = 1000;
+
+  /// Throws Error as fit_law() does.
+  LawBootstrap(const LossTable&, std::optional<double> floor, std::size_t draws = default_draws);
+
+  const LawFit& fit() const { return fit_; }
+
+  /// The 95 % interval of a positive quantity of the fit; none if a size has one seed. In the logarithm:
+  ///   estimate + (t / 1.96) (the 2.5th and 97.5th percentile of the draws - estimate)
+  /// Few seeds make percentiles too narrow, as a normal distribution is too narrow for the mean of few. t is
+  /// Student's, with as many degrees of freedom as there are seeds less one, summed over the sizes.
+  std::optional<std::array<double, 2>> interval(const std::function<double(const LawFit&)>& quantity) const;
+
+ private:
+  LawFit fit_;
+  std::vector<LawFit> draws_;
+  int freedom_ = 0;
+};
 
 }  // namespace mxtape::referee

@@ -1,8 +1,7 @@
-#include "program/referee/law_bootstrap.h"
+#include "program/referee/law.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -21,27 +20,26 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-LawBootstrap::LawBootstrap(const std::vector<LossOfRun>& runs, std::optional<double> floor, std::size_t draws)
-    : fit_(fit_law(runs, floor)) {
-  std::map<double, std::vector<std::uint64_t>> seeds;  // by size
-  for (const LossOfRun& run : runs)
-    if (auto& all = seeds[run.parameters]; std::find(all.begin(), all.end(), run.seed) == all.end())
-      all.push_back(run.seed);
-  for (const auto& [size, all] : seeds) {
-    if (all.size() == 1) return;  // no spread
-    freedom_ += int(all.size()) - 1;
+LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, std::size_t draws)
+    : fit_(fit_law(table, floor)) {
+  std::map<double, std::size_t> seeds;  // by size
+  for (std::size_t point = 0; point < table.points.size(); ++point)
+    if (const std::size_t n = table.losses[table.baseline][point].size())
+      seeds[table.points[point].parameters] = n;
+  for (const auto& [size, n] : seeds) {
+    if (n == 1) return;  // no spread
+    freedom_ += int(n) - 1;
   }
   for (std::size_t draw = 0; draw < draws; ++draw) {
-    std::map<std::pair<double, std::uint64_t>, double> drawn;
+    SeedShares shares;
     std::uint32_t number = 0;
-    for (const auto& [size, all] : seeds) {
+    for (const auto& [size, n] : seeds) {
       const DrawKey key{.purpose = Purpose::sampling, .tensor_id = number++, .step = std::uint32_t(draw)};
-      for (std::size_t place = 0; place + 1 < all.size(); ++place)
-        drawn[{size, all[std::uint64_t(key.bits32(place)) * all.size() >> 32]}] += 1;
+      auto& of_size = shares[size] = std::vector<double>(n);
+      for (std::size_t place = 0; place + 1 < n; ++place)
+        of_size[std::uint64_t(key.bits32(place)) * n >> 32] += 1 / double(n - 1);
     }
-    std::vector<double> weights;
-    for (const LossOfRun& run : runs) weights.push_back(drawn[{run.parameters, run.seed}]);
-    draws_.push_back(refit_law(fit_, runs, floor, weights));
+    draws_.push_back(fit_law(table, floor, &fit_, shares));
   }
 }
 

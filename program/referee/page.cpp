@@ -6,24 +6,21 @@
 #include <cmath>
 
 #include "program/referee/charts.h"
-#include "program/referee/efficiency.h"
+#include "program/referee/statistics.h"
+#include "program/sweep/sweep_results.h"
 
 namespace mxtape::referee {
 namespace {
 
+// On top of a sweep's.
 constexpr std::string_view style = R"css(
-:root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --dim: #5b5b5b; --rule: #ddd; }
-@media screen and (prefers-color-scheme: dark) { :root { --ground: #15171a; --ink: #e8e8e8; --dim: #a3a3a3; --rule: #3a3d41; } }
-body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2 { font-weight: 600; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 1.2rem; break-after: avoid; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; } tr { break-inside: avoid; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); vertical-align: top; white-space: nowrap; }
-th { color: var(--dim); font-weight: 500; } td:first-child, th:first-child, td:last-child, th:last-child { text-align: left; }
-td:nth-child(2), th:nth-child(2) { text-align: left; } td:last-child { white-space: normal; min-width: 8rem; }
+body { max-width: 66rem; } th, td { white-space: nowrap; } td:last-child { white-space: normal; min-width: 8rem; }
+td:first-child, th:first-child, td:last-child, th:last-child, td:nth-child(2), th:nth-child(2) { text-align: left; }
 .methods th:first-child, .methods td:first-child { position: sticky; left: 0; background: var(--ground); }
-.methods th { white-space: normal; vertical-align: bottom; } .methods span { display: block; font-size: .85em; white-space: normal; } .scroll { overflow-x: auto; } .dim { color: var(--dim); } .bad { font-weight: 600; }
-@media print { body { font-size: 9pt; max-width: none; margin: 0; padding: 0; } th, td { padding: .15rem .3rem; } .scroll { overflow: visible; }
-  .charts { grid-template-columns: 1fr 1fr; } }
+.methods th { white-space: normal; vertical-align: bottom; } .methods span { display: block; font-size: .85em; white-space: normal; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+@media print { body { font-size: 9pt; max-width: none; margin: 0; } th, td { padding: .15rem .3rem; } .scroll { overflow: visible; }
+  h2 { break-after: avoid; } tr, img { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; } }
 )css";
 
 constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
@@ -35,12 +32,9 @@ one-sided tests at 5 % show that the gap lies inside the tolerance. <em>worse</e
 hold 0, also after Holm&#8217;s correction for a family. <em>not resolved</em>: none of these.</p>
 )html";
 
-std::string number(double value, const std::string& shown) {
-  return fmt::format("<data value=\"{}\">{}</data>", value, shown);
-}
 std::string shown(const Estimate& e, int digits = 2) {
   const auto text = [&](double x) {
-    return std::isfinite(x) ? number(x, fmt::format("{:.{}f}", x, digits)) : std::string("never");
+    return std::isfinite(x) ? html_number(x, fmt::format("{:.{}f}", x, digits)) : std::string("never");
   };
   if (!e.interval95) return text(e.value);
   return fmt::format("{} <span class=\"dim\">({} to {})</span>", text(e.value), text((*e.interval95)[0]),
@@ -58,12 +52,6 @@ std::string table(const Row& head, const std::vector<Row>& rows) {
 std::string section(const std::string& heading, const std::string& body) {
   return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", heading, body);
 }
-std::string pictures(const std::vector<Chart>& charts) {
-  std::string out;
-  for (const Chart& chart : charts) out += svg(chart);
-  return out.empty() ? "" : "<div class=\"charts\">\n" + out + "</div>\n";
-}
-
 std::string gap_text(const PairedGap& gap) {
   Estimate e{.value = gap.mean};
   if (gap.pairs > 1) e.interval95 = gap.interval95;
@@ -71,7 +59,7 @@ std::string gap_text(const PairedGap& gap) {
 }
 std::string verdict(const Gap& g) {
   return g.reason.empty() ? std::string(name_of(g.verdict))
-                          : fmt::format("{}: {}", name_of(g.verdict), escaped(g.reason));
+                          : fmt::format("{}: {}", name_of(g.verdict), html_escaped(g.reason));
 }
 std::string dim(const std::string& text) { return "<span class=\"dim\">" + text + "</span>"; }
 const char* seeds_of(Stage stage) { return stage == Stage::select ? "first" : "confirm"; }
@@ -82,21 +70,28 @@ std::string methods(const Results& r) {
     if (g.stage == r.judged() && (!last || g.point > last->point)) last = &g;
   std::vector<Row> rows;
   for (std::size_t a = 0; a < r.arms.size(); ++a) {
-    Row row{
-        escaped(r.arms[a].name), fmt::format("{:.2f}", r.arms[a].bits), "-", "-", "-", "-", "-", "-", "-"};
+    Row row{html_escaped(r.arms[a].name),
+            fmt::format("{:.2f}", r.arms[a].bits),
+            "-",
+            "-",
+            "-",
+            "-",
+            "-",
+            "-",
+            "-"};
     for (const Efficiency& e : r.efficiencies)  // the last: the largest size, then the longest
       if (e.arm == a && e.stage == r.judged() && e.along == Efficiency::Along::tokens && e.ratio)
         row[2] = shown(*e.ratio);
     for (const LawArm& of : r.law.arms)
       if (of.arm == a && r.law.holds) row[3] = shown(of.parameters), row[4] = shown(of.tokens);
     for (const BreakEven& k : r.break_even)
-      if (k.arm == a) row[6] = k.speed_up ? shown(*k.speed_up) : dim(escaped(k.why));
+      if (k.arm == a) row[6] = k.speed_up ? shown(*k.speed_up) : dim(html_escaped(k.why));
     for (const Gap& g : r.gaps)
       if (g.arm == a && g.stage == r.judged() && g.point == last->point)
         row[7] = gap_text(g.gap), row[8] = verdict(g);
     const std::size_t size = last ? r.points[last->point].size : 0;
     if (const auto ms = step_ms(r, size, a), base = step_ms(r, size, r.baseline); ms && base)
-      row[5] = number(*ms, fmt::format("{:.1f} ms", *ms)) +
+      row[5] = html_number(*ms, fmt::format("{:.1f} ms", *ms)) +
                dim(fmt::format("{:.2f} of the baseline", *ms / *base));
     if (a == r.baseline) row[8] = "baseline";
     if (!r.asked.confirm.empty() && !r.arms[a].chosen) row[8] = "not chosen on the first seeds";
@@ -112,8 +107,9 @@ std::string methods(const Results& r) {
         "<p class=\"dim\">Gap, step and verdict at {}, with seeds {}. The efficiency is that of the largest "
         "size and longest length that "
         "has one. Steps on {}.</p>\n",
-        escaped(r.points[last->point].name), fmt::join(r.seeds(r.judged()), ", "), escaped(r.times.device));
-  return out + (r.law.holds ? "" : fmt::format("<p>No effN and effD: {}.</p>\n", escaped(r.law.why)));
+        html_escaped(r.points[last->point].name), fmt::join(r.seeds(r.judged()), ", "),
+        html_escaped(r.times.device));
+  return out + (r.law.holds ? "" : fmt::format("<p>No effN and effD: {}.</p>\n", html_escaped(r.law.why)));
 }
 
 /// Which method has the lowest loss after the same seconds.
@@ -127,21 +123,21 @@ std::string race(const Results& r) {
     for (const auto& line : chart.lines) {
       LossCurve curve;
       for (const auto& mark : line.marks) curve.x.push_back(mark.x), curve.loss.push_back(mark.y);
-      if (const auto loss = curve.loss_at(end)) there.emplace_back(*loss, escaped(line.name));
+      if (const auto loss = curve.loss_at(end)) there.emplace_back(*loss, html_escaped(line.name));
     }
     std::ranges::sort(there);
     if (!there.empty())
-      out += fmt::format("<li>{}: after {} s {} has the lowest loss of {}, {}</li>\n", escaped(chart.title),
-                         with_prefix(end), there[0].second, there.size(),
-                         number(there[0].first, fmt::format("{:.4f}", there[0].first)));
+      out += fmt::format("<li>{}: after {} s {} has the lowest loss of {}, {}</li>\n",
+                         html_escaped(chart.title), with_prefix(end), there[0].second, there.size(),
+                         html_number(there[0].first, fmt::format("{:.4f}", there[0].first)));
   }
   return out.empty() ? "" : "<p>When the first method has taken its steps:</p>\n<ul>\n" + out + "</ul>\n";
 }
 
 std::string law(const Results& r) {
   const Law& law = r.law;
-  if (!law.fitted) return fmt::format("<p>None was fitted: {}.</p>\n", escaped(law.why));
-  const auto digits = [](double x) { return number(x, fmt::format("{:.4g}", x)); };
+  if (!law.fitted) return fmt::format("<p>None was fitted: {}.</p>\n", html_escaped(law.why));
+  const auto digits = [](double x) { return html_number(x, fmt::format("{:.4g}", x)); };
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
              "with A = {}, alpha = {}, B = "
@@ -159,26 +155,26 @@ std::string all_gaps(const Results& r) {
   std::vector<Row> rows;
   for (const Gap& g : r.gaps)
     if (g.arm != r.baseline)
-      rows.push_back({escaped(r.points[g.point].name), escaped(r.arms[g.arm].name), seeds_of(g.stage),
-                      gap_text(g.gap), fmt::format("{:.2g}", g.gap.p), fmt::format("{:.2g}", g.holm),
-                      verdict(g)});
+      rows.push_back({html_escaped(r.points[g.point].name), html_escaped(r.arms[g.arm].name),
+                      seeds_of(g.stage), gap_text(g.gap), fmt::format("{:.2g}", g.gap.p),
+                      fmt::format("{:.2g}", g.holm), verdict(g)});
   return table({"point", "method", "seeds", "gap [nats]", "p", "Holm", "verdict"}, rows);
 }
 
 std::string contrasts(const Results& r) {
   std::vector<Row> rows;
   for (const ContrastResult& c : r.contrast_results)
-    rows.push_back({escaped(r.points[c.point].name), escaped(r.asked.contrasts[c.contrast].text),
+    rows.push_back({html_escaped(r.points[c.point].name), html_escaped(r.asked.contrasts[c.contrast].text),
                     seeds_of(c.stage), gap_text(c.gap), fmt::format("{:.2g}", c.gap.p),
-                    fmt::format("{:.2g}", c.holm), escaped(c.reason)});
+                    fmt::format("{:.2g}", c.holm), html_escaped(c.reason)});
   return table({"point", "sum of arms", "seeds", "nats", "p", "Holm", "note"}, rows);
 }
 
 std::string correlations(const Results& r) {
   std::vector<Row> rows;
   for (const Correlation& c : r.correlations)
-    rows.push_back({escaped(r.points[c.point].name), escaped(c.measure), fmt::format("{}", c.arms),
-                    shown(c.rank), escaped(c.rank.why)});
+    rows.push_back({html_escaped(r.points[c.point].name), html_escaped(c.measure), fmt::format("{}", c.arms),
+                    shown(c.rank), html_escaped(c.rank.why)});
   return table({"point", "measure of the last step", "arms", "rank correlation with the gap", "note"}, rows);
 }
 
@@ -187,7 +183,7 @@ std::string tuning(const Results& r) {
   for (const Tuned& t : r.tunes)
     if (t.best && t.edge)
       edges += fmt::format("<li>{}: {:g} is the best, and the end of the list</li>\n",
-                           escaped(r.arms[t.arm].name), t.value);
+                           html_escaped(r.arms[t.arm].name), t.value);
   return r.tunes.empty()
              ? ""
              : pictures(tuning_charts(r)) + (edges.empty() ? "" : "<ul class=\"bad\">\n" + edges + "</ul>\n");
@@ -197,7 +193,7 @@ std::string spikes(const Results& r) {
   std::vector<Row> rows;
   for (const Run& run : r.runs)
     for (const Spike& spike : run.spikes)
-      rows.push_back({escaped(r.points[run.point].name), escaped(r.arms[run.arm].name),
+      rows.push_back({html_escaped(r.points[run.point].name), html_escaped(r.arms[run.arm].name),
                       fmt::format("{}", run.seed), fmt::format("{}", spike.step),
                       fmt::format("{:.1f}", spike.z),
                       spike.unlearned ? fmt::format("{:.0f} % unlearned", 100 * *spike.unlearned) : ""});
@@ -210,8 +206,8 @@ std::string arms(const Results& r) {
   std::vector<Row> rows;
   for (const Arm& a : r.arms) {
     Row differences;
-    for (const auto& line : a.differences) differences.push_back(escaped(line));
-    rows.push_back({escaped(a.name), escaped(a.family),
+    for (const auto& line : a.differences) differences.push_back(html_escaped(line));
+    rows.push_back({html_escaped(a.name), html_escaped(a.family),
                     fmt::format("<code>{}</code>", fmt::join(differences, "<br/>"))});
   }
   return table({"method", "family", "differs from the baseline by"}, rows);
@@ -220,25 +216,25 @@ std::string arms(const Results& r) {
 }  // namespace
 
 std::string page(const Results& r) {
-  const std::string title = escaped("referee " + r.asked.name);
+  const std::string title = html_escaped("referee " + r.asked.name);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
       "content=\"width=device-width\"/>\n"
       "<title>{0}</title>\n<style>{1}{2}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-      title, style, chart_style);
+      title, report_style, style);
   out += fmt::format(
       "<p>{} methods at {} sizes and {} lengths, {} points, on <code>{}</code>; baseline {}. First seeds {}; "
       "{}. Methods of a point share "
       "initial weights, batches and random draws, seed by seed. A gap within {} nats counts as none. {} gaps "
       "and {} sums of arms were looked at.</p>\n",
-      r.arms.size(), r.sizes.size(), r.asked.lengths.size(), r.points.size(), escaped(r.data_file),
-      escaped(r.asked.baseline), fmt::join(r.asked.select, ", "),
+      r.arms.size(), r.sizes.size(), r.asked.lengths.size(), r.points.size(), html_escaped(r.data_file),
+      html_escaped(r.asked.baseline), fmt::join(r.asked.select, ", "),
       r.asked.confirm.empty()
           ? std::string("verdicts are of these")
           : fmt::format("verdicts are of seeds {} alone", fmt::join(r.asked.confirm, ", ")),
       r.asked.tolerance, r.gaps.size(), r.contrast_results.size());
   std::string missing;
-  for (const auto& line : r.not_run) missing += "<li>" + escaped(line) + "</li>\n";
+  for (const auto& line : r.not_run) missing += "<li>" + html_escaped(line) + "</li>\n";
   if (!r.complete)
     out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
   out += methods(r) + section("Gaps", pictures(gap_charts(r))) +
@@ -256,7 +252,7 @@ std::string page(const Results& r) {
                    "{}<p class=\"dim\">mxtape {} {}; {}; data hash {}. {} tokens trained; {} with each "
                    "length by itself.</p>\n"
                    "</body>\n</html>\n",
-                   reading_help, r.version, r.commit, escaped(r.arithmetic), r.data_hash,
+                   reading_help, r.version, r.commit, html_escaped(r.arithmetic), r.data_hash,
                    with_prefix(double(r.tokens_trained)), with_prefix(double(r.tokens_apart)));
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 void set_rate(Recipe& recipe, const RefereeFile& file, const Choices& choices, const Place& place) {
   if (!choices.tuned.empty()) file.set_tuned(recipe, choices.tuned[place.arm]);
-  const double growth = double(file.parameters(place.size)) / double(file.parameters(0));
+  const double growth = double(file.points[place.point].parameters) / double(file.points.front().parameters);
   recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
 }
 
@@ -59,7 +59,7 @@ StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const RefereeFile
   std::vector<std::array<std::size_t, 3>> chains;
   for (SweepRun& run : stage.sweep.runs) {
     const Place& place = stage.place_of(run);
-    const std::array chain{place.size, place.arm, std::size_t(run.seed)};
+    const std::array chain{file.points[place.point].size, place.arm, std::size_t(run.seed)};
     const auto found = std::ranges::find(chains, chain);
     run.elsewhere = (found - chains.begin()) % part.of != part.number - 1;
     if (found == chains.end()) chains.push_back(chain);
@@ -84,40 +84,40 @@ StagePlan plan_points(const RefereeFile& file, const Choices& choices,
                       const Part& part) {
   StagePlan stage;
   std::vector<SweepArm> arms;
-  const auto add = [&](SweepArm arm, const Place& place, std::string_view kind) {
-    arm.name =
-        fmt::format("{}/{}{:g}/{}", file.sizes[place.size], kind, file.lengths[place.length], arm.name);
+  const auto add = [&](SweepArm arm, const Place& place) {
+    const Point& point = file.points[place.point];
+    arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, place.trunk ? "trunk-" : "",
+                           point.tokens_per_parameter, arm.name);
     arms.push_back(std::move(arm));
     stage.places.push_back(place);
     return arms.size() - 1;
   };
+  const std::size_t lengths = file.lengths.size();
   for (std::size_t size = file.sizes.size(); size-- > 0;) {  // the long runs first
     std::vector<std::optional<std::size_t>> trunks(file.arms.size());
-    for (std::size_t length = 0; length < file.lengths.size(); ++length) {
-      const Sweep point = file.sweep(size, length);
+    for (std::size_t p = size * lengths; p < (size + 1) * lengths; ++p) {
+      const Sweep point = file.sweep(file.points[p]);
       for (const std::size_t a : choices.arms) {
         SweepArm arm = point.arms[a];
-        const Place place{size, length, a};
-        set_rate(arm.recipe, file, choices, place);
+        set_rate(arm.recipe, file, choices, {p, a});
         if (!arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;
           arm.recipe.telemetry.window = 1;
         }
         arm.trunk = trunks[a];
-        if (length + 1 < file.lengths.size()) {
+        if (p + 1 < (size + 1) * lengths) {
           SweepArm leg = arm;
           leg.recipe = leg_of(arm.recipe);
-          require(leg.recipe.train.steps < arm.recipe.train.steps, ExitCode::usage,
-                  "{}: size '{}': none of the {} steps of its length {:g} is left for the decay; want longer "
-                  "ones",
-                  file.file, file.sizes[size], arm.recipe.train.steps, file.lengths[length]);
-          require(!arm.trunk || leg.recipe.train.steps > arms[*arm.trunk].recipe.train.steps, ExitCode::usage,
-                  "{}: size '{}': two lengths decay from step {}; want them further apart", file.file,
-                  file.sizes[size], leg.recipe.train.steps);
-          arm.trunk = trunks[a] = add(std::move(leg), {size, length, a, true}, "trunk-");
+          const std::int64_t before = arm.trunk ? arms[*arm.trunk].recipe.train.steps : 0;
+          require(before < leg.recipe.train.steps && leg.recipe.train.steps < arm.recipe.train.steps,
+                  ExitCode::usage,
+                  "{}: point '{}': of its {} steps the decay begins after step {}, and that of the length "
+                  "before it after step {}; want longer lengths, further apart",
+                  file.file, file.points[p].name, arm.recipe.train.steps, leg.recipe.train.steps, before);
+          arm.trunk = trunks[a] = add(std::move(leg), {p, a, true});
         }
         for (auto trunk = arm.trunk; trunk; trunk = arms[*trunk].trunk) require_same_steps(arms[*trunk], arm);
-        add(std::move(arm), place, "");
+        add(std::move(arm), {p, a});
       }
     }
   }
@@ -127,14 +127,14 @@ StagePlan plan_points(const RefereeFile& file, const Choices& choices,
 StagePlan plan_tune(const RefereeFile& file, const SweepOptions& options, const Part& part) {
   StagePlan stage;
   std::vector<SweepArm> arms;
-  const Sweep point = file.sweep(0, 0);
+  const Sweep point = file.sweep(file.points.front());
   for (std::size_t value = 0; value < file.tuned_values.size(); ++value)
     for (std::size_t a = 0; a < file.arms.size(); ++a) {
       SweepArm arm = point.arms[a];
       file.set_tuned(arm.recipe, value);
       arm.name = fmt::format("tune/{}/{}", file.tuned_values[value], arm.name);
       arms.push_back(std::move(arm));
-      stage.places.push_back({0, value, a});
+      stage.places.push_back({value, a});
     }
   return planned(std::move(stage), std::move(arms), file, file.tune, options, part);
 }

@@ -16,8 +16,8 @@ struct Part {
 
 /// Which of a stage's runs an arm of its sweep stands for.
 struct Place {
-  std::size_t size = 0, length = 0, arm = 0;
-  bool trunk = false;
+  std::size_t point = 0, arm = 0;
+  bool trunk = false;  ///< of the point's size, up to its decay
 };
 
 /// The runs of one stage. At each size an arm and a seed have a trunk of constant rate, in legs that end
@@ -44,7 +44,7 @@ struct Choices {
 /// that lengths share, as where a phase starts at a fraction of the run.
 StagePlan plan_points(const RefereeFile&, const Choices&, const std::vector<std::uint64_t>& seeds,
                       const SweepOptions&, const Part&);
-/// Every arm with every value of [tune] at the smallest point: Place::length is the value's index.
+/// Every arm with every value of [tune] at the smallest point: Place::point is the value's index.
 StagePlan plan_tune(const RefereeFile&, const SweepOptions&, const Part&);
 
 /// What a file asks, before anything is measured.

@@ -28,20 +28,6 @@ struct Arm {
   double bits = 0;                              ///< of an element, mean of the six, scales included
   bool chosen = false;                          ///< it is trained on the seeds of `confirm`
 };
-struct Size {
-  std::string name;
-  std::int64_t parameters = 0;  ///< N: of the blocks, so without embeddings and head
-  std::int64_t tokens_per_step = 0;
-};
-/// A size and a length.
-struct Point {
-  std::string name;  ///< "w64 x 20"
-  std::size_t size = 0;
-  std::int64_t parameters = 0;  ///< N of its size
-  double tokens_per_parameter = 0;
-  std::int64_t tokens = 0, steps = 0, decay_steps = 0;  ///< D: of all steps
-};
-
 struct Spike {
   std::int64_t step = 0;
   double z = 0;
@@ -162,7 +148,7 @@ struct Results {
   Question asked;
   std::size_t baseline = 0;
   std::vector<Arm> arms;
-  std::vector<Size> sizes;
+  std::vector<ModelSize> sizes;
   std::vector<Point> points;  ///< by size, then by length
 
   // What ran.

@@ -19,7 +19,7 @@ namespace {
   }
 MXT_FIELDS(Estimate, value, interval95, why)
 MXT_FIELDS(Arm, name, family, differences, slots, bits, chosen)
-MXT_FIELDS(Size, name, parameters, tokens_per_step)
+MXT_FIELDS(ModelSize, name, parameters, tokens_per_step)
 MXT_FIELDS(Point, name, size, parameters, tokens_per_parameter, tokens, steps, decay_steps)
 MXT_FIELDS(Spike, step, z, unlearned)
 MXT_FIELDS(Sample, step, loss)

@@ -91,7 +91,8 @@ struct Machine {
 Machine::Machine(const Words& words)
     : file(words.sweep.file), options(words.sweep), part(part_of(words.part)) {
   if (options.out.empty())
-    options.out = (fs::path(file.sweep(0, 0).baseline_arm().recipe.train.out) / file.name).string();
+    options.out =
+        (fs::path(file.sweep(file.points.front()).baseline_arm().recipe.train.out) / file.name).string();
 }
 
 Results Machine::through_stages(const AtStage& at, Guess guess) const {

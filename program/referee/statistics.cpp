@@ -1,33 +1,47 @@
 #include "program/referee/statistics.h"
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "core/error.h"
-#include "core/student_t.h"
 
 namespace mxtape::referee {
 namespace {
 
-double mean(std::span<const double> x) { return std::accumulate(x.begin(), x.end(), 0.0) / double(x.size()); }
-
-/// Sum of (x - mean)(y - mean).
-double products(std::span<const double> x, std::span<const double> y) {
-  const double of_x = mean(x), of_y = mean(y);
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += (x[i] - of_x) * (y[i] - of_y);
-  return sum;
+/// Less their mean; ties share theirs.
+Eigen::VectorXd ranks(std::span<const double> x) {
+  Eigen::VectorXd ranks(std::ssize(x));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ranks[std::ptrdiff_t(i)] = double(std::ranges::count_if(x, [&](double other) { return other < x[i]; })) +
+                               double(std::ranges::count(x, x[i])) / 2 - double(x.size()) / 2;
+  return ranks;
 }
 
-std::vector<double> ranks(std::span<const double> x) {
-  std::vector<double> ranks;
-  for (const double value : x) {
-    const auto below = std::ranges::count_if(x, [&](double other) { return other < value; }),
-               same = std::ranges::count(x, value);
-    ranks.push_back(double(below) + double(same + 1) / 2);
-  }
-  return ranks;
+/// Slope of the cubic at an end: of the parabola through three points, unless it would turn the curve.
+double end_slope(double h0, double h1, double d0, double d1) {
+  const double slope = ((2 * h0 + h1) * d0 - h0 * d1) / (h0 + h1);
+  if (slope * d0 <= 0) return 0;
+  return d0 * d1 <= 0 && std::abs(slope) > 3 * std::abs(d0) ? 3 * d0 : slope;
+}
+
+/// The curve between its points i and i + 1, at this share of the way in log x.
+double between(const LossCurve& curve, std::size_t i, double share) {
+  const std::size_t last = curve.x.size() - 1;
+  const auto width = [&](std::size_t k) { return std::log(curve.x[k + 1] / curve.x[k]); };
+  const auto chord = [&](std::size_t k) { return (curve.loss[k + 1] - curve.loss[k]) / width(k); };
+  const auto slope = [&](std::size_t k) {
+    if (last == 1) return chord(0);
+    if (k == 0) return end_slope(width(0), width(1), chord(0), chord(1));
+    if (k == last) return end_slope(width(k - 1), width(k - 2), chord(k - 1), chord(k - 2));
+    if (chord(k - 1) * chord(k) <= 0) return 0.0;
+    const double w = 2 * width(k) + width(k - 1), v = width(k) + 2 * width(k - 1);
+    return (w + v) / (w / chord(k - 1) + v / chord(k));
+  };
+  const double t = share, h = width(i), t2 = t * t, t3 = t2 * t;
+  return (2 * t3 - 3 * t2 + 1) * curve.loss[i] + (t3 - 2 * t2 + t) * h * slope(i) +
+         (3 * t2 - 2 * t3) * curve.loss[i + 1] + (t3 - t2) * h * slope(i + 1);
 }
 
 }  // namespace
@@ -45,58 +59,63 @@ std::vector<double> holm(std::span<const double> p) {
   return corrected;
 }
 
-std::vector<double> contrast(std::span<const double> weights, std::span<const std::vector<double>> losses) {
-  require(weights.size() == losses.size() && !losses.empty(), "contrast: {} weights of {} arms",
-          weights.size(), losses.size());
-  std::vector<double> sums(losses[0].size());
-  for (std::size_t arm = 0; arm < losses.size(); ++arm) {
-    require(losses[arm].size() == sums.size(), "contrast: arms have {} and {} seeds", sums.size(),
-            losses[arm].size());
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += weights[arm] * losses[arm][i];
-  }
-  return sums;
-}
-
-Estimate ratio_of_means(std::span<const double> above, std::span<const double> below) {
-  require(above.size() == below.size() && !above.empty(), "ratio: {} values over {}", above.size(),
-          below.size());
-  const double n = double(above.size()), x = mean(above), y = mean(below);
-  Estimate ratio{.value = x / y};
-  if (n < 2) {
-    ratio.why = "one pair has no spread";
-    return ratio;
-  }
-  // (x - r y)^2 = t^2 Var(x - r y) is a r^2 - 2 b r + c = 0.
-  const double t = student_quantile(0.95, int(n) - 1), share = t * t / (n * (n - 1)),
-               a = y * y - share * products(below, below), b = x * y - share * products(above, below),
-               c = x * x - share * products(above, above);
-  if (a <= 0) {
-    ratio.why = "what it is divided by is not told from 0";
-    return ratio;
-  }
-  const double root = std::sqrt(std::max(0.0, b * b - a * c));
-  ratio.interval95 = {(b - root) / a, (b + root) / a};
-  return ratio;
-}
-
 Estimate rank_correlation(std::span<const double> x, std::span<const double> y) {
   require(x.size() == y.size(), "rank correlation: {} values and {}", x.size(), y.size());
-  const auto of_x = ranks(x), of_y = ranks(y);
-  Estimate rho;
-  const double n = double(x.size()), spread = std::sqrt(products(of_x, of_x) * products(of_y, of_y));
-  if (!(spread > 0)) {
-    rho.why = "all values of one are the same";
-    return rho;
+  const Eigen::VectorXd of_x = ranks(x), of_y = ranks(y);
+  const double n = double(x.size()), rho = of_x.dot(of_y) / std::sqrt(of_x.dot(of_x) * of_y.dot(of_y));
+  if (!std::isfinite(rho)) return {.why = "all values of one are the same"};
+  if (n < 5) return {.value = rho, .why = "it takes five pairs"};
+  if (std::abs(rho) >= 1) return {.value = rho, .why = "all ranks agree: there is no spread"};
+  const double z = std::atanh(rho), half = 1.959963984540054 * std::sqrt((1 + rho * rho / 2) / (n - 3));
+  return {.value = rho, .interval95 = {{std::tanh(z - half), std::tanh(z + half)}}};
+}
+
+std::optional<double> LossCurve::loss_at(double at) const {
+  for (std::size_t i = 0; i + 1 < x.size(); ++i)
+    if (x[i] <= at && at <= x[i + 1])
+      return between(*this, i, std::log(at / x[i]) / std::log(x[i + 1] / x[i]));
+  return std::nullopt;
+}
+
+std::optional<double> LossCurve::x_at(double wanted) const {
+  std::optional<double> found;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    const bool last = i + 2 == x.size(), ends = loss[i + 1] == wanted;
+    if (loss[i] != wanted && (ends ? !last : (loss[i] > wanted) == (loss[i + 1] > wanted))) continue;
+    if (found) return std::nullopt;
+    double low = 0, high = 1;
+    if (loss[i] == wanted) high = 0;
+    if (loss[i] != wanted && ends) low = 1;
+    for (double middle; low < (middle = low + (high - low) / 2) && middle < high;)
+      ((between(*this, i, middle) > wanted) == (loss[i] > wanted) ? low : high) = middle;
+    found = x[i] * std::pow(x[i + 1] / x[i], high);
   }
-  rho.value = products(of_x, of_y) / spread;
-  if (n < 5 || std::abs(rho.value) >= 1) {
-    rho.why = n < 5 ? "it takes five pairs" : "all ranks agree: there is no spread";
-    return rho;
+  return found;
+}
+
+Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
+  require(!seeds.empty(), "efficiency: no seeds");
+  Efficiency efficiency;
+  std::vector<double> logs;
+  for (const CurvePair& pair : seeds) {
+    const auto arm = pair.arm.loss_at(x), baseline = pair.baseline.loss_at(x);
+    const auto same = arm ? pair.baseline.x_at(*arm) : std::nullopt,
+               other = !same && baseline ? pair.arm.x_at(*baseline) : std::nullopt;
+    if (same) logs.push_back(std::log(*same / x));
+    if (other) logs.push_back(std::log(x / *other));
   }
-  const double z = std::atanh(rho.value),
-               half = 1.959963984540054 * std::sqrt((1 + rho.value * rho.value / 2) / (n - 3));
-  rho.interval95 = {std::tanh(z - half), std::tanh(z + half)};
-  return rho;
+  if (logs.size() < seeds.size()) {
+    efficiency.why =
+        fmt::format("beyond the curves with {} of {} seeds", seeds.size() - logs.size(), seeds.size());
+    return efficiency;
+  }
+  const PairedGap gap = paired_gap(logs, 1);
+  efficiency.ratio = Estimate{.value = std::exp(gap.mean)};
+  if (gap.pairs > 1)
+    efficiency.ratio->interval95 = {std::exp(gap.interval95[0]), std::exp(gap.interval95[1])};
+  else
+    efficiency.ratio->why = "one seed has no spread";
+  return efficiency;
 }
 
 }  // namespace mxtape::referee

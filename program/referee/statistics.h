@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,17 +11,33 @@ namespace mxtape::referee {
 /// rejection among all stays below the level that each is held to.
 std::vector<double> holm(std::span<const double> p);
 
-/// The paired differences of a sum of arms, seed by seed; losses[k] are those of its k-th arm.
-std::vector<double> contrast(std::span<const double> weights, std::span<const std::vector<double>> losses);
-
-/// Mean of `above` over mean of `below`, which are paired. The interval holds each ratio r for which the t
-/// test of above - r below does not reject 0 at 5 % (Fieller 1954, J. R. Stat. Soc. B 16, 175-185). There is
-/// none where that is no interval: `below` is not told from 0.
-Estimate ratio_of_means(std::span<const double> above, std::span<const double> below);
-
 /// Spearman's rank correlation, ties sharing their mean rank. The interval is tanh(atanh(rho) -+ 1.96
 /// sqrt((1 + rho^2 / 2) / (n - 3))) (Bonett & Wright 2000, Psychometrika 65, 23-28); there is none below five
 /// pairs, or where |rho| is 1.
 Estimate rank_correlation(std::span<const double> x, std::span<const double> y);
+
+/// Losses of one seed along one axis, which rises: tokens, parameters, or seconds.
+struct LossCurve {
+  std::vector<double> x, loss;
+
+  /// Between its first and last x; none elsewhere. In log x, by the monotone cubic of Fritsch & Butland 1984
+  /// (SIAM J. Sci. Stat. Comput. 5, 300-304) with three-point slopes at the ends, as SciPy's
+  /// PchipInterpolator: a straight line between lengths a factor of two apart would miss a tenth of a small
+  /// efficiency's distance from 1.
+  std::optional<double> loss_at(double x) const;
+  /// The x of a loss. None where the curve does not have it, or has it more than once.
+  std::optional<double> x_at(double loss) const;
+};
+
+struct CurvePair {
+  LossCurve baseline, arm;
+};
+
+/// Mean over the seeds, of the logarithm, of r = x' / x: x' is where the baseline has the loss that the arm
+/// has at x. Where its curve does not reach that loss, r = x / x'', x'' being where the arm has the loss that
+/// the baseline has at x. Every seed must have its r. With the two in each other's place it is the break-even
+/// speed-up: how many times the baseline's tokens an arm needs.
+/// Only `ratio` and `why` are set.
+Efficiency efficiency_at(double x, std::span<const CurvePair> seeds);
 
 }  // namespace mxtape::referee

@@ -8,11 +8,9 @@
 #include "program/show/report.h"
 
 namespace mxtape {
-namespace {
-
-constexpr std::string_view style = R"css(
+const std::string_view report_style = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --dim: #5b5b5b; --rule: #e3e3e3; }
-@media (prefers-color-scheme: dark) { :root { --ground: #15171a; --ink: #e8e8e8; --dim: #a3a3a3; --rule: #33363a; } }
+@media screen and (prefers-color-scheme: dark) { :root { --ground: #15171a; --ink: #e8e8e8; --dim: #a3a3a3; --rule: #33363a; } }
 body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem;
   margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { font-weight: 600; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 1.2rem; }
@@ -23,6 +21,23 @@ th { color: var(--dim); font-weight: 500; } .text { text-align: left; } code { f
 img { width: 100%; height: auto; display: block; margin: 1rem 0; }
 )css";
 
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '&'   ? "&amp;"
+           : c == '<' ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '"' ? "&quot;"
+                      : std::string(1, c);
+  return out;
+}
+
+std::string html_number(double value, const std::string& shown) {
+  return fmt::format("<data value=\"{}\">{}</data>", json_line(value), shown);
+}
+
+namespace {
+
 constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
 <p>Gaps are differences of the last validation loss between two runs of the same seed; the interval is that of
 Student&#8217;s t for their mean. <em>within</em>: two one-sided tests at 5 % show that the gap lies inside the tolerance.
@@ -30,28 +45,9 @@ Student&#8217;s t for their mean. <em>within</em>: two one-sided tests at 5 % sh
 in twenty without a real gap still looks worse or better: repeat what surprises you on new seeds.</p>
 )html";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text)
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  return out;
-}
-
-/// What is shown, around what is meant: the text of results.json.
-std::string number(double value, const std::string& shown) {
-  return fmt::format("<data value=\"{}\">{}</data>", json_line(value), shown);
-}
+std::string gap_text(double gap) { return html_number(gap, fmt::format("{:+.4f}", gap)); }
 std::string loss_text(const std::optional<double>& loss) {
-  return loss ? number(*loss, fmt::format("{:.4f}", *loss)) : std::string("-");
+  return loss ? html_number(*loss, fmt::format("{:.4f}", *loss)) : std::string("-");
 }
 
 std::string table(const SweepPlan& plan, const SweepResults& results) {
@@ -64,16 +60,13 @@ std::string table(const SweepPlan& plan, const SweepResults& results) {
     out += fmt::format(
         "<tr><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td "
         "class=\"text\">{}</td></tr>\n",
-        escaped(arm.name), loss_text(arm.mean_loss),
-        arm.gap ? number(arm.gap->mean, fmt::format("{:+.4f}", arm.gap->mean)) : "-",
-        spread ? fmt::format("{} {}",
-                             number(arm.gap->interval95[0], fmt::format("{:+.4f}", arm.gap->interval95[0])),
-                             number(arm.gap->interval95[1], fmt::format("{:+.4f}", arm.gap->interval95[1])))
+        html_escaped(arm.name), loss_text(arm.mean_loss), arm.gap ? gap_text(arm.gap->mean) : "-",
+        spread ? fmt::format("{} {}", gap_text(arm.gap->interval95[0]), gap_text(arm.gap->interval95[1]))
                : "-",
-        spread ? number(arm.gap->p, fmt::format("{:.2g}", arm.gap->p)) : "-",
+        spread ? html_number(arm.gap->p, fmt::format("{:.2g}", arm.gap->p)) : "-",
         arm.ms ? fmt::format("{:.1f}", *arm.ms) : "-",
         arm.peak_mib ? fmt::format("{:.0f}", *arm.peak_mib) : "-",
-        arm.name == plan.sweep.baseline ? "baseline" : escaped(verdict_text(arm)));
+        arm.name == plan.sweep.baseline ? "baseline" : html_escaped(verdict_text(arm)));
   }
   return out + "</table></div>\n";
 }
@@ -83,10 +76,10 @@ std::string runs_table(const SweepPlan& plan, const SweepResults& results) {
   for (const std::uint64_t seed : plan.sweep.seeds) out += fmt::format("<th>{}</th>", seed);
   out += "</tr>\n";
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
-    out += fmt::format("<tr><td class=\"text\">{}</td>", escaped(results.arms[i].name));
+    out += fmt::format("<tr><td class=\"text\">{}</td>", html_escaped(results.arms[i].name));
     for (const RunResult& run : results.arms[i].runs)
       out += run.loss ? fmt::format("<td>{}</td>", loss_text(run.loss))
-                      : fmt::format("<td class=\"bad\" title=\"{}\">{}</td>", escaped(run.message),
+                      : fmt::format("<td class=\"bad\" title=\"{}\">{}</td>", html_escaped(run.message),
                                     name_of(run.state));
     out += "</tr>\n";
   }
@@ -100,8 +93,7 @@ std::string switches(const SweepResults& results) {
       out += fmt::format(
           "<li>{}: formats change at step {}. The training loss of the next {} steps lies {} above "
           "the baseline's{}.</li>\n",
-          escaped(arm.name), cost.step, cost.steps,
-          number(cost.gap.mean, fmt::format("{:+.4f}", cost.gap.mean)),
+          html_escaped(arm.name), cost.step, cost.steps, gap_text(cost.gap.mean),
           cost.gap.pairs > 1 ? fmt::format(", standard error {:.4f}", cost.gap.standard_error) : "");
   return out.empty() ? "" : "<h2>Changes of formats</h2>\n<ul>\n" + out + "</ul>\n";
 }
@@ -110,7 +102,7 @@ std::string spikes(const SweepResults& results) {
   std::string out;
   for (const ArmResult& arm : results.arms)
     if (const std::string text = spikes_text(arm); !text.empty())
-      out += fmt::format("<li>{}: {}</li>\n", escaped(arm.name), text);
+      out += fmt::format("<li>{}: {}</li>\n", html_escaped(arm.name), text);
   if (out.empty()) return "";
   return "<h2>Spikes of the training loss</h2>\n<p>A loss has blown up if more than half of what was learned "
          "is unlearned. Nothing is resolved against a baseline whose loss did: a lower learning rate, or a "
@@ -123,8 +115,9 @@ std::string arms_text(const SweepPlan& plan, const SweepResults& results) {
   for (const std::size_t i : results.sorted(plan.sweep.baseline)) {
     const ArmResult& arm = results.arms[i];
     if (arm.name == plan.sweep.baseline) continue;
-    out += fmt::format("<p>{}</p>\n<ul>\n", escaped(arm.name));
-    for (const auto& line : arm.differences) out += fmt::format("<li><code>{}</code></li>\n", escaped(line));
+    out += fmt::format("<p>{}</p>\n<ul>\n", html_escaped(arm.name));
+    for (const auto& line : arm.differences)
+      out += fmt::format("<li><code>{}</code></li>\n", html_escaped(line));
     out += "</ul>\n";
   }
   return out;
@@ -135,7 +128,7 @@ std::string resolvable_text(const SweepPlan& plan, const SweepResults& results) 
     return "It takes two finished seeds of an arm to tell a gap from none.";
   return fmt::format(
       "{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not resolved by these seeds.",
-      plan.sweep.seeds.size(), number(results.resolvable, fmt::format("{:.4f}", results.resolvable)));
+      plan.sweep.seeds.size(), html_number(results.resolvable, fmt::format("{:.4f}", results.resolvable)));
 }
 
 }  // namespace
@@ -144,19 +137,19 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results,
                         const std::vector<std::string>& pictures) {
   const Sweep& sweep = plan.sweep;
   const Recipe& recipe = sweep.baseline_arm().recipe;
-  const std::string title = escaped("sweep " + sweep.name);
+  const std::string title = html_escaped("sweep " + sweep.name);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
       "content=\"width=device-width\"/>\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</"
       "h1>\n",
-      title, style, title);
+      title, report_style, title);
   out += fmt::format(
       "<p>{} arms with seeds {}, {} steps each, on <code>{}</code>. Base <code>{}</code>, baseline "
       "<code>{}</code>. "
       "Arms share initial weights, batches and random draws, seed by seed. A gap within {} nats counts as "
       "none.</p>\n",
-      sweep.arms.size(), fmt::join(sweep.seeds, ", "), plan.steps(), escaped(recipe.data.file),
-      escaped(sweep.base), escaped(sweep.baseline), sweep.tolerance);
+      sweep.arms.size(), fmt::join(sweep.seeds, ", "), plan.steps(), html_escaped(recipe.data.file),
+      html_escaped(sweep.base), html_escaped(sweep.baseline), sweep.tolerance);
   if (!results.complete)
     out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
   out += table(plan, results) + fmt::format("<p>{}</p>\n", resolvable_text(plan, results));
@@ -170,7 +163,7 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results,
         "<p class=\"dim\">No pictures: gnuplot was not there or failed, or there was nothing to draw.</p>\n";
   out += spikes(results) + runs_table(plan, results) + switches(results) + arms_text(plan, results);
   out += fmt::format("{}<p class=\"dim\">{}; data hash {}.</p>\n", reading_help,
-                     escaped(plan.arithmetics[sweep.baseline_index()]), plan.data_hash);
+                     html_escaped(plan.arithmetics[sweep.baseline_index()]), plan.data_hash);
   return out + "</body>\n</html>\n";
 }
 

@@ -93,9 +93,8 @@ void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& p
 }
 
 bool blew_up(const ArmResult& arm) {
-  return std::any_of(arm.runs.begin(), arm.runs.end(), [](const RunResult& run) {
-    return std::any_of(run.spikes.begin(), run.spikes.end(),
-                       [](const auto& spike) { return spike.second.unlearned.has_value(); });
+  return std::ranges::any_of(arm.runs, [](const RunResult& run) {
+    return std::ranges::any_of(run.spikes, [](auto& spike) { return spike.second.unlearned.has_value(); });
   });
 }
 
@@ -108,14 +107,13 @@ std::vector<std::size_t> SweepResults::sorted(const std::string& baseline) const
     if (arms[i].name == baseline) return -std::numeric_limits<double>::infinity();
     return arms[i].gap ? arms[i].gap->mean : std::numeric_limits<double>::infinity();
   };
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(order, {}, rank);
   return order;
 }
 
 std::size_t SweepResults::worst(const std::string& baseline) const {
   const auto order = sorted(baseline);
-  const auto last =
-      std::find_if(order.rbegin(), order.rend(), [&](auto i) { return arms[i].gap.has_value(); });
+  const auto last = std::find_if(order.rbegin(), order.rend(), [&](auto i) { return bool(arms[i].gap); });
   return last == order.rend() ? order.front() : *last;
 }
 

@@ -98,6 +98,11 @@ std::string results_csv(const SweepPlan&, const SweepResults&);
 /// held with all of them, as <data value="...">, the text that results.json has.
 std::string report_html(const SweepPlan&, const SweepResults&, const std::vector<std::string>& pictures);
 
+/// Of such pages: the style sheet; a text; what is shown, around what is meant.
+extern const std::string_view report_style;
+std::string html_escaped(std::string_view text);
+std::string html_number(double value, const std::string& shown);
+
 /// Gnuplot scripts: gaps with the 95 % interval of their mean as whiskers; validation losses with the range
 /// of the seeds as bands of the baseline and of the arm with the largest gap.
 std::string gap_script(const SweepPlan&, const SweepResults&, const std::string& terminal,

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 
 #include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
@@ -11,61 +13,56 @@
 #include "recipes/sweep/sweep_text.h"
 
 namespace mxtape {
+
+/// What is kept of the file.
+struct RefereeFile::Sections {
+  SweepText text;
+  std::vector<std::vector<Setting>> sizes{};
+  toml::table tune{};
+  std::optional<GridAxis> tuned{};
+};
+
 namespace {
 
 constexpr std::array<std::string_view, 7> own_sections{"points", "size", "families", "confirm",
                                                        "best",   "tune", "contrasts"};
 
-/// A table's numbers, texts and lists, each refused with its place, what was found and what is wanted.
-struct Section {
-  const Source& source;
-  const toml::table& table;
-  std::string name;
-
-  [[noreturn]] void refuse(std::string_view key, const toml::node& node, std::string_view wanted) const {
-    fail(ExitCode::usage, "{}: {}{} = {}; want {}", source.place(node.source()),
-         name.empty() ? "" : name + ".", key, found_text(node), wanted);
-  }
-  void require_known(std::span<const std::string_view> known) const {
-    for (const auto& [key, node] : table)
-      require(std::ranges::find(known, key.str()) != known.end(), ExitCode::usage,
-              "{}: unknown key '{}.{}'{}", source.place(key.source()), name, key.str(),
-              suggestion(key.str(), known));
-  }
-  double number(std::string_view key, double if_none, std::string_view wanted, auto is_fine) const {
-    const toml::node* node = table.get(key);
-    if (!node) return if_none;
-    const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-    if (!value || !std::isfinite(*value) || !is_fine(*value)) refuse(key, *node, wanted);
-    return *value;
-  }
-  std::vector<std::string> texts(std::string_view key, const toml::node& node,
-                                 std::string_view wanted) const {
-    std::vector<std::string> all;
-    if (const toml::array* items = node.as_array())
-      for (const auto& item : *items)
-        if (item.is_string()) all.push_back(*item.value<std::string>());
-    if (all.empty() || all.size() != node.as_array()->size()) refuse(key, node, wanted);
-    return all;
-  }
-};
-
-const toml::table& table_of(const Source& source, std::string_view key, const toml::node& node) {
-  require(node.is_table(), ExitCode::usage, "{}: {} = {}; want a section: [{}]", source.place(node.source()),
-          key, found_text(node), key);
+void want(bool fine, const Source& source, std::string_view key, const toml::node& node,
+          std::string_view wanted) {
+  require(fine, ExitCode::usage, "{}: {} = {}; want {}", source.place(node.source()), key, found_text(node),
+          wanted);
+}
+const toml::table& table_of(const Source& source, std::string_view name, const toml::node& node) {
+  want(node.is_table(), source, name, node, fmt::format("a section: [{}]", name));
   return *node.as_table();
+}
+void want_known(const Source& source, std::string_view name, const toml::table& table,
+                std::initializer_list<std::string_view> known) {
+  for (const auto& [key, node] : table)
+    require(std::ranges::find(known, key.str()) != known.end(), ExitCode::usage, "{}: unknown key '{}.{}'{}",
+            source.place(key.source()), name, key.str(), suggestion(key.str(), std::vector(known)));
+}
+
+double number_or_nan(const toml::node& node) { return node.is_number() ? *node.value<double>() : NAN; }
+/// The items of a list, as far as they are of this type; empty if one is not.
+template <class T>
+std::vector<T> list_of(const toml::node& node) {
+  std::vector<T> all;
+  if (const toml::array* items = node.as_array())
+    for (const auto& item : *items)
+      if (const auto value = item.value<T>()) all.push_back(*value);
+  return node.is_array() && all.size() == node.as_array()->size() ? all : std::vector<T>();
+}
+
+std::int64_t parameters_of_blocks(ModelConfig model) {
+  const std::int64_t all = parameter_count(model), layers = model.layers++;
+  return layers * (parameter_count(model) - all);
+}
+std::int64_t tokens_of_step(const Recipe& recipe) {
+  return recipe.train.batch_size * recipe.train.passes() * recipe.model.context;
 }
 
 }  // namespace
-
-/// What is kept of the file.
-struct RefereeFile::Sections {
-  explicit Sections(const std::string& path) : text(path, "select", own_sections) {}
-  SweepText text;
-  std::vector<std::vector<Setting>> sizes;
-  toml::table tune;
-  std::optional<GridAxis> tuned;
-};
 
 bool RefereeFile::is_one(const std::string& path) {
   try {
@@ -75,77 +72,94 @@ bool RefereeFile::is_one(const std::string& path) {
   }
 }
 
-RefereeFile::RefereeFile(const std::string& path) : sections_(std::make_shared<Sections>(path)) {
+RefereeFile::RefereeFile(const std::string& path)
+    : sections_(std::make_shared<Sections>(Sections{SweepText(path, "select", own_sections)})) {
   const SweepText& text = sections_->text;
+  const Source& source = text.source;
   file = path, name = std::filesystem::path(path).stem().string();
   base = text.base.name, baseline = text.baseline, tolerance = text.tolerance, select = text.seeds;
   for (const ArmText& arm : text.arms) arms.push_back(arm.name);
   read_points(), read_sizes(), read_families(), read_tune();
-  const Section top{text.source, text.table, ""};
   if (text.table.contains("confirm")) confirm = text.read_seeds("confirm", text.table);
-  best = std::int64_t(top.number("best", 0, "how many arms of each family are confirmed, 1 or more",
-                                 [](double x) { return x >= 1 && x == std::floor(x); }));
+  if (const toml::node* node = text.table.get("best")) {
+    best = node->value_exact<std::int64_t>().value_or(0);
+    want(best >= 1, source, "best", *node, "how many arms of each family are confirmed, 1 or more");
+  }
   require(best == 0 || (!confirm.empty() && !families.empty()), ExitCode::usage,
           "{}: best = {} chooses arms of [families] for the seeds of `confirm`; want both", path, best);
-  for (const auto* one : {&select, &confirm})
-    for (const auto* other : {&confirm, &tune})
-      for (const std::uint64_t seed : *one)
-        require(one == other || std::ranges::find(*other, seed) == other->end(), ExitCode::usage,
-                "{}: seed {} is in two of select, confirm and tune.seeds; want others, or what was chosen on "
-                "a seed is "
-                "judged on it",
-                path, seed);
-  if (const toml::node* node = text.table.get("contrasts"))
-    for (const auto& one : top.texts("contrasts", *node, "a list of sums of arms: [\"a - b - c + d\"]"))
-      contrasts.push_back(read_contrast(one, arms, text.source.place(node->source())));
+  if (const toml::node* node = text.table.get("contrasts")) {
+    for (const auto& one : list_of<std::string>(*node))
+      contrasts.push_back(contrast_of(one, source.place(node->source())));
+    want(!contrasts.empty(), source, "contrasts", *node, "a list of sums of arms: [\"a - b - c + d\"]");
+  }
+  std::vector<std::uint64_t> seeds = select;
+  for (const auto* more : {&confirm, &tune})
+    for (const std::uint64_t seed : *more) {
+      require(std::ranges::find(seeds, seed) == seeds.end(), ExitCode::usage,
+              "{}: seed {} is in two of select, confirm and tune.seeds; want others, or what was chosen on "
+              "a seed is judged on it",
+              path, seed);
+      seeds.push_back(seed);
+    }
 }
 
 void RefereeFile::read_points() {
   const SweepText& text = sections_->text;
-  const Section points{
-      text.source,
-      table_of(text.source, "points", text.required("points", "a section: [points]", text.table)), "points"};
-  points.require_known(
-      std::array<std::string_view, 3>{"tokens_per_parameter", "decay", "learning_rate_power"});
+  const toml::table& keys =
+      table_of(text.source, "points", text.required("points", "a section: [points]", text.table));
+  want_known(text.source, "points", keys, {"tokens_per_parameter", "decay", "learning_rate_power"});
   constexpr std::string_view wanted = "a list of ascending numbers > 0: how long each size is trained";
-  const toml::node& node = text.required("tokens_per_parameter", wanted, points.table);
-  if (const toml::array* items = node.as_array())
-    for (const auto& item : *items)
-      if (item.is_number()) lengths.push_back(*item.value<double>());
-  if (lengths.empty() || lengths.size() != node.as_array()->size() || lengths.front() <= 0 ||
-      std::ranges::adjacent_find(lengths, std::greater_equal()) != lengths.end() ||
-      !std::isfinite(lengths.back()))
-    points.refuse("tokens_per_parameter", node, wanted);
-  decay = points.number("decay", 0.2, "the share of each length in which the learning rate falls, in (0, 1)",
-                        [](double x) { return x > 0 && x < 1; });
-  learning_rate_power =
-      points.number("learning_rate_power", 0, "a number: the learning rate goes as parameters to this power",
-                    [](double) { return true; });
+  const toml::node& node = text.required("tokens_per_parameter", wanted, keys);
+  lengths = list_of<double>(node);
+  want(!lengths.empty() && lengths.front() > 0 && std::isfinite(lengths.back()) &&
+           std::ranges::adjacent_find(lengths, std::greater_equal()) == lengths.end(),
+       text.source, "points.tokens_per_parameter", node, wanted);
+  if (const toml::node* share = keys.get("decay")) {
+    decay = number_or_nan(*share);
+    want(decay > 0 && decay < 1, text.source, "points.decay", *share,
+         "the share of each length in which the learning rate falls, in (0, 1)");
+  }
+  if (const toml::node* power = keys.get("learning_rate_power")) {
+    learning_rate_power = number_or_nan(*power);
+    want(std::isfinite(learning_rate_power), text.source, "points.learning_rate_power", *power,
+         "a number: the learning rate goes as parameters to this power");
+  }
 }
 
 void RefereeFile::read_sizes() {
   const SweepText& text = sections_->text;
   const toml::node& node =
       text.required("size", "[[size]], at least one: name, and set.model.width = ...", text.table);
-  const toml::array* items = node.as_array();
-  require(items && std::ranges::all_of(*items, [](auto& item) { return item.is_table(); }), ExitCode::usage,
-          "{}: size = {}; want tables: [[size]]", text.source.place(node.source()), found_text(node));
-  for (const auto& item : *items) {
-    const Section size{text.source, *item.as_table(), "size"};
-    size.require_known(std::array<std::string_view, 2>{"name", "set"});
-    Recipe scratch;
-    const toml::node& named = text.required("name", "a name for each [[size]]", size.table);
-    TableReader(scratch, text.source).read_key("name", named.source(), named);
-    require(std::ranges::find(sizes, scratch.name) == sizes.end(), ExitCode::usage, "{}: a second size '{}'",
-            text.source.place(named.source()), scratch.name);
-    sizes.push_back(scratch.name);
-    const toml::node* set = size.table.get("set");
-    sections_->sizes.push_back(set ? text.read_settings("size.set", set->source(), *set)
-                                   : std::vector<Setting>{});
-    const std::size_t last = sizes.size() - 1;
-    require(last == 0 || parameters(last - 1) < parameters(last), ExitCode::usage,
+  want(node.is_array_of_tables(), text.source, "size", node, "tables: [[size]]");
+  for (const auto& item : *node.as_array()) {
+    const toml::table& keys = *item.as_table();
+    want_known(text.source, "size", keys, {"name", "set"});
+    Recipe recipe;
+    const auto apply = [&](const Setting& setting) {
+      TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
+    };
+    const toml::node& named = text.required("name", "a name for each [[size]]", keys);
+    apply({"name", named.source(), &named});
+    const std::string name = recipe.name;
+    require(std::ranges::find(sizes, name, &ModelSize::name) == sizes.end(), ExitCode::usage,
+            "{}: a second size '{}'", text.source.place(named.source()), name);
+    auto& settings = sections_->sizes.emplace_back();
+    if (const toml::node* set = keys.get("set"))
+      settings = text.read_settings("size.set", set->source(), *set);
+    read_fragment(recipe, base, std::filesystem::path(file).parent_path(), text.base.place + ": base: ");
+    std::ranges::for_each(text.shared, apply);
+    std::ranges::for_each(settings, apply);
+    const std::int64_t parameters = parameters_of_blocks(recipe.model), step = tokens_of_step(recipe);
+    require(sizes.empty() || sizes.back().parameters < parameters, ExitCode::usage,
             "{}: size '{}' has {} parameters, the one before it {}; want them to grow",
-            text.source.place(item.source()), sizes.back(), parameters(last), parameters(last - 1));
+            text.source.place(item.source()), name, parameters, sizes.empty() ? 0 : sizes.back().parameters);
+    recipe.schedule.kind = ScheduleKind::wsd, recipe.schedule.decay_fraction = float(decay);
+    for (const double length : lengths) {
+      const auto steps = std::max<std::int64_t>(2, std::llround(length * double(parameters) / double(step)));
+      points.push_back({fmt::format("{} x {:g}", name, length), sizes.size(), parameters, length,
+                        steps * step, steps, steps - first_decaying_step(recipe.schedule, steps)});
+    }
+    sizes.push_back({name, parameters, step});
   }
 }
 
@@ -153,19 +167,18 @@ void RefereeFile::read_families() {
   const SweepText& text = sections_->text;
   const toml::node* node = text.table.get("families");
   if (!node) return;
-  const Section section{text.source, table_of(text.source, "families", *node), "families"};
   std::vector<std::string> free = arms;
   std::erase(free, baseline);
-  for (const auto& [key, value] : section.table) {
-    Family family{std::string(key.str()), {}};
-    for (const auto& arm : section.texts(key.str(), value, "a list of arms")) {
-      const std::vector<std::string_view> known(free.begin(), free.end());
+  for (const auto& [key, value] : table_of(text.source, "families", *node)) {
+    Family& family = families.emplace_back(Family{std::string(key.str()), {}});
+    for (const auto& arm : list_of<std::string>(value)) {
       require(std::erase(free, arm) == 1, ExitCode::usage,
               "{}: families.{}: '{}' is the baseline, in another family, or no arm{}",
-              text.source.place(value.source()), key.str(), arm, suggestion(arm, known));
+              text.source.place(value.source()), key.str(), arm,
+              suggestion(arm, std::vector<std::string_view>(free.begin(), free.end())));
       family.arms.push_back(std::size_t(std::ranges::find(arms, arm) - arms.begin()));
     }
-    families.push_back(std::move(family));
+    want(!family.arms.empty(), text.source, "families." + family.name, value, "a list of arms");
   }
 }
 
@@ -176,7 +189,7 @@ void RefereeFile::read_tune() {
   sections_->tune = table_of(text.source, "tune", *node);
   tune = text.read_seeds("seeds", sections_->tune);
   sections_->tune.erase("seeds");
-  auto axes = read_grid_axes(text.source, node->source(), sections_->tune);
+  const auto axes = read_grid_axes(text.source, node->source(), sections_->tune);
   Recipe scratch;
   const Knob* knob = axes.size() == 1 ? TableReader(scratch, text.source).find(axes.front().key) : nullptr;
   require(knob && std::holds_alternative<float*>(knob->field), ExitCode::usage,
@@ -190,41 +203,35 @@ void RefereeFile::read_tune() {
   }
 }
 
-Recipe RefereeFile::recipe_of_size(std::size_t size) const {
-  const SweepText& text = sections_->text;
-  Recipe recipe;
-  read_fragment(recipe, base, std::filesystem::path(file).parent_path(), text.base.place + ": base: ");
-  for (const auto* settings :
-       std::initializer_list<const std::vector<Setting>*>{&text.shared, &sections_->sizes[size]})
-    for (const Setting& setting : *settings)
-      TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
-  return recipe;
+/// Arms' names may hold dashes; the signs have a blank on both sides.
+Contrast RefereeFile::contrast_of(const std::string& text, const std::string& place) const {
+  Contrast sum{text, {}, {}};
+  double sign = 1;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min({text.find(" - ", begin), text.find(" + ", begin), text.size()});
+    const std::string name = text.substr(begin, end - begin);
+    const auto found = std::ranges::find(arms, name);
+    require(found != arms.end(), ExitCode::usage, "{}: contrasts: '{}' is no arm{}", place, name,
+            suggestion(name, std::vector<std::string_view>(arms.begin(), arms.end())));
+    sum.arms.push_back(std::size_t(found - arms.begin()));
+    sum.weights.push_back(sign);
+    if (end < text.size()) sign = text[end + 1] == '+' ? 1 : -1;
+    begin = end + 3;
+  }
+  require(std::accumulate(sum.weights.begin(), sum.weights.end(), 0.0) == 0, ExitCode::usage,
+          "{}: contrasts: \"{}\" adds {} and takes away {}; want as many of both, as in \"a - b - c + d\"",
+          place, text, std::ranges::count(sum.weights, 1), std::ranges::count(sum.weights, -1));
+  return sum;
 }
 
-std::int64_t RefereeFile::parameters(std::size_t size) const {
-  ModelConfig model = recipe_of_size(size).model;
-  const std::int64_t all = parameter_count(model), layers = model.layers++;
-  return layers * (parameter_count(model) - all);
-}
-
-std::int64_t RefereeFile::tokens_per_step(std::size_t size) const {
-  const Recipe recipe = recipe_of_size(size);
-  return recipe.train.batch_size * recipe.train.passes() * recipe.model.context;
-}
-
-std::int64_t RefereeFile::steps(std::size_t size, std::size_t length) const {
-  return std::max<std::int64_t>(
-      2, std::llround(lengths[length] * double(parameters(size)) / double(tokens_per_step(size))));
-}
-
-Sweep RefereeFile::sweep(std::size_t size, std::size_t length) const {
+Sweep RefereeFile::sweep(const Point& point) const {
   SweepText text = sections_->text;  // whose settings stay those of the one that is kept
-  for (const Setting& setting : sections_->sizes[size]) {
+  for (const Setting& setting : sections_->sizes[point.size]) {
     std::erase_if(text.shared, [&](const Setting& shared) { return shared.key == setting.key; });
     text.shared.push_back(setting);
   }
   const toml::table made{
-      {"train.steps", steps(size, length)}, {"schedule.kind", "wsd"}, {"schedule.decay_fraction", decay}};
+      {"train.steps", point.steps}, {"schedule.kind", "wsd"}, {"schedule.decay_fraction", decay}};
   for (ArmText& arm : text.arms)
     for (const auto& [key, value] : made)
       arm.settings.push_back({std::string(key.str()), sections_->text.table.get("points")->source(), &value});
@@ -239,11 +246,10 @@ Sweep RefereeFile::sweep(std::size_t size, std::size_t length) const {
         "{}: train.eval_windows = auto depends on the length; want a number in [set], so that all points are "
         "validated on the same windows",
         file);
-    require(
-        train.batch_size * train.passes() * arm.recipe.model.context == tokens_per_step(size),
-        ExitCode::usage,
-        "{}: arm '{}' has other tokens in a step than size '{}'; want model and batch in [set] or [[size]]",
-        arm.where, arm.name, sizes[size]);
+    require(tokens_of_step(arm.recipe) == sizes[point.size].tokens_per_step, ExitCode::usage,
+            "{}: arm '{}' has other tokens in a step than size '{}'; want model and batch in [set] or "
+            "[[size]]",
+            arm.where, arm.name, sizes[point.size].name);
   }
   return sweep;
 }

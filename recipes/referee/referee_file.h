@@ -1,16 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "recipes/sweep/sweep_file.h"
 
 namespace mxtape {
-
-struct SweepText;
 
 /// A sum of arms' losses, such as a difference of differences, "a - b - c + d"; the weights add up to 0.
 struct Contrast {
@@ -36,10 +32,20 @@ struct Question {
   std::vector<Family> families;
   std::vector<Contrast> contrasts;
 };
-/// Reads it. Arms' names may hold dashes; the signs have a blank on both sides. Throws Error(usage),
-/// beginning with `place`.
-Contrast read_contrast(const std::string& text, const std::vector<std::string>& arms,
-                       const std::string& place);
+
+struct ModelSize {
+  std::string name;
+  std::int64_t parameters = 0;  ///< N: of the blocks, so without embeddings and head
+  std::int64_t tokens_per_step = 0;
+};
+/// A size and a length.
+struct Point {
+  std::string name;  ///< "w64 x 20"
+  std::size_t size = 0;
+  std::int64_t parameters = 0;  ///< N of its size
+  double tokens_per_parameter = 0;
+  std::int64_t tokens = 0, steps = 0, decay_steps = 0;  ///< D: of all steps
+};
 
 /// A sweep over sizes and lengths: [points], [[size]], [families], [tune]. Reference of the keys:
 /// docs/referee.md.
@@ -50,21 +56,20 @@ class RefereeFile : public Question {
   /// Throws Error(usage) with file, line and column.
   explicit RefereeFile(const std::string& path);
 
-  std::vector<std::string> arms, sizes;
+  std::vector<std::string> arms;
+  std::vector<ModelSize> sizes;  ///< N grows
+  std::vector<Point> points;     ///< by size, then by length
 
-  std::int64_t parameters(std::size_t size) const;  ///< N: of the blocks, norms and biases among them
-  std::int64_t tokens_per_step(std::size_t size) const;
-  std::int64_t steps(std::size_t size, std::size_t length) const;
   /// An ordinary sweep of all arms at a point, each length trained by itself. Throws Error(usage) as
   /// read_sweep().
-  Sweep sweep(std::size_t size, std::size_t length) const;
+  Sweep sweep(const Point&) const;
   /// Gives a recipe a value of [tune], by its index.
   void set_tuned(Recipe&, std::size_t value) const;
 
  private:
   struct Sections;
   void read_points(), read_sizes(), read_families(), read_tune();
-  Recipe recipe_of_size(std::size_t size) const;
+  Contrast contrast_of(const std::string& text, const std::string& place) const;
 
   std::shared_ptr<Sections> sections_;
 };

@@ -150,7 +150,7 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
     EXPECT_TRUE(says(message)) << more << points;
   };
   refuses("", "decay = 1\n", "points.decay = 1; want the share of each length");
-  refuses("", "decay = 0.001\n", "none of the 15 steps of its length 0.2 is left for the decay");
+  refuses("", "decay = 0.001\n", "of its 15 steps the decay begins after step 15");
   refuses("", "dekay = 0.2\n", "unknown key 'points.dekay'; did you mean 'decay'?");
   refuses("confirm = [1]\n", "", "seed 1 is in two of select, confirm and tune.seeds");
   refuses("best = 1\n", "", "best = 1 chooses arms of [families] for the seeds of `confirm`; want both");
