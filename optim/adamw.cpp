@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "autograd/linear_operands.h"
-#include "optim/weight_average.h"
+#include "autograd/weight_average.h"
 
 namespace mxtape {
 

@@ -2,33 +2,11 @@
 
 #include "autograd/slots.h"
 #include "core/error.h"
-#include "recipes/rollbacks.h"
 
 namespace mxtape {
 
-namespace {
-
-bool asks_averages(const Recipe& recipe) {
-  const auto asks = [](const PrecisionPlan& plan) {
-    for (const auto& [layer, quant] : plan.linear)
-      for (const auto& slot : linear_slots)
-        if ((quant.*slot.field).ema) return true;
-    return false;
-  };
-  for (const std::int64_t step : plan_changes(recipe))
-    if (asks(precision_plan(recipe, step))) return true;
-  for (const std::int64_t n : coming_rollbacks(recipe))
-    if (asks(precision_plan(as_rolled_back(recipe, n), 0))) return true;
-  return false;
-}
-
-}  // namespace
-
-void validate_averages(const Recipe& r, const PrecisionPlan& plan) {
-  require(r.precision.weight_average == 0 || asks_averages(r), ExitCode::usage,
-          "recipe {}: precision.weight_average is {} ({}), and no weight's format says ema; want 0, or "
-          "fprop.w in such a format",
-          r.name, r.precision.weight_average, r.origin("precision.weight_average"));
+bool validate_averages(const Recipe& r, const PrecisionPlan& plan) {
+  bool asked = false;
   const auto refuse = [&](std::string_view slot, const std::string& layer, const Quantizer& q,
                           std::string_view why) {
     fail(ExitCode::usage, "recipe {}: {} of {} is '{}', {}", r.name, slot, layer, to_text(q), why);
@@ -45,6 +23,7 @@ void validate_averages(const Recipe& r, const PrecisionPlan& plan) {
     for (const auto& slot : linear_slots) {
       const Quantizer& q = quant.*slot.field;
       if (!q.ema) continue;
+      asked = true;
       const bool forward = slot.slot == Slot::fprop_w,
                  backward = slot.slot == Slot::dgrad_w && quant.dgrad_source != OperandSource::forward;
       if (!forward && !backward) refuse(slot.name, layer, q, weights_only);
@@ -63,6 +42,14 @@ void validate_averages(const Recipe& r, const PrecisionPlan& plan) {
   for (const auto* group : {&plan.parameters, &plan.sums})
     for (const auto& [layer, q] : *group)
       if (q.ema) refuse("its format", layer, q, weights_only);
+  return asked;
+}
+
+void require_use_of_averages(const Recipe& r, bool asked) {
+  require(r.precision.weight_average == 0 || asked, ExitCode::usage,
+          "recipe {}: precision.weight_average is {} ({}), and no weight's format says ema; want 0, or "
+          "fprop.w in such a format",
+          r.name, r.precision.weight_average, r.origin("precision.weight_average"));
 }
 
 }  // namespace mxtape

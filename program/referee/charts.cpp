@@ -99,21 +99,6 @@ std::vector<Chart::Line> lines(const Results& r,
   return lines;
 }
 
-/// Gaps at the points that are wanted, against one of their numbers.
-std::vector<Chart::Line> gap_lines(const Results& r, const std::function<bool(const Point&)>& wanted,
-                                   std::int64_t Point::*x) {
-  return lines(r, [&](std::size_t arm) {
-    std::vector<Chart::Mark> marks;
-    for (const Gap& g : r.gaps) {
-      const Point& point = r.points[g.point];
-      if (g.arm != arm || arm == r.baseline || g.stage != r.judged() || !wanted(point)) continue;
-      marks.push_back({double(point.*x), g.gap.mean});
-      if (g.gap.pairs > 1) marks.back().interval = g.gap.interval95;
-    }
-    return marks;
-  });
-}
-
 }  // namespace
 
 std::string pictures(const std::vector<Chart>& charts) {
@@ -134,17 +119,26 @@ std::string pictures(const std::vector<Chart>& charts) {
 
 std::vector<Chart> gap_charts(const Results& r) {
   std::vector<Chart> charts;
+  const auto add = [&](const std::string& title, const char* x_label, std::int64_t Point::*x,
+                       const std::function<bool(const Point&)>& wanted) {
+    const auto marks_of = [&](std::size_t arm) {
+      std::vector<Chart::Mark> marks;
+      for (const Gap& g : r.gaps) {
+        const Point& point = r.points[g.point];
+        if (g.arm != arm || g.stage != r.judged() || !wanted(point)) continue;
+        marks.push_back({double(point.*x), g.gap.mean});
+        if (g.gap.pairs > 1) marks.back().interval = g.gap.interval95;
+      }
+      return marks;
+    };
+    charts.push_back({title, x_label, nats, lines(r, marks_of), true, 0.0});
+  };
   for (std::size_t size = 0; size < r.sizes.size(); ++size)
-    charts.push_back({"Gap over tokens, " + r.sizes[size].name, "tokens", nats,
-                      gap_lines(
-                          r, [&](const Point& p) { return p.size == size; }, &Point::tokens),
-                      true, 0.0});
+    add("Gap over tokens, " + r.sizes[size].name, "tokens", &Point::tokens,
+        [=](const Point& p) { return p.size == size; });
   for (const double length : r.asked.lengths)
-    charts.push_back(
-        {fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters", nats,
-         gap_lines(
-             r, [&](const Point& p) { return p.tokens_per_parameter == length; }, &Point::parameters),
-         true, 0.0});
+    add(fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters", &Point::parameters,
+        [=](const Point& p) { return p.tokens_per_parameter == length; });
   return charts;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "program/plot/heat_map.h"
 #include "program/show/command_line.h"
@@ -39,27 +40,23 @@ std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
   if (std::filesystem::file_size(run / "telemetry.jsonl", error) == 0 || error)
     return {};  // nothing is rounded
   const TelemetryLog log = read_telemetry(run);
-  std::map<std::string, std::vector<double>> squares;
-  std::vector<double> cosines;
+  std::map<std::string, std::vector<double>> values;  // squares of a slot; without one, cosines
   const auto last = log.records.back().at("step");
   for (const auto& record : log.records) {
     if (record.at("step") != last) continue;
     if (record.at("kind") == "operand" && record.at("in_use") == true)
-      squares[record.at("slot")].push_back(std::pow(record.at("relative_rmse").get<double>(), 2));
+      values[record.at("slot")].push_back(std::pow(record.at("relative_rmse").get<double>(), 2));
     if (record.at("kind") == "gradient" && record.at("slot") == "wgrad.dw")
-      cosines.push_back(record.at("cosine"));
+      values[""].push_back(record.at("cosine"));
   }
   Telemetry telemetry;
-  const auto mean = [](const std::vector<double>& all) {
-    double sum = 0;
-    for (const double x : all) sum += x;
-    return sum / double(all.size());
-  };
-  for (const auto& [slot, of_slot] : squares) {
-    telemetry.slots.push_back(slot);
-    telemetry.relative_error.push_back(std::sqrt(mean(of_slot)));
+  for (const auto& [slot, all] : values) {
+    const double mean = std::accumulate(all.begin(), all.end(), 0.0) / double(all.size());
+    if (slot.empty())
+      telemetry.alignment = mean;
+    else
+      telemetry.slots.push_back(slot), telemetry.relative_error.push_back(std::sqrt(mean));
   }
-  if (!cosines.empty()) telemetry.alignment = mean(cosines);
   return telemetry;
 }
 

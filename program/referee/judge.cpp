@@ -1,4 +1,4 @@
-#include "program/referee/judge.h"
+#include "program/referee/results.h"
 
 #include <fmt/format.h>
 
@@ -28,11 +28,10 @@ std::vector<double> whole_losses(const Results& r, std::size_t point, std::size_
 
 /// Corrects the p of each group of `all` together.
 template <class T>
-void correct(std::vector<T>& all,
-             const std::function<std::tuple<std::size_t, Stage, std::string>(const T&)>& group) {
+void correct(std::vector<T>& all, const std::function<std::string(const T&)>& name_of_group) {
   std::map<std::tuple<std::size_t, Stage, std::string>, std::vector<T*>> groups;
   for (T& one : all)
-    if (one.gap.pairs > 1) groups[group(one)].push_back(&one);
+    if (one.gap.pairs > 1) groups[{one.point, one.stage, name_of_group(one)}].push_back(&one);
   for (const auto& [key, members] : groups) {
     std::vector<double> p;
     for (const T* one : members) p.push_back(one->gap.p);
@@ -44,7 +43,7 @@ void correct(std::vector<T>& all,
 void correct_families(Results& r) {
   correct<Gap>(r.gaps, [&](const Gap& g) {
     const Arm& arm = r.arms[g.arm];
-    return std::tuple(g.point, g.stage, arm.family.empty() ? "arm " + arm.name : "family " + arm.family);
+    return arm.family.empty() ? "arm " + arm.name : "family " + arm.family;
   });
   for (Gap& g : r.gaps)
     if ((g.verdict == Verdict::worse || g.verdict == Verdict::better) && g.holm >= 0.05)
@@ -65,9 +64,11 @@ void add_contrasts(Results& r) {
         if (!sums.empty())
           r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance)});
       }
-  correct<ContrastResult>(r.contrast_results, [](const ContrastResult& c) {
-    return std::tuple(c.point, c.stage, std::string());
-  });
+  correct<ContrastResult>(r.contrast_results, [](const ContrastResult&) { return ""; });
+}
+
+double x_of(const Point& point, Efficiency::Along along) {
+  return double(along == Efficiency::Along::tokens ? point.tokens : point.parameters);
 }
 
 /// The curves of an arm and the baseline over these points, by seed.
@@ -78,8 +79,7 @@ std::vector<CurvePair> curves(const Results& r, const std::vector<std::size_t>& 
     const auto of_arm = whole_losses(r, point, arm, r.judged()),
                of_baseline = whole_losses(r, point, r.baseline, r.judged());
     if (of_arm.empty() || of_baseline.empty()) continue;
-    const double x =
-        double(along == Efficiency::Along::tokens ? r.points[point].tokens : r.points[point].parameters);
+    const double x = x_of(r.points[point], along);
     pairs.resize(of_arm.size());
     for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
       pairs[seed].baseline.x.push_back(x), pairs[seed].baseline.loss.push_back(of_baseline[seed]);
@@ -96,8 +96,7 @@ void add_efficiencies(Results& r, const std::vector<std::size_t>& points, Effici
     auto swapped = pairs;
     for (CurvePair& pair : swapped) std::swap(pair.arm, pair.baseline);
     for (const std::size_t point : points) {
-      const double x =
-          double(along == Efficiency::Along::tokens ? r.points[point].tokens : r.points[point].parameters);
+      const double x = x_of(r.points[point], along);
       if (std::ranges::find(pairs[0].arm.x, x) == pairs[0].arm.x.end()) continue;
       Efficiency found = efficiency_at(x, pairs);
       found.arm = arm, found.point = point, found.along = along, found.stage = r.judged();
@@ -196,18 +195,17 @@ void add_correlations(Results& r) {
 void judge(Results& r) {
   correct_families(r);
   add_contrasts(r);
-  const auto points_where = [&](const auto& wanted) {
+  const auto add_along = [&](Efficiency::Along along, const std::function<bool(const Point&)>& wanted) {
     std::vector<std::size_t> points;
     for (std::size_t p = 0; p < r.points.size(); ++p)
       if (wanted(r.points[p])) points.push_back(p);
-    return points;
+    add_efficiencies(r, points, along);
   };
   for (std::size_t size = 0; size < r.sizes.size(); ++size)
-    add_efficiencies(r, points_where([&](const Point& p) { return p.size == size; }),
-                     Efficiency::Along::tokens);
+    add_along(Efficiency::Along::tokens, [=](const Point& p) { return p.size == size; });
   for (const double length : r.asked.lengths)
-    add_efficiencies(r, points_where([&](const Point& p) { return p.tokens_per_parameter == length; }),
-                     Efficiency::Along::parameters);
+    add_along(Efficiency::Along::parameters,
+              [=](const Point& p) { return p.tokens_per_parameter == length; });
   add_law(r);
   add_correlations(r);
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <unsupported/Eigen/NonLinearOptimization>
+#include <unsupported/Eigen/LevenbergMarquardt>
 
 #include "core/error.h"
 
@@ -91,22 +91,15 @@ struct Centred {
 };
 
 /// Residuals and slopes in the form that Eigen wants. The squares of its s add up to twice Huber's losses.
-struct Squares {
-  using Scalar = double;
-  enum { InputsAtCompileTime = Eigen::Dynamic, ValuesAtCompileTime = Eigen::Dynamic };
-  using InputType = VectorXd;
-  using ValueType = VectorXd;
-  using JacobianType = Eigen::MatrixXd;
+struct Squares : Eigen::DenseFunctor<double> {  // inputs: the unknowns that are free
   const Means& points;
   Centred law;
-  int first, unknowns;  ///< those of x that are free
+  int first;  ///< free unknown
   double delta;
 
-  int inputs() const { return unknowns; }
-  int values() const { return int(points.size()); }
   Centred with(const VectorXd& free) const {
     Centred moved = law;
-    moved.x.segment(first, unknowns) = free;
+    moved.x.segment(first, inputs()) = free;
     return moved;
   }
   double root(double r) const {
@@ -124,20 +117,19 @@ struct Squares {
     std::array<double, Centred::count> row{};
     for (int i = 0; i < values(); ++i) {
       const double r = moved.at(points[std::size_t(i)], row.data()) - points[std::size_t(i)].value;
-      for (int k = 0; k < unknowns; ++k)
+      for (int k = 0; k < inputs(); ++k)
         slopes(i, k) = row[std::size_t(first + k)] * (std::abs(r) <= delta ? 1 : delta / std::abs(root(r)));
     }
     return 0;
   }
   /// Moves the law to a minimum near it. Returns the sum of Huber's losses there, infinite if there is none.
   double minimise() {
-    VectorXd free = law.x.segment(first, unknowns);
+    VectorXd free = law.x.segment(first, inputs());
     Eigen::LevenbergMarquardt<Squares> solver(*this);
-    solver.parameters.ftol = solver.parameters.xtol = 1e-13;
-    solver.parameters.maxfev = 1000;
+    solver.setFtol(1e-13), solver.setXtol(1e-13), solver.setMaxfev(1000);
     solver.minimize(free);
     law = with(free);
-    const double sum = 0.5 * solver.fnorm * solver.fnorm;
+    const double sum = 0.5 * solver.fnorm() * solver.fnorm();
     return free.allFinite() && std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
   }
 };
@@ -206,7 +198,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   for (const ScalingLaw& law :
        near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d, floor)) {
     start.set(law);
-    Squares squares{points, start, 0, floor ? 5 : 6, delta};
+    Squares squares{{floor ? 5 : 6, int(points.size())}, points, start, 0, delta};
     if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
   }
   require(std::isfinite(fit.objective),
@@ -221,7 +213,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
     if (arm == table.baseline || of_arm.size() < 3) continue;
     fit.delta[arm] = near ? near->delta[arm] : huber_delta(of_arm);
     for (Mean& p : of_arm) p.value += best.at(p);  // the baseline's part is the law's
-    Squares squares{of_arm, best, Centred::eff_n, 2, fit.delta[arm]};
+    Squares squares{{2, int(of_arm.size())}, of_arm, best, Centred::eff_n, fit.delta[arm]};
     if (near) squares.law.x.tail(2) << std::log(near->eff_n[arm]), std::log(near->eff_d[arm]);
     squares.minimise();
     fit.eff_n[arm] = std::exp(squares.law.x[Centred::eff_n]);

@@ -1,11 +1,10 @@
-#include "program/referee/page.h"
+#include "program/referee/charts.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "program/referee/charts.h"
 #include "program/referee/statistics.h"
 #include "program/sweep/sweep_results.h"
 
@@ -57,10 +56,6 @@ std::string gap_text(const PairedGap& gap) {
   if (gap.pairs > 1) e.interval95 = gap.interval95;
   return shown(e, 4);
 }
-std::string verdict(const Gap& g) {
-  return g.reason.empty() ? std::string(name_of(g.verdict))
-                          : fmt::format("{}: {}", name_of(g.verdict), html_escaped(g.reason));
-}
 std::string dim(const std::string& text) { return "<span class=\"dim\">" + text + "</span>"; }
 const char* seeds_of(Stage stage) { return stage == Stage::select ? "first" : "confirm"; }
 
@@ -70,15 +65,8 @@ std::string methods(const Results& r) {
     if (g.stage == r.judged() && (!last || g.point > last->point)) last = &g;
   std::vector<Row> rows;
   for (std::size_t a = 0; a < r.arms.size(); ++a) {
-    Row row{html_escaped(r.arms[a].name),
-            fmt::format("{:.2f}", r.arms[a].bits),
-            "-",
-            "-",
-            "-",
-            "-",
-            "-",
-            "-",
-            "-"};
+    Row row(9, "-");
+    row[0] = html_escaped(r.arms[a].name), row[1] = fmt::format("{:.2f}", r.arms[a].bits);
     for (const Efficiency& e : r.efficiencies)  // the last: the largest size, then the longest
       if (e.arm == a && e.stage == r.judged() && e.along == Efficiency::Along::tokens && e.ratio)
         row[2] = shown(*e.ratio);
@@ -88,7 +76,7 @@ std::string methods(const Results& r) {
       if (k.arm == a) row[6] = k.speed_up ? shown(*k.speed_up) : dim(html_escaped(k.why));
     for (const Gap& g : r.gaps)
       if (g.arm == a && g.stage == r.judged() && g.point == last->point)
-        row[7] = gap_text(g.gap), row[8] = verdict(g);
+        row[7] = gap_text(g.gap), row[8] = html_escaped(verdict_text(g));
     const std::size_t size = last ? r.points[last->point].size : 0;
     if (const auto ms = step_ms(r, size, a), base = step_ms(r, size, r.baseline); ms && base)
       row[5] = html_number(*ms, fmt::format("{:.1f} ms", *ms)) +
@@ -157,7 +145,7 @@ std::string all_gaps(const Results& r) {
     if (g.arm != r.baseline)
       rows.push_back({html_escaped(r.points[g.point].name), html_escaped(r.arms[g.arm].name),
                       seeds_of(g.stage), gap_text(g.gap), fmt::format("{:.2g}", g.gap.p),
-                      fmt::format("{:.2g}", g.holm), verdict(g)});
+                      fmt::format("{:.2g}", g.holm), html_escaped(verdict_text(g))});
   return table({"point", "method", "seeds", "gap [nats]", "p", "Holm", "verdict"}, rows);
 }
 

@@ -24,15 +24,9 @@ Recipe leg_of(const Recipe& longer) {
   return leg;
 }
 
-/// Throws where the leg's steps would not be the first ones of the whole run.
+/// Throws where the leg's steps would not be the first ones of the whole run. Rates are: a leg ends
+/// before any of its lengths' falls.
 void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
-  const auto learning_rate = [](const Recipe& r, std::int64_t step) {
-    return learning_rate_factor(r.schedule, step, r.train.steps);
-  };
-  for (std::int64_t step = 0; step < leg.recipe.train.steps; ++step)
-    require(learning_rate(leg.recipe, step) == learning_rate(whole.recipe, step), ExitCode::usage,
-            "{}: arm '{}': the rate of step {} depends on the length; want a shorter warm-up", leg.where,
-            leg.name, step);
   for (const Recipe* recipe : {&leg.recipe, &whole.recipe})
     for (const std::int64_t step : plan_changes(*recipe))
       require(step >= leg.recipe.train.steps ||
@@ -46,8 +40,9 @@ void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
 
 /// The stage's sweep of these arms. Chains of runs, each an arm with a seed at a size, are dealt to the
 /// parts.
-StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const RefereeFile& file,
-                  const std::vector<std::uint64_t>& seeds, const SweepOptions& options, const Part& part) {
+StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const Asked& asked,
+                  const std::vector<std::uint64_t>& seeds) {
+  const RefereeFile& file = asked.file;
   Sweep sweep{.file = file.file,
               .name = file.name,
               .base = file.base,
@@ -55,13 +50,13 @@ StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const RefereeFile
               .seeds = seeds,
               .tolerance = file.tolerance,
               .arms = std::move(arms)};
-  stage.sweep = plan_sweep(options, std::move(sweep));
+  stage.sweep = plan_sweep(asked.options, std::move(sweep));
   std::vector<std::array<std::size_t, 3>> chains;
   for (SweepRun& run : stage.sweep.runs) {
     const Place& place = stage.place_of(run);
     const std::array chain{file.points[place.point].size, place.arm, std::size_t(run.seed)};
     const auto found = std::ranges::find(chains, chain);
-    run.elsewhere = (found - chains.begin()) % part.of != part.number - 1;
+    run.elsewhere = (found - chains.begin()) % asked.parts != asked.part - 1;
     if (found == chains.end()) chains.push_back(chain);
   }
   return stage;
@@ -79,9 +74,8 @@ bool StagePlan::over() const {
       sweep.runs, [&](const SweepRun& run) { return run.state == RunState::finished || failed(run); });
 }
 
-StagePlan plan_points(const RefereeFile& file, const Choices& choices,
-                      const std::vector<std::uint64_t>& seeds, const SweepOptions& options,
-                      const Part& part) {
+StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vector<std::uint64_t>& seeds) {
+  const RefereeFile& file = asked.file;
   StagePlan stage;
   std::vector<SweepArm> arms;
   const auto add = [&](SweepArm arm, const Place& place) {
@@ -121,10 +115,11 @@ StagePlan plan_points(const RefereeFile& file, const Choices& choices,
       }
     }
   }
-  return planned(std::move(stage), std::move(arms), file, seeds, options, part);
+  return planned(std::move(stage), std::move(arms), asked, seeds);
 }
 
-StagePlan plan_tune(const RefereeFile& file, const SweepOptions& options, const Part& part) {
+StagePlan plan_tune(const Asked& asked) {
+  const RefereeFile& file = asked.file;
   StagePlan stage;
   std::vector<SweepArm> arms;
   const Sweep point = file.sweep(file.points.front());
@@ -136,7 +131,7 @@ StagePlan plan_tune(const RefereeFile& file, const SweepOptions& options, const 
       arms.push_back(std::move(arm));
       stage.places.push_back({value, a});
     }
-  return planned(std::move(stage), std::move(arms), file, file.tune, options, part);
+  return planned(std::move(stage), std::move(arms), asked, file.tune);
 }
 
 }  // namespace mxtape::referee

@@ -5,13 +5,15 @@
 
 #include "program/referee/results.h"
 #include "program/sweep/sweep_plan.h"
-#include "recipes/referee/referee_file.h"
+#include "recipes/sweep/referee_file.h"
 
 namespace mxtape::referee {
 
-/// `--part 3/16`: the third of sixteen processes that share a folder; 1/1: the only one.
-struct Part {
-  int number = 1, of = 1;
+/// What a process was asked: a file, its folder, and with `--part 3/16` the third of sixteen parts of it.
+struct Asked {
+  RefereeFile file;
+  SweepOptions options;  ///< with the folder
+  int part = 1, parts = 1;
 };
 
 /// Which of a stage's runs an arm of its sweep stands for.
@@ -42,10 +44,9 @@ struct Choices {
 
 /// Throws Error(usage) for lengths whose trunks would be empty, and for an arm that is another in the steps
 /// that lengths share, as where a phase starts at a fraction of the run.
-StagePlan plan_points(const RefereeFile&, const Choices&, const std::vector<std::uint64_t>& seeds,
-                      const SweepOptions&, const Part&);
+StagePlan plan_points(const Asked&, const Choices&, const std::vector<std::uint64_t>& seeds);
 /// Every arm with every value of [tune] at the smallest point: Place::point is the value's index.
-StagePlan plan_tune(const RefereeFile&, const SweepOptions&, const Part&);
+StagePlan plan_tune(const Asked&);
 
 /// What a file asks, before anything is measured.
 Results asked(const RefereeFile&);

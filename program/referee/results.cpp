@@ -3,8 +3,150 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/files/atomic_file.h"
 
 namespace mxtape::referee {
+namespace {
+
+// The fields of a type, all of them in the order of its declaration: a binding of fewer does not compile.
+#define MXT_FIELDS(Type, ...)                \
+  template <class Visit>                     \
+  void fields(Type& of_value, Visit visit) { \
+    auto& [__VA_ARGS__] = of_value;          \
+    visit(#__VA_ARGS__, __VA_ARGS__);        \
+  }
+MXT_FIELDS(Estimate, value, interval95, why)
+MXT_FIELDS(Arm, name, family, differences, slots, bits, chosen)
+MXT_FIELDS(ModelSize, name, parameters, tokens_per_step)
+MXT_FIELDS(Point, name, size, parameters, tokens_per_parameter, tokens, steps, decay_steps)
+MXT_FIELDS(Spike, step, z, unlearned)
+MXT_FIELDS(Sample, step, loss)
+MXT_FIELDS(Telemetry, slots, relative_error, alignment)
+MXT_FIELDS(Run, point, arm, seed, stage, state, message, loss, learning_rate, curve, spikes, telemetry)
+MXT_FIELDS(PairedGap, pairs, mean, standard_error, interval95, interval90, p, verdict)
+MXT_FIELDS(Gap, point, arm, stage, gap, holm, verdict, reason)
+MXT_FIELDS(ContrastResult, contrast, point, stage, gap, holm, reason)
+MXT_FIELDS(Efficiency, arm, point, along, stage, ratio, why)
+MXT_FIELDS(LawArm, arm, parameters, tokens)
+MXT_FIELDS(Residual, arm, point, measured, fitted)
+MXT_FIELDS(Law, fitted, holds, why, A, alpha, B, beta, gamma, E, floor_known, limit, worst, draws, arms,
+           residuals)
+MXT_FIELDS(BreakEven, arm, speed_up, from, why)
+MXT_FIELDS(Correlation, measure, point, arms, rank)
+MXT_FIELDS(Tuned, arm, value, loss, runs, best, edge)
+MXT_FIELDS(StepTime, stage, size, arm, ms, runs)
+MXT_FIELDS(Times, device, threads, steps, seconds_of_runs)
+MXT_FIELDS(Family, name, arms)
+MXT_FIELDS(Contrast, text, arms, weights)
+MXT_FIELDS(Question, name, file, base, baseline, tolerance, select, confirm, tune, best, lengths, decay,
+           learning_rate_power, tuned_key, tuned_values, families, contrasts)
+MXT_FIELDS(Results, asked, baseline, arms, sizes, points, version, commit, arithmetic, data_file, data_hash,
+           floor, complete, tokens_trained, tokens_apart, tunes, runs, gaps, contrast_results, efficiencies,
+           law, break_even, correlations, not_run, times)
+#undef MXT_FIELDS
+
+/// The texts of an enumeration, by its values.
+constexpr std::array<std::string_view, 2> names_of(Stage) { return {"select", "confirm"}; }
+constexpr std::array<std::string_view, 2> names_of(Efficiency::Along) { return {"tokens", "parameters"}; }
+std::array<std::string_view, 4> names_of(Verdict) {
+  return {name_of(Verdict::within), name_of(Verdict::worse), name_of(Verdict::better),
+          name_of(Verdict::not_resolved)};
+}
+
+template <class T>
+concept Named = requires(T value) {
+  names_of(value);
+};
+template <class T>
+concept Listed = requires(T value) {
+  value.emplace_back();
+}
+&&!std::is_same_v<T, std::string>;
+template <class T>
+concept Structured =
+    std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_same_v<T, std::array<double, 2>>;
+
+/// Cuts the next name off "name, next, last".
+std::string next_name(std::string_view& names) {
+  const auto comma = names.find(',');
+  const std::string name(names.substr(0, comma));
+  names.remove_prefix(comma == names.npos ? names.size() : names.find_first_not_of(' ', comma + 1));
+  return name;
+}
+
+template <class T>
+Json written(T& value) {
+  Json json;
+  if constexpr (Structured<T>) {
+    fields(value, [&](std::string_view names, auto&... all) {
+      const auto add = [&](const std::string& name, const Json& field) {
+        json[name] = field;
+        if (field.is_null()) json[name + "_reason"] = "there is none";
+      };
+      (add(next_name(names), written(all)), ...);
+    });
+  } else if constexpr (Listed<T>) {
+    json = Json::array();
+    for (auto& one : value) json.push_back(written(one));
+  } else if constexpr (Named<T>) {
+    json = names_of(value)[std::size_t(value)];
+  } else if constexpr (is_optional<T>) {
+    if (value) json = written(*value);
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (std::isfinite(value)) json = value;
+  } else if constexpr (std::is_same_v<T, std::array<double, 2>>) {
+    if (std::isfinite(value[0])) json = value;  // else both ends are infinite
+  } else {
+    json = value;
+  }
+  return json;
+}
+
+/// Throws nlohmann's exceptions for what `written` would not give.
+template <class T>
+void read(const Json& json, T& value) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if constexpr (Structured<T>) {
+    fields(value, [&](std::string_view names, auto&... all) { (read(json.at(next_name(names)), all), ...); });
+  } else if constexpr (Listed<T>) {
+    for (const Json& one : json.get_ref<const Json::array_t&>()) read(one, value.emplace_back());
+  } else if constexpr (Named<T>) {
+    const auto names = names_of(value);
+    const auto found = std::ranges::find(names, json.get<std::string>());
+    require(found != names.end(), ExitCode::data, "{} is known by no such name", json.dump());
+    value = T(found - names.begin());
+  } else if constexpr (is_optional<T>) {
+    if (!json.is_null()) read(json, value.emplace());
+  } else if constexpr (std::is_same_v<T, std::array<double, 2>>) {
+    value = json.is_null() ? T{-infinity, infinity} : json.get<T>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    value = json.is_null() ? infinity : json.get<T>();
+  } else {
+    json.get_to(value);
+  }
+}
+
+}  // namespace
+
+Value value_of(const Results& results) {
+  Results copy = results;
+  return Value(written(copy));
+}
+
+Results read_results(const std::filesystem::path& file) {
+  Results results;
+  const std::string text = read_whole_text(file);
+  try {
+    read(Json::parse(text), results);
+  } catch (const std::exception& e) {
+    fail(ExitCode::data, "{}: {}; want the results.json of a sweep with [points]", file.string(), e.what());
+  }
+  return results;
+}
 
 std::vector<std::optional<double>> Results::losses(std::size_t point, std::size_t arm, Stage stage) const {
   const auto& all = seeds(stage);
@@ -43,6 +185,10 @@ void Results::add_gaps() {
         if (gap.reason.empty()) gap.verdict = gap.gap.verdict;
         gaps.push_back(std::move(gap));
       }
+}
+
+std::string verdict_text(const Gap& gap) {
+  return std::string(name_of(gap.verdict)) + (gap.reason.empty() ? "" : ": " + gap.reason);
 }
 
 }  // namespace mxtape::referee

@@ -1,15 +1,17 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "program/records/paired_gap.h"
-#include "recipes/referee/referee_file.h"
+#include "program/show/report.h"
+#include "recipes/sweep/referee_file.h"
 
 // What a referee knows: what was asked, what was measured, and what follows. Values alone: results.json holds
-// them all, under these names and in this order (results_json.cpp). Indices are into the lists of Results.
+// them all, under these names and in this order (results.cpp). Indices are into the lists of Results.
 namespace mxtape::referee {
 
 /// Arms are chosen on the seeds of `select` and judged on those of `confirm`; without these, on the first.
@@ -67,6 +69,8 @@ struct Gap {
   Verdict verdict = Verdict::not_resolved;
   std::string reason{};  ///< what kept it from a verdict
 };
+/// "worse", or "not resolved: one seed says nothing about others".
+std::string verdict_text(const Gap&);
 struct ContrastResult {
   std::size_t contrast = 0, point = 0;
   Stage stage = Stage::select;
@@ -182,5 +186,24 @@ struct Results {
   /// Every arm's gap at every point, each by itself: holm is p, until families are judged together.
   void add_gaps();
 };
+
+/// results.json: docs/referee.md names the fields. What a clock measured is in `times`, last.
+Value value_of(const Results&);
+/// Reads it back. Throws Error(data) naming file and field for what is not such a file, and Error(resource)
+/// where it cannot be read.
+Results read_results(const std::filesystem::path&);
+
+/// The baseline may be off the law by this share of its loss where it is worst; beyond, the law does not
+/// hold.
+inline constexpr double law_limit = 0.01;
+/// From runs and gaps, what follows: Holm's correction, sums of arms, efficiencies, the law, break-even
+/// speed-ups, and whether rounding errors predict the gaps. Losses at a point count if all seeds of the stage
+/// have one, and none of the baseline's runs blew up.
+void judge(Results&);
+
+/// One page of HTML that is also well-formed XML: which method is worth it, the curves, the law, and what was
+/// not run. It asks for nothing from anywhere: no script, no file, no network. Numbers are held with all
+/// their digits, as <data value="...">.
+std::string page(const Results&);
 
 }  // namespace mxtape::referee

@@ -9,10 +9,7 @@
 #include <regex>
 
 #include "core/files/atomic_file.h"
-#include "program/referee/judge.h"
-#include "program/referee/page.h"
 #include "program/referee/referee_plan.h"
-#include "program/referee/results_json.h"
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"
@@ -23,15 +20,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Part part_of(const std::string& text) {
-  if (text.empty()) return {};
+/// Throws Error(usage) as the file does, and for words that are no part.
+Asked asked_by(const Words& words) {
+  Asked asked{.file = RefereeFile(words.sweep.file), .options = words.sweep};
   std::smatch found;
-  Part part{0, 0};
-  if (std::regex_match(text, found, std::regex("(\\d{1,4})/(\\d{1,4})")))
-    part = {std::stoi(found[1]), std::stoi(found[2])};
-  require(part.number >= 1 && part.number <= part.of, ExitCode::usage,
-          "--part {}: want the number of a part and how many there are, such as 3/16", text);
-  return part;
+  if (std::regex_match(words.part, found, std::regex("(\\d{1,4})/(\\d{1,4})")))
+    asked.part = std::stoi(found[1]), asked.parts = std::stoi(found[2]);
+  require(asked.part >= 1 && asked.part <= asked.parts && found.empty() == words.part.empty(),
+          ExitCode::usage, "--part {}: want the number of a part and how many there are, such as 3/16",
+          words.part);
+  const RefereeFile& file = asked.file;
+  if (asked.options.out.empty())
+    asked.options.out =
+        (fs::path(file.sweep(file.points.front()).baseline_arm().recipe.train.out) / file.name).string();
+  return asked;
 }
 
 std::string table_of(const Results& results, std::size_t width) {
@@ -42,17 +44,15 @@ std::string table_of(const Results& results, std::size_t width) {
       for (const auto& loss : results.losses(point, arm, results.judged()))
         if (loss) sum += *loss, ++runs;
       if (runs == 0) continue;
-      const auto found = std::ranges::find_if(results.gaps, [&](const Gap& gap) {
-        return gap.point == point && gap.arm == arm && gap.stage == results.judged();
-      });
-      const bool has = found != results.gaps.end(), spread = has && found->gap.pairs > 1;
-      std::string verdict = arm == results.baseline ? "baseline" : "-";
-      if (has)
-        verdict = name_of(found->verdict), verdict += (found->reason.empty() ? "" : ": ") + found->reason;
-      table.row(
-          results.points[point].name, results.arms[arm].name, sum / runs, has ? Value(found->gap.mean) : "-",
-          spread ? fmt::format("{:+.4f} {:+.4f}", found->gap.interval95[0], found->gap.interval95[1]) : "-",
-          spread ? fmt::format("{:.2g}", found->holm) : "-", verdict);
+      auto& row = table.row(results.points[point].name, results.arms[arm].name, sum / runs, "-", "-", "-",
+                            arm == results.baseline ? "baseline" : "-");
+      for (const Gap& gap : results.gaps) {
+        if (gap.point != point || gap.arm != arm || gap.stage != results.judged()) continue;
+        row.cells[3] = gap.gap.mean, row.cells[6] = verdict_text(gap);
+        if (gap.gap.pairs == 1) continue;
+        row.cells[4] = fmt::format("{:+.4f} {:+.4f}", gap.gap.interval95[0], gap.gap.interval95[1]);
+        row.cells[5] = fmt::format("{:.2g}", gap.holm);
+      }
     }
   return table.text(width);
 }
@@ -75,31 +75,28 @@ Report published(Results results, const fs::path& folder, bool json, std::FILE* 
 using AtStage = std::function<void(StagePlan&, const std::string& name)>;
 enum class Guess : bool { no, yes };
 
-/// A file's stages, in a folder, as one part sees them.
-struct Machine {
-  /// Throws Error(usage) as the file does, and for words that are no part.
-  explicit Machine(const Words&);
-  /// In turn tune, select, confirm: each when the ones before are over, or, with a guess, when what these
-  /// will choose can be stood in for. Returns what was measured.
-  Results through_stages(const AtStage&, Guess = Guess::no) const;
-
-  RefereeFile file;
-  SweepOptions options;  ///< with the folder
-  Part part;
-};
-
-Machine::Machine(const Words& words)
-    : file(words.sweep.file), options(words.sweep), part(part_of(words.part)) {
-  if (options.out.empty())
-    options.out =
-        (fs::path(file.sweep(file.points.front()).baseline_arm().recipe.train.out) / file.name).string();
-}
-
-Results Machine::through_stages(const AtStage& at, Guess guess) const {
+/// In turn tune, select, confirm: each when the ones before are over, or, with a guess, when what these will
+/// choose can be stood in for. Returns what was measured.
+Results through_stages(const Asked& in, const AtStage& at, Guess guess = Guess::no) {
+  const RefereeFile& file = in.file;
   Results results = asked(file);
   results.complete = true;
-  /// Whether the next stage can begin.
-  const auto passes = [&](StagePlan& stage, const std::string& name) {
+  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
+  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
+  bool goes_on = true;
+  for (const std::string name : {"tune", "select", "confirm"}) {
+    const bool tunes = name == "tune", confirms = name == "confirm";
+    const auto& seeds = tunes ? file.tune : confirms ? file.confirm : file.select;
+    if (seeds.empty()) continue;
+    if (!goes_on) {
+      results.not_run.push_back(fmt::format("{}: it waits for the stage before it", name));
+      break;
+    }
+    if (confirms) {
+      choices.arms = chosen_arms(results);
+      for (const std::size_t arm : choices.arms) results.arms[arm].chosen = true;
+    }
+    StagePlan stage = tunes ? plan_tune(in) : plan_points(in, choices, seeds);
     at(stage, name);
     std::size_t left = 0;
     for (const SweepRun& run : stage.sweep.runs) {
@@ -111,29 +108,11 @@ Results Machine::through_stages(const AtStage& at, Guess guess) const {
       results.not_run.push_back(
           fmt::format("{}: {} of {} runs are not finished", name, left, stage.sweep.runs.size()));
     results.complete = results.complete && left == 0;
-    return stage.over() || guess == Guess::yes;
-  };
-  const auto waiting = [&](const char* stage) {
-    results.not_run.push_back(fmt::format("{}: it waits for the stage before it", stage));
-    return results;
-  };
-  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
-  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
-  if (!file.tuned_key.empty()) {
-    StagePlan tune = plan_tune(file, options, part);
-    const bool goes_on = passes(tune, "tune");
-    choices.tuned = add_tunes(results, file, tune);
-    if (!goes_on) return waiting("select");
-  }
-  for (const Stage of : {Stage::select, Stage::confirm}) {
-    if (results.seeds(of).empty()) break;
-    StagePlan stage = plan_points(file, choices, results.seeds(of), options, part);
-    const bool goes_on = passes(stage, of == Stage::select ? "select" : "confirm");
-    add_runs(results, stage, of);
-    if (of == Stage::confirm || file.confirm.empty()) break;
-    if (!goes_on) return waiting("confirm");
-    choices.arms = chosen_arms(results);
-    for (const std::size_t arm : choices.arms) results.arms[arm].chosen = true;
+    goes_on = stage.over() || guess == Guess::yes;
+    if (tunes)
+      choices.tuned = add_tunes(results, file, stage);
+    else
+      add_runs(results, stage, confirms ? Stage::confirm : Stage::select);
   }
   return results;
 }
@@ -152,14 +131,13 @@ Report run_referee(const Words& words, const std::string& command, bool json) {
     return published(read_results(words.sweep.file),
                      words.sweep.out.empty() ? beside : fs::path(words.sweep.out), json, out, false);
   }
-  const Machine machine(words);
-  const fs::path folder = machine.options.out;
+  const Asked asked = asked_by(words);
+  const fs::path folder = asked.options.out;
   const StopSignals signals;
   const auto nothing = [](StagePlan&, const std::string&) {};
-  if (words.report) return published(machine.through_stages(nothing), folder, json, out);
+  if (words.report) return published(through_stages(asked, nothing), folder, json, out);
   const auto locks =
-      lock_folder(folder, out,
-                  machine.part.of == 1 ? "" : fmt::format("-{}-of-{}", machine.part.number, machine.part.of));
+      lock_folder(folder, out, asked.parts == 1 ? "" : fmt::format("-{}-of-{}", asked.part, asked.parts));
   std::vector<Error> failures;
   const auto train = [&](StagePlan& stage, const std::string& name) {
     SweepPlan& plan = stage.sweep;
@@ -168,28 +146,27 @@ Report run_referee(const Words& words, const std::string& command, bool json) {
   };
   Results results;
   try {
-    results = machine.through_stages(train);
+    results = through_stages(asked, train);
   } catch (const Error& e) {
-    if (e.code() == ExitCode::interrupted)
-      (void)published(machine.through_stages(nothing), folder, json, out);
+    if (e.code() == ExitCode::interrupted) (void)published(through_stages(asked, nothing), folder, json, out);
     throw;
   }
-  if (machine.part.of > 1)
-    results = machine.through_stages(nothing);  // what other parts have trained meanwhile
+  if (asked.parts > 1) results = through_stages(asked, nothing);  // what other parts have trained meanwhile
   Report report = published(std::move(results), folder, json, out);
   report.problems = std::move(failures);
   return report;
 }
 
 Report referee_plan(const Words& words) {
-  const Machine machine(words);
+  const Asked asked = asked_by(words);
   Report out;
   Table stages(
       "stage|stage; runs|runs|>; to_do|to do|>; jobs|at a time|>; expected_seconds|about|>; "
       "disk_bytes|disk|>");
   double seconds = 0;
   std::vector<std::string> notes;
-  const Results results = machine.through_stages(
+  const Results results = through_stages(
+      asked,
       [&](StagePlan& stage, const std::string& name) {
         const SweepPlan& plan = stage.sweep;
         const SweepTime time = expected_time(plan);
@@ -201,9 +178,9 @@ Report referee_plan(const Words& words) {
         notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
       },
       Guess::yes);
-  const Question& asked = results.asked;
+  const Question& file = results.asked;
   out.line("sweep       {}: {} arms x {} points, tolerance {}\nbase        {}\ndata        {}, hash {}\n",
-           asked.file, results.arms.size(), results.points.size(), asked.tolerance, asked.base,
+           file.file, results.arms.size(), results.points.size(), file.tolerance, file.base,
            results.data_file, results.data_hash);
   Table& points =
       out.table("points", "name|point; parameters|N|>; tokens|D|>; steps|steps|>; decay_steps|decay|>");
@@ -220,7 +197,7 @@ Report referee_plan(const Words& words) {
       "\ntime        about {}, and validations\ntokens      {:.3g}; {:.3g} if each length were trained anew",
       duration_text(seconds), double(results.tokens_trained), double(results.tokens_apart));
   out.put("*",
-          object("file", asked.file, "folder", machine.options.out, "tokens_trained", results.tokens_trained,
+          object("file", file.file, "folder", asked.options.out, "tokens_trained", results.tokens_trained,
                  "tokens_apart", results.tokens_apart, "expected_seconds", seconds, "notes", notes));
   for (const auto& note : notes) out.line("note: {}", note);
   return out;

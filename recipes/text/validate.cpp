@@ -137,13 +137,15 @@ void validate(const Recipe& r) {
            "starts",
            r.name, start, r.train.steps);
   validate_rollbacks(r);
+  bool averages = false;
   const auto validate_plan = [&](const PrecisionPlan& plan) {
     validate_sources(r, plan);
     validate_sums(r, plan);
-    validate_averages(r, plan);
+    averages |= validate_averages(r, plan);
   };
   for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
   for (const std::int64_t n : coming_rollbacks(r)) validate_plan(precision_plan(as_rolled_back(r, n), 0));
+  require_use_of_averages(r, averages);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
   (void)telemetry_plan(r);
 }

@@ -1,6 +1,6 @@
 #include "train/saved/weight_average.h"
 
-#include "optim/weight_average.h"
+#include "autograd/weight_average.h"
 
 namespace mxtape {
 

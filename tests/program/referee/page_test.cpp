@@ -1,12 +1,11 @@
 // What follows from losses that a known law made, and the page that shows it.
-#include "program/referee/page.h"
+#include "program/referee/results.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "program/referee/charts.h"
-#include "program/referee/judge.h"
 #include "program/referee/law.h"
 #include "program/show/report.h"
 #include "tests/program/sweep/html_check.h"

@@ -1,5 +1,5 @@
 // mxtape sweep with [points]: stages, trunks and decays, parts, stops, and results.json read back.
-#include "program/referee/results_json.h"
+#include "program/referee/results.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
 namespace mxtape::test {

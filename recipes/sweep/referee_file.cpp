@@ -1,4 +1,4 @@
-#include "recipes/referee/referee_file.h"
+#include "recipes/sweep/referee_file.h"
 
 #include <algorithm>
 #include <array>
