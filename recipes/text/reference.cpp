@@ -61,10 +61,9 @@ Three kinds of format set slots of their own:
 * `ste=identity`, `ste=mask`, `ste=dge k=5 most=3`: the [derivative](numerics.md#straight-through-gradients) of rounding
   `fprop.x` or `fprop.w`.
 
-Five slots enter no GEMM: `out`, `scores`, `norm.gain`, `embedding.table`, `sum.dw`. Only a pattern with letters of their
-names reaches them. `sum.dw` rounds a strand's gradient of a matrix before strands are added
-([devices.md](devices.md#gradients-in-few-bits)). A tied head's gradient is the embedding's. Backward takes the other four
-roundings for the identity.
+Five slots enter no GEMM: `out`, `scores`, `norm.gain`, `embedding.table`, and `sum.dw` of
+[several devices](devices.md#gradients-in-few-bits). Only a pattern with letters of their names reaches them. Backward takes
+the first four roundings for the identity.
 
 ```toml
 [precision]
