@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "autograd/slots.h"
 #include "program/plot/heat_map.h"
 #include "program/show/command_line.h"
 #include "train/high_loss.h"
@@ -22,14 +23,11 @@ void describe(Arm& arm, const Recipe& recipe) {
   const PrecisionPlan plan = precision_plan(recipe, recipe.train.steps - 1);
   const auto layers = linear_layer_names(recipe.model);
   for (const std::string& layer : layers) {
-    const LinearQuant& q = plan.linear.at(layer);
-    const Quantizer* const slots[] = {&q.fprop_x, &q.fprop_w,  &q.dgrad_dy,
-                                      &q.dgrad_w, &q.wgrad_dy, &q.wgrad_x};
-    for (int i = 0; i < slots_of_linear; ++i) {
-      if (layer != "head")
-        arm.bits += slots[i]->bits_per_element() / double(slots_of_linear * (layers.size() - 1));
+    for (const auto& slot : linear_slots) {
+      const Quantizer& q = plan.linear.at(layer).*slot.field;
+      if (layer != "head") arm.bits += q.bits_per_element() / double(slots_of_linear * (layers.size() - 1));
       if (layer == layers[layers.size() / 2])
-        arm.slots.push_back(fmt::format("{} {}", name_of(Slot(i)), to_text(*slots[i])));
+        arm.slots.push_back(fmt::format("{} {}", slot.name, to_text(q)));
     }
   }
 }
@@ -95,8 +93,7 @@ void add_runs(Results& results, const StagePlan& stage, Stage of) {
   const SweepPlan& plan = stage.sweep;
   results.arithmetic = plan.arithmetics.front(), results.times.device = plan.device;
   results.data_file = plan.sweep.arms.front().recipe.data.file, results.data_hash = plan.data_hash;
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>>
-      ms;  // of trunks and decays, by size and arm
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> ms;  // by size and arm
   for (const SweepRun& from : plan.runs) {
     const Place& place = stage.place_of(from);
     const std::size_t size = results.points[place.point].size;

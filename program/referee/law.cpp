@@ -76,13 +76,10 @@ struct Centred {
     return std::log(power + e);
   }
   ScalingLaw law() const {
-    const double by_n = std::exp(x[alpha]), by_d = std::exp(x[beta]);
-    return {std::exp(x[n_term] + by_n * middle_n),
-            by_n,
-            std::exp(x[d_term] + by_d * middle_d),
-            by_d,
-            std::exp(x[gamma]),
-            std::exp(x[floor])};
+    ScalingLaw law{.gamma = std::exp(x[gamma]), .floor = std::exp(x[floor])};
+    law.alpha = std::exp(x[alpha]), law.A = std::exp(x[n_term] + law.alpha * middle_n);
+    law.beta = std::exp(x[beta]), law.B = std::exp(x[d_term] + law.beta * middle_d);
+    return law;
   }
   void set(const ScalingLaw& law) {
     x << std::log(law.A) - law.alpha * middle_n, std::log(law.alpha), std::log(law.B) - law.beta * middle_d,

@@ -142,10 +142,9 @@ std::string law(const Results& r) {
 std::string all_gaps(const Results& r) {
   std::vector<Row> rows;
   for (const Gap& g : r.gaps)
-    if (g.arm != r.baseline)
-      rows.push_back({html_escaped(r.points[g.point].name), html_escaped(r.arms[g.arm].name),
-                      seeds_of(g.stage), gap_text(g.gap), fmt::format("{:.2g}", g.gap.p),
-                      fmt::format("{:.2g}", g.holm), html_escaped(verdict_text(g))});
+    rows.push_back({html_escaped(r.points[g.point].name), html_escaped(r.arms[g.arm].name), seeds_of(g.stage),
+                    gap_text(g.gap), fmt::format("{:.2g}", g.gap.p), fmt::format("{:.2g}", g.holm),
+                    html_escaped(verdict_text(g))});
   return table({"point", "method", "seeds", "gap [nats]", "p", "Holm", "verdict"}, rows);
 }
 

@@ -38,26 +38,17 @@ void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
               leg.where, leg.name, step);
 }
 
-/// The stage's sweep of these arms. Chains of runs, each an arm with a seed at a size, are dealt to the
-/// parts.
-StagePlan planned(StagePlan stage, std::vector<SweepArm> arms, const Asked& asked,
-                  const std::vector<std::uint64_t>& seeds) {
-  const RefereeFile& file = asked.file;
-  Sweep sweep{.file = file.file,
-              .name = file.name,
-              .base = file.base,
-              .baseline = arms.front().name,
-              .seeds = seeds,
-              .tolerance = file.tolerance,
-              .arms = std::move(arms)};
-  stage.sweep = plan_sweep(asked.options, std::move(sweep));
-  std::vector<std::array<std::size_t, 3>> chains;
+/// The stage of a sweep's arms. Chains, each a run with what branches from it, are dealt to the parts.
+StagePlan planned(Sweep sweep, std::vector<Place> places, const Asked& asked) {
+  sweep.baseline = sweep.arms.front().name;
+  StagePlan stage{plan_sweep(asked.options, std::move(sweep)), std::move(places)};
+  std::vector<const SweepRun*> chains;
   for (SweepRun& run : stage.sweep.runs) {
-    const Place& place = stage.place_of(run);
-    const std::array chain{file.points[place.point].size, place.arm, std::size_t(run.seed)};
-    const auto found = std::ranges::find(chains, chain);
+    const SweepRun* first = &run;
+    while (const SweepRun* trunk = stage.sweep.trunk_of(*first)) first = trunk;
+    const auto found = std::ranges::find(chains, first);
     run.elsewhere = (found - chains.begin()) % asked.parts != asked.part - 1;
-    if (found == chains.end()) chains.push_back(chain);
+    if (found == chains.end()) chains.push_back(first);
   }
   return stage;
 }
@@ -76,23 +67,24 @@ bool StagePlan::over() const {
 
 StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vector<std::uint64_t>& seeds) {
   const RefereeFile& file = asked.file;
-  StagePlan stage;
+  Sweep sweep;
+  std::vector<Place> places;
   std::vector<SweepArm> arms;
   const auto add = [&](SweepArm arm, const Place& place) {
     const Point& point = file.points[place.point];
     arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, place.trunk ? "trunk-" : "",
                            point.tokens_per_parameter, arm.name);
     arms.push_back(std::move(arm));
-    stage.places.push_back(place);
+    places.push_back(place);
     return arms.size() - 1;
   };
   const std::size_t lengths = file.lengths.size();
   for (std::size_t size = file.sizes.size(); size-- > 0;) {  // the long runs first
     std::vector<std::optional<std::size_t>> trunks(file.arms.size());
     for (std::size_t p = size * lengths; p < (size + 1) * lengths; ++p) {
-      const Sweep point = file.sweep(file.points[p]);
+      sweep = file.sweep(file.points[p]);
       for (const std::size_t a : choices.arms) {
-        SweepArm arm = point.arms[a];
+        SweepArm arm = sweep.arms[a];
         set_rate(arm.recipe, file, choices, {p, a});
         if (!arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;
@@ -115,23 +107,25 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
       }
     }
   }
-  return planned(std::move(stage), std::move(arms), asked, seeds);
+  sweep.arms = std::move(arms), sweep.seeds = seeds;
+  return planned(std::move(sweep), std::move(places), asked);
 }
 
 StagePlan plan_tune(const Asked& asked) {
   const RefereeFile& file = asked.file;
-  StagePlan stage;
+  Sweep sweep = file.sweep(file.points.front());
+  sweep.seeds = file.tune;
+  std::vector<Place> places;
   std::vector<SweepArm> arms;
-  const Sweep point = file.sweep(file.points.front());
   for (std::size_t value = 0; value < file.tuned_values.size(); ++value)
     for (std::size_t a = 0; a < file.arms.size(); ++a) {
-      SweepArm arm = point.arms[a];
+      SweepArm& arm = arms.emplace_back(sweep.arms[a]);
       file.set_tuned(arm.recipe, value);
       arm.name = fmt::format("tune/{}/{}", file.tuned_values[value], arm.name);
-      arms.push_back(std::move(arm));
-      stage.places.push_back({value, a});
+      places.push_back({value, a});
     }
-  return planned(std::move(stage), std::move(arms), asked, file.tune);
+  sweep.arms = std::move(arms);
+  return planned(std::move(sweep), std::move(places), asked);
 }
 
 }  // namespace mxtape::referee
