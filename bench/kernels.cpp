@@ -248,7 +248,7 @@ void register_all() {
     quantize_named("mxfp4_stochastic/rows", stochastic, {Axis::row}, shape);
     quantize_named("mxfp4_stochastic/both", stochastic, {Axis::row, Axis::column}, shape);
   }
-  for (const char* format : {"mxfp4", "mxint8", "nvfp4"}) {
+  for (const char* format : {"mxfp4", "mxint8", "nvfp4", "nvfp4 block=16x16", "int4 block=16 scale=e4m3"}) {
     const auto register_codes = [&](const char* name, Axis a, Axis b, std::vector<std::int64_t> extents) {
       name_and_register(std::string("gemm_codes/") + format + "/" + name, format, a, b, extents);
     };

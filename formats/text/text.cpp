@@ -1,11 +1,9 @@
-#include <algorithm>
 #include <map>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text/nearest_name.h"
 #include "formats/text/peer_names.h"
 #include "formats/text/text_keys.h"
+#include "formats/text/text_words.h"
 
 namespace mxtape {
 namespace {
@@ -40,16 +38,6 @@ const TextKey& find_key(const TextWord& w) {
     known.push_back(key.name);
   }
   fail(ExitCode::usage, "quantizer '{}': unknown word '{}'{}", w.text, w.key, suggestion(w.key, known));
-}
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t at = text.find_first_not_of(" \t"); at != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(" \t", at), text.size());
-    words.push_back(text.substr(at, end - at));
-    at = text.find_first_not_of(" \t", end);
-  }
-  return words;
 }
 
 /// Puts fields that mean nothing here to their defaults, so that equal roundings compare equal.

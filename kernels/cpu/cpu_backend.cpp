@@ -41,32 +41,20 @@ void fill_with(const Tensor& y, T value) {
                [&](std::int64_t begin, std::int64_t end) { std::fill(out + begin, out + end, value); });
 }
 
-/// The first i in [begin, end) whose exponent field is all ones, or end.
-template <class Bits>
-std::int64_t first_with_exponent(const Bits* x, std::int64_t begin, std::int64_t end, Bits exponent) {
-  constexpr std::int64_t chunk = 1024;  // whole chunks without an early exit vectorise
-  for (std::int64_t i = begin; i < end; i += chunk) {
-    const std::int64_t stop = std::min(i + chunk, end);
-    bool found = false;
-    for (std::int64_t j = i; j < stop; ++j) found |= (x[j] & exponent) == exponent;
-    if (found)
-      for (std::int64_t j = i; j < stop; ++j)
-        if ((x[j] & exponent) == exponent) return j;
-  }
-  return end;
-}
-
+/// The first number whose exponent field is all ones, or -1.
 template <class Bits>
 std::int64_t first_nonfinite_of(const Tensor& x, Bits exponent) {
   const auto* const bits = static_cast<const Bits*>(x.raw());
   std::int64_t first = x.count();
   std::mutex mutex;
+  const auto is_found = [&](Bits b) { return (b & exponent) == exponent; };
   parallel_for(x.count(), range_bytes / std::int64_t(sizeof(Bits)),
                [&](std::int64_t begin, std::int64_t end) {
-                 const std::int64_t found = first_with_exponent(bits, begin, end, exponent);
-                 if (found == end) return;
+                 bool found = false;  // loops without an early exit vectorise
+                 for (std::int64_t i = begin; i < end; ++i) found |= is_found(bits[i]);
+                 if (!found) return;
                  std::lock_guard lock(mutex);
-                 first = std::min(first, found);
+                 first = std::min(first, std::find_if(bits + begin, bits + end, is_found) - bits);
                });
   return first == x.count() ? -1 : first;
 }

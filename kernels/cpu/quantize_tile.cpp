@@ -1,6 +1,7 @@
 #include "kernels/cpu/quantize_tile.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -124,8 +125,9 @@ bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& 
 template <class Out>
 void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                    float encode, const CopyDraws& draws) {
-  // Blocks along rows need few rows at a time: these stay in the first cache between the loops over them.
-  const int rows = axis == Axis::row ? std::max(4, q.block.across) : std::max(t.rows, 1);
+  // Blocks along rows need few rows at a time: 16 KiB stay in the first cache between the loops over them.
+  const auto cached = int(std::bit_floor(4096u / unsigned(std::max(t.cols, 1))));
+  const int rows = std::max({axis == Axis::row ? 4 : t.rows, q.block.across, cached});
   for (int r = 0; r < t.rows; r += rows) {
     const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
     const TileDraws& all = draws.elements;

@@ -15,10 +15,12 @@
 
 namespace mxtape::cpu {
 
+using Multiply = void(const DotsJob&, const DotsScratch&);
+
 // integer_dots.cpp, once per tier.
-#define MXT_DOTS(tier)                               \
-  namespace tier {                                   \
-  void multiply(const DotsJob&, const DotsScratch&); \
+#define MXT_DOTS(tier) \
+  namespace tier {     \
+  Multiply multiply;   \
   }
 #if defined(__x86_64__)
 MXT_DOTS(avx2)
@@ -33,27 +35,14 @@ namespace {
 
 static_assert(longest_segment == longest_code_block);
 
-struct Loop {
-  std::string_view name;
-  void (*multiply)(const DotsJob&, const DotsScratch&);
-};
-constexpr Loop tiers[] = {
-    {"portable", [](const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); }},
+constexpr std::string_view names[] = {"portable", "avx2", "avx_vnni", "avx512_vnni", "neon", "sdot"};
+void plainly(const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); }
 #if defined(__x86_64__)
-    {"avx2", avx2::multiply},
-    {"avx_vnni", avx_vnni::multiply},
-    {"avx512_vnni", avx512_vnni::multiply},
+constexpr Multiply* loops[] = {plainly, avx2::multiply, avx_vnni::multiply, avx512_vnni::multiply, {}, {}};
+#elif defined(__aarch64__)
+constexpr Multiply* loops[] = {plainly, {}, {}, {}, neon::multiply, sdot::multiply};
 #else
-    {"avx2", nullptr},
-    {"avx_vnni", nullptr},
-    {"avx512_vnni", nullptr},
-#endif
-#if defined(__aarch64__)
-    {"neon", neon::multiply},
-    {"sdot", sdot::multiply}};
-#else
-    {"neon", nullptr},
-    {"sdot", nullptr}};
+constexpr Multiply* loops[std::size(names)] = {plainly};
 #endif
 
 DotTier best_tier() {
@@ -71,7 +60,7 @@ std::atomic<DotTier>& current() {
 }  // namespace
 
 bool has_dot_tier(DotTier t) {
-  if (!tiers[std::size_t(t)].multiply) return false;
+  if (!loops[std::size_t(t)]) return false;
   switch (t) {
 #if defined(__x86_64__)
     case DotTier::avx512_vnni:
@@ -96,17 +85,17 @@ void set_dot_tier(DotTier t) {
   current().store(t, std::memory_order_relaxed);
 }
 
-std::string_view name_of(DotTier t) { return tiers[std::size_t(t)].name; }
+std::string_view name_of(DotTier t) { return names[std::size_t(t)]; }
 
 void multiply_codes(const DotsJob& job) {
-  thread_local std::vector<std::int32_t> sums;
+  thread_local std::vector<std::int32_t> words;
   thread_local std::vector<float> partial;
   constexpr int panel = CodeLayout::panel, quad = CodeLayout::quad;
   const std::int64_t segments = (job.depth + job.segment - 1) / job.segment;
   const auto whole = [&](int lines) { return (job.rows + lines - 1) / lines * lines; };
-  sums.resize(std::size_t(whole(panel) * segments));
+  words.resize(std::size_t(2 * whole(panel) * segments));
   partial.resize(std::size_t(whole(quad) * DotsScratch::most_cols));
-  tiers[std::size_t(dot_tier())].multiply(job, {sums.data(), partial.data()});
+  loops[std::size_t(dot_tier())](job, {words.data(), partial.data()});
 }
 
 void multiply_codes_plainly(const DotsJob& job) {

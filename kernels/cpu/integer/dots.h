@@ -18,8 +18,8 @@ inline constexpr int longest_segment = 1040;
 ///   sum = fma(t_1 sa_1[m], sb_1[n], fma(t_0 sa_0[m], sb_0[n], 0)) ...
 /// over segments of `segment` codes, first to last, in f32; t_s is the exact sum of the segment's products of
 /// codes, as f32. The product of t_s and both scales is exact unless it is subnormal, so that fusing it with
-/// the sum saves an instruction and no rounding. This is all that a tier may compute: sums of integers in any
-/// order, sums of f32 in this one.
+/// the sum saves an instruction and no rounding. Where a scale is 0, codes are. This is all that a tier may
+/// compute: sums of integers in any order, sums of f32 in this one.
 struct DotsJob {
   DotsSide a, b;
   std::int64_t rows, cols;
@@ -34,8 +34,8 @@ struct DotsJob {
 
 /// Memory that a tier may use for a job.
 struct DotsScratch {
-  std::int32_t* sums;  ///< [panels of a][segments][16]
-  float* partial;      ///< [rows, up to the next multiple of 4][most_cols]
+  std::int32_t* words;  ///< [panels of a][segments][2][16]
+  float* partial;       ///< [rows, up to the next multiple of 4][most_cols]
   static constexpr int most_cols = 48;
 };
 

@@ -1,5 +1,4 @@
-#include "kernels/cpu/integer/byte_dots.h"
-#include "kernels/cpu/integer/dots.h"
+#include "kernels/cpu/integer/segment_scales.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -14,27 +13,36 @@ constexpr int most_panels = 3;
 constexpr int most_panels = 1;
 #endif
 // Codes of a line that are multiplied before the next lines of a: b's stay in the first cache.
-constexpr int chunk_codes = 384;
+constexpr int chunk_codes = 384, most_segments = chunk_codes / 16;
 
-/// -excess times the sum of each segment of each line of a: what sums of products start with.
+/// Of each segment of each line of a: -excess times the sum of its codes, which sums of products start with,
+/// and the scale as add_scaled() has it.
 struct Starts {
-  const std::int32_t* sums;  // [panel][segment][lane]
+  const std::int32_t* words;  // [panel][segment][2][lane]
   std::int64_t panel;
+  ScalesSeen scales;
 };
 
-[[maybe_unused]] void sum_codes(std::int32_t* sums, const DotsJob& j) {
+ScalesSeen find_starts(std::int32_t* words, const DotsJob& j) {
+  ScalesSeen seen;
   const i32x16 factor = all_ints(0x01010101);
   for (std::int64_t panel = 0; panel * lanes < j.rows; ++panel) {
     const std::int8_t* codes = j.a.codes + panel * j.a.panel_codes;
-    for (std::int64_t first = 0; first < j.depth; first += j.segment, sums += lanes) {
+    const float* scales = j.a.scales + panel * j.a.panel_scales;
+    for (std::int64_t first = 0; first < j.depth; first += j.segment, words += 2 * lanes, scales += lanes) {
       const std::int64_t last = first + j.segment < j.depth ? first + j.segment : j.depth;
       // The sum of (code + excess), less that of the excesses.
       i32x16 sum = all_ints(std::int32_t(first - last) * excess);
-      for (std::int64_t k = first; k < last; k += quad, codes += step)
+      for (std::int64_t k = first; excess && k < last; k += quad, codes += step)
         sum = add_products(sum, as_lines(load_as<u32x16>(codes)), factor);
-      store_as(sums, sum * -excess);
+      store_as(words, sum * -excess);
+      const u32x16 scale = load_as<u32x16>(scales);
+      seen.add(scale);
+      store_as(words + lanes, select(as_signed(scale) == 0, u32x16{} + one_bits, scale));
     }
   }
+  if (j.segment != 16 && j.segment != 32) seen.unsafe = all_ints(-1);  // other loops are not compiled
+  return seen;
 }
 
 /// Segments [first, last) of a line, and where their codes begin.
@@ -43,16 +51,23 @@ struct Chunk {
   bool begins, ends;  // the whole depth
 };
 
-template <int panels, int quads_of_segment>
-MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, const std::int8_t* b,
-                    std::int64_t row, std::int64_t col, float* partial) {
+/// A chunk of b's panels.
+struct Packed {
+  const std::int8_t* codes;
+  const float* scales;
+};
+
+template <Way way, int panels, int quads_of_segment>
+MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b, std::int64_t row,
+                    std::int64_t col, float* partial) {
   const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
   const std::int64_t panel = row / lanes, lane = row % lanes;
   const std::int8_t* a = j.a.codes + panel * j.a.panel_codes + (chunk.first * quads) * step + lane * quad;
   const float* a_scales = j.a.scales + panel * j.a.panel_scales + chunk.first * lanes + lane;
-  const float* b_scales = j.b.scales + col / lanes * j.b.panel_scales + chunk.first * lanes;
-  [[maybe_unused]] const std::int32_t* start =
-      starts.sums + panel * starts.panel + chunk.first * lanes + lane;
+  const std::int32_t* start = starts.words + panel * starts.panel + chunk.first * 2 * lanes + lane;
+  alignas(64) float products[way == Way::shared ? most_segments * lanes : 1];
+  if constexpr (way == Way::shared)
+    a_scales = multiply_shared<panels>(products, a_scales, b.scales, chunk.last - chunk.first);
 
   // Lines of c are on their way while the products are summed: stores would wait for them.
   for (int i = 0; chunk.ends && i < rows_at_once && row + i < j.rows; ++i)
@@ -69,9 +84,9 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
       for (int p = 0; p < panels; ++p) t[i][p] = excess ? all_ints(start[i]) : i32x16{};
     const std::int64_t left = j.depth / quad - s * quads;
     const auto add = [&](std::int64_t count) __attribute__((always_inline)) {
-      for (std::int64_t k = 0; k < count; ++k, a += step, b += panels * step) {
+      for (std::int64_t k = 0; k < count; ++k, a += step, b.codes += panels * step) {
         Lines lines[panels];
-        for (int p = 0; p < panels; ++p) lines[p] = load_as<Lines>(b + p * step);
+        for (int p = 0; p < panels; ++p) lines[p] = load_as<Lines>(b.codes + p * step);
         for (int i = 0; i < rows_at_once; ++i) {
           std::int32_t word;
           std::memcpy(&word, a + i * quad, sizeof word);
@@ -84,13 +99,8 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
       add(quads);
     else
       add(left);
-    for (int i = 0; i < rows_at_once; ++i) {
-      const f32x16 scale = all(a_scales[i]);
-      for (int p = 0; p < panels; ++p)
-        sums[i][p] =
-            multiply_add(to_floats(t[i][p]) * scale, load(b_scales + p * j.b.panel_scales), sums[i][p]);
-    }
-    a_scales += lanes, b_scales += lanes, start += excess ? lanes : 0;
+    add_scaled<way>(sums, t, a_scales, start + lanes, b.scales);
+    a_scales += lanes, b.scales += panels * lanes, start += 2 * lanes;
   }
 
   for (int i = 0; i < rows_at_once && row + i < j.rows; ++i)
@@ -115,40 +125,65 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
 }
 
 /// The tiles of all rows.
-template <int panels, int quads_of_segment>
-void tiles(const DotsJob& job, const Starts starts, const Chunk chunk, const std::int8_t* b, std::int64_t col,
+template <Way way, int panels, int quads_of_segment>
+void tiles(const DotsJob& job, const Starts& starts, const Chunk chunk, const Packed b, std::int64_t col,
            float* partial) {
   const DotsJob j = job;  // which no store to c can change
   for (std::int64_t row = 0; row < j.rows; row += rows_at_once) {
-    tile<panels, quads_of_segment>(j, starts, chunk, b, row, col, partial);
+    tile<way, panels, quads_of_segment>(j, starts, chunk, b, row, col, partial);
     if (!(chunk.begins && chunk.ends)) partial += rows_at_once * panels * lanes;
   }
+}
+template <int panels, int quads_of_segment>
+auto tiles_by(Way way) {
+  return way == Way::added     ? tiles<Way::added, panels, quads_of_segment>
+         : way >= Way::shifted ? tiles<Way::shifted, panels, quads_of_segment>
+         : way == Way::shared  ? tiles<Way::shared, panels, quads_of_segment>
+                               : tiles<Way::plain, panels, quads_of_segment>;
 }
 
 /// b's panels of a chunk, quad by quad side by side, as add_products() takes them.
 template <int panels>
-void pack(std::int8_t* to, const DotsJob& j, const Chunk& chunk, std::int64_t col) {
-  const std::int8_t* const from = j.b.codes + col / lanes * j.b.panel_codes;
+Way pack(std::int8_t* to, float* scales, const DotsJob& j, const Starts& starts, const Chunk& chunk,
+         std::int64_t col) {
+  const std::int8_t* const codes = j.b.codes + col / lanes * j.b.panel_codes;
+  const float* const of_codes = j.b.scales + col / lanes * j.b.panel_scales;
   const std::int64_t end = chunk.last * j.segment < j.depth ? chunk.last * j.segment : j.depth;
-  for (std::int64_t k = chunk.first * j.segment; k < end; k += quad)
-    for (int p = 0; p < panels; ++p, to += step)
-      store_as(to, as_lines(load_as<u32x16>(from + p * j.b.panel_codes + k * lanes)));
+  const auto pack_codes = [&](const auto& change) __attribute__((always_inline)) {
+    std::int8_t* y = to;
+    for (std::int64_t k = chunk.first * j.segment; k < end; k += quad)
+      for (int p = 0; p < panels; ++p, y += step)
+        store_as(y, as_lines(change(load_as<u32x16>(codes + p * j.b.panel_codes + k * lanes), k, p)));
+  };
+  u32x16 beyond{};
+  pack_codes([&](const u32x16& quads, std::int64_t, int) {
+    beyond = beyond | beyond_eight(quads);
+    return quads;
+  });
+  const Way way = pack_scales<panels>(scales, of_codes + chunk.first * lanes, j.b.panel_scales,
+                                      chunk.last - chunk.first, starts.scales, !any(as_signed(beyond)));
+  if (way == Way::folded)
+    pack_codes([&](const u32x16& quads, std::int64_t k, int p) {
+      return times_fraction(quads, of_codes + p * j.b.panel_scales + k / j.segment * lanes);
+    });
+  return way;
 }
 
 template <int panels>
 void strip(const DotsJob& j, const Starts& starts, std::int64_t col, float* partial) {
   const std::int64_t segments = (j.depth + j.segment - 1) / j.segment;
   const std::int64_t per_chunk = j.segment < chunk_codes ? chunk_codes / j.segment : 1;
-  const auto compute = j.segment == 32   ? tiles<panels, 32 / quad>
-                       : j.segment == 16 ? tiles<panels, 16 / quad>
-                                         : tiles<panels, 0>;
-  alignas(64) std::int8_t packed[longest_segment * lanes * panels];
+  alignas(64) std::int8_t codes[longest_segment * lanes * panels];
+  alignas(64) float scales[most_segments * lanes * panels];
   std::int64_t first = 0;
   do {  // once where the depth is 0, too
     const std::int64_t last = first + per_chunk < segments ? first + per_chunk : segments;
     const Chunk chunk{first, last, first == 0, last == segments};
-    pack<panels>(packed, j, chunk, col);
-    compute(j, starts, chunk, packed, col, partial);
+    const Way way = pack<panels>(codes, scales, j, starts, chunk, col);
+    const auto compute = j.segment == 32   ? tiles_by<panels, 32 / quad>(way)
+                         : j.segment == 16 ? tiles_by<panels, 16 / quad>(way)
+                                           : tiles<Way::plain, panels, 0>;
+    compute(j, starts, chunk, {codes, scales}, col, partial);
     first = last;
   } while (first < segments);
 }
@@ -157,8 +192,8 @@ void strip(const DotsJob& j, const Starts& starts, std::int64_t col, float* part
 
 void multiply(const DotsJob& j, const DotsScratch& scratch) {
   static_assert(most_panels * lanes <= DotsScratch::most_cols);
-  if (excess) sum_codes(scratch.sums, j);
-  const Starts starts{scratch.sums, (j.depth + j.segment - 1) / j.segment * lanes};
+  const Starts starts{scratch.words, (j.depth + j.segment - 1) / j.segment * 2 * lanes,
+                      find_starts(scratch.words, j)};
   const std::int64_t panels = (j.cols + lanes - 1) / lanes;
   std::int64_t panel = 0;
   for (; panel + most_panels <= panels; panel += most_panels)

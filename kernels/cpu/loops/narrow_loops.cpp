@@ -184,10 +184,9 @@ void pack_floats(std::uint8_t* y, const float* scales, std::int64_t count, float
 /// Columns at a time: codes are read as registers a while after they were written lane by lane.
 constexpr int chunk = NarrowLoops::chunk;
 
-/// Sixteen bf16 numbers, of which `there` are there: all, if the compiler knows it.
-template <class Whole>
-MXT_LANES u32x16 load_some(const std::uint16_t* x, std::int64_t there, Whole whole) {
-  if (whole || there >= lanes) return load_halves(x);
+/// Sixteen bf16 numbers, of which `there` are there.
+MXT_LANES u32x16 load_some(const std::uint16_t* x, std::int64_t there) {
+  if (there >= lanes) return load_halves(x);
   std::uint16_t s[lanes] = {};
   if (there > 0) std::memcpy(s, x, std::size_t(there) * sizeof *s);
   return load_halves(s);
@@ -197,14 +196,6 @@ MXT_LANES void copy_first(T* y, const T* x, std::int64_t count) {
   std::memcpy(y, x, std::size_t(count) * sizeof(T));
 }
 
-/// body(c, whether a whole chunk is there) for c = 0, 256, 512 ... below cols.
-template <class Body>
-MXT_LANES void for_chunks(std::int64_t cols, const Body& body) {
-  std::int64_t c = 0;
-  for (; c + chunk <= cols; c += chunk) body(c, std::true_type{});
-  if (c < cols) body(c, std::false_type{});
-}
-
 // First what each column is divided or multiplied by, then row after row, as memory lies.
 
 template <class Bits>
@@ -212,47 +203,43 @@ MXT_LANES void pack_columns(std::uint8_t* y, std::uint8_t* scales, float* invers
                             std::int64_t rows, std::int64_t cols, const FloatNumbers& of, Bits bits_of_code) {
   const Grid16 grid = Grid16::of(of);
   const std::int64_t row_bytes = (cols + 7) / 8 * bits_of_code;
-  for_chunks(
-      cols, [&](std::int64_t first, auto whole) __attribute__((always_inline)) {
-        i32x16 amax[chunk / lanes]{};
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (int g = 0; g < chunk / lanes; ++g) {
-            const std::int64_t c = first + g * lanes;
-            amax[g] = max(amax[g], as_signed(load_some(x + r * cols + c, cols - c, whole) & 0x7fffu));
-          }
-        for (int g = 0; g < chunk / lanes; ++g) {
-          const std::int64_t c = first + g * lanes, there = cols - c < lanes ? cols - c : lanes;
-          const u32x16 most = as_unsigned(amax[g]) << 16;
-          const i32x16 exponent = as_signed((most + of.carry) >> 23) - of.subtract;  // + 127
-          const i32x16 number = as_signed(most) <= 0x7f800000;
-          const u32x16 field = select(number, as_unsigned(max(exponent, i32x16{})), u32x16{} + nan_field);
-          std::uint8_t fields[lanes];
-          store_narrow(fields, field);
-          if (there > 0) copy_first(scales + c, fields, there);
-          const u32x16 of_inverse = 254u - field;
-          const f32x16 power =
-              floats(select(as_signed(of_inverse) == 0, u32x16{} + 0x400000u, of_inverse << 23));
-          store(inverse + c, select(number, power, f32x16{}));  // 0: the block is NaN
-        }
-      });
+  for (std::int64_t first = 0; first < cols; first += chunk) {
+    i32x16 amax[chunk / lanes]{};
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (int g = 0; g < chunk / lanes; ++g) {
+        const std::int64_t c = first + g * lanes;
+        amax[g] = max(amax[g], as_signed(load_some(x + r * cols + c, cols - c) & 0x7fffu));
+      }
+    for (int g = 0; g < chunk / lanes; ++g) {
+      const std::int64_t c = first + g * lanes, there = cols - c < lanes ? cols - c : lanes;
+      const u32x16 most = as_unsigned(amax[g]) << 16;
+      const i32x16 exponent = as_signed((most + of.carry) >> 23) - of.subtract;  // + 127
+      const i32x16 number = as_signed(most) <= 0x7f800000;
+      const u32x16 field = select(number, as_unsigned(max(exponent, i32x16{})), u32x16{} + nan_field);
+      std::uint8_t fields[lanes];
+      store_narrow(fields, field);
+      if (there > 0) copy_first(scales + c, fields, there);
+      const u32x16 of_inverse = 254u - field;
+      const f32x16 power = floats(select(as_signed(of_inverse) == 0, u32x16{} + 0x400000u, of_inverse << 23));
+      store(inverse + c, select(number, power, f32x16{}));  // 0: the block is NaN
+    }
+  }
   const std::uint32_t sign = std::uint32_t(bits_of_code - 1);
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint16_t* const row = x + r * cols;
-    for_chunks(
-        cols, [&](std::int64_t c, auto whole) __attribute__((always_inline)) {
-          std::uint8_t codes[chunk], some[chunk];
-          for (int i = 0; i < chunk; i += lanes) {
-            const f32x16 factor = load(inverse + c + i);
-            const u32x16 value = load_some(row + c + i, cols - c - i, whole) << 16;
-            const u32x16 code = grid.code_of(floats(value) * factor) | value >> 31 << sign;
-            store_narrow(codes + i, select(factor == f32x16{}, u32x16{}, code));
-          }
-          std::uint8_t* const to = y + r * row_bytes + c / 8 * bits_of_code;
-          std::uint8_t* const out = whole ? to : some;
-          for (int i = 0; i < chunk; i += width)
-            put(out + i / 8 * bits_of_code, load_as<u8>(codes + i), bits_of_code);
-          if (!whole) copy_first(to, some, (cols - c + 7) / 8 * bits_of_code);
-        });
+    for (std::int64_t c = 0; c < cols; c += chunk) {
+      const std::int64_t there = cols - c < chunk ? cols - c : chunk;
+      std::uint8_t codes[chunk], some[chunk];
+      for (int i = 0; i < chunk; i += lanes) {
+        const f32x16 factor = load(inverse + c + i);
+        const u32x16 value = load_some(row + c + i, cols - c - i) << 16;
+        const u32x16 code = grid.code_of(floats(value) * factor) | value >> 31 << sign;
+        store_narrow(codes + i, select(factor == f32x16{}, u32x16{}, code));
+      }
+      for (int i = 0; i < chunk; i += width)
+        put(some + i / 8 * bits_of_code, load_as<u8>(codes + i), bits_of_code);
+      copy_first(y + r * row_bytes + c / 8 * bits_of_code, some, (there + 7) / 8 * bits_of_code);
+    }
   }
 }
 
@@ -271,23 +258,20 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
   const std::uint32_t sign = std::uint32_t(bits_of_code - 1);
   for (std::int64_t r = 0; r < rows; ++r) {
     std::uint16_t* const row = y + r * cols;
-    for_chunks(
-        cols, [&](std::int64_t c, auto whole) __attribute__((always_inline)) {
-          std::uint8_t codes[chunk], some[chunk] = {};
-          std::uint16_t values[chunk];
-          const std::uint8_t* const from = x + r * row_bytes + c / 8 * bits_of_code;
-          if (!whole) copy_first(some, from, (cols - c + 7) / 8 * bits_of_code);
-          const std::uint8_t* const in = whole ? from : some;
-          for (int i = 0; i < chunk; i += width)
-            store_as(codes + i, take(in + i / 8 * bits_of_code, bits_of_code));
-          std::uint16_t* const out = whole ? row + c : values;
-          for (int i = 0; i < chunk; i += lanes) {
-            const u32x16 code = load_narrow(codes + i);
-            const f32x16 value = grid.value_of(code & ((1u << sign) - 1)) * load(scale + c + i);
-            store_upper(out + i, bits(value) | code >> sign << 31);
-          }
-          if (!whole) copy_first(row + c, values, cols - c);
-        });
+    for (std::int64_t c = 0; c < cols; c += chunk) {
+      const std::int64_t there = cols - c < chunk ? cols - c : chunk;
+      std::uint8_t codes[chunk], some[chunk] = {};
+      std::uint16_t values[chunk];
+      copy_first(some, x + r * row_bytes + c / 8 * bits_of_code, (there + 7) / 8 * bits_of_code);
+      for (int i = 0; i < chunk; i += width)
+        store_as(codes + i, take(some + i / 8 * bits_of_code, bits_of_code));
+      for (int i = 0; i < chunk; i += lanes) {
+        const u32x16 code = load_narrow(codes + i);
+        const f32x16 value = grid.value_of(code & ((1u << sign) - 1)) * load(scale + c + i);
+        store_upper(values + i, bits(value) | code >> sign << 31);
+      }
+      copy_first(row + c, values, there);
+    }
   }
 }
 

@@ -66,25 +66,11 @@ void amax_along_row(std::uint32_t* amax, const Tile& t, int along) {
 void amax_along_column(std::uint32_t* amax, const Tile& t, int along) {
   for (int top = 0; top < t.rows; top += along, amax += t.cols) {
     const int bottom = top + along < t.rows ? top + along : t.rows;
-    int c = 0;
-    for (; c + 4 * lanes <= t.cols; c += 4 * lanes) {
-      i32x16 most[4] = {};
-      for (int r = top; r < bottom; ++r)
-        for (int k = 0; k < 4; ++k)
-          most[k] = max(most[k], magnitude_bits(load(t.x + r * t.stride + c + k * lanes)));
-      for (int k = 0; k < 4; ++k) store_as(amax + c + k * lanes, most[k]);
-    }
-    for (; c < t.cols; c += lanes) {
-      const int n = t.cols - c < lanes ? t.cols - c : lanes;
+    for_lanes(t.cols, [&](std::int64_t c, auto part) {
       i32x16 most{};
-      for (int r = top; r < bottom; ++r) {
-        const float* const x = t.x + r * t.stride + c;
-        most = max(most, magnitude_bits(n == lanes ? load(x) : load_first(x, n)));
-      }
-      std::uint32_t all_lanes[lanes];
-      store_as(all_lanes, most);
-      std::memcpy(amax + c, all_lanes, std::size_t(n) * sizeof *amax);
-    }
+      for (int r = top; r < bottom; ++r) most = max(most, magnitude_bits(part.load(t.x + r * t.stride + c)));
+      part.store(reinterpret_cast<float*>(amax + c), floats(as_unsigned(most)));
+    });
   }
 }
 

@@ -37,10 +37,12 @@ struct Side {
         laid_codes(std::size_t(layout.codes().count())),
         laid_scales(std::size_t(layout.scales().count())) {
     for (std::int64_t i = 0; i < lines; ++i) {
-      for (std::int64_t k = 0; k < depth; ++k)
-        laid_codes[std::size_t(layout.code_at(i, k))] = std::int8_t(codes.emplace_back(code()));
       for (std::int64_t s = 0; s < layout.blocks(); ++s)
-        laid_scales[std::size_t(layout.scale_at(i, s))] = scales.emplace_back(scale());
+        laid_scales[std::size_t(layout.scale_at(i, s))] = scales.emplace_back(scale(i, s));
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const bool zero = scales[std::size_t(i * layout.blocks() + k / segment)] == 0;
+        laid_codes[std::size_t(layout.code_at(i, k))] = std::int8_t(codes.emplace_back(zero ? 0 : code()));
+      }
     }
   }
   cpu::DotsSide view() const {
@@ -55,8 +57,8 @@ struct Product {
 };
 
 /// What dots.h says, in exact integers and one f32 operation at a time.
-std::vector<float> by_hand(const Side& a, const Side& b, const Product& p, std::vector<float> c, bool accumulate,
-                           const float* factor, const float* bias) {
+std::vector<float> by_hand(const Side& a, const Side& b, const Product& p, std::vector<float> c,
+                           bool accumulate, const float* factor, const float* bias) {
   const std::int64_t segments = a.layout.blocks();
   for (std::int64_t m = 0; m < p.rows; ++m)
     for (std::int64_t n = 0; n < p.cols; ++n) {
@@ -78,8 +80,7 @@ std::vector<float> by_hand(const Side& a, const Side& b, const Product& p, std::
 
 bool same_number(float a, float b) { return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, 4) == 0; }
 
-void expect_equal_on_every_tier(const Product& p, const auto& code, const auto& scale, const char* what) {
-  const Side a(p.rows, p.depth, p.segment, code, scale), b(p.cols, p.depth, p.segment, code, scale);
+void expect_equal_on_every_tier(const Product& p, const Side& a, const Side& b, const char* what) {
   std::vector<float> before(std::size_t(p.rows * p.cols)), bias(std::size_t(p.cols));
   for (std::size_t i = 0; i < before.size(); ++i) before[i] = 0.37f * float(i % 17) - 2;
   for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = 0.11f * float(i % 13);
@@ -112,11 +113,18 @@ void expect_equal_on_every_tier(const Product& p, const auto& code, const auto& 
   cpu::set_dot_tier(best);
 }
 
+void expect_equal_on_every_tier(const Product& p, const auto& code, const auto& scale, const char* what) {
+  const auto side = [&](std::int64_t lines) {
+    return Side(lines, p.depth, p.segment, code, [&](std::int64_t, std::int64_t) { return scale(); });
+  };
+  expect_equal_on_every_tier(p, side(p.rows), side(p.cols), what);
+}
+
 // One number, ragged panels both ways, ragged segments, several chunks of the depth, one long segment.
 const Product cases[] = {{1, 1, 1, 16},      {1, 1, 16, 16},      {3, 5, 40, 32},      {16, 48, 64, 32},
-                      {17, 49, 33, 16},   {5, 80, 100, 48},    {66, 33, 31, 32},    {20, 97, 900, 32},
-                      {33, 20, 1700, 16}, {7, 18, 1040, 1040}, {9, 35, 2100, 1040}, {4, 16, 500, 128},
-                      {2, 3, 0, 32}};
+                         {17, 49, 33, 16},   {5, 80, 100, 48},    {66, 33, 31, 32},    {20, 97, 900, 32},
+                         {33, 20, 1700, 16}, {7, 18, 1040, 1040}, {9, 35, 2100, 1040}, {4, 16, 500, 128},
+                         {2, 3, 0, 32}};
 
 TEST(Dots, EveryTierHasTheBitsOfIntegerSumsAndF32Scales) {
   std::mt19937_64 random(1);
@@ -145,6 +153,32 @@ TEST(Dots, NansInfinitiesAndSubnormalScalesComeOutAsTheDefinitionHasThem) {
     expect_equal_on_every_tier(
         p, [&] { return int(random() % 25) - 12; },
         [&] { return random() % 4 ? 0x1p-3f : special[random() % std::size(special)]; }, "special");
+}
+
+// Powers of two on one side or both, scales that panels share, codes that have room for their scale's
+// fraction, and what just misses each of them: loops take shortcuts there.
+TEST(Dots, ScalesOfFewDigitsHaveTheSameBits) {
+  std::mt19937_64 random(4);
+  const auto below = [&](int n) { return int(random() % std::uint64_t(n)); };
+  const auto side = [&](const Product& p, std::int64_t lines) {
+    const int largest[] = {7, 8, 9, 12, 127}, ranges[] = {0, 10, 50, 110}, all_digits[] = {0, 0, 3, 3, 4};
+    const int most = largest[below(5)], range = ranges[below(4)], digits = all_digits[below(5)];
+    const bool shared = below(2) != 0, zeros = below(2) != 0;
+    std::vector<float> of_panel;
+    return Side(
+        lines, p.depth, p.segment, [&, most] { return below(2 * most + 1) - most; },
+        [&, range, digits, shared, zeros](std::int64_t line, std::int64_t segment) {
+          if (segment == 0 && line % CodeLayout::panel == 0) of_panel.clear();
+          const float fraction = float(below(1 << digits)) / float(1 << digits);
+          const float drawn =
+              zeros && below(8) == 0 ? 0 : std::ldexp(1 + fraction, below(2 * range + 1) - range);
+          if (line % CodeLayout::panel == 0) of_panel.push_back(drawn);
+          return shared ? of_panel[std::size_t(segment)] : drawn;
+        });
+  };
+  for (const Product& p : cases)
+    for (int i = 0; p.segment <= 32 && i < (p.depth > 100 ? 20 : 400); ++i)
+      expect_equal_on_every_tier(p, side(p, p.rows), side(p, p.cols), "few digits");
 }
 
 TEST(Dots, ATierThatIsNotThereIsRefused) {

@@ -1,0 +1,114 @@
+#pragma once
+// For integer_dots.cpp only: how a segment's sum of products meets its two scales. Multiplications wait for
+// the ports of the dot products. Most scales can do with fewer, and no bit changes: every product is exact.
+#include "kernels/cpu/integer/byte_dots.h"
+#include "kernels/cpu/integer/dots.h"
+
+namespace mxtape::cpu::MXT_TIER {
+
+/// sum += t sa sb, rounded once.
+enum class Way {
+  plain,    ///< fma(t sa, sb, sum)
+  shared,   ///< all lines of b's panel have the same sb: fma(t, sa sb, sum), whose sa sb serves all of them
+  added,    ///< both are powers of two: sum + ((1.5 2^23 + t) 2^e - 1.5 2^23 2^e), without a multiplication
+  shifted,  ///< sb is one: fma(t, sa sb, sum), whose sa sb is an integer addition
+  folded,   ///< the same with b's codes times the fractions of their scales
+};
+constexpr std::uint32_t one_bits = 0x3f800000, shift_bits = 0x4b400000;  // of 1 and 1.5 2^23
+
+/// What is known of many scales.
+struct ScalesSeen {
+  i32x16 unsafe{};  // for arithmetic on exponents
+  u32x16 fractions{};
+
+  [[gnu::always_inline]] void add(const u32x16& scale) {
+    constexpr int most = 50;
+    const i32x16 field = as_signed(scale >> 23);
+    unsafe = unsafe | (((field < 127 - most) | (field > 127 + most)) & (as_signed(scale) != 0));
+    fractions = fractions | (scale & 0x7fffffu);
+  }
+  bool are_powers() const { return !any(unsafe | as_signed(fractions)); }
+  /// Four: times a sum of up to 2^20 they are exact.
+  bool have_few_digits() const { return !any(unsafe | as_signed(fractions & 0xfffffu)); }
+};
+
+/// Way::shared: sa sb of four lines of a and, four entries each, `panels` panels of b, sixteen a segment.
+template <int panels>
+MXT_LANES const float* multiply_shared(float* to, const float* a, const float* b, std::int64_t segments) {
+  for (std::int64_t s = 0; s < segments; ++s)
+    for (int p = 0; p < panels; ++p)
+      for (int i = 0; i < 4; ++i) to[s * lanes + 4 * p + i] = a[s * lanes + i] * b[(s * panels + p) * lanes];
+  return to;
+}
+
+/// sums[i][p] of four lines of a and some panels of b. `a`: a's scales or what multiply_shared() left, and
+/// their bits, 1 for 0; `b`: as pack_scales() left them.
+template <Way way, int rows, int panels>
+MXT_LANES void add_scaled(f32x16 (&sums)[rows][panels], const i32x16 (&t)[rows][panels], const float* a,
+                          const std::int32_t* bits_of_a, const float* b) {
+  for (int i = 0; i < rows; ++i)
+    for (int p = 0; p < panels; ++p) {
+      f32x16& sum = sums[i][p];
+      const float* const of_panel = b + p * lanes;
+      if constexpr (way == Way::plain)
+        sum = multiply_add(to_floats(t[i][p]) * all(a[i]), load(of_panel), sum);
+      else if constexpr (way == Way::shared)
+        sum = multiply_add(to_floats(t[i][p]), all(a[p * rows + i]), sum);
+      else {
+        const i32x16 scale = load_as<i32x16>(of_panel) + all_ints(bits_of_a[i]);
+        if constexpr (way == Way::added)
+          sum += floats(as_unsigned(t[i][p] + scale)) - floats(as_unsigned(scale));
+        else
+          sum = multiply_add(to_floats(t[i][p]), floats(as_unsigned(scale)), sum);
+      }
+    }
+}
+
+// Bytes of a word add up and are multiplied without carries while they stay in [0, 255].
+MXT_LANES u32x16 above_minus_eight(const u32x16& codes) { return (codes ^ 0x80808080u) - 0x78787878u; }
+/// Not 0 where a code is beyond 8: the lowest such byte of a word is seen.
+MXT_LANES u32x16 beyond_eight(const u32x16& codes) {
+  const u32x16 above = above_minus_eight(codes);
+  return (above | (above + 0x6f6f6f6fu)) & 0x80808080u;
+}
+/// Codes up to 8 times 8 to 15, the fractions of their lines' scales in eighths.
+MXT_LANES u32x16 times_fraction(const u32x16& codes, const float* scales) {
+  const u32x16 eighths = (load_as<u32x16>(scales) >> 20 & 7u) | 8u;
+  return (above_minus_eight(codes) * eighths + (0x80808080u - eighths * 0x08080808u)) ^ 0x80808080u;
+}
+
+/// The scales of `panels` panels of b, `count` segments from `from` on, for add_scaled() by the way that is
+/// returned. `small`: no code is beyond 8.
+template <int panels>
+Way pack_scales(float* to, const float* from, std::int64_t panel, std::int64_t count, const ScalesSeen& a,
+                bool small) {
+  ScalesSeen seen;
+  i32x16 varied{};
+  const auto each = [&](const auto& use) {
+    for (std::int64_t s = 0; s < count; ++s)
+      for (int p = 0; p < panels; ++p) use(s * panels * lanes, p, from + p * panel + s * lanes);
+  };
+  each([&](std::int64_t, int, const float* scales) {
+    const u32x16 scale = load_as<u32x16>(scales);
+    seen.add(scale);
+    varied = varied | (scale != bits(all(scales[0])));
+  });
+  const bool powers = seen.are_powers(), exact = a.have_few_digits() && seen.have_few_digits();
+  const Way way = powers && a.are_powers() ? Way::added
+                  : exact && powers        ? Way::shifted
+                  : exact && !any(varied)  ? Way::shared
+                  : exact && small         ? Way::folded
+                                           : Way::plain;
+  const std::uint32_t down = way == Way::added    ? 2 * one_bits - shift_bits
+                             : way == Way::folded ? one_bits + (3u << 23)
+                                                  : one_bits;
+  each([&](std::int64_t segment, int p, const float* scales) {
+    const u32x16 scale = load_as<u32x16>(scales);
+    if (way <= Way::shared) return store_as(to + segment + p * lanes, scale);
+    const u32x16 power = select(as_signed(scale) == 0, u32x16{} + one_bits, scale & 0x7f800000u);
+    store_as(to + segment + p * lanes, power - down);
+  });
+  return way;
+}
+
+}  // namespace mxtape::cpu::MXT_TIER
