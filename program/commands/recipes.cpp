@@ -55,8 +55,7 @@ struct Arguments {
 
 Options options(Arguments& a) {
   return {{"[recipe]", &a.name, "print this recipe as it is written, to start your own from"},
-          {"--reference", &a.reference, "print docs/recipes.md: every key, slot and shipped recipe",
-           excludes("recipe")}};
+          {"--reference", &a.reference, "print docs/recipes.md: every key and slot", excludes("recipe")}};
 }
 
 Report run(const Arguments& a) {
