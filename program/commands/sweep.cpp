@@ -1,5 +1,5 @@
 #include "core/text/program_name.h"
-#include "program/referee/run_referee.h"
+#include "program/referee/referee.h"
 #include "program/show/command.h"
 
 namespace mxtape {

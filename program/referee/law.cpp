@@ -151,11 +151,6 @@ std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::opt
 
 }  // namespace
 
-double ScalingLaw::loss(double parameters, double tokens, double eff_n, double eff_d) const {
-  const double sum = A * std::pow(eff_n * parameters, -alpha) + B * std::pow(eff_d * tokens, -beta);
-  return std::pow(sum, gamma) + floor;
-}
-
 double ScalingLaw::break_even(double parameters, double tokens, double eff_n, double eff_d) const {
   const double lost = A * (std::pow(eff_n * parameters, -alpha) - std::pow(parameters, -alpha)),
                left = B * std::pow(tokens, -beta) - lost;

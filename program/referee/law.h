@@ -18,7 +18,6 @@ namespace mxtape::referee {
 struct ScalingLaw {
   double A = 0, alpha = 0, B = 0, beta = 0, gamma = 1, floor = 0;
 
-  double loss(double parameters, double tokens, double eff_n = 1, double eff_d = 1) const;
   /// The k at which an arm pays: trained on k times the tokens it has the loss of the baseline's D tokens. An
   /// arm whose step is k times as fast does so in the same time. Infinite if no number of tokens makes up for
   /// effN.

@@ -1,4 +1,4 @@
-#include "program/referee/referee_plan.h"
+#include "program/referee/referee.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "program/referee/run_referee.h"
+#include "program/referee/referee.h"
 
 #include <fmt/ranges.h>
 
@@ -9,7 +9,6 @@
 #include <regex>
 
 #include "core/files/atomic_file.h"
-#include "program/referee/referee_plan.h"
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"

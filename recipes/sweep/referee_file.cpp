@@ -17,7 +17,7 @@ namespace mxtape {
 /// What is kept of the file.
 struct RefereeFile::Sections {
   SweepText text;
-  std::vector<std::vector<Setting>> sizes{};
+  std::vector<ArmText> sizes{};
   toml::table tune{};
   std::optional<GridAxis> tuned{};
 };
@@ -36,13 +36,6 @@ const toml::table& table_of(const Source& source, std::string_view name, const t
   want(node.is_table(), source, name, node, fmt::format("a section: [{}]", name));
   return *node.as_table();
 }
-void want_known(const Source& source, std::string_view name, const toml::table& table,
-                std::initializer_list<std::string_view> known) {
-  for (const auto& [key, node] : table)
-    require(std::ranges::find(known, key.str()) != known.end(), ExitCode::usage, "{}: unknown key '{}.{}'{}",
-            source.place(key.source()), name, key.str(), suggestion(key.str(), std::vector(known)));
-}
-
 double number_or_nan(const toml::node& node) { return node.is_number() ? *node.value<double>() : NAN; }
 /// The items of a list, as far as they are of this type; empty if one is not.
 template <class T>
@@ -107,7 +100,11 @@ void RefereeFile::read_points() {
   const SweepText& text = sections_->text;
   const toml::table& keys =
       table_of(text.source, "points", text.required("points", "a section: [points]", text.table));
-  want_known(text.source, "points", keys, {"tokens_per_parameter", "decay", "learning_rate_power"});
+  constexpr std::array<std::string_view, 3> known{"tokens_per_parameter", "decay", "learning_rate_power"};
+  for (const auto& [key, node] : keys)
+    require(std::ranges::find(known, key.str()) != known.end(), ExitCode::usage,
+            "{}: unknown key 'points.{}'{}", text.source.place(key.source()), key.str(),
+            suggestion(key.str(), known));
   constexpr std::string_view wanted = "a list of ascending numbers > 0: how long each size is trained";
   const toml::node& node = text.required("tokens_per_parameter", wanted, keys);
   lengths = list_of<double>(node);
@@ -128,38 +125,27 @@ void RefereeFile::read_points() {
 
 void RefereeFile::read_sizes() {
   const SweepText& text = sections_->text;
-  const toml::node& node =
-      text.required("size", "[[size]], at least one: name, and set.model.width = ...", text.table);
-  want(node.is_array_of_tables(), text.source, "size", node, "tables: [[size]]");
-  for (const auto& item : *node.as_array()) {
-    const toml::table& keys = *item.as_table();
-    want_known(text.source, "size", keys, {"name", "set"});
+  sections_->sizes = text.read_arms("size", text.required("size", "[[size]], at least one", text.table));
+  for (const ArmText& size : sections_->sizes) {
+    require(size.fragments.empty(), ExitCode::usage, "{}: size.recipe; want keys: size.set", size.where);
+    require(std::ranges::find(sizes, size.name, &ModelSize::name) == sizes.end(), ExitCode::usage,
+            "{}: a second size '{}'", size.where, size.name);
     Recipe recipe;
-    const auto apply = [&](const Setting& setting) {
-      TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
-    };
-    const toml::node& named = text.required("name", "a name for each [[size]]", keys);
-    apply({"name", named.source(), &named});
-    const std::string name = recipe.name;
-    require(std::ranges::find(sizes, name, &ModelSize::name) == sizes.end(), ExitCode::usage,
-            "{}: a second size '{}'", text.source.place(named.source()), name);
-    auto& settings = sections_->sizes.emplace_back();
-    if (const toml::node* set = keys.get("set"))
-      settings = text.read_settings("size.set", set->source(), *set);
     read_fragment(recipe, base, std::filesystem::path(file).parent_path(), text.base.place + ": base: ");
-    std::ranges::for_each(text.shared, apply);
-    std::ranges::for_each(settings, apply);
+    for (const auto* settings : {&text.shared, &size.settings})
+      for (const Setting& setting : *settings)
+        TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
     const std::int64_t parameters = parameters_of_blocks(recipe.model), step = tokens_of_step(recipe);
     require(sizes.empty() || sizes.back().parameters < parameters, ExitCode::usage,
-            "{}: size '{}' has {} parameters, the one before it {}; want them to grow",
-            text.source.place(item.source()), name, parameters, sizes.empty() ? 0 : sizes.back().parameters);
+            "{}: size '{}' has {} parameters, the one before it {}; want them to grow", size.where, size.name,
+            parameters, sizes.empty() ? 0 : sizes.back().parameters);
     recipe.schedule.kind = ScheduleKind::wsd, recipe.schedule.decay_fraction = float(decay);
     for (const double length : lengths) {
       const auto steps = std::max<std::int64_t>(2, std::llround(length * double(parameters) / double(step)));
-      points.push_back({fmt::format("{} x {:g}", name, length), sizes.size(), parameters, length,
+      points.push_back({fmt::format("{} x {:g}", size.name, length), sizes.size(), parameters, length,
                         steps * step, steps, steps - first_decaying_step(recipe.schedule, steps)});
     }
-    sizes.push_back({name, parameters, step});
+    sizes.push_back({size.name, parameters, step});
   }
 }
 
@@ -226,7 +212,7 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
 
 Sweep RefereeFile::sweep(const Point& point) const {
   SweepText text = sections_->text;  // whose settings stay those of the one that is kept
-  for (const Setting& setting : sections_->sizes[point.size]) {
+  for (const Setting& setting : sections_->sizes[point.size].settings) {
     std::erase_if(text.shared, [&](const Setting& shared) { return shared.key == setting.key; });
     text.shared.push_back(setting);
   }

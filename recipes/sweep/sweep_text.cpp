@@ -54,7 +54,7 @@ SweepText::SweepText(const std::string& path, std::string_view seeds_key,
   tolerance = read_tolerance();
   for (const auto& [key, node] : table) {
     if (key == "set") shared = read_settings("set", key.source(), node);
-    if (key == "arm") read_arms(key.source(), node);
+    if (key == "arm") arms = read_arms("arm", node);
   }
   if (const toml::node* grid = table.get("grid")) read_grid(grid->source(), *grid);
   require(arms.size() >= 2, ExitCode::usage,
@@ -162,14 +162,13 @@ std::vector<Setting> SweepText::read_settings(std::string_view name, const toml:
   return settings;
 }
 
-void SweepText::read_arms(const toml::source_region& at, const toml::node& node) {
-  const toml::array* items = node.as_array();
-  const bool tables =
-      items && std::all_of(items->begin(), items->end(), [](auto& item) { return item.is_table(); });
-  require(tables, ExitCode::usage, "{}: arm = {}; want tables: [[arm]]", source.place(at), found_text(node));
+std::vector<ArmText> SweepText::read_arms(std::string_view name, const toml::node& node) const {
+  require(node.is_array_of_tables(), ExitCode::usage, "{}: {} = {}; want tables: [[{}]]",
+          source.place(node.source()), name, found_text(node), name);
   constexpr std::array<std::string_view, 3> known{"name", "recipe", "set"};
-  for (const auto& item : *items) {
-    ArmText arm{.name = "", .where = source.line(item.source()), .fragments = {}, .settings = {}};
+  std::vector<ArmText> read;
+  for (const auto& item : *node.as_array()) {
+    ArmText& arm = read.emplace_back(ArmText{"", source.line(item.source()), {}, {}});
     for (const auto& [key, value] : *item.as_table()) {
       Recipe scratch;
       if (key == "name") {
@@ -178,15 +177,15 @@ void SweepText::read_arms(const toml::source_region& at, const toml::node& node)
       } else if (key == "recipe") {
         arm.fragments = read_fragments(key.source(), value);
       } else if (key == "set") {
-        arm.settings = read_settings("arm.set", key.source(), value);
+        arm.settings = read_settings(fmt::format("{}.set", name), key.source(), value);
       } else {
-        fail(ExitCode::usage, "{}: unknown key 'arm.{}'{}", source.place(key.source()), key.str(),
+        fail(ExitCode::usage, "{}: unknown key '{}.{}'{}", source.place(key.source()), name, key.str(),
              suggestion(key.str(), known));
       }
     }
-    require(!arm.name.empty(), ExitCode::usage, "{}: this arm has no 'name'", source.place(item.source()));
-    arms.push_back(std::move(arm));
+    require(!arm.name.empty(), ExitCode::usage, "{}: this {} has no 'name'", arm.where, name);
   }
+  return read;
 }
 
 void SweepText::read_grid(const toml::source_region& at, const toml::node& node) {

@@ -43,13 +43,14 @@ struct SweepText {
   std::vector<std::uint64_t> read_seeds(std::string_view key, const toml::table&) const;
   std::vector<Setting> read_settings(std::string_view name, const toml::source_region& at,
                                      const toml::node&) const;
+  /// [[arm]], or other tables with the same keys.
+  std::vector<ArmText> read_arms(std::string_view name, const toml::node&) const;
 
  private:
   void require_no_recipe() const;
   std::string read_text(std::string_view key, std::string_view wanted) const;
   double read_tolerance() const;
   std::vector<Fragment> read_fragments(const toml::source_region& at, const toml::node&) const;
-  void read_arms(const toml::source_region& at, const toml::node&);
   void read_grid(const toml::source_region& at, const toml::node&);
   void require_sweepable(const std::string& key, const toml::source_region& at) const;
 };

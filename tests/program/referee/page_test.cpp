@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "program/referee/charts.h"
-#include "program/referee/law.h"
 #include "program/show/report.h"
+#include "tests/program/referee/law_losses.h"
 #include "tests/program/sweep/html_check.h"
 
 namespace mxtape::referee::test {
@@ -48,7 +48,7 @@ Results results(double bend = 0) {
         const double share = 0.002 * (double(seed) - 2) * (1 + 0.1 * double((seed + arm) % 3));
         Run run{.point = p, .arm = arm, .seed = seed, .state = "finished"};
         run.loss =
-            page_law.loss(double(point.parameters), double(point.tokens), page_eff_n[arm], page_eff_d[arm]) *
+            loss(page_law, double(point.parameters), double(point.tokens), page_eff_n[arm], page_eff_d[arm]) *
             std::exp(share + bend * std::sin(double(3 * p)));
         run.telemetry = Telemetry{{"fprop.x"}, {1 - page_eff_d[arm]}};
         r.runs.push_back(run);

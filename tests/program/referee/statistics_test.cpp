@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "program/referee/law.h"
+#include "tests/program/referee/law_losses.h"
 
 namespace mxtape::referee::test {
 namespace {
@@ -72,8 +72,8 @@ CurvePair pair_of(double eff_d, double of_seed) {
   CurvePair pair;
   for (const double d : {1e6, 2e6, 4e6, 8e6}) {
     pair.baseline.x.push_back(d), pair.arm.x.push_back(d);
-    pair.baseline.loss.push_back(of_pairs.loss(1e5, d) * (1 + of_seed));
-    pair.arm.loss.push_back(of_pairs.loss(1e5, d, 1, eff_d) * (1 + of_seed));
+    pair.baseline.loss.push_back(loss(of_pairs, 1e5, d) * (1 + of_seed));
+    pair.arm.loss.push_back(loss(of_pairs, 1e5, d, 1, eff_d) * (1 + of_seed));
   }
   return pair;
 }

@@ -9,6 +9,25 @@
 
 namespace mxtape::referee {
 
+struct Words {
+  SweepOptions sweep;   ///< the file: a sweep's with [points], or a results.json
+  std::string part{};   ///< "3/16"
+  bool report = false;  ///< trains nothing
+};
+
+/// Whether the words ask for what follows: the file has [points], or a part or a report is wanted.
+bool is_asked_for(const Words&);
+
+/// Trains what is to do of each stage in turn, as far as this part may, and writes results.json and
+/// report.html; prints the table, or returns what --json says. With `report` of what is there: results.json
+/// of the folder, or the file itself, whose page goes to --out. `command`: how it was started. Throws Error
+/// as run_sweep().
+Report run_referee(const Words&, const std::string& command, bool json);
+
+/// Points, arms, runs, time and disk of each stage; writes nothing. Arms and values that earlier stages have
+/// not chosen yet are stood in for by the first ones.
+Report referee_plan(const Words&);
+
 /// What a process was asked: a file, its folder, and with `--part 3/16` the third of sixteen parts of it.
 struct Asked {
   RefereeFile file;
