@@ -8,107 +8,80 @@
 namespace mxtape {
 namespace {
 
-/// An extent of ours. QKV: (H + 2 G) D rows. one: a vector.
-enum class Extent : std::uint8_t { one, V, T, C, F, HD, GD, D, QKV };
-/// When a tensor is there.
-enum class When : std::uint8_t { always, bias, qkv_bias, qk_norm, untied };
+/// An extent of ours, and when a tensor is there.
+using Extent = std::int64_t (*)(const ModelFacts&);
+using When = bool (*)(const ModelFacts&);
+constexpr Extent one = [](const ModelFacts&) { return std::int64_t(1); };  // a vector
+constexpr Extent V = [](const ModelFacts& m) { return m.vocabulary; };
+constexpr Extent T = [](const ModelFacts& m) { return m.positions; };
+constexpr Extent C = [](const ModelFacts& m) { return m.width; };
+constexpr Extent F = [](const ModelFacts& m) { return m.mlp_width; };
+constexpr Extent HD = [](const ModelFacts& m) { return m.heads * m.head_width; };
+constexpr Extent GD = [](const ModelFacts& m) { return m.kv_heads * m.head_width; };
+constexpr Extent D = [](const ModelFacts& m) { return m.head_width; };
+constexpr Extent QKV = [](const ModelFacts& m) { return m.qkv_rows(); };
+constexpr When always = [](const ModelFacts&) { return true; };
+// Of GPT-2 export writes zeros.
+constexpr When bias = [](const ModelFacts& m) { return m.bias || !m.is_llama_style(); };
+constexpr When qkv_bias = [](const ModelFacts& m) { return m.bias || m.qkv_bias; };
+constexpr When qk_norm = [](const ModelFacts& m) { return m.qk_norm; };
+constexpr When untied = [](const ModelFacts& m) { return !m.tied; };
 
-/// Their tensor, ours, the extents that ours has, whether theirs is the transpose. Rows with the same name of
-/// ours stand one below the other. {}: the block's number.
+/// Their tensor, ours, GGUF's without its block and role, the extents that ours has, whether theirs is the
+/// transpose. Rows with the same name of ours stand one below the other. {}: the block's number.
 struct NameRow {
-  std::string_view theirs, ours;
+  std::string_view theirs, ours, gguf;
   Extent rows, cols;
+  When when = always;
   bool transposed = false;
-  When when = When::always;
 };
 
-using enum Extent;
 constexpr NameRow gpt2_names[] = {
-    {"transformer.wte.weight", "tokens.weight", V, C},
-    {"transformer.wpe.weight", "positions.weight", T, C},
-    {"transformer.h.{}.ln_1.weight", "blocks.{}.norm1.gain", one, C},
-    {"transformer.h.{}.ln_1.bias", "blocks.{}.norm1.bias", one, C, false, When::bias},
-    {"transformer.h.{}.attn.c_attn.weight", "blocks.{}.attn.qkv.weight", QKV, C, true},
-    {"transformer.h.{}.attn.c_attn.bias", "blocks.{}.attn.qkv.bias", one, QKV, false, When::bias},
-    {"transformer.h.{}.attn.c_proj.weight", "blocks.{}.attn.out.weight", C, HD, true},
-    {"transformer.h.{}.attn.c_proj.bias", "blocks.{}.attn.out.bias", one, C, false, When::bias},
-    {"transformer.h.{}.ln_2.weight", "blocks.{}.norm2.gain", one, C},
-    {"transformer.h.{}.ln_2.bias", "blocks.{}.norm2.bias", one, C, false, When::bias},
-    {"transformer.h.{}.mlp.c_fc.weight", "blocks.{}.mlp.up.weight", F, C, true},
-    {"transformer.h.{}.mlp.c_fc.bias", "blocks.{}.mlp.up.bias", one, F, false, When::bias},
-    {"transformer.h.{}.mlp.c_proj.weight", "blocks.{}.mlp.down.weight", C, F, true},
-    {"transformer.h.{}.mlp.c_proj.bias", "blocks.{}.mlp.down.bias", one, C, false, When::bias},
-    {"transformer.ln_f.weight", "norm.gain", one, C},
-    {"transformer.ln_f.bias", "norm.bias", one, C, false, When::bias},
-    {"lm_head.weight", "head.weight", V, C, false, When::untied}};
+    {"transformer.wte.weight", "tokens.weight", "token_embd", V, C},
+    {"transformer.wpe.weight", "positions.weight", "position_embd", T, C},
+    {"transformer.h.{}.ln_1.weight", "blocks.{}.norm1.gain", "attn_norm", one, C},
+    {"transformer.h.{}.ln_1.bias", "blocks.{}.norm1.bias", "attn_norm", one, C, bias},
+    {"transformer.h.{}.attn.c_attn.weight", "blocks.{}.attn.qkv.weight", "attn_qkv", QKV, C, always, true},
+    {"transformer.h.{}.attn.c_attn.bias", "blocks.{}.attn.qkv.bias", "attn_qkv", one, QKV, bias},
+    {"transformer.h.{}.attn.c_proj.weight", "blocks.{}.attn.out.weight", "attn_output", C, HD, always, true},
+    {"transformer.h.{}.attn.c_proj.bias", "blocks.{}.attn.out.bias", "attn_output", one, C, bias},
+    {"transformer.h.{}.ln_2.weight", "blocks.{}.norm2.gain", "ffn_norm", one, C},
+    {"transformer.h.{}.ln_2.bias", "blocks.{}.norm2.bias", "ffn_norm", one, C, bias},
+    {"transformer.h.{}.mlp.c_fc.weight", "blocks.{}.mlp.up.weight", "ffn_up", F, C, always, true},
+    {"transformer.h.{}.mlp.c_fc.bias", "blocks.{}.mlp.up.bias", "ffn_up", one, F, bias},
+    {"transformer.h.{}.mlp.c_proj.weight", "blocks.{}.mlp.down.weight", "ffn_down", C, F, always, true},
+    {"transformer.h.{}.mlp.c_proj.bias", "blocks.{}.mlp.down.bias", "ffn_down", one, C, bias},
+    {"transformer.ln_f.weight", "norm.gain", "output_norm", one, C},
+    {"transformer.ln_f.bias", "norm.bias", "output_norm", one, C, bias},
+    {"lm_head.weight", "head.weight", "output", V, C, untied}};
 
 /// Llama, Mistral, Qwen2, Qwen3. Gate stands above up.
 constexpr NameRow llama_names[] = {
-    {"model.embed_tokens.weight", "tokens.weight", V, C},
-    {"model.layers.{}.input_layernorm.weight", "blocks.{}.norm1.gain", one, C},
-    {"model.layers.{}.self_attn.q_proj.weight", "blocks.{}.attn.qkv.weight", HD, C},
-    {"model.layers.{}.self_attn.k_proj.weight", "blocks.{}.attn.qkv.weight", GD, C},
-    {"model.layers.{}.self_attn.v_proj.weight", "blocks.{}.attn.qkv.weight", GD, C},
-    {"model.layers.{}.self_attn.q_proj.bias", "blocks.{}.attn.qkv.bias", one, HD, false, When::qkv_bias},
-    {"model.layers.{}.self_attn.k_proj.bias", "blocks.{}.attn.qkv.bias", one, GD, false, When::qkv_bias},
-    {"model.layers.{}.self_attn.v_proj.bias", "blocks.{}.attn.qkv.bias", one, GD, false, When::qkv_bias},
-    {"model.layers.{}.self_attn.q_norm.weight", "blocks.{}.attn.q_norm.gain", one, D, false, When::qk_norm},
-    {"model.layers.{}.self_attn.k_norm.weight", "blocks.{}.attn.k_norm.gain", one, D, false, When::qk_norm},
-    {"model.layers.{}.self_attn.o_proj.weight", "blocks.{}.attn.out.weight", C, HD},
-    {"model.layers.{}.self_attn.o_proj.bias", "blocks.{}.attn.out.bias", one, C, false, When::bias},
-    {"model.layers.{}.post_attention_layernorm.weight", "blocks.{}.norm2.gain", one, C},
-    {"model.layers.{}.mlp.gate_proj.weight", "blocks.{}.mlp.gate_up.weight", F, C},
-    {"model.layers.{}.mlp.up_proj.weight", "blocks.{}.mlp.gate_up.weight", F, C},
-    {"model.layers.{}.mlp.gate_proj.bias", "blocks.{}.mlp.gate_up.bias", one, F, false, When::bias},
-    {"model.layers.{}.mlp.up_proj.bias", "blocks.{}.mlp.gate_up.bias", one, F, false, When::bias},
-    {"model.layers.{}.mlp.down_proj.weight", "blocks.{}.mlp.down.weight", C, F},
-    {"model.layers.{}.mlp.down_proj.bias", "blocks.{}.mlp.down.bias", one, C, false, When::bias},
-    {"model.norm.weight", "norm.gain", one, C},
-    {"lm_head.weight", "head.weight", V, C, false, When::untied}};
+    {"model.embed_tokens.weight", "tokens.weight", "token_embd", V, C},
+    {"model.layers.{}.input_layernorm.weight", "blocks.{}.norm1.gain", "attn_norm", one, C},
+    {"model.layers.{}.self_attn.q_proj.weight", "blocks.{}.attn.qkv.weight", "attn_q", HD, C},
+    {"model.layers.{}.self_attn.k_proj.weight", "blocks.{}.attn.qkv.weight", "attn_k", GD, C},
+    {"model.layers.{}.self_attn.v_proj.weight", "blocks.{}.attn.qkv.weight", "attn_v", GD, C},
+    {"model.layers.{}.self_attn.q_proj.bias", "blocks.{}.attn.qkv.bias", "attn_q", one, HD, qkv_bias},
+    {"model.layers.{}.self_attn.k_proj.bias", "blocks.{}.attn.qkv.bias", "attn_k", one, GD, qkv_bias},
+    {"model.layers.{}.self_attn.v_proj.bias", "blocks.{}.attn.qkv.bias", "attn_v", one, GD, qkv_bias},
+    {"model.layers.{}.self_attn.q_norm.weight", "blocks.{}.attn.q_norm.gain", "attn_q_norm", one, D, qk_norm},
+    {"model.layers.{}.self_attn.k_norm.weight", "blocks.{}.attn.k_norm.gain", "attn_k_norm", one, D, qk_norm},
+    {"model.layers.{}.self_attn.o_proj.weight", "blocks.{}.attn.out.weight", "attn_output", C, HD},
+    {"model.layers.{}.self_attn.o_proj.bias", "blocks.{}.attn.out.bias", "attn_output", one, C, bias},
+    {"model.layers.{}.post_attention_layernorm.weight", "blocks.{}.norm2.gain", "ffn_norm", one, C},
+    {"model.layers.{}.mlp.gate_proj.weight", "blocks.{}.mlp.gate_up.weight", "ffn_gate", F, C},
+    {"model.layers.{}.mlp.up_proj.weight", "blocks.{}.mlp.gate_up.weight", "ffn_up", F, C},
+    {"model.layers.{}.mlp.gate_proj.bias", "blocks.{}.mlp.gate_up.bias", "ffn_gate", one, F, bias},
+    {"model.layers.{}.mlp.up_proj.bias", "blocks.{}.mlp.gate_up.bias", "ffn_up", one, F, bias},
+    {"model.layers.{}.mlp.down_proj.weight", "blocks.{}.mlp.down.weight", "ffn_down", C, F},
+    {"model.layers.{}.mlp.down_proj.bias", "blocks.{}.mlp.down.bias", "ffn_down", one, C, bias},
+    {"model.norm.weight", "norm.gain", "output_norm", one, C},
+    {"lm_head.weight", "head.weight", "output", V, C, untied}};
 
 std::span<const NameRow> names_of(const ModelFacts& model) {
   if (model.is_llama_style()) return llama_names;
   return gpt2_names;
-}
-
-std::int64_t extent_of(const ModelFacts& m, Extent extent) {
-  switch (extent) {
-    case one:
-      return 1;
-    case V:
-      return m.vocabulary;
-    case T:
-      return m.positions;
-    case C:
-      return m.width;
-    case F:
-      return m.mlp_width;
-    case HD:
-      return m.heads * m.head_width;
-    case GD:
-      return m.kv_heads * m.head_width;
-    case D:
-      return m.head_width;
-    case QKV:
-      return m.qkv_rows();
-  }
-  fail(ExitCode::internal, "hf_names: no such extent");
-}
-
-bool is_there(const ModelFacts& m, When when) {
-  switch (when) {
-    case When::always:
-      return true;
-    case When::bias:
-      return m.bias || !m.is_llama_style();  // of GPT-2 export writes zeros
-    case When::qkv_bias:
-      return m.bias || m.qkv_bias;
-    case When::qk_norm:
-      return m.qk_norm;
-    case When::untied:
-      return !m.tied;
-  }
-  fail(ExitCode::internal, "hf_names: no such condition");
 }
 
 std::string numbered(std::string_view name, std::int64_t block) {
@@ -118,13 +91,17 @@ std::string numbered(std::string_view name, std::int64_t block) {
 }
 
 void add_row(std::vector<TensorPlan>& plan, const ModelFacts& model, const NameRow& row, std::int64_t block) {
-  if (!is_there(model, row.when)) return;
-  TensorPart part{.theirs = numbered(row.theirs, block),
-                  .rows = extent_of(model, row.rows),
-                  .cols = extent_of(model, row.cols),
-                  .transposed = row.transposed,
-                  .vector = row.rows == one,
-                  .optional = row.when == When::bias && !model.bias};
+  if (!row.when(model)) return;
+  const bool in_block = row.theirs.find("{}") != std::string_view::npos;
+  const std::string_view role = row.theirs.substr(row.theirs.rfind('.'));
+  TensorPart part{
+      .theirs = numbered(row.theirs, block),
+      .gguf = fmt::format("{}{}{}", in_block ? fmt::format("blk.{}.", block) : "", row.gguf, role),
+      .rows = row.rows(model),
+      .cols = row.cols(model),
+      .transposed = row.transposed,
+      .vector = row.rows == one,
+      .optional = row.when == bias && !model.bias};
   const std::string ours = numbered(row.ours, block);
   const bool goes_on = !plan.empty() && plan.back().ours == ours;
   if (!goes_on) plan.push_back({ours, part.vector ? Shape{0} : Shape{0, part.cols}, {}});

@@ -11,7 +11,7 @@ namespace mxtape {
 
 /// A tensor of theirs, and the rows of one of ours that it becomes.
 struct TensorPart {
-  std::string theirs;
+  std::string theirs, gguf;         ///< its names, Hugging Face's and GGUF's
   std::int64_t rows = 0, cols = 0;  ///< as ours has them; a vector is one row
   bool transposed = false;          ///< theirs is [cols, rows]
   bool vector = false;

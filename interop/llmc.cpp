@@ -2,13 +2,12 @@
 // Weights are [out, in] as ours. Source: karpathy/llm.c, train_gpt2.cu, gpt2_write_to_checkpoint().
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string_view>
 
-#include "core/bf16.h"
 #include "core/error.h"
 #include "core/files/output_file.h"
 #include "core/files/random_access.h"
+#include "data/safetensors/safetensors_file.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
 #include "interop/hf_names.h"
@@ -97,21 +96,10 @@ void read_numbers(const RandomAccessFile& file, bool narrow, const std::string& 
                   std::int64_t count, const TensorSink& sink) {
   constexpr std::int64_t piece = 1 << 20;
   std::vector<float> values;
-  std::vector<std::uint16_t> bits;
   for (std::int64_t done = 0; done < count; done += std::int64_t(values.size())) {
     values.resize(std::size_t(std::min(piece, count - done)));
-    const std::uint64_t at = std::uint64_t(llmc::header_bytes + (begin + done) * (narrow ? 2 : 4));
-    if (narrow) {
-      bits.resize(values.size());
-      file.read(at, std::as_writable_bytes(std::span(bits)));
-      std::transform(bits.begin(), bits.end(), values.begin(),
-                     [](std::uint16_t b) { return to_f32(bf16{b}); });
-    } else {
-      file.read(at, std::as_writable_bytes(std::span(values)));
-    }
-    const auto bad = std::find_if_not(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-    require(bad == values.end(), ExitCode::data, "{}: {} holds {} at element {}; want finite numbers",
-            file.path().string(), name, *bad, done + (bad - values.begin()));
+    read_floats(file, std::uint64_t(llmc::header_bytes + (begin + done) * (narrow ? 2 : 4)),
+                narrow ? TensorType::bf16 : TensorType::f32, values, name, std::uint64_t(done));
     sink(values);
   }
 }

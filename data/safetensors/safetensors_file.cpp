@@ -90,22 +90,26 @@ void SafetensorsFile::read_f32(const TensorInfo& tensor, std::uint64_t first, st
                "F32, F16 or BF16");
   require(first <= tensor.count() && out.size() <= tensor.count() - first,
           "safetensors: elements {} to {} of {}", first, first + out.size(), tensor.count());
+  read_floats(file_, place(tensor, first), type, out, tensor.name, first);
+}
+
+void read_floats(const RandomAccessFile& file, std::uint64_t at, TensorType type, std::span<float> out,
+                 const std::string& name, std::uint64_t first) {
   const auto room = std::as_writable_bytes(out);
-  if (type == TensorType::f32) {
-    file_.read(place(tensor, first), room);
-  } else {
-    file_.read(place(tensor, first), room.subspan(room.size() / 2));
-    if (type == TensorType::f16)
-      widen(out, f32_of_half);
-    else
-      widen(out, [](std::uint16_t bits) { return to_f32(bf16{bits}); });
-  }
+  file.read(at, type == TensorType::f32 ? room : room.subspan(room.size() / 2));
+  if (type == TensorType::f16) widen(out, f32_of_half);
+  if (type == TensorType::bf16) widen(out, [](std::uint16_t bits) { return to_f32(bf16{bits}); });
+  require_finite(out, file, name, first);
+}
+
+void require_finite(std::span<const float> numbers, const RandomAccessFile& file, const std::string& name,
+                    std::uint64_t first) {
   bool finite = true;
-  for (const float x : out) finite &= is_finite(x);  // no branch: vectors
+  for (const float x : numbers) finite &= is_finite(x);  // no branch: vectors
   if (finite) return;
-  const auto bad = std::find_if_not(out.begin(), out.end(), is_finite);
-  fail(ExitCode::data, "{}: '{}' holds {} at element {}; want finite numbers", path().string(),
-       shown_name(tensor.name), *bad, first + std::uint64_t(bad - out.begin()));
+  const auto bad = std::find_if_not(numbers.begin(), numbers.end(), is_finite);
+  fail(ExitCode::data, "{}: '{}' holds {} at element {}; want finite numbers", file.path().string(),
+       shown_name(name), *bad, first + std::uint64_t(bad - numbers.begin()));
 }
 
 std::vector<double> SafetensorsFile::read_f64(const TensorInfo& tensor) const {

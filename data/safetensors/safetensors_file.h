@@ -45,4 +45,11 @@ class SafetensorsFile {
   std::map<std::string, std::size_t> index_;
 };
 
+/// out.size() numbers F32, F16 or BF16 from byte `at` on. As require_finite().
+void read_floats(const RandomAccessFile&, std::uint64_t at, TensorType, std::span<float> out,
+                 const std::string& name, std::uint64_t first);
+/// Throws Error(data) with file, name and index, counted from `first`, of a number that is not finite.
+void require_finite(std::span<const float>, const RandomAccessFile&, const std::string& name,
+                    std::uint64_t first = 0);
+
 }  // namespace mxtape

@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "core/files/random_access.h"
 #include "data/safetensors/header.h"
 #include "data/tokenizers/tokenizer.h"
 #include "formats/codec/mx_tensor.h"
-#include "interop/hf_names.h"
+#include "interop/model_facts.h"
 
 // GGUF: magic, version, counts of tensors and keys; keys with their values; the tensors' names, extents (the
 // innermost first), types and places; from a multiple of 32 on, their bytes. Little-endian. Source:
@@ -19,23 +18,30 @@ inline constexpr std::string_view gguf_magic = "GGUF";
 constexpr std::uint64_t gguf_aligned(std::uint64_t bytes) { return (bytes + 31) / 32 * 32; }
 enum class GgufValue : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64 };
 
+/// Q8_0's scales are FP16 and its numbers whole: by 64 less and by 64 more than those of int8.
+constexpr Quantizer q8_0_blocks() {
+  Quantizer q = nv(int8, 32);
+  return q.scale_format = f16, q;
+}
+
 /// A type of numbers: blocks of so many along a row, of so many bytes, scales first. Of four bits number j of
 /// a scale's lies in the low half of a byte, j + count / 2 in the high one.
 struct GgufType {
   enum Id : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30, mxfp4 = 39, nvfp4 = 40 } id;
   std::string_view name;
-  std::size_t numbers, bytes, scales;
+  std::size_t numbers, bytes, scales = 0;
   TensorType plain = TensorType::u8;  ///< the same in safetensors, if it has no scales
+  Quantizer quantizer{};              ///< if it has
+  float unit = 1;                     ///< scale of the file / scale of the quantizer
 };
-inline constexpr GgufType gguf_types[] = {{GgufType::f32, "F32", 1, 4, 0, TensorType::f32},
-                                          {GgufType::f16, "F16", 1, 2, 0, TensorType::f16},
-                                          {GgufType::bf16, "BF16", 1, 2, 0, TensorType::bf16},
-                                          {GgufType::q8_0, "Q8_0", 32, 34, 1},
-                                          {GgufType::mxfp4, "MXFP4", 32, 17, 1},
-                                          {GgufType::nvfp4, "NVFP4", 64, 36, 4}};
-constexpr const GgufType* gguf_type(std::uint32_t id) {  // the end, if it is none of these
-  return std::ranges::find(gguf_types, GgufType::Id(id), &GgufType::id);
-}
+/// Of those that hold some numbers exactly the first one is taken.
+inline constexpr GgufType gguf_types[] = {
+    {GgufType::mxfp4, "MXFP4", 32, 17, 1, TensorType::u8, mxfp4},
+    {GgufType::nvfp4, "NVFP4", 64, 36, 4, TensorType::u8, nvfp4},
+    {GgufType::q8_0, "Q8_0", 32, 34, 1, TensorType::u8, q8_0_blocks(), 1.0f / 64},
+    {GgufType::bf16, "BF16", 1, 2, 0, TensorType::bf16},
+    {GgufType::f16, "F16", 1, 2, 0, TensorType::f16},
+    {GgufType::f32, "F32", 1, 4, 0, TensorType::f32}};
 
 /// A row of codes in blocks with scales. A scale that the type does not have comes out wrong, and a
 /// multiplier stays behind: whoever writes them compares values_of_blocks().
@@ -54,27 +60,24 @@ class GgufFile {
   /// Reads the header. Throws Error(data) with the path for what does not hold together, or is none of these
   /// types. Tensors must follow each other.
   explicit GgufFile(const std::filesystem::path&);
-  std::string where() const { return file_.path().string(); }
   const std::map<std::string, GgufTensor>& tensors() const { return tensors_; }
-  std::optional<double> number(const std::string& key) const;  ///< none: no such key, or no number
-  std::string text(const std::string& key) const;              ///< "", likewise
-  /// All its numbers, times `scale`. Throws Error(data) where there is none of that name, or one is not
-  /// finite.
-  std::vector<float> values(const std::string& name, float scale = 1) const;
+  /// Text or number of a key; null: there is no such key, or it has an array.
+  nlohmann::json value(const std::string& key) const { return keys_.value(key, nlohmann::json()); }
+  std::string text(const std::string& key) const;  ///< "" if it is none
+  /// All numbers of a tensor that is there, times what its scale_of_tensor() holds. Throws Error(data) where
+  /// one is not finite.
+  std::vector<float> values(const std::string& name) const;
 
  private:
   RandomAccessFile file_;
-  std::string header_;
-  std::map<std::string, std::pair<GgufValue, std::string_view>> values_;  ///< of arrays nothing
+  nlohmann::json keys_ = nlohmann::json::object();
   std::map<std::string, GgufTensor> tensors_;
 };
 
-/// "blk.3.attn_q.weight" for a name of interop/hf_names.h.
-std::string gguf_name(const std::string& theirs);
-/// The row of ours that is row i of a tensor: in GGUF's class "llama" RoPE turns the pairs (2i, 2i + 1) of a
-/// head, here (i, i + D/2).
-std::int64_t gguf_row(const ModelFacts&, std::string_view name, std::int64_t i);
-
+/// NVFP4's multiplier: "blk.3.attn_q.scale" of "blk.3.attn_q.weight".
+inline std::string scale_of_tensor(const std::string& name) {
+  return name.substr(0, name.rfind('.')) + ".scale";
+}
 using GgufKeys = nlohmann::ordered_json;
 /// The keys of a model and of its tokenizer; `notes` gets what they cannot say. Throws Error(usage) for what
 /// they would say otherwise.

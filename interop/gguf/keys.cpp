@@ -1,4 +1,4 @@
-#include <cmath>
+#include <array>
 
 #include "core/error.h"
 #include "data/json/json_file.h"
@@ -13,50 +13,44 @@
 namespace mxtape {
 namespace {
 
-/// Their names and GGUF's, in pairs; of a block's without its front.
-constexpr std::string_view tensor_names =
-    " transformer.wte=token_embd model.embed_tokens=token_embd transformer.wpe=position_embd lm_head=output"
-    " transformer.ln_f=output_norm model.norm=output_norm ln_1=attn_norm input_layernorm=attn_norm"
-    " attn.c_attn=attn_qkv self_attn.q_proj=attn_q self_attn.k_proj=attn_k self_attn.v_proj=attn_v"
-    " self_attn.q_norm=attn_q_norm self_attn.k_norm=attn_k_norm attn.c_proj=attn_output"
-    " self_attn.o_proj=attn_output ln_2=ffn_norm post_attention_layernorm=ffn_norm mlp.c_fc=ffn_up"
-    " mlp.gate_proj=ffn_gate mlp.up_proj=ffn_up mlp.c_proj=ffn_down mlp.down_proj=ffn_down ";
+/// A key, with the architecture's name for {}, and its places in config.json of GPT-2 and of the others; "":
+/// none.
+constexpr std::array<const char*, 3> config_keys[] = {
+    {"{}.vocab_size", "/vocab_size", "/vocab_size"},
+    {"{}.context_length", "/n_positions", "/max_position_embeddings"},
+    {"{}.embedding_length", "/n_embd", "/hidden_size"},
+    {"{}.block_count", "/n_layer", "/num_hidden_layers"},
+    {"{}.feed_forward_length", "/n_inner", "/intermediate_size"},
+    {"{}.attention.head_count", "/n_head", "/num_attention_heads"},
+    {"{}.attention.head_count_kv", "", "/num_key_value_heads"},
+    {"{}.attention.key_length", "", "/head_dim"},
+    {"{}.attention.value_length", "", "/head_dim"},
+    {"{}.rope.dimension_count", "", "/head_dim"},
+    {"{}.attention.layer_norm_epsilon", "/layer_norm_epsilon", ""},
+    {"{}.attention.layer_norm_rms_epsilon", "", "/rms_norm_eps"},
+    {"{}.rope.freq_base", "", "/rope_theta"},
+    {"tokenizer.ggml.bos_token_id", "/bos_token_id", "/bos_token_id"},
+    {"tokenizer.ggml.eos_token_id", "/eos_token_id", "/eos_token_id"},
+    {"tokenizer.ggml.padding_token_id", "/pad_token_id", "/pad_token_id"},
+    {"{}.rope.scaling.type", "", "/rope_scaling/rope_type"},
+    {"{}.rope.scaling.factor", "", "/rope_scaling/factor"}};
 
-/// A key, behind the architecture's name but for the tokenizer's, and config.json's of GPT-2 and the others.
-struct KeyRow {
-  const char *key, *gpt2, *llama;
-};
-constexpr KeyRow config_keys[] = {{"context_length", "n_positions", "max_position_embeddings"},
-                                  {"embedding_length", "n_embd", "hidden_size"},
-                                  {"block_count", "n_layer", "num_hidden_layers"},
-                                  {"feed_forward_length", "n_inner", "intermediate_size"},
-                                  {"attention.head_count", "n_head", "num_attention_heads"},
-                                  {"attention.head_count_kv", "", "num_key_value_heads"},
-                                  {"attention.key_length", "", "head_dim"},
-                                  {"attention.value_length", "", "head_dim"},
-                                  {"rope.dimension_count", "", "head_dim"},
-                                  {"attention.layer_norm_epsilon", "layer_norm_epsilon", ""},
-                                  {"attention.layer_norm_rms_epsilon", "", "rms_norm_eps"},
-                                  {"rope.freq_base", "", "rope_theta"},
-                                  {"tokenizer.ggml.bos_token_id", "bos_token_id", "bos_token_id"},
-                                  {"tokenizer.ggml.eos_token_id", "eos_token_id", "eos_token_id"},
-                                  {"tokenizer.ggml.padding_token_id", "pad_token_id", "pad_token_id"}};
-std::string full_key(const std::string& architecture, const KeyRow& row) {
-  return std::string_view(row.key).starts_with("tokenizer") ? row.key : architecture + "." + row.key;
+/// Calls take(key, place in config.json) for each that an architecture has.
+template <class Take>
+void for_each_key(const std::string& architecture, const Take& take) {
+  for (const auto& [key, gpt2, llama] : config_keys)
+    if (const std::string place = architecture == "gpt2" ? gpt2 : llama; !place.empty())
+      take(fmt::format(fmt::runtime(key), architecture), nlohmann::json::json_pointer(place));
 }
 
 constexpr int normal = 1, control = 3, user_defined = 4, unused = 5;  // types of tokens
 constexpr const char* rules_key = "tokenizer.huggingface.json";
 
 /// GGUF's word for how a text is cut, the pattern, and whether words that are tokens stay whole.
-struct CutRow {
-  std::string_view word, pattern;
-  bool whole_words;
-};
-constexpr CutRow cuts[] = {{"gpt-2", "gpt2", false},
-                           {"llama-bpe", "llama3", true},
-                           {"dbrx", "llama3", false},
-                           {"qwen2", "qwen2", false}};
+constexpr std::tuple<std::string_view, std::string_view, bool> cuts[] = {{"gpt-2", "gpt2", false},
+                                                                         {"llama-bpe", "llama3", true},
+                                                                         {"dbrx", "llama3", false},
+                                                                         {"qwen2", "qwen2", false}};
 
 std::string_view word_of(const BpeRules& rules) {
   const auto& steps = rules.splitter;
@@ -67,8 +61,8 @@ std::string_view word_of(const BpeRules& rules) {
   const KnownPattern* const known = !plain  ? nullptr
                                     : alone ? known_pattern_named("gpt2")
                                             : known_pattern(steps[0].text);
-  for (const CutRow& row : cuts)
-    if (known && known->name == row.pattern && rules.ignore_merges == row.whole_words) return row.word;
+  for (const auto& [word, pattern, whole_words] : cuts)
+    if (known && known->name == pattern && rules.ignore_merges == whole_words) return word;
   fail(ExitCode::usage,
        "--to gguf: GGUF has no word for how the tokenizer cuts a text; want as gpt2, llama3 or qwen2");
 }
@@ -82,7 +76,7 @@ void put_tokenizer(GgufKeys& keys, const Tokenizer& tokenizer, std::int64_t rows
           "--to gguf: the tokenizer ({}) is a model of SentencePiece; want another one", tokenizer.text());
   std::vector<std::string> tokens, merges;
   std::vector<int> types(std::size_t(tokenizer.size()), normal);
-  std::string_view word = cuts[0].word;
+  std::string_view word = "gpt-2";
   if (tokenizer.kind() == Tokenizer::Kind::subwords) {
     const BpeRules rules = read_tokenizer_json(nlohmann::json::parse(file));
     word = word_of(rules);
@@ -119,41 +113,19 @@ void put_tokenizer(GgufKeys& keys, const Tokenizer& tokenizer, std::int64_t rows
 
 }  // namespace
 
-std::string gguf_name(const std::string& theirs) {
-  const auto kind = theirs.rfind('.');
-  std::string stem = theirs.substr(0, kind), block;
-  if (const auto number = stem.find_first_of("0123456789"); number != stem.npos) {
-    const auto end = stem.find('.', number) + 1;
-    block = "blk." + stem.substr(number, end - number);
-    stem.erase(0, end);
-  }
-  const auto at = tensor_names.find(" " + stem + "=");
-  require(at != std::string_view::npos, "gguf: no name for '{}'", theirs);
-  const auto name = tensor_names.substr(at + stem.size() + 2);
-  return block.append(name.substr(0, name.find(' '))) + theirs.substr(kind);
-}
-
-std::int64_t gguf_row(const ModelFacts& m, std::string_view name, std::int64_t row) {
-  const bool turned = name.find(".attn_q.") != name.npos || name.find(".attn_k.") != name.npos;
-  if (!turned || (m.architecture != "llama" && m.architecture != "mistral")) return row;
-  const std::int64_t i = row % m.head_width;
-  return row - i + i / 2 + i % 2 * (m.head_width / 2);
-}
-
 GgufKeys gguf_keys_of(const ModelFacts& m, const Tokenizer& tokenizer, std::vector<std::string>& notes) {
   require(m.gelu == Gelu::tanh && m.rope_scaling != RopeScaling::llama3, ExitCode::usage,
           "--to gguf: GGUF has no key for {}",
           m.gelu == Gelu::tanh ? "model.rope_scaling = \"llama3\"; want none or linear"
                                : "model.gelu = \"erf\"; want tanh");
-  auto config = hf_config_of(m, "float32");
+  nlohmann::json config = hf_config_of(m, "float32");
   config["n_inner"] = m.mlp_width;
   const std::string name = m.architecture == "mistral" ? "llama" : m.architecture;
-  GgufKeys keys{{"general.architecture", name}, {name + ".vocab_size", m.vocabulary}};
-  for (const KeyRow& row : config_keys)
-    if (const auto& value = config[m.is_llama_style() ? row.llama : row.gpt2]; !value.is_null())
-      keys[full_key(name, row)] = value.is_array() ? value[0] : value;
-  if (m.rope_scaling == RopeScaling::linear)
-    keys.update({{name + ".rope.scaling.type", "linear"}, {name + ".rope.scaling.factor", m.rope_factor}});
+  GgufKeys keys{{"general.architecture", name}};
+  for_each_key(name, [&](const std::string& key, const auto& place) {
+    if (config.contains(place) && !config[place].is_null())
+      keys[key] = config[place].is_array() ? config[place][0] : config[place];
+  });
   if (m.eos.size() > 1)
     notes.push_back(fmt::format("GGUF names one end of text: token {} of {}", m.eos[0], m.eos.size()));
   put_tokenizer(keys, tokenizer, m.vocabulary, notes);
@@ -164,16 +136,10 @@ nlohmann::json hf_config_of(const GgufFile& file) {
   const std::string name = file.text("general.architecture");
   nlohmann::json config{{"model_type", name},
                         {"tie_word_embeddings", !file.tensors().contains("output.weight")}};
-  for (const KeyRow& row : config_keys) {
-    const auto value = file.number(full_key(name, row));
-    auto& config_value = config[name == "gpt2" ? row.gpt2 : row.llama];
-    const bool whole = value && std::abs(*value) < 0x1p53 && *value == std::trunc(*value);
-    if (value) config_value = whole ? nlohmann::json(std::int64_t(*value)) : nlohmann::json(*value);
-  }
-  config.erase("");
-  if (const auto type = file.text(name + ".rope.scaling.type"); !type.empty() && type != "none")
-    config["rope_scaling"] = {{"rope_type", type},
-                              {"factor", file.number(name + ".rope.scaling.factor").value_or(0)}};
+  for_each_key(name, [&](const std::string& key, const auto& place) {
+    if (const auto value = file.value(key); !value.is_null()) config[place] = value;
+  });
+  if (file.text(name + ".rope.scaling.type") == "none") config.erase("rope_scaling");
   config["attention_bias"] = config["mlp_bias"] = file.tensors().contains("blk.0.attn_output.bias");
   const auto table = file.tensors().find("token_embd.weight");
   if (table != file.tensors().end()) config["vocab_size"] = table->second.dims.front();

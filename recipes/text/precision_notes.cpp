@@ -188,4 +188,14 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   return notes;
 }
 
+std::string activations_text(const PrecisionPlan& plan) {
+  std::set<std::string> formats;
+  for (const auto& [layer, q] : plan.linear) formats.insert({to_text(q.fprop_x), to_text(q.out)});
+  for (const auto& [layer, q] : plan.attention)
+    for (const Quantizer& one : {q.qk_q, q.qk_k, q.pv_p, q.pv_v, q.qk_s}) formats.insert(to_text(one));
+  for (const auto& [layer, quantizer] : plan.parameters) formats.insert(to_text(quantizer));
+  formats.erase(to_text(Quantizer{}));
+  return fmt::format("{}", fmt::join(formats, ", "));
+}
+
 }  // namespace mxtape

@@ -12,6 +12,8 @@ namespace mxtape {
 /// rules that change nothing, Hadamard transforms and straight-through kinds of operands that nothing
 /// quantizes, and, where integer GEMMs are preferred, formats that keep a quantized GEMM from being one.
 std::vector<std::string> precision_notes(const Recipe&);
+/// "mxfp4, mxfp8": what the forward pass rounds besides the weights of linear layers; "" if nothing.
+std::string activations_text(const PrecisionPlan&);
 
 /// A sentence if formats are asked for and no operand of any step is quantized, as rules take them all back;
 /// or "".

@@ -1,0 +1,202 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/files/output_file.h"
+#include "data/safetensors/safetensors_writer.h"
+#include "interop/export.h"
+#include "interop/gguf/format.h"
+#include "interop/hf_config.h"
+#include "interop/hf_names.h"
+#include "interop/import.h"
+#include "recipes/text/precision_notes.h"
+
+namespace mxtape {
+namespace {
+
+/// The row of ours that is row i of a tensor of theirs: in GGUF's class "llama" RoPE turns the pairs
+/// (2i, 2i + 1) of a head, here (i, i + D/2).
+std::int64_t row_of(const ModelFacts& m, const TensorPart& part, std::int64_t row) {
+  const bool turned =
+      part.gguf.find(".attn_q.") != part.gguf.npos || part.gguf.find(".attn_k.") != part.gguf.npos;
+  if (!turned || (m.architecture != "llama" && m.architecture != "mistral")) return row;
+  const std::int64_t i = row % m.head_width;
+  return row - i + i / 2 + i % 2 * (m.head_width / 2);
+}
+
+template <class T>
+void append(std::string& to, T number) {
+  to.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+void append(std::string& to, const std::string& text) {
+  append(to, std::uint64_t(text.size()));
+  to += text;
+}
+
+/// A value and, where it is no item, its type before it. Whole numbers are u32, or i32 as items; others f32.
+void append_value(std::string& to, const GgufKeys& value, bool item = false) {
+  const auto put = [&](GgufValue type, const auto& one) {
+    if (!item) append(to, type);
+    append(to, one);
+  };
+  if (value.is_string()) return put(GgufValue::text, value.get<std::string>());
+  if (value.is_boolean()) return put(GgufValue::boolean, value.get<bool>());
+  if (value.is_number_float()) return put(GgufValue::f32, value.get<float>());
+  if (value.is_number()) return put(GgufValue::u32, value.get<std::uint32_t>());
+  put(GgufValue::array, value.empty() || value[0].is_string() ? GgufValue::text : GgufValue::i32);
+  append(to, std::uint64_t(value.size()));
+  for (const GgufKeys& one : value) append_value(to, one, true);
+}
+
+/// Rows of ours as the type stores them, in the order of GGUF; "" if that is not exactly what their codes
+/// stand for.
+std::string stored(const GgufType& type, const ModelFacts& model, const TensorPart& part,
+                   std::int64_t first_row, std::span<const float> values, const MxTensor* codes) {
+  const auto cols = std::size_t(part.vector ? 1 : part.cols),
+             rows = std::size_t(part.rows * part.cols) / cols;
+  if (cols % type.numbers || (type.scales && codes->quantizer.element != type.quantizer.element)) return "";
+  const float multiplier = type.id == GgufType::nvfp4 ? codes->multiplier : 1;
+  std::string bytes;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::int64_t row = first_row + row_of(model, part, std::int64_t(r));
+    const auto numbers = values.subspan(std::size_t(row) * cols, cols);
+    const std::string blocks =
+        type.scales ? blocks_of_row(type, *codes, row) : bytes_in(type.plain, numbers, part.gguf, r * cols);
+    const auto same = [&](float there, float wanted) { return there * multiplier == wanted; };
+    if (codes && !std::ranges::equal(values_of_blocks(type, blocks), numbers, same)) return "";
+    bytes += blocks;
+  }
+  return bytes;
+}
+
+/// The tensors as the header names them, and their bytes.
+struct GgufTensors {
+  std::string header{};
+  std::vector<std::string> bytes{};
+  std::uint64_t place = 0;
+
+  void add(const std::string& name, std::vector<std::uint64_t> dims, const GgufType& type, std::string own) {
+    append(header, name);
+    append(header, std::uint32_t(dims.size()));
+    for (; !dims.empty(); dims.pop_back()) append(header, dims.back());
+    append(header, type.id);
+    append(header, place);
+    own.resize(gguf_aligned(own.size()));
+    place += own.size();
+    bytes.push_back(std::move(own));
+  }
+};
+
+GgufTensors tensors_of(const ModelFacts& model, const WeightSource& source, const ExportOptions& options,
+                       std::vector<std::string>& notes) {
+  GgufTensors all;
+  const auto plans = tensor_plan(model);
+  for (const TensorPlan& plan : plans) {
+    std::int64_t row = 0;
+    const MxTensor* const codes = options.codes ? options.codes(plan.ours) : nullptr;
+    std::vector<float> values(std::size_t(plan.shape.count()));  // of a bias that is missing
+    if (!plan.parts[0].optional) values = source(plan.ours);
+    for (TensorPart part : plan.parts) {
+      part.transposed = false;
+      // ggml adds vectors and positions in f32. Numbers that were rounded are not rounded again.
+      const bool wide = part.vector || plan.ours == "positions.weight";
+      const GgufType* type = gguf_types;
+      std::string bytes;
+      for (; bytes.empty(); ++type)
+        if (codes || type->plain == (wide ? TensorType::f32 : options.type))
+          bytes = stored(*type, model, part, row, values, codes);
+      all.add(part.gguf, part.their_dims(), *--type, std::move(bytes));
+      if (codes && !type->scales && codes->quantizer.scale != ScaleKind::none)
+        notes.push_back(fmt::format("{}: GGUF has no blocks for {}; its numbers are in {}", part.gguf,
+                                    to_text(codes->quantizer), type->name));
+      if (type->id == GgufType::nvfp4)
+        all.add(scale_of_tensor(part.gguf), {1}, *std::ranges::find(gguf_types, GgufType::f32, &GgufType::id),
+                bytes_in(TensorType::f32, {&codes->multiplier, 1}, part.gguf));
+      row += part.vector ? part.cols : part.rows;
+    }
+    if (options.progress) options.progress(&plan - plans.data() + 1, std::int64_t(plans.size()));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFacts& model,
+                               const WeightSource& source, const Tokenizer& tokenizer,
+                               const ExportOptions& options, std::vector<std::string>& notes) {
+  const GgufKeys keys = gguf_keys_of(model, tokenizer, notes);
+  if (const std::string formats = activations_text(*options.precision); !formats.empty())
+    notes.push_back("GGUF does not say in which formats the run rounds activations: " + formats);
+  const GgufTensors tensors = tensors_of(model, source, options, notes);
+  std::string header(gguf_magic);
+  append(header, std::uint32_t(3));
+  append(header, std::uint64_t(tensors.bytes.size()));
+  append(header, std::uint64_t(keys.size()));
+  for (const auto& [key, value] : keys.items()) {
+    append(header, key);
+    append_value(header, value);
+  }
+  header += tensors.header;
+  header.resize(gguf_aligned(header.size()));
+  UnfinishedFile unfinished(path);
+  OutputFile file(unfinished.path());
+  file.write(header);
+  for (const std::string& bytes : tensors.bytes) file.write(bytes);
+  file.finish();
+  return unfinished.finish();
+}
+
+bool is_gguf(const std::filesystem::path& path) {
+  return std::filesystem::is_regular_file(path) && RandomAccessFile(path).beginning(4) == gguf_magic;
+}
+
+ImportedModel open_gguf_file(const std::filesystem::path& path, std::optional<std::int64_t> context) {
+  const auto file = std::make_shared<const GgufFile>(path);
+  const HfConfig config = read_hf_config(hf_config_of(*file), path.string(), context);
+  std::set<std::string_view> types;
+  for (const auto& [name, tensor] : file->tensors()) types.insert(tensor.type->name);
+  ImportedModel model{.facts = config.model,
+                      .context = config.context,
+                      .where = path.string(),
+                      .source = "a GGUF file",
+                      .types = fmt::format("{}", fmt::join(types, " ")),
+                      .notes = config.notes,
+                      .files = file};
+  auto unused = file->tensors();
+  const auto take = [&](const std::string& name, const std::vector<std::uint64_t>& wanted) {
+    const auto taken = unused.extract(name);
+    require(taken && taken.mapped().dims == wanted, ExitCode::data, "{}: '{}' is {}, want {} by its keys",
+            path.string(), name, taken ? shape_text(taken.mapped().dims) : "missing", shape_text(wanted));
+    ++model.tensors_read;
+  };
+  for (TensorPlan& plan : tensor_plan(model.facts)) {
+    if (plan.ours == "positions.weight") plan.shape.dims[0] = config.context;
+    for (TensorPart& part : plan.parts) {
+      part.transposed = false;
+      take(part.gguf, part.their_dims());
+      const std::string scale = scale_of_tensor(part.gguf);
+      if (!part.vector && unused.contains(scale)) take(scale, {1});
+    }
+    const auto read = [file, facts = model.facts, plan](const TensorSink& sink) {
+      for (const TensorPart& part : plan.parts) {
+        const auto theirs = file->values(part.gguf);
+        const auto cols = std::ptrdiff_t(part.vector ? 1 : part.cols);
+        std::vector<float> ours(theirs.size());
+        for (auto row = theirs.begin(); row != theirs.end(); row += cols)
+          std::copy_n(row, cols, ours.begin() + row_of(facts, part, (row - theirs.begin()) / cols) * cols);
+        // Positions beyond the context are left out.
+        sink(std::span(ours).first(std::min(ours.size(), std::size_t(plan.shape.count()))));
+      }
+    };
+    model.tensors.push_back({plan.ours, plan.shape, read});
+  }
+  require(unused.empty(), ExitCode::data, "{}: {} tensors that this model has not, as '{}'", path.string(),
+          unused.size(), shown_name(unused.empty() ? "" : unused.begin()->first));
+  if (!file->text("tokenizer.ggml.model").empty() && file->text("tokenizer.huggingface.json").empty())
+    model.notes.push_back("its tokenizer is not read: the model takes ids");
+  return model;
+}
+
+}  // namespace mxtape
