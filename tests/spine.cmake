@@ -9,8 +9,8 @@ cmake_minimum_required(VERSION 3.24)
 #   referee, outbound               capabilities that came later: in files of their own, each with a budget of its own, and counted
 #                                   there alone
 # Run as: cmake -DROOT=<source dir> -P tests/spine.cmake
-set(limits page 2390 road 9450 evening 1570 library 45450 program 16290 conformance 2620 referee 2860 outbound 620)
-# The referee's budget is 1,800 lines: what it has above that is to go.
+set(limits page 2390 road 9450 evening 1570 library 45450 program 16290 conformance 2620 referee 2860 outbound 770)
+# The referee's budget is 1,800 lines, outbound's 700: what they have above that is to go.
 set(name_page "a page")  # in the docs
 set(name_road "the road")
 set(name_evening "an evening")
@@ -20,7 +20,7 @@ set(name_conformance "conformance")
 set(name_referee "the referee")
 set(name_outbound "files for other programs")
 set(folders_referee "referee|weight_average|_by_average")
-set(folders_outbound "^interop/(gguf|compressed)/|^program/choices/")
+set(folders_outbound "^interop/(gguf|compressed)/|^program/models/choices")
 set(doors "^(kernels/(cpu|cuda|observers)|data/(hdf5|tokenizers)|dist/(pairs|mpi))/|^dist/nccl_")
 
 function(count result)  # files

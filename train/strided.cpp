@@ -61,12 +61,16 @@ std::vector<double> strided_nll(Backend& backend, Model& model, std::span<const 
         backend, result.value.part(first_new * vocabulary, {inputs - first_new, vocabulary}));
     const std::size_t before = nll.size();
     nll.resize(before + std::size_t(inputs - first_new));
+    if (options.likeliest) options.likeliest->resize(nll.size());
     const std::int64_t first = first_new;
     parallel_for(inputs - first, 1, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t i = from; i < to; ++i)
-        nll[before + std::size_t(i)] =
-            nll_of(std::span(logits).subspan(std::size_t(i * vocabulary), std::size_t(vocabulary)),
-                   targets[first + i]);
+      for (std::int64_t i = from; i < to; ++i) {
+        const auto row = std::span(logits).subspan(std::size_t(i * vocabulary), std::size_t(vocabulary));
+        const std::int32_t target = targets[first + i];
+        nll[before + std::size_t(i)] = nll_of(row, target);
+        if (options.likeliest)
+          (*options.likeliest)[before + std::size_t(i)] = std::ranges::max(row) == row[std::size_t(target)];
+      }
     });
     if (options.progress) options.progress(std::int64_t(done) + 1, std::int64_t(windows.size()));
   }

@@ -15,6 +15,7 @@ struct StrideOptions {
   std::optional<std::int32_t> bos{};  ///< stands in front of each window, in the place of its first input
   PassKey pass{};
   std::function<void(std::int64_t done, std::int64_t total)> progress{};  ///< in windows
+  std::vector<char>* likeliest = nullptr;  ///< gets for each token whether no other is likelier
 };
 
 /// Where a window begins, how many inputs it has, and from which of its targets on it is counted.

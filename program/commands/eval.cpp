@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "program/models/cast.h"
+#include "program/models/choices.h"
 #include "program/models/layer_costs.h"
 #include "program/models/trained_model.h"
 #include "program/plot/gnuplot.h"
@@ -22,7 +23,7 @@ struct Arguments {
   std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
   std::int64_t windows = 0;
   bool weights_only = false, attention = false;
-  std::string text, bos = "none", by, plot;
+  std::string text, bos = "none", by, plot, choices;
   std::int64_t stride = 0;
 };
 
@@ -140,19 +141,14 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
 }
 
 Report run(const Arguments& arguments, const Given& given) {
-  require(!arguments.text.empty() || (arguments.stride == 0 && arguments.bos == "none"), ExitCode::usage,
-          "eval: --stride and --bos are of a text: want --text FILE with them");
-  require(
-      arguments.text.empty() || (arguments.data.empty() && arguments.windows == 0 && arguments.by.empty()),
-      ExitCode::usage,
-      "eval: --text takes the whole of a text; want it, or --data, --windows and --by, of a token file");
   if (!arguments.plot.empty()) gnuplot::require_stem("--plot", arguments.plot);
   // Read before the work begins, so that a misspelt one costs no time.
   check_attention(arguments.attention, arguments.weights_only, arguments.precisions);
-  std::vector<std::pair<Cast, double>> casts;
+  std::vector<Cast> casts, all_casts{{"f32"}};
   for (const auto& text : arguments.precisions) {
-    const Cast cast{text, arguments.weights_only, arguments.attention};
-    casts.emplace_back(cast, cast.bits_per_element());
+    casts.push_back({text, arguments.weights_only, arguments.attention});
+    (void)casts.back().bits_per_element();
+    if (!casts.back().is_f32()) all_casts.push_back(casts.back());
   }
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   require(
@@ -168,6 +164,10 @@ Report run(const Arguments& arguments, const Given& given) {
   out.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
            trained.header.step);
   out.put("checkpoint", trained.file.string(), "step", trained.header.step);
+  if (!arguments.choices.empty()) {
+    put_choices(out, trained, arguments.choices, all_casts, json);
+    return out;
+  }
   EvaluateOptions options{.batch_size = recipe.train.batch_size, .pass = trained.next_pass()};
   std::optional<MeasuredData> data;
   Measured measured;
@@ -184,8 +184,7 @@ Report run(const Arguments& arguments, const Given& given) {
   out.show(json);
   std::vector<Row> rows;
   LayerCosts costs;
-  const auto quantized = std::count_if(casts.begin(), casts.end(), [](auto& c) { return !c.first.is_f32(); });
-  PassProgress progress(stdout, packed ? 1 : 1 + std::size_t(quantized), !json);
+  PassProgress progress(stdout, packed ? 1 : all_casts.size(), !json);
   const auto look = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
     progress.begin(name);
@@ -195,18 +194,14 @@ Report run(const Arguments& arguments, const Given& given) {
   if (packed) {
     add(trained.packed_as, 0, {});
   } else if (!arguments.by.empty()) {
-    std::vector<Cast> rounding;
-    for (const auto& cast : casts) rounding.push_back(cast.first);
     options.progress = look;
-    costs = layer_costs(trained, data->tokens.validation, options, rounding, json ? stderr : stdout);
+    costs = layer_costs(trained, data->tokens.validation, options, casts, json ? stderr : stdout);
     rows.push_back({"f32", 32, costs.f32});
     for (std::size_t i = 0; i < casts.size(); ++i)
       rows.push_back(
-          {rounding[i].text(), casts[i].second, costs.precisions[i].all.loss, &costs.precisions[i]});
+          {casts[i].text(), casts[i].bits_per_element(), costs.precisions[i].all.loss, &costs.precisions[i]});
   } else {
-    add("f32", 32, Cast{"f32"});
-    for (const auto& [cast, bits] : casts)
-      if (!cast.is_f32()) add(cast.text(), bits, cast);
+    for (const Cast& cast : all_casts) add(cast.text(), cast.bits_per_element(), cast);
   }
   progress.end();
   fill(out, rows, measured, of_text);
@@ -238,11 +233,16 @@ Options options(Arguments& a) {
        "layer: what each layer alone costs too, all others in f32; one pass over the windows for each",
        one_of("layer").needs("--precision")},
       {"--plot", &a.plot, "with --by: draw it as bars; files without .svg and .png", needs("--by")},
-      {"--text", &a.text, "instead of a token file: a text, scored whole; prints bits per byte too"},
+      {"--text", &a.text, "instead of a token file: a text, scored whole; prints bits per byte too",
+       excludes("--data --windows --by --choices")},
       {"--stride", &a.stride,
-       "with --text: a window of the context every so many tokens; 0: the context. Each token counts once"},
+       "with --text: a window of the context every so many tokens; 0: the context. Each token counts once",
+       needs("--text")},
       {"--bos", &a.bos, "with --text: each: the tokenizer's BOS in front of each window",
-       one_of("none each")}};
+       one_of("none each").needs("--text")},
+      {"--choices", &a.choices,
+       "instead of a token file: JSON lines of contexts with continuations, or last words; prints accuracies",
+       excludes("--data --windows --by")}};
 }
 
 }  // namespace

@@ -112,6 +112,8 @@ TEST_F(JsonPage, HasTheMembersOfEveryDocumentAndNoOthers) {
   document({"eval", "runs/tiny", "--precision", "mxfp4", "--by", "layer"});
   write_atomically(folder_ / "text.txt", "the the the the the the the the the the");
   document({"eval", "runs/tiny", "--precision", "mxfp4", "--text", "text.txt"});
+  write_atomically(folder_ / "c.jsonl", "{\"context\": \"the\", \"choices\": [\"the\"]}\n");
+  document({"eval", "runs/tiny", "--precision", "mxfp4", "--choices", "c.jsonl"});
   document({"post-training", "runs/tiny", "--out", "pt"});
   document({"inspect", "runs/tiny", "--spectra"});
   document({"info", "runs/tiny"});

@@ -166,7 +166,7 @@ TEST_F(LayerCostsTest, IsDrawnAndWhatCannotBeIsRefusedBeforeTheWork) {
   refused({"--by", "layer"}, "--by requires --precision");
   refused({"--precision", "mxfp4", "--plot", "x"}, "--plot requires --by");
   refused({"--precision", "mxfp4", "--by", "layer", "--plot", "x.svg"}, "--plot 'x.svg': want the name");
-  refused({"--precision", "mxfp4", "--by", "layer", "--text", "tiny.toml"}, "--by, of a token file");
+  refused({"--precision", "mxfp4", "--by", "layer", "--text", "tiny.toml"}, "--by excludes --text");
   refused({"--precision", "mxfp4", "--precision", "f32", "--by", "layer"},
           "--by layer: precision 'f32' rounds no layer; leave it out");
 }

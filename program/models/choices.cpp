@@ -1,0 +1,138 @@
+#include "program/models/choices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <sstream>
+
+#include "data/json/json_file.h"
+#include "data/json/json_section.h"
+#include "program/show/progress.h"
+#include "program/show/streams.h"
+#include "train/strided.h"
+
+namespace mxtape {
+namespace {
+
+/// A context and a choice behind it, of which the last `scored` tokens count.
+struct Continuation {
+  std::vector<std::int32_t> tokens;
+  std::int64_t scored = 0, characters = 0;
+};
+struct ChoiceItem {
+  std::vector<Continuation> choices{};  ///< one: a last word
+  std::int64_t answer = 0;
+  bool cut = false;  ///< a context was too long: its first tokens are left out
+};
+
+/// White space at the context's end goes to the continuation, as tokenizers have it in front of words. A
+/// token that would join both is cut as the context alone is.
+void add_choice(ChoiceItem& item, const Tokenizer& tokenizer, std::int64_t most, const std::string& context,
+                const std::string& between, const std::string& choice) {
+  const auto inside = [](char byte) { return (byte & 0xc0) == 0x80; };  // of a character of several bytes
+  const std::string bare = context.substr(0, context.find_last_not_of(" \t\n\v\f\r") + 1);
+  const auto whole = tokenizer.encode(context + between + choice);
+  Continuation c{.tokens = tokenizer.encode(bare)};
+  c.scored = std::ssize(whole) - std::ssize(c.tokens);
+  c.characters = std::ssize(choice) - std::ranges::count_if(choice, inside);
+  if (c.scored > 0) c.tokens.insert(c.tokens.end(), whole.end() - c.scored, whole.end());
+  if (bare.empty()) {
+    const auto begin = tokenizer.template_before();
+    c.tokens.insert(c.tokens.begin(), begin.empty() ? tokenizer.special("<|endoftext|>") : begin.front());
+    require(c.tokens[0] >= 0, ExitCode::data,
+            "no context, and the tokenizer ({}) has no token that begins a text", tokenizer.text());
+  }
+  require(c.scored >= 1 && c.scored <= most, ExitCode::data,
+          "a continuation of {} tokens; want 1 to {}, the model's context", c.scored, most);
+  const auto beyond = std::max<std::int64_t>(0, std::int64_t(c.tokens.size()) - most - 1);
+  c.tokens.erase(c.tokens.begin(), c.tokens.begin() + beyond);
+  item.cut |= beyond > 0;
+  item.choices.push_back(std::move(c));
+}
+
+ChoiceItem item_of(const std::string& line, const Tokenizer& tokenizer, std::int64_t most) {
+  const nlohmann::json json = parse_json_strictly(line);
+  JsonSection fields(json, "item");
+  const std::string context = fields.text("context"), between = fields.text_or("delimiter", " ");
+  ChoiceItem item;
+  for (const auto& choice : fields.array("choices")) {
+    if (!choice.is_string() || choice == "") fields.wrong("choices", choice, "texts");
+    add_choice(item, tokenizer, most, context, between, choice);
+  }
+  if (item.choices.size() != 1)
+    item.answer = fields.integer("answer", 0, std::int64_t(item.choices.size()) - 1);
+  fields.done();
+  return item;
+}
+
+std::vector<ChoiceItem> read_choices(const std::string& file, const Tokenizer& tokenizer, std::int64_t most) {
+  std::istringstream lines(read_input(file));
+  std::vector<ChoiceItem> items;
+  for (std::string line; std::getline(lines, line);) try {
+      items.push_back(item_of(line, tokenizer, most));
+    } catch (const Error& e) {
+      fail(e.code(), "{}: line {}: {}", shown_name(file), items.size() + 1, e.what());
+    }
+  require(!items.empty(), ExitCode::data, "{}: is empty; want a JSON object in each line", shown_name(file));
+  return items;
+}
+
+}  // namespace
+
+void put_choices(Report& out, const TrainedModel& trained, const std::string& file,
+                 const std::vector<Cast>& casts, bool json) {
+  const std::int64_t context = trained.model->config().context;
+  const auto items = read_choices(file, trained.header.tokenizer, context);
+  const auto words =
+      std::ranges::count(items, 1u, [](const ChoiceItem& item) { return item.choices.size(); });
+  const auto cut = std::ranges::count(items, true, &ChoiceItem::cut);
+  out.line("choices     {}: {} items, {} of them a last word", file, items.size(), words);
+  if (cut) out.line("cut         {} contexts on the left, which are longer than {} tokens", cut, context);
+  out.put("choices", file, "items", items.size(), "last_words", words, "context", context, "cut", cut);
+  out.show(json);
+  Table& table =
+      out.table("results",
+                "precision|precision; accuracy|acc|>8.4f; accuracy_normalised|acc norm|>8.4f; "
+                "last_word_accuracy|last word|>9.4f; last_word_perplexity|perplexity|>11.4f; items");
+  const bool packed = !trained.packed_as.empty();
+  PassProgress progress(stdout, packed ? 1 : casts.size(), !json);
+  for (const Cast& cast : std::span(casts).first(packed ? 1 : casts.size())) {
+    if (!packed) trained.model->set_precision(cast_plan(trained.header.recipe, trained.header.step, cast));
+    std::vector<Value> scored, cells{packed ? trained.packed_as : cast.text()};
+    progress.begin(cells[0].json->get<std::string>());
+    double right = 0, right_by_length = 0, right_words = 0, word_nats = 0;
+    for (const ChoiceItem& item : items) {
+      std::vector<double> scores, by_length;
+      std::vector<char> likeliest;
+      for (const Continuation& c : item.choices) {
+        const auto nats = strided_nll(*trained.backend, *trained.model, c.tokens,
+                                      {.pass = trained.next_pass(), .likeliest = &likeliest});
+        scores.push_back(-std::accumulate(nats.end() - c.scored, nats.end(), 0.0));
+        by_length.push_back(scores.back() / double(c.characters));
+      }
+      const auto best = [](const auto& of) { return std::ranges::max_element(of) - of.begin(); };
+      if (item.choices.size() > 1) {
+        right += best(scores) == item.answer, right_by_length += best(by_length) == item.answer;
+      } else {
+        right_words +=
+            std::all_of(likeliest.end() - item.choices[0].scored, likeliest.end(), std::identity());
+        word_nats -= scores[0];
+      }
+      scored.push_back(object("line", scored.size() + 1, "log_likelihoods", scores));
+      progress.look(std::int64_t(scored.size()), std::int64_t(items.size()));
+    }
+    const auto add_if = [&](bool there, double value) {
+      cells.emplace_back(there ? std::optional(value) : std::nullopt, "the file has no such item");
+    };
+    const std::int64_t choices = std::ssize(items) - words;
+    for (const double sum : {right, right_by_length}) add_if(choices, sum / double(choices));
+    add_if(words, right_words / double(words));
+    add_if(words, std::exp(word_nats / double(words)));
+    cells.emplace_back(scored);
+    table.row(std::move(cells)).above = &cast == &casts.front() ? "\n" : "";
+  }
+  progress.end();
+}
+
+}  // namespace mxtape
