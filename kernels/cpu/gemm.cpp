@@ -63,9 +63,8 @@ cpu::DotsSide side(const Rounded& x, const Tensor& scales, std::int64_t segments
 
 }  // namespace
 
-cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K) {
+cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most) {
   constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
-  constexpr double most = 16;      // more pieces only pack more often
   constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
   if (M <= most_few_rows) {             // a stream over the other side, for all threads to share
     constexpr std::int64_t numbers = 1 << 18;
@@ -92,7 +91,8 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  const cpu::Piece piece = cpu::cut(M, N, K);
+  const cpu::Piece piece =
+      last_gemm_ == GemmPath::integer ? cpu::cut(M, N, K, std::min(16, 2 * threads())) : cpu::cut(M, N, K);
   const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
   const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
     parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {

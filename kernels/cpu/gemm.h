@@ -39,11 +39,11 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
 struct Piece {
   std::int64_t rows, cols;
 };
-/// Cuts c[M, N] into equal pieces for the threads, by its shape alone: the bits must not depend on how many
-/// threads there are. K is never cut. A piece packs its share of both sides, so nearly square pieces waste
-/// least; of few rows, pieces read equal parts of the other side. Pieces that are not the last have whole
-/// panels of codes.
-Piece cut(std::int64_t M, std::int64_t N, std::int64_t K);
+/// Cuts c[M, N] into equal pieces for the threads. Bits of values depend on it, so it must not depend on the
+/// threads; those of codes do not. K is never cut. A piece packs its share of both sides, so nearly square
+/// pieces waste least; of few rows, pieces read equal parts of the other side. Pieces that are not the last
+/// have whole panels of codes.
+Piece cut(std::int64_t M, std::int64_t N, std::int64_t K, double most = 16);
 
 /// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no
 /// product.
