@@ -70,12 +70,13 @@ std::string script_of(const Chart& chart, const std::string& terminal, const std
       script +=
           fmt::format("{} {} {} {}\n", x, y, interval ? (*interval)[0] : y, interval ? (*interval)[1] : y);
     script += fmt::format(
-        "EOD\nset label {} at graph 1.04, first {} noenhanced\n"
-        "set arrow from {}, {} to graph 1.03, first {} nohead linecolor rgb '#AAAAAA'\n",
-        quoted(line.name), labels[i], line.marks.back().x, ends[i], labels[i]);
-    curves.push_back(fmt::format("$line{} with yerrorbars {} pointsize 0", i, line.style));
+        "EOD\nset label {} at graph 1.04, first {} noenhanced textcolor rgb '#{}'\n"
+        "set arrow from {}, {} to graph 1.03, first {} nohead linecolor rgb '#{}'\n",
+        quoted(line.name), labels[i], line.colour, line.marks.back().x, ends[i], labels[i], line.colour);
+    const std::string style = fmt::format("linecolor rgb '#{}' {}", line.colour, line.style);
+    curves.push_back(fmt::format("$line{} with yerrorbars {} pointsize 0", i, style));
     curves.push_back(fmt::format("$line{} with {} {} linewidth 2 pointsize 0.7", i,
-                                 chart.joined ? "linespoints" : "points", line.style));
+                                 chart.joined ? "linespoints" : "points", style));
   }
   return script + gnuplot::plot_command(curves);
 }
@@ -88,11 +89,9 @@ std::vector<Chart::Line> lines(const Results& r,
     auto marks = marks_of(arm);
     std::ranges::stable_sort(marks, {}, &Chart::Mark::x);
     const std::size_t i = arm - (arm > r.baseline);
-    const std::string colour(arm == r.baseline ? "1B1B1B" : colours[i % 8]);
     if (!marks.empty())
-      lines.push_back({r.arms[arm].name,
-                       fmt::format("linecolor rgb '#{}' dashtype {} {}", colour,
-                                   arm != r.baseline && i % 8 >= 4 ? "(12,4)" : "solid",
+      lines.push_back({r.arms[arm].name, std::string(arm == r.baseline ? "1B1B1B" : colours[i % 8]),
+                       fmt::format("dashtype {} {}", arm != r.baseline && i % 8 >= 4 ? "(12,4)" : "solid",
                                    gnuplot::mark_of(6 * (i % 4 + i / 8))),
                        marks});
   }

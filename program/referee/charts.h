@@ -14,8 +14,8 @@ struct Chart {
     std::optional<std::array<double, 2>> interval{};  ///< whiskers
   };
   struct Line {
-    std::string name;   ///< at its end
-    std::string style;  ///< gnuplot's
+    std::string name;           ///< at its end
+    std::string colour, style;  ///< "0022FF"; gnuplot's dashes and mark
     std::vector<Mark> marks;
   };
   std::string title, x_label, y_label;

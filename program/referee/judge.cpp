@@ -125,7 +125,7 @@ void add_law(Results& r) {
   law.why = no_law_because(table, law.floor_known);
   if (!law.why.empty()) return;
   const LawBootstrap bootstrap(table, r.floor);
-  const LawFit& fit = bootstrap.fit();
+  const LawFit& fit = bootstrap.fit;
   law.fitted = true, law.draws = LawBootstrap::default_draws, law.worst = fit.worst_residual;
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;

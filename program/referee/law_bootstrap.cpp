@@ -21,14 +21,14 @@ double percentile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, std::size_t draws)
-    : fit_(fit_law(table, floor)) {
+    : fit(fit_law(table, floor)) {
   std::map<double, std::size_t> seeds;  // by size
   for (std::size_t point = 0; point < table.points.size(); ++point)
     if (const std::size_t n = table.losses[table.baseline][point].size())
       seeds[table.points[point].parameters] = n;
   for (const auto& [size, n] : seeds) {
     if (n == 1) return;  // no spread
-    freedom_ += int(n) - 1;
+    freedom += int(n) - 1;
   }
   for (std::size_t draw = 0; draw < draws; ++draw) {
     SeedShares shares;
@@ -39,18 +39,18 @@ LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, 
       for (std::size_t place = 0; place + 1 < n; ++place)
         of_size[std::uint64_t(key.bits32(place)) * n >> 32] += 1 / double(n - 1);
     }
-    draws_.push_back(fit_law(table, floor, &fit_, shares));
+    fits.push_back(fit_law(table, floor, &fit, shares));
   }
 }
 
 std::optional<std::array<double, 2>> LawBootstrap::interval(
     const std::function<double(const LawFit&)>& quantity) const {
-  if (draws_.size() < 2) return std::nullopt;
+  if (fits.size() < 2) return std::nullopt;
   std::vector<double> logs;
-  for (const LawFit& fit : draws_) logs.push_back(std::log(quantity(fit)));
+  for (const LawFit& of_draw : fits) logs.push_back(std::log(quantity(of_draw)));
   std::sort(logs.begin(), logs.end());
-  const double estimate = std::log(quantity(fit_)),
-               wider = student_quantile(0.95, freedom_) / 1.959963984540054;  // of a normal distribution
+  const double estimate = std::log(quantity(fit)),
+               wider = student_quantile(0.95, freedom) / 1.959963984540054;  // of a normal distribution
   const auto end = [&](double share) {
     const double drawn = percentile(logs, share), off = drawn - estimate;
     return std::exp(std::isfinite(off) ? estimate + wider * off : drawn);

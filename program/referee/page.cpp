@@ -17,7 +17,7 @@ body { max-width: 66rem; } th, td { white-space: nowrap; } td:last-child { white
 td:first-child, th:first-child, td:last-child, th:last-child, td:nth-child(2), th:nth-child(2) { text-align: left; }
 .methods th:first-child, .methods td:first-child { position: sticky; left: 0; background: var(--ground); }
 .methods th { white-space: normal; vertical-align: bottom; } .methods span { display: block; font-size: .85em; white-space: normal; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
 @media print { body { font-size: 9pt; max-width: none; margin: 0; } th, td { padding: .15rem .3rem; } .scroll { overflow: visible; }
   h2 { break-after: avoid; } tr, img { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; } }
 )css";
