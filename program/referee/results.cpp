@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
+#include "program/sweep/sweep_results.h"
 
 namespace mxtape::referee {
 namespace {
@@ -175,12 +176,7 @@ void Results::add_gaps() {
           if (all[i] && of_baseline[i]) differences.push_back(*all[i] - *of_baseline[i]);
         if (arm == baseline || differences.empty()) continue;
         Gap gap{point, arm, stage, paired_gap(differences, asked.tolerance)};
-        if (differences.size() < all.size())
-          gap.reason =
-              fmt::format("{} of {} pairs are not finished", all.size() - differences.size(), all.size());
-        else if (all.size() == 1)
-          gap.reason = "one seed says nothing about others";
-        if (blew_up(point, baseline, stage)) gap.reason = "the loss of the baseline blew up";
+        gap.reason = no_verdict_because(differences.size(), all.size(), blew_up(point, baseline, stage));
         gap.holm = gap.gap.p;
         if (gap.reason.empty()) gap.verdict = gap.gap.verdict;
         gaps.push_back(std::move(gap));

@@ -65,7 +65,7 @@ std::vector<RunPair> pairs_of(const Logs& arm, const Logs& baseline) {
 }
 
 void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& pairs, std::size_t seeds,
-             double tolerance, std::int64_t window) {
+             bool baseline_blew_up, double tolerance, std::int64_t window) {
   if (pairs.empty()) {
     arm.reason = "no seed has finished runs of this arm and of the baseline";
     return;
@@ -74,14 +74,8 @@ void compare(ArmResult& arm, const Recipe& recipe, const std::vector<RunPair>& p
   for (const RunPair& pair : pairs)
     gaps.push_back(pair.arm.validation.back().loss - pair.baseline.validation.back().loss);
   arm.gap = paired_gap(gaps, tolerance);
-  if (pairs.size() < seeds) {
-    // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
-    const std::size_t missing = seeds - pairs.size();
-    arm.reason = fmt::format("{} of {} pairs {} not finished", missing, seeds, missing == 1 ? "is" : "are");
-    arm.gap->verdict = Verdict::not_resolved;
-  } else if (seeds == 1) {
-    arm.reason = "one seed says nothing about others";
-  }
+  arm.reason = no_verdict_because(pairs.size(), seeds, baseline_blew_up);
+  if (!arm.reason.empty()) arm.gap->verdict = Verdict::not_resolved;
   for (const std::int64_t step : plan_changes(recipe)) {
     const std::int64_t count = std::min(steps_after_switch, recipe.train.steps - step);
     if (step == 0 || count < 1) continue;
@@ -153,17 +147,22 @@ SweepResults collect_results(const SweepPlan& plan) {
       continue;
     }
     const auto pairs = pairs_of(logs[i], logs[baseline]);
-    compare(arm, sweep.arms[i].recipe, pairs, sweep.seeds.size(), sweep.tolerance, results.window);
-    if (arm.gap && blew_up(results.arms[baseline])) {
-      // Whatever stands beside a run that lost what it had learned looks better.
-      arm.reason = "the loss of the baseline blew up";
-      arm.gap->verdict = Verdict::not_resolved;
-    }
+    compare(arm, sweep.arms[i].recipe, pairs, sweep.seeds.size(), blew_up(results.arms[baseline]),
+            sweep.tolerance, results.window);
     if (arm.gap && arm.gap->pairs > 1)
       deviations.push_back(arm.gap->standard_error * std::sqrt(double(arm.gap->pairs)));
   }
   results.resolvable = resolvable_gap(deviations, int(sweep.seeds.size()));
   return results;
+}
+
+std::string no_verdict_because(std::size_t pairs, std::size_t seeds, bool baseline_blew_up) {
+  // Whatever stands beside a run that lost what it had learned looks better.
+  if (baseline_blew_up) return "the loss of the baseline blew up";
+  // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
+  if (const std::size_t missing = seeds - pairs; missing > 0)
+    return fmt::format("{} of {} pairs {} not finished", missing, seeds, missing == 1 ? "is" : "are");
+  return seeds == 1 ? "one seed says nothing about others" : "";
 }
 
 std::string spikes_text(const ArmResult& arm) {

@@ -83,6 +83,8 @@ struct SweepResults {
 /// Reads the records of all finished runs.
 SweepResults collect_results(const SweepPlan&);
 
+/// Why the finished pairs of so many seeds give no verdict; empty: they do.
+std::string no_verdict_because(std::size_t pairs, std::size_t seeds, bool baseline_blew_up);
 /// "seed 1 at step 10 (unlearned: 146 %)": the spikes of an arm's runs; empty: there are none.
 std::string spikes_text(const ArmResult&);
 /// "within", or "not resolved: 1 of 3 runs is not finished".
