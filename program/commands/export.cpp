@@ -78,7 +78,7 @@ Report run(const Arguments& arguments, const Given& given) {
   require(arguments.packed == arguments.to.empty(), ExitCode::usage,
           "export: say in which form, one of: --packed, weights in the codes of their formats, for mxtape; "
           "--to hf, "
-          "llmc or safetensors, for other programs");
+          "gguf, llmc or safetensors, for other programs");
   if (!arguments.packed) return run_foreign(arguments, given);
   require(!given("--dtype") && !given("--weights") && !given("--vocabulary") && !given("--shard-size"),
           ExitCode::usage,
