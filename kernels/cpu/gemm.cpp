@@ -91,8 +91,9 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  const cpu::Piece piece =
-      last_gemm_ == GemmPath::integer ? cpu::cut(M, N, K, std::min(16, 2 * threads())) : cpu::cut(M, N, K);
+  // Lines of a large piece would leave the second cache between b's strips.
+  const double of_codes = std::max(2.0 * threads(), double(M) * double(N) * double(K) * 0x1p-26);
+  const cpu::Piece piece = cpu::cut(M, N, K, last_gemm_ == GemmPath::integer ? std::min(16.0, of_codes) : 16);
   const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
   const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
     parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
