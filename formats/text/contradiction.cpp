@@ -26,6 +26,9 @@ std::string Quantizer::contradiction() const {
     return "no block of f32 is beyond a scale of more than 8 exponent bits: overflow=nan has no effect";
   if (sr_bits < 8 || sr_bits > 32) return "sr.bits is 8 to 32";
   if (!(alpha > 0 && alpha <= 2)) return "alpha is in (0, 2]";
+  if (alpha == 2 && scale == ScaleKind::power_of_two)
+    return "alpha is below 2 for power-of-two scales: 2 over the least of them is no f32, and makes zeros "
+           "NaN";
   if (!(clip > 0 && clip <= 1e6f)) return "clip is in (0, 1e6]";
   const bool floating = scale == ScaleKind::floating, amax = statistic == Statistic::amax;
   if (scale == ScaleKind::none &&

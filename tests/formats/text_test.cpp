@@ -111,6 +111,7 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
                            "mxfp4 scale=int8",
                            "f32 round=stochastic",
                            "mxfp4 alpha=2.9387358770557188e-39",
+                           "mxfp4 alpha=2",
                            "mxfp4 block=0",
                            "mxfp4 block=-3",
                            "mxfp4 block=3x",

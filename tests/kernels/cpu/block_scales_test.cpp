@@ -165,7 +165,7 @@ TEST_F(BlockScales, OfTinyNumbersAreTheDefinition) {
   on_every_tier([&] {
     for (const char* text :
          {"mxfp4 statistic=rms clip=1e-20", "mxfp4 statistic=rms clip=1e-7 block=64",
-          "mxfp4 statistic=rms clip=1e-7 alpha=2", "mxfp4 statistic=rms clip=1e-7 scale=e4m0",
+          "mxfp4 statistic=rms clip=1e-7 alpha=1.9", "mxfp4 statistic=rms clip=1e-7 scale=e4m0",
           "nvfp4 statistic=rms clip=1e-20", "nvfp4 scale=e6m2", "nvfp4 scale=e7m2",
           "nvfp4 scale=e7m2 round=stochastic", "nvfp4 scale=ue5m3", "nvfp4 scale=ue5m3 4o6",
           "nvfp4 scale=ue5m3 eden", "nvfp4 scale=e7m2 eden scale.round=stochastic", "nvfp4 scale=e2m1 eden",
