@@ -110,7 +110,7 @@ using HowTo = FollowedPages;
 
 TEST_F(Tutorial, ItsCommandsRunAndPrintWhatItShows) {
   follow("tutorial.md");
-  EXPECT_EQ(commands_, 6);
+  EXPECT_EQ(commands_, 7);
   EXPECT_GT(compared_, 20);
 }
 
