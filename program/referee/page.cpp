@@ -212,7 +212,7 @@ std::string page(const Results& r) {
   out += fmt::format(
       "<p>{} methods at {} sizes and {} lengths, {} points, on <code>{}</code>; baseline {}. First seeds {}; "
       "{}. Methods of a point share "
-      "initial weights, batches and random draws, seed by seed. A gap within {} nats counts as none. {} gaps "
+      "initial weights, batches and random draws, seed by seed. <i>Within</i> {} nats: shown to be smaller. {} gaps "
       "and {} sums of arms were looked at.</p>\n",
       r.arms.size(), r.sizes.size(), r.asked.lengths.size(), r.points.size(), html_escaped(r.data_file),
       html_escaped(r.asked.baseline), fmt::join(r.asked.select, ", "),

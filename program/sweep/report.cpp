@@ -146,8 +146,8 @@ std::string report_html(const SweepPlan& plan, const SweepResults& results,
   out += fmt::format(
       "<p>{} arms with seeds {}, {} steps each, on <code>{}</code>. Base <code>{}</code>, baseline "
       "<code>{}</code>. "
-      "Arms share initial weights, batches and random draws, seed by seed. A gap within {} nats counts as "
-      "none.</p>\n",
+      "Arms share initial weights, batches and random draws, seed by seed. The tolerance is {} nats: <i>within</i> "
+      "says that the gap was shown to be smaller.</p>\n",
       sweep.arms.size(), fmt::join(sweep.seeds, ", "), plan.steps(), html_escaped(recipe.data.file),
       html_escaped(sweep.base), html_escaped(sweep.baseline), sweep.tolerance);
   if (!results.complete)

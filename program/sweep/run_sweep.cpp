@@ -92,8 +92,8 @@ Report run_sweep(const SweepOptions& options, const std::string& command, bool j
   double of_runs = 0;
   for (const SweepRun& run : plan.runs) of_runs += run.record ? run.record->seconds : 0;
   if (to_do > 0)
-    say(out, "{} in all; the runs' own times add up to {}, {} at a time\n",
-        duration_text(seconds_since(begin)), duration_text(of_runs), plan.jobs);
+    say(out, "{} in all; the times of all {} runs add up to {}, {} at a time\n",
+        duration_text(seconds_since(begin)), plan.runs.size(), duration_text(of_runs), plan.jobs);
   say(out, "report      {}\n", (plan.out / "report.html").string());
   Report report;
   report.put("*", value_of(plan, results));

@@ -109,7 +109,7 @@ void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
     return line.a == q && line.b == q && line.rest.empty();
   });
   if (alike)
-    fmt::format_to(std::back_inserter(out), "  all operands {:<65} {}\n", to_text(q), path(q, q));
+    fmt::format_to(std::back_inserter(out), "  all operands {:<67} {}\n", to_text(q), path(q, q));
   else
     for (const GemmLine& line : lines) write_line(out, line, path);
 }
@@ -232,7 +232,7 @@ std::string precision_table(const Recipe& recipe, Products products) {
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = plan_at(recipe, step);
     if (step == 0) {
-      out += fmt::format("activations {}\n", name_of(plan.activations));
+      out += fmt::format("stored activations {}\n", name_of(plan.activations));
       out += precision_table(plan, products);
     } else {
       out += fmt::format("from step {}\n", step);

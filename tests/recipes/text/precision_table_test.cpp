@@ -9,7 +9,7 @@ TEST(PrecisionTable, LayersTreatedAlikeShareTheirLines) {
   const std::string table = precision_table(read_recipe("shakespeare-mxfp4"), Bf16Products::native);
   EXPECT_EQ(
       table,
-      "activations f32\n"
+      "stored activations f32\n"
       "blocks.0-3.*  (16 layers)\n"
       "  fprop  x  mxfp4 rule=even                   w  mxfp4 rule=even                   bf16 GEMM, exact "
       "products\n"
@@ -18,15 +18,15 @@ TEST(PrecisionTable, LayersTreatedAlikeShareTheirLines) {
       "  wgrad  dy mxfp4 rule=even round=stochastic  x  mxfp4 rule=even                   bf16 GEMM, exact "
       "products\n"
       "head\n"
-      "  all operands bf16                                                              bf16 GEMM, exact "
+      "  all operands bf16                                                                bf16 GEMM, exact "
       "products\n"
       "blocks.0-3.attn  (4 layers)\n"
-      "  all operands bf16                                                              bf16 operands\n");
+      "  all operands bf16                                                                bf16 operands\n");
 }
 
 TEST(PrecisionTable, OperandsThatNothingRoundsAreShownAsWhatPassesBetweenLayers) {
   const std::string table = precision_table(read_recipe("shakespeare", {"compute.activations=bf16"}));
-  EXPECT_TRUE(contains(table, "activations bf16\n")) << table;
+  EXPECT_TRUE(contains(table, "stored activations bf16\n")) << table;
   EXPECT_TRUE(contains(table, "  fprop  x  bf16                              w  f32")) << table;
   EXPECT_TRUE(contains(table, "  pv     p  f32                               v  bf16"))
       << table;  // on the CPU
