@@ -146,6 +146,10 @@ std::vector<Knob> knobs(Recipe& r) {
       {"precision.head", &r.precision.head, "the six operands of the head", number_format},
       {"precision.weight_average", &r.precision.weight_average,
        "decay a step of the moving averages that `ema` rounds weights by; 0: none", fraction_below_one},
+      {"precision.switch_error", &r.precision.switch_error,
+       "relative error of the weights' gradients above which a measured step begins the phase of the next "
+       "rollback, without going back; 0: none",
+       at_least(0)},
   };
   const std::vector<Knob> model = model_knobs(r.model);
   all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),
@@ -177,7 +181,7 @@ std::vector<Knob> knobs(PrecisionPhase& phase) {
       {"precision.phases.start_of_decay", &phase.start_of_decay,
        "instead of start: where the learning rate begins to fall"},
       {"precision.phases.start_rollback", &phase.start_rollback,
-       "instead of start: where the run's n-th rollback leads", between(0, 0x1p31)},
+       "instead of start: where the run's n-th rollback or switch leads", between(0, 0x1p31)},
   };
 }
 

@@ -122,6 +122,7 @@ struct PrecisionConfig {
   std::string attention = "f32";    ///< all attention slots
   std::string head = "f32";         ///< all slots of the head
   float weight_average = 0;         ///< decay of the moving averages that `ema` asks; 0: there are none
+  float switch_error = 0;           ///< measured error that begins the next rollback's phase; 0: none does
   std::vector<PrecisionRule> rules;
   std::vector<PrecisionPhase> phases;
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "recipes/telemetry.h"
 
 namespace mxtape {
 namespace {
@@ -29,6 +30,16 @@ std::int64_t most_rollbacks(const TrainConfig& train) {
   return train.on_divergence == OnDivergence::rollback ? std::max(were, train.rollback_most) : were;
 }
 
+void validate_switch(const Recipe& recipe, std::int64_t first_begun) {
+  const TelemetryPlan plan = telemetry_plan(recipe);
+  const bool measured = recipe.telemetry.every > 0 && plan.wants(plan.layers.front(), "wgrad.dw");
+  const auto next = std::int64_t(recipe.train.rollbacks.size()) + 1;
+  require(measured && first_begun == next, ExitCode::usage,
+          "recipe {}: precision.switch_error = {} wants telemetry.every above 0, wgrad.dw among "
+          "telemetry.slots, and a [[precision.phases]] with start_rollback = {}",
+          recipe.name, recipe.precision.switch_error, next);
+}
+
 }  // namespace
 
 std::string Rollback::text() const {
@@ -45,7 +56,8 @@ std::vector<Rollback> rollbacks(const Recipe& recipe) {
       one.to = take_step(rest);
       one.same_batches = rest == same;
     }
-    require(one.to >= 0 && one.from > one.to && (rest.empty() || one.same_batches), ExitCode::usage,
+    require(one.to >= 0 && one.from >= one.to + !one.same_batches && (rest.empty() || one.same_batches),
+            ExitCode::usage,
             "{}: train.rollbacks: '{}' is no rollback; want what a run has written there, such as "
             "'512{}400'",
             recipe.origin("train.rollbacks"), text, arrow);
@@ -80,7 +92,9 @@ void validate_rollbacks(const Recipe& recipe) {
   const TrainConfig& train = recipe.train;
   const auto begun = coming_rollbacks(recipe);
   const std::int64_t most = most_rollbacks(train);
-  if (!begun.empty() && begun.back() > most)
+  if (recipe.precision.switch_error > 0)
+    validate_switch(recipe, begun.empty() ? 0 : begun.front());
+  else if (!begun.empty() && begun.back() > most)
     fail(ExitCode::usage, "recipe {}: a precision phase starts at rollback {}, which never comes: {}",
          recipe.name, begun.back(),
          train.on_divergence == OnDivergence::rollback

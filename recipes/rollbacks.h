@@ -8,10 +8,11 @@
 namespace mxtape {
 
 /// A run's way back from a step that was not finite: after its step `to` came step `to` + 1 again, with
-/// another batch or in another precision. Recipes hold them as texts (train.rollbacks): with them, what a
-/// step computes follows from recipe and step alone, as always.
+/// another batch or in another precision. A switch (precision.switch_error) is one that takes no step back.
+/// Recipes hold them as texts (train.rollbacks): with them, what a step computes follows from recipe and step
+/// alone, as always.
 struct Rollback {
-  std::int64_t from;         ///< the step that was not finite, counted from 1
+  std::int64_t from;         ///< the step that was not finite, counted from 1; of a switch: `to`
   std::int64_t to;           ///< steps done in the checkpoint
   bool same_batches;         ///< or the batches of steps to + 1 ... from are passed over
   std::string text() const;  ///< "512 -> 400", "512 -> 400 same batches"

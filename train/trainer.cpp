@@ -23,6 +23,14 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
   const Devices::Collective all(devices_, "start", devices_ ? to_toml(recipe_) : "");
 }
 
+void Trainer::begin_phase(const std::string& rollback) {
+  const Devices::Collective all(devices_, "phase", rollback);
+  recipe_.train.rollbacks.push_back(rollback);
+  recipe_.origins["train.rollbacks"] = "the run";
+  for (auto start : plan_changes(recipe_)) plans_[start] = precision_plan(recipe_, start);
+  plan_start_ = -1;
+}
+
 Trainer::StepResult Trainer::step() {
   const Devices::Collective all(devices_, "step");
   use_precision_of_this_step();

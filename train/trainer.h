@@ -33,6 +33,8 @@ class Trainer {
   /// One optimizer step: batch_size * accumulation * strands sequences. Throws Error(diverged) if the loss or
   /// the norm is not finite; then neither weights nor moments have changed.
   StepResult step();
+  /// From the next step on, the precision of a recipe with one more of train.rollbacks.
+  void begin_phase(const std::string& rollback);
   /// Instead of step(), after one that diverged: the step counts, and no weight or moment changes.
   void skip_step();
   std::int64_t steps_done() const { return steps_done_; }

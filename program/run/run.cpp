@@ -187,6 +187,7 @@ Evaluation train_to_the_end(RunPlan& plan, ObservedDevice& observed, RunFolder& 
     Devices* const devices = trainer->devices();
     if (devices) devices->announce("wait");  // while files are read
     const std::string lineage = trainer->lineage();
+    plan.recipe.train.rollbacks = trainer->recipe().train.rollbacks;  // switches came on the way
     trainer.reset();  // two would not fit
     plan_back(plan, folder, *divergence, lineage);
     trainer = open_trainer(plan, observed.backend, devices);

@@ -10,6 +10,7 @@
 #include "program/records/run_folder.h"
 #include "program/records/run_log.h"
 #include "program/run/stop_signals.h"
+#include "recipes/rollbacks.h"
 
 namespace mxtape {
 namespace {
@@ -148,12 +149,30 @@ void TrainingLoop::step_or_skip() {
   progress_.step(step);
   notice_spike(step);
   notice_high_loss(step);
+  if (telemetry_ && telemetry_->gradient_error() > double(trainer_.recipe().precision.switch_error))
+    switch_precision();
+}
+
+/// Begins the phase of the next rollback, if the recipe has one and asks for it. Before the step's
+/// checkpoint, which has it then; a run that stops earlier measures this step again.
+void TrainingLoop::switch_precision() {
+  const Recipe& recipe = trainer_.recipe();
+  if (recipe.precision.switch_error == 0 || coming_rollbacks(recipe).empty()) return;
+  const std::int64_t done = trainer_.steps_done();
+  trainer_.begin_phase(Rollback{done, done, true}.text());
+  phase_starts_ = plan_changes(recipe);
+  write_atomically(folder_.recipe(), to_toml(recipe));
+  Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
+  turn.changed.push_back(
+      fmt::format("relative error of the weights' gradients: {:.3f}", telemetry_->gradient_error()));
+  progress_.note(fmt::format("step {}: {}", turn.step, fmt::join(turn.changed, "; ")));
+  record([&] { metrics_.turn(turn.to_json()); });
 }
 
 /// Goes back if the recipe says so and the run may; else this is its end.
 void TrainingLoop::diverged(const Error& e, std::int64_t step) {
   if (config_.on_divergence == OnDivergence::rollback) {
-    const auto were = std::int64_t(config_.rollbacks.size());
+    const auto were = std::int64_t(trainer_.recipe().train.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));
       throw Divergence{step, e.what()};

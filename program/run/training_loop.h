@@ -50,6 +50,7 @@ class TrainingLoop {
  private:
   void one_step();
   void step_or_skip();
+  void switch_precision();
   void validate();
   void save();
   void record(const std::function<void()>& write);
@@ -71,7 +72,7 @@ class TrainingLoop {
   const TokenFile& data_;
   Trainer& trainer_;
   const TrainConfig config_;
-  const std::vector<std::int64_t> phase_starts_;
+  std::vector<std::int64_t> phase_starts_;
   Metrics metrics_;
   std::optional<Telemetry> telemetry_;
   Progress progress_;

@@ -29,7 +29,7 @@ std::string refusal_of_rollback(const Recipe& recipe) {
 }
 
 TEST(Rollbacks, AreReadFromTheTextThatTheyWrite) {
-  for (const Rollback& one : {Rollback{512, 400, false}, {1, 0, true}}) {
+  for (const Rollback& one : {Rollback{512, 400, false}, {1, 0, true}, {400, 400, true}}) {
     const auto read = rollbacks(recipe_with({one.text()}));
     ASSERT_EQ(read.size(), 1u);
     EXPECT_EQ(read[0].from, one.from);
@@ -39,6 +39,21 @@ TEST(Rollbacks, AreReadFromTheTextThatTheyWrite) {
   for (const char* text : {"", "512", "400 -> 512", "400 -> 400", "512 -> ", "512 -> -1", "512 -> 400 ",
                            "a -> b", "512 -> 400 other batches", "99999999999999999999 -> 1"})
     EXPECT_NE(refusal_of_rollback(recipe_with({text})).find("is no rollback"), std::string::npos) << text;
+}
+
+TEST(Rollbacks, ASwitchWantsAMeasurementAndTheNextPhase) {
+  Recipe recipe = recipe_with({});
+  recipe.train.on_divergence = OnDivergence::stop;
+  recipe.precision.switch_error = 0.577f;
+  EXPECT_NE(refusal_of_rollback(recipe).find("precision.switch_error = 0.577 wants telemetry.every above 0"),
+            std::string::npos);
+  recipe.telemetry.every = 10;
+  EXPECT_EQ(refusal_of_rollback(recipe), "");
+  recipe.telemetry.slots = {"fprop.x"};
+  EXPECT_NE(refusal_of_rollback(recipe).find("wgrad.dw among telemetry.slots"), std::string::npos);
+  recipe.telemetry.slots = {};
+  recipe.precision.phases.erase(recipe.precision.phases.begin());
+  EXPECT_NE(refusal_of_rollback(recipe).find("start_rollback = 1"), std::string::npos);
 }
 
 TEST(Rollbacks, BeginTheirPhasesWhereTheyLead) {
@@ -76,9 +91,9 @@ TEST(Rollbacks, ThatCannotComeOrWouldChangeNothingAreRefused) {
   EXPECT_EQ(refusal_of_rollback(recipe_with({})), "");
   Recipe r = recipe_with({});
   r.train.rollback_most = 1;
-  EXPECT_NE(
-      refusal_of_rollback(r).find("a precision phase starts at rollback 2, which never comes: train.rollback_most = 1"),
-      std::string::npos);
+  EXPECT_NE(refusal_of_rollback(r).find(
+                "a precision phase starts at rollback 2, which never comes: train.rollback_most = 1"),
+            std::string::npos);
   r = recipe_with({});
   r.train.on_divergence = OnDivergence::skip;
   EXPECT_NE(refusal_of_rollback(r).find("train.on_divergence is not rollback"), std::string::npos);
@@ -88,7 +103,8 @@ TEST(Rollbacks, ThatCannotComeOrWouldChangeNothingAreRefused) {
   r.train.rollback_skip = false;
   EXPECT_EQ(refusal_of_rollback(r), "");
   r.train.rollback_most = 3;
-  EXPECT_NE(refusal_of_rollback(r).find("rollback 3 of train.rollback_most = 3 would change nothing"), std::string::npos);
+  EXPECT_NE(refusal_of_rollback(r).find("rollback 3 of train.rollback_most = 3 would change nothing"),
+            std::string::npos);
   r = recipe_with({});
   r.precision.phases[1].rules[0].layers = "no such layer";
   EXPECT_NE(refusal_of_rollback(r).find("no layer matches"), std::string::npos);

@@ -24,6 +24,8 @@ class Follower {
       trainer_->load_shared(std::stoll(order.more));
     } else if (order.word == "step") {
       trainer_->step();
+    } else if (order.word == "phase") {
+      trainer_->begin_phase(order.more);
     } else if (order.word == "skip") {
       trainer_->skip_step();
     } else if (order.word == "validate") {

@@ -148,5 +148,20 @@ TEST_F(DevicesRun, ARollbackIsSharedToo) {
   EXPECT_TRUE(same_checkpoint(last("alone", 40), last("shared", 40))) << output_;
 }
 
+// Rank 0 alone measures, and says so to the others.
+TEST_F(DevicesRun, ASwitchIsSharedToo) {
+  Recipe recipe = recipe_from_toml(read_whole_text(folder_ / "shared.toml"), "shared.toml");
+  recipe.train.steps = 6;
+  recipe.telemetry.every = 3;
+  recipe.precision.gradients = "mxfp4 round=stochastic";
+  recipe.precision.switch_error = 1e-6f;
+  recipe.precision.phases = {{.start_rollback = 1, .rules = {{"blocks.*", {"*.dy"}, "bf16", "here"}}}};
+  write_atomically(folder_ / "shared.toml", to_toml(recipe));
+  ASSERT_EQ(on(1, train({"--name=alone"})), 0) << output_;
+  ASSERT_EQ(on(3, train()), 0) << output_;
+  EXPECT_EQ(times("the precision phase of rollback 1 begins"), 1) << output_;
+  EXPECT_TRUE(same_checkpoint(last("alone", 6), last("shared", 6))) << output_;
+}
+
 }  // namespace
 }  // namespace mxtape::test

@@ -1,0 +1,76 @@
+// A phase of precision that begins when a measured error says so.
+#include <gtest/gtest.h>
+
+#include "core/files/atomic_file.h"
+#include "program/records/run_log.h"
+#include "tests/program/loop_run.h"
+
+namespace mxtape::test {
+namespace {
+
+Recipe recipe_that_switches(float above) {
+  Recipe recipe = tiny_mxfp4_recipe(10);
+  recipe.train.save_every = 2;
+  recipe.train.keep = 10;
+  recipe.telemetry.every = 4;
+  recipe.precision.switch_error = above;
+  recipe.precision.phases = {{.start_rollback = 1, .rules = {{"blocks.*", {"*.dy"}, "bf16", "here"}}}};
+  return recipe;
+}
+
+std::vector<std::string> rollbacks_of(const LoopRun& run, std::int64_t step) {
+  return CheckpointFile(run.checkpoint(step)).header().recipe.train.rollbacks;
+}
+
+std::vector<double> losses_of(const LoopRun& run) {
+  std::vector<double> losses;
+  for (const auto& point : read_run_log(run.folder / "run").train) losses.push_back(point.loss);
+  return losses;
+}
+
+TEST(Switch, BeginsAPhaseAfterTheMeasuredStepAndTakesNoneBack) {
+  LoopRun run(recipe_that_switches(1e-6f)), never(recipe_that_switches(1e6f));
+  ASSERT_EQ(run.train(), "");
+  ASSERT_EQ(never.train(), "");
+  EXPECT_TRUE(rollbacks_of(run, 2).empty());
+  EXPECT_EQ(rollbacks_of(run, 4), std::vector<std::string>{"4 -> 4 same batches"});
+  EXPECT_TRUE(rollbacks_of(never, 10).empty());
+  const auto losses = losses_of(run), others = losses_of(never);
+  ASSERT_EQ(losses.size(), 10u);
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(losses[i], others[i]) << i;  // step 5 updates with other gradients
+  for (std::size_t i = 5; i < 10; ++i) EXPECT_NE(losses[i], others[i]) << i;
+  const std::string precision = read_whole_text(run.folder / "run/precision.txt");
+  EXPECT_NE(precision.find("seen in step 5\n"), std::string::npos) << precision;
+}
+
+TEST(Switch, GivesTheBitsOfARunThatWasPlannedSo) {
+  LoopRun run(recipe_that_switches(1e-6f));
+  ASSERT_EQ(run.train(), "");
+  Recipe after = CheckpointFile(run.checkpoint(10)).header().recipe;
+  LoopRun planned(after);
+  ASSERT_EQ(planned.train(), "");
+  EXPECT_EQ(read_whole(run.checkpoint(10)), read_whole(planned.checkpoint(10)));
+}
+
+TEST(Switch, IsTheSameAfterAResumeFromBeforeAtAndAfterIt) {
+  LoopRun run(recipe_that_switches(1e-6f));
+  ASSERT_EQ(run.train(), "");
+  for (const std::int64_t step : {2, 4, 6}) {
+    LoopRun again(CheckpointFile(run.checkpoint(step)).header().recipe);
+    ASSERT_EQ(again.train(run.checkpoint(step)), "") << step;
+    EXPECT_EQ(read_whole(run.checkpoint(10)), read_whole(again.checkpoint(10))) << step;
+  }
+}
+
+TEST(Switch, IsFollowedByARollbackThatKnowsOfIt) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.train.on_divergence = OnDivergence::rollback;
+  LoopRun run(recipe);
+  run.disturbed.bad_norms = {8};
+  ASSERT_EQ(run.train(), "");
+  EXPECT_EQ(rollbacks_of(run, 10), (std::vector<std::string>{"4 -> 4 same batches", "8 -> 6"}));
+}
+
+}  // namespace
+}  // namespace mxtape::test
