@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "recipes/telemetry.h"
 
 namespace mxtape {
 namespace {
@@ -28,16 +27,6 @@ std::int64_t take_step(std::string_view& text) {
 std::int64_t most_rollbacks(const TrainConfig& train) {
   const auto were = std::int64_t(train.rollbacks.size());
   return train.on_divergence == OnDivergence::rollback ? std::max(were, train.rollback_most) : were;
-}
-
-void validate_switch(const Recipe& recipe, std::int64_t first_begun) {
-  const TelemetryPlan plan = telemetry_plan(recipe);
-  const bool measured = recipe.telemetry.every > 0 && plan.wants(plan.layers.front(), "wgrad.dw");
-  const auto next = std::int64_t(recipe.train.rollbacks.size()) + 1;
-  require(measured && first_begun == next, ExitCode::usage,
-          "recipe {}: precision.switch_error = {} wants telemetry.every above 0, wgrad.dw among "
-          "telemetry.slots, and a [[precision.phases]] with start_rollback = {}",
-          recipe.name, recipe.precision.switch_error, next);
 }
 
 }  // namespace
@@ -92,9 +81,7 @@ void validate_rollbacks(const Recipe& recipe) {
   const TrainConfig& train = recipe.train;
   const auto begun = coming_rollbacks(recipe);
   const std::int64_t most = most_rollbacks(train);
-  if (recipe.precision.switch_error > 0)
-    validate_switch(recipe, begun.empty() ? 0 : begun.front());
-  else if (!begun.empty() && begun.back() > most)
+  if (!begun.empty() && begun.back() > most && recipe.precision.switch_error == 0)
     fail(ExitCode::usage, "recipe {}: a precision phase starts at rollback {}, which never comes: {}",
          recipe.name, begun.back(),
          train.on_divergence == OnDivergence::rollback

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 Json turns_of(const std::string& lineage) { return lineage.empty() ? Json::array() : Json::parse(lineage); }
 
 Json json_of(const Turn& turn) {
-  const char* const event = turn.rollback         ? "rollback"
+  const char* const event = turn.rollback         ? turn.from == turn.step ? "switch" : "rollback"
                             : turn.init           ? "init"
                             : turn.parent.empty() ? "change"
                                                   : "branch";

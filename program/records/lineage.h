@@ -16,10 +16,10 @@ struct Turn {
   std::vector<std::string> fresh;    ///< "optimizer", "schedule", "precision"
   std::vector<std::string> changed;  ///< "optim.beta2: 0.99 -> 0.95"
   std::int64_t rollback = 0;         ///< the how many-th, if it is one
-  std::int64_t from = 0;             ///< of a rollback: the step that was not finite
+  std::int64_t from = 0;             ///< of a rollback: the step that was not finite; of a switch: `step`
   bool init = false;                 ///< it began with the parent's weights alone: train.init
 
-  /// {"event":"branch"|"init"|"change"|"rollback","step":400,...}: a line of metrics.jsonl.
+  /// {"event":"branch"|"init"|"change"|"rollback"|"switch","step":400,...}: a line of metrics.jsonl.
   std::string to_json() const;
 };
 

@@ -241,7 +241,8 @@ std::string precision_table(const Recipe& recipe, Products products) {
     before = step;
   }
   for (const std::int64_t n : coming_rollbacks(recipe)) {
-    out += fmt::format("from rollback {}, if it comes\n", n);
+    out += fmt::format("from rollback {}{}, if it comes\n", n,
+                       recipe.precision.switch_error > 0 ? " or a switch" : "");
     put_changes(plan_at(as_rolled_back(recipe, n - 1), 0), plan_at(as_rolled_back(recipe, n), 0));
   }
   return out;

@@ -4,6 +4,7 @@
 #include "core/files/atomic_file.h"
 #include "program/records/run_log.h"
 #include "tests/program/loop_run.h"
+#include "tests/program/program_fixture.h"
 
 namespace mxtape::test {
 namespace {
@@ -70,6 +71,26 @@ TEST(Switch, IsFollowedByARollbackThatKnowsOfIt) {
   run.disturbed.bad_norms = {8};
   ASSERT_EQ(run.train(), "");
   EXPECT_EQ(rollbacks_of(run, 10), (std::vector<std::string>{"4 -> 4 same batches", "8 -> 6"}));
+}
+
+class SwitchProgram : public ProgramTest {};
+
+TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.data.file = "data.h5";
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  ASSERT_EQ(run({"train", "switch.toml", "--name=a"}), 0) << output_;
+  ASSERT_EQ(run({"train", "switch.toml", "--name=a", "--resume=auto"}), 0) << output_;
+  ASSERT_EQ(run({"train", "runs/a/recipe.toml", "--name=b"}), 0) << output_;
+  ASSERT_EQ(run({"diff", "runs/a", "runs/b"}), 0) << output_;
+  for (const char* without : {"--telemetry.every=0", "--telemetry.slots=[\"fprop.x\"]"}) {
+    EXPECT_EQ(run({"check", "switch.toml", "--name=c", without}), 2) << output_;
+    EXPECT_NE(output_.find("switch_error = 1e-06 wants telemetry.every above 0"), std::string::npos)
+        << output_;
+  }
+  recipe.precision.phases.clear();
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;
 }
 
 }  // namespace

@@ -41,21 +41,6 @@ TEST(Rollbacks, AreReadFromTheTextThatTheyWrite) {
     EXPECT_NE(refusal_of_rollback(recipe_with({text})).find("is no rollback"), std::string::npos) << text;
 }
 
-TEST(Rollbacks, ASwitchWantsAMeasurementAndTheNextPhase) {
-  Recipe recipe = recipe_with({});
-  recipe.train.on_divergence = OnDivergence::stop;
-  recipe.precision.switch_error = 0.577f;
-  EXPECT_NE(refusal_of_rollback(recipe).find("precision.switch_error = 0.577 wants telemetry.every above 0"),
-            std::string::npos);
-  recipe.telemetry.every = 10;
-  EXPECT_EQ(refusal_of_rollback(recipe), "");
-  recipe.telemetry.slots = {"fprop.x"};
-  EXPECT_NE(refusal_of_rollback(recipe).find("wgrad.dw among telemetry.slots"), std::string::npos);
-  recipe.telemetry.slots = {};
-  recipe.precision.phases.erase(recipe.precision.phases.begin());
-  EXPECT_NE(refusal_of_rollback(recipe).find("start_rollback = 1"), std::string::npos);
-}
-
 TEST(Rollbacks, BeginTheirPhasesWhereTheyLead) {
   const auto head = [](const Recipe& r, std::int64_t step) {
     return precision_plan(r, step).linear.at("head").fprop_x;
