@@ -1,7 +1,5 @@
 #pragma once
-#include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "autograd/source.h"
 #include "autograd/tape.h"

@@ -81,7 +81,7 @@ class Run {
   }
 
   const Recipe& recipe() const { return recipe_; }
-  std::int64_t tokens_per_step() const { return trainer_.tokens_per_step(); }
+  std::int64_t tokens_per_step() const { return trainer_.recipe().tokens_per_step(); }
   std::string device() const { return backend_->description(); }
   std::int64_t peak_bytes() const { return backend_->peak_bytes(); }
 

@@ -45,7 +45,7 @@ std::int64_t phase_start(const Recipe& recipe, const PrecisionPhase& phase) {
   const TrainConfig& train = recipe.train;
   const auto rounded_up = [](double steps) { return std::int64_t(std::ceil(steps)); };
   if (phase.start_tokens > 0) {
-    const std::int64_t tokens = train.batch_size * train.passes() * recipe.model.context;
+    const std::int64_t tokens = recipe.tokens_per_step();
     return (phase.start_tokens + tokens - 1) / tokens;
   }
   // 0.82f x 100 is 81.99999928: a hair below a whole step is that step.

@@ -144,6 +144,7 @@ struct Recipe {
   /// absent.
   std::map<std::string, std::string> origins;
 
+  std::int64_t tokens_per_step() const { return train.batch_size * train.passes() * model.context; }
   std::string origin(std::string_view key) const {
     const auto found = origins.find(std::string(key));
     return found == origins.end() ? "default" : found->second;

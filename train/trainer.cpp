@@ -1,7 +1,5 @@
 #include "train/trainer.h"
 
-#include <iterator>
-
 namespace mxtape {
 
 Recipe with_vocabulary(Recipe recipe, const Tokenizer& tokenizer) {
@@ -19,7 +17,6 @@ Trainer::Trainer(Backend& backend, const Recipe& recipe, const TokenFile& data, 
       devices_(devices),
       model_(make_model(backend, recipe_.model, precision_plan(recipe_, 0), recipe.seed)),
       step_(backend, recipe_, data.train, *model_, devices) {
-  for (auto start : plan_changes(recipe_)) plans_.emplace(start, precision_plan(recipe_, start));
   const Devices::Collective all(devices_, "start", devices_ ? to_toml(recipe_) : "");
 }
 
@@ -27,8 +24,6 @@ void Trainer::begin_phase(const std::string& rollback) {
   const Devices::Collective all(devices_, "phase", rollback);
   recipe_.train.rollbacks.push_back(rollback);
   recipe_.origins["train.rollbacks"] = "the run";
-  for (auto start : plan_changes(recipe_)) plans_[start] = precision_plan(recipe_, start);
-  plan_start_ = -1;
 }
 
 Trainer::StepResult Trainer::step() {
@@ -55,8 +50,10 @@ void Trainer::skip_step() {
 }
 
 void Trainer::use_precision_of_this_step() {
-  const auto& [start, plan] = *std::prev(plans_.upper_bound(steps_done_));
-  if (start != plan_start_) step_.set_precision(start, plan), plan_start_ = start;
+  std::int64_t start = 0;
+  for (const std::int64_t change : plan_changes(recipe_))
+    if (change <= steps_done_) start = change;
+  if (start != plan_start_) step_.set_precision(start, precision_plan(recipe_, start)), plan_start_ = start;
 }
 
 Evaluation Trainer::validate(std::function<void(std::int64_t, std::int64_t)> progress) {

@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "nn/model.h"
 #include "recipes/recipe.h"
@@ -38,9 +36,6 @@ class Trainer {
   /// Instead of step(), after one that diverged: the step counts, and no weight or moment changes.
   void skip_step();
   std::int64_t steps_done() const { return steps_done_; }
-  std::int64_t tokens_per_step() const {
-    return recipe_.train.batch_size * recipe_.train.passes() * recipe_.model.context;
-  }
   bool finished() const { return steps_done_ >= recipe_.train.steps; }
 
   /// Mean loss over the validation split (recipe: train.eval_windows).
@@ -75,8 +70,7 @@ class Trainer {
   Devices* devices_;
   std::unique_ptr<Model> model_;
   Step step_;
-  std::map<std::int64_t, PrecisionPlan> plans_;  // by the step from which they hold; 0 is always there
-  std::int64_t plan_start_ = -1;                 // of the plan in force
+  std::int64_t plan_start_ = -1;  // of the plan in force
   std::int64_t steps_done_ = 0;
   float norm_ = 0;  // of the last gradient
   std::string lineage_;

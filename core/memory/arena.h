@@ -2,9 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "core/memory/layout.h"
 #include "core/memory/pool.h"

@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "core/files/atomic_file.h"
 #include "data/hdf5/token_file.h"
 #include "data/hdf5/token_ids.h"
 #include "data/tokenizers/text/utf8.h"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "interop/import.h"
-#include "train/saved/header.h"
 
 namespace mxtape {
 

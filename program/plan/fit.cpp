@@ -4,9 +4,9 @@
 #include "core/parallel.h"
 #include "kernels/choose/make_backend.h"
 #include "program/models/trained_model.h"
+#include "program/plan/precision_switch.h"
 #include "program/plan/run_plan.h"
 #include "program/records/room.h"
-#include "recipes/rollbacks.h"
 #include "recipes/telemetry.h"
 #include "recipes/text/idle_keys.h"
 #include "recipes/text/precision_table.h"
@@ -30,20 +30,6 @@ void put_work(RunPlan& plan) {
   plan.numbers["step_flops"] = flops;
   plan.numbers["step_bf16_flops"] = memory.bf16_flops;
   plan.numbers["step_integer_ops"] = memory.integer_ops;
-}
-
-void require_switch(const Recipe& recipe) {
-  const float error = recipe.precision.switch_error;
-  const auto coming = coming_rollbacks(recipe);
-  const auto next = std::int64_t(recipe.train.rollbacks.size()) + 1;
-  if (error == 0 || (coming.empty() && next > 1)) return;
-  const TelemetryPlan measured = telemetry_plan(recipe);
-  require(recipe.telemetry.every > 0 && measured.wants(measured.layers.front(), "wgrad.dw") &&
-              !coming.empty() && coming.front() == next,
-          ExitCode::usage,
-          "recipe {}: precision.switch_error = {} wants telemetry.every above 0, wgrad.dw among "
-          "telemetry.slots, and a [[precision.phases]] with start_rollback = {}",
-          recipe.name, error, next);
 }
 
 void note_rollbacks(RunPlan& plan) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "core/files/atomic_file.h"
-#include "core/files/status.h"
 #include "core/text/nearest_name.h"
-#include "core/text/program_name.h"
 #include "program/records/run_log.h"
 #include "program/records/run_name.h"
 #include "recipes/knobs.h"

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "data/hdf5/token_file.h"
 #include "program/plan/beginning.h"
 #include "program/records/run_folder.h"
 

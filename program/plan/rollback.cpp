@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
-#include "program/plan/resume.h"
 #include "program/records/metrics.h"
 #include "recipes/rollbacks.h"
 

@@ -3,7 +3,6 @@
 #include <iterator>
 
 #include "core/text/program_name.h"
-#include "program/plan/resume.h"
 #include "program/plan/rollback.h"
 #include "program/records/room.h"
 #include "program/records/run_name.h"

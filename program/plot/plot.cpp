@@ -150,9 +150,7 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
     Table rollbacks("step; from");
     const std::string name = run.name + (beside_names.empty() ? "" : beside_names[i]);
     for (const auto& turn : run.turns)
-      if (turn.event == "switch") {
-        turns += fmt::format("{}: a measurement switched formats after step {}\n", name, turn.step);
-      } else if (turn.event == "rollback") {
+      if (turn.event == "rollback") {
         rollbacks.row(turn.step, turn.from);
         turns += fmt::format("{}: step {} was not finite; the run went back to step {}\n", name, turn.from,
                              turn.step);

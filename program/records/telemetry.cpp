@@ -1,7 +1,6 @@
 #include "program/records/telemetry.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/linear_operands.h"
 #include "program/records/metrics.h"
@@ -81,8 +80,8 @@ void Telemetry::after_step() {
     gather_weights(trainer_.state());
     oscillation_.look();
   }
-  gradient_error_ = 0;
-  if (config_.measures(trainer_.steps_done())) write(measure_.stop(), oscillation_.end());
+  last_ = {};
+  if (config_.measures(trainer_.steps_done())) write(last_ = measure_.stop(), oscillation_.end());
 }
 
 void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>& weights) {
@@ -113,17 +112,13 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
     show("spread_over_10", e.spread_over[1]);
     events_.histogram(tag(operand.slot, operand.layer, "scales"), step, e.scales, now);
   }
-  double squares = 0, weights_gradients = 0;
   for (const auto& gradient : found.gradients) {
-    if (gradient.slot == "wgrad.dw")
-      squares += gradient.relative_error * gradient.relative_error, ++weights_gradients;
     add("gradient", gradient.layer, gradient.slot, value_of_gradient(gradient));
     for (const auto& [measure, value] : {std::pair("cosine", gradient.cosine),
                                          {"bias", gradient.bias},
                                          {"relative_error", gradient.relative_error}})
       events_.scalar(tag(gradient.slot, gradient.layer, measure), step, value, now);
   }
-  if (weights_gradients > 0) gradient_error_ = std::sqrt(squares / weights_gradients);
   for (const auto& weight : weights) {
     add("weight", weight.layer, "fprop.w",
         object("format", to_text(weight.quantizer), "window", weight.steps, "count", weight.weights,

@@ -33,8 +33,7 @@ class Telemetry {
   void abandon();
   /// Throws Error(resource) if the records cannot be written.
   void after_step();
-  /// Of the weights' gradients in the last step, root mean square over the layers; 0 if it measured none.
-  double gradient_error() const { return gradient_error_; }
+  const Measurements& last() const { return last_; }  ///< of the last step, empty if it was not measured
   void flush() { lines_.flush(); }
   void sync() { lines_.sync(); }
 
@@ -50,7 +49,7 @@ class Telemetry {
   JsonLines lines_;
   EventFile& events_;
   Oscillation oscillation_;
-  double gradient_error_ = 0;
+  Measurements last_;
 };
 
 /// {"operands": [...], "gradients": [...], "left_out": [...]}: docs/json.md names the fields.

@@ -178,7 +178,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
                        .norm = done.norm,
                        .learning_rate = done.learning_rate,
                        .milliseconds = 1e3 * seconds,
-                       .tokens_per_second = double(trainer->tokens_per_step()) / seconds});
+                       .tokens_per_second = double(trainer->recipe().tokens_per_step()) / seconds});
   }
   std::vector<std::string> parameters;
   for (const Parameter* parameter : trainer->model().parameters()) parameters.push_back(parameter->name);

@@ -13,7 +13,6 @@
 #include "program/records/room.h"
 #include "program/run/stop_signals.h"
 #include "program/show/streams.h"
-#include "recipes/telemetry.h"
 #include "recipes/text/precision_table.h"
 #include "train/devices/follow.h"
 #include "train/sampling/sample.h"
@@ -92,8 +91,7 @@ void print_beginning(const RunPlan& plan, std::int64_t step) {
   }
   if (begin.from != Beginning::From::checkpoint) return;
   for (const Turn& back : turns_of_rollbacks(plan.recipe, begin.known_rollbacks))
-    say(stdout, "{} {}: from step {} to {}\n", back.from == back.step ? "switch" : "rollback", back.rollback,
-        back.from, back.step);
+    say(stdout, "rollback {}: from step {} to {}\n", back.rollback, back.from, back.step);
   say(stdout, "resumed from {} at step {}\n", begin.file->string(), step);
 }
 
@@ -188,7 +186,7 @@ Evaluation train_to_the_end(RunPlan& plan, ObservedDevice& observed, RunFolder& 
     Devices* const devices = trainer->devices();
     if (devices) devices->announce("wait");  // while files are read
     const std::string lineage = trainer->lineage();
-    plan.recipe.train.rollbacks = trainer->recipe().train.rollbacks;  // switches came on the way
+    plan.recipe.train.rollbacks = trainer->recipe().train.rollbacks;  // a switch may have come
     trainer.reset();                                                  // two would not fit
     plan_back(plan, folder, *divergence, lineage);
     trainer = open_trainer(plan, observed.backend, devices);

@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
+#include "program/plan/precision_switch.h"
+#include "program/plan/rollback.h"
 #include "program/records/run_folder.h"
 #include "program/records/run_log.h"
 #include "program/run/stop_signals.h"
-#include "recipes/rollbacks.h"
 
 namespace mxtape {
 namespace {
@@ -34,7 +35,6 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
       data_(data),
       trainer_(trainer),
       config_(trainer.recipe().train),
-      phase_starts_(plan_changes(trainer.recipe())),
       metrics_(folder.metrics(), folder.events(), trainer.steps_done(), to_toml(trainer.recipe()),
                [&, written_below = turn ? turn->to_json() : ""](const std::string& record) {
                  return record == written_below ||
@@ -109,8 +109,8 @@ void TrainingLoop::stop(const std::string& where) {
 }
 
 void TrainingLoop::step_or_skip() {
-  const bool traced =
-      !traced_ || std::binary_search(phase_starts_.begin(), phase_starts_.end(), trainer_.steps_done());
+  const auto changes = plan_changes(trainer_.recipe());
+  const bool traced = !traced_ || std::ranges::binary_search(changes, trainer_.steps_done());
   if (traced) {
     // A validation may have made copies of weights before: they are made again, to the same bits, and seen.
     for (auto* parameter : trainer_.model().parameters()) parameter->written(parameter->version);
@@ -144,29 +144,15 @@ void TrainingLoop::step_or_skip() {
                         .norm = result.norm,
                         .learning_rate = result.learning_rate,
                         .milliseconds = 1e3 * seconds,
-                        .tokens_per_second = double(trainer_.tokens_per_step()) / seconds};
+                        .tokens_per_second = double(trainer_.recipe().tokens_per_step()) / seconds};
   record([&] { metrics_.step(step); });
   progress_.step(step);
   notice_spike(step);
   notice_high_loss(step);
-  if (telemetry_ && telemetry_->gradient_error() > double(trainer_.recipe().precision.switch_error))
-    switch_precision();
-}
-
-/// Begins the phase of the next rollback, if the recipe has one and asks for it. Before the step's
-/// checkpoint, which has it then; a run that stops earlier measures this step again.
-void TrainingLoop::switch_precision() {
-  const Recipe& recipe = trainer_.recipe();
-  if (recipe.precision.switch_error == 0 || coming_rollbacks(recipe).empty()) return;
-  const std::int64_t done = trainer_.steps_done();
-  trainer_.begin_phase(Rollback{done, done, true}.text());
-  phase_starts_ = plan_changes(recipe);
-  write_atomically(folder_.recipe(), to_toml(recipe));
-  Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
-  turn.changed.push_back(
-      fmt::format("relative error of the weights' gradients: {:.3f}", telemetry_->gradient_error()));
-  progress_.note(fmt::format("step {}: {}", turn.step, fmt::join(turn.changed, "; ")));
-  record([&] { metrics_.turn(turn.to_json()); });
+  if (const auto turn = switch_precision(trainer_, telemetry_, folder_)) {
+    progress_.note(fmt::format("step {}: {}", turn->step, fmt::join(turn->changed, "; ")));
+    record([&] { metrics_.turn(turn->to_json()); });
+  }
 }
 
 /// Goes back if the recipe says so and the run may; else this is its end.

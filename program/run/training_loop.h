@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/observers/finite.h"
-#include "program/plan/rollback.h"
 #include "program/records/lineage.h"
 #include "program/records/metrics.h"
 #include "program/records/telemetry.h"
@@ -50,7 +49,6 @@ class TrainingLoop {
  private:
   void one_step();
   void step_or_skip();
-  void switch_precision();
   void validate();
   void save();
   void record(const std::function<void()>& write);
@@ -72,7 +70,6 @@ class TrainingLoop {
   const TokenFile& data_;
   Trainer& trainer_;
   const TrainConfig config_;
-  std::vector<std::int64_t> phase_starts_;
   Metrics metrics_;
   std::optional<Telemetry> telemetry_;
   Progress progress_;

@@ -51,9 +51,6 @@ std::int64_t parameters_of_blocks(ModelConfig model) {
   const std::int64_t all = parameter_count(model), layers = model.layers++;
   return layers * (parameter_count(model) - all);
 }
-std::int64_t tokens_of_step(const Recipe& recipe) {
-  return recipe.train.batch_size * recipe.train.passes() * recipe.model.context;
-}
 
 }  // namespace
 
@@ -135,7 +132,7 @@ void RefereeFile::read_sizes() {
     for (const auto* settings : {&text.shared, &size.settings})
       for (const Setting& setting : *settings)
         TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
-    const std::int64_t parameters = parameters_of_blocks(recipe.model), step = tokens_of_step(recipe);
+    const std::int64_t parameters = parameters_of_blocks(recipe.model), step = recipe.tokens_per_step();
     require(sizes.empty() || sizes.back().parameters < parameters, ExitCode::usage,
             "{}: size '{}' has {} parameters, the one before it {}; want them to grow", size.where, size.name,
             parameters, sizes.empty() ? 0 : sizes.back().parameters);
@@ -232,7 +229,7 @@ Sweep RefereeFile::sweep(const Point& point) const {
         "{}: train.eval_windows = auto depends on the length; want a number in [set], so that all points are "
         "validated on the same windows",
         file);
-    require(tokens_of_step(arm.recipe) == sizes[point.size].tokens_per_step, ExitCode::usage,
+    require(arm.recipe.tokens_per_step() == sizes[point.size].tokens_per_step, ExitCode::usage,
             "{}: arm '{}' has other tokens in a step than size '{}'; want model and batch in [set] or "
             "[[size]]",
             arm.where, arm.name, sizes[point.size].name);

@@ -1,0 +1,49 @@
+#include "program/plan/precision_switch.h"
+
+#include <cmath>
+
+#include "core/files/atomic_file.h"
+#include "program/plan/rollback.h"
+#include "recipes/rollbacks.h"
+#include "recipes/telemetry.h"
+
+namespace mxtape {
+
+void require_switch(const Recipe& recipe) {
+  const float error = recipe.precision.switch_error;
+  const auto coming = coming_rollbacks(recipe);
+  const auto next = std::int64_t(recipe.train.rollbacks.size()) + 1;
+  if (error == 0 || (coming.empty() && next > 1)) return;
+  const TelemetryPlan measured = telemetry_plan(recipe);
+  require(recipe.telemetry.every > 0 && measured.wants(measured.layers.front(), "wgrad.dw") &&
+              !coming.empty() && coming.front() == next,
+          ExitCode::usage,
+          "recipe {}: precision.switch_error = {} wants telemetry.every above 0, wgrad.dw among "
+          "telemetry.slots, and a [[precision.phases]] with start_rollback = {}",
+          recipe.name, error, next);
+}
+
+namespace {
+double error_of_gradients(const Measurements& measured) {
+  double squares = 0, count = 0;
+  for (const auto& gradient : measured.gradients)
+    if (gradient.slot == "wgrad.dw") squares += gradient.relative_error * gradient.relative_error, ++count;
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+}  // namespace
+
+std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telemetry>& telemetry,
+                                     const RunPaths& folder) {
+  const Recipe& recipe = trainer.recipe();
+  const float most = recipe.precision.switch_error;
+  const double error = telemetry ? error_of_gradients(telemetry->last()) : 0;
+  if (most == 0 || error <= double(most) || coming_rollbacks(recipe).empty()) return {};
+  const std::int64_t done = trainer.steps_done();
+  trainer.begin_phase(Rollback{done, done, true}.text());
+  write_atomically(folder.recipe(), to_toml(recipe));
+  Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
+  turn.changed.push_back(fmt::format("relative error of the weights' gradients: {:.3f}", error));
+  return turn;
+}
+
+}  // namespace mxtape
