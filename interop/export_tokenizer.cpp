@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/base64.h"
 #include "data/json/json_file.h"

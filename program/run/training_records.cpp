@@ -38,8 +38,7 @@ void TrainingLoop::record_rollbacks() {
   std::set<std::int64_t> known;
   std::ifstream in(folder_.metrics());
   for (std::string line; std::getline(in, line);)
-    if (const auto event = nlohmann::json::parse(line, nullptr, false);
-        event.is_object() && event.contains("number"))
+    if (const auto event = nlohmann::json::parse(line, nullptr, false); event.contains("number"))
       known.insert(event.value("number", std::int64_t(0)));
   for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), 0)) {
     if (turn.step != trainer_.steps_done() || known.contains(turn.rollback)) continue;

@@ -11,7 +11,6 @@
 #include "recipes/telemetry.h"
 #include "train/devices/packed_gradients.h"
 #include "train/devices/strand_sum.h"
-#include "train/saved/header.h"
 #include "train/trainer.h"
 
 namespace mxtape {
