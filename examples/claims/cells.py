@@ -29,8 +29,9 @@ def what_trained(names):
     families = {}  # by what trained them
     for name in names:
         r = judge.results_of(name)
-        program = r["program"]
+        program = r.get("program", r)
+        runs = len(r["runs"]) if "points" in r else len(r["arms"]) * len(r["seeds"])
         families.setdefault((f"{program['version']}, {program['commit']}", program["arithmetic"]), []).append(
-            f"[{name}](../examples/claims/results/{name}.json) ({len(r['arms']) * len(r['seeds'])})")
+            f"[{name}](../examples/claims/results/{name}.json) ({runs})")
     return "\n".join(f"Results (runs): {', '.join(results)}. Trained by mxtape {version} with {arithmetic.split(', ', 1)[1]}."
                      for (version, arithmetic), results in families.items())

@@ -5,7 +5,7 @@
 
 Of a sweep whose name begins with papers, each arm has `slots` too: what a layer in the middle rounds, as `mxtape check` says it.
 Times, memory and folders stay behind. Where formats change during an arm, each run has `after` too: the mean training loss of
-the steps that results.json names for the change.
+the steps that results.json names for the change. Of a sweep with [points] all is kept, for `mxtape sweep --report`.
 """
 import json
 import pathlib
@@ -32,6 +32,10 @@ def main():
     results = json.load(open(sweep / "results.json"))
     if not results["complete"]:
         sys.exit(f"keep.py: {sweep}: the sweep is not complete")
+    out = pathlib.Path(__file__).parent / "results" / f"{name}.json"
+    if "points" in results:
+        out.write_text(json.dumps(results) + "\n")
+        return print(f"{out}: {len(results['arms'])} arms, {len(results['points'])} points")
     results["program"] |= {"commit": json.loads(subprocess.check_output([program, "--version", "--json"]))["commit"]}
     changes = {(s["step"], s["steps"]) for arm in results["arms"] for s in arm.get("switches", [])}
     for arm in results["arms"]:
@@ -52,7 +56,6 @@ def main():
         results.pop(key)
     results["data"].pop("file")
     results["file"] = f"{pathlib.Path(results['file']).name}"
-    out = pathlib.Path(__file__).parent / "results" / f"{name}.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(results, indent=1) + "\n")
     print(f"{out}: {len(results['arms'])} arms, seeds {results['seeds']}")

@@ -79,6 +79,22 @@ def four_bit_table():
     return markdown(["arm", "gap to bf16", f"for {tolerance}"], rows)
 
 
+def points_table(name):
+    """Of a sweep with [points]: each arm's gap, verdict and efficiency in tokens at each."""
+    results = judge.results_of(name)
+
+    def cell(arm, point):
+        here = [one for one in results["gaps"] + results["efficiencies"]
+                if (one["arm"], one["point"]) == (arm, point) and one.get("along", "tokens") == "tokens"]
+        gap, efficiency = here[0], here[1]["ratio"]
+        text = f"{number(gap['gap']['mean'])} {interval_text(gap['gap']['interval95'])}, {gap['verdict']}"
+        return text + (f", {number(efficiency['value'], True)}" if efficiency else "")
+    names = [arm["name"] for arm in results["arms"]]
+    rows = [[name, *(cell(arm, point) for point in range(len(results["points"])))]
+            for arm, name in enumerate(names) if arm != results["baseline"]]
+    return markdown(["", *(point["name"] for point in results["points"])], rows)
+
+
 def runs_table():
     """What trained each family."""
     names = (path.stem for path in sorted((judge.here / "results").glob("*.json")))
@@ -89,7 +105,7 @@ tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
     "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
     "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True),
-    **papers.tables}
+    "evening": lambda: points_table("evening"), **papers.tables}
 
 
 def renewed(text, page):
