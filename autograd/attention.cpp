@@ -1,19 +1,12 @@
 #include <utility>
 
 #include "autograd/ops.h"
+#include "autograd/round.h"
 #include "kernels/attention/slots.h"
 #include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {
-
-/// x in `dtype`, itself if it has that.
-Tensor as_type(Backend& backend, const Tensor& x, DType dtype) {
-  if (!x || x.dtype() == dtype) return x;
-  Tensor y = backend.empty(x.shape(), dtype);
-  backend.copy(y, x);
-  return y;
-}
 
 struct AttentionNode final : Node {
   GradIndex qkv_grad, kv_grad;
@@ -25,10 +18,9 @@ struct AttentionNode final : Node {
   }
 
   void backward(Tape& tape, Tensor dy) override {
-    for (Tensor* const x : {&forward.qkv, &forward.kv}) *x = as_type(tape.backend(), *x, forward.o.dtype());
     const auto& [o, lse, qkv, shape, quant, draws, kv, lengths] = forward;
-    Tensor dqkv = tape.backend().empty(qkv.shape(), qkv.dtype()), dkv;
-    if (kv) dkv = tape.backend().empty(kv.shape(), kv.dtype());
+    Tensor dqkv = tape.backend().empty(qkv.shape(), o.dtype()), dkv;
+    if (kv) dkv = tape.backend().empty(kv.shape(), o.dtype());
     tape.backend().run(call::AttentionBackward{dqkv, dy, qkv, o, lse, shape, quant, draws, dkv, kv, lengths});
     tape.add(qkv_grad, std::move(dqkv));
     if (kv) tape.add(kv_grad, std::move(dkv));
@@ -61,8 +53,13 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
                        .kv = kv.value,
                        .lengths = lengths};
   if (!tape.training()) call.shape.dropout = 0;
+  const bool recording = tape.wants({qkv.grad, kv.grad});
+  // Rounded to bf16 twice, to nearest even, the bits are the same.
+  if (recording && tape.saved() == Saved::packed && backend.narrows() && rounds_inputs_to_bf16(quant))
+    for (Tensor* const x : {&call.qkv, &call.kv})
+      if (*x) *x = value_of(backend, unrounded(*x), DType::bf16);
   backend.run(call);
-  if (!tape.wants({qkv.grad, kv.grad})) return {std::move(call.o)};
+  if (!recording) return {std::move(call.o)};
 
   require(shape.room == shape.keys, "attention: {} keys with room for {}; gradients want no more room",
           shape.keys, shape.room);
@@ -70,9 +67,6 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
   node->qkv_grad = qkv.grad;
   node->kv_grad = kv.grad;
   node->forward = call;
-  // Rounded to bf16 twice, to nearest even, the bits are the same.
-  if (tape.saved() == Saved::packed && rounds_inputs_to_bf16(quant))
-    for (Tensor* const x : {&node->forward.qkv, &node->forward.kv}) *x = as_type(backend, *x, DType::bf16);
   return tape.record(std::move(call.o), {qkv.grad, kv.grad}, std::move(node));
 }
 

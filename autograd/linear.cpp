@@ -61,9 +61,11 @@ struct LinearNode final : Node {
 
 }  // namespace
 
-Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const LinearQuant& quant,
+Var ops::linear(Tape& tape, Var x, Parameter& w, Parameter* bias, const LinearQuant& quant,
                 std::uint32_t tensor_id) {
   check_linear(x.value.shape(), w, bias);
+  const Shape x_shape = x.value.shape();
+  const DType dtype = x.value.dtype();
   Backend& backend = tape.backend();
   const GradIndex w_grad = tape.watch(w), bias_grad = bias ? tape.watch(*bias) : no_grad;
   const bool recording = tape.wants({x.grad, w_grad, bias_grad});
@@ -75,12 +77,13 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
   const Node* const producer = tape.producer(x.grad);
   const bool keeps_x = recording && !(producer && producer->recomputes());
   Rounded fprop_x = use.operand(Slot::fprop_x), wgrad_x = use.kept(Slot::wgrad_x, tape);
-  round(backend, x.value, &fprop_x, keeps_x ? &wgrad_x : nullptr);
+  const Tensor x_kept = keeps_x && x.grad != no_grad && use.reads_value(Slot::fprop_x) ? x.value : Tensor{};
+  round(backend, std::exchange(x.value, {}), &fprop_x, keeps_x ? &wgrad_x : nullptr);
 
   // y = x w^T + bias
-  Shape out = x.value.shape();
+  Shape out = x_shape;
   out.dims[std::size_t(out.rank - 1)] = w.shape()[0];
-  Tensor y = backend.empty(out, x.value.dtype());
+  Tensor y = backend.empty(out, dtype);
   backend.run(call::Gemm{.c = y,
                          .a = std::exchange(fprop_x, {}),
                          .b = in_layout(backend, w.copies.fprop, use.operand(Slot::fprop_w).layout),
@@ -91,11 +94,10 @@ Var ops::linear(Tape& tape, const Var& x, Parameter& w, Parameter* bias, const L
     auto node = std::make_unique<LinearNode>();
     node->use = use;
     node->x_grad = x.grad, node->w_grad = w_grad, node->bias_grad = bias_grad;
-    node->x_shape = x.value.shape();
+    node->x_shape = x_shape;
     node->wgrad_x = std::move(wgrad_x);
     node->dgrad_w = w.copies.dgrad;
-    if (keeps_x && x.grad != no_grad && use.reads_value(Slot::fprop_x)) node->x = x.value;
-    node->w = w.value;
+    node->x = x_kept, node->w = w.value;
     result = tape.record(std::move(result.value), {x.grad, w_grad, bias_grad}, std::move(node));
   }
   return quant.out.is_identity() ? result : quantize(tape, result, quant.out, Axis::row, {}, tensor_id + 3);

@@ -55,7 +55,7 @@ namespace ops {
 /// when a rotation's signs are drawn. Saves the wgrad copy of x, not x: 2 bytes a number for MX formats, 1.1
 /// as integer codes, about half or less where the tape packs it; nothing if backward recomputes x. A
 /// StraightThrough of x that is not the identity saves x too.
-Var linear(Tape&, const Var& x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
+Var linear(Tape&, Var x, Parameter& w, Parameter* bias, const LinearQuant&, std::uint32_t tensor_id);
 
 /// y = Q(x), times its multiplier, in x's type; x seen as [rows, C], blocks along `axis`. Saves x unless
 /// `ste` is the identity. `tensor_id` names x in random draws, anew each pass.
@@ -104,12 +104,12 @@ Var attention(Tape&, const Var& qkv, const AttentionShape&, const AttentionQuant
 /// y = softmax over the last axis. Saves y.
 Var softmax(Tape&, const Var& x);
 
-/// y = a + b, same shape. Saves nothing.
-Var add(Tape&, const Var& a, const Var& b);
+/// y = a + b, same shape. Saves nothing; a b that nobody else holds becomes y.
+Var add(Tape&, const Var& a, Var b);
 
 /// In training y = x / (1 - p) with probability 1 - p, else 0, by element index; x itself in evaluation or
-/// for p = 0. Saves nothing: backward draws the same numbers again.
-Var dropout(Tape&, const Var& x, float p, std::uint32_t tensor_id);
+/// for p = 0. Saves nothing: backward draws the same numbers again. An x that nobody else holds becomes y.
+Var dropout(Tape&, Var x, float p, std::uint32_t tensor_id);
 
 /// Mean of -log softmax(logits)[target] [nats] over rows; logits [rows, V], targets i32 [rows]. The gradient
 /// replaces the logits in training. `scale` multiplies the gradient only (1 / micro-batches). `losses`

@@ -50,12 +50,13 @@ struct DropoutNode final : Node {
   const char* name() const override { return "dropout"; }
   std::int64_t saved_bytes() const override { return 0; }
 
-  void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().run(call::Dropout{dx, dy, p, key});
-    dy = {};
-    tape.add(x_grad, std::move(dx));
+  /// Backward is the same draw on dy.
+  Tensor drop(Backend& backend, const Tensor& x) const {
+    Tensor y = x.unique() ? x : backend.empty(x.shape(), x.dtype());
+    backend.run(call::Dropout{y, x, p, key});
+    return y;
   }
+  void backward(Tape& tape, Tensor dy) override { tape.add(x_grad, drop(tape.backend(), dy)); }
 };
 
 struct SwigluNode final : Node {
@@ -85,41 +86,35 @@ struct SwigluNode final : Node {
 }  // namespace
 
 Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
-  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().run(call::Gelu{y, x.value, form});
-  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<GeluNode>();
   node->x_grad = x.grad;
   node->x = x.value;
   node->form = form;
   node->recomputed = tape.recomputes(Recompute::gelu);
+  Tensor y = node->recompute(tape);
   return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
-Var ops::add(Tape& tape, const Var& a, const Var& b) {
+Var ops::add(Tape& tape, const Var& a, Var b) {
   require(a.value.shape() == b.value.shape() && a.value.dtype() == b.value.dtype(),
           "add: a is {} {} but b is {} {}; they must agree", name_of(a.value.dtype()), a.value.shape(),
           name_of(b.value.dtype()), b.value.shape());
-  Tensor y = tape.backend().empty(a.value.shape(), a.value.dtype());
+  Tensor y = b.value.unique() ? b.value : tape.backend().empty(a.value.shape(), a.value.dtype());
   tape.backend().run(call::Add{y, a.value, b.value});
-  if (!tape.wants({a.grad, b.grad})) return {std::move(y)};
   auto node = std::make_unique<AddNode>();
   node->a_grad = a.grad;
   node->b_grad = b.grad;
   return tape.record(std::move(y), {a.grad, b.grad}, std::move(node));
 }
 
-Var ops::dropout(Tape& tape, const Var& x, float p, std::uint32_t tensor_id) {
+Var ops::dropout(Tape& tape, Var x, float p, std::uint32_t tensor_id) {
   require(p >= 0 && p < 1, "dropout: p is {}, want a number in [0, 1)", p);
   if (!tape.training() || p == 0) return x;
-  const DrawKey key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
-  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().run(call::Dropout{y, x.value, p, key});
-  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<DropoutNode>();
   node->x_grad = x.grad;
   node->p = p;
-  node->key = key;
+  node->key = tape.key(Purpose::dropout, tensor_id, x.value.cols());
+  Tensor y = node->drop(tape.backend(), x.value);
   return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
@@ -127,14 +122,12 @@ Var ops::swiglu(Tape& tape, const Var& x) {
   Shape shape = x.value.shape();
   require(shape.rank > 0 && shape.cols() % 2 == 0, "swiglu: x is {}, want [..., 2 F]", shape);
   shape.dims[std::size_t(shape.rank - 1)] /= 2;
-  Tensor y = tape.backend().empty(shape, x.value.dtype());
-  tape.backend().run(call::Swiglu{y, x.value});
-  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<SwigluNode>();
   node->x_grad = x.grad;
   node->x = x.value;
   node->y_shape = shape;
   node->recomputed = tape.recomputes(Recompute::gelu);
+  Tensor y = node->recompute(tape);
   return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 

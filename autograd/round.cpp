@@ -23,8 +23,7 @@ void take_numbers(Rounded& to, const Rounded& from) {
 
 }  // namespace
 
-void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, const Tensor& column_sums,
-           Write sums) {
+void round(Backend& backend, Tensor x, Rounded* now, Rounded* later, const Tensor& column_sums, Write sums) {
   // Nothing is rounded into a narrow layout, but recoded from the wide one.
   const Layout kept = later ? later->layout : Layout::values;
   if (later) later->layout = widened(kept);
@@ -47,6 +46,7 @@ void round(Backend& backend, const Tensor& x, Rounded* now, Rounded* later, cons
   for (std::size_t i = 0; i < count; ++i) take_numbers(*places[i], made[i]);
   if (one) *now ? take_numbers(*later, *now) : take_numbers(*now, *later);
   if (again && !*later) round(backend, value_of(backend, *now), nullptr, later);
+  x = {};
   if (later && later->layout != kept) *later = in_layout(backend, *later, kept);
 }
 

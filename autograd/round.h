@@ -8,8 +8,8 @@ namespace mxtape {
 /// Gives `now` and `later` their numbers, in at most one pass over x. Either may be null or have them
 /// already. `later`, if it is rounded `again`, needs `now`. What no rounding changes is x itself; two that
 /// come out the same are one; one that is rounded `again` is made from what the other is worth. `column_sums`
-/// [C], if given, gets the sums of x's columns from the same pass.
-void round(Backend&, const Tensor& x, Rounded* now, Rounded* later = nullptr, const Tensor& column_sums = {},
+/// [C], if given, gets the sums of x's columns from the same pass. x goes before what packs `later` comes.
+void round(Backend&, Tensor x, Rounded* now, Rounded* later = nullptr, const Tensor& column_sums = {},
            Write sums = Write::overwrite);
 
 /// r in a layout: itself, or recoded into memory that is free again when the result goes.

@@ -141,7 +141,6 @@ Var ops::rms_norm(Tape& tape, const Var& x, Parameter& gain, float eps, const Pa
 Var ops::softmax(Tape& tape, const Var& x) {
   Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
   tape.backend().run(call::Softmax{y, x.value});
-  if (!tape.wants({x.grad})) return {std::move(y)};
   auto node = std::make_unique<SoftmaxNode>();
   node->x_grad = x.grad;
   node->y = y;
@@ -163,7 +162,6 @@ Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter
 
   const GradIndex table_grad = tape.watch(table),
                   positions_grad = positions ? tape.watch(*positions) : no_grad;
-  if (!tape.wants({table_grad, positions_grad})) return {std::move(y)};
   auto node = std::make_unique<EmbeddingNode>();
   node->table_grad = table_grad;
   node->positions_grad = positions_grad;

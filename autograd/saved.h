@@ -4,12 +4,14 @@
 namespace mxtape {
 
 /// Ops whose results are not kept for backward but computed again there: time for memory. Bits of a set.
-enum class Recompute : std::uint8_t { none = 0, norm = 1, gelu = 2, norm_and_gelu = 3 };
+/// `automatic` is one of the others, which kept_for() in recipes/recipe.h finds; for Saved too.
+enum class Recompute : std::uint8_t { none = 0, norm = 1, gelu = 2, norm_and_gelu = 3, automatic = 4 };
 
 /// The form in which the tape keeps what backward reads only after a rounding. Results do not depend on it.
 enum class Saved : std::uint8_t {
-  ready,  ///< as backward's kernels take it
-  packed  ///< as wide as the rounding leaves it, where a copy can be packed; unpacked just before its use
+  ready,     ///< as backward's kernels take it
+  packed,    ///< as wide as the rounding leaves it, where a copy can be packed; unpacked just before its use
+  automatic  ///< a tape takes it for `ready`
 };
 
 }  // namespace mxtape

@@ -3,7 +3,6 @@
 #include "kernels/calls_rows.h"
 
 #include <algorithm>
-#include <ostream>
 #include <utility>
 
 namespace mxtape {
@@ -110,14 +109,6 @@ void Tape::backward(const Var& loss) {
 std::string Tape::place() const {
   if (!layer_) return "";
   return backward_ ? *layer_ + ", backward" : *layer_;
-}
-
-void Tape::print(std::ostream& out) const {
-  out << fmt::format("{:>5}  {:<16} {:>14}  {}\n", "grad", "op", "saved bytes", "layer");
-  for (const auto& [node, grad, layer] : nodes_)
-    out << fmt::format("{:>5}  {:<16} {:>14}{}\n", grad, node->name(), node->saved_bytes(),
-                       layer ? "  " + *layer : "");
-  out << fmt::format("{:>5}  {:<16} {:>14}\n", "", "total", saved_bytes());
 }
 
 std::int64_t Tape::saved_bytes() const {

@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <functional>
-#include <iosfwd>
 #include <memory>
 #include <set>
 #include <span>
@@ -121,8 +120,6 @@ class Tape {
   /// True if dy is the 1 that backward() starts from, handed down unchanged.
   bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }
 
-  /// The activation-memory table: one line per op with the bytes it keeps alive, and the total.
-  void print(std::ostream&) const;
   std::int64_t saved_bytes() const;
 
  private:

@@ -18,7 +18,4 @@ MXT_HD constexpr bf16 to_bf16(float x) {
   return {std::uint16_t((nan ? (u | 0x400000u) : rounded) >> 16)};
 }
 
-/// For values known to be exact in bf16, such as MX operands: no rounding is needed.
-MXT_HD constexpr bf16 to_bf16_exact(float x) { return {std::uint16_t(bits_of(x) >> 16)}; }
-
 }  // namespace mxtape

@@ -34,7 +34,7 @@ class Backend {
   virtual void wait() {}
   /// Which GEMMs it prefers. gemm_layout() makes of this the layout of both operands.
   virtual GemmKernels gemm_kernels() const { return GemmKernels::library; }
-  /// Whether it has the narrow layouts of kernels/narrow.h.
+  /// Whether it has the narrow layouts of kernels/narrow.h, and attention of bf16 queries and keys with f32.
   virtual bool narrows() const { return false; }
   /// How the last Gemm was multiplied: what was decided where it ran.
   virtual GemmPath last_gemm() const = 0;

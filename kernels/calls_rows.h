@@ -181,7 +181,7 @@ struct EmbeddingBackward {
 };
 
 /// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D), masked)) V per head (unquantized P and dS of bf16
-/// activations may be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Of sequence b the
+/// activations may be rounded to bf16; where the device narrows(), qkv and kv may be bf16 beside an f32 o); lse [B, H, T] = log of the row sums, for backward. Of sequence b the
 /// first lengths[b] keys are seen (i32 [B]; below 1 is taken for 1). Each operand has its own stream: tensor
 /// ids draws.tensor_id + its place in AttentionQuant, elements numbered as attention_draws() says;
 /// draws.first_element counts rows of qkv (tokens), not elements.
@@ -193,8 +193,8 @@ struct Attention {
   DrawKey draws{};
   Tensor kv{}, lengths{};
   static void each(auto& c, const auto& f) {
-    f(output, "lse", c.lse), f(result, "o", c.o), f(activation, "qkv", c.qkv);
-    f(activation, "kv", c.kv), f(index, "lengths", c.lengths);
+    f(output, "lse", c.lse), f(result, "o", c.o), f(operand, "qkv", c.qkv);
+    f(operand, "kv", c.kv), f(index, "lengths", c.lengths);
   }
 };
 
@@ -208,7 +208,7 @@ struct AttentionBackward {
   Tensor dkv{}, kv{}, lengths{};
   static void each(auto& c, const auto& f) {
     f(result, "dqkv", c.dqkv), f(result, "dkv", c.dkv), f(activation, "d_o", c.d_o);
-    f(activation, "qkv", c.qkv), f(activation, "kv", c.kv), f(index, "lengths", c.lengths);
+    f(operand, "qkv", c.qkv), f(operand, "kv", c.kv), f(index, "lengths", c.lengths);
     f(activation, "o", c.o), f(input, "lse", c.lse);
   }
 };

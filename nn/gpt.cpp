@@ -94,7 +94,7 @@ struct Gpt::Layers {
     x = norm(tape, x);
     static const std::string name = "head";
     const Tape::Layer layer(tape, name);
-    return ops::linear(tape, x, head_weight(), nullptr, head_quant, head_id());
+    return ops::linear(tape, std::move(x), head_weight(), nullptr, head_quant, head_id());
   }
   std::vector<Linear*> linears() {  ///< the head is not among them
     std::vector<Linear*> all;

@@ -27,9 +27,9 @@ Linear::Linear(const Initialiser& make, const std::string& name, std::int64_t in
   if (bias) bias_ = make.constant(name + ".bias", {out}, 0);
 }
 
-Var Linear::operator()(Tape& tape, const Var& x) {
+Var Linear::operator()(Tape& tape, Var x) {
   const Tape::Layer layer(tape, name_);
-  return ops::linear(tape, x, weight_, bias_ ? &*bias_ : nullptr, quant_, tensor_id_);
+  return ops::linear(tape, std::move(x), weight_, bias_ ? &*bias_ : nullptr, quant_, tensor_id_);
 }
 
 void Linear::collect(std::vector<Parameter*>& all) {
@@ -84,8 +84,7 @@ Var Embedding::operator()(Tape& tape, const Tensor& tokens, DType dtype, std::in
     later.value = positions_->value.part(first_position * C, {rows, C});
     positions = &later;
   }
-  const Var x = ops::embedding(tape, tokens, table_, positions, dtype, rounding_);
-  return ops::dropout(tape, x, dropout_, 2);
+  return ops::dropout(tape, ops::embedding(tape, tokens, table_, positions, dtype, rounding_), dropout_, 2);
 }
 
 void Embedding::collect(std::vector<Parameter*>& all) {
@@ -114,9 +113,9 @@ CausalSelfAttention::CausalSelfAttention(const Initialiser& make, const std::str
   if (c.qk_norm) q_norm_ = norm(".q_norm", site::q_norm), k_norm_ = norm(".k_norm", site::k_norm);
 }
 
-Var CausalSelfAttention::operator()(Tape& tape, const Var& x, KeyValueCache* cache) {
+Var CausalSelfAttention::operator()(Tape& tape, Var x, KeyValueCache* cache) {
   const Tape::Layer layer(tape, name_);
-  Var qkv = qkv_(tape, x);
+  Var qkv = qkv_(tape, std::move(x));
   if (tables_.cos) {
     const ParameterUse q = q_norm_ ? q_norm_->gain(tape) : ParameterUse{},
                        k = k_norm_ ? k_norm_->gain(tape) : ParameterUse{};
@@ -127,10 +126,10 @@ Var CausalSelfAttention::operator()(Tape& tape, const Var& x, KeyValueCache* cac
   AttentionShape shape{extents[0], extents[1], heads_, extents[2] / (heads_ + 2 * kv_heads_), kv_heads_};
   shape.dropout = attention_dropout_;
   const std::uint32_t id = first_id_ + site::attention;
-  const Var heads =
+  Var heads =
       cache ? cache->attend(tape, qkv, shape, quant_, id) : ops::attention(tape, qkv, shape, quant_, id);
   qkv = {};
-  return ops::dropout(tape, out_(tape, heads), dropout_, first_id_ + site::attention_dropout);
+  return ops::dropout(tape, out_(tape, std::move(heads)), dropout_, first_id_ + site::attention_dropout);
 }
 
 void CausalSelfAttention::collect(std::vector<Parameter*>& all) {
@@ -156,11 +155,11 @@ Mlp::Mlp(const Initialiser& make, const std::string& name, const ModelConfig& c,
       down_(make, name + ".down", c.hidden(), c.width, c.bias, residual_deviation(c),
             first_id + site::mlp_down) {}
 
-Var Mlp::operator()(Tape& tape, const Var& x) {
+Var Mlp::operator()(Tape& tape, Var x) {
   const Tape::Layer layer(tape, name_);
-  Var y = down_(tape, kind_ == MlpKind::swiglu ? ops::swiglu(tape, up_(tape, x))
-                                               : ops::gelu(tape, up_(tape, x), gelu_));
-  return ops::dropout(tape, y, dropout_, first_id_ + site::mlp_dropout);
+  x = up_(tape, std::move(x));
+  x = kind_ == MlpKind::swiglu ? ops::swiglu(tape, x) : ops::gelu(tape, x, gelu_);
+  return ops::dropout(tape, down_(tape, std::move(x)), dropout_, first_id_ + site::mlp_dropout);
 }
 
 void Mlp::collect(std::vector<Parameter*>& all) {

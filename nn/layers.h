@@ -49,7 +49,7 @@ class Linear {
   Linear(const Initialiser&, const std::string& name, std::int64_t in, std::int64_t out, bool bias,
          float deviation, std::uint32_t tensor_id);
 
-  Var operator()(Tape&, const Var& x);
+  Var operator()(Tape&, Var x);
   LinearWeight weight() { return {name_, weight_, quant_, tensor_id_}; }
   void collect(std::vector<Parameter*>&);
   const std::string& name() const { return name_; }
@@ -116,7 +116,7 @@ class CausalSelfAttention {
                       std::uint32_t first_id);
 
   /// With a cache, x [B, T, C] follows the tokens in it.
-  Var operator()(Tape&, const Var& x, KeyValueCache* cache = nullptr);
+  Var operator()(Tape&, Var x, KeyValueCache* cache = nullptr);
   void collect(std::vector<Parameter*>&);
   void collect(std::vector<Linear*>&);
   void collect(std::vector<Norm*>&);
@@ -141,7 +141,7 @@ class Mlp {
   /// `first_id` is that of the block.
   Mlp(const Initialiser&, const std::string& name, const ModelConfig&, std::uint32_t first_id);
 
-  Var operator()(Tape&, const Var& x);
+  Var operator()(Tape&, Var x);
   void collect(std::vector<Parameter*>&);
   void collect(std::vector<Linear*>&);
 

@@ -8,8 +8,8 @@ namespace {
 constexpr std::array<std::string_view, 2> activation_names{"f32", "bf16"};
 constexpr std::array<std::string_view, 2> attention_names{"own", "cudnn"};
 constexpr std::array<std::string_view, 3> gemm_names{"auto", "library", "integer"};
-constexpr std::array<std::string_view, 4> recompute_names{"none", "norm", "gelu", "norm+gelu"};
-constexpr std::array<std::string_view, 2> saved_names{"ready", "packed"};
+constexpr std::array<std::string_view, 5> recompute_names{"none", "norm", "gelu", "norm+gelu", "auto"};
+constexpr std::array<std::string_view, 3> saved_names{"ready", "packed", "auto"};
 
 }  // namespace
 
@@ -25,10 +25,11 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
        "on a CPU, GEMMs of formats with integer codes. library: bf16 values, by oneDNN; integer: codes, the "
        "same bits on every machine; auto: integer on CPUs with byte dot products and no AMX"},
       untraced({"compute.recompute", choice(c.recompute, recompute_names),
-                "what backward computes again (gelu: SwiGLU too): less memory, more time, the same bits"}),
+                "what backward computes again (gelu: SwiGLU too): less memory, more time, the same bits; "
+                "auto: norm+gelu where compute.saved = \"auto\" packs"}),
       untraced({"compute.saved", choice(c.saved, saved_names),
-                "rounded activations kept for backward. packed: at their format's width; less memory, the "
-                "same bits, 1 to 3 % more time on a CPU"}),
+                "what is kept for backward, the same bits. packed: at its format's width, unpacked when it is "
+                "used; auto: packed in large models where layers keep codes of integer GEMMs, else ready"}),
       untraced({"compute.graph", &c.graph, "cuda: launch steps as a CUDA graph; the same bits"}),
       untraced({"compute.threads", &c.threads, "CPU threads, 0: all; the same bits", between(0, 4096)}),
       untraced({"compute.overlap", &c.overlap,

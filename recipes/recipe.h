@@ -25,8 +25,8 @@ struct ComputeConfig {
   ActivationType activations = ActivationType::f32;
   AttentionKernels attention = AttentionKernels::own;
   GemmChoice gemm = GemmChoice::automatic;
-  Recompute recompute = Recompute::none;
-  Saved saved = Saved::ready;
+  Recompute recompute = Recompute::automatic;
+  Saved saved = Saved::automatic;
   bool graph = true;                ///< record the step on devices that can, and launch it as one
   std::int64_t threads = 0;         ///< 0: all
   bool overlap = true;              ///< several devices: gradients are exchanged while backward goes on
@@ -183,6 +183,14 @@ void validate(const Recipe&);
 
 /// The plan that holds at optimizer step `step`. Throws Error(usage) if a pattern matches nothing.
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
+/// What compute.saved and compute.recompute are for a plan. `automatic` is `packed`, and then norm_and_gelu,
+/// where what an MLP computes takes 16 MiB, more than caches hold, and a layer waits for backward in codes of
+/// integer GEMMs that become smaller; else `ready` and `none`.
+struct Kept {
+  Saved saved;
+  Recompute recompute;
+};
+Kept kept_for(const PrecisionPlan&, const Recipe&);
 /// The rules that hold at optimizer step `step`, in the order in which they are applied.
 std::vector<PrecisionRule> rules_at(const Recipe&, std::int64_t step);
 /// The optimizer step from which a phase of the recipe holds; `never` for one whose rollback has not come.

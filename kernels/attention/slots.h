@@ -71,10 +71,11 @@ inline bool every_operand_is(const AttentionQuant& quant, const Quantizer& q) {
   return quant.qk_s.is_identity();
 }
 
-/// True if backward rounds queries, keys and values to bf16 before it does anything else with them.
+/// True if queries, keys and values are rounded to bf16 before anything else is done with them.
 inline bool rounds_inputs_to_bf16(const AttentionQuant& quant) {
   using Quant = AttentionQuant;
-  for (const AttentionField field : {&Quant::qk_q, &Quant::qk_k, &Quant::dp_v, &Quant::dq_k, &Quant::dk_q})
+  for (const AttentionField field :
+       {&Quant::qk_q, &Quant::qk_k, &Quant::pv_v, &Quant::dp_v, &Quant::dq_k, &Quant::dk_q})
     if (quant.*field != bf16_cast) return false;
   return true;
 }

@@ -24,8 +24,10 @@ class Rows final : public AttentionRows {
 
   Tensor take(const Tensor& x, const AttentionPart& part, std::int64_t head) override {
     const Tensor y = memory_.empty({part.rows, part.width});
+    const bool narrow = x.dtype() == DType::bf16;
     for (std::int64_t t = 0; t < part.rows; ++t)
-      std::copy_n(x.data() + part.offset(head) + t * part.row, part.width, y.data() + t * part.width);
+      for (std::int64_t from = part.offset(head) + t * part.row, i = 0; i < part.width; ++i)
+        y.data()[t * part.width + i] = narrow ? to_f32(x.data<bf16>()[from + i]) : x.data()[from + i];
     return y;
   }
   void put(const Tensor& y, const Tensor& x, const AttentionPart& part, std::int64_t head) override {

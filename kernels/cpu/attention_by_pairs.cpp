@@ -26,7 +26,8 @@ struct Scratch {
 };
 
 PairSource source(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t rows) {
-  return {x.data() + part.offset(head), part.row, rows, part.width};
+  const auto* const first = static_cast<const char*>(x.raw()) + part.offset(head) * size_of(x.dtype());
+  return {first, part.row, rows, part.width, x.dtype() == DType::bf16};
 }
 
 /// The query head that the calling thread will most likely take behind `head`: the next that reads the same
@@ -116,8 +117,8 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
       const PairSource q = source(call.qkv, s.q(), h, s.time), d_o = source(call.d_o, s.o(), h, s.time);
       tiles.pack(q, {.rows = q_rows, .columns = q_columns});
       tiles.pack(d_o, {.rows = do_rows, .columns = do_columns});
-      attention_loops().row_dots(delta.data(), d_o.x, d_o.stride, call.o.data() + s.o().offset(h), s.o().row,
-                                 s.time, s.width);
+      attention_loops().row_dots(delta.data(), call.d_o.data() + s.o().offset(h), s.o().row,
+                                 call.o.data() + s.o().offset(h), s.o().row, s.time, s.width);
       tiles.backward({.head = head,
                       .q_rows = q_rows,
                       .q_columns = q_columns,

@@ -24,10 +24,13 @@ class Operands {
   }
   /// `place` < count is where the copy goes.
   MatrixView take(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t place) const {
-    const float* const from = x.data() + part.offset(head);
-    if (dtype_ == DType::f32) return {from, DType::f32, part.row};
+    if (dtype_ == DType::f32) return {x.data() + part.offset(head), DType::f32, part.row};
     bf16* const copy = copies_.data<bf16>() + place * room_;
-    attention_loops().narrow_rows(copy, from, part.row, part.rows, part.width);
+    if (x.dtype() == DType::f32)
+      attention_loops().narrow_rows(copy, x.data() + part.offset(head), part.row, part.rows, part.width);
+    else
+      for (std::int64_t row = 0; row < part.rows; ++row)
+        std::copy_n(x.data<bf16>() + part.offset(head) + row * part.row, part.width, copy + row * part.width);
     return {copy, DType::bf16, part.width};
   }
 

@@ -21,7 +21,6 @@ FloatNumbers float_numbers(const ElementFormat& f) {
   const ExponentRule fits = exponent_rule(f, ScaleRule::rceil);
   return {f.bits(), f.mantissa_bits, f.min_exponent(), f.max_finite(), fits.carry, fits.subtract};
 }
-float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
 
 /// Ranges of whole panels of codes: f(first code, codes, first scale, scales).
 template <class F>

@@ -13,16 +13,11 @@
 namespace mxtape {
 namespace {
 
-using cpu::Tile;
+using cpu::ceil_div, cpu::unit_of, cpu::Tile;
 
 /// Rows whose column sums are added up first; then come the strips in order. Independent of the copies'
 /// blocks.
 constexpr int strip_rows = 32;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// What code 1 is worth before the scale.
-float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
 
 /// Zeros for the lines that are missing in the last panel, and for codes that no block has.
 void clear_ends(const Rounded& copy, bool all_codes) {

@@ -10,7 +10,6 @@ namespace mxtape::cpu {
 namespace {
 
 bool is_tile_length(std::int32_t n) { return n == 8 || n == 16 || n == 32 || n == 64; }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Blocks of several lines share their largest magnitude: `across` entries together, of each of `lines`
 /// series of `count` entries, `step` apart.

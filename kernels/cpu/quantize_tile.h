@@ -9,6 +9,8 @@
 
 namespace mxtape::cpu {
 
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// The extents of the window that is read from memory once and used for both copies and the column sums while
 /// it is in the second cache: at most 256 KiB of x. Whole rows where they fit: what is contiguous costs
 /// fewest pages and is what prefetchers follow. What starts at multiples of `down` rows and `right` columns,

@@ -3,6 +3,9 @@
 
 namespace mxtape::cpu {
 
+/// What code 1 is worth before the scale.
+inline float unit_of(const Quantizer& q) { return power_of_two(integer_grid(q.element)->unit_exponent); }
+
 /// Rounds x, f32, into the bytes of a stored matrix. Returns the element of which a NaN is lost, or -1.
 std::int64_t pack(const Rounded& y, const float* x);
 

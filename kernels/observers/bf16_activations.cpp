@@ -36,10 +36,10 @@ void Bf16Activations::dispatch(AnyCall any) {
 
     auto wide = *call;
     std::vector<std::pair<Tensor, Tensor>> results;  // as asked for, in f32
-    call->each(wide, [&](Role role, std::string_view, auto& x) {
+    call->each(wide, [&](Role role, std::string_view field, auto& x) {
       if constexpr (std::is_same_v<decltype(x), Tensor&>) {  // spans of tensors hold no activations
-        if (!is_narrow(role, x)) return;
-        if (role == Role::activation) {
+        if (!is_narrow(field == "qkv" || field == "kv" ? Role::activation : role, x)) return;
+        if (role != Role::result) {
           x = widened(x);
         } else {
           const Tensor y = inner_.empty(x.shape());

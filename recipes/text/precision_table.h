@@ -27,9 +27,9 @@ std::string precision_table(const Recipe&, Products);
 /// On the recipe's device, here.
 std::string precision_table(const Recipe&);
 
-/// What compute.saved = packed does with what the layers keep for backward, on the recipe's device here:
+/// What compute.saved does with what the layers keep for backward, on the recipe's device here:
 /// "packed: wgrad.x of 24 layers in 4 bits, of 1 layer as it is; q, k and v of 6 layers in bf16", for each
-/// plan from the step on from which it holds. Empty for `ready`.
+/// plan from the step on from which it holds. Empty if none packs.
 std::string saved_text(const Recipe&);
 
 }  // namespace mxtape

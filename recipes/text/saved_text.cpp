@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <string>
 
 #include "kernels/attention/slots.h"
 #include "kernels/narrow.h"
@@ -19,38 +20,55 @@ int packed_bits(const LinearQuant& quant, GemmKernels kernels, bool narrows) {
   return kept == layout ? 0 : q.element.bits();
 }
 
-std::string layers_text(std::int64_t count) {
-  return fmt::format("{} layer{}", count, count == 1 ? "" : "s");
+/// " of 1 layer as it is, of 16 layers in 4 bits".
+std::string text_of(const std::map<std::string, std::int64_t>& layers) {
+  std::string text;
+  for (const auto& [how, count] : layers)
+    text += fmt::format("{} of {} layer{} {}", text.empty() ? "" : ",", count, count == 1 ? "" : "s", how);
+  return text;
 }
 
-std::string text_of(const PrecisionPlan& plan, const ComputeConfig& compute) {
-  std::map<int, std::int64_t> layers;  // by bits
-  for (const auto& [name, quant] : plan.linear)
-    ++layers[packed_bits(quant, compute.gemm_kernels(), compute.device == "cpu")];
-  std::int64_t narrow = 0, wide = 0;
-  for (const auto& [name, quant] : plan.attention)
-    ++(plan.activations == DType::f32 && rounds_inputs_to_bf16(quant) ? narrow : wide);
-  std::string text = "wgrad.x";
-  for (const char* comma = " of "; const auto& [bits, count] : layers) {
-    text += comma + layers_text(count) + (bits > 0 ? fmt::format(" in {} bits", bits) : " as it is");
-    comma = ", of ";
+std::string text_of(const PrecisionPlan& plan, const Recipe& recipe) {
+  const Kept kept = kept_for(plan, recipe);
+  const bool packs = kept.saved == Saved::packed, cpu = recipe.compute.device == "cpu";
+  std::map<std::string, std::int64_t> x, qkv;
+  for (const auto& [name, quant] : plan.linear) {
+    const int bits = packs ? packed_bits(quant, recipe.compute.gemm_kernels(), cpu) : 0;
+    ++x[bits > 0 ? fmt::format("in {} bits", bits) : "as it is"];
   }
-  text += "; q, k and v";
-  if (narrow > 0) text += fmt::format(" of {} in bf16", layers_text(narrow));
-  if (wide > 0) text += fmt::format("{} of {} as they are", narrow > 0 ? "," : "", layers_text(wide));
-  return text;
+  const bool narrows = packs && cpu && plan.activations == DType::f32;
+  for (const auto& [name, quant] : plan.attention)
+    ++qkv[narrows && rounds_inputs_to_bf16(quant) ? "in bf16" : "as they are"];
+  const bool again = kept.recompute == Recompute::norm_and_gelu;
+  return "wgrad.x" + text_of(x) + (again ? ", but what norms and GELUs give is computed again" : "") +
+         "; q, k and v" + text_of(qkv);
 }
 
 }  // namespace
 
+Kept kept_for(const PrecisionPlan& plan, const Recipe& recipe) {
+  const ComputeConfig& compute = recipe.compute;
+  const GemmKernels kernels = compute.gemm_kernels();
+  constexpr std::int64_t large = (std::int64_t{16} << 20) / sizeof(float);
+  const std::int64_t numbers = recipe.train.batch_size * recipe.model.context * recipe.model.hidden();
+  bool packs = false;
+  for (const auto& [name, quant] : plan.linear)
+    packs |= compute.saved == Saved::automatic && numbers >= large && packed_bits(quant, kernels, true) > 0 &&
+             gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x) == Layout::codes;
+  const Recompute recompute = packs ? Recompute::norm_and_gelu : Recompute::none;
+  return {packs ? Saved::packed : compute.saved,
+          compute.recompute == Recompute::automatic ? recompute : compute.recompute};
+}
+
 std::string saved_text(const Recipe& recipe) {
-  if (recipe.compute.saved == Saved::ready) return "";
+  bool packs = false;
   std::string text;
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = realised(precision_plan(recipe, step), recipe.compute.device);
-    text += (step == 0 ? "packed: " : fmt::format("; from step {}: ", step)) + text_of(plan, recipe.compute);
+    packs |= kept_for(plan, recipe).saved == Saved::packed;
+    text += (step == 0 ? "packed: " : fmt::format("; from step {}: ", step)) + text_of(plan, recipe);
   }
-  return text;
+  return packs ? text : "";
 }
 
 }  // namespace mxtape

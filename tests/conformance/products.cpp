@@ -16,7 +16,7 @@ Tensor on_device(Backend& backend, const Matrix& m) {
     return t;
   }
   std::vector<bf16> narrow;
-  for (const float v : m.values) narrow.push_back(to_bf16_exact(v));
+  for (const float v : m.values) narrow.push_back(to_bf16(v));
   backend.upload(t, narrow.data());
   return t;
 }

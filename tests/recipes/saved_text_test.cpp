@@ -12,8 +12,34 @@ std::string text_of(const std::string& name, const std::vector<std::string>& ove
 }
 
 TEST(SavedText, IsEmptyWhereNothingIsPacked) {
-  EXPECT_EQ(text_of("shakespeare-mxfp4", {}), "");
-  EXPECT_EQ(text_of("shakespeare-mxfp4", {"compute.saved=ready"}), "");
+  const std::string integer = "compute.gemm=integer";
+  EXPECT_EQ(text_of("shakespeare-mxfp4", {integer, "compute.saved=ready"}), "");
+  EXPECT_EQ(text_of("shakespeare-6x384-mxfp4", {"compute.gemm=library"}), "");
+  for (const char* precision : {"bf16", "mxint8", "mxfp8"})
+    EXPECT_EQ(text_of(std::string("shakespeare-") + precision, {integer, "train.batch_size=500"}), "");
+  EXPECT_EQ(text_of("shakespeare-mxfp4", {integer}), "") << "caches hold what it keeps";
+}
+
+TEST(SavedText, ByDefaultCodesOfIntegerGemmsArePackedInLargeModels) {
+  const std::string integer = "compute.gemm=integer";
+  for (const char* name : {"shakespeare-mxfp4", "shakespeare-nvfp4"}) {
+    const std::vector<std::string> large{integer, "train.batch_size=128"};  // 16 MiB of 512 channels
+    EXPECT_EQ(text_of(name, large),
+              text_of(name, {integer, "compute.saved=packed", "compute.recompute=norm+gelu"}))
+        << name;
+  }
+}
+
+TEST(SavedText, WhatPacksByDefaultComputesNormsAndGelusAgain) {
+  const auto recompute = [](const std::vector<std::string>& overrides) {
+    const Recipe r = read_recipe("shakespeare-6x384-mxfp4", overrides);
+    return kept_for(precision_plan(r, 0), r).recompute;
+  };
+  const std::string integer = "compute.gemm=integer";
+  EXPECT_EQ(recompute({integer}), Recompute::norm_and_gelu);
+  EXPECT_EQ(recompute({integer, "compute.recompute=none"}), Recompute::none);
+  EXPECT_EQ(recompute({integer, "compute.saved=packed"}), Recompute::none);
+  EXPECT_EQ(recompute({"compute.gemm=library"}), Recompute::none);
 }
 
 TEST(SavedText, CountsLayersByTheBitsOfWhatTheyKeep) {

@@ -59,6 +59,16 @@ TEST(SavedPacked, GivesTheSameBitsForEveryFormatInBothFormsAndModels) {
       }
 }
 
+// More than sixteen queries, which attention's own tiles take where a machine has them.
+TEST(SavedPacked, GivesTheSameBitsForSequencesOfMoreThanAChunk) {
+  for (const bool llama : {false, true}) {
+    Recipe r = odd(GemmChoice::integer, llama);
+    r.model.context = 37;
+    quantize(r, "mxfp4", "mxfp4 round=stochastic");
+    EXPECT_TRUE(outcome_of(r, Saved::ready).bits == outcome_of(r, Saved::packed).bits) << llama;
+  }
+}
+
 TEST(SavedPacked, GivesTheSameBitsForRotatedAndSharedCopiesAndThoseOfTheForward) {
   const auto expect_same = [](const Recipe& r, const char* what) {
     EXPECT_TRUE(outcome_of(r, Saved::ready).bits == outcome_of(r, Saved::packed).bits) << what;

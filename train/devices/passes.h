@@ -19,6 +19,8 @@ class Passes {
   /// The recipe, the split and the model must live as long as this.
   Passes(Backend&, const Recipe&, const Split&, Model&);
 
+  void set_kept(const Kept& kept) { kept_ = kept; }
+
   using AfterNode = decltype(Tape::after_node);
   /// A strand's passes and then `then`, which may add to what is returned: their losses [1], still on the
   /// device. `after_node` hears of the last backward pass. Repeats under `name`.
@@ -37,6 +39,7 @@ class Passes {
   const Recipe& recipe_;
   Loader loader_;
   Model& model_;
+  Kept kept_{};
   struct Tokens {
     Tensor inputs, targets;  // i32 [B, T], [B T]
   };

@@ -32,22 +32,19 @@ std::string if_it_fits(const Recipe& changed, const MemoryBudget& budget, std::s
   return fmt::format("\n  {} with {}", bytes_text(double(budget.needed(plan))), how);
 }
 
-std::string other_computations(Recipe recipe, const MemoryBudget& budget) {
+std::string other_computations(const Recipe& recipe, const MemoryBudget& budget) {
   std::string lines;
-  if (recipe.compute.saved != Saved::packed) {
+  const auto look_at = [&](auto ComputeConfig::* field, auto value, std::string_view how) {
+    if (recipe.compute.*field == value) return;
     Recipe changed = recipe;
-    changed.compute.saved = Saved::packed;
-    lines += if_it_fits(changed, budget, "--compute.saved=packed, some time and the same bits");
-  }
-  if (recipe.compute.recompute != Recompute::norm_and_gelu) {
-    Recipe changed = recipe;
-    changed.compute.recompute = Recompute::norm_and_gelu;
-    lines += if_it_fits(changed, budget, "--compute.recompute=norm+gelu, some time and the same bits");
-  }
-  if (recipe.compute.attention == AttentionKernels::cudnn) {
-    recipe.compute.attention = AttentionKernels::own;
-    lines += if_it_fits(recipe, budget, "--compute.attention=own, whose backward pass keeps no scores");
-  }
+    changed.compute.*field = value;
+    lines += if_it_fits(changed, budget, how);
+  };
+  look_at(&ComputeConfig::saved, Saved::packed, "--compute.saved=packed, some time and the same bits");
+  look_at(&ComputeConfig::recompute, Recompute::norm_and_gelu,
+          "--compute.recompute=norm+gelu, some time and the same bits");
+  look_at(&ComputeConfig::attention, AttentionKernels::own,
+          "--compute.attention=own, whose backward pass keeps no scores");
   return lines;
 }
 

@@ -4,10 +4,15 @@ namespace mxtape::cpu::MXT_TIER {
 namespace {
 
 /// Sixteen numbers of row r from column c on; those that are not there are 0.
+template <bool whole, bool narrow>
 MXT_LANES f32x16 numbers(const PairSource& m, std::int64_t r, std::int64_t c) {
-  if (r >= m.rows || c >= m.width) return f32x16{};
-  const float* const from = m.x + r * m.stride + c;
-  return c + lanes <= m.width ? load(from) : (f32x16)_mm512_maskz_loadu_ps(first_lanes(m.width - c), from);
+  const __mmask16 there = whole ? __mmask16(0xffff) : r < m.rows ? first_lanes(m.width - c) : __mmask16(0);
+  if constexpr (narrow) {
+    const auto* const from = static_cast<const std::uint16_t*>(m.x) + r * m.stride + c;
+    const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there, from));
+    return (f32x16)((u32x16)wide << 16);
+  }
+  return (f32x16)_mm512_maskz_loadu_ps(there, static_cast<const float*>(m.x) + r * m.stride + c);
 }
 
 /// Blocks of words beside the diagonal change places.
@@ -29,10 +34,10 @@ MXT_LANES void transpose(i32x16 (&w)[lanes]) {
 }
 
 /// The copies of sixteen rows and 32 columns from (r, c) on.
-template <bool whole>
+template <bool whole, bool narrow>
 MXT_LANES void pack_chunk(const PairSource& m, const PairCopies& to, std::int64_t r, std::int64_t c) {
   const auto at = [&](std::int64_t row, std::int64_t column) __attribute__((always_inline)) {
-    return whole ? load(m.x + row * m.stride + column) : numbers(m, row, column);
+    return numbers<whole, narrow>(m, row, column);
   };
   if (to.rows || to.lines) {
     i32x16 w[lanes];
@@ -54,15 +59,18 @@ MXT_LANES void pack_chunk(const PairSource& m, const PairCopies& to, std::int64_
   }
 }
 
+template <bool narrow>
+void pack_chunks(const PairSource m, const PairCopies to) {  // which no store can change
+  for (std::int64_t r = 0; r < m.rows; r += lanes)
+    for (std::int64_t c = 0; c < m.width; c += 2 * lanes)
+      r + lanes <= m.rows&& c + 2 * lanes <= m.width ? pack_chunk<true, narrow>(m, to, r, c)
+                                                     : pack_chunk<false, narrow>(m, to, r, c);
+}
+
 }  // namespace
 
 void pack(const PairSource& source, const PairCopies& copies) {
-  const PairSource m = source;  // which no store can change
-  const PairCopies to = copies;
-  for (std::int64_t r = 0; r < m.rows; r += lanes)
-    for (std::int64_t c = 0; c < m.width; c += 2 * lanes)
-      r + lanes <= m.rows&& c + 2 * lanes <= m.width ? pack_chunk<true>(m, to, r, c)
-                                                     : pack_chunk<false>(m, to, r, c);
+  source.narrow ? pack_chunks<true>(source, copies) : pack_chunks<false>(source, copies);
 }
 
 }  // namespace mxtape::cpu::MXT_TIER

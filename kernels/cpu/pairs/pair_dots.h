@@ -56,8 +56,9 @@ class Fetcher {
     constexpr int lines_at_once = 16;
     for (int lines = 0; lines < lines_at_once && row_ < ahead_.rows;) {
       const PairSource& m = ahead_.sources[source_];
-      const float* const x = m.x + row_ * m.stride;
-      for (std::int64_t c = 0; row_ < m.rows && c < m.width; c += lanes, ++lines)
+      const std::int64_t size = m.narrow ? 2 : 4;
+      const char* const x = static_cast<const char*>(m.x) + row_ * m.stride * size;
+      for (std::int64_t c = 0; row_ < m.rows && c < m.width * size; c += 64, ++lines)
         __builtin_prefetch(x + c, 0, 2);
       if (++source_ == ahead_.count) source_ = 0, ++row_;
     }

@@ -7,11 +7,12 @@ namespace mxtape::cpu {
 /// dot product instruction multiplies and adds at a time.
 using Word = std::uint32_t;
 
-/// A head's matrix of f32, rows `stride` apart, and where its words lie. What is missing in a pair, a panel
+/// A head's matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. What is missing in a pair, a panel
 /// or a block of eight rows is 0.
 struct PairSource {
-  const float* x;
+  const void* x;
   std::int64_t stride, rows, width;
+  bool narrow = false;
 
   static constexpr std::int64_t lanes = 16, block = 8;
   /// Pairs along a row, [rows up to a multiple of 16][row_words()].
