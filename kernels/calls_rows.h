@@ -181,10 +181,11 @@ struct EmbeddingBackward {
 };
 
 /// o [B, T, H D] = dropout(softmax(Q K^T / sqrt(D), masked)) V per head (unquantized P and dS of bf16
-/// activations may be rounded to bf16; where the device narrows(), qkv and kv may be bf16 beside an f32 o); lse [B, H, T] = log of the row sums, for backward. Of sequence b the
+/// activations may be rounded to bf16); lse [B, H, T] = log of the row sums, for backward. Of sequence b the
 /// first lengths[b] keys are seen (i32 [B]; below 1 is taken for 1). Each operand has its own stream: tensor
 /// ids draws.tensor_id + its place in AttentionQuant, elements numbered as attention_draws() says;
-/// draws.first_element counts rows of qkv (tokens), not elements.
+/// draws.first_element counts rows of qkv (tokens), not elements. Where a device narrows(), qkv and kv may be
+/// bf16 beside an f32 o.
 struct Attention {
   static constexpr std::string_view name = "attention";
   Tensor o, lse, qkv;  ///< q alone, if the shape has own_keys

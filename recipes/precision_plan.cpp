@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/slots.h"
+#include "kernels/narrow.h"
 #include "recipes/recipe.h"
 #include "recipes/rollbacks.h"
 #include "recipes/text/slot_rules.h"
@@ -39,6 +40,28 @@ PrecisionPlan precision_plan(const Recipe& recipe, std::int64_t step) {
   apply_rules(until(rules, step), plan, recipe.model);
   settle(plan);
   return plan;
+}
+
+int packed_bits(const LinearQuant& quant, GemmKernels kernels, bool narrows) {
+  const bool shared = quant.wgrad_source == OperandSource::shared;
+  const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
+  const Layout layout = gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x);
+  const Layout kept = waiting_layout(q, shared ? Axis::row : Axis::column, layout, narrows);
+  return kept == layout ? 0 : q.element.bits();
+}
+
+Kept kept_for(const PrecisionPlan& plan, const Recipe& recipe) {
+  const ComputeConfig& compute = recipe.compute;
+  const GemmKernels kernels = compute.gemm_kernels();
+  constexpr std::int64_t large = (std::int64_t{16} << 20) / sizeof(float);
+  const std::int64_t numbers = recipe.train.batch_size * recipe.model.context * recipe.model.hidden();
+  bool packs = false;
+  for (const auto& [name, quant] : plan.linear)
+    packs |= compute.saved == Saved::automatic && numbers >= large && packed_bits(quant, kernels, true) > 0 &&
+             gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x) == Layout::codes;
+  const Recompute recompute = packs ? Recompute::norm_and_gelu : Recompute::none;
+  return {packs ? Saved::packed : compute.saved,
+          compute.recompute == Recompute::automatic ? recompute : compute.recompute};
 }
 
 std::int64_t phase_start(const Recipe& recipe, const PrecisionPhase& phase) {

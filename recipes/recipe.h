@@ -191,6 +191,8 @@ struct Kept {
   Recompute recompute;
 };
 Kept kept_for(const PrecisionPlan&, const Recipe&);
+/// Bits of an element of what wgrad's x is packed as; 0: it is not.
+int packed_bits(const LinearQuant&, GemmKernels, bool narrows);
 /// The rules that hold at optimizer step `step`, in the order in which they are applied.
 std::vector<PrecisionRule> rules_at(const Recipe&, std::int64_t step);
 /// The optimizer step from which a phase of the recipe holds; `never` for one whose rollback has not come.

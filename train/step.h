@@ -2,7 +2,6 @@
 #include <memory>
 #include <string>
 
-#include "data/hdf5/token_file.h"
 #include "train/devices/exchange.h"
 #include "train/devices/passes.h"
 

@@ -16,10 +16,10 @@ void require_switch(const Recipe& recipe) {
   if (error == 0 || (coming.empty() && next > 1)) return;
   const TelemetryPlan measured = telemetry_plan(recipe);
   require(recipe.telemetry.every > 0 && measured.wants(measured.layers.front(), "wgrad.dw") &&
-              !coming.empty() && coming.front() == next,
+              !coming.empty() && coming.back() == next + std::ssize(coming) - 1,
           ExitCode::usage,
           "recipe {}: precision.switch_error = {} wants telemetry.every above 0, wgrad.dw among "
-          "telemetry.slots, and a [[precision.phases]] with start_rollback = {}",
+          "telemetry.slots, and [[precision.phases]] with start_rollback = {} and on, none left out",
           recipe.name, error, next);
 }
 

@@ -6,19 +6,9 @@
 #include <string>
 
 #include "kernels/attention/slots.h"
-#include "kernels/narrow.h"
 
 namespace mxtape {
 namespace {
-
-/// Bits of an element of what wgrad's x is kept as; 0: as it is.
-int packed_bits(const LinearQuant& quant, GemmKernels kernels, bool narrows) {
-  const bool shared = quant.wgrad_source == OperandSource::shared;
-  const Quantizer& q = shared ? quant.fprop_x : quant.wgrad_x;
-  const Layout layout = gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x);
-  const Layout kept = waiting_layout(q, shared ? Axis::row : Axis::column, layout, narrows);
-  return kept == layout ? 0 : q.element.bits();
-}
 
 /// " of 1 layer as it is, of 16 layers in 4 bits".
 std::string text_of(const std::map<std::string, std::int64_t>& layers) {
@@ -45,20 +35,6 @@ std::string text_of(const PrecisionPlan& plan, const Recipe& recipe) {
 }
 
 }  // namespace
-
-Kept kept_for(const PrecisionPlan& plan, const Recipe& recipe) {
-  const ComputeConfig& compute = recipe.compute;
-  const GemmKernels kernels = compute.gemm_kernels();
-  constexpr std::int64_t large = (std::int64_t{16} << 20) / sizeof(float);
-  const std::int64_t numbers = recipe.train.batch_size * recipe.model.context * recipe.model.hidden();
-  bool packs = false;
-  for (const auto& [name, quant] : plan.linear)
-    packs |= compute.saved == Saved::automatic && numbers >= large && packed_bits(quant, kernels, true) > 0 &&
-             gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x) == Layout::codes;
-  const Recompute recompute = packs ? Recompute::norm_and_gelu : Recompute::none;
-  return {packs ? Saved::packed : compute.saved,
-          compute.recompute == Recompute::automatic ? recompute : compute.recompute};
-}
 
 std::string saved_text(const Recipe& recipe) {
   bool packs = false;

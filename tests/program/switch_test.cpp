@@ -93,6 +93,9 @@ TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
     EXPECT_NE(output_.find("switch_error = 1e-06 wants telemetry.every above 0"), std::string::npos)
         << output_;
   }
+  recipe.precision.phases.push_back({.start_rollback = 3, .rules = recipe.precision.phases[0].rules});
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;
   recipe.precision.phases.clear();
   write_atomically(folder_ / "switch.toml", to_toml(recipe));
   EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;

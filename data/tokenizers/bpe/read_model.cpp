@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "data/json/json_section.h"
-#include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"

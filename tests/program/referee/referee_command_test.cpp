@@ -103,10 +103,10 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
 }
 
 TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize) {
-  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9]\n", "learning_rate_power = -0.5\n");
+  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9, 2e-9, 3e-9, 4e-9]\n", "learning_rate_power = -0.5\n");
   ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
   const Json all = results("runs/points");
-  ASSERT_EQ(all["tunes"].size(), 6u);
+  ASSERT_EQ(all["tunes"].size(), 15u);  // more values than points
   EXPECT_TRUE(all["tunes"][0]["best"] == true && all["tunes"][0]["edge"] == true) << all["tunes"][0];
   EXPECT_LT(all["tunes"][0]["loss"], all["tunes"][1]["loss"]);
   for (const Json& entry : all["runs"])  // twice the layers have twice the parameters
