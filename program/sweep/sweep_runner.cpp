@@ -35,6 +35,8 @@ class Runner {
   Runner(SweepPlan& plan, std::FILE* out) : plan_(plan), progress_(out, plan) {
     for (std::size_t i = 0; i < plan.runs.size(); ++i)
       if (plan.runs[i].to_do()) waiting_.push_back(i);
+    // The short ones first: a sweep that is stopped has whole points.
+    std::ranges::stable_sort(waiting_, {}, [&](std::size_t i) { return plan.runs[i].steps; });
   }
 
   void train() {
@@ -184,9 +186,7 @@ std::vector<Error> train_runs(SweepPlan& plan, const std::string& command, std::
         plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
   Runner(plan, out).train();
   if (!StopSignals::received() || plan.to_do() == 0) return problems(plan);
-  const auto count = [&](RunState state) {
-    return std::count_if(plan.runs.begin(), plan.runs.end(), [&](auto& run) { return run.state == state; });
-  };
+  const auto count = [&](RunState state) { return std::ranges::count(plan.runs, state, &SweepRun::state); };
   fail(ExitCode::interrupted,
        "stopped by {}: {} of {} runs are finished, {} saved on their way\nto go on: {}",
        StopSignals::name_of(StopSignals::received()), count(RunState::finished), plan.runs.size(),
