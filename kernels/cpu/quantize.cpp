@@ -144,6 +144,7 @@ void CpuBackend::compute(const call::Quantize& call) {
   std::vector<TiledCopy> tiled;
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   std::int64_t first_uncoded = -1;
+  std::optional<float> amax;  // of x as it is, which copies share
   for (const Rounded& copy : call.to) {
     const Quantizer& q = copy.by.quantizer;
     const bool rotates = copy.by.rotation.size != 0;
@@ -157,9 +158,11 @@ void CpuBackend::compute(const call::Quantize& call) {
     const BlockRule rule = block_rule(q);
     TiledCopy tiles{&copy, rule, 1, {}};
     if (rotates && by_tiles) tiles.rotation.emplace(copy.by, rows, cols);
-    if (q.has_tensor_scale())
-      tiles.encode =
-          tensor_encode_scale(rule, cpu::amax_of(source, tiles.rotation ? &*tiles.rotation : nullptr));
+    if (q.has_tensor_scale()) {
+      std::optional<float> of_rotated, &found = rotates ? of_rotated : amax;
+      if (!found) found = cpu::amax_of(source, tiles.rotation ? &*tiles.rotation : nullptr);
+      tiles.encode = tensor_encode_scale(rule, *found);
+    }
     if (copy.multiplier) *copy.multiplier.data() = 1 / tiles.encode / q.alpha;
     if (copy.layout == Layout::codes) clear_ends(copy, !by_tiles);
     if (q == bf16_cast)

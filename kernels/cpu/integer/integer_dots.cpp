@@ -1,4 +1,5 @@
 #include "kernels/cpu/integer/segment_scales.h"
+#include "kernels/cpu/loops/for_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -58,17 +59,12 @@ struct Packed {
 };
 
 template <Way way, int panels, int quads_of_segment>
-MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b, std::int64_t row,
-                    std::int64_t col, float* partial) {
+MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b, const float* a_scales,
+                    std::int64_t row, std::int64_t col, float* partial) {
   const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
   const std::int64_t panel = row / lanes, lane = row % lanes;
   const std::int8_t* a = j.a.codes + panel * j.a.panel_codes + (chunk.first * quads) * step + lane * quad;
-  const float* a_scales = j.a.scales + panel * j.a.panel_scales + chunk.first * lanes + lane;
   const std::int32_t* start = starts.words + panel * starts.panel + chunk.first * 2 * lanes + lane;
-  alignas(64) float products[way == Way::shared ? most_segments * lanes : 1];
-  if constexpr (way == Way::shared)
-    a_scales = multiply_shared<panels>(products, a_scales, b.scales, chunk.last - chunk.first);
-
   // Lines of c are on their way while the products are summed: stores would wait for them.
   for (int i = 0; chunk.ends && i < rows_at_once && row + i < j.rows; ++i)
     for (int p = 0; p < panels; ++p) __builtin_prefetch(j.c + (row + i) * j.c_stride + col + p * lanes, 1);
@@ -100,7 +96,7 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
     else
       add(left);
     add_scaled<way>(sums, t, a_scales, start + lanes, b.scales);
-    a_scales += lanes, b.scales += panels * lanes, start += 2 * lanes;
+    a_scales += (way == Way::shared ? panels : 1) * lanes, b.scales += panels * lanes, start += 2 * lanes;
   }
 
   for (int i = 0; i < rows_at_once && row + i < j.rows; ++i)
@@ -114,13 +110,11 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
       if (n <= 0) continue;
       float* const c = j.c + (row + i) * j.c_stride + at;
       if (j.factor) sum *= all(*j.factor);
-      if (n >= lanes) {
-        if (j.bias) sum += load(j.bias + at);
-        store(c, j.accumulate ? load(c) + sum : sum);
-      } else {
-        if (j.bias) sum += load_first(j.bias + at, n);
-        store_first(c, j.accumulate ? load_first(c, n) + sum : sum, n);
-      }
+      const auto finish = [&](auto part) {
+        if (j.bias) sum += part.load(j.bias + at);
+        part.store(c, j.accumulate ? part.load(c) + sum : sum);
+      };
+      n >= lanes ? finish(Full{}) : finish(First{n});
     }
 }
 
@@ -129,8 +123,13 @@ template <Way way, int panels, int quads_of_segment>
 void tiles(const DotsJob& job, const Starts& starts, const Chunk chunk, const Packed b, std::int64_t col,
            float* partial) {
   const DotsJob j = job;  // which no store to c can change
+  alignas(64) float products[way == Way::shared ? most_segments * panels * lanes : 1];
   for (std::int64_t row = 0; row < j.rows; row += rows_at_once) {
-    tile<way, panels, quads_of_segment>(j, starts, chunk, b, row, col, partial);
+    const float* a_scales = j.a.scales + row / lanes * j.a.panel_scales + chunk.first * lanes;
+    if (way == Way::shared && row % lanes == 0)
+      multiply_shared<panels>(products, a_scales, b.scales, chunk.last - chunk.first);
+    if (way == Way::shared) a_scales = products;
+    tile<way, panels, quads_of_segment>(j, starts, chunk, b, a_scales + row % lanes, row, col, partial);
     if (!(chunk.begins && chunk.ends)) partial += rows_at_once * panels * lanes;
   }
 }

@@ -32,13 +32,11 @@ struct ScalesSeen {
   bool have_few_digits() const { return !any(unsafe | as_signed(fractions & 0xfffffu)); }
 };
 
-/// Way::shared: sa sb of four lines of a and, four entries each, `panels` panels of b, sixteen a segment.
+/// Way::shared: sa sb of a panel of a and `panels` panels of b, which have one entry each a segment.
 template <int panels>
-MXT_LANES const float* multiply_shared(float* to, const float* a, const float* b, std::int64_t segments) {
-  for (std::int64_t s = 0; s < segments; ++s)
-    for (int p = 0; p < panels; ++p)
-      for (int i = 0; i < 4; ++i) to[s * lanes + 4 * p + i] = a[s * lanes + i] * b[(s * panels + p) * lanes];
-  return to;
+MXT_LANES void multiply_shared(float* to, const float* a, const float* b, std::int64_t segments) {
+  for (std::int64_t i = 0; i < segments * panels; ++i)
+    store(to + i * lanes, load(a + i / panels * lanes) * all(b[i]));
 }
 
 /// sums[i][p] of four lines of a and some panels of b. `a`: a's scales or what multiply_shared() left, and
@@ -53,7 +51,7 @@ MXT_LANES void add_scaled(f32x16 (&sums)[rows][panels], const i32x16 (&t)[rows][
       if constexpr (way == Way::plain)
         sum = multiply_add(to_floats(t[i][p]) * all(a[i]), load(of_panel), sum);
       else if constexpr (way == Way::shared)
-        sum = multiply_add(to_floats(t[i][p]), all(a[p * rows + i]), sum);
+        sum = multiply_add(to_floats(t[i][p]), all(a[p * lanes + i]), sum);
       else {
         const i32x16 scale = load_as<i32x16>(of_panel) + all_ints(bits_of_a[i]);
         if constexpr (way == Way::added)
@@ -104,9 +102,9 @@ Way pack_scales(float* to, const float* from, std::int64_t panel, std::int64_t c
                                                   : one_bits;
   each([&](std::int64_t segment, int p, const float* scales) {
     const u32x16 scale = load_as<u32x16>(scales);
-    if (way <= Way::shared) return store_as(to + segment + p * lanes, scale);
+    if (way == Way::shared) return void(to[segment / lanes + p] = scales[0]);
     const u32x16 power = select(as_signed(scale) == 0, u32x16{} + one_bits, scale & 0x7f800000u);
-    store_as(to + segment + p * lanes, power - down);
+    store_as(to + segment + p * lanes, way == Way::plain ? scale : power - down);
   });
   return way;
 }
