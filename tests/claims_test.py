@@ -80,13 +80,11 @@ class Verdicts(unittest.TestCase):
 
 
 class Efficiency(unittest.TestCase):
-    def test_steps_between_two_lengths_are_straight_in_their_logarithm(self):
-        curve = [(300, 2.0), (600, 1.0)]
-        self.assertEqual(papers.steps_that_reach(curve, 2.0), 300)
-        self.assertEqual(papers.steps_that_reach(curve, 1.0), 600)
-        self.assertAlmostEqual(papers.steps_that_reach(curve, 1.5), 300 * 2 ** 0.5)
-        self.assertIsNone(papers.steps_that_reach(curve, 0.9))
-        self.assertIsNone(papers.steps_that_reach(curve, 2.1))
+    def test_one_beyond_the_curves_says_why_there_is_none(self):
+        found = {"ratio": {"value": 0.704, "interval95": [0.6, 0.81]}, "why": ""}
+        self.assertEqual(papers.efficiency_text(found), "0.70 [0.60, 0.81]")
+        self.assertEqual(papers.efficiency_text({"ratio": None, "why": "beyond the curves with 1 of 3 seeds"}),
+                         "beyond the curves with 1 of 3 seeds")
 
 
 class Pages(unittest.TestCase):

@@ -19,19 +19,22 @@ def markdown(head, rows):
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in [head, ["---"] * len(head), *rows])
 
 
+def gap_text(mean, interval):
+    return f"{number(mean)} ±{(interval[1] - interval[0]) / 2:.4f}"
+
+
 def gap_cell(arms, arm, seeds):
     values = judge.contrast(arms, f"{arm} - bf16", seeds)
-    return f"{number(paired.mean_and_error(values)[0])} {interval_text(paired.interval(values))}"
+    return gap_text(paired.mean_and_error(values)[0], paired.interval(values))
 
 
 def what_trained(names):
     """The results with the programs that made them."""
-    families = {}  # by what trained them
+    families = {}  # by version and commit
     for name in names:
         r = judge.results_of(name)
         program = r.get("program", r)
         runs = len(r["runs"]) if "points" in r else len(r["arms"]) * len(r["seeds"])
-        families.setdefault((f"{program['version']}, {program['commit']}", program["arithmetic"]), []).append(
+        families.setdefault(f"{program['version']}, {program['commit']}", []).append(
             f"[{name}](../examples/claims/results/{name}.json) ({runs})")
-    return "\n".join(f"Results (runs): {', '.join(results)}. Trained by mxtape {version} with {arithmetic.split(', ', 1)[1]}."
-                     for (version, arithmetic), results in families.items())
+    return "\n".join(f"Results (runs) of mxtape {version}: {', '.join(results)}." for version, results in families.items())

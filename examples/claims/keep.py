@@ -3,9 +3,9 @@
 
     keep.py build/mxtape runs/claims-rules rules        writes examples/claims/results/rules.json
 
-Of a sweep whose name begins with papers, each arm has `slots` too: what a layer in the middle rounds, as `mxtape check` says it.
 Times, memory and folders stay behind. Where formats change during an arm, each run has `after` too: the mean training loss of
-the steps that results.json names for the change. Of a sweep with [points] all is kept, for `mxtape sweep --report`.
+the steps that results.json names for the change. Of a sweep with [points] all is kept, for
+`mxtape sweep --report`; each arm has `rounding` besides, all that `mxtape check` says of a layer in the middle.
 """
 import json
 import pathlib
@@ -34,6 +34,9 @@ def main():
         sys.exit(f"keep.py: {sweep}: the sweep is not complete")
     out = pathlib.Path(__file__).parent / "results" / f"{name}.json"
     if "points" in results:
+        point = results["points"][-1]["name"].replace(" x ", "/")
+        for arm in results["arms"]:
+            arm["rounding"] = slots_of(program, sweep / "recipes" / point / f"{arm['name']}.toml")
         out.write_text(json.dumps(results) + "\n")
         return print(f"{out}: {len(results['arms'])} arms, {len(results['points'])} points")
     results["program"] |= {"commit": json.loads(subprocess.check_output([program, "--version", "--json"]))["commit"]}
@@ -46,8 +49,6 @@ def main():
                 kept["after"] = statistics.fmean(losses[start + i] for i in range(count))
             run.clear()
             run |= kept
-        if name.startswith("papers"):
-            arm["slots"] = slots_of(program, sweep / "recipes" / f"{arm['name']}.toml")
         for key in ("gap", "mean_loss", "switches", "gap_reason"):
             arm.pop(key, None)
         if arm["name"] != results["baseline"]:

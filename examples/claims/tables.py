@@ -15,7 +15,7 @@ import sys
 import judge
 import paired
 import papers
-from cells import gap_cell, interval_text, markdown, number, p_text, what_trained
+from cells import gap_cell, gap_text, interval_text, markdown, number, p_text, what_trained
 
 literature = ["formats", "rules", "gradients", "int4", "resume-shakespeare", "resume-demo"]
 four_bit = ["four-bit", "four-bit-2000", "four-bit-demo"]
@@ -87,7 +87,7 @@ def points_table(name):
         here = [one for one in results["gaps"] + results["efficiencies"]
                 if (one["arm"], one["point"]) == (arm, point) and one.get("along", "tokens") == "tokens"]
         gap, efficiency = here[0], here[1]["ratio"]
-        text = f"{number(gap['gap']['mean'])} {interval_text(gap['gap']['interval95'])}, {gap['verdict']}"
+        text = f"{gap_text(gap['gap']['mean'], gap['gap']['interval95'])}, {gap['verdict']}"
         return text + (f", {number(efficiency['value'], True)}" if efficiency else "")
     names = [arm["name"] for arm in results["arms"]]
     rows = [[name, *(cell(arm, point) for point in range(len(results["points"])))]

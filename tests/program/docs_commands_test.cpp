@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* pages[] = {"docs/faq.md", "docs/coming_from.md"};
+constexpr const char* pages[] = {"docs/coming_from.md"};
 
 std::string text_of(const std::string& page) {
   std::stringstream text;
