@@ -55,7 +55,7 @@ Var ops::attention(Tape& tape, const Var& qkv, const AttentionShape& shape, cons
   if (!tape.training()) call.shape.dropout = 0;
   const bool recording = tape.wants({qkv.grad, kv.grad});
   // Rounded to bf16 twice, to nearest even, the bits are the same.
-  if (recording && tape.saved() == Saved::packed && backend.narrows() && rounds_inputs_to_bf16(quant))
+  if (recording && tape.kept.saved == Saved::packed && backend.narrows() && rounds_inputs_to_bf16(quant))
     for (Tensor* const x : {&call.qkv, &call.kv})
       if (*x) *x = value_of(backend, unrounded(*x), DType::bf16);
   backend.run(call);

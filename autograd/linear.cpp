@@ -97,6 +97,7 @@ Var ops::linear(Tape& tape, Var x, Parameter& w, Parameter* bias, const LinearQu
     node->x_shape = x_shape;
     node->wgrad_x = std::move(wgrad_x);
     node->dgrad_w = w.copies.dgrad;
+    if (!tape.kept.weights) w.forget_copies();
     node->x = x_kept, node->w = w.value;
     result = tape.record(std::move(result.value), {x.grad, w_grad, bias_grad}, std::move(node));
   }

@@ -93,7 +93,7 @@ Rounded LinearUse::operand(Slot slot) const {
 
 Rounded LinearUse::kept(Slot slot, const Tape& tape) const {
   Rounded r = operand(slot);
-  if (tape.saved() == Saved::packed)
+  if (tape.kept.saved == Saved::packed)
     r.layout = waiting_layout(r.by.quantizer, r.by.axis, r.layout, tape.backend().narrows());
   return r;
 }

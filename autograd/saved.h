@@ -14,4 +14,11 @@ enum class Saved : std::uint8_t {
   automatic  ///< a tape takes it for `ready`
 };
 
+/// What stays between an op's forward and its backward, and between a step and the next.
+struct Kept {
+  Saved saved = Saved::ready;
+  Recompute recompute = Recompute::none;
+  bool weights = true;  ///< fprop's copies of them, for later passes; else each is made where it is used
+};
+
 }  // namespace mxtape

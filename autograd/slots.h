@@ -22,30 +22,24 @@ inline constexpr std::array<LinearSlot, slots_of_linear> linear_slots{{
     {Slot::wgrad_x, &LinearQuant::wgrad_x},
 }};
 
-struct RotationSlot {
+/// What rules name beside the formats of operands.
+template <class Field>
+struct NamedSlot {
   std::string_view name;
-  Rotation LinearQuant::*field;
+  Field LinearQuant::*field;
 };
-inline constexpr std::array<RotationSlot, 3> rotation_slots{{
+inline constexpr std::array<NamedSlot<Rotation>, 3> rotation_slots{{
     {"fprop.hadamard", &LinearQuant::fprop_rotation},
     {"dgrad.hadamard", &LinearQuant::dgrad_rotation},
     {"wgrad.hadamard", &LinearQuant::wgrad_rotation},
 }};
 
-struct SourceSlot {
-  std::string_view name;
-  OperandSource LinearQuant::*field;
-};
-inline constexpr std::array<SourceSlot, 2> source_slots{{
+inline constexpr std::array<NamedSlot<OperandSource>, 2> source_slots{{
     {"dgrad.source", &LinearQuant::dgrad_source},
     {"wgrad.source", &LinearQuant::wgrad_source},
 }};
 
-struct StraightThroughSlot {
-  std::string_view name;
-  StraightThrough LinearQuant::*field;
-};
-inline constexpr std::array<StraightThroughSlot, 2> straight_through_slots{{
+inline constexpr std::array<NamedSlot<StraightThrough>, 2> straight_through_slots{{
     {"fprop.x.ste", &LinearQuant::x_ste},
     {"fprop.w.ste", &LinearQuant::w_ste},
 }};

@@ -54,17 +54,16 @@ class Tape {
  public:
   enum class Mode : std::uint8_t { training, evaluation };
 
-  Tape(Backend& backend, Mode mode, PassKey pass = {}, Recompute recompute = Recompute::none,
-       Saved saved = Saved::ready)
-      : backend_(backend), mode_(mode), pass_(pass), recompute_(recompute), saved_(saved) {}
+  Tape(Backend& backend, Mode mode, PassKey pass = {}, const Kept& kept = {})
+      : kept(kept), backend_(backend), mode_(mode), pass_(pass) {}
   Tape(const Tape&) = delete;
 
   Backend& backend() const { return backend_; }
   /// True in training: nodes are recorded and dropout drops.
   bool training() const { return mode_ == Mode::training; }
   const PassKey& pass() const { return pass_; }
-  bool recomputes(Recompute op) const { return (std::uint8_t(recompute_) & std::uint8_t(op)) != 0; }
-  Saved saved() const { return saved_; }
+  bool recomputes(Recompute op) const { return (std::uint8_t(kept.recompute) & std::uint8_t(op)) != 0; }
+  Kept kept;  ///< of what is recorded from here on
   DrawKey key(Purpose, std::uint32_t tensor_id, std::int64_t row_elements) const;
 
   /// For as long as it lives, what the tape computes and records belongs to the layer `name`, which outlives
@@ -136,8 +135,6 @@ class Tape {
   Backend& backend_;
   Mode mode_;
   PassKey pass_;
-  Recompute recompute_;
-  Saved saved_;
   std::vector<Entry> nodes_;
   std::vector<Tensor> grads_;           // by grad, for values
   std::vector<Parameter*> parameters_;  // by grad, null for values

@@ -87,7 +87,10 @@ struct Gpt::Layers {
             "model: tokens are {} behind {} others, want [B, T] with T <= model.context = {}",
             tokens.shape().text(), before, config.context);
     Var x = embedding(tape, tokens, activations, before);
-    for (TransformerBlock& block : blocks) x = block(tape, x, cache);
+    for (TransformerBlock& block : blocks) {
+      if (&block == &blocks.back()) tape.kept.recompute = Recompute::none;  // backward begins here
+      x = block(tape, x, cache);
+    }
     return x;
   }
   Var logits(Tape& tape, Var x) {

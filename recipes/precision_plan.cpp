@@ -60,8 +60,10 @@ Kept kept_for(const PrecisionPlan& plan, const Recipe& recipe) {
     packs |= compute.saved == Saved::automatic && numbers >= large && packed_bits(quant, kernels, true) > 0 &&
              gemm_layout(kernels, quant.wgrad_dy, quant.wgrad_x) == Layout::codes;
   const Recompute recompute = packs ? Recompute::norm_and_gelu : Recompute::none;
-  return {packs ? Saved::packed : compute.saved,
-          compute.recompute == Recompute::automatic ? recompute : compute.recompute};
+  const Saved saved = packs ? Saved::packed : compute.saved;
+  const bool one_pass = compute.device == "cpu" && recipe.train.passes() == 1;
+  return {saved, compute.recompute == Recompute::automatic ? recompute : compute.recompute,
+          !(one_pass && saved == Saved::packed)};
 }
 
 std::int64_t phase_start(const Recipe& recipe, const PrecisionPhase& phase) {

@@ -185,11 +185,8 @@ void validate(const Recipe&);
 PrecisionPlan precision_plan(const Recipe&, std::int64_t step);
 /// What compute.saved and compute.recompute are for a plan. `automatic` is `packed`, and then norm_and_gelu,
 /// where what an MLP computes takes 16 MiB, more than caches hold, and a layer waits for backward in codes of
-/// integer GEMMs that become smaller; else `ready` and `none`.
-struct Kept {
-  Saved saved;
-  Recompute recompute;
-};
+/// integer GEMMs that become smaller; else `ready` and `none`. Copies of weights go where a CPU packs and no
+/// other pass or device of the step uses them.
 Kept kept_for(const PrecisionPlan&, const Recipe&);
 /// Bits of an element of what wgrad's x is packed as; 0: it is not.
 int packed_bits(const LinearQuant&, GemmKernels, bool narrows);

@@ -24,7 +24,7 @@ void Step::set_precision(std::int64_t start, const PrecisionPlan& plan) {
   if (exchange_) exchange_->gather_values();
   forget();
   model_.set_precision(plan);
-  passes_.set_kept(kept_for(plan, recipe_));
+  passes_.kept = kept_for(plan, recipe_);
   if (exchange_) exchange_->set_precision(plan);
   // Two trainers may share a backend, but not what it has recorded.
   name_ = fmt::format("training from step {} by {}", start, fmt::ptr(this));

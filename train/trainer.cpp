@@ -30,7 +30,7 @@ Trainer::StepResult Trainer::step() {
   const Devices::Collective all(devices_, "step");
   use_precision_of_this_step();
   // A recorded step reads the weights' copies at fixed addresses; new ones have others.
-  if (model_->make_weight_copies(backend_, next_pass())) step_.forget();
+  if (step_.passes().kept.weights && model_->make_weight_copies(backend_, next_pass())) step_.forget();
   const float factor = learning_rate_factor(recipe_.schedule, steps_done_, recipe_.train.steps);
   const auto [loss, norm] = step_.compute(steps_done_, factor);
   require_finite(loss, "the loss");

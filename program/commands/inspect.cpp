@@ -49,11 +49,10 @@ Inspection inspect(const Arguments& a) {
       const std::pair place(layer, slot.substr(slot.find('.') + 1));  // "dy" of "dgrad.dy"
       if (!result.spectra.contains(place)) result.spectra[place] = spectrum_of(x.data(), rows, cols);
     };
-  const std::int64_t sample = measuring.sample;
-  Measure measure(std::move(measuring));
+  Measure measure(measuring);
   ObservingBackend backend(*plan.device, {&measure});
   const auto trainer = open_trainer(plan, backend);
-  Oscillation oscillation(backend, trainer->model().linear_weights(), sample);
+  Oscillation oscillation(backend, trainer->model().linear_weights(), measuring.sample, plan.recipe.seed);
   oscillation.begin();
   start(measure, backend, trainer->model());
   trainer->step();

@@ -14,8 +14,9 @@ std::int64_t rows_followed(const Shape& weight, std::int64_t sample) {
 
 }  // namespace
 
-Oscillation::Oscillation(Backend& backend, std::vector<LinearWeight> weights, std::int64_t sample)
-    : backend_(backend), sample_(sample) {
+Oscillation::Oscillation(Backend& backend, std::vector<LinearWeight> weights, std::int64_t sample,
+                         std::uint64_t seed)
+    : backend_(backend), sample_(sample), signs_{seed, Purpose::hadamard_signs, 0, 0, 0} {
   for (LinearWeight& weight : weights) followed_.push_back({std::move(weight)});
 }
 
@@ -29,8 +30,7 @@ std::vector<float> Oscillation::rounded(const Followed& one, const std::vector<f
   const std::int64_t cols = one.weight.parameter.value.cols(), rows = std::int64_t(w.size()) / cols;
   std::vector<float> turned = w, y(w.size());
   if (one.rotation.size)
-    rotate_reference(turned.data(), turned.data(), rows, cols, Axis::row, one.rotation,
-                     one.weight.parameter.copies.fprop.by.signs);
+    rotate_reference(turned.data(), turned.data(), rows, cols, Axis::row, one.rotation, signs_);
   const float multiplier =
       quantize_reference(y.data(), turned.data(), rows, cols, Axis::row, one.quantizer, {});
   if (multiplier != 1)

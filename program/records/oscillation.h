@@ -27,7 +27,7 @@ class Oscillation {
 
   /// Follows the first rows of each of these layers' weights: about `sample` numbers, and 16 rows at least,
   /// so that blocks of 16 x 16 are whole.
-  Oscillation(Backend& backend, std::vector<LinearWeight> weights, std::int64_t sample);
+  Oscillation(Backend&, std::vector<LinearWeight> weights, std::int64_t sample, std::uint64_t seed);
   bool is_on() const { return on_; }
   /// A window begins with the weights as they are.
   void begin();
@@ -51,6 +51,7 @@ class Oscillation {
   Backend& backend_;
   std::vector<Followed> followed_;
   std::int64_t sample_;
+  DrawKey signs_;  // of a rotation that has the same ones in every step
   bool on_ = false;
 };
 

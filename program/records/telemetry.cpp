@@ -10,8 +10,7 @@ namespace {
 
 /// The layers whose weights are followed. A quarter of the numbers is enough: every step of the window is
 /// looked at.
-std::vector<LinearWeight> weights_to_follow(Trainer& trainer) {
-  const TelemetryPlan plan = telemetry_plan(trainer.recipe());
+std::vector<LinearWeight> weights_to_follow(Trainer& trainer, const TelemetryPlan& plan) {
   std::vector<LinearWeight> weights;
   for (const LinearWeight& weight : trainer.model().linear_weights())
     if (plan.wants(weight.layer, "fprop.w")) weights.push_back(weight);
@@ -53,7 +52,7 @@ Telemetry::Telemetry(Measure& measure, Backend& backend, Trainer& trainer, const
       plan_(telemetry_plan(trainer.recipe())),
       lines_(jsonl, trainer.steps_done()),
       events_(events),
-      oscillation_(backend, weights_to_follow(trainer), config_.sample / 4) {}
+      oscillation_(backend, weights_to_follow(trainer, plan_), config_.sample / 4, trainer.recipe().seed) {}
 
 Telemetry::~Telemetry() { (void)measure_.stop(); }
 

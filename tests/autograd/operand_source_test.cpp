@@ -210,7 +210,7 @@ TEST(StraightThroughLinear, AnOperandThatIsMadeAgainInBackwardHasTheSameBits) {
     const auto gradients = [&](Recompute recompute) {
       Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = version};
       Parameter gain{.name = "gain", .value = upload(device(), {K}, normals(K, 8))};
-      Tape tape(device(), Tape::Mode::training, pass, recompute);
+      Tape tape(device(), Tape::Mode::training, pass, {.recompute = recompute});
       const Var x = tape.input(upload(device(), {M, K}, d.x));
       const Var y = ops::linear(tape, ops::rms_norm(tape, x, gain), w, nullptr, q, id);
       const std::int64_t saved = tape.saved_bytes();

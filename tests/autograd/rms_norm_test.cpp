@@ -102,7 +102,7 @@ TEST(RmsNorm, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
       const auto step = [&](Recompute recompute) {
         Parameter gain{.name = "gain", .value = upload(device(), {K}, normals(K, 1))};
         Parameter w{.name = "w", .value = upload(device(), {N, K}, normals(N * K, 2))};
-        Tape tape(device(), Tape::Mode::training, {}, recompute);
+        Tape tape(device(), Tape::Mode::training, {}, {.recompute = recompute});
         const Var x = tape.input(device().empty({M, K}, dtype));
         device().copy(x.value, upload(device(), {M, K}, normals(M * K, 3)));
         const Var y = ops::linear(tape, ops::rms_norm(tape, x, gain, eps), w, nullptr, quant, 0);

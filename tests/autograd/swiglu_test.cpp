@@ -48,7 +48,7 @@ TEST(Swiglu, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
       quant.fprop_x = quant.wgrad_x = q;
       const auto step = [&](Recompute recompute) {
         Parameter w{.name = "w", .value = upload(device(), {N, F}, normals(N * F, 2))};
-        Tape tape(device(), Tape::Mode::training, {}, recompute);
+        Tape tape(device(), Tape::Mode::training, {}, {.recompute = recompute});
         const Var x = tape.input(device().empty({M, 2 * F}, dtype));
         device().copy(x.value, upload(device(), {M, 2 * F}, normals(M * 2 * F, 3)));
         const Var y = ops::linear(tape, ops::swiglu(tape, x), w, nullptr, quant, 0);

@@ -56,6 +56,21 @@ TEST(WeightCopies, KeptFromAnEvaluationCountOnFromTheTrainingsKeys) {
   EXPECT_EQ(next[0].by.draws.seed, pass.seed);
 }
 
+TEST(WeightCopies, LiveNoLongerThanTheirPassesNeedThemIfTheTapeDoesNotKeepThem) {
+  const Data d;
+  const LinearQuant q = everywhere(stochastic(mxfp4));
+  Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w), .version = version};
+  Tape tape(device(), Tape::Mode::training, pass, {.weights = false});
+  const Var x = tape.input(upload(device(), {M, K}, d.x));
+  const Var loss = dot(tape, ops::linear(tape, x, w, nullptr, q, id), d.dy);
+  EXPECT_FALSE(w.copies.fprop || w.copies.dgrad);
+  EXPECT_TRUE(next_copies(w).empty());
+  tape.backward(loss);
+  const Computed want = computed(d, q);
+  EXPECT_EQ(download(device(), tape.gradient(x)), want.dx);
+  EXPECT_EQ(download(device(), w.grad), want.dw);
+}
+
 TEST(WeightCopies, AreOneWhereItServesBothAxes) {
   const Data d;
   Quantizer tile = nvfp4;

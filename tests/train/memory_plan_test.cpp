@@ -35,14 +35,14 @@ TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsS
   }
 }
 
-// 499 of 655 MiB, measured; docs/benchmarks.md says where they are.
-TEST(MemoryPlan, ByDefaultMxfp4InCodesTakesAtMost77HundredthsOfBf16) {
+// 487 of 655 MiB, measured; docs/dev/memory.md says where they are.
+TEST(MemoryPlan, ByDefaultMxfp4InCodesTakesAtMostThreeQuartersOfBf16) {
   const auto peak = [](const char* name) {
     Recipe r = read_recipe(name, {"compute.gemm=integer"});
     r.model.vocabulary = 65;
     return double(memory_plan(r).peak);
   };
-  EXPECT_LE(peak("shakespeare-6x384-mxfp4"), 0.77 * peak("shakespeare-6x384-bf16"));
+  EXPECT_LE(peak("shakespeare-6x384-mxfp4"), 0.75 * peak("shakespeare-6x384-bf16"));
 }
 
 TEST(MemoryPlan, StateIsCountedByParameters) {

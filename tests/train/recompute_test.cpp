@@ -19,7 +19,7 @@ std::vector<std::vector<float>> bits_after(Recipe recipe, Recompute recompute) {
 
 Recipe small(std::int64_t steps) {
   Recipe r = tiny_mxfp4_recipe(steps);
-  r.model = {.layers = 1, .heads = 2, .width = 16, .context = 8, .dropout = 0.1f};
+  r.model = {.layers = 2, .heads = 2, .width = 16, .context = 8, .dropout = 0.1f};
   r.train.batch_size = 2;
   r.train.accumulation = 1;
   return r;

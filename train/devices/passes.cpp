@@ -50,7 +50,7 @@ void Passes::upload_batches(std::int64_t steps, std::int64_t strand) {
 Tensor Passes::micro_step(Backend& backend, const PassKey& pass, std::int64_t micro,
                           const AfterNode& after_node) {
   const auto& [inputs, targets] = batches_[std::size_t(micro)];
-  Tape tape(backend, Tape::Mode::training, pass, kept_.recompute, kept_.saved);
+  Tape tape(backend, Tape::Mode::training, pass, kept);
   tape.after_node = after_node;
   try {
     const Var logits = model_.forward(tape, inputs);

@@ -19,7 +19,7 @@ class Passes {
   /// The recipe, the split and the model must live as long as this.
   Passes(Backend&, const Recipe&, const Split&, Model&);
 
-  void set_kept(const Kept& kept) { kept_ = kept; }
+  Kept kept{};  ///< by tapes
 
   using AfterNode = decltype(Tape::after_node);
   /// A strand's passes and then `then`, which may add to what is returned: their losses [1], still on the
@@ -39,7 +39,6 @@ class Passes {
   const Recipe& recipe_;
   Loader loader_;
   Model& model_;
-  Kept kept_{};
   struct Tokens {
     Tensor inputs, targets;  // i32 [B, T], [B T]
   };

@@ -18,9 +18,8 @@ struct OneWeight {
   Oscillation oscillation;
 
   explicit OneWeight(const LinearQuant& q)
-      : quant(q), oscillation(*backend, {LinearWeight{"layer", parameter, quant, 0}}, 1 << 10) {
+      : quant(q), oscillation(*backend, {LinearWeight{"layer", parameter, quant, 0}}, 1 << 10, 1) {
     parameter.value = backend->empty({16, 4});
-    parameter.copies.fprop.by.signs.purpose = Purpose::hadamard_signs;
     put();
   }
   void put() { backend->upload(parameter.value, w.data()); }
