@@ -9,8 +9,9 @@ cmake_minimum_required(VERSION 3.24)
 #   referee, outbound               capabilities that came later: in files of their own, each with a budget of its own, and counted
 #                                   there alone
 # Run as: cmake -DROOT=<source dir> -P tests/spine.cmake
-set(limits page 2390 road 9450 evening 1570 library 45450 program 16290 conformance 2620 referee 2914 outbound 770)
-# The referee's budget is 1,800 lines, outbound's 700: what they have above that is to go.
+set(limits page 2390 road 9450 evening 1570 library 45448 program 16286 conformance 2620 referee 2910 outbound 770)
+# The referee's budget is 1,800 lines, outbound's 700: what they have above that is to go. The referee runs, judges and shows
+# every sweep, not only those over sizes and lengths.
 set(name_page "a page")  # in the docs
 set(name_road "the road")
 set(name_evening "an evening")

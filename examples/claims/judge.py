@@ -28,6 +28,12 @@ def protocol_of(name):
 
 
 def losses(results, measure="loss"):
+    """Of what keep.py kept, or of a results.json at its last point, by arm and seed."""
+    if "runs" in results:
+        arms = {arm["name"]: {} for arm in results["arms"]}
+        for run in (run for run in results["runs"] if run["point"] == len(results["points"]) - 1):
+            arms[results["arms"][run["arm"]]["name"]][run["seed"]] = run[measure]
+        return arms
     return {arm["name"]: {run["seed"]: run[measure] for run in arm["runs"]} for arm in results["arms"]}
 
 

@@ -33,33 +33,33 @@ def main():
     if not results["complete"]:
         sys.exit(f"keep.py: {sweep}: the sweep is not complete")
     out = pathlib.Path(__file__).parent / "results" / f"{name}.json"
-    if "points" in results:
+    asked = results["asked"]
+    if asked["lengths"]:
         point = results["points"][-1]["name"].replace(" x ", "/")
         for arm in results["arms"]:
             arm["rounding"] = slots_of(program, sweep / "recipes" / point / f"{arm['name']}.toml")
         out.write_text(json.dumps(results) + "\n")
         return print(f"{out}: {len(results['arms'])} arms, {len(results['points'])} points")
-    results["program"] |= {"commit": json.loads(subprocess.check_output([program, "--version", "--json"]))["commit"]}
-    changes = {(s["step"], s["steps"]) for arm in results["arms"] for s in arm.get("switches", [])}
-    for arm in results["arms"]:
-        for run in arm["runs"]:
-            kept = {"seed": run["seed"], "loss": run["loss"]}
+    kept = {"file": pathlib.Path(asked["file"]).name, "base": asked["base"], "baseline": asked["baseline"],
+            "seeds": asked["select"], "tolerance": asked["tolerance"], "steps": results["points"][0]["steps"],
+            "program": {key: results[key] for key in ("version", "arithmetic", "commit")},
+            "data": {"hash": results["data_hash"], "floor": results["floor"]}, "arms": []}
+    changes = {(s["step"], s["steps"]) for s in results["switches"]}
+    for index, arm in enumerate(results["arms"]):
+        one = {"name": arm["name"], "differences": arm["differences"], "runs": []}
+        kept["arms"].append(one)
+        for run in results["runs"]:
+            if run["arm"] != index:
+                continue
+            one["runs"].append({"seed": run["seed"], "loss": run["loss"]})
             for start, count in changes:
-                losses = training_losses(sweep / "runs" / pathlib.Path(run["folder"]).relative_to(sweep / "runs"))
-                kept["after"] = statistics.fmean(losses[start + i] for i in range(count))
-            run.clear()
-            run |= kept
-        for key in ("gap", "mean_loss", "switches", "gap_reason"):
-            arm.pop(key, None)
-        if arm["name"] != results["baseline"]:
-            arm.pop("recipe")
-    for key in ("machine", "resolvable_gap", "complete"):
-        results.pop(key)
-    results["data"].pop("file")
-    results["file"] = f"{pathlib.Path(results['file']).name}"
+                losses = training_losses(sweep / run["folder"])
+                one["runs"][-1]["after"] = statistics.fmean(losses[start + i] for i in range(count))
+        if index == results["baseline"]:
+            one["recipe"] = arm["recipe"]
     out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{out}: {len(results['arms'])} arms, seeds {results['seeds']}")
+    out.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"{out}: {len(kept['arms'])} arms, seeds {kept['seeds']}")
 
 
 main()

@@ -117,9 +117,9 @@ def renewed(text, page):
 
 
 def print_contrasts(path, texts):
-    results = judge.read_results(path)
+    arms = judge.losses(judge.read_results(path))
     for text in texts:
-        values = judge.contrast(judge.losses(results), text, sorted(results["seeds"]))
+        values = judge.contrast(arms, text, sorted(next(iter(arms.values()))))
         (mean, error), (low, high) = paired.mean_and_error(values), paired.interval(values)
         print(f"{text}: {mean:+.4f} +- {error:.4f}, {low:+.4f} to {high:+.4f}, n {len(values)}, "
               f"p {p_text(paired.two_sided(values))}, above 0 in {sum(v > 0 for v in values)}")

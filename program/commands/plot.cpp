@@ -3,6 +3,7 @@
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
+#include "program/records/steps_to.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
 
@@ -15,6 +16,7 @@ struct Arguments {
   std::vector<std::string> runs;
   std::string base, output, title, format;
   std::vector<std::string> measures;  ///< of telemetry
+  double loss = 0;
 };
 
 /// Draws pictures beside `stem`, each as .svg and .png; returns their names without these.
@@ -54,8 +56,19 @@ Report plot_runs(const Arguments& a, const Given& given) {
   Report out;
   out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
   out.put("runs", table);
+  std::optional<double> level;
+  if (given("--steps-to")) {
+    level = a.loss;
+    Table& when = out.table("steps_to", "name|run; loss|to~[nats]|>; steps|steps|>.0f; seconds|seconds|>.4g");
+    for (const RunLog& run : runs) {
+      constexpr const char* never = "the run never has this loss";
+      const auto steps = steps_to(run.validation, a.loss);
+      const auto seconds = steps ? std::optional(*steps * run.median_milliseconds / 1e3) : std::nullopt;
+      when.row(run.name, a.loss, Value(steps, never, "never"), Value(seconds, never));
+    }
+  }
   return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {
-                return gnuplot_script(runs, terminal, output, a.title);
+                return gnuplot_script(runs, terminal, output, a.title, level);
               }));
 }
 
@@ -141,6 +154,8 @@ Options options(Arguments& a) {
        "repeated; all: each that there is"},
       {"--format", &a.format, "with --telemetry: as it would be in this what-if format of telemetry.formats",
        needs("--telemetry")},
+      {"--steps-to", &a.loss, "also when each run first has this validation loss, in nats per token",
+       from(0).excludes("--difference --telemetry")},
       {"--difference", &a.base, "draw how far the losses of the runs lie above those of this run instead"},
       {"--out", &a.output,
        "files without .svg and .png; default: loss, difference, or telemetry, to which the measure is added"},

@@ -16,21 +16,20 @@ Options options(Arguments& a) {
       {"--out", &a.sweep.out, "folder of the sweep; default: <train.out>/<the file's name>"},
       {"--again", &a.sweep.again,
        "train anew the runs there that another recipe, program or data made, and keep those"},
-      {"--part", &a.part, "with [points]: 3/16 is the third of sixteen processes that share the folder"},
-      {"--report", &a.report, "with [points], or of a results.json: write the page, and train nothing"},
+      {"--part", &a.part, "3/16: the third of sixteen processes that share the folder"},
+      {"--report", &a.report, "train nothing, and write the page of what is there, or of a results.json"},
       {"--check", &a.check, "list arms, differences, runs, time and disk, and train nothing"}};
 }
 
 Report run(const Arguments& a, const Given& given) {
   const SweepOptions& options = a.sweep;
   require(!given("--out") || !options.out.empty(), ExitCode::usage, "--out '': want a folder");
-  const bool referees = referee::is_asked_for(a);
-  if (a.check) return referees ? referee::referee_plan(a) : sweep_plan(options);
+  if (a.check) return referee::sweep_plan(a);
   std::string words = program_name() + " sweep " + shell_quoted(options.file);
   if (given("--jobs")) words += fmt::format(" --jobs {}", options.jobs);
   if (given("--out")) words += " --out " + shell_quoted(options.out);
   if (given("--part")) words += " --part " + a.part;
-  return referees ? referee::run_referee(a, words, given.json) : run_sweep(options, words, given.json);
+  return referee::run_sweep(a, words, given.json);
 }
 
 }  // namespace

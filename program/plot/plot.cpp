@@ -9,6 +9,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
+#include "program/records/steps_to.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -73,7 +74,8 @@ std::int64_t steps_per_point(std::span<const RunLog> runs, std::int64_t points) 
 }
 
 std::string gnuplot_script(std::span<const RunLog> runs, const std::string& terminal,
-                           const std::filesystem::path& output, const std::string& title) {
+                           const std::filesystem::path& output, const std::string& title,
+                           std::optional<double> level) {
   std::string script;
   const std::int64_t width = steps_per_point(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -131,6 +133,14 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
     curves.push_back(fmt::format(
         "{} with lines dashtype 2 linewidth 1.5 linecolor rgb '#333333' title 'floor of the data  {:.4f}'",
         floor, floor));
+  if (level)
+    curves.push_back(fmt::format(
+        "{0} with lines dashtype 4 linewidth 1.2 linecolor rgb '#333333' title 'loss {0}'", *level));
+  for (std::size_t i = 0; level && i < runs.size(); ++i)
+    if (const auto steps = steps_to(runs[i].validation, *level))
+      script += fmt::format(
+          "set label '{:.0f}' at {},{} point pointtype 6 pointsize 1.4 linecolor rgb '#{}' offset 0.5,0.7\n",
+          *steps, *steps, *level, colour_of(i));
   return script + plot_command(curves);
 }
 

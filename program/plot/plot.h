@@ -14,9 +14,11 @@ namespace mxtape {
 std::int64_t steps_per_point(std::span<const RunLog>, std::int64_t points = 160);
 
 /// Loss curves as a gnuplot script: training faint, validation bold with its last value in the key, floors
-/// dashed. `terminal` is gnuplot's, "svg" or "pngcairo"; `title` may be empty.
+/// dashed. `terminal` is gnuplot's, "svg" or "pngcairo"; `title` may be empty; `level`: a loss, at which each
+/// run has a ring where it is first there.
 std::string gnuplot_script(std::span<const RunLog>, const std::string& terminal,
-                           const std::filesystem::path& output, const std::string& title);
+                           const std::filesystem::path& output, const std::string& title,
+                           std::optional<double> level = {});
 
 /// One line a run: last validation loss, perplexity, floor and gap where known, speed. `beside_names`: for
 /// people; empty, or of each run.

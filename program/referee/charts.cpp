@@ -9,7 +9,6 @@
 
 #include "core/text/base64.h"
 #include "program/plot/gnuplot.h"
-#include "program/sweep/sweep_results.h"
 
 namespace mxtape::referee {
 namespace {
@@ -148,12 +147,12 @@ std::vector<Chart> loss_charts(const Results& r, bool against_seconds) {
       std::vector<Chart::Mark> found;
       for (std::size_t point = 0; point < r.points.size(); ++point) {
         const auto losses = r.losses(point, arm, r.judged());
-        double sum = 0;
-        for (const auto& loss : losses) sum += loss.value_or(NAN) / double(losses.size());
-        const double seconds = double(r.points[point].steps) * step_ms(r, size, arm).value_or(NAN) / 1e3,
-                     x = against_seconds ? seconds : double(r.points[point].tokens);
-        if (r.points[point].size == size && !losses.empty() && std::isfinite(sum) && std::isfinite(x))
-          found.push_back({x, sum});
+        const bool whole = std::ranges::all_of(losses, [](const auto& loss) { return loss.has_value(); });
+        const StepTime* time = r.step_time(size, arm);
+        if (r.points[point].size == size && whole && time)
+          found.push_back({against_seconds ? double(r.points[point].steps) * time->ms / 1e3
+                                           : double(r.points[point].tokens),
+                           *mean_of(losses)});
       }
       return found;
     };
@@ -183,12 +182,6 @@ std::vector<Chart> tuning_charts(const Results& r) {
                if (tuned.arm == arm && tuned.loss) marks.push_back({tuned.value, *tuned.loss});
              return marks;
            })}};
-}
-
-std::optional<double> step_ms(const Results& r, std::size_t size, std::size_t arm) {
-  for (const StepTime& time : r.times.steps)
-    if (time.size == size && time.arm == arm && time.stage == r.judged()) return time.ms;
-  return std::nullopt;
 }
 
 std::string with_prefix(double x) {

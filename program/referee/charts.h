@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 
 namespace mxtape::referee {
 
@@ -40,8 +40,8 @@ std::vector<Chart> loss_charts(const Results&, bool against_seconds);
 std::vector<Chart> law_charts(const Results&);
 std::vector<Chart> tuning_charts(const Results&);
 
-/// Of a step of an arm; none if its runs took none.
-std::optional<double> step_ms(const Results&, std::size_t size, std::size_t arm);
+/// A text in a page.
+std::string html_escaped(std::string_view text);
 /// "98.3k", "1.97M": three digits.
 std::string with_prefix(double x);
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "autograd/slots.h"
+#include "core/parallel.h"
 #include "program/plot/heat_map.h"
 #include "program/show/command_line.h"
 #include "train/high_loss.h"
@@ -58,6 +59,9 @@ std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
   return telemetry;
 }
 
+/// A run among those of its size: its point, whether it is a trunk's, its seed.
+using Turn = std::tuple<std::size_t, bool, std::uint64_t>;
+
 /// Curve and spikes of a run and, before it, of its trunks.
 void add_steps(Run& run, const StagePlan& stage, const SweepRun& from, LossSpike& spike) {
   if (const SweepRun* trunk = stage.sweep.trunk_of(from)) add_steps(run, stage, *trunk, spike);
@@ -66,6 +70,23 @@ void add_steps(Run& run, const StagePlan& stage, const SweepRun& from, LossSpike
     if (const auto found = spike.look_at(point.loss))
       run.spikes.push_back({point.step, found->z, found->unlearned});
   for (const auto& point : log.validation) run.curve.push_back({point.step, point.loss});
+}
+
+constexpr std::int64_t steps_after_switch = 50;  // few enough to see the jump, enough to see past the noise
+
+std::vector<Switch> switches(const StagePlan& stage, std::size_t baseline, const Logs& logs) {
+  std::vector<Switch> all;
+  for (std::size_t i = 0; i < stage.places.size(); ++i) {
+    const Recipe& recipe = stage.sweep.sweep.arms[i].recipe;
+    const std::size_t arm = stage.places[i].arm;
+    for (const std::int64_t step : plan_changes(recipe)) {
+      const std::int64_t count = std::min(steps_after_switch, recipe.train.steps - step);
+      if (arm == baseline || step == 0 || count < 1) continue;
+      const auto after = gaps_after(pairs_of(logs[arm], logs[baseline]), step, count);
+      if (!after.empty()) all.push_back({arm, step, count, paired_gap(after, stage.sweep.sweep.tolerance)});
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -81,7 +102,10 @@ Results asked(const RefereeFile& file) {
     Arm& made = results.arms.emplace_back();
     made.name = arm.name;
     made.differences = differences(point.baseline_arm().recipe, arm.recipe);
-    std::erase_if(made.differences, [](const std::string& line) { return line.starts_with("name: "); });
+    std::erase_if(made.differences, [](const std::string& line) {
+      return line.starts_with("name: ") || line.starts_with("description: ");
+    });
+    if (!results.has_points()) made.recipe = to_toml(arm.recipe);
     describe(made, arm.recipe);
   }
   for (const Family& family : file.families)
@@ -89,40 +113,68 @@ Results asked(const RefereeFile& file) {
   return results;
 }
 
-void add_runs(Results& results, const StagePlan& stage, Stage of) {
+Logs add_runs(Results& results, const StagePlan& stage, Stage of) {
   const SweepPlan& plan = stage.sweep;
-  results.arithmetic = plan.arithmetics.front(), results.times.device = plan.device;
+  results.arithmetic = plan.arithmetics[plan.sweep.baseline_index()], results.times.device = plan.device;
+  results.times.cores = threads();
   results.data_file = plan.sweep.arms.front().recipe.data.file, results.data_hash = plan.data_hash;
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> ms;  // by size and arm
-  for (const SweepRun& from : plan.runs) {
+  Logs logs(results.arms.size());
+  std::map<std::pair<std::size_t, std::size_t>, std::map<Turn, double>> ms;  // by size and arm
+  std::vector<const SweepRun*> ordered;
+  for (const SweepRun& from : plan.runs) ordered.push_back(&from);
+  std::ranges::stable_sort(ordered, {}, [&](const SweepRun* run) {
+    return std::pair(stage.place_of(*run).point, stage.place_of(*run).arm);
+  });
+  for (const SweepRun* const each : ordered) {
+    const SweepRun& from = *each;
     const Place& place = stage.place_of(from);
     const std::size_t size = results.points[place.point].size;
-    if (from.state == RunState::finished)
-      ms[{size, place.arm}].push_back(read_run_log(from.folder).median_milliseconds);
+    std::optional<RunLog> log;
+    if (from.state == RunState::finished) {
+      log = read_run_log(from.folder);
+      ms[{size, place.arm}][{place.point, place.trunk, from.seed}] = log->median_milliseconds;
+    }
     const Recipe& recipe = plan.sweep.arms[from.arm].recipe;
     const std::int64_t step = results.sizes[size].tokens_per_step;
     results.tokens_trained += (from.steps - from.first_step) * step;
+    RunTime time;
     if (from.record)
+      time = {{}, from.record->peak_mib, from.record->seconds, from.record->threads},
       results.times.seconds_of_runs += from.record->seconds, results.times.threads = from.record->threads;
     if (place.trunk) continue;
     results.tokens_apart += from.steps * step;
     Run& run = results.runs.emplace_back();
     run.point = place.point, run.arm = place.arm, run.seed = from.seed, run.stage = of;
+    run.folder = from.folder.lexically_relative(plan.out).string();
     run.state = name_of(from.state), run.learning_rate = double(recipe.optim.learning_rate);
+    if (from.record) run.code = from.record->code;
     if (from.state == RunState::failed && from.record) run.message = from.record->message;
     if (stage.failed(from) && from.state != RunState::failed)
       run.state = "failed", run.message = "its trunk diverged";
-    if (from.state != RunState::finished) continue;
-    LossSpike spike(plan.vocabulary);
-    add_steps(run, stage, from, spike);
-    run.loss = run.curve.back().loss;
-    run.telemetry = telemetry_of(from.folder);
-    if (const auto floor = read_run_log(from.folder).floor) results.floor = floor;
+    if (log) {
+      LossSpike spike(plan.vocabulary);
+      add_steps(run, stage, from, spike);
+      run.loss = run.curve.back().loss, time.ms = log->median_milliseconds;
+      run.telemetry = telemetry_of(from.folder);
+      if (log->floor) results.floor = log->floor;
+      if (!results.has_points()) logs[place.arm].emplace(from.seed, *std::move(log));
+    }
+    results.times.runs.push_back(time);
   }
-  for (const auto& [at, all] : ms)
-    results.times.steps.push_back({of, at.first, at.second, median(all), std::int64_t(all.size())});
-  std::ranges::stable_sort(results.runs, {},
-                           [](const Run& r) { return std::tuple(r.stage, r.point, r.arm); });
+  for (const auto& [at, turns] : ms) {
+    std::vector<double> all, ratios;
+    const auto baseline = ms.find({at.first, results.baseline});
+    for (const auto& [turn, one] : turns) {
+      all.push_back(one);
+      if (baseline != ms.end() && baseline->second.contains(turn))
+        ratios.push_back(one / baseline->second.at(turn));
+    }
+    StepTime& time = results.times.steps.emplace_back(StepTime{of, at.first, at.second, median(all)});
+    time.runs = std::int64_t(all.size());
+    if (!ratios.empty()) time.ratio = median(ratios);
+  }
+  if (!results.has_points()) results.switches = switches(stage, results.baseline, logs);
+  return logs;
 }
 
 std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, const StagePlan& stage) {

@@ -1,4 +1,4 @@
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 
 #include <fmt/format.h>
 
@@ -195,6 +195,8 @@ void add_correlations(Results& r) {
 void judge(Results& r) {
   correct_families(r);
   add_contrasts(r);
+  add_correlations(r);
+  if (!r.has_points()) return;
   const auto add_along = [&](Efficiency::Along along, const std::function<bool(const Point&)>& wanted) {
     std::vector<std::size_t> points;
     for (std::size_t p = 0; p < r.points.size(); ++p)
@@ -207,7 +209,6 @@ void judge(Results& r) {
     add_along(Efficiency::Along::parameters,
               [=](const Point& p) { return p.tokens_per_parameter == length; });
   add_law(r);
-  add_correlations(r);
 }
 
 }  // namespace mxtape::referee

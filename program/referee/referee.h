@@ -3,30 +3,30 @@
 #include <string>
 #include <vector>
 
-#include "program/referee/results.h"
+#include "program/sweep/curves.h"
+#include "program/sweep/results.h"
 #include "program/sweep/sweep_plan.h"
 #include "recipes/sweep/referee_file.h"
 
 namespace mxtape::referee {
 
 struct Words {
-  SweepOptions sweep;   ///< the file: a sweep's with [points], or a results.json
+  SweepOptions sweep;   ///< the file: a sweep's, or a results.json
   std::string part{};   ///< "3/16"
   bool report = false;  ///< trains nothing
 };
 
-/// Whether the words ask for what follows: the file has [points], or a part or a report is wanted.
-bool is_asked_for(const Words&);
-
-/// Trains what is to do of each stage in turn, as far as this part may, and writes results.json and
-/// report.html; prints the table, or returns what --json says. With `report` of what is there: results.json
-/// of the folder, or the file itself, whose page goes to --out. `command`: how it was started. Throws Error
-/// as run_sweep().
-Report run_referee(const Words&, const std::string& command, bool json);
+/// Trains what is to do of each stage in turn, as far as this part may, and writes results.json, results.csv,
+/// report.html and, without [points], pictures; prints the table, or returns what --json says. Progress goes
+/// to stdout, with `json` to stderr. With `report` of what is there: results.json of the folder, or the file
+/// itself, whose page goes to --out. `command`: how it was started. Throws Error(interrupted) when it was
+/// stopped. The report's problems: runs that failed, with the first one's exit code; then those that a signal
+/// stopped.
+Report run_sweep(const Words&, const std::string& command, bool json);
 
 /// Points, arms, runs, time and disk of each stage; writes nothing. Arms and values that earlier stages have
 /// not chosen yet are stood in for by the first ones.
-Report referee_plan(const Words&);
+Report sweep_plan(const Words&);
 
 /// What a process was asked: a file, its folder, and with `--part 3/16` the third of sixteen parts of it.
 struct Asked {
@@ -69,8 +69,9 @@ StagePlan plan_tune(const Asked&);
 
 /// What a file asks, before anything is measured.
 Results asked(const RefereeFile&);
-/// Adds the stage's runs, with the steps of their trunks, and what trained them.
-void add_runs(Results&, const StagePlan&, Stage);
+/// Adds the stage's runs, with the steps of their trunks, and what trained them. Returns, of a sweep without
+/// [points], what they recorded.
+Logs add_runs(Results&, const StagePlan&, Stage);
 /// The values of [tune] by the mean loss over the seeds. Returns by arm the index of the best of those whose
 /// runs all ended well; while there is none, of the middle one, and when the stage is over throws
 /// Error(diverged).

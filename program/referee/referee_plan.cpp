@@ -40,7 +40,9 @@ void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
 
 /// The stage of a sweep's arms. Chains, each a run with what branches from it, are dealt to the parts.
 StagePlan planned(Sweep sweep, std::vector<Place> places, const Asked& asked) {
-  sweep.baseline = sweep.arms.front().name;
+  const auto baseline = std::ranges::find(asked.file.arms, asked.file.baseline) - asked.file.arms.begin();
+  const auto its = std::ranges::find(places, std::size_t(baseline), &Place::arm);
+  sweep.baseline = sweep.arms[std::size_t(its - places.begin())].name;
   StagePlan stage{plan_sweep(asked.options, std::move(sweep)), std::move(places)};
   std::vector<const SweepRun*> chains;
   for (SweepRun& run : stage.sweep.runs) {
@@ -72,13 +74,14 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
   std::vector<SweepArm> arms;
   const auto add = [&](SweepArm arm, const Place& place) {
     const Point& point = file.points[place.point];
-    arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, place.trunk ? "trunk-" : "",
-                           point.tokens_per_parameter, arm.name);
+    if (!file.lengths.empty())
+      arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, place.trunk ? "trunk-" : "",
+                             point.tokens_per_parameter, arm.name);
     arms.push_back(std::move(arm));
     places.push_back(place);
     return arms.size() - 1;
   };
-  const std::size_t lengths = file.lengths.size();
+  const std::size_t lengths = std::max<std::size_t>(1, file.lengths.size());
   for (std::size_t size = file.sizes.size(); size-- > 0;) {  // the long runs first
     std::vector<std::optional<std::size_t>> trunks(file.arms.size());
     for (std::size_t p = size * lengths; p < (size + 1) * lengths; ++p) {
@@ -86,7 +89,7 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
       for (const std::size_t a : choices.arms) {
         SweepArm arm = sweep.arms[a];
         set_rate(arm.recipe, file, choices, {p, a});
-        if (!arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
+        if (!file.lengths.empty() && !arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;
           arm.recipe.telemetry.window = 1;
         }

@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <numeric>
 #include <regex>
 
 #include "core/files/atomic_file.h"
+#include "program/plan/initial_weights.h"
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"
@@ -21,7 +23,12 @@ namespace fs = std::filesystem;
 
 /// Throws Error(usage) as the file does, and for words that are no part.
 Asked asked_by(const Words& words) {
-  Asked asked{.file = RefereeFile(words.sweep.file), .options = words.sweep};
+  std::map<std::string, InitialWeights> weights;
+  Asked asked{.file = RefereeFile(words.sweep.file,
+                                  [&](const std::string& init) {
+                                    return weights.try_emplace(init, init).first->second.model();
+                                  }),
+              .options = words.sweep};
   std::smatch found;
   if (std::regex_match(words.part, found, std::regex("(\\d{1,4})/(\\d{1,4})")))
     asked.part = std::stoi(found[1]), asked.parts = std::stoi(found[2]);
@@ -35,39 +42,54 @@ Asked asked_by(const Words& words) {
   return asked;
 }
 
-std::string table_of(const Results& results, std::size_t width) {
-  Table table("|point; |arm; |loss|>.4f; |gap|>+.4f; |95 % interval|>; |Holm p|>|2; |verdict");
-  for (std::size_t point = 0; point < results.points.size(); ++point)
-    for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
-      double sum = 0, runs = 0;
-      for (const auto& loss : results.losses(point, arm, results.judged()))
-        if (loss) sum += *loss, ++runs;
-      if (runs == 0) continue;
-      auto& row = table.row(results.points[point].name, results.arms[arm].name, sum / runs, "-", "-", "-",
-                            arm == results.baseline ? "baseline" : "-");
-      for (const Gap& gap : results.gaps) {
-        if (gap.point != point || gap.arm != arm || gap.stage != results.judged()) continue;
-        row.cells[3] = gap.gap.mean, row.cells[6] = verdict_text(gap);
-        if (gap.gap.pairs == 1) continue;
-        row.cells[4] = fmt::format("{:+.4f} {:+.4f}", gap.gap.interval95[0], gap.gap.interval95[1]);
-        row.cells[5] = fmt::format("{:.2g}", gap.holm);
-      }
-    }
-  return table.text(width);
+Choices all_arms(const RefereeFile& file) {
+  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
+  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
+  return choices;
 }
 
-/// results.json and the page, into the folder.
-Report published(Results results, const fs::path& folder, bool json, std::FILE* out, bool measured = true) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (measured) results.add_gaps(), judge(results);
-  if (measured) write_atomically(folder / "results.json", json_text(value_of(results)));
-  write_atomically(folder / "report.html", page(results));
+/// What was measured; of a sweep without [points] with the records of its runs.
+struct Measured {
+  Results results;
+  Logs logs;
+};
+
+/// Writes the page into the folder, which is made, and prints the table.
+Report shown(const Results& results, const std::vector<std::string>& curves, const fs::path& folder,
+             bool json, std::FILE* out) {
+  write_atomically(folder / "report.html", page(results, curves));
   for (const auto& line : results.not_run) say(out, "not run: {}\n", line);
-  if (!json) say(stdout, "\n{}", table_of(results, columns(stdout)));
+  if (!json) say(stdout, "\n{}", results_table(results, columns(stdout)));
   Report report;
   report.put("*", value_of(results));
   return report;
+}
+
+/// And results.json, results.csv and pictures.
+Report published(Measured measured, const fs::path& folder, bool json, std::FILE* out) {
+  Results& results = measured.results;
+  results.add_gaps(), add_steps_to(results), judge(results);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  write_atomically(folder / "results.json", json_text(value_of(results)));
+  write_atomically(folder / "results.csv", results_csv(results));
+  const Curves curves = draw_curves(results, measured.logs, folder);
+  if (!curves.why.empty()) say(out, "no pictures{}\n", curves.why);
+  Report report = shown(results, curves.pictures, folder, json, out);
+  say(out, "report      {}\n", (folder / "report.html").string());
+  if (curves.fault) report.problems.push_back(*curves.fault);
+  return report;
+}
+
+Report shown_again(const fs::path& file, const std::string& wanted, bool json, std::FILE* out) {
+  const Results results = read_results(file);
+  const fs::path folder = wanted.empty() ? file.parent_path() : fs::path(wanted);
+  std::vector<std::string> curves;
+  for (const char* name : {"gap.svg", "loss.svg"})
+    if (fs::exists(file.parent_path() / name)) curves.push_back(read_whole_text(file.parent_path() / name));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  return shown(results, curves, folder, json, out);
 }
 
 /// Hears each stage, and may train its runs.
@@ -76,12 +98,12 @@ enum class Guess : bool { no, yes };
 
 /// In turn tune, select, confirm: each when the ones before are over, or, with a guess, when what these will
 /// choose can be stood in for. Returns what was measured.
-Results through_stages(const Asked& in, const AtStage& at, Guess guess = Guess::no) {
+Measured through_stages(const Asked& in, const AtStage& at, Guess guess = Guess::no) {
   const RefereeFile& file = in.file;
-  Results results = asked(file);
+  Measured measured{.results = asked(file), .logs = {}};
+  Results& results = measured.results;
   results.complete = true;
-  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
-  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
+  Choices choices = all_arms(file);
   bool goes_on = true;
   for (const std::string name : {"tune", "select", "confirm"}) {
     const bool tunes = name == "tune", confirms = name == "confirm";
@@ -111,60 +133,69 @@ Results through_stages(const Asked& in, const AtStage& at, Guess guess = Guess::
     if (tunes)
       choices.tuned = add_tunes(results, file, stage);
     else
-      add_runs(results, stage, confirms ? Stage::confirm : Stage::select);
+      measured.logs = add_runs(results, stage, confirms ? Stage::confirm : Stage::select);
   }
-  return results;
+  return measured;
 }
 
 }  // namespace
 
-bool is_asked_for(const Words& words) {
-  return words.report || !words.part.empty() || RefereeFile::is_one(words.sweep.file);
-}
-
-Report run_referee(const Words& words, const std::string& command, bool json) {
+Report run_sweep(const Words& words, const std::string& command, bool json) {
   outlive_readers();
   std::FILE* const out = json ? stderr : stdout;
-  if (words.report && words.sweep.file.ends_with(".json")) {
-    const fs::path beside = fs::path(words.sweep.file).parent_path();
-    return published(read_results(words.sweep.file),
-                     words.sweep.out.empty() ? beside : fs::path(words.sweep.out), json, out, false);
-  }
+  if (words.report && words.sweep.file.ends_with(".json"))
+    return shown_again(words.sweep.file, words.sweep.out, json, out);
+  const auto begin = std::chrono::steady_clock::now();
+  const StopSignals signals;
   const Asked asked = asked_by(words);
   const fs::path folder = asked.options.out;
-  const StopSignals signals;
   const auto nothing = [](StagePlan&, const std::string&) {};
   if (words.report) return published(through_stages(asked, nothing), folder, json, out);
-  const auto locks =
-      lock_folder(folder, out, asked.parts == 1 ? "" : fmt::format("-{}-of-{}", asked.part, asked.parts));
+  const std::string part = asked.parts == 1 ? "" : fmt::format("-{}-of-{}", asked.part, asked.parts);
+  std::vector<FileLock> locks;  // taken when a plan stands
   std::vector<Error> failures;
+  bool trained = false;
   const auto train = [&](StagePlan& stage, const std::string& name) {
     SweepPlan& plan = stage.sweep;
-    say(out, "{}: ", name);
+    if (locks.empty()) locks = lock_folder(folder, out, part);
+    for (const auto& note : plan.notes) say(out, "note: {}\n", note);
+    if (asked.file.has_stages())
+      say(out, "{}: ", name);
+    else
+      say(out, "sweep {}: {}, {} steps; ", asked.file.name, plan.size_text(), plan.steps());
+    trained = trained || plan.to_do() > 0;
     for (Error& error : train_runs(plan, command, out)) failures.push_back(std::move(error));
   };
-  Results results;
+  Measured measured;
   try {
-    results = through_stages(asked, train);
+    measured = through_stages(asked, train);
   } catch (const Error& e) {
-    if (e.code() == ExitCode::interrupted) (void)published(through_stages(asked, nothing), folder, json, out);
+    if (e.code() == ExitCode::interrupted)
+      for (const Error& problem : published(through_stages(asked, nothing), folder, json, out).problems)
+        say(out, "{}\n", problem.what());
     throw;
   }
-  if (asked.parts > 1) results = through_stages(asked, nothing);  // what other parts have trained meanwhile
-  Report report = published(std::move(results), folder, json, out);
-  report.problems = std::move(failures);
+  if (asked.parts > 1) measured = through_stages(asked, nothing);  // what other parts have trained meanwhile
+  const double of_runs = measured.results.times.seconds_of_runs;
+  Report report = published(std::move(measured), folder, json, out);
+  if (trained)
+    say(out, "{} in all; the times of all runs add up to {}\n", duration_text(seconds_since(begin)),
+        duration_text(of_runs));
+  if (!failures.empty()) report.problems = std::move(failures);
   return report;
 }
 
-Report referee_plan(const Words& words) {
+Report sweep_plan(const Words& words) {
   const Asked asked = asked_by(words);
+  if (const RefereeFile& file = asked.file; !file.has_stages())
+    return plan_of_one(plan_points(asked, all_arms(file), file.select).sweep, referee::asked(file));
   Report out;
   Table stages(
       "stage|stage; runs|runs|>; to_do|to do|>; jobs|at a time|>; expected_seconds|about|>; "
       "disk_bytes|disk|>");
   double seconds = 0;
   std::vector<std::string> notes;
-  const Results results = through_stages(
+  const Measured measured = through_stages(
       asked,
       [&](StagePlan& stage, const std::string& name) {
         const SweepPlan& plan = stage.sweep;
@@ -177,6 +208,7 @@ Report referee_plan(const Words& words) {
         notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
       },
       Guess::yes);
+  const Results& results = measured.results;
   const Question& file = results.asked;
   out.line("sweep       {}: {} arms x {} points, tolerance {}\nbase        {}\ndata        {}, hash {}\n",
            file.file, results.arms.size(), results.points.size(), file.tolerance, file.base,

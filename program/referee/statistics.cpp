@@ -109,12 +109,7 @@ Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
         fmt::format("beyond the curves with {} of {} seeds", seeds.size() - logs.size(), seeds.size());
     return efficiency;
   }
-  const PairedGap gap = paired_gap(logs, 1);
-  efficiency.ratio = Estimate{.value = std::exp(gap.mean)};
-  if (gap.pairs > 1)
-    efficiency.ratio->interval95 = {std::exp(gap.interval95[0]), std::exp(gap.interval95[1])};
-  else
-    efficiency.ratio->why = "one seed has no spread";
+  efficiency.ratio = paired_ratio(logs);
   return efficiency;
 }
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 
 namespace mxtape::referee {
 

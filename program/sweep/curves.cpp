@@ -1,4 +1,4 @@
-#include "program/sweep/sweep_results.h"
+#include "program/sweep/curves.h"
 
 #include <algorithm>
 #include <functional>
@@ -38,6 +38,14 @@ BandPoint mean_with_range(std::int64_t step, const std::vector<double>& losses) 
 }
 
 }  // namespace
+
+std::vector<RunPair> pairs_of(const Logs::value_type& arm, const Logs::value_type& baseline) {
+  std::vector<RunPair> pairs;
+  for (const auto& [seed, log] : arm)
+    if (const auto other = baseline.find(seed); other != baseline.end())
+      pairs.push_back({log, other->second});
+  return pairs;
+}
 
 BandCurve validation_curve(std::span<const RunLog> runs) {
   Values values;

@@ -4,8 +4,8 @@
 #include "core/parallel.h"
 #include "program/run/profile.h"
 #include "program/show/progress.h"
+#include "program/sweep/results.h"
 #include "program/sweep/sweep_plan.h"
-#include "program/sweep/sweep_results.h"
 
 namespace mxtape {
 namespace {
@@ -25,13 +25,13 @@ double ms_now(const SweepPlan& plan, const SweepArm& arm) {
   return ms;
 }
 
-void put_text(Report& out, const SweepPlan& plan, const SweepResults& results, const SweepTime& time) {
+void put_text(Report& out, const SweepPlan& plan, const referee::Results& results, const SweepTime& time) {
   const Sweep& sweep = plan.sweep;
   out.line("sweep       {}: {}, {} steps, tolerance {}", sweep.file, plan.size_text(), plan.steps(),
            sweep.tolerance);
   out.line("base        {}\ndata        {}, hash {}\ndevice      {}", sweep.base,
            sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
-  for (const ArmResult& arm : results.arms) {
+  for (const referee::Arm& arm : results.arms) {
     out.line("\n{}{}", arm.name, arm.name == sweep.baseline ? "  (the baseline)" : "");
     for (const auto& line : arm.differences) out.line("  {}", line);
   }
@@ -56,9 +56,9 @@ void put_text(Report& out, const SweepPlan& plan, const SweepResults& results, c
   for (const auto& note : plan.notes) out.line("note: {}", note);
 }
 
-Value value_of(const SweepPlan& plan, const SweepResults& results, const SweepTime& time) {
+Value plan_value(const SweepPlan& plan, const referee::Results& results, const SweepTime& time) {
   Table arms("name; differences"), runs("arm; seed; state; steps_done; folder");
-  for (const ArmResult& arm : results.arms) arms.row(arm.name, arm.differences);
+  for (const referee::Arm& arm : results.arms) arms.row(arm.name, arm.differences);
   for (const SweepRun& run : plan.runs)
     runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state), run.steps_done,
              run.folder.string());
@@ -89,13 +89,11 @@ SweepTime expected_time(const SweepPlan& plan) {
   return time;
 }
 
-Report sweep_plan(const SweepOptions& options) {
-  const SweepPlan plan = plan_sweep(options);
-  const SweepResults results = collect_results(plan);
+Report plan_of_one(const SweepPlan& plan, const referee::Results& results) {
   const auto time = expected_time(plan);
   Report out;
   put_text(out, plan, results, time);
-  out.put("*", value_of(plan, results, time));
+  out.put("*", plan_value(plan, results, time));
   return out;
 }
 

@@ -17,17 +17,12 @@ namespace {
 /// Fills a plan in, step by step. Each step throws what would stop the runs.
 class Planner {
  public:
-  Planner(const SweepOptions& options, std::optional<Sweep> known) : options_(options) {
-    plan_.sweep = known ? *std::move(known) : read_sweep(options.file, [&](const std::string& init) {
-      return weights_.try_emplace(init, init).first->second.model();
-    });
+  Planner(const SweepOptions& options, Sweep sweep) : options_(options) {
+    plan_.sweep = std::move(sweep), plan_.out = options.out;
   }
 
   SweepPlan plan() {
     look_at_arms();
-    plan_.out = options_.out.empty()
-                    ? fs::path(plan_.sweep.baseline_arm().recipe.train.out) / plan_.sweep.name
-                    : fs::path(options_.out);
     look_at_runs();
     share_cores();
     look_at_disk();
@@ -64,7 +59,7 @@ class Planner {
     plan.recipe.compute.threads = 0;  // share_cores() says how many
     plan.data = data_;
     const auto& init = arm.recipe.train.init;
-    if (!init.empty()) plan.begin.weights = weights_.at(init);
+    if (!init.empty()) plan.begin.weights = weights_.try_emplace(init, init).first->second;
     plan_through(plan, Station::memory);
     data_ = plan.data;
     const std::string device = plan.device->description();
@@ -225,8 +220,8 @@ std::string SweepPlan::name_of(const SweepRun& run) const {
   return fmt::format("{} seed {}", sweep.arms[run.arm].name, run.seed);
 }
 
-SweepPlan plan_sweep(const SweepOptions& options, std::optional<Sweep> known) {
-  return Planner(options, std::move(known)).plan();
+SweepPlan plan_sweep(const SweepOptions& options, Sweep sweep) {
+  return Planner(options, std::move(sweep)).plan();
 }
 
 }  // namespace mxtape

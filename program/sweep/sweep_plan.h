@@ -11,6 +11,9 @@
 #include "recipes/sweep/sweep_file.h"
 
 namespace mxtape {
+namespace referee {
+struct Results;
+}
 
 struct SweepOptions {
   std::string file, out;
@@ -63,16 +66,10 @@ struct SweepPlan {
   std::string name_of(const SweepRun& run) const;            ///< "mxfp4 seed 2"
 };
 
-/// Reads the sweep and looks at data, device, memory, disk and what lies in its folder already. Trains and
-/// writes nothing. Throws Error as train() would for an arm, and Error(usage) if runs of another recipe or
-/// program are in the folder and `again` is not given.
-SweepPlan plan_sweep(const SweepOptions&, std::optional<Sweep> known = {});
-
-/// Trains what is to do and writes results.json, results.csv, report.html and the pictures; prints the table,
-/// or returns what --json says. Progress goes to stdout, with `json` to stderr. Throws Error(interrupted)
-/// when it was stopped. The report's problems: runs that failed, with the first one's exit code; then those
-/// that a signal stopped.
-Report run_sweep(const SweepOptions&, const std::string& command, bool json);
+/// Looks at data, device, memory, disk and what lies in the folder `options.out` already. Trains and writes
+/// nothing. Throws Error as train() would for an arm, and Error(usage) if runs of another recipe or program
+/// are in the folder and `again` is not given.
+SweepPlan plan_sweep(const SweepOptions&, Sweep);
 
 /// Holds a sweep's folder for this process and its children, or what others with another `part` share of it.
 /// Waits for runs of a sweep that was killed, as they may still be saving. Throws Error(resource) if another
@@ -85,9 +82,9 @@ struct SweepTime {
 };
 SweepTime expected_time(const SweepPlan&);
 
-/// Arms, what differs, runs, time and disk. Trains three steps of the baseline in memory to time them, if a
-/// step is small; writes nothing.
-Report sweep_plan(const SweepOptions&);
+/// The plan of a sweep with one point and one stage: arms, what differs, runs, time, memory and disk.
+/// `asked`: nothing is measured yet.
+Report plan_of_one(const SweepPlan&, const referee::Results& asked);
 
 /// Trains what is to do, each run in a process of its own, `plan.jobs` at a time, and brings the states and
 /// records of the plan's runs up to date. A run that fails stops no other but its branches. `command`: how

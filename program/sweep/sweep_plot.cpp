@@ -1,11 +1,12 @@
-#include "program/sweep/sweep_results.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
+#include "program/plot/plot.h"
+#include "program/sweep/curves.h"
 
 namespace mxtape {
 namespace {
@@ -15,7 +16,7 @@ using namespace gnuplot;
 struct Shown {
   std::string title;
   std::size_t colour;
-  const BandCurve& curve;
+  BandCurve curve;
   BandCurve training{};  ///< without the first eighth, whose gaps would flatten the rest
 };
 
@@ -67,27 +68,20 @@ std::string key_of(const std::vector<Shown>& shown, std::size_t more) {
   return key_below(shown.size() + more, longest > 34 ? 1 : 2);  // columns are as wide as the longest name
 }
 
-}  // namespace
-
-std::string gap_script(const SweepPlan& plan, const SweepResults& results, const std::string& terminal,
-                       const std::filesystem::path& output) {
-  std::vector<Shown> shown;
-  for (std::size_t i = 0; i < results.arms.size(); ++i)
-    if (const ArmResult& arm = results.arms[i]; arm.gap && !arm.validation_gap.empty())
-      shown.push_back({fmt::format("{}  {:+.4f}", arm.name, arm.gap->mean), i, arm.validation_gap,
-                       BandCurve(arm.training_gap.begin() + std::ptrdiff_t(arm.training_gap.size() / 8),
-                                 arm.training_gap.end())});
+/// `shown` is not empty.
+std::string gap_script(const referee::Results& r, const std::vector<Shown>& shown,
+                       const std::string& terminal, const std::filesystem::path& output) {
   std::size_t points = 1;
   for (const Shown& s : shown) points = std::max(points, s.curve.size());
   // Whiskers on one another could not be told apart.
-  const double tolerance = plan.sweep.tolerance, last = double(last_step_of(shown)),
+  const double tolerance = r.asked.tolerance, last = double(last_step_of(shown)),
                count = double(shown.size()), apart = last / double(points) * std::min(0.04, 0.3 / count),
                end = 1.01 * last + apart * count / 2;
   std::string script = data_of(shown, apart);
   script += fmt::format("$tolerance << EOD\n0 {1} {2}\n{0} {1} {2}\nEOD\n", end, -tolerance, tolerance);
   script += frame(terminal, output,
                   fmt::format("{}: validation loss above {}, with 95 % intervals; faint: training",
-                              plan.sweep.name, plan.sweep.baseline),
+                              r.asked.name, r.asked.baseline),
                   "nats per token",
                   // The intervals of early gaps are wide, and would flatten the rest.
                   range_of(shown, 0.5, -tolerance, tolerance), end);
@@ -95,7 +89,7 @@ std::string gap_script(const SweepPlan& plan, const SweepResults& results, const
   std::vector<std::string> curves{
       fmt::format("$tolerance with filledcurves fillcolor rgb '#E8555555' title 'tolerance {}'", tolerance),
       fmt::format("0 with lines linewidth 1.5 linecolor rgb '#333333' title {}",
-                  quoted("0: " + plan.sweep.baseline + ", the baseline"))};
+                  quoted("0: " + r.asked.baseline + ", the baseline"))};
   for (std::size_t i = 0; i < shown.size(); ++i)
     if (!shown[i].training.empty())
       curves.push_back(
@@ -107,24 +101,76 @@ std::string gap_script(const SweepPlan& plan, const SweepResults& results, const
   return script + plot_command(curves);
 }
 
-std::string loss_script(const SweepPlan& plan, const SweepResults& results, const std::string& terminal,
+/// `banded`: arms with the range of their seeds.
+std::string loss_script(const referee::Results& r, const std::vector<Shown>& shown,
+                        const std::vector<std::size_t>& banded, const std::string& terminal,
                         const std::filesystem::path& output) {
-  std::vector<Shown> shown;
   std::vector<std::string> curves;
-  for (std::size_t i = 0; i < results.arms.size(); ++i)
-    if (const ArmResult& arm = results.arms[i]; !arm.validation.empty()) {
-      if (arm.name == plan.sweep.baseline || i == results.worst(plan.sweep.baseline))
-        curves.push_back(fmt::format("$arm{} using 1:3:4 with filledcurves fillcolor rgb '#D8{}' notitle",
-                                     shown.size(), colour_of(i)));
-      shown.push_back({fmt::format("{}  {:.4f}", arm.name, arm.mean_loss.value_or(NAN)), i, arm.validation});
-    }
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (std::ranges::find(banded, shown[i].colour) != banded.end())
+      curves.push_back(fmt::format("$arm{} using 1:3:4 with filledcurves fillcolor rgb '#D8{}' notitle", i,
+                                   colour_of(shown[i].colour)));
   std::string script = data_of(shown, 0);
-  script += frame(terminal, output,
-                  plan.sweep.name + ": validation loss; bands: seeds of the baseline and of the worst arm",
-                  "nats per token", range_of(shown, 0.125, INFINITY, -INFINITY),
-                  1.01 * double(last_step_of(shown)));
+  script += frame(
+      terminal, output, r.asked.name + ": validation loss; bands: seeds of the baseline and of the worst arm",
+      "nats per token", range_of(shown, 0.125, INFINITY, -INFINITY), 1.01 * double(last_step_of(shown)));
   add_lines(curves, shown);
   return script + key_of(shown, 0) + plot_command(curves);
+}
+
+}  // namespace
+
+Curves draw_curves(const referee::Results& r, const Logs& logs, const std::filesystem::path& folder) {
+  Curves curves;
+  if (r.has_points()) return curves;
+  constexpr std::int64_t windows = 50;
+  std::vector<std::vector<RunLog>> finished;
+  std::int64_t window = 1;
+  for (const auto& of_arm : logs) {
+    auto& all = finished.emplace_back();
+    for (const auto& [seed, log] : of_arm) all.push_back(log);
+    window = std::max(window, steps_per_point(all, windows));
+  }
+  std::vector<Shown> gaps, losses;
+  std::size_t worst = r.baseline;
+  for (std::size_t arm = 0; arm < logs.size(); ++arm) {
+    double mean = 0;
+    for (const RunLog& log : finished[arm]) mean += log.validation.back().loss / double(finished[arm].size());
+    if (const BandCurve curve = validation_curve(finished[arm]); !curve.empty())
+      losses.push_back({fmt::format("{}  {:.4f}", r.arms[arm].name, mean), arm, curve});
+    const referee::Gap* gap = r.gap(0, arm, r.judged());
+    if (!gap) continue;
+    const referee::Gap* before = r.gap(0, worst, r.judged());
+    if (!before || gap->gap.mean > before->gap.mean) worst = arm;
+    const auto pairs = pairs_of(logs[arm], logs[r.baseline]);
+    const BandCurve curve = validation_gaps(pairs), training = training_gaps(pairs, window);
+    if (!curve.empty())
+      gaps.push_back({fmt::format("{}  {:+.4f}", r.arms[arm].name, gap->gap.mean), arm, curve,
+                      BandCurve(training.begin() + std::ptrdiff_t(training.size() / 8), training.end())});
+  }
+  const auto draw = [&](const std::string& stem, const Script& script) {
+    write_pictures(folder / stem, script);
+    curves.pictures.push_back(read_whole_text(folder / (stem + ".svg")));
+  };
+  const std::string what_stays =
+      std::filesystem::exists(folder / "gap.svg") ? "; those in the folder are of an earlier time" : "";
+  try {
+    if (!gaps.empty())
+      draw("gap", [&](const std::string& terminal, const auto& file) {
+        return gap_script(r, gaps, terminal, file);
+      });
+    if (!gaps.empty() && std::ranges::any_of(losses, [](const Shown& s) { return s.curve.size() > 1; }))
+      draw("loss", [&](const std::string& terminal, const auto& file) {
+        return loss_script(r, losses, {r.baseline, worst}, terminal, file);
+      });
+  } catch (const NotInstalled& e) {
+    curves.why = fmt::format("{}: {}", what_stays, e.what());
+  } catch (const Error& e) {
+    curves.fault =
+        Error(e.code(), fmt::format("{}: not all pictures could be written{}; all else is there\n{}",
+                                    folder.string(), what_stays, e.what()));
+  }
+  return curves;
 }
 
 }  // namespace mxtape

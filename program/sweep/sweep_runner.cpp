@@ -175,6 +175,29 @@ std::vector<Error> problems(const SweepPlan& plan) {
 
 }  // namespace
 
+std::vector<FileLock> lock_folder(const std::filesystem::path& folder, std::FILE* out,
+                                  const std::string& part) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require(!error, ExitCode::resource, "{}: the sweep's folder cannot be made: {}", folder.string(),
+          error.message());
+  std::vector<FileLock> locks;
+  locks.emplace_back(folder / ".lock");
+  bool free = part.empty() ? locks[0].take() : locks[0].share();
+  if (!part.empty()) free = locks.emplace_back(folder / (".lock" + part)).take() && free;
+  require(free, ExitCode::resource, "{}: another sweep is at work in this folder; want another --out",
+          folder.string());
+  const FileLock& runs = locks.emplace_back(folder / (".runs" + part), true);
+  free = runs.take();
+  if (!free) say(out, "waiting for runs of a sweep that was killed: they save and end\n");
+  for (; !free; free = runs.take()) {
+    require(!StopSignals::received(), ExitCode::interrupted,
+            "stopped while waiting for the runs of an earlier sweep");
+    ::usleep(50'000);
+  }
+  return locks;
+}
+
 std::vector<Error> train_runs(SweepPlan& plan, const std::string& command, std::FILE* out) {
   for (const SweepRun& run : plan.runs)
     if (run.seed == plan.sweep.seeds.front())

@@ -7,7 +7,6 @@
 #include <functional>
 #include <numeric>
 
-#include "core/files/atomic_file.h"
 #include "core/text/nearest_name.h"
 #include "recipes/sweep/grid.h"
 #include "recipes/sweep/sweep_text.h"
@@ -20,12 +19,10 @@ struct RefereeFile::Sections {
   std::vector<ArmText> sizes{};
   toml::table tune{};
   std::optional<GridAxis> tuned{};
+  std::optional<Sweep> one_point{};
 };
 
 namespace {
-
-constexpr std::array<std::string_view, 7> own_sections{"points", "size", "families", "confirm",
-                                                       "best",   "tune", "contrasts"};
 
 void want(bool fine, const Source& source, std::string_view key, const toml::node& node,
           std::string_view wanted) {
@@ -54,22 +51,24 @@ std::int64_t parameters_of_blocks(ModelConfig model) {
 
 }  // namespace
 
-bool RefereeFile::is_one(const std::string& path) {
-  try {
-    return parse_toml(read_whole_text(path), Source{path}).contains("points");
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-RefereeFile::RefereeFile(const std::string& path)
-    : sections_(std::make_shared<Sections>(Sections{SweepText(path, "select", own_sections)})) {
+RefereeFile::RefereeFile(const std::string& path, const InitialModel& model_of)
+    : sections_(std::make_shared<Sections>(Sections{SweepText(path)})) {
   const SweepText& text = sections_->text;
   const Source& source = text.source;
   file = path, name = std::filesystem::path(path).stem().string();
   base = text.base.name, baseline = text.baseline, tolerance = text.tolerance, select = text.seeds;
   for (const ArmText& arm : text.arms) arms.push_back(arm.name);
-  read_points(), read_sizes(), read_families(), read_tune();
+  if (text.table.contains("points"))
+    read_points(), read_sizes();
+  else
+    read_one_point(model_of);
+  read_families(), read_tune();
+  if (const toml::node* node = text.table.get("steps_to")) {
+    steps_to = node->is_number() ? std::vector{*node->value<double>()} : list_of<double>(*node);
+    want(!steps_to.empty() &&
+             std::ranges::all_of(steps_to, [](double x) { return x > 0 && std::isfinite(x); }),
+         source, "steps_to", *node, "a validation loss in nats per token, a number > 0, or a list of them");
+  }
   if (text.table.contains("confirm")) confirm = text.read_seeds("confirm", text.table);
   if (const toml::node* node = text.table.get("best")) {
     best = node->value_exact<std::int64_t>().value_or(0);
@@ -91,6 +90,19 @@ RefereeFile::RefereeFile(const std::string& path)
               path, seed);
       seeds.push_back(seed);
     }
+}
+
+void RefereeFile::read_one_point(const InitialModel& model_of) {
+  const toml::node* size = sections_->text.table.get("size");
+  require(!size, ExitCode::usage, "{}: [[size]] without [points]; want both, or model keys in [set]",
+          size ? sections_->text.source.place(size->source()) : "");
+  sections_->one_point = sweep_of(sections_->text, model_of);
+  const Recipe& recipe = sections_->one_point->baseline_arm().recipe;
+  const std::int64_t parameters = parameters_of_blocks(recipe.model), steps = recipe.train.steps,
+                     tokens = steps * recipe.tokens_per_step();
+  sizes.push_back({"", parameters, recipe.tokens_per_step()});
+  points.push_back({"", 0, parameters, double(tokens) / double(std::max<std::int64_t>(parameters, 1)), tokens,
+                    steps, steps - first_decaying_step(recipe.schedule, steps)});
 }
 
 void RefereeFile::read_points() {
@@ -208,6 +220,7 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
 }
 
 Sweep RefereeFile::sweep(const Point& point) const {
+  if (sections_->one_point) return *sections_->one_point;
   SweepText text = sections_->text;  // whose settings stay those of the one that is kept
   for (const Setting& setting : sections_->sizes[point.size].settings) {
     std::erase_if(text.shared, [&](const Setting& shared) { return shared.key == setting.key; });

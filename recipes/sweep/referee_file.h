@@ -21,10 +21,11 @@ struct Family {
 /// What a file asks. Indices are of its arms.
 struct Question {
   std::string name, file, base, baseline;
-  double tolerance = 0;  ///< [nats per token]
+  double tolerance = 0;          ///< [nats per token]
+  std::vector<double> steps_to;  ///< validation losses [nats per token]
   std::vector<std::uint64_t> select, confirm, tune;
   std::int64_t best = 0;           ///< of each family, are confirmed; 0: all
-  std::vector<double> lengths;     ///< tokens per parameter, ascending
+  std::vector<double> lengths;     ///< tokens per parameter, ascending; empty: no [points]
   double decay = 0.2;              ///< share of a length in which the learning rate falls
   double learning_rate_power = 0;  ///< it goes as parameters to this power, from the smallest size on
   std::string tuned_key;           ///< empty: nothing is tuned
@@ -47,19 +48,19 @@ struct Point {
   std::int64_t tokens = 0, steps = 0, decay_steps = 0;  ///< D: of all steps
 };
 
-/// A sweep over sizes and lengths: [points], [[size]], [families], [tune]. Reference of the keys:
-/// docs/referee.md.
+/// A sweep, also over sizes and lengths: [points], [[size]], [families], [tune]. Without [points] it has one
+/// size and one point, without names. Reference of the keys: docs/sweeps.md, docs/referee.md.
 class RefereeFile : public Question {
  public:
-  /// Whether the file has [points]. One that cannot be read has none.
-  static bool is_one(const std::string& path);
-  /// Throws Error(usage) with file, line and column.
-  explicit RefereeFile(const std::string& path);
+  /// Throws Error(usage) with file, line and column. `model_of`: of read_sweep().
+  explicit RefereeFile(const std::string& path, const InitialModel& model_of = {});
 
   std::vector<std::string> arms;
   std::vector<ModelSize> sizes;  ///< N grows
   std::vector<Point> points;     ///< by size, then by length
 
+  /// More than one point or one stage.
+  bool has_stages() const { return points.size() > 1 || !confirm.empty() || !tune.empty(); }
   /// An ordinary sweep of all arms at a point, each length trained by itself. Throws Error(usage) as
   /// read_sweep().
   Sweep sweep(const Point&) const;
@@ -68,7 +69,7 @@ class RefereeFile : public Question {
 
  private:
   struct Sections;
-  void read_points(), read_sizes(), read_families(), read_tune();
+  void read_one_point(const InitialModel&), read_points(), read_sizes(), read_families(), read_tune();
   Contrast contrast_of(const std::string& text, const std::string& place) const;
 
   std::shared_ptr<Sections> sections_;

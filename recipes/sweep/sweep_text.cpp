@@ -37,11 +37,11 @@ std::string read_file(const std::string& path) {
 
 }  // namespace
 
-SweepText::SweepText(const std::string& path, std::string_view seeds_key,
-                     std::span<const std::string_view> more)
-    : source{path}, table(parse_toml(read_file(path), source)) {
-  std::vector<std::string_view> known{"base", "baseline", "tolerance", "set", "arm", "grid", seeds_key};
-  known.insert(known.end(), more.begin(), more.end());
+SweepText::SweepText(const std::string& path) : source{path}, table(parse_toml(read_file(path), source)) {
+  const std::string_view seeds_key = table.contains("points") ? "select" : "seeds";
+  const std::array<std::string_view, 15> known{"base",    "baseline", "tolerance", "set",       "arm",
+                                               "grid",    seeds_key,  "points",    "size",      "families",
+                                               "confirm", "best",     "tune",      "contrasts", "steps_to"};
   require_no_recipe();
   for (const auto& [key, node] : table)
     require(std::find(known.begin(), known.end(), key.str()) != known.end(), ExitCode::usage,

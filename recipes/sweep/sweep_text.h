@@ -26,15 +26,13 @@ struct ArmText {
 
 /// A sweep's file as it is written, with the grid's combinations as arms after the others.
 struct SweepText {
-  /// `seeds_key`: whose seeds these are. `more`: sections that somebody else reads.
-  explicit SweepText(const std::string& path, std::string_view seeds_key = "seeds",
-                     std::span<const std::string_view> more = {});
+  explicit SweepText(const std::string& path);
 
   Source source;
   toml::table table;
   Fragment base;
   std::string baseline;
-  std::vector<std::uint64_t> seeds;
+  std::vector<std::uint64_t> seeds;  ///< with [points] the key `select`
   double tolerance = 0;
   std::vector<Setting> shared;  ///< [set]
   std::vector<ArmText> arms;

@@ -1,5 +1,5 @@
 // What follows from losses that a known law made, and the page that shows it.
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // mxtape sweep with [points]: stages, trunks and decays, parts, stops, and results.json read back.
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
 namespace mxtape::test {
@@ -106,7 +106,8 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
 }
 
 TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize) {
-  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9, 2e-9, 3e-9, 4e-9]\n", "learning_rate_power = -0.5\n");
+  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9, 2e-9, 3e-9, 4e-9]\n",
+                 "learning_rate_power = -0.5\n");
   ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
   const Json all = results("runs/points");
   ASSERT_EQ(all["tunes"].size(), 15u);  // more values than points
@@ -175,7 +176,7 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   EXPECT_TRUE(says("depends on the length, so that lengths share no trunk"));
   write_atomically(folder_ / "bad.json", std::string("{\"asked\": {}}"));
   EXPECT_EQ(run({"sweep", "bad.json", "--report"}), int(ExitCode::data)) << output_;
-  EXPECT_TRUE(says("'name' not found; want the results.json of a sweep with [points]"));
+  EXPECT_TRUE(says("'name' not found; want the results.json of a sweep"));
   EXPECT_EQ(run({"sweep", "tiny.toml", "--part", "1/2"}), int(ExitCode::usage)) << output_;
 }
 

@@ -1,5 +1,5 @@
 // Curves over seeds, from logs whose losses are written down here.
-#include "program/sweep/sweep_results.h"
+#include "program/sweep/curves.h"
 
 #include <gtest/gtest.h>
 

@@ -36,16 +36,27 @@ class SweepCommand : public ProgramTest {
   Json results(const std::string& out = "runs/ask") const {
     return Json::parse(read_whole_text(folder_ / out / "results.json"));
   }
-  static const Json& arm(const Json& results, const std::string& name) {
-    for (const Json& arm : results.at("arms"))
-      if (arm.at("name") == name) return arm;
-    throw std::runtime_error("no arm " + name);
+  /// An arm of a sweep with one point and one stage, with its runs and their times, and its gap or null.
+  static Json arm(const Json& results, const std::string& name) {
+    const Json& arms = results.at("arms");
+    std::size_t index = 0;
+    while (arms.at(index).at("name") != name) ++index;
+    Json arm = arms[index];
+    for (std::size_t i = 0; i < results.at("runs").size(); ++i) {
+      if (results["runs"][i].at("arm") != index) continue;
+      Json run = results["runs"][i];
+      run.update(results.at("times").at("runs").at(i));
+      arm["runs"].push_back(run);
+    }
+    arm["gap"] = nullptr;
+    for (const Json& gap : results.at("gaps"))
+      if (gap.at("arm") == index) arm["gap"] = gap.at("gap"), arm["gap"].update(gap);
+    return arm;
   }
   /// All losses, by arm and seed.
   static std::vector<double> losses(const Json& results) {
     std::vector<double> all;
-    for (const Json& arm : results.at("arms"))
-      for (const Json& run : arm.at("runs")) all.push_back(run.at("loss").get<double>());
+    for (const Json& run : results.at("runs")) all.push_back(run.at("loss").get<double>());
     return all;
   }
 };

@@ -114,7 +114,7 @@ TEST_F(SweepCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
   blow_up("runs/ask/runs/4 bit/1", 12);
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   EXPECT_EQ(arm(results(), "nearest")["gap"]["reason"], "") << "the baseline had none";
-  EXPECT_TRUE(says("4 bit: spikes of the training loss: seed 1 at step 12 (unlearned: "));
+  EXPECT_TRUE(says("spikes of the training loss: 4 bit: seed 1 at step 12 (unlearned: "));
   blow_up("runs/ask/runs/f32/2", 14);
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   const Json spike = arm(results(), "f32")["runs"][1]["spikes"].at(0);
@@ -126,7 +126,7 @@ TEST_F(SweepCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
     EXPECT_EQ(arm(results(), name)["gap"]["reason"], "the loss of the baseline blew up");
   }
   EXPECT_TRUE(says("not resolved: the loss of the baseline blew up\n"));
-  EXPECT_TRUE(says("f32: spikes of the training loss: seed 2 at step 14 (unlearned: "));
+  EXPECT_TRUE(says("spikes of the training loss: f32: seed 2 at step 14 (unlearned: "));
   const std::string page = read_whole_text(folder_ / "runs/ask/report.html");
   EXPECT_EQ(html_fault(page), "");
   EXPECT_NE(page.find("<li>f32: seed 2 at step 14 (unlearned: "), std::string::npos);

@@ -3,19 +3,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "program/records/paired_gap.h"
+#include "program/records/steps_to.h"
 #include "program/show/report.h"
 #include "recipes/sweep/referee_file.h"
 
-// What a referee knows: what was asked, what was measured, and what follows. Values alone: results.json holds
-// them all, under these names and in this order (results.cpp). Indices are into the lists of Results.
+// What a sweep knows: what was asked, what was measured, and what follows. Values alone: results.json holds
+// them all, under these names and in this order (results.cpp). Indices are into the lists of Results. A sweep
+// without [points] has one size and one point, whose names are empty.
 namespace mxtape::referee {
-
-/// Arms are chosen on the seeds of `select` and judged on those of `confirm`; without these, on the first.
-enum class Stage : std::uint8_t { select, confirm };
 
 /// A number and its 95 % interval; `why` it has none.
 struct Estimate {
@@ -23,12 +23,19 @@ struct Estimate {
   std::optional<std::array<double, 2>> interval95{};
   std::string why{};
 };
+/// The geometric mean of ratios with the same seed, from their logarithms: exp of paired_gap()'s mean and of
+/// the ends of its interval95.
+Estimate paired_ratio(std::span<const double> logarithms);
+
+/// Arms are chosen on the seeds of `select` and judged on those of `confirm`; without these, on the first.
+enum class Stage : std::uint8_t { select, confirm };
 
 struct Arm {
   std::string name, family;                     ///< without a family: empty
   std::vector<std::string> differences, slots;  ///< from the baseline; "fprop.x mxfp4" of linear layers' six
   double bits = 0;                              ///< of an element, mean of the six, scales included
   bool chosen = false;                          ///< it is trained on the seeds of `confirm`
+  std::string recipe;                           ///< with one point: resolved, as TOML
 };
 struct Spike {
   std::int64_t step = 0;
@@ -36,10 +43,7 @@ struct Spike {
   std::optional<double> unlearned{};  ///< share of what was learned that it gave back, if it blew up
 };
 /// A validation on the way.
-struct Sample {
-  std::int64_t step = 0;
-  double loss = 0;  ///< [nats per token]
-};
+using Sample = RunLog::Point;
 /// What the roundings of a run's last step cost.
 struct Telemetry {
   std::vector<std::string> slots;
@@ -52,7 +56,9 @@ struct Run {
   std::size_t point = 0, arm = 0;
   std::uint64_t seed = 0;
   Stage stage = Stage::select;
+  std::string folder{};          ///< below the sweep's
   std::string state, message{};  ///< finished, unfinished, failed, to do; of a failure
+  int code = 0;                  ///< exit code of its process
   std::optional<double> loss{};  ///< of the last validation [nats per token]
   double learning_rate = 0;      ///< at most
   std::vector<Sample> curve{};
@@ -71,6 +77,22 @@ struct Gap {
 };
 /// "worse", or "not resolved: one seed says nothing about others".
 std::string verdict_text(const Gap&);
+/// What a change of formats costs at once, with one point: the gap of the training loss in the steps after
+/// it.
+struct Switch {
+  std::size_t arm = 0;
+  std::int64_t step = 0, steps = 0;
+  PairedGap jump{};
+};
+/// When an arm's runs first have a validation loss.
+struct Reached {
+  double loss = 0;
+  std::size_t point = 0, arm = 0;
+  Stage stage = Stage::select;
+  std::int64_t runs = 0, never = 0;  ///< finished ones that have it, and that never do
+  std::optional<double> mean{};      ///< steps or seconds, of the runs that have it
+  std::optional<Estimate> ratio{};   ///< to the baseline's, seed by seed; none unless all seeds have it
+};
 struct ContrastResult {
   std::size_t contrast = 0, point = 0;
   Stage stage = Stage::select;
@@ -138,13 +160,23 @@ struct StepTime {
   Stage stage = Stage::select;
   std::size_t size = 0, arm = 0;
   double ms = 0;  ///< median over the runs of their medians
+  /// Over the baseline's run of the same seed, median over the runs: what slows the machine for a while meets
+  /// both.
+  std::optional<double> ratio{};
   std::int64_t runs = 0;
+};
+struct RunTime {
+  std::optional<double> ms{};                   ///< median of a step
+  std::optional<double> peak_mib{}, seconds{};  ///< of its process, the last one if it was resumed
+  std::optional<int> threads{};
 };
 /// What a clock said; all else is the same on each run.
 struct Times {
   std::string device;
-  int threads = 0;  ///< of a run
+  int cores = 0, threads = 0;  ///< there; of a run
   std::vector<StepTime> steps;
+  std::vector<RunTime> runs;        ///< as Results::runs
+  std::vector<Reached> seconds_to;  ///< as Results::steps_to
   double seconds_of_runs = 0;
 };
 
@@ -166,8 +198,12 @@ struct Results {
   std::vector<Tuned> tunes;
   std::vector<Run> runs;
 
+  std::vector<Switch> switches;
+
   // What follows.
   std::vector<Gap> gaps;
+  std::optional<double> resolvable_gap;  ///< resolvable_gap() of the largest point's
+  std::vector<Reached> steps_to;
   std::vector<ContrastResult> contrast_results;
   std::vector<Efficiency> efficiencies;
   Law law;
@@ -179,6 +215,15 @@ struct Results {
   const auto& seeds(Stage stage) const { return stage == Stage::select ? asked.select : asked.confirm; }
   /// The one that verdicts are of.
   Stage judged() const { return asked.confirm.empty() ? Stage::select : Stage::confirm; }
+  bool has_points() const { return !asked.lengths.empty(); }
+  /// The run of a seed; null: there is none.
+  const Run* run(std::size_t point, std::size_t arm, Stage, std::uint64_t seed) const;
+  const Gap* gap(std::size_t point, std::size_t arm, Stage) const;
+  /// Of a step of an arm, on the seeds that verdicts are of; none if its runs took none.
+  const StepTime* step_time(std::size_t size, std::size_t arm) const;
+  /// Arms at a point: the baseline first, then by the gap of the stage that verdicts are of, those without
+  /// one last.
+  std::vector<std::size_t> sorted(std::size_t point) const;
   /// Of an arm at a point, by the stage's seeds; none where a run is not finished.
   std::vector<std::optional<double>> losses(std::size_t point, std::size_t arm, Stage) const;
   /// Whether a run of them gave back more than half of what it had learned.
@@ -187,7 +232,16 @@ struct Results {
   void add_gaps();
 };
 
-/// results.json: docs/referee.md names the fields. What a clock measured is in `times`, last.
+/// Of those that are there; none if none is.
+std::optional<double> mean_of(const std::vector<std::optional<double>>&);
+/// "mxfp4: seed 1 at step 10 (unlearned: 146 %), seed 2 at step 12": of each arm and point with spikes.
+std::vector<std::string> spike_lines(const Results&);
+/// "mxfp4: formats change at step 300; training loss of the next 50 steps +0.0123 +- 0.0012".
+std::vector<std::string> switch_lines(const Results&);
+/// Of an arm at a point: "baseline", its verdict_text(), or why it has none.
+std::string word_on(const Results&, std::size_t point, std::size_t arm);
+
+/// results.json: docs/sweeps.md names the fields. What a clock measured is in `times`, last.
 Value value_of(const Results&);
 /// Reads it back. Throws Error(data) naming file and field for what is not such a file, and Error(resource)
 /// where it cannot be read.
@@ -200,10 +254,18 @@ inline constexpr double law_limit = 0.01;
 /// speed-ups, and whether rounding errors predict the gaps. Losses at a point count if all seeds of the stage
 /// have one, and none of the baseline's runs blew up.
 void judge(Results&);
+/// Of each loss of `steps_to`: when the arms' runs have it. Seconds are of as many steps as the run's median.
+void add_steps_to(Results&);
+
+/// The table that is printed; `width` of Table::text().
+std::string results_table(const Results&, std::size_t width);
+/// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds, steps and seconds to
+/// each loss of `steps_to`.
+std::string results_csv(const Results&);
 
 /// One page of HTML that is also well-formed XML: which method is worth it, the curves, the law, and what was
 /// not run. It asks for nothing from anywhere: no script, no file, no network. Numbers are held with all
-/// their digits, as <data value="...">.
-std::string page(const Results&);
+/// their digits, as <data value="...">. `curves`: pictures over steps (SVG) of a sweep without [points].
+std::string page(const Results&, const std::vector<std::string>& curves = {});
 
 }  // namespace mxtape::referee

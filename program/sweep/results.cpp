@@ -1,4 +1,4 @@
-#include "program/referee/results.h"
+#include "program/sweep/results.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/files/atomic_file.h"
-#include "program/sweep/sweep_results.h"
 
 namespace mxtape::referee {
 namespace {
@@ -21,15 +21,18 @@ namespace {
     visit(#__VA_ARGS__, __VA_ARGS__);        \
   }
 MXT_FIELDS(Estimate, value, interval95, why)
-MXT_FIELDS(Arm, name, family, differences, slots, bits, chosen)
+MXT_FIELDS(Arm, name, family, differences, slots, bits, chosen, recipe)
 MXT_FIELDS(ModelSize, name, parameters, tokens_per_step)
 MXT_FIELDS(Point, name, size, parameters, tokens_per_parameter, tokens, steps, decay_steps)
 MXT_FIELDS(Spike, step, z, unlearned)
 MXT_FIELDS(Sample, step, loss)
 MXT_FIELDS(Telemetry, slots, relative_error, alignment)
-MXT_FIELDS(Run, point, arm, seed, stage, state, message, loss, learning_rate, curve, spikes, telemetry)
+MXT_FIELDS(Run, point, arm, seed, stage, folder, state, message, code, loss, learning_rate, curve, spikes,
+           telemetry)
 MXT_FIELDS(PairedGap, pairs, mean, standard_error, interval95, interval90, p, verdict)
 MXT_FIELDS(Gap, point, arm, stage, gap, holm, verdict, reason)
+MXT_FIELDS(Switch, arm, step, steps, jump)
+MXT_FIELDS(Reached, loss, point, arm, stage, runs, never, mean, ratio)
 MXT_FIELDS(ContrastResult, contrast, point, stage, gap, holm, reason)
 MXT_FIELDS(Efficiency, arm, point, along, stage, ratio, why)
 MXT_FIELDS(LawArm, arm, parameters, tokens)
@@ -39,15 +42,16 @@ MXT_FIELDS(Law, fitted, holds, why, A, alpha, B, beta, gamma, E, floor_known, li
 MXT_FIELDS(BreakEven, arm, speed_up, from, why)
 MXT_FIELDS(Correlation, measure, point, arms, rank)
 MXT_FIELDS(Tuned, arm, value, loss, runs, best, edge)
-MXT_FIELDS(StepTime, stage, size, arm, ms, runs)
-MXT_FIELDS(Times, device, threads, steps, seconds_of_runs)
+MXT_FIELDS(StepTime, stage, size, arm, ms, ratio, runs)
+MXT_FIELDS(RunTime, ms, peak_mib, seconds, threads)
+MXT_FIELDS(Times, device, cores, threads, steps, runs, seconds_to, seconds_of_runs)
 MXT_FIELDS(Family, name, arms)
 MXT_FIELDS(Contrast, text, arms, weights)
-MXT_FIELDS(Question, name, file, base, baseline, tolerance, select, confirm, tune, best, lengths, decay,
-           learning_rate_power, tuned_key, tuned_values, families, contrasts)
+MXT_FIELDS(Question, name, file, base, baseline, tolerance, steps_to, select, confirm, tune, best, lengths,
+           decay, learning_rate_power, tuned_key, tuned_values, families, contrasts)
 MXT_FIELDS(Results, asked, baseline, arms, sizes, points, version, commit, arithmetic, data_file, data_hash,
-           floor, complete, tokens_trained, tokens_apart, tunes, runs, gaps, contrast_results, efficiencies,
-           law, break_even, correlations, not_run, times)
+           floor, complete, tokens_trained, tokens_apart, tunes, runs, switches, gaps, resolvable_gap,
+           steps_to, contrast_results, efficiencies, law, break_even, correlations, not_run, times)
 #undef MXT_FIELDS
 
 /// The texts of an enumeration, by its values.
@@ -144,18 +148,58 @@ Results read_results(const std::filesystem::path& file) {
   try {
     read(Json::parse(text), results);
   } catch (const std::exception& e) {
-    fail(ExitCode::data, "{}: {}; want the results.json of a sweep with [points]", file.string(), e.what());
+    fail(ExitCode::data, "{}: {}; want the results.json of a sweep", file.string(), e.what());
   }
   return results;
 }
 
+Estimate paired_ratio(std::span<const double> logarithms) {
+  const PairedGap gap = paired_gap(logarithms, 1);
+  Estimate ratio{.value = std::exp(gap.mean)};
+  if (gap.pairs > 1)
+    ratio.interval95 = {std::exp(gap.interval95[0]), std::exp(gap.interval95[1])};
+  else
+    ratio.why = "one seed has no spread";
+  return ratio;
+}
+
+const Run* Results::run(std::size_t point, std::size_t arm, Stage stage, std::uint64_t seed) const {
+  const auto found = std::ranges::find_if(runs, [&](const Run& run) {
+    return run.point == point && run.arm == arm && run.stage == stage && run.seed == seed;
+  });
+  return found == runs.end() ? nullptr : &*found;
+}
+
+const Gap* Results::gap(std::size_t point, std::size_t arm, Stage stage) const {
+  const auto found = std::ranges::find_if(
+      gaps, [&](const Gap& gap) { return gap.point == point && gap.arm == arm && gap.stage == stage; });
+  return found == gaps.end() ? nullptr : &*found;
+}
+
+const StepTime* Results::step_time(std::size_t size, std::size_t arm) const {
+  const auto found = std::ranges::find_if(times.steps, [&](const StepTime& time) {
+    return time.size == size && time.arm == arm && time.stage == judged();
+  });
+  return found == times.steps.end() ? nullptr : &*found;
+}
+
+std::vector<std::size_t> Results::sorted(std::size_t point) const {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<std::size_t> order(arms.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::ranges::stable_sort(order, {}, [&](std::size_t arm) {
+    const Gap* found = gap(point, arm, judged());
+    return arm == baseline ? -infinity : found ? found->gap.mean : infinity;
+  });
+  return order;
+}
+
 std::vector<std::optional<double>> Results::losses(std::size_t point, std::size_t arm, Stage stage) const {
-  const auto& all = seeds(stage);
-  std::vector<std::optional<double>> found(all.size());
-  for (const Run& run : runs)
-    if (run.point == point && run.arm == arm && run.stage == stage)
-      if (const auto at = std::ranges::find(all, run.seed); at != all.end())
-        found[std::size_t(at - all.begin())] = run.loss;
+  std::vector<std::optional<double>> found;
+  for (const std::uint64_t seed : seeds(stage)) {
+    const Run* of_seed = run(point, arm, stage, seed);
+    found.push_back(of_seed ? of_seed->loss : std::nullopt);
+  }
   return found;
 }
 
@@ -166,9 +210,24 @@ bool Results::blew_up(std::size_t point, std::size_t arm, Stage stage) const {
   });
 }
 
+namespace {
+
+/// Why the finished pairs of so many seeds give no verdict; empty: they do.
+std::string no_verdict_because(std::size_t pairs, std::size_t seeds, bool baseline_blew_up) {
+  // Whatever stands beside a run that lost what it had learned looks better.
+  if (baseline_blew_up) return "the loss of the baseline blew up";
+  // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
+  if (const std::size_t missing = seeds - pairs; missing > 0)
+    return fmt::format("{} of {} pairs {} not finished", missing, seeds, missing == 1 ? "is" : "are");
+  return seeds == 1 ? "one seed says nothing about others" : "";
+}
+
+}  // namespace
+
 void Results::add_gaps() {
   for (const Stage stage : {Stage::select, Stage::confirm})
-    for (std::size_t point = 0; point < points.size(); ++point)
+    for (std::size_t point = 0; point < points.size(); ++point) {
+      std::vector<double> deviations;
       for (std::size_t arm = 0; arm < arms.size(); ++arm) {
         const auto all = losses(point, arm, stage), of_baseline = losses(point, baseline, stage);
         std::vector<double> differences;
@@ -179,8 +238,12 @@ void Results::add_gaps() {
         gap.reason = no_verdict_because(differences.size(), all.size(), blew_up(point, baseline, stage));
         gap.holm = gap.gap.p;
         if (gap.reason.empty()) gap.verdict = gap.gap.verdict;
+        if (gap.gap.pairs > 1) deviations.push_back(gap.gap.standard_error * std::sqrt(gap.gap.pairs));
         gaps.push_back(std::move(gap));
       }
+      if (stage == judged() && !deviations.empty())
+        resolvable_gap = mxtape::resolvable_gap(deviations, int(seeds(stage).size()));
+    }
 }
 
 std::string verdict_text(const Gap& gap) {
