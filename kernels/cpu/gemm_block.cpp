@@ -1,5 +1,7 @@
 #include <dlfcn.h>
 
+#include <compare>
+#include <map>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
@@ -28,11 +30,6 @@ unsigned effective_isa() {
   return isa;
 }
 
-bool native_bf16() {
-  constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
-  return this_machine == Machine::x86_64 && (effective_isa() & wanted) == wanted;
-}
-
 /// What one primitive is made for.
 struct Problem {
   std::int64_t M, N, K, a_stride, b_stride, c_stride;
@@ -40,18 +37,7 @@ struct Problem {
   DType dtype;  // of both sides
   bool bias;
   Write write;
-  bool operator==(const Problem&) const = default;
-};
-struct ProblemHash {
-  std::size_t operator()(const Problem& p) const {
-    std::size_t h = 0;
-    for (std::int64_t part :
-         {p.M, p.N, p.K, p.a_stride, p.b_stride, p.c_stride,
-          std::int64_t(p.a_axis) | std::int64_t(p.b_axis) << 1 | std::int64_t(p.dtype) << 2 |
-              std::int64_t(p.bias) << 6 | std::int64_t(p.write) << 7})
-      h = (h ^ std::size_t(part)) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 32;
-  }
+  auto operator<=>(const Problem&) const = default;
 };
 
 dnnl::memory::desc describe(std::int64_t rows, std::int64_t cols, DType dtype, std::int64_t stride,
@@ -63,8 +49,8 @@ dnnl::memory::desc describe(std::int64_t rows, std::int64_t cols, DType dtype, s
 /// A primitive with the memory objects that its arguments are put in.
 struct Prepared {
   dnnl::matmul primitive;
-  dnnl::memory a, b, c, bias, scratch;
-  std::unordered_map<int, dnnl::memory> arguments;
+  dnnl::memory a, b, c, scratch, bias{};
+  std::unordered_map<int, dnnl::memory> arguments{};
 };
 
 /// The primitives and scratch memory of one thread: no locks, no sharing.
@@ -141,13 +127,7 @@ class Thread {
         p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, engine_);
 #endif
     auto empty = [&](const dnnl::memory::desc& d) { return dnnl::memory(d, engine_, nullptr); };
-    Prepared r{dnnl::matmul(description),
-               empty(a),
-               empty(b),
-               empty(c),
-               {},
-               empty(description.scratchpad_desc()),
-               {}};
+    Prepared r{dnnl::matmul(description), empty(a), empty(b), empty(c), empty(description.scratchpad_desc())};
     r.arguments = {
         {DNNL_ARG_SRC, r.a}, {DNNL_ARG_WEIGHTS, r.b}, {DNNL_ARG_DST, r.c}, {DNNL_ARG_SCRATCHPAD, r.scratch}};
     if (p.bias) {
@@ -159,7 +139,7 @@ class Thread {
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  std::unordered_map<Problem, Prepared, ProblemHash> prepared_;
+  std::map<Problem, Prepared> prepared_;
   Buffer scratch_, wide_[2];
 };
 
@@ -175,7 +155,10 @@ void multiply_into_column(float* c, std::int64_t c_stride, const MatrixView& a, 
 
 }  // namespace
 
-bool gemm_takes_bf16() { return native_bf16(); }
+bool gemm_takes_bf16() {
+  constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
+  return this_machine == Machine::x86_64 && (effective_isa() & wanted) == wanted;
+}
 
 bool gemm_has_matrix_unit() {
   return isa_name(this_machine, dnnl::version()->major, effective_isa()).find("amx") != std::string::npos;
@@ -222,7 +205,7 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   if (K == 0 || is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
   if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
   thread_local Thread thread;
-  const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && native_bf16();
+  const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && gemm_takes_bf16();
   MatrixView sides[2] = {a, b};
   if (!narrow) {
     const std::int64_t lines[2] = {M, N};
@@ -248,7 +231,7 @@ std::string describe_gemm_library() {
   const auto* v = dnnl::version();
   return fmt::format("oneDNN {}.{}.{} {}{}", v->major, v->minor, v->patch,
                      isa_name(this_machine, v->major, effective_isa()),
-                     native_bf16() ? "" : " (no bf16: operands are widened to f32)");
+                     gemm_takes_bf16() ? "" : " (no bf16: operands are widened to f32)");
 }
 
 void check_gemm_library() {

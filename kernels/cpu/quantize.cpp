@@ -60,9 +60,9 @@ void quantize_by_definition(const Rounded& copy, const BlockRule& rule, float en
     }
     void element(std::int64_t i, float rounded, const BlockScale& s) {
       const std::int64_t r = i / cols, c = i % cols;
-      const bool nan = s.scale != s.scale || rounded != rounded;
+      const bool none = !(s.scale > 0) || rounded != rounded;  // EDEN's scales may become 0
       codes[rows ? layout.code_at(r, c) : layout.code_at(c, r)] =
-          nan ? std::int8_t{0} : std::int8_t(rounded / unit);
+          none ? std::int8_t{0} : std::int8_t(rounded / unit);
     }
   };
   const auto quantize = [&](const auto& sink) {

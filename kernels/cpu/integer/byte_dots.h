@@ -31,37 +31,28 @@ MXT_LANES Pair<V> multiply_add(const Pair<V>& a, const Pair<V>& b, const Pair<V>
 inline constexpr int excess = 128;
 using Lines = u32x16;
 MXT_LANES Lines as_lines(const u32x16& codes) { return codes ^ 0x80808080u; }
+#else
+inline constexpr int excess = 0;
+using Lines = i32x16;
+MXT_LANES Lines as_lines(const u32x16& codes) { return as_signed(codes); }
+#endif
+
 #if defined(__AVX512VNNI__)
 MXT_LANES i32x16 add_products(const i32x16& t, const Lines& unsigned_codes, const i32x16& codes) {
   return (i32x16)_mm512_dpbusd_epi32((__m512i)t, (__m512i)unsigned_codes, (__m512i)codes);
 }
-#else
-MXT_LANES i32x16 add_products(const i32x16& t, const Lines& unsigned_codes, const i32x16& codes) {
-  const auto half = [](native::i32 sum, native::u32 a, native::i32 b) {
-    return (native::i32)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)a, (__m256i)b);
-  };
-  return {half(t.lo, unsigned_codes.lo, codes.lo), half(t.hi, unsigned_codes.hi, codes.hi)};
+#elif defined(__AVXVNNI__)
+MXT_LANES native::i32 add_products(const native::i32& t, const native::u32& lines, const native::i32& codes) {
+  return (native::i32)_mm256_dpbusd_avx_epi32((__m256i)t, (__m256i)lines, (__m256i)codes);
 }
-#endif
-
 #elif defined(__AVX2__)
 // |a| and b with a's sign: a pair of products is at most 2 * 127^2 < 2^15, so that no sum saturates.
-inline constexpr int excess = 0;
-using Lines = i32x16;
-MXT_LANES Lines as_lines(const u32x16& codes) { return as_signed(codes); }
-MXT_LANES i32x16 add_products(const i32x16& t, const Lines& lines, const i32x16& codes) {
-  const auto half = [](native::i32 sum, native::i32 a, native::i32 b) {
-    const __m256i pairs =
-        _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
-    return sum + (native::i32)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  };
-  return {half(t.lo, lines.lo, codes.lo), half(t.hi, lines.hi, codes.hi)};
+MXT_LANES native::i32 add_products(const native::i32& t, const native::i32& a, const native::i32& b) {
+  const __m256i pairs =
+      _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
+  return t + (native::i32)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
-
-#elif defined(__aarch64__)
-inline constexpr int excess = 0;
-using Lines = i32x16;
-MXT_LANES Lines as_lines(const u32x16& codes) { return as_signed(codes); }
+#else
 MXT_LANES native::i32 add_products(const native::i32& t, const native::i32& lines, const native::i32& codes) {
   const auto a = (int8x16_t)lines, b = (int8x16_t)codes;
 #if defined(__ARM_FEATURE_DOTPROD)
@@ -72,11 +63,11 @@ MXT_LANES native::i32 add_products(const native::i32& t, const native::i32& line
   return (native::i32)vpadalq_s16((int32x4_t)t, pairs);
 #endif
 }
-template <class V>
-MXT_LANES Pair<V> add_products(const Pair<V>& t, const Pair<V>& lines, const Pair<V>& codes) {
+#endif
+template <class V, class Codes>
+MXT_LANES Pair<V> add_products(const Pair<V>& t, const Pair<Codes>& lines, const Pair<V>& codes) {
   return {add_products(t.lo, lines.lo, codes.lo), add_products(t.hi, lines.hi, codes.hi)};
 }
-#endif
 
 }  // namespace mxtape::cpu::MXT_TIER
 #endif

@@ -8,11 +8,7 @@ constexpr int quad = 4;             // codes of a line that lie together
 constexpr int rows_at_once = 4;     // lines of a; sixteen of them are a panel
 constexpr int step = lanes * quad;  // bytes of a panel's quad
 // Panels of b at once: as many sums as registers hold.
-#if defined(__AVX512F__)
-constexpr int most_panels = 3;
-#else
-constexpr int most_panels = 1;
-#endif
+constexpr int most_panels = has_avx512 ? 3 : 1;
 // Codes of a line that are multiplied before the next lines of a: b's stay in the first cache.
 constexpr int chunk_codes = 384, most_segments = chunk_codes / 16;
 
@@ -59,8 +55,8 @@ struct Packed {
 };
 
 template <Way way, int panels, int quads_of_segment>
-MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b, const float* a_scales,
-                    std::int64_t row, std::int64_t col, float* partial) {
+MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b,
+                    const float* a_scales, std::int64_t row, std::int64_t col, float* partial) {
   const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
   const std::int64_t panel = row / lanes, lane = row % lanes;
   const std::int8_t* a = j.a.codes + panel * j.a.panel_codes + (chunk.first * quads) * step + lane * quad;
@@ -138,7 +134,8 @@ auto tiles_by(Way way) {
   return way == Way::added     ? tiles<Way::added, panels, quads_of_segment>
          : way >= Way::shifted ? tiles<Way::shifted, panels, quads_of_segment>
          : way == Way::shared  ? tiles<Way::shared, panels, quads_of_segment>
-                               : tiles<Way::plain, panels, quads_of_segment>;
+                              : way == Way::looked ? tiles < has_avx512 ? Way::looked : Way::plain,
+         panels, quads_of_segment > : tiles<Way::plain, panels, quads_of_segment>;
 }
 
 /// b's panels of a chunk, quad by quad side by side, as add_products() takes them.

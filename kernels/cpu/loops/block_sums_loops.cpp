@@ -77,6 +77,8 @@ bool eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round
     const f32x16 rounded = select(is_nan, wanted, round_scale(wanted, draws, blocks.first));
     exact = exact && !any(is_nan);
     store_first(scales.scale + blocks.first, select(inverse > 0.0f, rounded, scale), blocks.count);
+    // Codes of a scale that becomes 0 are 0.
+    store_first(scales.inverse + blocks.first, select(rounded == 0.0f, rounded, inverse), blocks.count);
   });
   return exact;
 }
