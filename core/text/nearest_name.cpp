@@ -36,7 +36,10 @@ std::vector<std::string_view> nearest_names(std::string_view text, std::span<con
   std::vector<std::string_view> nearest;
   for (const auto name : known) {
     const std::string whole = in_small_letters(name), last = whole.substr(whole.rfind('/') + 1);
-    const int distance = std::min(edit_distance(word, whole), edit_distance(word, last));
+    int distance = std::min(edit_distance(word, whole), edit_distance(word, last));
+    // Nothing but letters left out, fewer than are there: "grads" of "gradients".
+    if (std::size_t(distance) + word.size() == whole.size() && 2 * word.size() > whole.size())
+      distance = (distance + 1) / 2;
     if (distance < best) {
       best = distance;
       nearest.clear();

@@ -11,9 +11,9 @@ namespace mxtape {
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The known names with the smallest edit distance to `word`, all of them if several tie, in the order of
-/// `known`, capitals and small letters being the same. A name is near by the whole of it or by what follows
-/// its last '/'. Empty if even these are no likely misspelling: more than two edits and more than a third of
-/// the letters.
+/// `known`, capitals and small letters being the same, letters left out counting half. A name is near by the
+/// whole of it or by what follows its last '/'. Empty if even these are no likely misspelling: more than two
+/// edits and more than a third of the letters.
 std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
 
 /// " a b c"; of more than forty names the first ones, " and 41 more".

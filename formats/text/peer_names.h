@@ -53,12 +53,8 @@ inline constexpr std::array peer_names{
     PeerName{.name = "float8_e4m3",
              .remark = "has infinities in ml_dtypes, and is e4m3fn elsewhere; write "
                        "'e4m3 specials=ieee' for the one, 'e4m3' for the other"},
-    PeerName{.name = "float8_e4m3fnuz",
-             .remark = "has another bias and no negative zero; there is no such "
-                       "element here"},
-    PeerName{.name = "float8_e5m2fnuz",
-             .remark = "has another bias and no negative zero; there is no such "
-                       "element here"},
+    PeerName{.name = "float8_e4m3fnuz", .remark = "has another bias; there is no such element here"},
+    PeerName{.name = "float8_e5m2fnuz", .remark = "has another bias; there is no such element here"},
     PeerName{.name = "e8m0", .remark = "is a format of scales; write scale=e8m0 after an element"},
     PeerName{.name = "float8_e8m0fnu", .remark = "is a format of scales; write scale=e8m0 after an element"},
     PeerName{.name = "mxint4", .remark = "is no OCP format; write 'int4 scale=e8m0' for microxcaling's"},

@@ -26,9 +26,9 @@ Quantizer read_base(std::string_view name, std::string_view text) {
     fail(ExitCode::usage, "quantizer '{}': '{}' {}", text, name, row.remark);
   }
   fail(ExitCode::usage,
-       "quantizer '{}': no format '{}'{} (also any e<x>m<y> with x from 1 to 8 and y to 22, int<n> with n "
-       "from 2 to 24)",
-       text, name, suggestion(name, known));
+       "quantizer '{}': no {}{} (also any e<x>m<y> with x from 1 to 8 and y to 22, int<n> with n from 2 to "
+       "24)",
+       text, name == text ? "such format" : fmt::format("format '{}'", name), suggestion(name, known));
 }
 
 const TextKey& find_key(const TextWord& w) {

@@ -1,7 +1,6 @@
 #include "formats/text/text_keys.h"
 
 #include <charconv>
-#include <cmath>
 #include <vector>
 
 #include "core/error.h"
@@ -130,21 +129,19 @@ std::string write_outer(const Quantizer& q) {
   return q.outer_along == 0 ? "axis" : fmt::format("{}", q.outer_along);
 }
 
-float read_clip(const TextWord& w) {
-  float number = 0;
-  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
-  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 1e6f))
-    refuse(w, "how many root mean squares the largest element stands for, above 0 and at most 1e6");
-  return number;
+float number(const TextWord& w, float above, float highest, std::string_view want) {
+  float x = 0;
+  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), x);
+  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(x > above && x <= highest))
+    refuse(w, want);
+  return x;
 }
-
+float read_clip(const TextWord& w) {
+  return number(w, 0, 1e6f,
+                "how many root mean squares the largest element stands for, above 0 and at most 1e6");
+}
 float read_alpha(const TextWord& w) {
-  float number = 0;
-  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), number);
-  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(number > 0 && number <= 2) ||
-      !std::isfinite(1 / number))
-    refuse(w, "a number in (0, 2] whose reciprocal is an f32, so above 2^-128");
-  return number;
+  return number(w, 0x1p-128f, 2, "a number in (0, 2] whose reciprocal is an f32, so above 2^-128");
 }
 
 /// Keeps emax at the exponent of the largest number, which the specials decide.

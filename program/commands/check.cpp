@@ -32,17 +32,25 @@ std::string command_of(const Arguments& a) {
   return command;
 }
 
-/// A recipe as to_toml() writes it, without the keys that nobody has set.
-std::string without_defaults(const std::string& toml) {
+/// A recipe as to_toml() writes it, without the keys that nobody has set unless `all`. Where they were set
+/// stands in a column behind a section's longest value.
+std::string shown(const std::string& toml, bool all) {
   std::string text, section;
-  std::istringstream lines(toml);
+  std::vector<std::pair<std::string, std::string>> keys;
+  std::istringstream lines(toml + "\n[");
   for (std::string line; std::getline(lines, line);) {
-    if (line.empty() || line.ends_with("  # default")) continue;
-    const bool heading = line.starts_with('[');
-    if (heading) section = "\n" + line + "\n";
-    if (heading && !line.starts_with("[[")) continue;  // until one of its keys comes
-    text += std::exchange(section, "");
-    if (!heading) text += line + "\n";
+    const std::size_t sign = std::min(line.rfind("  # "), line.size());
+    if (line.empty() || (!all && line.ends_with("  # default"))) continue;
+    if (!line.starts_with('[')) {
+      keys.emplace_back(line.substr(0, line.find_last_not_of(' ', sign) + 1), line.substr(sign));
+      continue;
+    }
+    std::size_t widest = 36;
+    for (const auto& [key, origin] : keys) widest = std::max(widest, origin.empty() ? 0 : key.size());
+    if (!keys.empty() || section.starts_with("\n[[")) text += section;
+    for (const auto& [key, origin] : keys)
+      text += fmt::format("{:<{}}{}\n", key, origin.empty() ? 0 : widest, origin);
+    section = "\n" + line + "\n", keys.clear();
   }
   return text;
 }
@@ -92,10 +100,9 @@ Report run(Arguments& a, const Given& given) {
   plan.devices = a.devices;
   plan_through(plan, Station::recipe);
   const std::string command = command_of(a);
-  const std::string keys = to_toml(plan.recipe);
   Report out;
   out.line("# {}, with everything that it extends and overrides{}\n{}", title(a),
-           a.all ? "" : "; --all shows the defaults too", a.all ? keys : without_defaults(keys));
+           a.all ? "" : "; --all shows the defaults too", shown(to_toml(plan.recipe), a.all));
   out.line("precision: what was asked for, and what is planned to multiply it here\n{}",
            precision_table(plan.recipe));
   out.put("recipe", title(a), "keys", recipe_json(plan.recipe), "precision", precision_json(plan.recipe));

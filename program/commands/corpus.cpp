@@ -19,6 +19,7 @@ struct Arguments {
   std::uint64_t seed = 1;
   double validation = 0.1;
   std::string out, text, score;
+  bool force = false;
 };
 
 Value value_of(const tales::Score& part) {
@@ -65,11 +66,8 @@ Report run(Arguments& options, const Given& given) {
     return out;
   }
   std::vector<std::string> outputs;
-  for (const auto& output : {options.text, options.out}) {
-    if (output.empty()) continue;
-    require_output(output, outputs);
-    outputs.push_back(output);
-  }
+  for (const auto& output : {options.text, options.out})
+    if (!output.empty()) require_output(output, outputs, options.force), outputs.push_back(output);
   const auto made = tales::write_corpus(options.seed, {options.tales, options.characters}, options.validation,
                                         report_progress());
   for (const auto& [what, part] : {std::pair("all", &made.all), {"validation", &made.validation}}) {
@@ -99,8 +97,9 @@ Options options(Arguments& a) {
            within(0.0001, 0.9)},
           {"--out", &a.out, "token file to write; without it and --text the tales are printed"},
           {"--text", &a.text, "plain text file to write"},
+          {"--force", &a.force, "write over files that are there"},
           {"--score", &a.score, "print the nats per character of this text under the grammar",
-           excludes("--tales --characters --seed --validation --out --text")}};
+           excludes("--tales --characters --seed --validation --out --text --force")}};
 }
 
 }  // namespace

@@ -50,11 +50,7 @@ Report run_foreign(const Arguments& arguments, const Given& given) {
   constexpr std::string_view forms[]{"hf", "llmc", "gguf", "safetensors"};
   const auto form = ExportForm(std::ranges::find(forms, arguments.to) - forms);
   const fs::path source = checkpoint_of(arguments.run);
-  if (form != ExportForm::hf) {
-    require_output(arguments.out, {source.string()});
-    require(arguments.force || !fs::exists(arguments.out), ExitCode::usage,
-            "{}: is there already; --force writes over it, -o FILE writes another one", arguments.out);
-  }
+  if (form != ExportForm::hf) require_output(arguments.out, {source.string()}, arguments.force);
   ExportRequest request{.run = source.string(), .out = arguments.out, .form = form};
   if (arguments.type != "f32") request.type = arguments.type == "f16" ? TensorType::f16 : TensorType::bf16;
   if (given("--weights")) request.weights = ExportWeights(arguments.weights == "rounded");
@@ -77,8 +73,7 @@ Report run_foreign(const Arguments& arguments, const Given& given) {
 Report run(const Arguments& arguments, const Given& given) {
   require(arguments.packed == arguments.to.empty(), ExitCode::usage,
           "export: say in which form, one of: --packed, weights in the codes of their formats, for mxtape; "
-          "--to hf, "
-          "gguf, llmc or safetensors, for other programs");
+          "--to hf, gguf, llmc or safetensors, for other programs");
   if (!arguments.packed) return run_foreign(arguments, given);
   require(!given("--dtype") && !given("--weights") && !given("--vocabulary") && !given("--shard-size"),
           ExitCode::usage,
@@ -88,9 +83,7 @@ Report run(const Arguments& arguments, const Given& given) {
   const fs::path source = checkpoint_of(arguments.run);
   const CheckpointHeader trained = CheckpointFile(source).header();
   const std::string out = arguments.out.empty() ? file_beside(source, trained.step).string() : arguments.out;
-  require_output(out, {source.string()});
-  require(arguments.force || !fs::exists(out), ExitCode::usage,
-          "{}: is there already; --force writes over it, -o FILE writes another one", out);
+  require_output(out, {source.string()}, arguments.force);
 
   PackedHeader header{trained, arguments.cast.text(), verify_seal(source)};
   header.model.recipe = cast_recipe(trained.recipe, trained.step, arguments.cast);

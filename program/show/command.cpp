@@ -76,12 +76,14 @@ Option json_option(bool* field) {
   return {"--json", field, "print one JSON document instead (docs/json.md)"};
 }
 
-void require_output(const std::string& out, const std::vector<std::string>& others) {
+void require_output(const std::string& out, const std::vector<std::string>& others, bool over) {
   require(!out.empty(), ExitCode::usage, "'': want a name for the file to write");
   const fs::path file = file_to_write(out);
   for (const auto& other : others)
     require(!same_file(file, other), ExitCode::usage,
             "{}: this command reads or writes that file already; name another one", out);
+  require(over || !fs::exists(file), ExitCode::usage,
+          "{}: is there already; --force writes over it, or name another file", out);
 }
 
 std::string train_command(const std::vector<std::string>& words) {

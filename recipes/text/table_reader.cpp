@@ -42,7 +42,10 @@ class Setter {
       try {
         check(text);
       } catch (const Error& e) {
-        fail(ExitCode::usage, "{}: {} = {}; {}", place_, knob_.name, found_text(node_), e.what());
+        std::string_view why = e.what();
+        const std::string said = fmt::format("quantizer '{}': ", text);
+        if (why.starts_with(said)) why.remove_prefix(said.size());
+        fail(ExitCode::usage, "{}: {} = {}; {}", place_, knob_.name, found_text(node_), why);
       }
     }
     *field = text;

@@ -197,6 +197,18 @@ TEST(CorpusCommand, WritesScoresAndRefuses) {
   EXPECT_EQ(run(folder, "corpus --tales 9 --out c.h5 --text ./c.h5").code, int(ExitCode::usage));
   EXPECT_EQ(run(folder, "corpus --tales 9 --out c.h5 --validation nan").code, int(ExitCode::usage));
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.h5", "a.txt", "b.txt"}));
+
+  for (const std::string words :
+       {"corpus --tales 9 --out a.h5", "corpus --tales 9 --out new.h5 --text a.txt"}) {
+    const auto kept = run(folder, words);
+    EXPECT_EQ(kept.code, int(ExitCode::usage)) << words;
+    EXPECT_NE(kept.output.find(": is there already; --force writes over it"), std::string::npos)
+        << kept.output;
+    EXPECT_EQ(read_whole(folder / "a.txt"), bytes) << words;
+    EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.h5", "a.txt", "b.txt"})) << words;
+  }
+  EXPECT_EQ(run(folder, "corpus --tales 9 --out a.h5 --force").code, 0);
+  EXPECT_EQ(TokenFile::read(folder / "a.h5").source, "mxtape corpus --seed 1 --tales 9");
 }
 
 }  // namespace

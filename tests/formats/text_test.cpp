@@ -80,7 +80,7 @@ TEST(Text, WordsMayStandInAnotherOrderAndBlocksHaveNames) {
 TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
   EXPECT_EQ(
       error_of("mxpf4"),
-      "quantizer 'mxpf4': no format 'mxpf4'; did you mean 'mxfp4'? (also any e<x>m<y> with x from 1 to 8 and "
+      "quantizer 'mxpf4': no such format; did you mean 'mxfp4'? (also any e<x>m<y> with x from 1 to 8 and "
       "y to 22, int<n> with n from 2 to 24)");
   EXPECT_NE(error_of("MXFP4").find("did you mean 'mxfp4'?"), std::string::npos);
   EXPECT_EQ(error_of("mxfp4 blok=3"), "quantizer 'mxfp4 blok=3': unknown word 'blok'; did you mean 'block'?");

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <set>
+#include <sstream>
 #include <utility>
 
+#include "core/files/atomic_file.h"
+#include "core/text/sections.h"
 #include "program/plan/run_plan.h"
 #include "program/records/room.h"
 #include "tests/program/program.h"
@@ -47,6 +51,27 @@ void expect_one_problem(const Place& place, ExitCode code, const std::string& wo
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].code(), code);
   EXPECT_NE(std::string(problems[0].what()).find(words), std::string::npos) << problems[0].what();
+}
+
+TEST(Check, SaysWhereTheKeysOfASectionWereSetInOneColumnWhateverTheirValuesLength) {
+  const Place place;
+  write_atomically(place.folder / "tiny.toml", to_toml(place.recipe));
+  std::vector<std::string> words{"check", "tiny.toml", "--precision.head=bf16",
+                                 "--precision.gradients=mxfp4 rule=even round=stochastic"};
+  for (int all = 0; all < 2; ++all) {
+    Program check(place.folder.path(), words);
+    ASSERT_EQ(check.wait(), 0) << check.output();
+    std::istringstream lines{std::string(section_of(check.output(), "precision"))};
+    std::set<std::size_t> columns;
+    std::size_t seen = 0;
+    for (std::string line; std::getline(lines, line) && !line.empty();)
+      if (const auto sign = line.find("  # "); sign != std::string::npos) ++seen, columns.insert(sign);
+    EXPECT_GE(seen, 5u) << check.output();
+    EXPECT_EQ(columns,
+              std::set<std::size_t>{std::string("gradients = \"mxfp4 rule=even round=stochastic\"").size()})
+        << check.output();
+    words.emplace_back("--all");
+  }
 }
 
 TEST(Check, ARunThatCanRunHasNoProblemAndLeavesNothingBehind) {

@@ -28,7 +28,13 @@ TEST(Overrides, OverridesComeLastAndAreCheckedLikeFiles) {
             "command line: train.steps = '12x'; want an integer in [1, 2147483648]");
   EXPECT_EQ(refused("train.steps="), "command line: train.steps = ''; want an integer in [1, 2147483648]");
   EXPECT_TRUE(contains(refused("train.steps=5\nseed=3"), "want an integer"));  // one override sets one key
-  EXPECT_TRUE(contains(refused("precision.weights=mxfp5"), "precision.weights = 'mxfp5'"));
+  EXPECT_TRUE(
+      contains(refused("precision.weights=mxfp5"),
+               "command line: precision.weights = 'mxfp5'; no such format; did you mean 'mxfp4' or "));
+  EXPECT_TRUE(contains(refused("precision.weights=mxfp4 round=nearest"),
+                       "'mxfp4 round=nearest'; round=nearest is not known; known: even away down zero "));
+  EXPECT_EQ(refused("precision.grads=mxfp4"),
+            "command line: unknown key 'precision.grads'; did you mean 'precision.gradients'?");
   EXPECT_TRUE(contains(refused("train.steps"), "want section.key=value"));
 }
 

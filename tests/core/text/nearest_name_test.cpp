@@ -22,6 +22,13 @@ TEST(NearestName, NamesThatTieAreAllOffered) {
   EXPECT_EQ(suggestion("betta2", names), "; did you mean 'beta2'?");
 }
 
+TEST(NearestName, LettersLeftOutCountHalf) {
+  constexpr std::array<std::string_view, 3> keys{"precision.head", "precision.gradients",
+                                                 "precision.weights"};
+  EXPECT_EQ(suggestion("precision.grads", keys), "; did you mean 'precision.gradients'?");
+  EXPECT_EQ(suggestion("precision.haed", keys), "; did you mean 'precision.head'?");
+}
+
 TEST(NearestName, AWordThatIsNoMisspellingGetsTheWholeList) {
   EXPECT_EQ(suggestion("momentum", names), "; known: beta1 beta2 eps weight_decay");
 }
