@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -31,9 +32,9 @@ struct ExportOptions {
 /// What lies in a folder beside the weights.
 struct TokenizerFiles {
   Tokenizer tokenizer;
-  std::filesystem::path
-      folder;  ///< that holds the files as they came; empty: they are made from the tokenizer
+  std::filesystem::path folder;    ///< of the files as they came; empty: they are made from the tokenizer
   std::vector<std::string> names;  ///< of these files
+  bool has(std::string_view name) const { return std::ranges::find(names, name) != names.end(); }
 };
 
 /// Writes config.json, model.safetensors (or shards with an index), generation_config.json and the

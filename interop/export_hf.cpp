@@ -41,7 +41,7 @@ std::vector<OutputTensor> output_tensors(const ModelFacts& model) {
     std::int64_t row = 0;
     for (const TensorPart& part : tensor.parts) {
       all.push_back({tensor.ours, part, row});
-      row += part.vector ? part.cols : part.rows;
+      row += part.row_count();
     }
   }
   return all;
@@ -49,8 +49,8 @@ std::vector<OutputTensor> output_tensors(const ModelFacts& model) {
 
 void write_tensor(SafetensorsWriter& writer, const OutputTensor& tensor, const std::vector<float>& ours) {
   const TensorPart& part = tensor.part;
-  const std::int64_t count = part.rows * part.cols, width = part.vector ? 1 : part.cols;
-  const auto values = std::span(ours).subspan(std::size_t(tensor.first_row * width), std::size_t(count));
+  const auto values = std::span(ours).subspan(std::size_t(tensor.first_row * part.row_width()),
+                                              std::size_t(part.rows * part.cols));
   if (part.transposed)
     transposed(values, part.rows, part.cols, [&](std::span<const float> some) { writer.write(some); });
   else

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
@@ -25,8 +24,7 @@ void put_special(Json& config, const char* key, const nlohmann::json& file, std:
 /// under this name it keeps them.
 Json tokenizer_config(const TokenizerFiles& came, const nlohmann::json& file, const ModelFacts& model) {
   Json config;
-  const bool has =
-      std::find(came.names.begin(), came.names.end(), "tokenizer_config.json") != came.names.end();
+  const bool has = came.has("tokenizer_config.json");
   if (has) config = Json::parse(read_json_file(came.folder / "tokenizer_config.json").dump());
   if (!config.is_object()) config = Json::object();
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
@@ -45,12 +43,9 @@ Json tokenizer_config(const TokenizerFiles& came, const nlohmann::json& file, co
 }  // namespace
 
 void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, const ModelFacts& model) {
-  const auto has = [&](std::string_view name) {
-    return std::find(came.names.begin(), came.names.end(), name) != came.names.end();
-  };
   for (const auto& name : came.names) write_atomically(folder / name, read_whole(came.folder / name));
   std::string text;
-  if (has("tokenizer.json")) {
+  if (came.has("tokenizer.json")) {
     text = read_json_file(came.folder / "tokenizer.json").dump();
   } else if (text = tokenizer_json_of(came.tokenizer); !text.empty()) {
     write_atomically(folder / "tokenizer.json", text + "\n");
@@ -61,7 +56,7 @@ void write_tokenizer_files(const fs::path& folder, const TokenizerFiles& came, c
     return;
   }
   const auto held = nlohmann::json::parse(came.tokenizer.to_json());
-  if (has("tokenizer.model") || held.value("kind", "") != "sentencepiece") return;
+  if (came.has("tokenizer.model") || held.value("kind", "") != "sentencepiece") return;
   const auto bytes = from_base64(held.at("model").get<std::string>());
   require(bytes.has_value(), "export: the tokenizer's model is no base64");
   write_atomically(folder / "tokenizer.model", *bytes);

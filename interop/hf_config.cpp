@@ -231,18 +231,16 @@ constexpr Architecture architectures[] = {{"gpt2", "GPT2LMHeadModel", read_gpt2}
 
 const Architecture& architecture_of(JsonSection& config) {
   const std::string type = config.text("model_type");
-  std::string known;
-  const Architecture* found = nullptr;
-  for (const Architecture& row : architectures) {
-    known.append(known.empty() ? "" : ", ").append(row.type);
-    if (row.type == type) found = &row;
+  const Architecture* const found = std::ranges::find(architectures, type, &Architecture::type);
+  if (found == std::end(architectures)) {
+    std::string known;
+    for (const Architecture& row : architectures) known.append(known.empty() ? "" : ", ").append(row.type);
+    config.refuse("model_type", known);
   }
-  if (!found) config.refuse("model_type", known);
-  if (const json* const classes = config.find("architectures"); classes && !classes->empty()) {
-    const bool language = classes->is_array() && std::find(classes->begin(), classes->end(),
-                                                           json(found->language_class)) != classes->end();
-    if (!language) config.refuse("architectures", std::string(found->language_class));
-  }
+  const json* const classes = config.find("architectures");
+  if (classes && !classes->empty() &&
+      (!classes->is_array() || std::ranges::find(*classes, found->language_class) == classes->end()))
+    config.refuse("architectures", std::string(found->language_class));
   return *found;
 }
 
@@ -282,6 +280,10 @@ std::vector<std::int64_t> known_ids(JsonSection& config, HfConfig& result, const
 }
 
 }  // namespace
+
+std::string_view language_class_of(std::string_view type) {
+  return std::ranges::find(architectures, type, &Architecture::type)->language_class;
+}
 
 HfConfig read_hf_config(const json& object, const std::string& where, std::optional<std::int64_t> context) {
   JsonSection config(object, where, ": ");

@@ -25,6 +25,10 @@ inline constexpr std::int64_t default_rope_context = 2048;
 HfConfig read_hf_config(const nlohmann::json&, const std::string& where,
                         std::optional<std::int64_t> context = {});
 
+/// The class of transformers that has the head for language, of a model_type that is known:
+/// "GPT2LMHeadModel".
+std::string_view language_class_of(std::string_view type);
+
 /// config.json of an exported model, every key in the spellings of transformers 4 and 5. `type`: "float32".
 nlohmann::ordered_json hf_config_of(const ModelFacts&, const std::string& type);
 

@@ -50,24 +50,13 @@ void add_llama_style(Json& json, const ModelFacts& m) {
   if (m.architecture != "llama") json["sliding_window"] = nullptr;
 }
 
-std::string_view language_class(const std::string& architecture) {
-  if (architecture == "gpt2") return "GPT2LMHeadModel";
-  if (architecture == "mistral") return "MistralForCausalLM";
-  if (architecture == "qwen2") return "Qwen2ForCausalLM";
-  if (architecture == "qwen3") return "Qwen3ForCausalLM";
-  return "LlamaForCausalLM";
-}
-
 }  // namespace
 
 Json hf_config_of(const ModelFacts& m, const std::string& type) {
-  Json json{{"architectures", {language_class(m.architecture)}},
+  Json json{{"architectures", {language_class_of(m.architecture)}},
             {"model_type", m.architecture},
             {"vocab_size", m.vocabulary}};
-  if (m.is_llama_style())
-    add_llama_style(json, m);
-  else
-    add_gpt2(json, m);
+  m.is_llama_style() ? add_llama_style(json, m) : add_gpt2(json, m);
   json["initializer_range"] = 0.02;  // of transformers' own initialisation: no trained number
   json["tie_word_embeddings"] = m.tied;
   // GPT-2's class takes 50256 for both where they are missing.

@@ -84,28 +84,30 @@ std::span<const NameRow> names_of(const ModelFacts& model) {
   return gpt2_names;
 }
 
+bool is_of_block(const NameRow& row) { return row.theirs.find("{}") != std::string_view::npos; }
+
 std::string numbered(std::string_view name, std::int64_t block) {
   const auto at = name.find("{}");
   if (at == std::string_view::npos) return std::string(name);
   return fmt::format("{}{}{}", name.substr(0, at), block, name.substr(at + 2));
 }
 
-void add_row(std::vector<TensorPlan>& plan, const ModelFacts& model, const NameRow& row, std::int64_t block) {
+void add_row(std::vector<TensorPlan>& plan, const ModelFacts& model, bool transposed, const NameRow& row,
+             std::int64_t block) {
   if (!row.when(model)) return;
-  const bool in_block = row.theirs.find("{}") != std::string_view::npos;
   const std::string_view role = row.theirs.substr(row.theirs.rfind('.'));
   TensorPart part{
       .theirs = numbered(row.theirs, block),
-      .gguf = fmt::format("{}{}{}", in_block ? fmt::format("blk.{}.", block) : "", row.gguf, role),
+      .gguf = fmt::format("{}{}{}", is_of_block(row) ? fmt::format("blk.{}.", block) : "", row.gguf, role),
       .rows = row.rows(model),
       .cols = row.cols(model),
-      .transposed = row.transposed,
+      .transposed = transposed && row.transposed,
       .vector = row.rows == one,
       .optional = row.when == bias && !model.bias};
   const std::string ours = numbered(row.ours, block);
   const bool goes_on = !plan.empty() && plan.back().ours == ours;
   if (!goes_on) plan.push_back({ours, part.vector ? Shape{0} : Shape{0, part.cols}, {}});
-  plan.back().shape.dims[0] += part.vector ? part.cols : part.rows;
+  plan.back().shape.dims[0] += part.row_count();
   plan.back().parts.push_back(std::move(part));
 }
 
@@ -117,16 +119,15 @@ std::vector<std::uint64_t> TensorPart::their_dims() const {
   return {std::uint64_t(rows), std::uint64_t(cols)};
 }
 
-std::vector<TensorPlan> tensor_plan(const ModelFacts& model) {
+std::vector<TensorPlan> tensor_plan(const ModelFacts& model, bool transposed) {
   std::vector<TensorPlan> plan;
   const auto rows = names_of(model);
-  const auto of_block = [](const NameRow& row) { return row.theirs.find("{}") != std::string_view::npos; };
-  const auto first = std::find_if(rows.begin(), rows.end(), of_block);
-  const auto last = std::find_if_not(first, rows.end(), of_block);
-  for (auto row = rows.begin(); row != first; ++row) add_row(plan, model, *row, 0);
+  const auto first = std::ranges::find_if(rows, is_of_block);
+  const auto last = std::find_if_not(first, rows.end(), is_of_block);
+  for (auto row = rows.begin(); row != first; ++row) add_row(plan, model, transposed, *row, 0);
   for (std::int64_t block = 0; block < model.layers; ++block)
-    for (auto row = first; row != last; ++row) add_row(plan, model, *row, block);
-  for (auto row = last; row != rows.end(); ++row) add_row(plan, model, *row, 0);
+    for (auto row = first; row != last; ++row) add_row(plan, model, transposed, *row, block);
+  for (auto row = last; row != rows.end(); ++row) add_row(plan, model, transposed, *row, 0);
   return plan;
 }
 

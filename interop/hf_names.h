@@ -17,6 +17,9 @@ struct TensorPart {
   bool vector = false;
   bool optional = false;  ///< export writes zeros where ours has none: GPT-2's class has biases
 
+  /// Rows one below the other in ours; the elements of a vector are rows of one.
+  std::int64_t row_count() const { return vector ? cols : rows; }
+  std::int64_t row_width() const { return vector ? 1 : cols; }
   std::vector<std::uint64_t> their_dims() const;
 };
 /// A tensor of ours and what it is made of, one part below the other.
@@ -27,8 +30,9 @@ struct TensorPlan {
 };
 
 /// The tensors of a model in the order of computation: one table per architecture, which import and export
-/// read. The names have the prefix in front, as "transformer.".
-std::vector<TensorPlan> tensor_plan(const ModelFacts&);
+/// read. The names have the prefix in front, as "transformer.". Not `transposed`: matrices are [out, in] in
+/// any case.
+std::vector<TensorPlan> tensor_plan(const ModelFacts&, bool transposed = true);
 /// In front of all names but the head's; the first uploads lack it.
 std::string_view name_prefix(const ModelFacts&);
 /// A buffer that early versions saved and that holds no parameter: the causal mask, RoPE's frequencies.

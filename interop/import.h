@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -15,6 +16,17 @@ namespace mxtape {
 
 /// Takes the next elements of a tensor, row-major.
 using TensorSink = std::function<void(std::span<const float>)>;
+
+/// Has `count` elements read some at a time, by read(first, room), and hands them on.
+template <class Read>
+void in_pieces(std::int64_t count, const TensorSink& sink, const Read& read) {
+  std::vector<float> values;
+  for (std::int64_t done = 0; done < count; done += std::int64_t(values.size())) {
+    values.resize(std::size_t(std::min<std::int64_t>(1 << 20, count - done)));
+    read(std::uint64_t(done), std::span(values));
+    sink(values);
+  }
+}
 
 /// A tensor of ours that is read from somewhere else, in parts.
 struct ImportedTensor {
@@ -36,7 +48,8 @@ struct ImportedModel {
   std::vector<std::string> unread{};   ///< keys of its config that mxtape does not know
   std::vector<std::string> notes{};
   std::vector<ImportedTensor> tensors{};
-  std::shared_ptr<const void> files{};  ///< what `read` reads from
+  std::optional<Tokenizer> tokenizer{};  ///< that is in the file
+  std::shared_ptr<const void> files{};   ///< what `read` reads from
 
   std::int64_t parameters() const;
   /// The recipe's [model]. Throws Error(data): model_config_of().
@@ -49,8 +62,6 @@ ImportedModel open_foreign_model(const std::filesystem::path& folder_or_file,
                                  std::optional<std::int64_t> context = {});
 ImportedModel open_hf_folder(const std::filesystem::path&, std::optional<std::int64_t> context = {});
 ImportedModel open_gguf_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
-/// Of a GGUF file that holds a tokenizer.json; else ids. Throws Error(data).
-Tokenizer tokenizer_of_file(const std::filesystem::path&, std::int64_t vocabulary);
 bool is_gguf(const std::filesystem::path&);
 /// llm.c's model.bin: github.com/karpathy/llm.c, gpt2_write_to_checkpoint().
 ImportedModel open_llmc_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});

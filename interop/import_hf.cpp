@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -54,20 +56,14 @@ class TensorFinder {
   /// Buffers by name. Throws for tensors that nobody asked for.
   std::vector<std::string> require_all_used() const {
     constexpr std::size_t most = 4;
-    std::vector<std::string> buffers;
-    std::string names;
-    std::size_t unexpected = 0;
-    for (const auto& [name, entry] : files_.tensors()) {
-      if (used_.count(name)) continue;
-      if (is_buffer(model_, name)) {
-        buffers.push_back(shown_name(name));
-        continue;
-      }
-      if (unexpected++ < most) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", shown_name(name));
-    }
-    require(unexpected == 0, ExitCode::data, "{}: {} tensor{} that the model of config.json has not: {}{}",
-            folder_.string(), unexpected, unexpected == 1 ? "" : "s", names,
-            unexpected > most ? fmt::format(" and {} more", unexpected - most) : "");
+    std::vector<std::string> buffers, unexpected;
+    for (const auto& [name, entry] : files_.tensors())
+      if (!used_.count(name)) (is_buffer(model_, name) ? buffers : unexpected).push_back(shown_name(name));
+    const std::size_t count = unexpected.size();
+    unexpected.resize(std::min(count, most));
+    require(count == 0, ExitCode::data, "{}: {} tensor{} that the model of config.json has not: '{}'{}",
+            folder_.string(), count, count == 1 ? "" : "s", fmt::join(unexpected, "', '"),
+            count > most ? fmt::format(" and {} more", count - most) : "");
     return buffers;
   }
 
@@ -81,7 +77,7 @@ class TensorFinder {
 
 /// nanoGPT's states have the layout of linear layers under GPT-2's names. c_attn and c_fc, which are not
 /// square, tell; all blocks must agree.
-void settle_layout(std::vector<TensorPlan>& plan, TensorFinder& tensors) {
+void settle_layout(std::vector<TensorPlan>& plan, const ModelFacts& model, TensorFinder& tensors) {
   const Entry* seen[2] = {};  // the first in Conv1D's layout and in that of linear layers
   for (const TensorPlan& tensor : plan)
     for (const TensorPart& part : tensor.parts) {
@@ -96,9 +92,7 @@ void settle_layout(std::vector<TensorPlan>& plan, TensorFinder& tensors) {
               shape_text(dims), shape_text(is_linear ? part.their_dims() : linear),
               fmt::format("'{}'", seen[!is_linear] ? shown_name(seen[!is_linear]->tensor->name) : ""));
     }
-  if (!seen[1]) return;
-  for (TensorPlan& tensor : plan)
-    for (TensorPart& part : tensor.parts) part.transposed = false;
+  if (seen[1]) plan = tensor_plan(model, false);
 }
 
 void require_fits(const Entry& entry, const TensorPart& part) {
@@ -111,19 +105,13 @@ void require_fits(const Entry& entry, const TensorPart& part) {
 
 /// A part's elements in ours' order. Without a transpose at most a piece is in memory, else the tensor.
 void read_part(const Entry& entry, const TensorPart& part, std::int64_t rows, const TensorSink& sink) {
-  constexpr std::int64_t piece = 1 << 20;  // elements
-  const std::int64_t count = rows * part.cols;
-  std::vector<float> values;
-  if (part.transposed) {
-    values.resize(std::size_t(count));
-    entry.file->read_f32(*entry.tensor, 0, values);
-    return transposed(values, part.cols, part.rows, sink);
-  }
-  for (std::int64_t done = 0; done < count; done += std::int64_t(values.size())) {
-    values.resize(std::size_t(std::min(piece, count - done)));
-    entry.file->read_f32(*entry.tensor, std::uint64_t(done), values);
-    sink(values);
-  }
+  const auto read = [&](std::uint64_t first, std::span<float> room) {
+    entry.file->read_f32(*entry.tensor, first, room);
+  };
+  if (!part.transposed) return in_pieces(rows * part.cols, sink, read);
+  std::vector<float> values(std::size_t(rows * part.cols));
+  read(0, values);
+  transposed(values, part.cols, part.rows, sink);
 }
 
 /// Tied, and the head is in the file as well: it must be the table, or programs would disagree on which one
@@ -148,9 +136,7 @@ void require_same_head(const Entry& head, const Entry& table) {
 std::string types_of(const SafetensorsFolder& files) {
   std::set<std::string_view> types;
   for (const auto& [name, entry] : files.tensors()) types.insert(name_of(entry.tensor->type));
-  std::string text;
-  for (const auto type : types) text.append(text.empty() ? "" : " ").append(type);
-  return text;
+  return fmt::format("{}", fmt::join(types, " "));
 }
 
 }  // namespace
@@ -163,13 +149,13 @@ ImportedModel open_hf_folder(const fs::path& folder, std::optional<std::int64_t>
                       .context = config.context,
                       .where = config_path.string(),
                       .source = "config.json and " + files->source(),
-                      .types = types_of(*files)};
-  model.unread = std::move(config.unread);
-  model.notes = std::move(config.notes);
-  model.files = files;
+                      .types = types_of(*files),
+                      .unread = config.unread,
+                      .notes = config.notes,
+                      .files = files};
   TensorFinder tensors(folder, *files, model.facts);
   std::vector<TensorPlan> plan = tensor_plan(model.facts);
-  settle_layout(plan, tensors);
+  settle_layout(plan, model.facts, tensors);
   for (TensorPlan& tensor : plan) {
     // Learned positions beyond the context stay behind.
     const std::int64_t rows = tensor.ours == "positions.weight" ? config.context : 0;

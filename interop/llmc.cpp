@@ -1,7 +1,7 @@
 // llm.c's model.bin: 256 i32, then every tensor of the table of gpt2, a kind at a time through all blocks.
 // Weights are [out, in] as ours. Source: karpathy/llm.c, train_gpt2.cu, gpt2_write_to_checkpoint().
 #include <algorithm>
-#include <array>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/error.h"
@@ -10,6 +10,7 @@
 #include "data/safetensors/safetensors_file.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
+#include "interop/hf_config.h"
 #include "interop/hf_names.h"
 #include "interop/import.h"
 
@@ -18,16 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-namespace llmc {
-constexpr std::int32_t magic = 20240326, llama_magic = 20240803;
+constexpr std::int32_t llmc_magic = 20240326, llama_magic = 20240803;
 constexpr std::int32_t version_f32 = 3, version_bf16 = 5;
-constexpr std::int64_t header_numbers = 256, header_bytes = 4 * header_numbers;
 constexpr std::int64_t vocabulary_multiple = 128;  ///< the table is padded to it
-// Where the header's numbers stand.
-constexpr std::size_t at_magic = 0, at_version = 1, at_positions = 2, at_vocabulary = 3, at_layers = 4,
-                      at_heads = 5, at_width = 6, at_padded = 7;
-}  // namespace llmc
-using Header = std::array<std::int32_t, llmc::header_numbers>;
+
+struct Header {
+  std::int32_t magic = llmc_magic, version = 0, positions = 0, vocabulary = 0, layers = 0, heads = 0,
+               width = 0, padded = 0, unused[248]{};
+};
+constexpr std::int64_t header_bytes = sizeof(Header);
 
 /// The tensors of ours in the order of such a file.
 std::vector<TensorPlan> llmc_order(const ModelFacts& model) {
@@ -50,58 +50,22 @@ std::vector<TensorPlan> llmc_order(const ModelFacts& model) {
 
 Header read_header(const RandomAccessFile& file) {
   const std::string path = file.path().string();
-  require(file.size() >= std::uint64_t(llmc::header_bytes), ExitCode::data,
+  require(file.size() >= std::uint64_t(header_bytes), ExitCode::data,
           "{}: {} bytes; want a header of {} bytes first, as llm.c writes it", path, file.size(),
-          llmc::header_bytes);
+          header_bytes);
   Header header;
-  file.read(0, std::as_writable_bytes(std::span(header)));
-  require(header[llmc::at_magic] != llmc::llama_magic, ExitCode::data,
+  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
+  require(header.magic != llama_magic, ExitCode::data,
           "{}: a Llama file of llm.c; its header keeps the norm's eps as the integer 0, so nothing can be "
           "computed from it; want the Hugging Face folder that it was made from",
           path);
-  require(header[llmc::at_magic] == llmc::magic, ExitCode::data,
-          "{}: begins with {}; want {} (llm.c's model.bin), or a Hugging Face folder", path,
-          header[llmc::at_magic], llmc::magic);
-  const std::int32_t version = header[llmc::at_version];
-  require(version == llmc::version_f32 || version == llmc::version_bf16, ExitCode::data,
-          "{}: version {}; want {} (f32) or {} (bf16)", path, version, llmc::version_f32, llmc::version_bf16);
+  require(header.magic == llmc_magic, ExitCode::data,
+          "{}: begins with {}; want {} (llm.c's model.bin), or a Hugging Face folder", path, header.magic,
+          llmc_magic);
+  const std::int32_t version = header.version;
+  require(version == version_f32 || version == version_bf16, ExitCode::data,
+          "{}: version {}; want {} (f32) or {} (bf16)", path, version, version_f32, version_bf16);
   return header;
-}
-
-/// A number of the header within the range of the knob that it becomes.
-std::int64_t number(const Header& header, std::size_t field, const char* name, std::int64_t most,
-                    const fs::path& path) {
-  const std::int64_t value = header[field];
-  require(value >= 1 && value <= most, ExitCode::data, "{}: {} = {} in its header; want 1 to {}",
-          path.string(), name, value, most);
-  return value;
-}
-
-ModelFacts facts_of_header(const Header& header, const fs::path& path) {
-  ModelFacts m;
-  m.positions = number(header, llmc::at_positions, "the longest text", 1 << 24, path);
-  m.vocabulary = number(header, llmc::at_vocabulary, "the vocabulary", 0x7fffffff, path);
-  m.layers = number(header, llmc::at_layers, "the number of layers", 1000, path);
-  m.heads = m.kv_heads = number(header, llmc::at_heads, "the number of heads", 1 << 16, path);
-  m.width = number(header, llmc::at_width, "the number of channels", 1 << 20, path);
-  require(m.width % m.heads == 0, ExitCode::data, "{}: {} heads do not divide {} channels", path.string(),
-          m.heads, m.width);
-  m.head_width = m.width / m.heads;
-  m.mlp_width = 4 * m.width;
-  return m;
-}
-
-/// Reads elements [begin, begin + count) of the file's numbers.
-void read_numbers(const RandomAccessFile& file, bool narrow, const std::string& name, std::int64_t begin,
-                  std::int64_t count, const TensorSink& sink) {
-  constexpr std::int64_t piece = 1 << 20;
-  std::vector<float> values;
-  for (std::int64_t done = 0; done < count; done += std::int64_t(values.size())) {
-    values.resize(std::size_t(std::min(piece, count - done)));
-    read_floats(file, std::uint64_t(llmc::header_bytes + (begin + done) * (narrow ? 2 : 4)),
-                narrow ? TensorType::bf16 : TensorType::f32, values, name, std::uint64_t(done));
-    sink(values);
-  }
 }
 
 /// llm.c's code implies what its header does not say.
@@ -123,33 +87,40 @@ void require_sayable(const ModelFacts& m) {
 ImportedModel open_llmc_file(const fs::path& path, std::optional<std::int64_t> context) {
   const auto file = std::make_shared<const RandomAccessFile>(path);
   const Header header = read_header(*file);
-  const bool narrow = header[llmc::at_version] == llmc::version_bf16;
-  ImportedModel model;
-  ModelFacts& m = model.facts = facts_of_header(header, path);
-  const std::int64_t padded = number(header, llmc::at_padded, "the padded vocabulary", 0x7fffffff, path);
+  const bool narrow = header.version == version_bf16;
+  const HfConfig config = read_hf_config({{"model_type", "gpt2"},
+                                          {"n_positions", header.positions},
+                                          {"vocab_size", header.vocabulary},
+                                          {"n_layer", header.layers},
+                                          {"n_head", header.heads},
+                                          {"n_embd", header.width}},
+                                         path.string(), context);
+  const ModelFacts& m = config.model;
+  const std::int64_t padded = header.padded;
   require(padded >= m.vocabulary, ExitCode::data, "{}: its padded vocabulary {} is below its vocabulary {}",
           path.string(), padded, m.vocabulary);
-  require(!context || (*context >= 1 && *context <= m.positions), ExitCode::usage,
-          "--context {}: {} knows {} positions; want 1 to {}", context.value_or(0), path.string(),
-          m.positions, m.positions);
-  model.context = context.value_or(m.positions);
-  model.where = path.string();
-  model.source = "model.bin of llm.c";
-  model.types = narrow ? "BF16" : "F32";
-  model.files = file;
+  ImportedModel model{.facts = m,
+                      .context = config.context,
+                      .where = path.string(),
+                      .source = "model.bin of llm.c",
+                      .types = narrow ? "BF16" : "F32",
+                      .files = file};
   std::int64_t begin = 0;
   for (const TensorPlan& tensor : llmc_order(m)) {
     ImportedTensor ours{tensor.ours, tensor.shape, {}};
     const bool table = tensor.ours == "tokens.weight";
     const std::int64_t stored = table ? padded * m.width : tensor.shape.count();
     if (tensor.ours == "positions.weight") ours.shape.dims[0] = model.context;
-    ours.read = [file, narrow, name = tensor.ours, begin, count = ours.shape.count()](
-                    const TensorSink& sink) { read_numbers(*file, narrow, name, begin, count, sink); };
+    const auto read = [file, narrow, name = tensor.ours, begin](std::uint64_t first, std::span<float> room) {
+      read_floats(*file, std::uint64_t(header_bytes) + (std::uint64_t(begin) + first) * (narrow ? 2 : 4),
+                  narrow ? TensorType::bf16 : TensorType::f32, room, name, first);
+    };
+    ours.read = [read, count = ours.shape.count()](const TensorSink& sink) { in_pieces(count, sink, read); };
     begin += stored;  // below 2^63: the ranges of the header's numbers
     model.tensors.push_back(std::move(ours));
     ++model.tensors_read;
   }
-  const std::int64_t wanted = llmc::header_bytes + begin * (narrow ? 2 : 4);
+  const std::int64_t wanted = header_bytes + begin * (narrow ? 2 : 4);
   require(std::uint64_t(wanted) == file->size(), ExitCode::data, "{}: {} bytes; its header says {}",
           path.string(), file->size(), wanted);
   if (padded > m.vocabulary)
@@ -164,19 +135,17 @@ std::uint64_t export_llmc_file(const fs::path& path, const ModelFacts& m, const 
   require(options.type != TensorType::f16, ExitCode::usage, "--to llmc: its files are f32 or bf16, not f16");
   const bool narrow = options.type == TensorType::bf16;
   const std::int64_t padded =
-      (m.vocabulary + llmc::vocabulary_multiple - 1) / llmc::vocabulary_multiple * llmc::vocabulary_multiple;
-  Header header{};
-  header[llmc::at_magic] = llmc::magic;
-  header[llmc::at_version] = narrow ? llmc::version_bf16 : llmc::version_f32;
-  header[llmc::at_positions] = std::int32_t(m.positions);
-  header[llmc::at_vocabulary] = std::int32_t(m.vocabulary);
-  header[llmc::at_layers] = std::int32_t(m.layers);
-  header[llmc::at_heads] = std::int32_t(m.heads);
-  header[llmc::at_width] = std::int32_t(m.width);
-  header[llmc::at_padded] = std::int32_t(padded);
+      (m.vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
+  const Header header{.version = narrow ? version_bf16 : version_f32,
+                      .positions = std::int32_t(m.positions),
+                      .vocabulary = std::int32_t(m.vocabulary),
+                      .layers = std::int32_t(m.layers),
+                      .heads = std::int32_t(m.heads),
+                      .width = std::int32_t(m.width),
+                      .padded = std::int32_t(padded)};
   UnfinishedFile unfinished(path);
   OutputFile file(unfinished.path());
-  file.write(std::as_bytes(std::span(header)));
+  file.write(std::as_bytes(std::span(&header, 1)));
   const auto order = llmc_order(m);
   std::int64_t done = 0;
   for (const TensorPlan& tensor : order) {

@@ -25,10 +25,8 @@ constexpr TypeRow types[] = {{"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E
                              {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
 
 std::optional<TensorType> type_named(std::string_view name) {
-  const auto found =
-      std::find_if(std::begin(types), std::end(types), [&](const TypeRow& row) { return row.name == name; });
-  if (found == std::end(types)) return {};
-  return TensorType(found - std::begin(types));
+  const TypeRow* const found = std::ranges::find(types, name, &TypeRow::name);
+  return found == std::end(types) ? std::nullopt : std::optional(TensorType(found - types));
 }
 
 std::vector<std::uint64_t> numbers(JsonSection& tensor, const std::string& key) {

@@ -32,9 +32,8 @@ std::string header_of(std::vector<TensorInfo>& tensors, const std::map<std::stri
   std::string text = json.dump();
   constexpr std::size_t alignment = 8;
   text.append((alignment - text.size() % alignment) % alignment, ' ');
-  std::string length(sizeof(std::uint64_t), '\0');
-  for (std::size_t i = 0; i < length.size(); ++i) length[i] = char(std::uint64_t(text.size()) >> (8 * i));
-  return length + text;
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
 }
 
 }  // namespace

@@ -35,13 +35,9 @@ auto naming(const fs::path& path, const Read& read) {
 }
 
 Tokenizer from_json_file(const fs::path& path) {
-  return naming(path, [&] {
-    const std::string text = read_whole_text(path);
-    require_no_stand_in(path, text, text.size());
-    // Characters and bytes, as they are exported.
-    if (text.find("\"merges\": []") != std::string::npos || text.find("\"merges\":[]") != std::string::npos)
-      if (auto plain = plain_tokenizer_of(parse_json_strictly(text))) return *plain;
-    return Tokenizer::from_tokenizer_json(text);
+  return tokenizer_of_text(path, [&] {
+    std::string text = read_whole_text(path);
+    return require_no_stand_in(path, text, text.size()), text;
   });
 }
 
@@ -126,6 +122,16 @@ Tokenizer read_tokenizer(const fs::path& path) {
   if (path.filename() == "vocab.json") return from_gpt2_files(path, path.parent_path() / "merges.txt");
   if (path.extension() == ".txt" || path.extension() == ".bpe") return from_gpt2_files({}, path);
   return from_json_file(path);
+}
+
+Tokenizer tokenizer_of_text(const fs::path& path, const std::function<std::string()>& read) {
+  return naming(path, [&] {
+    const std::string text = read();
+    // Characters and bytes, as they are exported.
+    if (text.find("\"merges\": []") != std::string::npos || text.find("\"merges\":[]") != std::string::npos)
+      if (auto plain = plain_tokenizer_of(parse_json_strictly(text))) return *plain;
+    return Tokenizer::from_tokenizer_json(text);
+  });
 }
 
 std::string tokenizer_json_of(const Tokenizer& tokenizer) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +14,9 @@ namespace mxtape {
 /// tokenizer.model, SentencePiece's; merges.txt or vocab.bpe alone, whose ids follow as GPT-2's do. Throws
 /// Error(data) where there is none, or with the file in front of what is wrong with it.
 Tokenizer read_tokenizer(const std::filesystem::path& folder_or_file);
+
+/// The tokenizer of the text of a tokenizer.json. Throws Error(data) with the name of the file that has it.
+Tokenizer tokenizer_of_text(const std::filesystem::path&, const std::function<std::string()>& text);
 
 /// The text of a tokenizer.json that gives the same ids: characters and bytes are a BPE without merges. ""
 /// for ids without a tokenizer and for SentencePiece's models, which are files of their own.

@@ -2,39 +2,21 @@
 
 #include <cstring>
 
-#include "core/error.h"
-#include "data/half.h"
+#include "data/byte_reader.h"
 #include "data/safetensors/safetensors_file.h"
-#include "formats/codec/block_codec.h"
 
 namespace mxtape {
 namespace {
 
 constexpr std::uint8_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // of a text its length
 
-/// Takes what a header says off its front.
-struct Taker {
-  std::string_view left;
-  const std::string where;
-
-  std::string_view bytes(std::uint64_t count) {
-    require(count <= left.size(), ExitCode::data, "{}: its header ends {} bytes early", where,
-            count - left.size());
-    const auto taken = left.substr(0, std::size_t(count));
-    return left.remove_prefix(taken.size()), taken;
-  }
-  template <class T>
-  T number() {
-    T value;
-    return std::memcpy(&value, bytes(sizeof value).data(), sizeof value), value;
-  }
+struct Taker : ByteReader {
   std::string text() { return std::string(bytes(number<std::uint64_t>())); }
   GgufValue type() {
     const auto type = number<std::uint32_t>();
-    require(type < std::size(value_bytes), ExitCode::data, "{}: a value of type {}", where, type);
+    require(type < std::size(value_bytes), ExitCode::data, "{}a value of type {}", where, type);
     return GgufValue(type);
   }
-  /// Null of an array, whose items are passed over.
   nlohmann::json value(GgufValue type) {
     if (type == GgufValue::text) return text();
     if (type == GgufValue::f32) return number<float>();
@@ -45,13 +27,14 @@ struct Taker {
       return std::memcpy(&bits, taken.data(), taken.size()), bits;
     }
     const GgufValue item = this->type();
-    auto count = number<std::uint64_t>();
+    const auto count = number<std::uint64_t>();
     const std::uint64_t each = value_bytes[std::size_t(item)];
-    require(each > 0 && count <= left.size() / each, ExitCode::data, "{}: an array of {} values of type {}",
+    require(each > 0 && count <= left.size() / each, ExitCode::data, "{}an array of {} values of type {}",
             where, count, std::uint32_t(item));
-    if (item != GgufValue::text) bytes(count * each);
-    for (; item == GgufValue::text && count > 0; --count) bytes(number<std::uint64_t>());
-    return {};
+    auto items = nlohmann::json::array();
+    if (each < 4) return bytes(count * each), items;
+    while (items.size() < count) items.push_back(value(item));
+    return items;
   }
 };
 
@@ -65,21 +48,29 @@ GgufTensor tensor_of(Taker& from, const std::string& place, std::uint64_t begin,
   tensor.type = std::ranges::find(gguf_types, GgufType::Id(id), &GgufType::id);
   const auto said = from.number<std::uint64_t>();
   const std::uint64_t cols = tensor.dims.back(), rows = axes == 2 ? tensor.dims.front() : 1;
-  const bool fits =
+  require(
       tensor.type != std::end(gguf_types) && cols > 0 && rows > 0 && cols % tensor.type->numbers == 0 &&
-      said == begin &&
-      !__builtin_mul_overflow(cols / tensor.type->numbers * tensor.type->bytes, rows, &tensor.bytes) &&
-      cols <= most && tensor.bytes <= most;
-  require(fits, ExitCode::data,
-          "{}: ggml's type {}, {}, at {}; want F32 F16 BF16 Q8_0 MXFP4 NVFP4, in whole blocks, at {}", place,
-          id, shape_text(tensor.dims), said, begin);
+          said == begin &&
+          !__builtin_mul_overflow(cols / tensor.type->numbers * tensor.type->bytes(), rows, &tensor.bytes) &&
+          cols <= most && tensor.bytes <= most,
+      ExitCode::data,
+      "{}: ggml's type {}, {}, at {}; want F32 F16 BF16 Q8_0 MXFP4 NVFP4, in whole blocks, at {}", place, id,
+      shape_text(tensor.dims), said, begin);
   return tensor;
 }
 
-/// Where number i of a block has its code, in bits behind the scales.
-std::size_t bit_of(const GgufType& type, std::size_t i) {
+/// Where number k of a row has its block, its scale and its code, in the row's bytes.
+struct Place {
+  std::size_t block, scale, byte;
+  int bit;
+};
+Place place_of(const GgufType& type, std::size_t k) {
+  const std::size_t bits = std::size_t(type.quantizer.element.bits()), i = k % type.numbers,
+                    block = k / type.numbers * type.bytes(), scale = i * type.scales / type.numbers,
+                    codes = block + type.codes_at();
+  if (bits != 4) return {block, scale, codes + i * bits / 8, 0};
   const std::size_t unit = type.numbers / type.scales, half = unit / 2, j = i % unit;
-  return type.id == GgufType::q8_0 ? 8 * i : 8 * (i / unit * half + j % half) + (j < half ? 0 : 4);
+  return {block, scale, codes + i / unit * half + j % half, j < half ? 0 : 4};
 }
 
 }  // namespace
@@ -88,36 +79,27 @@ std::string blocks_of_row(const GgufType& type, const MxTensor& t, std::int64_t 
   const Quantizer& q = t.quantizer;
   const BlockExtent extent = block_extent(q.block, t.rows, t.cols, t.axis);
   const std::int64_t first = row / extent.rows * ((t.cols + extent.cols - 1) / extent.cols);
-  const std::size_t behind = type.scales * std::size_t(scale_bytes(type.quantizer));
   CodeReader reader{t.codes.data() + row * t.cols * q.element.bits() / 8, q.element.bits()};
-  std::vector<std::uint8_t> bytes(std::size_t(t.cols) / type.numbers * type.bytes);
-  for (std::size_t c = 0; c < std::size_t(t.cols); ++c) {
-    std::uint8_t* const block = &bytes[c / type.numbers * type.bytes];
-    const std::size_t i = c % type.numbers, bit = bit_of(type, i);
-    const float scale = load_scale(t.scales.data(), first + std::int64_t(c) / extent.cols, q).scale;
-    store_scale(block, std::int64_t(i * type.scales / type.numbers), type.quantizer, {0, scale * type.unit});
-    block[behind + bit / 8] |= std::uint8_t(reader.take() << bit % 8);
+  std::vector<std::uint8_t> bytes(std::size_t(t.cols) / type.numbers * type.bytes());
+  for (std::int64_t c = 0; c < t.cols; ++c) {
+    const Place at = place_of(type, std::size_t(c));
+    const float scale = load_scale(t.scales.data(), first + c / extent.cols, q).scale;
+    store_scale(&bytes[at.block], std::int64_t(at.scale), type.quantizer, {0, scale * type.unit});
+    bytes[at.byte] |= std::uint8_t(reader.take() << at.bit);
   }
   return {bytes.begin(), bytes.end()};
 }
 
 std::vector<float> values_of_blocks(const GgufType& type, std::string_view blocks) {
-  const std::size_t behind = type.scales * std::size_t(scale_bytes(type.quantizer));
-  std::vector<float> values(blocks.size() / type.bytes * type.numbers);
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(blocks.data());
+  const ElementFormat& element = type.quantizer.element;
+  std::vector<float> values(blocks.size() / type.bytes() * type.numbers);
   for (std::size_t k = 0; k < values.size(); ++k) {
-    const auto* const block = reinterpret_cast<const std::uint8_t*>(&blocks[k / type.numbers * type.bytes]);
-    const std::size_t i = k % type.numbers;
-    const auto bits = std::uint16_t(block[0] | block[1] << 8);
-    if (type.scales) {
-      const std::size_t bit = bit_of(type, i);
-      const auto index = std::int64_t(i * type.scales / type.numbers);
-      values[k] = decode(type.quantizer.element, std::uint32_t(block[behind + bit / 8] >> bit % 8)) *
-                  (load_scale(block, index, type.quantizer).scale / type.unit);
-    } else if (type.id == GgufType::f32) {
-      std::memcpy(&values[k], block, sizeof(float));
-    } else {
-      values[k] = type.id == GgufType::f16 ? f32_of_half(bits) : to_f32(bf16{bits});
-    }
+    const Place at = place_of(type, k);
+    std::uint32_t code = 0;
+    std::memcpy(&code, bytes + at.byte, std::size_t(element.bits() + 7) / 8);
+    values[k] = decode(element, code >> at.bit) *
+                (load_scale(bytes + at.block, std::int64_t(at.scale), type.quantizer).scale / type.unit);
   }
   return values;
 }
@@ -125,27 +107,26 @@ std::vector<float> values_of_blocks(const GgufType& type, std::string_view block
 GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
   std::string header(std::size_t(std::min(file_.size(), largest_header)), '\0');
   file_.read(0, std::as_writable_bytes(std::span(header)));
-  Taker from{header, path.string()};
-  require(from.bytes(4) == gguf_magic, ExitCode::data, "{}: is no {} file", from.where, gguf_magic);
+  Taker from{{header, path.string() + ": "}};
+  require(from.bytes(4) == gguf_magic, ExitCode::data, "{}is no {} file", from.where, gguf_magic);
   const auto version = from.number<std::uint32_t>();
   require(version == 2 || version == 3, ExitCode::data,
-          "{}: version {} of GGUF; want 2 or 3, the lowest byte first", from.where, version);
+          "{}version {} of GGUF; want 2 or 3, the lowest byte first", from.where, version);
   const auto tensors = from.number<std::uint64_t>(), keys = from.number<std::uint64_t>();
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = from.text();
-    const bool is_new = keys_.emplace(key, from.value(from.type())).second;
-    require(is_new, ExitCode::data, "{}: the key '{}' twice", from.where, shown_name(key));
+    require(keys_.emplace(key, from.value(from.type())).second, ExitCode::data, "{}the key '{}' twice",
+            from.where, shown_name(key));
   }
   std::uint64_t begin = 0;
   for (std::uint64_t i = 0; i < tensors; ++i) {
-    const std::string name = from.text(), place = fmt::format("{}: '{}'", from.where, shown_name(name));
+    const std::string name = from.text(), place = fmt::format("{}'{}'", from.where, shown_name(name));
     const GgufTensor tensor = tensor_of(from, place, begin, file_.size() - begin);
     require(tensors_.emplace(name, tensor).second, ExitCode::data, "{} is there twice", place);
     begin = std::min(begin + gguf_aligned(tensor.bytes), file_.size());
   }
-  const auto alignment = value("general.alignment");
-  require(alignment.is_null() || alignment == 32, ExitCode::data, "{}: general.alignment is not 32",
-          from.where);
+  require(keys_.value("general.alignment", nlohmann::json(32)) == 32, ExitCode::data,
+          "{}general.alignment is not 32", from.where);
   for (auto& [name, tensor] : tensors_) tensor.begin += gguf_aligned(header.size() - from.left.size());
 }
 
@@ -160,10 +141,8 @@ std::vector<float> GgufFile::values(const std::string& name) const {
   file_.read(tensor.begin, std::as_writable_bytes(std::span(blocks)));
   auto values = values_of_blocks(*tensor.type, blocks);
   const std::string scale = scale_of_tensor(name);
-  if (tensor.dims.size() == 2 && tensors_.contains(scale)) {
-    const float multiplier = this->values(scale)[0];
-    for (float& x : values) x *= multiplier;
-  }
+  const bool scaled = tensor.dims.size() == 2 && tensors_.contains(scale);
+  for (const float multiplier = scaled ? this->values(scale)[0] : 1; float& x : values) x *= multiplier;
   require_finite(values, file_, name);
   return values;
 }

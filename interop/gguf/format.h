@@ -6,6 +6,7 @@
 #include "core/files/random_access.h"
 #include "data/safetensors/header.h"
 #include "data/tokenizers/tokenizer.h"
+#include "formats/codec/block_codec.h"
 #include "formats/codec/mx_tensor.h"
 #include "interop/model_facts.h"
 
@@ -24,24 +25,27 @@ constexpr Quantizer q8_0_blocks() {
   return q.scale_format = f16, q;
 }
 
-/// A type of numbers: blocks of so many along a row, of so many bytes, scales first. Of four bits number j of
-/// a scale's lies in the low half of a byte, j + count / 2 in the high one.
+/// A type of numbers: blocks of so many along a row, their scales first. Of four bits number j of a scale's
+/// lies in the low half of a byte, j + count / 2 in the high one.
 struct GgufType {
   enum Id : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30, mxfp4 = 39, nvfp4 = 40 } id;
   std::string_view name;
-  std::size_t numbers, bytes, scales = 0;
+  Quantizer quantizer;
+  std::size_t numbers = 1, scales = 0;
   TensorType plain = TensorType::u8;  ///< the same in safetensors, if it has no scales
-  Quantizer quantizer{};              ///< if it has
   float unit = 1;                     ///< scale of the file / scale of the quantizer
+
+  std::size_t codes_at() const { return scales * std::size_t(scale_bytes(quantizer)); }
+  std::size_t bytes() const { return codes_at() + numbers * std::size_t(quantizer.element.bits()) / 8; }
 };
 /// Of those that hold some numbers exactly the first one is taken.
 inline constexpr GgufType gguf_types[] = {
-    {GgufType::mxfp4, "MXFP4", 32, 17, 1, TensorType::u8, mxfp4},
-    {GgufType::nvfp4, "NVFP4", 64, 36, 4, TensorType::u8, nvfp4},
-    {GgufType::q8_0, "Q8_0", 32, 34, 1, TensorType::u8, q8_0_blocks(), 1.0f / 64},
-    {GgufType::bf16, "BF16", 1, 2, 0, TensorType::bf16},
-    {GgufType::f16, "F16", 1, 2, 0, TensorType::f16},
-    {GgufType::f32, "F32", 1, 4, 0, TensorType::f32}};
+    {GgufType::mxfp4, "MXFP4", mxfp4, 32, 1},
+    {GgufType::nvfp4, "NVFP4", nvfp4, 64, 4},
+    {GgufType::q8_0, "Q8_0", q8_0_blocks(), 32, 1, TensorType::u8, 1.0f / 64},
+    {GgufType::bf16, "BF16", bf16_cast, 1, 0, TensorType::bf16},
+    {GgufType::f16, "F16", plain_cast(f16), 1, 0, TensorType::f16},
+    {GgufType::f32, "F32", f32_passthrough, 1, 0, TensorType::f32}};
 
 /// A row of codes in blocks with scales. A scale that the type does not have comes out wrong, and a
 /// multiplier stays behind: whoever writes them compares values_of_blocks().
@@ -60,12 +64,12 @@ class GgufFile {
   /// Reads the header. Throws Error(data) with the path for what does not hold together, or is none of these
   /// types. Tensors must follow each other.
   explicit GgufFile(const std::filesystem::path&);
+  const std::filesystem::path& path() const { return file_.path(); }
   const std::map<std::string, GgufTensor>& tensors() const { return tensors_; }
-  /// Text or number of a key; null: there is no such key, or it has an array.
+  /// Null: there is no such key. Arrays of numbers below four bytes are empty: no key that is read has one.
   nlohmann::json value(const std::string& key) const { return keys_.value(key, nlohmann::json()); }
   std::string text(const std::string& key) const;  ///< "" if it is none
-  /// All numbers of a tensor that is there, times what its scale_of_tensor() holds. Throws Error(data) where
-  /// one is not finite.
+  /// Of a tensor that is there, times its scale_of_tensor(). Throws Error(data) where one is not finite.
   std::vector<float> values(const std::string& name) const;
 
  private:
@@ -78,11 +82,12 @@ class GgufFile {
 inline std::string scale_of_tensor(const std::string& name) {
   return name.substr(0, name.rfind('.')) + ".scale";
 }
-using GgufKeys = nlohmann::ordered_json;
 /// The keys of a model and of its tokenizer; `notes` gets what they cannot say. Throws Error(usage) for what
 /// they would say otherwise.
-GgufKeys gguf_keys_of(const ModelFacts&, const Tokenizer&, std::vector<std::string>& notes);
+nlohmann::ordered_json gguf_keys_of(const ModelFacts&, const Tokenizer&, std::vector<std::string>& notes);
 /// The config.json that a file's keys come to, for read_hf_config().
 nlohmann::json hf_config_of(const GgufFile&);
+/// The tokenizer of its keys; none, with a note: one that is not read. Throws Error(data) for what is broken.
+std::optional<Tokenizer> tokenizer_of(const GgufFile&, std::vector<std::string>& notes);
 
 }  // namespace mxtape

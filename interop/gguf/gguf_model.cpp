@@ -36,7 +36,7 @@ void append(std::string& to, const std::string& text) {
 }
 
 /// A value and, where it is no item, its type before it. Whole numbers are u32, or i32 as items; others f32.
-void append_value(std::string& to, const GgufKeys& value, bool item = false) {
+void append_value(std::string& to, const nlohmann::ordered_json& value, bool item = false) {
   const auto put = [&](GgufValue type, const auto& one) {
     if (!item) append(to, type);
     append(to, one);
@@ -47,15 +47,14 @@ void append_value(std::string& to, const GgufKeys& value, bool item = false) {
   if (value.is_number()) return put(GgufValue::u32, value.get<std::uint32_t>());
   put(GgufValue::array, value.empty() || value[0].is_string() ? GgufValue::text : GgufValue::i32);
   append(to, std::uint64_t(value.size()));
-  for (const GgufKeys& one : value) append_value(to, one, true);
+  for (const auto& one : value) append_value(to, one, true);
 }
 
 /// Rows of ours as the type stores them, in the order of GGUF; "" if that is not exactly what their codes
 /// stand for.
 std::string stored(const GgufType& type, const ModelFacts& model, const TensorPart& part,
                    std::int64_t first_row, std::span<const float> values, const MxTensor* codes) {
-  const auto cols = std::size_t(part.vector ? 1 : part.cols),
-             rows = std::size_t(part.rows * part.cols) / cols;
+  const std::size_t cols = std::size_t(part.row_width()), rows = std::size_t(part.row_count());
   if (cols % type.numbers || (type.scales && codes->quantizer.element != type.quantizer.element)) return "";
   const float multiplier = type.id == GgufType::nvfp4 ? codes->multiplier : 1;
   std::string bytes;
@@ -71,35 +70,23 @@ std::string stored(const GgufType& type, const ModelFacts& model, const TensorPa
   return bytes;
 }
 
-/// The tensors as the header names them, and their bytes.
-struct GgufTensors {
-  std::string header{};
-  std::vector<std::string> bytes{};
-  std::uint64_t place = 0;
-
-  void add(const std::string& name, std::vector<std::uint64_t> dims, const GgufType& type, std::string own) {
-    append(header, name);
-    append(header, std::uint32_t(dims.size()));
-    for (; !dims.empty(); dims.pop_back()) append(header, dims.back());
-    append(header, type.id);
-    append(header, place);
-    own.resize(gguf_aligned(own.size()));
-    place += own.size();
-    bytes.push_back(std::move(own));
-  }
+struct StoredGguf {
+  std::string name;
+  std::vector<std::uint64_t> dims;
+  const GgufType* type;
+  std::string bytes;
 };
 
-GgufTensors tensors_of(const ModelFacts& model, const WeightSource& source, const ExportOptions& options,
-                       std::vector<std::string>& notes) {
-  GgufTensors all;
-  const auto plans = tensor_plan(model);
+std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& source,
+                                   const ExportOptions& options, std::vector<std::string>& notes) {
+  std::vector<StoredGguf> all;
+  const auto plans = tensor_plan(model, false);
   for (const TensorPlan& plan : plans) {
     std::int64_t row = 0;
-    const MxTensor* const codes = options.codes ? options.codes(plan.ours) : nullptr;
+    const MxTensor* const codes = options.codes(plan.ours);
     std::vector<float> values(std::size_t(plan.shape.count()));  // of a bias that is missing
     if (!plan.parts[0].optional) values = source(plan.ours);
-    for (TensorPart part : plan.parts) {
-      part.transposed = false;
+    for (const TensorPart& part : plan.parts) {
       // ggml adds vectors and positions in f32. Numbers that were rounded are not rounded again.
       const bool wide = part.vector || plan.ours == "positions.weight";
       const GgufType* type = gguf_types;
@@ -107,14 +94,15 @@ GgufTensors tensors_of(const ModelFacts& model, const WeightSource& source, cons
       for (; bytes.empty(); ++type)
         if (codes || type->plain == (wide ? TensorType::f32 : options.type))
           bytes = stored(*type, model, part, row, values, codes);
-      all.add(part.gguf, part.their_dims(), *--type, std::move(bytes));
+      all.push_back({part.gguf, part.their_dims(), --type, std::move(bytes)});
       if (codes && !type->scales && codes->quantizer.scale != ScaleKind::none)
         notes.push_back(fmt::format("{}: GGUF has no blocks for {}; its numbers are in {}", part.gguf,
                                     to_text(codes->quantizer), type->name));
-      if (type->id == GgufType::nvfp4)
-        all.add(scale_of_tensor(part.gguf), {1}, *std::ranges::find(gguf_types, GgufType::f32, &GgufType::id),
-                bytes_in(TensorType::f32, {&codes->multiplier, 1}, part.gguf));
-      row += part.vector ? part.cols : part.rows;
+      if (type->id == GgufType::nvfp4) {
+        std::string multiplier = bytes_in(TensorType::f32, {&codes->multiplier, 1}, part.gguf);
+        all.push_back({scale_of_tensor(part.gguf), {1}, std::end(gguf_types) - 1, std::move(multiplier)});
+      }
+      row += part.row_count();
     }
     if (options.progress) options.progress(&plan - plans.data() + 1, std::int64_t(plans.size()));
   }
@@ -126,24 +114,33 @@ GgufTensors tensors_of(const ModelFacts& model, const WeightSource& source, cons
 std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFacts& model,
                                const WeightSource& source, const Tokenizer& tokenizer,
                                const ExportOptions& options, std::vector<std::string>& notes) {
-  const GgufKeys keys = gguf_keys_of(model, tokenizer, notes);
+  const auto keys = gguf_keys_of(model, tokenizer, notes);
   if (const std::string formats = activations_text(*options.precision); !formats.empty())
     notes.push_back("GGUF does not say in which formats the run rounds activations: " + formats);
-  const GgufTensors tensors = tensors_of(model, source, options, notes);
+  auto tensors = tensors_of(model, source, options, notes);
   std::string header(gguf_magic);
   append(header, std::uint32_t(3));
-  append(header, std::uint64_t(tensors.bytes.size()));
+  append(header, std::uint64_t(tensors.size()));
   append(header, std::uint64_t(keys.size()));
   for (const auto& [key, value] : keys.items()) {
     append(header, key);
     append_value(header, value);
   }
-  header += tensors.header;
+  std::uint64_t place = 0;
+  for (StoredGguf& tensor : tensors) {
+    tensor.bytes.resize(gguf_aligned(tensor.bytes.size()));
+    append(header, tensor.name);
+    append(header, std::uint32_t(tensor.dims.size()));
+    for (auto dim = tensor.dims.rbegin(); dim != tensor.dims.rend(); ++dim) append(header, *dim);
+    append(header, tensor.type->id);
+    append(header, place);
+    place += tensor.bytes.size();
+  }
   header.resize(gguf_aligned(header.size()));
   UnfinishedFile unfinished(path);
   OutputFile file(unfinished.path());
   file.write(header);
-  for (const std::string& bytes : tensors.bytes) file.write(bytes);
+  for (const StoredGguf& tensor : tensors) file.write(tensor.bytes);
   file.finish();
   return unfinished.finish();
 }
@@ -171,10 +168,9 @@ ImportedModel open_gguf_file(const std::filesystem::path& path, std::optional<st
             path.string(), name, taken ? shape_text(taken.mapped().dims) : "missing", shape_text(wanted));
     ++model.tensors_read;
   };
-  for (TensorPlan& plan : tensor_plan(model.facts)) {
+  for (TensorPlan& plan : tensor_plan(model.facts, false)) {
     if (plan.ours == "positions.weight") plan.shape.dims[0] = config.context;
-    for (TensorPart& part : plan.parts) {
-      part.transposed = false;
+    for (const TensorPart& part : plan.parts) {
       take(part.gguf, part.their_dims());
       const std::string scale = scale_of_tensor(part.gguf);
       if (!part.vector && unused.contains(scale)) take(scale, {1});
@@ -182,7 +178,7 @@ ImportedModel open_gguf_file(const std::filesystem::path& path, std::optional<st
     const auto read = [file, facts = model.facts, plan](const TensorSink& sink) {
       for (const TensorPart& part : plan.parts) {
         const auto theirs = file->values(part.gguf);
-        const auto cols = std::ptrdiff_t(part.vector ? 1 : part.cols);
+        const std::ptrdiff_t cols = part.row_width();
         std::vector<float> ours(theirs.size());
         for (auto row = theirs.begin(); row != theirs.end(); row += cols)
           std::copy_n(row, cols, ours.begin() + row_of(facts, part, (row - theirs.begin()) / cols) * cols);
@@ -194,8 +190,7 @@ ImportedModel open_gguf_file(const std::filesystem::path& path, std::optional<st
   }
   require(unused.empty(), ExitCode::data, "{}: {} tensors that this model has not, as '{}'", path.string(),
           unused.size(), shown_name(unused.empty() ? "" : unused.begin()->first));
-  if (!file->text("tokenizer.ggml.model").empty() && file->text("tokenizer.huggingface.json").empty())
-    model.notes.push_back("its tokenizer is not read: the model takes ids");
+  model.tokenizer = tokenizer_of(*file, model.notes);
   return model;
 }
 

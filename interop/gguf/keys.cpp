@@ -1,14 +1,13 @@
+#include <algorithm>
 #include <array>
 
 #include "core/error.h"
-#include "data/json/json_file.h"
 #include "data/tokenizers/bpe/byte_level.h"
+#include "data/tokenizers/bpe/gpt2_files.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
-#include "data/tokenizers/text/scanners.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "interop/gguf/format.h"
 #include "interop/hf_config.h"
-#include "interop/import.h"
 
 namespace mxtape {
 namespace {
@@ -47,27 +46,25 @@ constexpr int normal = 1, control = 3, user_defined = 4, unused = 5;  // types o
 constexpr const char* rules_key = "tokenizer.huggingface.json";
 
 /// GGUF's word for how a text is cut, the pattern, and whether words that are tokens stay whole.
-constexpr std::tuple<std::string_view, std::string_view, bool> cuts[] = {{"gpt-2", "gpt2", false},
-                                                                         {"llama-bpe", "llama3", true},
-                                                                         {"dbrx", "llama3", false},
-                                                                         {"qwen2", "qwen2", false}};
+struct Cut {
+  std::string_view word;
+  const char* pattern;
+  bool whole_words = false;
+};
+constexpr Cut cuts[] = {
+    {"gpt-2", "gpt2"}, {"llama-bpe", "llama3", true}, {"dbrx", "llama3"}, {"qwen2", "qwen2"}};
 
 std::string_view word_of(const BpeRules& rules) {
-  const auto& steps = rules.splitter;
-  const bool alone = steps.size() == 1;  // bytes, which GPT-2's pattern cuts; else a pattern is before them
-  const bool plain = rules.byte_level && steps.size() <= 2 && steps.back().cuts == alone &&
-                     !steps[0].invert && steps.back().prepend == SplitStep::Prepend::never &&
-                     steps[0].behaviour == SplitStep::Behaviour::isolated;
-  const KnownPattern* const known = !plain  ? nullptr
-                                    : alone ? known_pattern_named("gpt2")
-                                            : known_pattern(steps[0].text);
-  for (const auto& [word, pattern, whole_words] : cuts)
-    if (known && known->name == pattern && rules.ignore_merges == whole_words) return word;
+  for (const Cut& cut : cuts) {
+    BpeRules same;
+    read_pre_tokenizer(pre_tokenizer_of(cut.pattern), "", same);
+    if (rules.splitter == same.splitter && rules.ignore_merges == cut.whole_words) return cut.word;
+  }
   fail(ExitCode::usage,
        "--to gguf: GGUF has no word for how the tokenizer cuts a text; want as gpt2, llama3 or qwen2");
 }
 
-void put_tokenizer(GgufKeys& keys, const Tokenizer& tokenizer, std::int64_t rows,
+void put_tokenizer(nlohmann::ordered_json& keys, const Tokenizer& tokenizer, std::int64_t rows,
                    std::vector<std::string>& notes) {
   keys["tokenizer.ggml.model"] = "none";
   if (tokenizer.kind() == Tokenizer::Kind::ids) return;
@@ -111,9 +108,29 @@ void put_tokenizer(GgufKeys& keys, const Tokenizer& tokenizer, std::int64_t rows
     notes.push_back("no token ends a text: llama.cpp stops at token 11 where a file names none");
 }
 
+/// The tokenizer.json of a byte-level BPE that other programs wrote.
+nlohmann::json rules_of(const GgufFile& file, const Cut& cut) {
+  const auto tokens = file.value("tokenizer.ggml.tokens"), types = file.value("tokenizer.ggml.token_type"),
+             begins = file.value("tokenizer.ggml.add_bos_token");
+  auto ids = nlohmann::json::object(), added = nlohmann::json::array();
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (types.is_null() || types.at(id) == normal)
+      ids[tokens[id].get<std::string>()] = id;
+    else
+      added.push_back({{"id", id}, {"content", tokens[id]}, {"special", types[id] != user_defined}});
+  auto rules = byte_level_bpe(cut.pattern, ids, file.value("tokenizer.ggml.merges"), added);
+  rules["model"]["ignore_merges"] = cut.whole_words;
+  if (begins.is_null() ? cut.whole_words : begins == 1) {  // llama.cpp's default is that of Llama 3
+    const auto bos = file.value("tokenizer.ggml.bos_token_id").get<std::size_t>();
+    rules["post_processor"] = template_with(tokens.at(bos), std::int64_t(bos));
+  }
+  return rules;
+}
+
 }  // namespace
 
-GgufKeys gguf_keys_of(const ModelFacts& m, const Tokenizer& tokenizer, std::vector<std::string>& notes) {
+nlohmann::ordered_json gguf_keys_of(const ModelFacts& m, const Tokenizer& tokenizer,
+                                    std::vector<std::string>& notes) {
   require(m.gelu == Gelu::tanh && m.rope_scaling != RopeScaling::llama3, ExitCode::usage,
           "--to gguf: GGUF has no key for {}",
           m.gelu == Gelu::tanh ? "model.rope_scaling = \"llama3\"; want none or linear"
@@ -121,7 +138,7 @@ GgufKeys gguf_keys_of(const ModelFacts& m, const Tokenizer& tokenizer, std::vect
   nlohmann::json config = hf_config_of(m, "float32");
   config["n_inner"] = m.mlp_width;
   const std::string name = m.architecture == "mistral" ? "llama" : m.architecture;
-  GgufKeys keys{{"general.architecture", name}};
+  nlohmann::ordered_json keys{{"general.architecture", name}};
   for_each_key(name, [&](const std::string& key, const auto& place) {
     if (config.contains(place) && !config[place].is_null())
       keys[key] = config[place].is_array() ? config[place][0] : config[place];
@@ -146,11 +163,18 @@ nlohmann::json hf_config_of(const GgufFile& file) {
   return config;
 }
 
-Tokenizer tokenizer_of_file(const std::filesystem::path& path, std::int64_t vocabulary) {
-  const std::string rules = is_gguf(path) ? GgufFile(path).text(rules_key) : "";
-  if (rules.empty()) return Tokenizer::of_ids(vocabulary);
-  const auto plain = plain_tokenizer_of(parse_json_strictly(rules));
-  return plain ? *plain : Tokenizer::from_tokenizer_json(rules);
+std::optional<Tokenizer> tokenizer_of(const GgufFile& file, std::vector<std::string>& notes) {
+  const std::string rules = file.text(rules_key), kind = file.text("tokenizer.ggml.model"),
+                    word = file.text("tokenizer.ggml.pre");
+  const Cut* const cut = std::ranges::find(cuts, word, &Cut::word);
+  const bool known = !rules.empty() || (kind == "gpt2" && cut != std::end(cuts));
+  if (!known && !kind.empty() && kind != "none")
+    notes.push_back(
+        fmt::format("its tokenizer, '{}' '{}', is not read: the model takes ids. A Hugging Face folder of it "
+                    "has the text",
+                    shown_name(kind), shown_name(word)));
+  if (!known) return {};
+  return tokenizer_of_text(file.path(), [&] { return rules.empty() ? rules_of(file, *cut).dump() : rules; });
 }
 
 }  // namespace mxtape

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <sstream>
 
@@ -99,8 +98,9 @@ void put_choices(Report& out, const TrainedModel& trained, const std::string& fi
   PassProgress progress(stdout, packed ? 1 : casts.size(), !json);
   for (const Cast& cast : std::span(casts).first(packed ? 1 : casts.size())) {
     if (!packed) trained.model->set_precision(cast_plan(trained.header.recipe, trained.header.step, cast));
-    std::vector<Value> scored, cells{packed ? trained.packed_as : cast.text()};
-    progress.begin(cells[0].json->get<std::string>());
+    const std::string name = packed ? trained.packed_as : cast.text();
+    std::vector<Value> scored;
+    progress.begin(name);
     double right = 0, right_by_length = 0, right_words = 0, word_nats = 0;
     for (const ChoiceItem& item : items) {
       std::vector<double> scores, by_length;
@@ -115,22 +115,19 @@ void put_choices(Report& out, const TrainedModel& trained, const std::string& fi
       if (item.choices.size() > 1) {
         right += best(scores) == item.answer, right_by_length += best(by_length) == item.answer;
       } else {
-        right_words +=
-            std::all_of(likeliest.end() - item.choices[0].scored, likeliest.end(), std::identity());
+        right_words += std::count(likeliest.end() - item.choices[0].scored, likeliest.end(), 0) == 0;
         word_nats -= scores[0];
       }
       scored.push_back(object("line", scored.size() + 1, "log_likelihoods", scores));
       progress.look(std::int64_t(scored.size()), std::int64_t(items.size()));
     }
-    const auto add_if = [&](bool there, double value) {
-      cells.emplace_back(there ? std::optional(value) : std::nullopt, "the file has no such item");
+    const auto of = [](double count, double value) {
+      return Value(count > 0 ? std::optional(value) : std::nullopt, "the file has no such item");
     };
-    const std::int64_t choices = std::ssize(items) - words;
-    for (const double sum : {right, right_by_length}) add_if(choices, sum / double(choices));
-    add_if(words, right_words / double(words));
-    add_if(words, std::exp(word_nats / double(words)));
-    cells.emplace_back(scored);
-    table.row(std::move(cells)).above = &cast == &casts.front() ? "\n" : "";
+    const double w = double(words), c = double(items.size()) - w;
+    auto& row = table.row({name, of(c, right / c), of(c, right_by_length / c), of(w, right_words / w),
+                           of(w, std::exp(word_nats / w)), scored});
+    row.above = &cast == &casts.front() ? "\n" : "";
   }
   progress.end();
 }

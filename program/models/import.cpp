@@ -47,17 +47,15 @@ Recipe recipe_of(const ImportedModel& imported, const fs::path& out) {
 
 }  // namespace
 
-Tokenizer tokenizer_of_source(const fs::path& source, const ModelFacts& model) {
+Tokenizer tokenizer_of_source(const fs::path& source, const ImportedModel& model) {
+  const std::int64_t rows = model.facts.vocabulary;
+  constexpr std::string_view readable[]{"tokenizer.json", "tokenizer.model", "merges.txt", "vocab.bpe"};
   const auto files = is_folder(source) ? model_files_in(source) : std::vector<std::string>();
-  const auto has = [&](std::string_view name) {
-    return std::find(files.begin(), files.end(), name) != files.end();
-  };
-  const bool readable =
-      has("tokenizer.json") || has("tokenizer.model") || has("merges.txt") || has("vocab.bpe");
-  Tokenizer tokenizer = readable ? read_tokenizer(source) : tokenizer_of_file(source, model.vocabulary);
-  require(tokenizer.size() <= model.vocabulary, ExitCode::data,
+  const bool beside = std::ranges::find_first_of(files, readable) != files.end();
+  Tokenizer tokenizer = beside ? read_tokenizer(source) : model.tokenizer.value_or(Tokenizer::of_ids(rows));
+  require(tokenizer.size() <= rows, ExitCode::data,
           "{}: its tokenizer has {} tokens, the model's table {} rows; want at most as many", source.string(),
-          tokenizer.size(), model.vocabulary);
+          tokenizer.size(), rows);
   return tokenizer;
 }
 
@@ -94,7 +92,7 @@ void recall_import(const std::string& lineage, ModelFacts& facts) {
 ImportReport import_model(const ImportOptions& options) {
   ImportReport report{open_foreign_model(options.source, options.context), {}, 0, {}, {}};
   const ImportedModel& model = report.model;
-  report.tokenizer = tokenizer_of_source(options.source, model.facts);
+  report.tokenizer = tokenizer_of_source(options.source, model);
   const Recipe recipe = recipe_of(model, options.out);
   require_whole(model, recipe);
   UnfinishedFolder out(options.out);

@@ -9,7 +9,7 @@
 namespace mxtape {
 
 struct ImportOptions {
-  std::filesystem::path source;  ///< a Hugging Face folder, or llm.c's model.bin
+  std::filesystem::path source;  ///< as open_foreign_model() takes it
   std::filesystem::path out;     ///< the run's folder that is made
   std::optional<std::int64_t> context{};
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in numbers
@@ -37,8 +37,8 @@ std::string with_import(const std::string& lineage, const ImportedModel&,
 /// The last one in a lineage; fills in positions, bos, eos, pad. Without one nothing changes.
 void recall_import(const std::string& lineage, ModelFacts&);
 
-/// The tokenizer beside a model from elsewhere; ids of its vocabulary if there is none. Throws Error(data)
-/// for one with more tokens than the model's table has rows.
-Tokenizer tokenizer_of_source(const std::filesystem::path& folder_or_file, const ModelFacts&);
+/// The tokenizer beside a model from elsewhere, or in its file; ids of its vocabulary if there is none.
+/// Throws Error(data) for one with more tokens than the model's table has rows.
+Tokenizer tokenizer_of_source(const std::filesystem::path& folder_or_file, const ImportedModel&);
 
 }  // namespace mxtape

@@ -92,7 +92,7 @@ void InitialWeights::open_foreign() {
   const fs::path whole = fs::absolute(file_).lexically_normal();
   name_ = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   model_ = foreign.config();
-  tokenizer_ = tokenizer_of_source(file_, foreign.facts);
+  tokenizer_ = tokenizer_of_source(file_, foreign);
   lineage_ = with_import("", foreign, whole);
   notes_ = foreign.notes;
   if (!foreign.unread.empty())

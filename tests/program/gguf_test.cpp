@@ -117,6 +117,25 @@ TEST_F(Gguf, ThePackageGgufReadsTheSameNumbers) {
   }
 }
 
+TEST_F(Gguf, AFileOfAnotherProgramIsSampledWithItsOwnTokenizer) {
+  if (!python_has("gguf")) GTEST_SKIP() << python() << " has no gguf; MXTAPE_PYTHON names one that has";
+  (void)printed("write_gguf.py",
+                "'" MXTAPE_SOURCE "/tests/interop/tokenizers/gpt2-style/tokenizer.json' foreign.gguf");
+  ASSERT_EQ(run({"import", "foreign.gguf", "-o", "models/foreign"}), 0) << output_;
+  EXPECT_TRUE(says("401 tokens, byte-level BPE")) << output_;
+  const std::string text = "the world's 12 wheels";
+  std::ofstream(folder_ / "text.txt") << text;
+  ASSERT_EQ(
+      run({"sample", "models/foreign", "--prompt", text, "--tokens", "8", "--temperature", "0", "--json"}), 0)
+      << output_;
+  const auto ours = nlohmann::json::parse(output_);
+  if (!python_has("llama_cpp"))
+    GTEST_SKIP() << python() << " has no llama-cpp-python; MXTAPE_PYTHON names one that has";
+  const auto theirs = nlohmann::json::parse(printed("check_llama_cpp.py", "foreign.gguf text.txt 64 99 8"));
+  EXPECT_EQ(theirs["ids"].size(), ours["prompt_tokens"].get<std::size_t>());
+  EXPECT_EQ(theirs["greedy"], ours["samples"][0]["tokens"]);
+}
+
 TEST_F(Gguf, LlamaCppHasTheSameLossAndAddsTheSameTokens) {
   if (!python_has("llama_cpp"))
     GTEST_SKIP() << python() << " has no llama-cpp-python; MXTAPE_PYTHON names one that has";

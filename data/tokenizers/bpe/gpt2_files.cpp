@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "data/tokenizers/bpe/byte_level.h"
+#include "data/tokenizers/bpe/tokenizer_json.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
@@ -35,10 +36,8 @@ json gpt2_tokenizer_json(const json& vocabulary, const std::vector<MergePair>& m
   json ids = vocabulary;
   if (ids.is_null()) {
     ids = json::object();
-    for (int b = 0; b < 256; ++b) {
-      const auto byte = static_cast<unsigned char>(b);
-      ids[utf8(stand_in(byte))] = unsigned(gpt2_order(byte));
-    }
+    for (int b = 0; b < 256; ++b)
+      ids[to_stand_ins(std::string(1, char(b)))] = gpt2_order(static_cast<unsigned char>(b));
     for (const auto& [left, right] : merges) ids.emplace(left + right, unsigned(ids.size()));
     ids.emplace(end_of_text, unsigned(ids.size()));
   }
@@ -47,11 +46,24 @@ json gpt2_tokenizer_json(const json& vocabulary, const std::vector<MergePair>& m
     added.push_back({{"id", ids[end_of_text]}, {"content", end_of_text}, {"special", true}});
   json pairs = json::array();
   for (const auto& [left, right] : merges) pairs.push_back(json::array({left, right}));
-  const json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
-  return {{"added_tokens", added},
-          {"pre_tokenizer", byte_level},
-          {"decoder", {{"type", "ByteLevel"}}},
-          {"model", {{"type", "BPE"}, {"vocab", std::move(ids)}, {"merges", std::move(pairs)}}}};
+  return byte_level_bpe("gpt2", std::move(ids), std::move(pairs), std::move(added));
+}
+
+json byte_level_bpe(const std::string& pattern, json ids, json merges, json added) {
+  return bpe_file<json>(std::move(ids), std::move(merges), std::move(added), nullptr,
+                        pre_tokenizer_of(pattern), {{"type", "ByteLevel"}});
+}
+
+json template_with(const std::string& token, std::int64_t id) {
+  const auto part = [](const char* kind, const std::string& name) {
+    return json{{kind, {{"id", name}, {"type_id", 0}}}};
+  };
+  const json before = part("SpecialToken", token), text = part("Sequence", "A");
+  return {{"type", "TemplateProcessing"},
+          {"single", json::array({before, text})},
+          {"pair", json::array({before, text, part("Sequence", "B")})},
+          {"special_tokens",
+           {{token, {{"id", token}, {"ids", json::array({id})}, {"tokens", json::array({token})}}}}}};
 }
 
 }  // namespace mxtape

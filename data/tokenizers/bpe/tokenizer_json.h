@@ -21,6 +21,9 @@ void read_pre_tokenizer(const nlohmann::json& pre_tokenizer, const std::string& 
 void read_post_processor(const nlohmann::json& post_processor, const std::string& path, BpeRules&);
 void read_decoder(const nlohmann::json& decoder, const std::string& path, BpeRules&);
 
+/// The pre_tokenizer of a byte-level BPE that cuts by a known pattern: gpt2, llama3, qwen2.
+nlohmann::ordered_json pre_tokenizer_of(const std::string& pattern);
+
 /// A tokenizer.json of a BPE with every key that the tokenizers library asks for, in its order.
 template <class Json>
 Json bpe_file(Json vocabulary, Json merges, Json added, Json normalizer, Json pre_tokenizer, Json decoder) {

@@ -17,16 +17,16 @@ Json byte_level(bool cuts) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", cuts}};
 }
 
-Json pre_tokenizer(const std::string& style) {
-  if (style == "gpt2") return byte_level(true);
+}  // namespace
+
+Json pre_tokenizer_of(const std::string& pattern) {
+  if (pattern == "gpt2") return byte_level(true);
   const Json split{{"type", "Split"},
-                   {"pattern", {{"Regex", known_pattern_named(style)->pattern}}},
+                   {"pattern", {{"Regex", known_pattern_named(pattern)->pattern}}},
                    {"behavior", "Isolated"},
                    {"invert", false}};
   return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level(false)})}};
 }
-
-}  // namespace
 
 BpeFiles files_of(const TrainedBpe& trained, const BpeTraining& options) {
   Json vocabulary = Json::object(), merges = Json::array(), added = Json::array();
@@ -62,8 +62,8 @@ BpeFiles files_of(const TrainedBpe& trained, const BpeTraining& options) {
     static_cast<Json::object_t::Container&>(entries).emplace_back(pieces[id], Json(id));
   vocabulary = std::move(entries);
   const Json normalizer = options.style == "qwen2" ? Json{{"type", "NFC"}} : Json();
-  const Json file =
-      bpe_file<Json>(vocabulary, merges, added, normalizer, pre_tokenizer(options.style), byte_level(true));
+  const Json file = bpe_file<Json>(vocabulary, merges, added, normalizer, pre_tokenizer_of(options.style),
+                                   byte_level(true));
   return {file.dump(1) + "\n", vocabulary.dump(1) + "\n", merges_txt};
 }
 

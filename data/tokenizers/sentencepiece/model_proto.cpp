@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "data/byte_reader.h"
 #include "data/tokenizers/text/rules.h"
 #include "data/tokenizers/text/utf8.h"
 
@@ -14,7 +15,7 @@ namespace {
 /// One message of the wire format. Source: protobuf.dev, Encoding.
 class Message {
  public:
-  explicit Message(std::string_view bytes) : bytes_(bytes) {}
+  explicit Message(std::string_view bytes) : reader_{bytes} {}
 
   struct Field {
     std::uint32_t number = 0;
@@ -24,53 +25,30 @@ class Message {
   };
   /// False at the end.
   bool next(Field& field) {
-    if (bytes_.empty()) return false;
+    if (reader_.left.empty()) return false;
     const std::uint64_t key = varint();
     require(key >> 3 >= 1 && key >> 3 < 1u << 29, ExitCode::data, "field number {} does not exist", key >> 3);
-    field = {.number = std::uint32_t(key >> 3)};
-    switch (key & 7) {
-      case 0:
-        field.value = varint();
-        break;
-      case 1:
-        field.value = fixed(8);
-        break;
-      case 5:
-        field.value = fixed(4);
-        break;
-      case 2:
-        field.is_text = true;
-        field.text = take(varint());
-        break;
-      default:
-        fail(ExitCode::data, "field {} has wire type {}", field.number, key & 7);
-    }
+    const auto type = key & 7;
+    require(type < 3 || type == 5, ExitCode::data, "field {} has wire type {}", key >> 3, type);
+    field = {.number = std::uint32_t(key >> 3), .is_text = type == 2};
+    if (type == 0) field.value = varint();
+    if (type == 1) field.value = reader_.number<std::uint64_t>();
+    if (type == 2) field.text = reader_.bytes(varint());
+    if (type == 5) field.value = reader_.number<std::uint32_t>();
     return true;
   }
 
  private:
-  std::string_view take(std::uint64_t size) {
-    require(size <= bytes_.size(), ExitCode::data, "a field of {} bytes where {} are left", size,
-            bytes_.size());
-    const std::string_view taken = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-    return taken;
-  }
-  std::uint64_t fixed(std::size_t size) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, take(size).data(), size);
-    return value;
-  }
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      const auto byte = reader_.number<std::uint8_t>();
       value |= std::uint64_t(byte & 0x7f) << shift;
       if (byte < 0x80) return value;
     }
     fail(ExitCode::data, "a number of more than 64 bits");
   }
-  std::string_view bytes_;
+  ByteReader reader_;
 };
 
 std::string_view text_of(const Message::Field& field, const char* name) {

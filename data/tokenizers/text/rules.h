@@ -32,6 +32,7 @@ struct SplitStep {
   bool invert = false;               ///< pattern, literal: what does not match is the delimiter
   bool cuts = true;                  ///< byte_level: by GPT-2's pattern; metaspace: before each `text`
   bool one_by_one = false;           ///< digits
+  bool operator==(const SplitStep&) const = default;
 };
 
 /// How tokens that are no bytes become text; those of byte-level models become their bytes.
