@@ -187,50 +187,48 @@ Report run_sweep(const Words& words, const std::string& command, bool json) {
 
 Report sweep_plan(const Words& words) {
   const Asked asked = asked_by(words);
-  if (const RefereeFile& file = asked.file; !file.has_stages())
-    return plan_of_one(plan_points(asked, all_arms(file), file.select).sweep, referee::asked(file));
   Report out;
-  Table stages(
-      "stage|stage; runs|runs|>; to_do|to do|>; jobs|at a time|>; expected_seconds|about|>; "
-      "disk_bytes|disk|>");
   double seconds = 0;
+  std::string device, plans;
   std::vector<std::string> notes;
-  const Measured measured = through_stages(
-      asked,
-      [&](StagePlan& stage, const std::string& name) {
-        const SweepPlan& plan = stage.sweep;
-        const SweepTime time = expected_time(plan);
-        stages.row(name, plan.runs.size(), plan.to_do(), plan.jobs,
-                   Value(time.seconds, "a step takes seconds",
-                         std::isfinite(time.seconds) ? duration_text(time.seconds) : "-"),
-                   Value(plan.disk_needed, "", bytes_text(double(plan.disk_needed))));
-        seconds += time.seconds;
-        notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
-      },
-      Guess::yes);
-  const Results& results = measured.results;
+  std::vector<Value> stages;
+  const auto look = [&](StagePlan& stage, const std::string& name) {
+    const SweepPlan& plan = stage.sweep;
+    const SweepTime time = expected_time(plan);
+    plans += plan_text(plan, time, asked.file.has_stages() ? name : "runs");
+    stages.push_back(object("stage", name, "*", plan_value(plan, time)));
+    seconds += time.seconds, device = plan.device;
+    notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
+  };
+  const Results results = through_stages(asked, look, Guess::yes).results;
   const Question& file = results.asked;
-  out.line("sweep       {}: {} arms x {} points, tolerance {}\nbase        {}\ndata        {}, hash {}\n",
-           file.file, results.arms.size(), results.points.size(), file.tolerance, file.base,
-           results.data_file, results.data_hash);
-  Table& points =
-      out.table("points", "name|point; parameters|N|>; tokens|D|>; steps|steps|>; decay_steps|decay|>");
+  const Point& first = results.points.front();
+  out.line("sweep       {}: {} arms x {}, tolerance {}", file.file, results.arms.size(),
+           results.has_points() ? fmt::format("{} points", results.points.size())
+                                : fmt::format("{} seed{}, {} steps", file.select.size(),
+                                              file.select.size() == 1 ? "" : "s", first.steps),
+           file.tolerance);
+  out.line("base        {}\ndata        {}, hash {}\ndevice      {}", file.base, results.data_file,
+           results.data_hash, device);
+  Table points("name|point; parameters|N|>; tokens|D|>; steps|steps|>; decay_steps|decay|>"),
+      arms("name; family; bits; differences");
   for (const Point& p : results.points) points.row(p.name, p.parameters, p.tokens, p.steps, p.decay_steps);
-  out.line("");
-  Table& arms = out.table("arms", "name|arm; family|family; bits|bits|>.2f; differences|what differs");
-  for (const Arm& arm : results.arms)
-    arms.row(arm.name, arm.family, arm.bits,
-             Value(arm.differences, "",
-                   arm.differences.empty() ? "" : fmt::format("{}", fmt::join(arm.differences, "; "))));
-  out.line("");
-  out.table("stages", "") = stages;
-  out.line(
-      "\ntime        about {}, and validations\ntokens      {:.3g}; {:.3g} if each length were trained anew",
-      duration_text(seconds), double(results.tokens_trained), double(results.tokens_apart));
-  out.put("*",
-          object("file", file.file, "folder", asked.options.out, "tokens_trained", results.tokens_trained,
-                 "tokens_apart", results.tokens_apart, "expected_seconds", seconds, "notes", notes));
+  if (results.has_points()) out.text("\n" + points.text());
+  for (const Arm& arm : results.arms) {
+    arms.row(arm.name, arm.family, arm.bits, arm.differences);
+    out.line("\n{}{}", arm.name, arm.name == file.baseline ? "  (the baseline)" : "");
+    for (const auto& line : arm.differences) out.line("  {}", line);
+  }
+  out.line("\nfolder      {}", asked.options.out);
+  out.text(plans);
+  if (results.has_points())
+    out.line("tokens      {:.3g}; {:.3g} if each length were trained anew", double(results.tokens_trained),
+             double(results.tokens_apart));
   for (const auto& note : notes) out.line("note: {}", note);
+  out.put("file", file.file, "base", file.base, "baseline", file.baseline, "tolerance", file.tolerance,
+          "folder", asked.options.out, "points", points, "arms", arms, "stages", stages, "tokens_trained",
+          results.tokens_trained, "tokens_apart", results.tokens_apart, "expected_seconds",
+          Value(seconds, "a step takes seconds"), "notes", notes);
   return out;
 }
 

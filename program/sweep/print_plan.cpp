@@ -4,7 +4,6 @@
 #include "core/parallel.h"
 #include "program/run/profile.h"
 #include "program/show/progress.h"
-#include "program/sweep/results.h"
 #include "program/sweep/sweep_plan.h"
 
 namespace mxtape {
@@ -25,52 +24,6 @@ double ms_now(const SweepPlan& plan, const SweepArm& arm) {
   return ms;
 }
 
-void put_text(Report& out, const SweepPlan& plan, const referee::Results& results, const SweepTime& time) {
-  const Sweep& sweep = plan.sweep;
-  out.line("sweep       {}: {}, {} steps, tolerance {}", sweep.file, plan.size_text(), plan.steps(),
-           sweep.tolerance);
-  out.line("base        {}\ndata        {}, hash {}\ndevice      {}", sweep.base,
-           sweep.arms.front().recipe.data.file, plan.data_hash, plan.device);
-  for (const referee::Arm& arm : results.arms) {
-    out.line("\n{}{}", arm.name, arm.name == sweep.baseline ? "  (the baseline)" : "");
-    for (const auto& line : arm.differences) out.line("  {}", line);
-  }
-  std::string states;
-  std::map<RunState, int> counts;
-  for (const SweepRun& run : plan.runs) ++counts[run.state];
-  for (const auto& [state, count] : counts) states += fmt::format(" {} {}", count, name_of(state));
-  out.line("\nfolder      {}\nruns       {}; {} at a time, {} thread{} each", plan.out.string(), states,
-           plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
-  if (plan.to_do() == 0)
-    out.line("time        nothing is to do");
-  else if (std::isfinite(time.ms))
-    out.line("time        about {} and validations: {:.1f} ms a step of the baseline, {}",
-             duration_text(time.seconds), time.ms,
-             counts[RunState::finished] ? "where runs are finished as there" : "timed now");
-  else
-    out.line("time        not known: no run is finished yet, and a step takes seconds");
-  out.line("memory      {} a run of {}", bytes_text(double(plan.memory_of_run)),
-           bytes_text(double(plan.memory)));
-  out.line("disk        {}; {} are free", bytes_text(double(plan.disk_needed)),
-           bytes_text(double(plan.disk_free)));
-  for (const auto& note : plan.notes) out.line("note: {}", note);
-}
-
-Value plan_value(const SweepPlan& plan, const referee::Results& results, const SweepTime& time) {
-  Table arms("name; differences"), runs("arm; seed; state; steps_done; folder");
-  for (const referee::Arm& arm : results.arms) arms.row(arm.name, arm.differences);
-  for (const SweepRun& run : plan.runs)
-    runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state), run.steps_done,
-             run.folder.string());
-  const char* const unknown = "no run is finished yet, and a step takes seconds";
-  return object("file", plan.sweep.file, "base", plan.sweep.base, "baseline", plan.sweep.baseline, "seeds",
-                plan.sweep.seeds, "tolerance", plan.sweep.tolerance, "steps", plan.steps(), "folder",
-                plan.out.string(), "jobs", plan.jobs, "threads_a_run", plan.threads, "arms", arms, "runs",
-                runs, "ms", Value(time.ms, unknown), "expected_seconds", Value(time.seconds, unknown),
-                "memory_of_run_bytes", plan.memory_of_run, "disk_needed_bytes", plan.disk_needed,
-                "disk_free_bytes", plan.disk_free, "notes", plan.notes);
-}
-
 }  // namespace
 
 SweepTime expected_time(const SweepPlan& plan) {
@@ -89,12 +42,35 @@ SweepTime expected_time(const SweepPlan& plan) {
   return time;
 }
 
-Report plan_of_one(const SweepPlan& plan, const referee::Results& results) {
-  const auto time = expected_time(plan);
-  Report out;
-  put_text(out, plan, results, time);
-  out.put("*", plan_value(plan, results, time));
-  return out;
+std::string plan_text(const SweepPlan& plan, const SweepTime& time, const std::string& label) {
+  std::string states;
+  std::map<RunState, int> counts;
+  for (const SweepRun& run : plan.runs) ++counts[run.state];
+  for (const auto& [state, count] : counts) states += fmt::format(" {} {}", count, name_of(state));
+  const std::string expected =
+      plan.to_do() == 0 ? "nothing is to do"
+      : !std::isfinite(time.seconds)
+          ? "not known: no run is finished yet, and a step takes seconds"
+          : fmt::format("about {} and validations: {:.1f} ms a step of the baseline, {}",
+                        duration_text(time.seconds), time.ms,
+                        counts[RunState::finished] ? "where runs are finished as there" : "timed now");
+  return fmt::format(
+      "{:<11}{}; {} at a time, {} thread{} each\ntime        {}\nmemory      {} a run of {}\n"
+      "disk        {}; {} are free\n",
+      label, states, plan.jobs, plan.threads, plan.threads == 1 ? "" : "s", expected,
+      bytes_text(double(plan.memory_of_run)), bytes_text(double(plan.memory)),
+      bytes_text(double(plan.disk_needed)), bytes_text(double(plan.disk_free)));
+}
+
+Value plan_value(const SweepPlan& plan, const SweepTime& time) {
+  const char* const unknown = "no run is finished yet, and a step takes seconds";
+  Table runs("arm; seed; state; steps_done; folder");
+  for (const SweepRun& run : plan.runs)
+    runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state), run.steps_done, run.folder);
+  return object("runs", runs, "to_do", plan.to_do(), "jobs", plan.jobs, "threads_a_run", plan.threads, "ms",
+                Value(time.ms, unknown), "expected_seconds", Value(time.seconds, unknown),
+                "memory_of_run_bytes", plan.memory_of_run, "disk_needed_bytes", plan.disk_needed,
+                "disk_free_bytes", plan.disk_free);
 }
 
 }  // namespace mxtape

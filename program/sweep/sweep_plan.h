@@ -11,9 +11,6 @@
 #include "recipes/sweep/sweep_file.h"
 
 namespace mxtape {
-namespace referee {
-struct Results;
-}
 
 struct SweepOptions {
   std::string file, out;
@@ -82,9 +79,9 @@ struct SweepTime {
 };
 SweepTime expected_time(const SweepPlan&);
 
-/// The plan of a sweep with one point and one stage: arms, what differs, runs, time, memory and disk.
-/// `asked`: nothing is measured yet.
-Report plan_of_one(const SweepPlan&, const referee::Results& asked);
+/// Runs, time, memory and disk: lines for people, the first after `label`; for programs.
+std::string plan_text(const SweepPlan&, const SweepTime&, const std::string& label);
+Value plan_value(const SweepPlan&, const SweepTime&);
 
 /// Trains what is to do, each run in a process of its own, `plan.jobs` at a time, and brings the states and
 /// records of the plan's runs up to date. A run that fails stops no other but its branches. `command`: how

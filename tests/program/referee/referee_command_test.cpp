@@ -125,7 +125,8 @@ TEST_F(RefereeCommand, CheckListsPointsAndStagesAndWritesNothing) {
   EXPECT_EQ(plan["points"].size(), 4u);
   EXPECT_EQ(plan["points"][0]["steps"], 8);
   // A leg and two decays for two sizes: of three arms, then of the baseline and the best one.
-  EXPECT_TRUE(plan["stages"][0]["runs"] == 18 && plan["stages"][1]["runs"] == 12) << plan["stages"];
+  EXPECT_EQ(plan["stages"][0]["runs"].size(), 18u);
+  EXPECT_EQ(plan["stages"][1]["runs"].size(), 12u);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
 }
 

@@ -96,8 +96,9 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));
   ASSERT_EQ(run({"sweep", "ask.toml", "--check", "--json"}), 0) << output_;
   const Json json = Json::parse(output_);
-  EXPECT_EQ(json["runs"].size(), 6u);
-  EXPECT_EQ(json["runs"][0]["folder"], "runs/ask/runs/f32/1");
+  const Json& stage = json["stages"].at(0);
+  EXPECT_EQ(stage["runs"].size(), 6u);
+  EXPECT_EQ(stage["runs"][0]["folder"], "runs/ask/runs/f32/1");
   EXPECT_GT(json["expected_seconds"].get<double>(), 0);
   // What the base says of threads holds for a run of its own.
   std::string single = read_whole_text(folder_ / "ask.toml");
@@ -105,7 +106,7 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
   write_atomically(folder_ / "single.toml", single);
   write_atomically(folder_ / "slow.toml", std::string("extends = ['tiny.toml']\n[compute]\nthreads = 1\n"));
   ASSERT_EQ(run({"sweep", "single.toml", "--check", "--json"}), 0) << output_;
-  EXPECT_EQ(Json::parse(output_)["jobs"], json["jobs"]);
+  EXPECT_EQ(Json::parse(output_)["stages"][0]["jobs"], stage["jobs"]);
 }
 
 TEST_F(SweepCommand, CheckTimesTheBaselineWhereverItStands) {

@@ -18,7 +18,7 @@ TEST_F(SweepCommand, AStoppedSweepSavesAndGoesOnToTheSameLosses) {
   ASSERT_EQ(run({"sweep", "ask.toml", "--check", "--json", "--out", "stopped"}), 0) << output_;
   std::int64_t steps_done = 0;
   const Json plan = Json::parse(output_);
-  for (const Json& entry : plan["runs"]) {
+  for (const Json& entry : plan["stages"][0]["runs"]) {
     EXPECT_NE(entry["state"], "failed");
     steps_done += entry["steps_done"].get<std::int64_t>();
   }
