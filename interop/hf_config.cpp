@@ -239,7 +239,8 @@ const Architecture& architecture_of(JsonSection& config) {
   }
   const json* const classes = config.find("architectures");
   if (classes && !classes->empty() &&
-      (!classes->is_array() || std::ranges::find(*classes, found->language_class) == classes->end()))
+      (!classes->is_array() ||
+       std::find(classes->begin(), classes->end(), json(found->language_class)) == classes->end()))
     config.refuse("architectures", std::string(found->language_class));
   return *found;
 }

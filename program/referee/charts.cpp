@@ -103,7 +103,7 @@ std::string pictures(const std::vector<Chart>& charts) {
   std::string out;
   try {
     for (const Chart& chart : charts)
-      if (!chart.lines.empty())
+      if (std::ranges::any_of(chart.lines, [](const auto& line) { return line.marks.size() > 1; }))
         out +=
             fmt::format("<img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/>\n", html_escaped(chart.title),
                         to_base64(gnuplot::svg([&](const std::string& terminal, const auto& file) {

@@ -131,11 +131,12 @@ void tiles(const DotsJob& job, const Starts& starts, const Chunk chunk, const Pa
 }
 template <int panels, int quads_of_segment>
 auto tiles_by(Way way) {
+  constexpr Way looked = has_avx512 ? Way::looked : Way::plain;  // nobody else asks for it
   return way == Way::added     ? tiles<Way::added, panels, quads_of_segment>
          : way >= Way::shifted ? tiles<Way::shifted, panels, quads_of_segment>
          : way == Way::shared  ? tiles<Way::shared, panels, quads_of_segment>
-                              : way == Way::looked ? tiles < has_avx512 ? Way::looked : Way::plain,
-         panels, quads_of_segment > : tiles<Way::plain, panels, quads_of_segment>;
+         : way == Way::looked  ? tiles<looked, panels, quads_of_segment>
+                               : tiles<Way::plain, panels, quads_of_segment>;
 }
 
 /// b's panels of a chunk, quad by quad side by side, as add_products() takes them.
