@@ -59,7 +59,7 @@ for core in cortex-a72:asimd a64fx:sve_512; do
   emulated mxtape --version
   emulated mxtape formats >formats.txt
   emulated mxtape-conformance "$source/tests/golden"
-  emulated mxtape corpus --tales 200 --out tales.h5 >corpus.txt
+  emulated mxtape corpus --tales 200 --out tales.h5 --force >corpus.txt
   emulated mxtape train demo-mxfp4 --data.file=tales.h5 --name="${core%:*}" --model.layers=1 --model.width=32 --model.heads=2 \
     --model.context=32 --schedule.warmup_steps=0 --train.steps=3 --train.batch_size=2 --train.eval_windows=2 >train.txt
   grep -q "^device .* ${core#*:} (no bf16" train.txt || { grep '^device' train.txt && echo "want ${core#*:}" && exit 1; } >&2
