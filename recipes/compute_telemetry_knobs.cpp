@@ -25,8 +25,8 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
        "on a CPU, GEMMs of formats with integer codes. library: bf16 values, by oneDNN; integer: codes, the "
        "same bits on every machine; auto: integer on CPUs with byte dot products and no AMX"},
       untraced({"compute.recompute", choice(c.recompute, recompute_names),
-                "what backward computes again (gelu: SwiGLU too): less memory, more time, the same bits; "
-                "auto: norm+gelu where compute.saved = \"auto\" packs"}),
+                "what backward computes again, in all blocks but the last (gelu: SwiGLU too): less memory, more time, "
+                "the same bits; auto: norm+gelu where compute.saved = \"auto\" packs"}),
       untraced({"compute.saved", choice(c.saved, saved_names),
                 "what is kept for backward, the same bits. packed: at its format's width, unpacked when it is "
                 "used; auto: packed in large models where layers keep codes of integer GEMMs, else ready"}),

@@ -197,7 +197,6 @@ struct Results {
   // What was measured.
   std::vector<Tuned> tunes;
   std::vector<Run> runs;
-
   std::vector<Switch> switches;
 
   // What follows.

@@ -30,7 +30,7 @@ std::string text_of(const PrecisionPlan& plan, const Recipe& recipe) {
   for (const auto& [name, quant] : plan.attention)
     ++qkv[narrows && rounds_inputs_to_bf16(quant) ? "in bf16" : "as they are"];
   const bool again = kept.recompute == Recompute::norm_and_gelu;
-  return "wgrad.x" + text_of(x) + (again ? ", but what norms and GELUs give is computed again" : "") +
+  return "wgrad.x" + text_of(x) + (again ? ", but what norms and GELUs give is computed again, save in the last block" : "") +
          "; q, k and v" + text_of(qkv);
 }
 
