@@ -99,7 +99,7 @@ std::vector<Knob> knobs(Recipe& r) {
                 between(0, 1 << 20)}),
       recorded({"train.keep", &r.train.keep, "newest checkpoints kept", at_least(1)}),
       recorded({"train.keep_every", &r.train.keep_every,
-                "steps between checkpoints that are never deleted; 0: none", at_least(0)}),
+                "steps between checkpoints that are kept too; 0: none", at_least(0)}),
       recorded(
           {"train.keep_best", &r.train.keep_best, "save at each best validation so far, and keep the best"}),
       {"train.on_divergence", choice(r.train.on_divergence, divergence_names),

@@ -46,7 +46,8 @@ void put_elements(Report& out) {
 std::string scale_text(const Quantizer& q) {
   if (q.scale == ScaleKind::none) return "-";
   if (q.scale == ScaleKind::power_of_two) return fmt::format("e{}m0", int(q.scale_bits));
-  return q.scale == ScaleKind::f32 ? "f32" : q.scale_format.name() + " + f32";
+  if (q.scale == ScaleKind::f32) return "f32";
+  return (q.scale_sign ? "" : "u") + q.scale_format.name() + (q.outer == OuterScale::none ? "" : " + f32");
 }
 
 /// The presets, and plain casts to the formats that a GEMM computes in.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/status.h"
 #include "core/text/short_lines.h"
 #include "program/records/paired_gap.h"
 
@@ -41,10 +42,9 @@ std::int64_t RunLog::last_step() const {
 }
 
 RunLog read_run_log(const std::filesystem::path& run) {
-  const bool folder = std::filesystem::is_directory(run);
-  const std::filesystem::path file = folder ? run / "metrics.jsonl" : run;
-  require(std::filesystem::exists(file), ExitCode::data,
-          "{}: is not there; want a run's folder or its metrics.jsonl", file.string());
+  const std::filesystem::path file = is_folder(run) ? run / "metrics.jsonl" : run;
+  require(is_there(file), ExitCode::data, "{}: is not there; want a run's folder or its metrics.jsonl",
+          file.string());
   std::istringstream in(read_whole_text(file));
 
   RunLog log;
@@ -78,7 +78,7 @@ RunLog read_run_log(const std::filesystem::path& run) {
   }
   require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
   for (const auto& turn : log.turns)
-    if (turn.event == "rollback" && folder)
+    if (turn.event == "rollback" && file != run)
       log.taken_back.push_back(
           taken_back(run / fmt::format("metrics.rollback_{}.jsonl", turn.number), log.train, turn.step));
   log.median_milliseconds = median(std::move(milliseconds));

@@ -38,7 +38,7 @@ TEST(Statistics, RelativeErrorsOnNormalNumbersAreThePublishedOnes) {
   // blocks just below a power of two are clipped most), so this one of 2^19 by 0.0006: three of them.
   for (const auto& [format, rmse] : std::vector<Expected>{{"mxfp4", .1150},
                                                           {"mxfp4 rule=even", .1118},
-                                                          {"mxfp4 rule=ceil", .1441},
+                                                          {"mxfp4 rule=ceil", .1442},
                                                           {"mxfp4 rule=rceil", .1154},
                                                           {"e3m0 scale=e8m0", .2223},
                                                           {"e3m0 scale=e8m0 rule=even", .1944},
@@ -51,9 +51,9 @@ TEST(Statistics, RelativeErrorsOnNormalNumbersAreThePublishedOnes) {
                                                           {"int4 emax=2 scale=e8m0 rule=even", .1379},
                                                           {"int4 emax=2 scale=e8m0 rule=ceil", .2638},
                                                           {"int4 scale=e8m0 rule=rceil", .1438},
-                                                          {"mxfp4 round=stochastic", .1586},
+                                                          {"mxfp4 round=stochastic", .1587},
                                                           {"mxfp4 rule=even round=stochastic", .1588},
-                                                          {"mxfp4 rule=ceil round=stochastic", .2048},
+                                                          {"mxfp4 rule=ceil round=stochastic", .2049},
                                                           {"mxfp4 rule=rceil round=stochastic", .1646}})
     EXPECT_NEAR(measure(format).relative_rmse(), rmse, 0.002) << format;
 }

@@ -52,6 +52,8 @@ TEST(FormatsCommand, OneFormatIsShownWithAllItsNumbers) {
     EXPECT_TRUE(contains(e2m2, text)) << text << "\n" << e2m2;
   EXPECT_TRUE(contains(shown("int4 range=full"), "16: -2 -1.75 -1.5")) << "no mirror image";
   EXPECT_TRUE(contains(shown("bf16"), "more than are listed"));
+  EXPECT_TRUE(contains(shown("mxfp4 scale=ue5m3"), "scale        ue5m3 + f32\n"));
+  EXPECT_TRUE(contains(shown("nvfp4 outer=none"), "scale        e4m3\n"));
   EXPECT_EQ(run_program(folder.path(), {"formats", "e2m9x"}).code, int(ExitCode::usage));
 }
 
