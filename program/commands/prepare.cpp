@@ -17,6 +17,7 @@ struct Arguments {
   std::string tokenizer = "char", tokenizer_of, special_tokens = "text", tokens, validation_file, out;
   std::int64_t vocabulary = 0;
   double validation = 0.1;
+  bool force = false;
 };
 
 /// Each line at once: a step on a gigabyte takes seconds, and silence looks like a hang.
@@ -159,7 +160,7 @@ Report run(const Arguments& options, const Given& given) {
       options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
   std::vector<std::string> files = inputs;
   std::erase(files, standard_input);
-  require_output(out, files);
+  require_output(out, files, options.force);
   TokenFile file =
       options.tokens.empty()
           ? from_texts(said, options, inputs)
@@ -206,6 +207,7 @@ Options options(Arguments& a) {
       {"--vocabulary", &a.vocabulary, "for --tokens: how many ids that tokenizer has, 50257 for GPT-2's",
        within(1, std::numeric_limits<std::int32_t>::max()).needs("--tokens")},
       {"--out", &a.out, "token file to write; default: <first FILE without its ending>.h5 here"},
+      {"--force", &a.force, "write over a file that is there"},
       {"--validation", &a.validation, "share of the tokens, at their end, kept for validation",
        within(0.0001, 0.9)},
       {"--validation-file", &a.validation_file,

@@ -18,7 +18,7 @@ Report run(const Arguments& arguments, const Given& given) {
   RunPlan plan({.recipe = arguments.recipe, .overrides = overrides_of(given, arguments.device)});
   plan.writes = false;
   plan_through(plan, Station::recipe);
-  if (!arguments.flame.empty()) require_output(arguments.flame, {plan.recipe.data.file});
+  if (!arguments.flame.empty()) require_output(arguments.flame, {plan.recipe.data.file}, true);
   const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
   const DevicePeaks& peaks = p.peaks;

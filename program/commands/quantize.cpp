@@ -18,7 +18,7 @@ constexpr const char* kind = "mxtape packed tensor";
 struct Arguments {
   std::string in, out, format = "mxfp4", axis = "cols", device = "cpu";
   std::uint64_t seed = 1;
-  bool back = false;
+  bool back = false, force = false;
 };
 
 void write_packed(const std::string& path, const MxTensor& t, const std::vector<std::int64_t>& dims) {
@@ -68,7 +68,7 @@ Report quantize(const Arguments& options, bool seeded) {
           "quantize: --seed has no effect: '{}' draws no numbers; want round=stochastic, or no seed",
           to_text(q));
   require(is_hdf5(options.out), ExitCode::usage, "{}: want FILE.h5 for the packed tensor", options.out);
-  require_output(options.out, {file_of(options.in)});
+  require_output(options.out, {file_of(options.in)}, options.force);
   const auto backend = make_backend(options.device);
   const HostTensor x = load_tensor(options.in);
   const Axis axis = options.axis == "rows" ? Axis::column : Axis::row;
@@ -91,7 +91,7 @@ Report quantize(const Arguments& options, bool seeded) {
 }
 
 Report unpack_file(const Arguments& options) {
-  require_output(file_of(options.out), {options.in});
+  require_output(file_of(options.out), {options.in}, options.force);
   require_target(options.out);
   const auto backend = make_backend(options.device);
   HostTensor y{options.out, {}, {}};
@@ -115,6 +115,7 @@ Options options(Arguments& a) {
           {"--axis", &a.axis, "Blocks run along cols (inside a row) or down rows", one_of("cols rows")},
           {"--seed", &a.seed, "Of stochastic rounding"},
           {"--device", &a.device, "cpu or cuda: who packs or unpacks; the bytes are the same"},
+          {"--force", &a.force, "Write over a file that is there"},
           {"--back", &a.back, "Unpack IN into plain f32 numbers", excludes("--format --axis --seed")}};
 }
 

@@ -124,13 +124,8 @@ HostTensor normal_tensor(const std::string& shape, std::uint64_t seed) {
 std::string file_of(const std::string& source) { return locate(source).file; }
 
 void require_target(const std::string& target) {
-  if (is_npy(target)) return;
-  const std::string file = file_of(target);
-  require(is_hdf5(file), ExitCode::usage, "{}: want FILE.npy, or FILE.h5 or FILE.h5:/dataset", target);
-  // "FILE.h5:/dataset" reads like "into that file", but all else in it would be gone.
-  require(!std::filesystem::exists(file), ExitCode::usage,
-          "{}: is there already; a tensor is written to a new HDF5 file: remove it, or name another one",
-          file);
+  require(is_npy(target) || is_hdf5(file_of(target)), ExitCode::usage,
+          "{}: want FILE.npy, or FILE.h5 or FILE.h5:/dataset", target);
 }
 
 void save_tensor(const std::string& target, const HostTensor& tensor) {

@@ -29,8 +29,8 @@ HostTensor normal_tensor(const std::string& shape, std::uint64_t seed);
 bool is_hdf5(const std::string& file);
 /// Refuses what save_tensor would refuse, before the work.
 void require_target(const std::string& target);
-/// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out). An HDF5 file must be a new one:
-/// throws Error(usage) otherwise, and for another ending.
+/// Writes "FILE.npy", or "FILE.h5:/dataset" ("/values" if it is left out); nothing else stays in the file.
+/// Throws Error(usage) for another ending.
 void save_tensor(const std::string& target, const HostTensor& tensor);
 
 }  // namespace mxtape

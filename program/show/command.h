@@ -118,7 +118,7 @@ std::function<Command::Bound()> with(Options (*options)(Arguments&), Run run) {
 
 /// Refuses, before the work, what write_atomically would refuse after it, and an output that is one of
 /// `others`: a file that is read, or another output. `over`: a file that is there may go.
-void require_output(const std::string& out, const std::vector<std::string>& others, bool over = true);
+void require_output(const std::string& out, const std::vector<std::string>& others, bool over);
 /// `mxtape train` (by the name it was started with) with these words, quoted where a shell would take them
 /// apart.
 std::string train_command(const std::vector<std::string>& words);

@@ -49,6 +49,20 @@ TEST(PrepareCommand, SplitsTheJoinedTextsAndNamesTheFileAfterTheFirst) {
   EXPECT_EQ(TokenFile::read(folder / "bytes.h5").validation.count(), 45);
 }
 
+TEST(PrepareCommand, WritesOverAFileOnlyIfItIsTold) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "a.txt", std::string(60, 'x'));
+  write_atomically(folder / "a.h5", "mine");
+  const auto refused = run(folder, "prepare a.txt");
+  EXPECT_EQ(refused.code, int(ExitCode::usage));
+  EXPECT_NE(refused.output.find("a.h5: is there already; --force writes over it, or name another file"),
+            std::string::npos)
+      << refused.output;
+  EXPECT_EQ(read_whole_text(folder / "a.h5"), "mine");
+  EXPECT_EQ(run(folder, "prepare a.txt --force").code, 0);
+  EXPECT_EQ(TokenFile::read(folder / "a.h5").train.count(), 54);
+}
+
 TEST(PrepareCommand, AFileForValidationIsTheWholeSplit) {
   const TemporaryFolder folder;
   write_atomically(folder / "a.txt", "abcabc");

@@ -118,10 +118,12 @@ TEST(QuantizeCommand, PacksATensorAndGivesBackItsRoundedValues) {
   for (const std::string format : {"mxfp4 rule=even", "nvfp4 round=stochastic", "mxfp6 block=axis",
                                    "mxint8 offset=fp16", "mxfp8_e5m2 scale=f32", "bf16"}) {
     for (const std::string axis : {"cols", "rows"}) {
-      std::vector<std::string> pack{"quantize", "x.npy", "p.h5", "--format", format, "--axis", axis};
+      std::vector<std::string> pack{"quantize", "x.npy", "p.h5",   "--force",
+                                    "--format", format,  "--axis", axis};
       if (parse_quantizer(format).is_stochastic()) pack.insert(pack.end(), {"--seed", "5"});
       ASSERT_EQ(run_program(folder.path(), pack).code, 0);
-      ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back"}).code, 0) << format;
+      ASSERT_EQ(run_program(folder.path(), {"quantize", "p.h5", "y.npy", "--back", "--force"}).code, 0)
+          << format;
       std::vector<float> want(x.size());
       const float multiplier =
           quantize_reference(want.data(), x.data(), 20, 50, axis == "rows" ? Axis::column : Axis::row,
@@ -159,6 +161,7 @@ TEST(QuantizeCommand, WritesOverNothingThatItReadsOrThatHoldsOtherTensors) {
   const auto packed = read_whole(folder / "p.h5"), two = read_whole(folder / "two.h5");
   for (const auto& [arguments, message] :
        {std::pair(std::vector<std::string>{"p.h5", "two.h5:/b", "--back"}, "two.h5: is there already"),
+        {{"x.npy", "two.h5"}, "two.h5: is there already; --force writes over it, or name another file"},
         {{"p.h5", "./p.h5", "--back"}, "./p.h5: this command reads or writes that file already"},
         {{"p.h5", "p.h5:/b", "--back"}, "p.h5: this command reads or writes that file already"},
         {{"two.h5:/a", "two.h5"}, "two.h5: this command reads or writes that file already"},

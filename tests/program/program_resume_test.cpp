@@ -110,7 +110,7 @@ TEST_F(ProgramTest, ATextOfOtherCharactersIsRefusedWhateverIsAllowed) {
   for (int i = 0; i < 4000; ++i) other += i % 7 ? letters[std::size_t(i) % letters.size()] : ' ';
   for (const auto& text : {other, std::string(4000, 'c') + "at"}) {
     write_atomically(folder_ / "other.txt", std::string_view(text));
-    ASSERT_EQ(run({"prepare", "other.txt"}), 0) << output_;
+    ASSERT_EQ(run({"prepare", "other.txt", "--force"}), 0) << output_;
     refuses({fmt::format("--model.vocabulary={}", tiny_data().tokenizer.size())});
   }
 }
@@ -121,7 +121,7 @@ TEST_F(ProgramTest, ATextThatIsPreparedWithARunsTokenizerGoesOnWithItsModel) {
   for (int i = 0; i < 500; ++i) cats += "cat dog ";
   write_atomically(folder_ / "cats.txt", std::string_view(cats));
   for (const std::string& run_or_file : {std::string("runs/tiny"), checkpoint(3).string()}) {
-    ASSERT_EQ(run({"prepare", "cats.txt", "--tokenizer-of", run_or_file}), 0) << output_;
+    ASSERT_EQ(run({"prepare", "cats.txt", "--force", "--tokenizer-of", run_or_file}), 0) << output_;
     EXPECT_TRUE(TokenFile::read(folder_ / "cats.h5").tokenizer == tiny_data().tokenizer);
   }
   EXPECT_EQ(run({"train", "tiny.toml", "--resume=auto", "--data.file=cats.h5", "--allow-change=data",
@@ -137,7 +137,7 @@ TEST_F(ProgramTest, ATextThatIsPreparedWithARunsTokenizerGoesOnWithItsModel) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.h5"));
   EXPECT_EQ(run({"prepare", "cats.txt", "--tokenizer-of=runs/tiny", "--tokenizer=byte"}),
             int(ExitCode::usage));
-  EXPECT_EQ(run({"prepare", "cats.txt", "--tokenizer-of=runs/none"}), int(ExitCode::data));
+  EXPECT_EQ(run({"prepare", "cats.txt", "--force", "--tokenizer-of=runs/none"}), int(ExitCode::data));
 }
 
 TEST_F(ProgramTest, AChangeInPlaceKeepsTheRecipeOfTheStepsBefore) {

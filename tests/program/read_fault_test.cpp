@@ -46,8 +46,8 @@ TEST_F(ReadFaults, ACommandRefusesOrPrintsWhatItWouldHave) {
         {"info", file},
         {"eval", "runs/tiny", "--windows=1"},
         {"sample", file, "--tokens=3", "--prompt=the"},
-        {"prepare", "text.txt", "--out=prepared.h5"},
-        {"prepare", "ids.bin", "--tokens=u16", "--vocabulary=300", "--out=prepared.h5"}}) {
+        {"prepare", "text.txt", "--out=prepared.h5", "--force"},
+        {"prepare", "ids.bin", "--tokens=u16", "--vocabulary=300", "--out=prepared.h5", "--force"}}) {
     const auto calls = calls_of(words, "reads");
     const std::string whole = lasting_output();
     for (const std::size_t n : chosen(calls)) {
