@@ -9,6 +9,7 @@
 
 #include "core/text/base64.h"
 #include "program/plot/gnuplot.h"
+#include "program/referee/tables.h"
 
 namespace mxtape::referee {
 namespace {
@@ -55,7 +56,7 @@ std::string script_of(const Chart& chart, const std::string& terminal, const std
   std::string ticks;
   for (double free = 0; const double x : places) {
     if (std::log(x / first) < free) continue;
-    free = std::log(x / first) + 0.1 * std::log(last / first);
+    free = std::log(x / first) + 40 / std::max(100.0, 500 - 8.0 * double(longest)) * std::log(last / first);
     ticks += fmt::format("{}{} {}", ticks.empty() ? "" : ", ", quoted(with_prefix(x)), x);
   }
   script += "set xtics (" + ticks + ")\n";

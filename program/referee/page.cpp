@@ -1,13 +1,11 @@
-#include "program/referee/charts.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/text/base64.h"
-#include "program/referee/statistics.h"
-#include "program/show/report.h"
+#include "program/referee/charts.h"
+#include "program/referee/tables.h"
 
 namespace mxtape::referee {
 
@@ -27,17 +25,16 @@ namespace {
 constexpr std::string_view style = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1b1b; --dim: #5b5b5b; --rule: #e3e3e3; }
 @media screen and (prefers-color-scheme: dark) { :root { --ground: #15171a; --ink: #e8e8e8; --dim: #a3a3a3; --rule: #33363a; } }
-body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 66rem;
+body { background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 74rem;
   margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { font-weight: 600; line-height: 1.2; } h2 { margin-top: 2.2rem; font-size: 1.2rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); vertical-align: top; white-space: nowrap; }
-th { color: var(--dim); font-weight: 500; } td:last-child { white-space: normal; min-width: 8rem; }
-td:first-child, th:first-child, td:last-child, th:last-child { text-align: left; } code { font-size: .92em; }
+th, td { text-align: left; padding: .25rem .45rem; border-bottom: 1px solid var(--rule); vertical-align: top; }
+th { color: var(--dim); font-weight: 500; vertical-align: bottom; } td:last-child { min-width: 8rem; } code { font-size: .92em; }
+.right { text-align: right; } data { white-space: nowrap; }
 .scroll { overflow-x: auto; } .dim { color: var(--dim); } .bad { font-weight: 600; }
 img { width: 100%; height: auto; display: block; margin: 1rem 0; }
-.methods th:first-child, .methods td:first-child { position: sticky; left: 0; background: var(--ground); }
-.methods th { white-space: normal; vertical-align: bottom; } .methods span { display: block; font-size: .85em; white-space: normal; }
+th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
 @media print { body { font-size: 9pt; max-width: none; margin: 0; } th, td { padding: .15rem .3rem; } .scroll { overflow: visible; }
   h2 { break-after: avoid; } tr, img { break-inside: avoid; } .charts { grid-template-columns: 1fr 1fr; } }
@@ -59,109 +56,52 @@ must be before it pays.</p>
 )html";
 
 /// What is shown, around what is meant: the text that results.json has.
-std::string html_number(double value, const std::string& shown) {
+std::string html_number(const Value& value, const std::string& shown) {
   return fmt::format("<data value=\"{}\">{}</data>", json_line(value), shown);
 }
-std::string shown(const Estimate& e, const char* form = "{:.2f}") {
-  const auto text = [&](double x) {
-    return std::isfinite(x) ? html_number(x, fmt::format(fmt::runtime(form), x)) : std::string("never");
-  };
-  if (!e.interval95) return text(e.value);
-  return fmt::format("{} <span class=\"dim\">({} to {})</span>", text(e.value), text((*e.interval95)[0]),
-                     text((*e.interval95)[1]));
+
+/// A list of texts has a line for each.
+std::string html_cell(const Value& cell) {
+  if (cell.json->is_number() || (cell.json->is_array() && cell.json->front().is_number()))
+    return html_number(cell, *cell.text);
+  if (!cell.json->is_array()) return *cell.text == "-" ? "" : html_escaped(*cell.text);
+  std::string lines;
+  for (const Json& line : *cell.json)
+    lines += (lines.empty() ? "" : "<br/>") + html_escaped(line.get<std::string>());
+  return lines;
 }
 
-using Row = std::vector<std::string>;
-/// Without the columns in which nothing is.
-std::string table(const Row& head, const std::vector<Row>& rows) {
-  std::vector<Row> shown(rows.size() + 1);
-  for (std::size_t i = 0; i < head.size(); ++i) {
-    if (std::ranges::all_of(rows, [&](const Row& row) { return row[i].empty() || row[i] == "-"; })) continue;
-    shown[0].push_back(head[i]);
-    for (std::size_t k = 0; k < rows.size(); ++k) shown[k + 1].push_back(rows[k][i]);
+/// Without the columns in which nothing stands.
+std::string html(const Table& table) {
+  if (table.rows() == 0) return "";
+  std::vector<std::string> lines(table.rows() + 1);
+  for (std::size_t i = 0; i < table.columns().size(); ++i) {
+    const auto& [key, heading, form, spare] = table.columns()[i];
+    const char* const side = form[0] == '>' ? " class=\"right\"" : "";
+    std::vector<std::string> cells;
+    for (std::size_t k = 0; k < table.rows(); ++k) cells.push_back(html_cell(table.cell(k, i)));
+    if (heading.empty() || std::ranges::count(cells, "") == std::ssize(cells)) continue;
+    lines[0] += fmt::format("<th{}>{}</th>", side, html_escaped(heading));
+    for (std::size_t k = 0; k < cells.size(); ++k)
+      lines[k + 1] += fmt::format("<td{}>{}</td>", side, cells[k]);
   }
-  if (rows.empty()) return "";
-  std::string out =
-      fmt::format("<div class=\"scroll\"><table>\n<tr><th>{}</th></tr>\n", fmt::join(shown[0], "</th><th>"));
-  for (std::size_t k = 1; k < shown.size(); ++k)
-    out += fmt::format("<tr><td>{}</td></tr>\n", fmt::join(shown[k], "</td><td>"));
-  return out + "</table></div>\n";
+  return fmt::format("<div class=\"scroll\"><table>\n<tr>{}</tr>\n</table></div>\n",
+                     fmt::join(lines, "</tr>\n<tr>"));
 }
 std::string section(const std::string& heading, const std::string& body) {
   return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", heading, body);
 }
-std::string gap_text(const PairedGap& gap) {
-  Estimate e{.value = gap.mean};
-  if (gap.pairs > 1) e.interval95 = gap.interval95;
-  return shown(e, "{:+.4f}");
-}
-std::string dim(const std::string& text) { return "<span class=\"dim\">" + text + "</span>"; }
-const char* seeds_of(const Results& r, Stage stage) {
-  return r.asked.confirm.empty() ? "" : stage == Stage::select ? "first" : "confirm";
-}
 
-/// "7.5 ms", and below it how often the baseline's.
-std::string step_text(const StepTime& time, bool compared) {
-  return html_number(time.ms, fmt::format("{:.1f} ms", time.ms)) +
-         (compared && time.ratio ? dim(fmt::format("{:.2f} of the baseline", *time.ratio)) : "");
-}
-
-/// At the largest point.
 std::string methods(const Results& r) {
-  std::size_t point = r.points.size() - 1;  // the largest that was judged
-  while (point > 0 && std::ranges::none_of(
-                          r.gaps, [&](const Gap& g) { return g.stage == r.judged() && g.point == point; }))
-    --point;
-  std::vector<Row> rows;
-  for (const std::size_t a : r.sorted(point)) {
-    Row row(12, "-");
-    row[0] = html_escaped(r.arms[a].name), row[1] = fmt::format("{:.2f}", r.arms[a].bits);
-    if (const auto loss = mean_of(r.losses(point, a, r.judged())))
-      row[2] = html_number(*loss, fmt::format("{:.4f}", *loss));
-    for (const Efficiency& e : r.efficiencies)  // the last: the largest size, then the longest
-      if (e.arm == a && e.stage == r.judged() && e.along == Efficiency::Along::tokens && e.ratio)
-        row[3] = shown(*e.ratio);
-    for (const LawArm& of : r.law.arms)
-      if (of.arm == a && r.law.holds) row[4] = shown(of.parameters), row[5] = shown(of.tokens);
-    if (const StepTime* time = r.step_time(r.points[point].size, a))
-      row[6] = step_text(*time, a != r.baseline);
-    for (const BreakEven& k : r.break_even)
-      if (k.arm == a) row[7] = k.speed_up ? shown(*k.speed_up) : dim(html_escaped(k.why));
-    if (const Gap* gap = r.gap(point, a, r.judged())) {
-      row[8] = gap_text(gap->gap);
-      if (gap->gap.pairs > 1) row[9] = html_number(gap->holm, fmt::format("{:.2g}", gap->holm));
-    }
-    std::optional<double> most;
-    for (std::size_t i = 0; i < r.times.runs.size(); ++i)
-      if (r.runs[i].arm == a && r.runs[i].point == point && r.times.runs[i].peak_mib)
-        most = std::max(most.value_or(0), *r.times.runs[i].peak_mib);
-    if (most) row[10] = fmt::format("{:.0f}", *most);
-    row[11] = html_escaped(word_on(r, point, a));
-    rows.push_back(row);
-  }
-  std::string out = "<div class=\"methods\">\n" +
-                    table({r.has_points() ? "method" : "arm", "bits", "loss", "efficiency in tokens", "effN",
-                           "effD", "step", "break-even speed-up", "gap [nats]",
-                           r.asked.families.empty() ? "p" : "p, Holm", "MiB", "verdict"},
-                          rows) +
-                    "</div>\n";
-  if (r.has_points())
-    out += fmt::format(
-        "<p class=\"dim\">Loss, gap, step and verdict at {}, with seeds {}. The efficiency is that of the "
-        "largest "
-        "size and longest length that has one. Steps on {}.</p>\n",
-        html_escaped(r.points[point].name), fmt::join(r.seeds(r.judged()), ", "),
-        html_escaped(r.times.device));
-  out += r.resolvable_gap
-             ? fmt::format(
-                   "<p>{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not "
-                   "resolved by these seeds.</p>\n",
-                   r.seeds(r.judged()).size(),
-                   html_number(*r.resolvable_gap, fmt::format("{:.4f}", *r.resolvable_gap)))
-             : std::string("<p>It takes two finished seeds of an arm to tell a gap from none.</p>\n");
-  return out + (!r.has_points() || r.law.holds
-                    ? ""
-                    : fmt::format("<p>No effN and effD: {}.</p>\n", html_escaped(r.law.why)));
+  const std::size_t point = largest_judged(r);
+  return (r.has_points() ? fmt::format("<p>At {}:</p>\n", html_escaped(r.points[point].name)) : "") +
+         html(verdicts(r, point, point + 1, r.judged(), true)) +
+         (r.resolvable_gap
+              ? fmt::format("<p>{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not "
+                            "resolved by these seeds.</p>\n",
+                            r.seeds(r.judged()).size(),
+                            html_number(*r.resolvable_gap, fmt::format("{:.4f}", *r.resolvable_gap)))
+              : std::string("<p>It takes two finished seeds of an arm to tell a gap from none.</p>\n"));
 }
 
 std::string curves_of(const Results& r, const std::vector<std::string>& curves) {
@@ -175,73 +115,18 @@ std::string curves_of(const Results& r, const std::vector<std::string>& curves) 
              : out;
 }
 
-std::string reached(const Results& r) {
-  std::vector<Row> rows;
-  for (std::size_t i = 0; i < r.steps_to.size(); ++i) {
-    const Reached &steps = r.steps_to[i], &seconds = r.times.seconds_to[i];
-    const auto cell = [](const Reached& of, const char* form) {
-      const std::string ratio = of.ratio ? dim(shown(*of.ratio) + " of the baseline") : "";
-      return of.mean ? html_number(*of.mean, fmt::format(fmt::runtime(form), *of.mean)) + ratio : "never";
-    };
-    rows.push_back({html_escaped(r.points[steps.point].name), fmt::format("{}", steps.loss),
-                    html_escaped(r.arms[steps.arm].name), seeds_of(r, steps.stage), cell(steps, "{:.0f}"),
-                    cell(seconds, "{:.4g}"),
-                    steps.never ? fmt::format("{} of {} seeds never", steps.never, steps.runs + steps.never)
-                                : std::string()});
-  }
-  return rows.empty()
+std::string steps_to(const Results& r) {
+  return r.steps_to.empty()
              ? ""
              : "<p>Means over the seeds that have the loss. Between two validations a run goes on a "
-               "straight line; seconds are of steps alone.</p>\n<div class=\"methods\">\n" +
-                   table({"point", "loss [nats]", "method", "seeds", "steps", "seconds", "note"}, rows) +
-                   "</div>\n";
-}
-
-std::string losses(const Results& r) {
-  if (r.has_points()) return "";
-  std::vector<Row> rows;
-  for (const std::size_t arm : r.sorted(0)) {
-    Row row{html_escaped(r.arms[arm].name)};
-    for (const std::uint64_t seed : r.seeds(r.judged())) {
-      const Run* run = r.run(0, arm, r.judged(), seed);
-      row.push_back(run && run->loss ? html_number(*run->loss, fmt::format("{:.4f}", *run->loss))
-                    : run            ? fmt::format("<span class=\"bad\" title=\"{}\">{}</span>",
-                                                   html_escaped(run->message), run->state)
-                                     : "");
-    }
-    rows.push_back(row);
-  }
-  Row head{"loss of each seed"};
-  for (const std::uint64_t seed : r.seeds(r.judged())) head.push_back(fmt::format("{}", seed));
-  return table(head, rows);
+               "straight line; seconds are of steps alone.</p>\n" +
+                   html(steps_to_table(r));
 }
 
 std::string list(const std::vector<std::string>& lines) {
   std::string out;
   for (const auto& line : lines) out += fmt::format("<li>{}</li>\n", html_escaped(line));
   return out.empty() ? "" : "<ul>\n" + out + "</ul>\n";
-}
-
-/// Which method has the lowest loss after the same seconds.
-std::string race(const Results& r) {
-  std::string out;
-  for (const Chart& chart : loss_charts(r, true)) {
-    double end = INFINITY;
-    for (const auto& line : chart.lines)
-      if (line.marks.size() > 1) end = std::min(end, line.marks.back().x);
-    std::vector<std::pair<double, std::string>> there;
-    for (const auto& line : chart.lines) {
-      LossCurve curve;
-      for (const auto& mark : line.marks) curve.x.push_back(mark.x), curve.loss.push_back(mark.y);
-      if (const auto loss = curve.loss_at(end)) there.emplace_back(*loss, html_escaped(line.name));
-    }
-    std::ranges::sort(there);
-    if (!there.empty())
-      out += fmt::format("<li>{}: after {} s {} has the lowest loss of {}, {}</li>\n",
-                         html_escaped(chart.title), with_prefix(end), there[0].second, there.size(),
-                         html_number(there[0].first, fmt::format("{:.4f}", there[0].first)));
-  }
-  return out.empty() ? "" : "<p>When the first method has taken its steps:</p>\n<ul>\n" + out + "</ul>\n";
 }
 
 std::string law(const Results& r) {
@@ -261,30 +146,12 @@ std::string law(const Results& r) {
          pictures(law_charts(r));
 }
 
+/// Of every point and both kinds of seeds, unless that is the first table once more.
 std::string all_gaps(const Results& r) {
-  std::vector<Row> rows;
-  for (const Gap& g : r.gaps)
-    rows.push_back({html_escaped(r.points[g.point].name), html_escaped(r.arms[g.arm].name),
-                    seeds_of(r, g.stage), gap_text(g.gap), fmt::format("{:.2g}", g.gap.p),
-                    fmt::format("{:.2g}", g.holm), html_escaped(verdict_text(g))});
-  return table({"point", "method", "seeds", "gap [nats]", "p", "Holm", "verdict"}, rows);
-}
-
-std::string contrasts(const Results& r) {
-  std::vector<Row> rows;
-  for (const ContrastResult& c : r.contrast_results)
-    rows.push_back({html_escaped(r.points[c.point].name), html_escaped(r.asked.contrasts[c.contrast].text),
-                    seeds_of(r, c.stage), gap_text(c.gap), fmt::format("{:.2g}", c.gap.p),
-                    fmt::format("{:.2g}", c.holm), html_escaped(c.reason)});
-  return table({"point", "sum of arms", "seeds", "nats", "p", "Holm", "note"}, rows);
-}
-
-std::string correlations(const Results& r) {
-  std::vector<Row> rows;
-  for (const Correlation& c : r.correlations)
-    rows.push_back({html_escaped(r.points[c.point].name), html_escaped(c.measure), fmt::format("{}", c.arms),
-                    shown(c.rank), html_escaped(c.rank.why)});
-  return table({"point", "measure of the last step", "arms", "rank correlation with the gap", "note"}, rows);
+  std::string out;
+  for (const Stage stage : {Stage::select, Stage::confirm})
+    if (r.has_points() || stage != r.judged()) out += html(verdicts(r, 0, r.points.size(), stage, true));
+  return out;
 }
 
 std::string tuning(const Results& r) {
@@ -308,15 +175,10 @@ std::string spikes(const Results& r) {
 }
 
 std::string arms(const Results& r) {
-  std::vector<Row> rows;
-  for (const Arm& a : r.arms) {
-    if (a.differences.empty()) continue;
-    Row differences;
-    for (const auto& line : a.differences) differences.push_back(html_escaped(line));
-    rows.push_back({html_escaped(a.name), html_escaped(a.family),
-                    fmt::format("<code>{}</code>", fmt::join(differences, "<br/>"))});
-  }
-  return table({"arm", "family", "differs by"}, rows);
+  Table table("|arm; |family; |differs by");
+  for (const Arm& arm : r.arms)
+    if (!arm.differences.empty()) table.row(arm.name, arm.family, arm.differences);
+  return html(table);
 }
 
 }  // namespace
@@ -335,8 +197,8 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       "<i>within</i> says that the gap was shown to be smaller. {} gaps and {} sums of arms were looked "
       "at.</p>\n",
       r.arms.size(),
-      r.has_points() ? fmt::format("at {} sizes and {} lengths, {} points", r.sizes.size(),
-                                   r.asked.lengths.size(), r.points.size())
+      r.has_points() ? fmt::format("at {} points (sizes x lengths: {} x {})", r.points.size(), r.sizes.size(),
+                                   r.asked.lengths.size())
                      : fmt::format("with {} steps each", r.points[0].steps),
       html_escaped(r.data_file), html_escaped(r.asked.base), html_escaped(r.asked.baseline),
       fmt::join(r.asked.select, ", "),
@@ -348,13 +210,13 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
   out += methods(r) + curves_of(r, curves);
   if (r.has_points())
     out += section("Gaps", pictures(gap_charts(r))) +
-           section("Loss", pictures(loss_charts(r, false)) + race(r) + pictures(loss_charts(r, true))) +
+           section("Loss", pictures(loss_charts(r, false)) + pictures(loss_charts(r, true))) +
            section("The law", law(r));
-  out += section("Steps to a loss", reached(r)) + section("Sums of arms", contrasts(r)) +
-         section("Do rounding errors predict the gap?", correlations(r)) +
+  out += section("Steps to a loss", steps_to(r)) + section("Sums of arms", html(contrasts_table(r))) +
+         section("Do rounding errors predict the gap?", html(correlations_table(r))) +
          section("Learning rates", tuning(r)) + section("Spikes of the training loss", spikes(r)) +
          section("Changes of formats", list(switch_lines(r))) + section("What was not run", list(r.not_run)) +
-         losses(r) + section("All gaps", r.has_points() || !r.asked.confirm.empty() ? all_gaps(r) : "") +
+         (r.has_points() ? "" : html(losses_by_seed(r))) + section("All gaps", all_gaps(r)) +
          section("What differs from the baseline", arms(r));
   if (r.floor)
     out += fmt::format(
@@ -362,9 +224,9 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
         *r.floor);
   out += reading_help;
   if (r.has_points()) out += points_help;
-  out +=
-      fmt::format("<p class=\"dim\">{}; data hash {}; commit {}. {} tokens trained",
-                  html_escaped(r.arithmetic), r.data_hash, r.commit, with_prefix(double(r.tokens_trained)));
+  out += fmt::format("<p class=\"dim\">{}; data hash {}; commit {}. Steps on {}. {} tokens trained",
+                     html_escaped(r.arithmetic), r.data_hash, r.commit, html_escaped(r.times.device),
+                     with_prefix(double(r.tokens_trained)));
   if (r.has_points())
     out += fmt::format("; {} with each length by itself", with_prefix(double(r.tokens_apart)));
   return out + ".</p>\n</body>\n</html>\n";

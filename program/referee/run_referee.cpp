@@ -11,6 +11,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plan/initial_weights.h"
+#include "program/referee/tables.h"
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"

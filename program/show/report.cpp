@@ -142,6 +142,12 @@ std::string Table::text(std::size_t width) const {
   return text;
 }
 
+Value Table::cell(std::size_t row, std::size_t column) const {
+  Value value = rows_[row].cells[column];
+  value.text = text_of(value, columns_[column].form);
+  return value;
+}
+
 Value Table::object(std::size_t row) const {
   Value object = mxtape::object();
   for (std::size_t i = 0; i < columns_.size(); ++i)

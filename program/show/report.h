@@ -96,6 +96,10 @@ class Table {
   /// ">.1%" of a share. What is spare is left out where the lines are too long, 1 before 2.
   explicit Table(std::string_view columns, std::string indent = {}, std::size_t gap = 2);
 
+  struct Column {
+    std::string key, heading, form;
+    int spare;
+  };
   struct Row {
     std::vector<Value> cells;
     std::string rest{};   ///< for people, instead of the cells behind the first
@@ -109,16 +113,15 @@ class Table {
   }
   Row& row(std::vector<Value> cells);
   std::size_t rows() const { return rows_.size(); }
+  const std::vector<Column>& columns() const { return columns_; }
+  /// Its `text` is what people see.
+  Value cell(std::size_t row, std::size_t column) const;
   /// In lines of at most `width` columns, if enough can be left out; 0: all columns. Without rows nothing.
   std::string text(std::size_t width = 0) const;
   Value object(std::size_t row) const;
 
  private:
   friend class Value;
-  struct Column {
-    std::string key, heading, form;
-    int spare;
-  };
   std::vector<Column> columns_;
   std::deque<Row> rows_;
   std::string indent_;

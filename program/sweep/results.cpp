@@ -163,24 +163,31 @@ Estimate paired_ratio(std::span<const double> logarithms) {
   return ratio;
 }
 
+namespace {
+
+/// Null: none.
+template <class T, class Wanted>
+const T* first(const std::vector<T>& all, const Wanted& wanted) {
+  const auto found = std::ranges::find_if(all, wanted);
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
 const Run* Results::run(std::size_t point, std::size_t arm, Stage stage, std::uint64_t seed) const {
-  const auto found = std::ranges::find_if(runs, [&](const Run& run) {
+  return first(runs, [&](const Run& run) {
     return run.point == point && run.arm == arm && run.stage == stage && run.seed == seed;
   });
-  return found == runs.end() ? nullptr : &*found;
 }
 
 const Gap* Results::gap(std::size_t point, std::size_t arm, Stage stage) const {
-  const auto found = std::ranges::find_if(
-      gaps, [&](const Gap& gap) { return gap.point == point && gap.arm == arm && gap.stage == stage; });
-  return found == gaps.end() ? nullptr : &*found;
+  return first(gaps, [&](const Gap& g) { return g.point == point && g.arm == arm && g.stage == stage; });
 }
 
 const StepTime* Results::step_time(std::size_t size, std::size_t arm) const {
-  const auto found = std::ranges::find_if(times.steps, [&](const StepTime& time) {
+  return first(times.steps, [&](const StepTime& time) {
     return time.size == size && time.arm == arm && time.stage == judged();
   });
-  return found == times.steps.end() ? nullptr : &*found;
 }
 
 std::vector<std::size_t> Results::sorted(std::size_t point) const {
@@ -244,10 +251,6 @@ void Results::add_gaps() {
       if (stage == judged() && !deviations.empty())
         resolvable_gap = mxtape::resolvable_gap(deviations, int(seeds(stage).size()));
     }
-}
-
-std::string verdict_text(const Gap& gap) {
-  return std::string(name_of(gap.verdict)) + (gap.reason.empty() ? "" : ": " + gap.reason);
 }
 
 }  // namespace mxtape::referee

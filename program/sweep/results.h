@@ -75,8 +75,6 @@ struct Gap {
   Verdict verdict = Verdict::not_resolved;
   std::string reason{};  ///< what kept it from a verdict
 };
-/// "worse", or "not resolved: one seed says nothing about others".
-std::string verdict_text(const Gap&);
 /// What a change of formats costs at once, with one point: the gap of the training loss in the steps after
 /// it.
 struct Switch {
@@ -231,15 +229,6 @@ struct Results {
   void add_gaps();
 };
 
-/// Of those that are there; none if none is.
-std::optional<double> mean_of(const std::vector<std::optional<double>>&);
-/// "mxfp4: seed 1 at step 10 (unlearned: 146 %), seed 2 at step 12": of each arm and point with spikes.
-std::vector<std::string> spike_lines(const Results&);
-/// "mxfp4: formats change at step 300; training loss of the next 50 steps +0.0123 +- 0.0012".
-std::vector<std::string> switch_lines(const Results&);
-/// Of an arm at a point: "baseline", its verdict_text(), or why it has none.
-std::string word_on(const Results&, std::size_t point, std::size_t arm);
-
 /// results.json: docs/sweeps.md names the fields. What a clock measured is in `times`, last.
 Value value_of(const Results&);
 /// Reads it back. Throws Error(data) naming file and field for what is not such a file, and Error(resource)
@@ -255,12 +244,6 @@ inline constexpr double law_limit = 0.01;
 void judge(Results&);
 /// Of each loss of `steps_to`: when the arms' runs have it. Seconds are of as many steps as the run's median.
 void add_steps_to(Results&);
-
-/// The table that is printed; `width` of Table::text().
-std::string results_table(const Results&, std::size_t width);
-/// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds, steps and seconds to
-/// each loss of `steps_to`.
-std::string results_csv(const Results&);
 
 /// One page of HTML that is also well-formed XML: which method is worth it, the curves, the law, and what was
 /// not run. It asks for nothing from anywhere: no script, no file, no network. Numbers are held with all

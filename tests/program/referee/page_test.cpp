@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "program/referee/charts.h"
+#include "program/referee/tables.h"
 #include "program/show/report.h"
 #include "tests/program/referee/law_losses.h"
 #include "tests/program/sweep/html_check.h"
@@ -155,7 +156,7 @@ TEST(RefereePage, IsWellFormedAsksForNothingAndHoldsItsNumbers) {
   for (auto at = html.find("src="); at != std::string::npos; at = html.find("src=", at + 1))
     EXPECT_EQ(html.substr(at, 10), "src=\"data:") << "a picture in the page itself";
   const auto holds = [&](double value) {
-    EXPECT_NE(html.find(fmt::format("<data value=\"{}\">", json_line(value))), std::string::npos) << value;
+    EXPECT_NE(html.find(json_line(value)), std::string::npos) << value;
   };
   for (const Gap& gap : r.gaps) holds(gap.gap.mean);
   for (const LawArm& arm : r.law.arms) holds(arm.parameters.value), holds(arm.tokens.interval95.value()[1]);
@@ -165,6 +166,40 @@ TEST(RefereePage, IsWellFormedAsksForNothingAndHoldsItsNumbers) {
        {"prefers-color-scheme: dark", "@media print", "four &lt;bits&gt;", "seeds 4 &amp; 5",
         "mxfp4: 0.004 is the best, and the end of the list", "<h2>The law</h2>"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(RefereeTables, HaveEachPointsEfficiencyAndAtTheLargestWhatTheLawSays) {
+  Results r = results();
+  judge(r);
+  const Table table = verdicts(r, 0, r.points.size(), Stage::select, true);
+  ASSERT_EQ(table.rows(), 27u);
+  const auto column = [&](std::string_view heading) {
+    return std::size_t(std::ranges::find(table.columns(), heading, &Table::Column::heading) -
+                       table.columns().begin());
+  };
+  const auto text = [&](std::size_t row, std::string_view heading) {
+    return *table.cell(row, column(heading)).text;
+  };
+  for (std::size_t row = 0; row < 27; ++row) {
+    const bool baseline = row % 3 == 0;
+    EXPECT_EQ(text(row, "verdict") == "baseline", baseline);
+    EXPECT_EQ(text(row, "effN") == "-", baseline || row < 24) << row;
+  }
+  EXPECT_EQ(text(25, "arm"), "mxfp8") << "the smaller gap first";
+  const auto of_mxfp8 = std::ranges::find_if(r.efficiencies, [](const Efficiency& e) {
+    return e.point == 8 && e.arm == 1 && e.along == Efficiency::Along::tokens;
+  });
+  EXPECT_TRUE(text(25, "efficiency").starts_with(fmt::format("{:.3f} (", of_mxfp8->ratio.value().value)));
+}
+
+TEST(RefereeTables, SayASpikeOfATrunkOnce) {
+  Results r = results();
+  for (const std::size_t run : {0u, 9u, 27u})  // two lengths of one size, and another size
+    r.runs[run].spikes = {{.step = 7, .z = 8.5}};
+  r.runs[9].spikes.push_back({.step = 90, .z = 9});
+  EXPECT_EQ(spike_lines(r), (std::vector<std::string>{"24576 x 20 bf16: seed 1 at step 7",
+                                                      "24576 x 40 bf16: seed 1 at step 90",
+                                                      "98304 x 20 bf16: seed 1 at step 7"}));
 }
 
 TEST(RefereePage, ShowsARefereeOfWhichNothingRan) {

@@ -1,0 +1,38 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/show/report.h"
+#include "program/sweep/results.h"
+
+// What of a sweep's results stands in tables and lines, on a terminal and on the page.
+namespace mxtape::referee {
+
+/// Of those that are there; none if none is.
+std::optional<double> mean_of(const std::vector<std::optional<double>>&);
+
+/// The last point that has a gap on the seeds that verdicts are of; the first one if none has.
+std::size_t largest_judged(const Results&);
+/// A row for each arm at each point from `first` to before `last`. `whole`: with what a terminal has no room
+/// for. effN, effD and the break-even speed-up stand at largest_judged().
+Table verdicts(const Results&, std::size_t first, std::size_t last, Stage, bool whole);
+/// On the seeds that verdicts are of.
+Table steps_to_table(const Results&);
+Table contrasts_table(const Results&), correlations_table(const Results&);
+/// With one point.
+Table losses_by_seed(const Results&);
+
+/// "mxfp4: seed 1 at step 10 (unlearned: 146 %), seed 2 at step 12": of each arm and point with spikes; those
+/// of a trunk at its first length.
+std::vector<std::string> spike_lines(const Results&);
+/// "mxfp4: formats change at step 300; training loss of the next 50 steps +0.0123 +- 0.0012".
+std::vector<std::string> switch_lines(const Results&);
+
+/// What is printed; `width` of Table::text().
+std::string results_table(const Results&, std::size_t width);
+/// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds, steps and seconds to
+/// each loss of `steps_to`.
+std::string results_csv(const Results&);
+
+}  // namespace mxtape::referee
