@@ -35,7 +35,7 @@ Bf16Products bf16_products(std::string_view device) {
 }
 
 GemmKernels quicker_gemm_kernels(std::string_view device) {
-  const bool codes = device == "cpu" && cpu::has_byte_dots(cpu::dot_tier()) && !cpu::gemm_has_matrix_unit();
+  const bool codes = device == "cpu" && cpu::codes_are_quicker() && !cpu::gemm_has_matrix_unit();
   return codes ? GemmKernels::integer : GemmKernels::library;
 }
 

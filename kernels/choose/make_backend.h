@@ -9,8 +9,8 @@
 
 namespace mxtape {
 
-/// What a device multiplies quicker: codes where the CPU has byte dot products (VNNI, SDOT) and its library
-/// no matrix unit (AMX); else its library's values. Asks the instruction set, measures nothing.
+/// What a device multiplies quicker: codes where the CPU has byte dot products (VNNI, SDOT), or AVX2 and not
+/// AVX-512, and its library no matrix unit (AMX); else its library's values. Measures nothing.
 GemmKernels quicker_gemm_kernels(std::string_view device);
 
 /// "cpu", "cuda". Throws Error(usage) for devices that this build does not have, naming those it has, and for

@@ -36,19 +36,14 @@ class CpuBackend final : public Backend {
   void forget(const std::string&) override {}
 
  private:
-  // cpu_backend.cpp
+  // Each in the file that is named after it or after its family: pointwise.cpp, rows.cpp, attention*.cpp.
   void compute(const call::Fill&);
   void compute(const call::Copy&);
   void compute(const call::Normal&);
-  // gemm.cpp
   void compute(const call::Gemm&);
-  // quantize.cpp; stored: pack.cpp
   void compute(const call::Quantize&);
-  // recode.cpp; stored: unpack.cpp; narrow: narrow.cpp
   void compute(const call::Recode&);
-  // quantize_backward.cpp
   void compute(const call::QuantizeBackward&);
-  // pointwise.cpp
   void compute(const call::Add&);
   void compute(const call::Gelu&);
   void compute(const call::GeluBackward&);
@@ -60,8 +55,7 @@ class CpuBackend final : public Backend {
   void compute(const call::Squares&);
   void compute(const call::ClipFactor&);
   void compute(const call::AdamW&);
-  void compute(const call::WeightAverage&);  // weight_average.cpp
-  // rows.cpp
+  void compute(const call::WeightAverage&);
   void compute(const call::Norm&);
   void compute(const call::NormBackward&);
   void compute(const call::Softmax&);
@@ -69,7 +63,6 @@ class CpuBackend final : public Backend {
   void compute(const call::CrossEntropy&);
   void compute(const call::Rotary&);
   void compute(const call::RotaryBackward&);
-  // attention.cpp, attention_by_pairs.cpp, attention_by_tiles.cpp, attention_by_heads.cpp
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
 

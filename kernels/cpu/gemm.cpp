@@ -58,7 +58,8 @@ Tensor scales_of_segments(Backend& memory, const Rounded& x, int segment) {
 cpu::DotsSide side(const Rounded& x, const Tensor& scales, std::int64_t segments, std::int64_t line) {
   const std::int64_t codes = code_layout(x).padded_depth() * panel, of_scales = segments * panel;
   return {static_cast<const std::int8_t*>(x.elements.raw()) + line / panel * codes,
-          scales.data() + line / panel * of_scales, codes, of_scales};
+          scales.data() + line / panel * of_scales, codes, of_scales,
+          integer_grid(x.by.quantizer.element)->largest};
 }
 
 }  // namespace

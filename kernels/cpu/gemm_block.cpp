@@ -66,35 +66,17 @@ class Thread {
     prepared.b.set_data_handle(const_cast<void*>(b));
     prepared.c.set_data_handle(c);
     if (bias) prepared.bias.set_data_handle(const_cast<float*>(bias));
-    prepared.scratch.set_data_handle(room(scratch_, prepared.scratch.get_desc().get_size()));
+    prepared.scratch.set_data_handle(scratch(prepared.scratch.get_desc().get_size()));
     prepared.primitive.execute(stream_, prepared.arguments);
     stream_.wait();
   }
 
-  /// A copy of `view` [rows, cols as stored] in f32, without gaps. `side` 0 or 1: both sides can be wide at
-  /// once.
-  const float* widen(const MatrixView& view, std::int64_t rows, std::int64_t cols, int side) {
-    auto* const out = static_cast<float*>(room(wide_[side], std::size_t(rows * cols) * sizeof(float)));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto* const in = static_cast<const bf16*>(view.data) + r * view.stride;
-      for (std::int64_t i = 0; i < cols; ++i) out[r * cols + i] = to_f32(in[i]);
-    }
-    return out;
-  }
-
  private:
-  struct Buffer {
-    std::unique_ptr<std::byte[]> data;
-    std::size_t bytes = 0;
-  };
-  static void* room(Buffer& buffer, std::size_t bytes) {
+  void* scratch(std::size_t bytes) {
     constexpr std::size_t line = 64;  // oneDNN wants whole cache lines
-    if (buffer.bytes < bytes + line) {
-      buffer.bytes = bytes + line;
-      buffer.data.reset(new std::byte[buffer.bytes]);
-    }
-    void* start = buffer.data.get();
-    std::size_t space = buffer.bytes;
+    if (scratch_.size() < bytes + line) scratch_ = std::vector<std::byte>(bytes + line);
+    void* start = scratch_.data();
+    std::size_t space = scratch_.size();
     return std::align(line, bytes, start, space);
   }
 
@@ -140,8 +122,19 @@ class Thread {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   std::map<Problem, Prepared> prepared_;
-  Buffer scratch_, wide_[2];
+  std::vector<std::byte> scratch_;
 };
+
+/// A copy of `view` [rows, cols as stored] in f32, without gaps.
+const float* in_f32(std::vector<float>& room, const MatrixView& view, std::int64_t rows, std::int64_t cols) {
+  room.resize(std::size_t(rows * cols));
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t at = r * view.stride, i = 0; i < cols; ++i)
+      room[std::size_t(r * cols + i)] = view.dtype == DType::bf16
+                                            ? to_f32(static_cast<const bf16*>(view.data)[at + i])
+                                            : static_cast<const float*>(view.data)[at + i];
+  return room.data();
+}
 
 /// One column of c, in memory without gaps: oneDNN 3.7 with AVX-512 takes c_stride for 1 where N is 1.
 void multiply_into_column(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b,
@@ -179,17 +172,8 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
                  .bias = bias,
                  .accumulate = write == Write::accumulate};
   const bool column = a.axis == Axis::column;  // one row, stored as a column
-  if (a.dtype == DType::bf16 || column) {
-    wide.resize(std::size_t(M * K));
-    for (std::int64_t m = 0; m < M; ++m)
-      for (std::int64_t k = 0; k < K; ++k) {
-        const std::int64_t at = column ? k * a.stride : m * a.stride + k;
-        wide[std::size_t(m * K + k)] = a.dtype == DType::bf16 ? to_f32(static_cast<const bf16*>(a.data)[at])
-                                                              : static_cast<const float*>(a.data)[at];
-      }
-    job.a = wide.data();
-    job.a_stride = K;
-  }
+  if (a.dtype == DType::bf16 || column)
+    job.a = in_f32(wide, a, column ? K : M, column ? 1 : K), job.a_stride = K;
   const FewRowsLoops& loops = few_rows_loops();
   const bool narrow = b.dtype == DType::bf16;
   if (b.axis == Axis::row)
@@ -207,15 +191,13 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && gemm_takes_bf16();
   MatrixView sides[2] = {a, b};
-  if (!narrow) {
-    const std::int64_t lines[2] = {M, N};
-    for (int side = 0; side < 2; ++side) {
-      MatrixView& view = sides[side];
-      if (view.dtype != DType::bf16) continue;
-      const bool by_rows = view.axis == Axis::row;
-      const std::int64_t rows = by_rows ? lines[side] : K, cols = by_rows ? K : lines[side];
-      view = {thread.widen(view, rows, cols, side), DType::f32, cols, view.axis};
-    }
+  thread_local std::vector<float> wide[2];
+  for (int side = 0; side < 2 && !narrow; ++side) {
+    MatrixView& view = sides[side];
+    if (view.dtype != DType::bf16) continue;
+    const std::int64_t lines = side == 0 ? M : N;
+    const std::int64_t rows = view.axis == Axis::row ? lines : K, cols = view.axis == Axis::row ? K : lines;
+    view = {in_f32(wide[side], view, rows, cols), DType::f32, cols, view.axis};
   }
   try {
     thread.run({M, N, K, sides[0].stride, sides[1].stride, c_stride, a.axis, b.axis,

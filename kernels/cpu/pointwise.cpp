@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "core/parallel.h"
@@ -113,22 +115,17 @@ void CpuBackend::compute(const call::Squares& call) {
 }
 
 void CpuBackend::compute(const call::ClipFactor& call) {
-  struct Piece {
-    const float* data;
-    std::int64_t count;
-    double squares;
-  };
-  std::vector<Piece> pieces;
+  std::vector<std::span<const float>> pieces;
   for (const Tensor& g : call.gradients)
     for (std::int64_t begin = 0; begin < g.count(); begin += grain)
-      pieces.push_back({g.data() + begin, std::min(grain, g.count() - begin), 0});
+      pieces.emplace_back(g.data() + begin, std::size_t(std::min(grain, g.count() - begin)));
+  std::vector<double> sums(pieces.size());
   const auto squares = cpu::pointwise_loops().squares;
-  parallel_for(std::int64_t(pieces.size()), 4, [&](std::int64_t begin, std::int64_t end) {
-    for (Piece* piece = pieces.data() + begin; piece != pieces.data() + end; ++piece)
-      piece->squares = squares(piece->data, piece->count);
+  parallel_for(std::ssize(pieces), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = std::size_t(begin); i < std::size_t(end); ++i)
+      sums[i] = squares(pieces[i].data(), std::ssize(pieces[i]));
   });
-  double total = 0;
-  for (const Piece& piece : pieces) total += piece.squares;
+  double total = std::accumulate(sums.begin(), sums.end(), 0.0);
   if (call.squares)
     for (const double sum : call.squares.host<double>()) total += sum;
   const float length = float(std::sqrt(total));

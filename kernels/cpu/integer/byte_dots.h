@@ -1,41 +1,35 @@
 #pragma once
 // For integer_dots.cpp only: t += the dot products of four codes of each of sixteen lines with four codes of
 // one line, exactly, by what the instruction set has.
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 #include "kernels/cpu/loops/simd.h"
 
 #if defined(__AVX2__) || defined(__aarch64__)  // other machines take the portable loop
 namespace mxtape::cpu::MXT_TIER {
 
-/// a * b + c, rounded once.
-MXT_LANES native::f32 multiply_add(const native::f32& a, const native::f32& b, const native::f32& c) {
-#if defined(__AVX512F__)
-  return (native::f32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
-  return (native::f32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#else
-  return (native::f32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
-#endif
-}
-template <class V>
-MXT_LANES Pair<V> multiply_add(const Pair<V>& a, const Pair<V>& b, const Pair<V>& c) {
-  return {multiply_add(a.lo, b.lo, c.lo), multiply_add(a.hi, b.hi, c.hi)};
+/// Codes plus 8 or 16, where they are not below -8 or -16: no byte of a word carries.
+template <std::uint32_t more>
+MXT_LANES u32x16 codes_plus(const u32x16& codes) {
+  return (codes ^ 0x80808080u) - (0x80 - more) * 0x01010101u;
 }
 
+// Where the instruction takes bytes without a sign on one side, `excess` is added to that side's codes, and
+// `excess` times the sum of the other side's taken from the sum.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-// The instruction takes bytes without a sign on one side: 128 is added to that side's codes, and 128 times
-// the sum of the other side's taken from the sum.
 inline constexpr int excess = 128;
 using Lines = u32x16;
-MXT_LANES Lines as_lines(const u32x16& codes) { return codes ^ 0x80808080u; }
+MXT_LANES Lines as_lines(const u32x16& codes, bool) { return codes ^ 0x80808080u; }
+#elif defined(__AVX2__)
+inline constexpr int excess = 16;  // for add_small_products() alone
+using Lines = i32x16;
+MXT_LANES Lines as_lines(const u32x16& codes, bool small) {
+  return as_signed(small ? codes_plus<excess>(codes) : codes);
+}
 #else
 inline constexpr int excess = 0;
 using Lines = i32x16;
-MXT_LANES Lines as_lines(const u32x16& codes) { return as_signed(codes); }
+MXT_LANES Lines as_lines(const u32x16& codes, bool) { return as_signed(codes); }
 #endif
+inline constexpr bool has_small_products = excess == 16;
 
 #if defined(__AVX512VNNI__)
 MXT_LANES i32x16 add_products(const i32x16& t, const Lines& unsigned_codes, const i32x16& codes) {
@@ -51,6 +45,20 @@ MXT_LANES native::i32 add_products(const native::i32& t, const native::i32& a, c
   const __m256i pairs =
       _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)a), _mm256_sign_epi8((__m256i)b, (__m256i)a));
   return t + (native::i32)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+/// Of codes up to 16, and 16 more in the lines: t's halves sum up to 8 pairs of products, at most 2^13.
+MXT_LANES i32x16 add_small_products(const i32x16& t, const i32x16& lines, const i32x16& codes) {
+  const auto add = [](native::i32 sums, native::i32 a, native::i32 b) {
+    sums = (native::i32)_mm256_add_epi16((__m256i)sums, _mm256_maddubs_epi16((__m256i)a, (__m256i)b));
+    asm("" : "+x"(sums));  // g++ 12 would compute all products before it adds any, and spill them
+    return sums;
+  };
+  return {add(t.lo, lines.lo, codes.lo), add(t.hi, lines.hi, codes.hi)};
+}
+MXT_LANES i32x16 add_halves(const i32x16& t) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {(native::i32)_mm256_madd_epi16((__m256i)t.lo, ones),
+          (native::i32)_mm256_madd_epi16((__m256i)t.hi, ones)};
 }
 #else
 MXT_LANES native::i32 add_products(const native::i32& t, const native::i32& lines, const native::i32& codes) {

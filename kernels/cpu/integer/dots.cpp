@@ -36,53 +36,54 @@ namespace {
 static_assert(longest_segment == longest_code_block);
 
 constexpr std::string_view names[] = {"portable", "avx2", "avx_vnni", "avx512_vnni", "neon", "sdot"};
-void plainly(const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); }
-#if defined(__x86_64__)
-constexpr Multiply* loops[] = {plainly, avx2::multiply, avx_vnni::multiply, avx512_vnni::multiply, {}, {}};
-#elif defined(__aarch64__)
-constexpr Multiply* loops[] = {plainly, {}, {}, {}, neon::multiply, sdot::multiply};
-#else
-constexpr Multiply* loops[std::size(names)] = {plainly};
-#endif
 
-DotTier best_tier() {
-  for (const DotTier t :
-       {DotTier::avx512_vnni, DotTier::avx_vnni, DotTier::sdot, DotTier::avx2, DotTier::neon})
-    if (has_dot_tier(t)) return t;
-  return DotTier::portable;
+/// What this build has, the best first.
+struct Loop {
+  DotTier tier;
+  Multiply* multiply;
+  bool (*is_here)();
+};
+constexpr Loop loops[] = {
+#if defined(__x86_64__)
+    {DotTier::avx512_vnni, avx512_vnni::multiply,
+     [] { return has_tier(Tier::avx512) && __builtin_cpu_supports("avx512vnni"); }},
+    {DotTier::avx_vnni, avx_vnni::multiply,
+     [] { return has_tier(Tier::avx2) && __builtin_cpu_supports("avxvnni"); }},
+    {DotTier::avx2, avx2::multiply, [] { return has_tier(Tier::avx2); }},
+#elif defined(__aarch64__)
+    {DotTier::sdot, sdot::multiply, [] { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }},
+    {DotTier::neon, neon::multiply, [] { return true; }},
+#endif
+    {DotTier::portable, [](const DotsJob& job, const DotsScratch&) { multiply_codes_plainly(job); },
+     [] { return true; }}};
+
+/// Null: not here.
+const Loop* find(DotTier t) {
+  const auto* const found = std::ranges::find(loops, t, &Loop::tier);
+  return found != std::end(loops) && found->is_here() ? found : nullptr;
 }
 
-std::atomic<DotTier>& current() {
-  static std::atomic<DotTier> chosen{best_tier()};
+std::atomic<const Loop*>& current() {
+  static std::atomic<const Loop*> chosen{
+      std::ranges::find_if(loops, [](const Loop& loop) { return loop.is_here(); })};
   return chosen;
 }
 
 }  // namespace
 
-bool has_dot_tier(DotTier t) {
-  if (!loops[std::size_t(t)]) return false;
-  switch (t) {
-#if defined(__x86_64__)
-    case DotTier::avx512_vnni:
-      return has_tier(Tier::avx512) && __builtin_cpu_supports("avx512vnni");
-    case DotTier::avx_vnni:
-      return has_tier(Tier::avx2) && __builtin_cpu_supports("avxvnni");
-    case DotTier::avx2:
-      return has_tier(Tier::avx2);
-#elif defined(__aarch64__)
-    case DotTier::sdot:
-      return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
-#endif
-    default:
-      return true;
-  }
-}
+bool has_dot_tier(DotTier t) { return find(t) != nullptr; }
 
-DotTier dot_tier() { return current().load(std::memory_order_relaxed); }
+DotTier dot_tier() { return current().load(std::memory_order_relaxed)->tier; }
 
 void set_dot_tier(DotTier t) {
-  require(has_dot_tier(t), ExitCode::usage, "cpu: this machine has no {}", name_of(t));
-  current().store(t, std::memory_order_relaxed);
+  const Loop* const loop = find(t);
+  require(loop, ExitCode::usage, "cpu: this machine has no {}", name_of(t));
+  current().store(loop, std::memory_order_relaxed);
+}
+
+bool codes_are_quicker() {
+  const DotTier t = dot_tier();
+  return t == DotTier::avx2 ? !has_tier(Tier::avx512) : t != DotTier::portable && t != DotTier::neon;
 }
 
 std::string_view name_of(DotTier t) { return names[std::size_t(t)]; }
@@ -95,7 +96,7 @@ void multiply_codes(const DotsJob& job) {
   const auto whole = [&](int lines) { return (job.rows + lines - 1) / lines * lines; };
   words.resize(std::size_t(2 * whole(panel) * segments));
   partial.resize(std::size_t(whole(quad) * DotsScratch::most_cols));
-  loops[std::size_t(dot_tier())](job, {words.data(), partial.data()});
+  current().load(std::memory_order_relaxed)->multiply(job, {words.data(), partial.data()});
 }
 
 void multiply_codes_plainly(const DotsJob& job) {

@@ -9,6 +9,7 @@ struct DotsSide {
   const std::int8_t* codes;
   const float* scales;
   std::int64_t panel_codes, panel_scales;  ///< from a panel to the next
+  int largest = 127;                       ///< no code is beyond
 };
 
 /// Codes are signed bytes but -128; the longest segment.
@@ -48,10 +49,8 @@ DotTier dot_tier();
 void set_dot_tier(DotTier);
 bool has_dot_tier(DotTier);
 std::string_view name_of(DotTier);
-/// True if its instructions multiply and add four bytes at a time: codes are quicker than bf16 and f32 there.
-constexpr bool has_byte_dots(DotTier t) {
-  return t == DotTier::avx_vnni || t == DotTier::avx512_vnni || t == DotTier::sdot;
-}
+/// True if codes are quicker than bf16 and f32 here. AVX2 beside the f32 of AVX-512 was not measured.
+bool codes_are_quicker();
 
 /// Computes a job on the calling thread.
 void multiply_codes(const DotsJob&);

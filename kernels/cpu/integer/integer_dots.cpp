@@ -12,6 +12,12 @@ constexpr int most_panels = has_avx512 ? 3 : 1;
 // Codes of a line that are multiplied before the next lines of a: b's stay in the first cache.
 constexpr int chunk_codes = 384, most_segments = chunk_codes / 16;
 
+/// Whether add_small_products() can multiply.
+bool is_small(const DotsJob& j) {
+  const int largest = j.a.largest > j.b.largest ? j.a.largest : j.b.largest;
+  return has_small_products && largest <= excess && (j.segment == 16 || j.segment == 32);
+}
+
 /// Of each segment of each line of a: -excess times the sum of its codes, which sums of products start with,
 /// and the scale as add_scaled() has it.
 struct Starts {
@@ -29,9 +35,9 @@ ScalesSeen find_starts(std::int32_t* words, const DotsJob& j) {
     for (std::int64_t first = 0; first < j.depth; first += j.segment, words += 2 * lanes, scales += lanes) {
       const std::int64_t last = first + j.segment < j.depth ? first + j.segment : j.depth;
       // The sum of (code + excess), less that of the excesses.
-      i32x16 sum = all_ints(std::int32_t(first - last) * excess);
+      i32x16 sum = all_ints(std::int32_t(first - last) * (has_small_products ? 0 : excess));
       for (std::int64_t k = first; excess && k < last; k += quad, codes += step)
-        sum = add_products(sum, as_lines(load_as<u32x16>(codes)), factor);
+        sum = add_products(sum, as_lines(load_as<u32x16>(codes), false), factor);
       store_as(words, sum * -excess);
       const u32x16 scale = load_as<u32x16>(scales);
       seen.add(scale);
@@ -54,7 +60,7 @@ struct Packed {
   const float* scales;
 };
 
-template <Way way, int panels, int quads_of_segment>
+template <Way way, bool small, int panels, int quads_of_segment>
 MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, Packed b,
                     const float* a_scales, std::int64_t row, std::int64_t col, float* partial) {
   const std::int64_t quads = quads_of_segment ? quads_of_segment : j.segment / quad;
@@ -73,7 +79,8 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
   for (std::int64_t s = chunk.first; s < chunk.last; ++s) {
     i32x16 t[rows_at_once][panels];
     for (int i = 0; i < rows_at_once; ++i)
-      for (int p = 0; p < panels; ++p) t[i][p] = excess ? all_ints(start[i]) : i32x16{};
+      for (int p = 0; p < panels; ++p)
+        t[i][p] = excess && !has_small_products ? all_ints(start[i]) : i32x16{};
     const std::int64_t left = j.depth / quad - s * quads;
     const auto add = [&](std::int64_t count) __attribute__((always_inline)) {
       for (std::int64_t k = 0; k < count; ++k, a += step, b.codes += panels * step) {
@@ -83,7 +90,11 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
           std::int32_t word;
           std::memcpy(&word, a + i * quad, sizeof word);
           const i32x16 codes = all_ints(word);
-          for (int p = 0; p < panels; ++p) t[i][p] = add_products(t[i][p], lines[p], codes);
+          for (int p = 0; p < panels; ++p)
+            if constexpr (small)
+              t[i][p] = add_small_products(t[i][p], lines[p], codes);
+            else
+              t[i][p] = add_products(t[i][p], lines[p], codes);
         }
       }
     };
@@ -91,6 +102,9 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
       add(quads);
     else
       add(left);
+    if constexpr (small)
+      for (int i = 0; i < rows_at_once; ++i)
+        for (int p = 0; p < panels; ++p) t[i][p] = add_halves(t[i][p]) + all_ints(start[i]);
     add_scaled<way>(sums, t, a_scales, start + lanes, b.scales);
     a_scales += (way == Way::shared ? panels : 1) * lanes, b.scales += panels * lanes, start += 2 * lanes;
   }
@@ -115,7 +129,7 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
 }
 
 /// The tiles of all rows.
-template <Way way, int panels, int quads_of_segment>
+template <Way way, bool small, int panels, int quads_of_segment>
 void tiles(const DotsJob& job, const Starts& starts, const Chunk chunk, const Packed b, std::int64_t col,
            float* partial) {
   const DotsJob j = job;  // which no store to c can change
@@ -125,18 +139,19 @@ void tiles(const DotsJob& job, const Starts& starts, const Chunk chunk, const Pa
     if (way == Way::shared && row % lanes == 0)
       multiply_shared<panels>(products, a_scales, b.scales, chunk.last - chunk.first);
     if (way == Way::shared) a_scales = products;
-    tile<way, panels, quads_of_segment>(j, starts, chunk, b, a_scales + row % lanes, row, col, partial);
+    tile<way, small, panels, quads_of_segment>(j, starts, chunk, b, a_scales + row % lanes, row, col,
+                                               partial);
     if (!(chunk.begins && chunk.ends)) partial += rows_at_once * panels * lanes;
   }
 }
-template <int panels, int quads_of_segment>
+template <bool small, int panels, int quads_of_segment>
 auto tiles_by(Way way) {
   constexpr Way looked = has_avx512 ? Way::looked : Way::plain;  // nobody else asks for it
-  return way == Way::added     ? tiles<Way::added, panels, quads_of_segment>
-         : way >= Way::shifted ? tiles<Way::shifted, panels, quads_of_segment>
-         : way == Way::shared  ? tiles<Way::shared, panels, quads_of_segment>
-         : way == Way::looked  ? tiles<looked, panels, quads_of_segment>
-                               : tiles<Way::plain, panels, quads_of_segment>;
+  return way == Way::added     ? tiles<Way::added, small, panels, quads_of_segment>
+         : way >= Way::shifted ? tiles<Way::shifted, small, panels, quads_of_segment>
+         : way == Way::shared  ? tiles<Way::shared, small, panels, quads_of_segment>
+         : way == Way::looked  ? tiles<looked, small, panels, quads_of_segment>
+                               : tiles<Way::plain, small, panels, quads_of_segment>;
 }
 
 /// b's panels of a chunk, quad by quad side by side, as add_products() takes them.
@@ -146,23 +161,22 @@ Way pack(std::int8_t* to, float* scales, const DotsJob& j, const Starts& starts,
   const std::int8_t* const codes = j.b.codes + col / lanes * j.b.panel_codes;
   const float* const of_codes = j.b.scales + col / lanes * j.b.panel_scales;
   const std::int64_t end = chunk.last * j.segment < j.depth ? chunk.last * j.segment : j.depth;
+  const bool small = is_small(j);
   const auto pack_codes = [&](const auto& change) __attribute__((always_inline)) {
     std::int8_t* y = to;
     for (std::int64_t k = chunk.first * j.segment; k < end; k += quad)
       for (int p = 0; p < panels; ++p, y += step)
-        store_as(y, as_lines(change(load_as<u32x16>(codes + p * j.b.panel_codes + k * lanes), k, p)));
+        store_as(y, as_lines(change(load_as<u32x16>(codes + p * j.b.panel_codes + k * lanes), k, p), small));
   };
-  u32x16 beyond{};
-  pack_codes([&](const u32x16& quads, std::int64_t, int) {
-    beyond = beyond | beyond_eight(quads);
-    return quads;
-  });
-  const Way way = pack_scales<panels>(scales, of_codes + chunk.first * lanes, j.b.panel_scales,
-                                      chunk.last - chunk.first, starts.scales, !any(as_signed(beyond)));
+  const Way way =
+      pack_scales<panels>(scales, of_codes + chunk.first * lanes, j.b.panel_scales, chunk.last - chunk.first,
+                          starts.scales, !has_small_products && j.b.largest <= 8);
   if (way == Way::folded)
     pack_codes([&](const u32x16& quads, std::int64_t k, int p) {
       return times_fraction(quads, of_codes + p * j.b.panel_scales + k / j.segment * lanes);
     });
+  else
+    pack_codes([](const u32x16& quads, std::int64_t, int) { return quads; });
   return way;
 }
 
@@ -177,9 +191,13 @@ void strip(const DotsJob& j, const Starts& starts, std::int64_t col, float* part
     const std::int64_t last = first + per_chunk < segments ? first + per_chunk : segments;
     const Chunk chunk{first, last, first == 0, last == segments};
     const Way way = pack<panels>(codes, scales, j, starts, chunk, col);
-    const auto compute = j.segment == 32   ? tiles_by<panels, 32 / quad>(way)
-                         : j.segment == 16 ? tiles_by<panels, 16 / quad>(way)
-                                           : tiles<Way::plain, panels, 0>;
+    const auto of_length = [&](auto small) {
+      return j.segment == 32   ? tiles_by<small(), panels, 32 / quad>(way)
+             : j.segment == 16 ? tiles_by<small(), panels, 16 / quad>(way)
+                               : tiles<Way::plain, false, panels, 0>;
+    };
+    const auto compute =
+        is_small(j) ? of_length(std::bool_constant<has_small_products>{}) : of_length(std::false_type{});
     compute(j, starts, chunk, {codes, scales}, col, partial);
     first = last;
   } while (first < segments);

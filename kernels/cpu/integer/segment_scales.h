@@ -86,24 +86,17 @@ MXT_LANES void add_scaled(f32x16 (&sums)[rows][panels], const i32x16 (&t)[rows][
     }
 }
 
-// Bytes of a word add up and are multiplied without carries while they stay in [0, 255].
-MXT_LANES u32x16 above_minus_eight(const u32x16& codes) { return (codes ^ 0x80808080u) - 0x78787878u; }
-/// Not 0 where a code is beyond 8: the lowest such byte of a word is seen.
-MXT_LANES u32x16 beyond_eight(const u32x16& codes) {
-  const u32x16 above = above_minus_eight(codes);
-  return (above | (above + 0x6f6f6f6fu)) & 0x80808080u;
-}
 /// Codes up to 8 times 8 to 15, the fractions of their lines' scales in eighths.
 MXT_LANES u32x16 times_fraction(const u32x16& codes, const float* scales) {
   const u32x16 eighths = (load_as<u32x16>(scales) >> 20 & 7u) | 8u;
-  return (above_minus_eight(codes) * eighths + (0x80808080u - eighths * 0x08080808u)) ^ 0x80808080u;
+  return (codes_plus<8>(codes) * eighths + (0x80808080u - eighths * 0x08080808u)) ^ 0x80808080u;
 }
 
 /// The scales of `panels` panels of b, `count` segments from `from` on, for add_scaled() by the way that is
-/// returned. `small`: no code is beyond 8.
+/// returned. `folds`: times_fraction() may change its codes.
 template <int panels>
 Way pack_scales(float* to, const float* from, std::int64_t panel, std::int64_t count, const ScalesSeen& a,
-                bool small) {
+                bool folds) {
   ScalesSeen seen;
   i32x16 varied{};
   const auto each = [&](const auto& use) {
@@ -119,7 +112,7 @@ Way pack_scales(float* to, const float* from, std::int64_t panel, std::int64_t c
   const Way way = powers && a.are_powers() ? Way::added
                   : exact && powers        ? Way::shifted
                   : exact && !any(varied)  ? Way::shared
-                  : exact && small         ? Way::folded
+                  : exact && folds         ? Way::folded
                   : exact && has_avx512    ? Way::looked
                                            : Way::plain;
   const std::uint32_t down = way == Way::added    ? 2 * one_bits - shift_bits

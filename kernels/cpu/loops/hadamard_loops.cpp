@@ -1,6 +1,5 @@
 #include "kernels/cpu/loops/hadamard_loops.h"
 
-
 #include "kernels/cpu/loops/for_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -22,28 +21,13 @@ MXT_LANES V swapped(const V& v) {
     return {swapped<stride>(v.lo), swapped<stride>(v.hi)};
 }
 
-/// a + b * sign, whose product is exact: 1 or -1.
-MXT_LANES native::f32 add_signed(const native::f32& a, const native::f32& b, const native::f32& sign) {
-#if defined(__AVX512F__)
-  return _mm512_fmadd_ps(b, sign, a);
-#elif defined(__FMA__)
-  return _mm256_fmadd_ps(b, sign, a);
-#else
-  return a + b * sign;
-#endif
-}
-template <class V>
-MXT_LANES Pair<V> add_signed(const Pair<V>& a, const Pair<V>& b, const Pair<V>& sign) {
-  return {add_signed(a.lo, b.lo, sign.lo), add_signed(a.hi, b.hi, sign.hi)};
-}
-
 /// The butterflies of one stride below 16 inside a vector: a + b in the lanes without bit `stride`, a - b in
 /// those with.
 template <int stride>
 MXT_LANES f32x16 butterfly(const f32x16& v) {
   float sign[lanes];
   for (int i = 0; i < lanes; ++i) sign[i] = (i & stride) != 0 ? -1.0f : 1.0f;
-  return add_signed(swapped<stride>(v), v, load(sign));
+  return multiply_add(v, load(sign), swapped<stride>(v));
 }
 /// The butterflies of strides 1, 2, 4 ... below `size` between numbers, chunks of so many, in registers.
 template <int size, class V, int count>

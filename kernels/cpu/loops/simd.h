@@ -8,6 +8,8 @@
 #include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #ifndef MXT_TIER
@@ -200,6 +202,23 @@ MXT_LANES f32x16 min(const f32x16& a, const f32x16& b) { return select(a < b, a,
 MXT_LANES i32x16 max(const i32x16& a, const i32x16& b) { return select(a > b, a, b); }
 #endif
 MXT_LANES f32x16 magnitude(const f32x16& v) { return floats(bits(v) & 0x7fffffffu); }
+
+/// a * b + c, rounded once; where a * b is exact on machines without the instruction, too.
+MXT_LANES native::f32 multiply_add(const native::f32& a, const native::f32& b, const native::f32& c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+  return (native::f32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+template <class V>
+MXT_LANES Pair<V> multiply_add(const Pair<V>& a, const Pair<V>& b, const Pair<V>& c) {
+  return {multiply_add(a.lo, b.lo, c.lo), multiply_add(a.hi, b.hi, c.hi)};
+}
 
 MXT_LANES native::f32 sqrt(const native::f32& v) {
   native::f32 root;

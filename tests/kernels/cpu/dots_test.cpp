@@ -46,8 +46,10 @@ struct Side {
     }
   }
   cpu::DotsSide view() const {
+    const auto [lowest, highest] = std::minmax_element(laid_codes.begin(), laid_codes.end());
     return {laid_codes.data(), laid_scales.data(), layout.padded_depth() * CodeLayout::panel,
-            layout.blocks() * CodeLayout::panel};
+            layout.blocks() * CodeLayout::panel,
+            laid_codes.empty() ? 0 : std::max(-int(*lowest), int(*highest))};
   }
 };
 
@@ -129,7 +131,7 @@ const Product cases[] = {{1, 1, 1, 16},      {1, 1, 16, 16},      {3, 5, 40, 32}
 TEST(Dots, EveryTierHasTheBitsOfIntegerSumsAndF32Scales) {
   std::mt19937_64 random(1);
   for (const Product& p : cases)
-    for (const int largest : {1, 12, 64, 127})
+    for (const int largest : {1, 12, 16, 17, 127})
       expect_equal_on_every_tier(
           p, [&] { return int(random() % std::uint64_t(2 * largest + 1)) - largest; },
           [&] { return std::ldexp(1 + float(random() % 8) / 8, int(random() % 30) - 20); }, "random");
@@ -138,11 +140,13 @@ TEST(Dots, EveryTierHasTheBitsOfIntegerSumsAndF32Scales) {
 TEST(Dots, EveryTierSumsTheLargestCodesExactly) {
   std::mt19937_64 random(2);
   for (const Product& p : cases)
-    for (const int sign : {-1, 0, 1})  // all alike, or alternating by chance
-      expect_equal_on_every_tier(
-          p, [&] { return sign           ? 127 * sign
-                          : random() % 2 ? 127
-                                         : -127; }, [] { return 1.0f; }, "largest");
+    for (const int largest : {16, 127})
+      for (const int sign : {-1, 0, 1})  // all alike, or alternating by chance
+        expect_equal_on_every_tier(
+            p, [&] { return sign           ? largest * sign
+                            : random() % 2 ? largest
+                                           : -largest; }, [] { return 1.0f; },
+            "largest");
 }
 
 TEST(Dots, NansInfinitiesAndSubnormalScalesComeOutAsTheDefinitionHasThem) {
