@@ -6,15 +6,9 @@
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-MXT_LANES void store_number(float* y, const f32x16& v, Full) { store(y, v); }
-MXT_LANES void store_number(std::uint16_t* y, const f32x16& v, Full) {
-  store_upper(y, nearest_bf16(bits(v)));
-}
-template <class Y>
-MXT_LANES void store_number(Y* y, const f32x16& v, First first) {
-  Y all_lanes[lanes];
-  store_number(all_lanes, v, Full{});
-  std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
+MXT_LANES void store_number(float* y, const f32x16& v, auto part) { part.store(y, v); }
+MXT_LANES void store_number(std::uint16_t* y, const f32x16& v, auto part) {
+  part.store_upper(y, nearest_bf16(bits(v)));
 }
 MXT_LANES f32x16 load_number(const float* x, Full) { return load(x); }
 MXT_LANES f32x16 load_number(const std::uint16_t* x, Full) { return floats(load_halves(x) << 16); }

@@ -16,13 +16,9 @@ MXT_LANES i32x16 codes_of(const float* x, Part part, const f32x16& inverse, cons
   return select((scaled == scaled) & (scale == scale), codes, i32x16{});
 }
 
-/// The quads of four rows' sixteen codes: from [row][quad] to [quad][row].
 MXT_LANES void store_quads(std::int8_t* y, const i32x16 (&codes)[4]) {
-  std::int8_t narrow[4][lanes];
-  for (int r = 0; r < 4; ++r) store_narrow(narrow[r], codes[r]);
   i32x4 quads[4];
-  std::memcpy(quads, narrow, sizeof quads);
-  transpose(quads);
+  quads_of_rows(quads, codes);
   for (int q = 0; q < 4; ++q) std::memcpy(y + q * lanes * 4, &quads[q], sizeof quads[q]);
 }
 

@@ -9,6 +9,9 @@ namespace mxtape::cpu::MXT_TIER {
 struct Full {
   [[gnu::always_inline]] static f32x16 load(const float* p) { return MXT_TIER::load(p); }
   [[gnu::always_inline]] static void store(float* p, const f32x16& v) { MXT_TIER::store(p, v); }
+  [[gnu::always_inline]] static void store_upper(std::uint16_t* p, const u32x16& v) {
+    MXT_TIER::store_upper(p, v);
+  }
   [[gnu::always_inline]] static f32x16 keep(const f32x16& v, const f32x16& = f32x16{}) { return v; }
 };
 /// The memory of all sixteen lanes may be read and written; the missing ones read and are written as 0.
@@ -25,6 +28,11 @@ struct First {
   std::int64_t n;
   [[gnu::always_inline]] f32x16 load(const float* p) const { return load_first(p, n); }
   [[gnu::always_inline]] void store(float* p, const f32x16& v) const { store_first(p, v, n); }
+  [[gnu::always_inline]] void store_upper(std::uint16_t* p, const u32x16& v) const {
+    std::uint16_t all_lanes[lanes];
+    MXT_TIER::store_upper(all_lanes, v);
+    std::memcpy(p, all_lanes, std::size_t(n) * sizeof *p);
+  }
   [[gnu::always_inline]] f32x16 keep(const f32x16& v, const f32x16& other = f32x16{}) const {
     return Masked{n}.keep(v, other);
   }

@@ -132,13 +132,6 @@ bool floating_scales(TileScales out, std::uint32_t* amax, int count, const Block
 
 // --- elements
 
-MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, Full) { store_upper(y, v); }
-MXT_LANES void store_values(std::uint16_t* y, const u32x16& v, First first) {
-  std::uint16_t all_lanes[lanes];
-  store_upper(all_lanes, v);
-  std::memcpy(y, all_lanes, std::size_t(first.n) * sizeof *y);
-}
-
 template <bool exact, class Round>
 void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const Round round,
                     TileDraws draws) {
@@ -150,9 +143,9 @@ void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileSca
             const f32x16 scaled = part.load(t.x + r * t.stride + c) * inverse;
             const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
             if constexpr (exact)
-              store_values(y, bits(value), part);
+              part.store_upper(y, bits(value));
             else  // zeros in a block with an infinite inverse are NaN
-              store_values(y, nearest_bf16(bits(select(scaled == scaled, value, scaled))), part);
+              part.store_upper(y, nearest_bf16(bits(select(scaled == scaled, value, scaled))));
           });
 }
 

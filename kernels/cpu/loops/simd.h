@@ -311,16 +311,22 @@ MXT_LANES void transpose(i32x4 (&row)[4]) {
   row[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5), row[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/// True if a lane of a comparison's result is.
-MXT_LANES bool any(const i32x16& mask) {
-#if defined(__AVX512F__)
-  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+/// The lowest bytes of four rows of words in [-128, 127], four by four: from [row][quad] to [quad][row].
+MXT_LANES void quads_of_rows(i32x4 (&quad)[4], const i32x16 (&row)[4]) {
+#if defined(__AVX2__) && !defined(__AVX512F__)  // through memory, loads would wait for narrower stores
+  const auto two_rows = [](const i32x16& r, const i32x16& s) {
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32((__m256i)r.lo, (__m256i)r.hi),
+                                             _mm256_packs_epi32((__m256i)s.lo, (__m256i)s.hi));
+    return _mm256_shuffle_epi32(bytes, 0xd8);  // quads 0 of both, then 2; 1 and 3 in the upper half
+  };
+  const __m256i a = two_rows(row[0], row[1]), b = two_rows(row[2], row[3]);
+  const __m256i first[2] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)};
+  std::memcpy(quad, first, sizeof first);
 #else
-  std::int32_t s[lanes];
-  store_as(s, mask);
-  std::int32_t found = 0;
-  for (int i = 0; i < lanes; ++i) found |= s[i];
-  return found != 0;
+  std::int8_t narrow[4][lanes];
+  for (int r = 0; r < 4; ++r) store_narrow(narrow[r], row[r]);
+  std::memcpy(quad, narrow, sizeof narrow);
+  transpose(quad);
 #endif
 }
 
@@ -333,6 +339,14 @@ MXT_LANES T fold(const V& v, const Join& join) {
   for (int i = 0; i < 4; ++i) s[i] = join(s[i], s[i + 4]);
   for (int i = 0; i < 2; ++i) s[i] = join(s[i], s[i + 2]);
   return join(s[0], s[1]);
+}
+/// True if a lane of a comparison's result is.
+MXT_LANES bool any(const i32x16& mask) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#else
+  return fold<std::int32_t>(mask, [](std::int32_t a, std::int32_t b) { return a | b; }) != 0;
+#endif
 }
 MXT_LANES float sum(const f32x16& v) {
   return fold<float>(v, [](float a, float b) { return a + b; });
