@@ -68,22 +68,15 @@ class Rows final : public AttentionRows {
   float scale_;
 };
 
+/// Head by head, composed (kernels/attention/composed.h), with a quantizer of its own for each operand.
+void by_heads(Backend& memory, const auto& call, const auto& composed) {
+  parallel_for(call.shape.batch * call.shape.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
+    Rows rows(memory, call);
+    composed(memory, rows, call, key_head);
+  });
+}
+
 }  // namespace
-
-void attention_by_heads(Backend& memory, const call::Attention& call) {
-  parallel_for(call.shape.batch * call.shape.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
-    Rows rows(memory, call);
-    attention_composed(memory, rows, call, key_head);
-  });
-}
-
-void attention_by_heads_backward(Backend& memory, const call::AttentionBackward& call) {
-  parallel_for(call.shape.batch * call.shape.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
-    Rows rows(memory, call);
-    attention_composed_backward(memory, rows, call, key_head);
-  });
-}
-
 }  // namespace mxtape::cpu
 
 namespace mxtape {
@@ -109,14 +102,14 @@ void CpuBackend::compute(const call::Attention& call) {
   if (const auto operands = tile_operands(call.shape, call.quant))
     return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs(*this, call)
                                            : cpu::attention_by_tiles(*this, call, *operands);
-  cpu::attention_by_heads(*this, call);
+  cpu::by_heads(*this, call, attention_composed);
 }
 
 void CpuBackend::compute(const call::AttentionBackward& call) {
   if (const auto operands = tile_operands(call.shape, call.quant))
     return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs_backward(*this, call)
                                            : cpu::attention_by_tiles_backward(*this, call, *operands);
-  cpu::attention_by_heads_backward(*this, call);
+  cpu::by_heads(*this, call, attention_composed_backward);
 }
 
 }  // namespace mxtape

@@ -18,10 +18,6 @@ void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&
 void attention_by_pairs(Backend& memory, const call::Attention&);
 void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&);
 
-// Head by head, composed (kernels/attention/composed.h), with a quantizer of its own for each operand.
-void attention_by_heads(Backend& memory, const call::Attention&);
-void attention_by_heads_backward(Backend& memory, const call::AttentionBackward&);
-
 /// Keys of a sequence that may be seen.
 inline std::int64_t attention_length(const AttentionShape& s, const Tensor& lengths, std::int64_t sequence) {
   if (!lengths) return s.keys;

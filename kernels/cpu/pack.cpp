@@ -22,68 +22,57 @@ constexpr std::int64_t none = -1;
 /// Packs strips of a matrix by the vector loops of quantize.
 class TilePacker {
  public:
-  TilePacker(const Quantizer&, Axis);
+  TilePacker(const Quantizer& q, Axis axis)
+      : quantizer_(q), axis_(axis), rule_(block_rule(q)), code_of_(std::size_t{1} << 16) {
+    for (std::uint32_t code = 0; code < 1u << q.element.bits(); ++code)
+      code_of_[bits_of(decode(q.element, code)) >> 16] = std::uint8_t(code);
+  }
 
   /// The bytes of formats/codec/mx_tensor.h's pack() of x [rows, cols], whose first element `draws` counts as
   /// its first. False if a block is not finite: that is left to the definition.
   bool pack(std::uint8_t* codes, std::uint8_t* scales, const float* x, int rows, std::int64_t cols,
-            const DrawKey& draws) const;
+            const DrawKey& draws) const {
+    std::vector<std::uint16_t> elements(std::size_t(rows * cols));
+    const int width = tile_extent(cols, strip_rows).cols;
+    for (std::int64_t c = 0; c < cols; c += width) {
+      const Tile tile{x + c, cols, rows, int(std::min<std::int64_t>(width, cols - c))};
+      if (!round(elements.data() + c, scales, tile, c, draws)) return false;
+    }
+    CodeWriter writer{codes, quantizer_.element.bits()};
+    for (const std::uint16_t element : elements) writer.put(code_of_[element]);
+    writer.finish();
+    return true;
+  }
 
  private:
-  bool round(std::uint16_t* elements, std::uint8_t* scales, const float* x, int rows, std::int64_t first_col,
-             int cols, std::int64_t all_cols, const DrawKey&) const;
+  bool round(std::uint16_t* elements, std::uint8_t* scales, const Tile& tile, std::int64_t first_col,
+             const DrawKey& draws) const {
+    const int along = quantizer_.block.along;
+    const std::int64_t per_block = axis_ == Axis::row ? along : 1, first = first_col / per_block,
+                       per_line = ceil_div(tile.cols, per_block), stride = ceil_div(tile.stride, per_block);
+    TileScratch& scratch = TileScratch::own();
+    TileBlocks& blocks = scratch.blocks;
+    find_scales(blocks, tile, axis_, quantizer_, rule_, 1);
+    for (int block = 0; block < blocks.count; ++block) {
+      // The loops give a block of zeros any scale.
+      const float s = blocks.amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : blocks.scale[block];
+      if (std::isnan(s) || std::isinf(blocks.inverse[block])) return false;
+      scales[block / per_line * stride + first + block % per_line] =
+          encode_exponent(s, quantizer_.scale_bits);
+    }
+    // Elements times 1 are the elements, and all of them are bf16 numbers.
+    std::fill(std::begin(blocks.scale), std::end(blocks.scale), 1.0f);
+    const TileDraws bits =
+        quantizer_.is_stochastic() ? scratch.draw(draws, std::uint64_t(first_col), tile) : TileDraws{};
+    quantize_loops().round({elements, tile.stride}, tile, axis_, along, blocks.scales(), rule_, true, bits);
+    return true;
+  }
 
   Quantizer quantizer_;
   Axis axis_;
   BlockRule rule_;
   std::vector<std::uint8_t> code_of_;  // by the upper half of an element's bits as f32
 };
-
-TilePacker::TilePacker(const Quantizer& q, Axis axis)
-    : quantizer_(q), axis_(axis), rule_(block_rule(q)), code_of_(std::size_t{1} << 16) {
-  for (std::uint32_t code = 0; code < 1u << q.element.bits(); ++code)
-    code_of_[bits_of(decode(q.element, code)) >> 16] = std::uint8_t(code);
-}
-
-bool TilePacker::pack(std::uint8_t* codes, std::uint8_t* scales, const float* x, int rows, std::int64_t cols,
-                      const DrawKey& draws) const {
-  std::vector<std::uint16_t> elements(std::size_t(rows * cols));
-  const int width = tile_extent(cols, strip_rows).cols;
-  for (std::int64_t c = 0; c < cols; c += width) {
-    const int count = int(std::min<std::int64_t>(width, cols - c));
-    if (!round(elements.data() + c, scales, x + c, rows, c, count, cols, draws)) return false;
-  }
-  CodeWriter writer{codes, quantizer_.element.bits()};
-  for (const std::uint16_t element : elements) writer.put(code_of_[element]);
-  writer.finish();
-  return true;
-}
-
-bool TilePacker::round(std::uint16_t* elements, std::uint8_t* scales, const float* x, int rows,
-                       std::int64_t first_col, int cols, std::int64_t all_cols, const DrawKey& draws) const {
-  const int along = quantizer_.block.along;
-  const bool by_rows = axis_ == Axis::row;
-  const int per_line = by_rows ? (cols + along - 1) / along : cols;
-  const Tile tile{x, all_cols, rows, cols};
-  TileScratch& scratch = TileScratch::own();
-  TileBlocks& blocks = scratch.blocks;
-  find_scales(blocks, tile, axis_, quantizer_, rule_, 1);
-
-  const std::int64_t stride = by_rows ? (all_cols + along - 1) / along : all_cols,
-                     first = by_rows ? first_col / along : first_col;
-  for (int block = 0; block < blocks.count; ++block) {
-    // The loops give a block of zeros any scale.
-    const float s = blocks.amax[block] == 0 ? power_of_two_scale(rule_, 0).scale : blocks.scale[block];
-    if (std::isnan(s) || std::isinf(blocks.inverse[block])) return false;
-    scales[block / per_line * stride + first + block % per_line] = encode_exponent(s, quantizer_.scale_bits);
-  }
-  // Elements times 1 are the elements, and all of them are bf16 numbers.
-  std::fill(std::begin(blocks.scale), std::end(blocks.scale), 1.0f);
-  const TileDraws bits =
-      quantizer_.is_stochastic() ? scratch.draw(draws, std::uint64_t(first_col), tile) : TileDraws{};
-  quantize_loops().round({elements, all_cols}, tile, axis_, along, blocks.scales(), rule_, true, bits);
-  return true;
-}
 
 bool has_strips(const Rounded& y) {
   const Quantizer& q = y.by.quantizer;
@@ -121,7 +110,8 @@ std::int64_t pack_rows(const Rounded& y, const TilePacker* packer, const float* 
 }  // namespace
 
 bool packs_tiles(const Quantizer& q) {
-  return fits_tiles(q) && q.scale == ScaleKind::power_of_two && q.block.across == 1 && q.element.bits() <= 8;
+  return fits_tiles(q) && q.scale == ScaleKind::power_of_two && q.element.bits() <= 8 &&
+         q.block == BlockShape{loop_length(q.block), 1};
 }
 
 std::int64_t pack(const Rounded& y, const float* x) {

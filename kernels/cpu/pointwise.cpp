@@ -131,10 +131,8 @@ void CpuBackend::compute(const call::ClipFactor& call) {
   const float length = float(std::sqrt(total));
   *call.norm.data() = length;
   // min() alone would turn an infinite gradient into zeros elsewhere.
-  if (!std::isfinite(length))
-    *call.factor.data() = NAN;
-  else
-    *call.factor.data() = call.max_norm == 0 || length <= call.max_norm ? 1 : call.max_norm / length;
+  const float within = call.max_norm == 0 || length <= call.max_norm ? 1 : call.max_norm / length;
+  *call.factor.data() = std::isfinite(length) ? within : NAN;
 }
 
 void CpuBackend::compute(const call::AdamW& call) {

@@ -83,6 +83,7 @@ struct TiledCopy {
   BlockRule rule;
   float encode;
   std::optional<cpu::TileRotation> rotation;
+  float amax = 0;  // of the tensor, where it is one block
 };
 
 /// Makes all `copies`, and the column sums of each strip of rows, in one pass over x.
@@ -94,7 +95,7 @@ void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* s
     const Quantizer& q = c.copy->by.quantizer;
     if (q.rounding == Rounding::stochastic) draws = &c.copy->by.draws;
     down = std::max({down, q.block.along, q.block.across, c.rotation ? c.rotation->down() : 1});
-    right = std::max(right, c.rotation ? c.rotation->right() : 1);
+    right = std::max({right, q.block.along, q.block.across, c.rotation ? c.rotation->right() : 1});
   }
   const auto make = [&](const Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws bits) {
     for (int r = 0; strip_sums && r < tile.rows; r += strip_rows) {
@@ -106,7 +107,7 @@ void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* s
       const Tile source = c.rotation ? (*c.rotation)(tile, row, col) : tile;
       const auto quantize = [&](auto y) {
         // Draws are counted in the tensor, whose rows a rotated tile leaves.
-        const cpu::CopyDraws own{&copy.by.draws, std::uint64_t(row * cols + col), cols, bits};
+        const cpu::CopyDraws own{&copy.by.draws, std::uint64_t(row * cols + col), cols, bits, c.amax};
         cpu::quantize_tile(y, source, copy.by.axis, copy.by.quantizer, c.rule, c.encode, own);
       };
       const CodeLayout l = code_layout(copy);
@@ -116,6 +117,8 @@ void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* s
                                 l.padded_depth() * CodeLayout::panel, l.blocks() * CodeLayout::panel,
                                 lines_are_rows ? row : col, lines_are_rows ? col : row,
                                 unit_of(copy.by.quantizer)});
+      else if (copy.elements.dtype() == DType::f32)
+        quantize(cpu::TileValues{nullptr, cols, copy.elements.data() + row * cols + col});
       else
         quantize(cpu::TileValues{static_cast<std::uint16_t*>(copy.elements.raw()) + row * cols + col, cols});
     }
@@ -148,7 +151,8 @@ void CpuBackend::compute(const call::Quantize& call) {
   for (const Rounded& copy : call.to) {
     const Quantizer& q = copy.by.quantizer;
     const bool rotates = copy.by.rotation.size != 0;
-    const bool by_tiles = copy.layout != Layout::stored && cpu::fits_tiles(q);
+    const bool by_tiles = copy.layout != Layout::stored && cpu::fits_tiles(q) &&
+                          (copy.layout != Layout::codes || cpu::loop_length(q.block) == q.block.along);
     const Tensor source = rotates && !by_tiles ? rotated(call.x, copy.by) : call.x;
     if (copy.layout == Layout::stored) {
       const std::int64_t found = cpu::pack(copy, source.data());
@@ -158,10 +162,11 @@ void CpuBackend::compute(const call::Quantize& call) {
     const BlockRule rule = block_rule(q);
     TiledCopy tiles{&copy, rule, 1, {}};
     if (rotates && by_tiles) tiles.rotation.emplace(copy.by, rows, cols);
-    if (q.has_tensor_scale()) {
+    if (q.has_tensor_scale() || (by_tiles && q.block.along == 0)) {
       std::optional<float> of_rotated, &found = rotates ? of_rotated : amax;
       if (!found) found = cpu::amax_of(source, tiles.rotation ? &*tiles.rotation : nullptr);
-      tiles.encode = tensor_encode_scale(rule, *found);
+      tiles.amax = *found;
+      if (q.has_tensor_scale()) tiles.encode = tensor_encode_scale(rule, *found);
     }
     if (copy.multiplier) *copy.multiplier.data() = 1 / tiles.encode / q.alpha;
     if (copy.layout == Layout::codes) clear_ends(copy, !by_tiles);

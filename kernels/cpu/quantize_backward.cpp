@@ -17,8 +17,9 @@ void mask_tiles(const call::QuantizeBackward& call) {
   const std::int64_t rows = call.x.rows(), cols = call.x.cols();
   std::optional<cpu::TileRotation> forth, back;
   if (by.rotation.size != 0) forth.emplace(by, rows, cols), back.emplace(by, rows, cols, RotationWay::back);
-  const float encode =
-      q.has_tensor_scale() ? tensor_encode_scale(rule, cpu::amax_of(call.x, forth ? &*forth : nullptr)) : 1;
+  const bool of_tensor = q.has_tensor_scale() || q.block.along == 0;
+  const float amax = of_tensor ? cpu::amax_of(call.x, forth ? &*forth : nullptr) : 0,
+              encode = q.has_tensor_scale() ? tensor_encode_scale(rule, amax) : 1;
   const auto mask = [&](const cpu::Tile& tile, std::int64_t row, std::int64_t col, cpu::TileDraws) {
     const std::int64_t first = row * cols + col;
     float* const dx = call.dx.data() + first;
@@ -27,12 +28,13 @@ void mask_tiles(const call::QuantizeBackward& call) {
     if (forth && !call.rotated) dy = (*forth)(dx, cols, along(dy), row, col).x;
     const cpu::Tile x = forth ? (*forth)(tile, row, col) : tile;
     cpu::quantize_tile(cpu::TileGradients{dx, dy, cols}, x, by.axis, q, rule, encode,
-                       {&by.draws, std::uint64_t(first), cols});
+                       {&by.draws, std::uint64_t(first), cols, {}, amax});
     if (back) (*back)(dx, cols, along(dx), row, col);
   };
-  const int down = std::max({q.block.along, q.block.across, forth ? forth->down() : 1});
-  cpu::for_tiles(call.x.data(), rows, cols, cpu::tile_extent(cols, down, forth ? forth->right() : 1), nullptr,
-                 mask);
+  const int block = std::max({q.block.along, q.block.across, 1});
+  const auto extent = cpu::tile_extent(cols, std::max(block, forth ? forth->down() : 1),
+                                       std::max(block, forth ? forth->right() : 1));
+  cpu::for_tiles(call.x.data(), rows, cols, extent, nullptr, mask);
 }
 
 /// straight_through_reference(), shared among the threads.

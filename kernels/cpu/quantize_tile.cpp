@@ -9,12 +9,14 @@
 namespace mxtape::cpu {
 namespace {
 
-bool is_tile_length(std::int32_t n) { return n == 8 || n == 16 || n == 32 || n == 64; }
+bool is_tile_length(std::int32_t n, std::int32_t most) {
+  return n >= 8 && n <= most && std::has_single_bit(unsigned(n));
+}
 
 /// Blocks of several lines share their largest magnitude: `across` entries together, of each of `lines`
 /// series of `count` entries, `step` apart.
 void share(std::uint32_t* amax, int lines, int line_step, int count, int step, int across) {
-  for (int line = 0; line < lines; ++line, amax += line_step)
+  for (int line = 0; across > 1 && line < lines; ++line, amax += line_step)
     for (int first = 0; first < count; first += across) {
       const int last = std::min(count, first + across);
       std::uint32_t most = 0;
@@ -52,7 +54,8 @@ void draw_for_scales(std::uint16_t* of_blocks, const CopyDraws& draws, const Til
 // Of a tile from row r of y on.
 void write(TileValues y, int r, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
-  quantize_loops().round({y.y + r * y.stride, y.stride}, t, axis, along, scales, rule, exact, draws);
+  const auto below = [&](auto* p) { return p ? p + r * y.stride : p; };
+  quantize_loops().round({below(y.y), y.stride, below(y.wide)}, t, axis, along, scales, rule, exact, draws);
 }
 void write(TileCodes y, int r, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
            bool exact, TileDraws draws) {
@@ -72,38 +75,47 @@ bool has_scale_loops(const Quantizer& q) {
   plain.four_over_six = plain.eden = false;
   plain.scale_rounding = ScaleRounding::even;
   if (q.outer == OuterScale::none) plain.outer = OuterScale::tensor;
-  const bool scaled = q.scale == ScaleKind::power_of_two ||
+  const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::f32 ||
                       (q.scale == ScaleKind::floating && q.scale_format.exponent_bits < 8);
   const bool random = q.scale_rounding == ScaleRounding::stochastic,
-             sums = q.statistic == Statistic::rms || q.four_over_six || q.eden;
-  const bool shaped = q.block.across == 1 || (is_tile_length(q.block.across) && !random && !sums);
-  return plain.scale_is_of_amax() && scaled && shaped && is_tile_length(q.block.along) &&
-         !(random && q.sr_bits > 16);
+             sums = q.statistic == Statistic::rms || q.four_over_six || q.eden, of_amax = !random && !sums;
+  const int most = of_amax ? most_tile_rows : 64;
+  const bool whole = of_amax && q.block == BlockShape{0, 0},
+             shaped = is_tile_length(q.block.along, most) &&
+                      (q.block.across == 1 || (of_amax && is_tile_length(q.block.across, most)));
+  return plain.scale_is_of_amax() && scaled && (whole || shaped) && !(random && q.sr_bits > 16);
 }
 
 bool fits_tiles(const Quantizer& q) {
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
-  const bool rounded = q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
-  return has_scale_loops(q) && rounded && q.operand_dtype() == DType::bf16;
+  return has_scale_loops(q) && q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
 }
 
 bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& q, const BlockRule& rule,
                  float encode, const CopyDraws& draws, bool for_values) {
   const QuantizeLoops& loops = quantize_loops();
   const BlockSumsLoops& sums = block_sums_loops();
-  const int along = q.block.along, across = q.block.across;
+  const int along = loop_length(q.block), across = q.block.across, together = q.block.along / along;
   const bool rows = axis == Axis::row;
   const int lines = int(rows ? t.rows : ceil_div(t.rows, along)),
             per_line = int(rows ? ceil_div(t.cols, along) : t.cols);
   blocks.count = lines * per_line;
-  (rows ? loops.amax_along_row : loops.amax_along_column)(blocks.amax, t, along);
-  if (across > 1 && rows) share(blocks.amax, per_line, 1, lines, per_line, across);
-  if (across > 1 && !rows) share(blocks.amax, lines, per_line, per_line, 1, across);
+  if (across == 0)
+    std::fill_n(blocks.amax, blocks.count, bits_of(draws.amax));
+  else
+    (rows ? loops.amax_along_row : loops.amax_along_column)(blocks.amax, t, along);
+  share(blocks.amax, lines, per_line, per_line, 1, rows ? together : across);
+  share(blocks.amax, per_line, 1, lines, per_line, rows ? across : together);
   if (q.statistic == Statistic::rms) sums.rms(blocks.amax, t, axis, along, rule);
 
   const TileScales scales = blocks.scales();
   if (q.scale == ScaleKind::power_of_two)
     return loops.power_of_two_scales(scales, blocks.amax, blocks.count, rule);
+  for (int i = 0; q.scale == ScaleKind::f32 && i < blocks.count; ++i) {
+    const BlockScale s = f32_scale(rule, float_of(blocks.amax[i]), rule.element_max);
+    blocks.inverse[i] = s.inverse, blocks.scale[i] = s.scale;
+  }
+  if (q.scale == ScaleKind::f32) return true;
   TileScratch& scratch = TileScratch::own();
   std::uint16_t* const of_scales = scratch.scale_draws;
   const bool eden = q.eden && for_values;
@@ -133,11 +145,12 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
     const CopyDraws own{draws.key,
                         draws.first + std::uint64_t(r) * std::uint64_t(draws.cols),
                         draws.cols,
-                        {all.bits ? all.bits + r * all.stride : nullptr, all.stride}};
+                        {all.bits ? all.bits + r * all.stride : nullptr, all.stride},
+                        draws.amax};
     TileBlocks& blocks = TileScratch::own().blocks;
     const bool exact =
         find_scales(blocks, window, axis, q, rule, encode, own, !std::is_same_v<Out, TileGradients>);
-    write(y, r, window, axis, q.block.along, blocks.scales(), rule, exact, own.elements);
+    write(y, r, window, axis, loop_length(q.block), blocks.scales(), rule, exact, own.elements);
   }
 }
 

@@ -26,12 +26,13 @@ constexpr TileExtent tile_extent(std::int64_t cols, int down, int right = 1) {
   return {rows, int((width + granule - 1) / granule * granule)};
 }
 
-/// True if find_scales() can do q: power-of-two or floating scales for blocks of 8, 16, 32 or 64 elements, or
-/// tiles of them where neither sums nor draws decide.
+/// True if find_scales() can do q: power-of-two, floating or f32 scales, for blocks of 8, 16, 32 or 64. Where
+/// neither sums nor draws decide, also for 128 and 256, for tiles, and for the whole tensor.
 bool has_scale_loops(const Quantizer& q);
-/// True if quantize_tile() can do q, whose values are then bf16; everything else goes through the scalar
-/// definition.
+/// True if quantize_tile() can do q; everything else goes through the scalar definition.
 bool fits_tiles(const Quantizer& q);
+/// Of blocks in the loops: longer ones are several that share their scale.
+constexpr int loop_length(const BlockShape& b) { return b.along == 0 || b.along > 64 ? 64 : b.along; }
 
 /// What the blocks of a tile are rounded with, entries as QuantizeLoops has them.
 struct TileBlocks {
@@ -50,6 +51,7 @@ struct CopyDraws {
   std::uint64_t first = 0;
   std::int64_t cols = 0;
   TileDraws elements{};
+  float amax = 0;  ///< of the tensor, where it is one block
 };
 
 /// True if every value is exact in bf16. `encode`: tensor_encode_scale() of the tensor, or 1. EDEN's factor,

@@ -125,17 +125,12 @@ void turn(float* y, const float* x, const float* cos, const float* sin, std::int
 
 double squares(const float* x, std::int64_t n) {
   f64x16 total{};
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const f64x16 value = load_double(x + i);
+  for_lanes(n, [&](std::int64_t i, auto l) {
+    float numbers[lanes];
+    store(numbers, l.load(x + i));
+    const f64x16 value = load_double(numbers);
     total += value * value;
-  }
-  if (i < n) {
-    float rest[lanes];
-    store(rest, load_first(x + i, n - i));
-    const f64x16 value = load_double(rest);
-    total += value * value;
-  }
+  });
   return sum_double(total);
 }
 

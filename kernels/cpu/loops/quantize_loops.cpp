@@ -132,28 +132,33 @@ bool floating_scales(TileScales out, std::uint32_t* amax, int count, const Block
 
 // --- elements
 
-template <bool exact, class Round>
+enum class Write { exact, rounded, wide };
+
+template <Write write, class Round>
 void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const Round round,
                     TileDraws draws) {
   for_elements(
       t, axis, along, scales,
       [&](int r, std::int64_t c, auto part, const f32x16& inverse, const f32x16& scale)
           __attribute__((always_inline)) {
-            std::uint16_t* const y = out.y + r * out.stride + c;
+            const std::int64_t at = r * out.stride + c;
             const f32x16 scaled = part.load(t.x + r * t.stride + c) * inverse;
             const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
-            if constexpr (exact)
-              part.store_upper(y, bits(value));
-            else  // zeros in a block with an infinite inverse are NaN
-              part.store_upper(y, nearest_bf16(bits(select(scaled == scaled, value, scaled))));
+            // Zeros in a block with an infinite inverse are NaN.
+            const f32x16 known = write == Write::exact ? value : select(scaled == scaled, value, scaled);
+            if constexpr (write == Write::wide)
+              part.store(out.wide + at, known);
+            else
+              part.store_upper(out.y + at, write == Write::exact ? bits(known) : nearest_bf16(bits(known)));
           });
 }
 
 void round_tile(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
                 bool exact, TileDraws draws) {
   with_rounding(rule, [&](const auto& round) {
-    exact ? round_elements<true>(out, t, axis, along, scales, round, draws)
-          : round_elements<false>(out, t, axis, along, scales, round, draws);
+    out.wide ? round_elements<Write::wide>(out, t, axis, along, scales, round, draws)
+    : exact  ? round_elements<Write::exact>(out, t, axis, along, scales, round, draws)
+             : round_elements<Write::rounded>(out, t, axis, along, scales, round, draws);
   });
 }
 

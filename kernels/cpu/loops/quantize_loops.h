@@ -24,10 +24,11 @@ struct TileDraws {
   std::int64_t stride = 0;
 };
 
-/// bf16 values of a tile.
+/// bf16 values of a tile; or f32 ones, if `wide` is given.
 struct TileValues {
   std::uint16_t* y;
   std::int64_t stride;
+  float* wide = nullptr;
 };
 
 /// Codes and scales of a whole tensor (kernels/gemm_codes.h), of which a tile starts at a line and depth.
