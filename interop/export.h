@@ -24,9 +24,8 @@ struct ExportOptions {
   std::uint64_t shard_bytes = 5'000'000'000;  ///< of a file of export_hf_folder()
   /// Of export_hf_folder(): rows of the table that are kept; the others are padding.
   std::optional<std::int64_t> vocabulary{};
-  std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
-  CodeSource codes{};                                                   ///< of export_gguf_file()
-  const PrecisionPlan* precision = nullptr;                             ///< the same: of the forward pass
+  CodeSource codes{};                        ///< of export_gguf_file()
+  const PrecisionPlan* precision = nullptr;  ///< the same: of the forward pass
 };
 
 /// What lies in a folder beside the weights.

@@ -14,11 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A tensor of theirs and the rows of ours that it is.
+/// A tensor of theirs and the tensor of ours that it is a part of.
 struct OutputTensor {
   std::string ours;
   TensorPart part;
-  std::int64_t first_row = 0;  ///< of a vector: element
 };
 
 std::string type_name(TensorType type) {
@@ -37,19 +36,13 @@ void cut_vocabulary(ModelFacts& model, const Tokenizer& tokenizer, std::optional
 
 std::vector<OutputTensor> output_tensors(const ModelFacts& model) {
   std::vector<OutputTensor> all;
-  for (const TensorPlan& tensor : tensor_plan(model)) {
-    std::int64_t row = 0;
-    for (const TensorPart& part : tensor.parts) {
-      all.push_back({tensor.ours, part, row});
-      row += part.row_count();
-    }
-  }
+  for (const TensorPlan& tensor : tensor_plan(model))
+    for (const TensorPart& part : tensor.parts) all.push_back({tensor.ours, part});
   return all;
 }
 
-void write_tensor(SafetensorsWriter& writer, const OutputTensor& tensor, const std::vector<float>& ours) {
-  const TensorPart& part = tensor.part;
-  const auto values = std::span(ours).subspan(std::size_t(tensor.first_row * part.row_width()),
+void write_part(SafetensorsWriter& writer, const TensorPart& part, const std::vector<float>& ours) {
+  const auto values = std::span(ours).subspan(std::size_t(part.first_row * part.row_width()),
                                               std::size_t(part.rows * part.cols));
   if (part.transposed)
     transposed(values, part.rows, part.cols, [&](std::span<const float> some) { writer.write(some); });
@@ -78,8 +71,7 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
                        : source(tensor.ours);
         held = tensor.ours;
       }
-      write_tensor(writer, tensor, values);
-      if (options.progress) options.progress(std::int64_t(next) + 1, std::int64_t(tensors.size()));
+      write_part(writer, tensor.part, values);
     }
     writer.finish();
   }
@@ -110,11 +102,7 @@ std::uint64_t export_plain_file(const fs::path& path,
   }
   UnfinishedFile file(path);
   SafetensorsWriter writer(file.path(), infos, {{"format", "mxtape"}});
-  std::int64_t done = 0;
-  for (const auto& [name, shape] : shapes) {
-    writer.write(source(name));
-    if (options.progress) options.progress(++done, std::int64_t(shapes.size()));
-  }
+  for (const auto& [name, shape] : shapes) writer.write(source(name));
   writer.finish();
   return file.finish();
 }

@@ -107,6 +107,7 @@ void add_row(std::vector<TensorPlan>& plan, const ModelFacts& model, bool transp
   const std::string ours = numbered(row.ours, block);
   const bool goes_on = !plan.empty() && plan.back().ours == ours;
   if (!goes_on) plan.push_back({ours, part.vector ? Shape{0} : Shape{0, part.cols}, {}});
+  part.first_row = plan.back().shape[0];
   plan.back().shape.dims[0] += part.row_count();
   plan.back().parts.push_back(std::move(part));
 }

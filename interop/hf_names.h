@@ -13,6 +13,7 @@ namespace mxtape {
 struct TensorPart {
   std::string theirs, gguf;         ///< its names, Hugging Face's and GGUF's
   std::int64_t rows = 0, cols = 0;  ///< as ours has them; a vector is one row
+  std::int64_t first_row = 0;       ///< in ours; of a vector: element
   bool transposed = false;          ///< theirs is [cols, rows]
   bool vector = false;
   bool optional = false;  ///< export writes zeros where ours has none: GPT-2's class has biases

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,13 +57,26 @@ struct ImportedModel {
   ModelConfig config() const { return model_config_of(facts, context, where); }
 };
 
+struct TensorPart;
+struct TensorPlan;
+/// What a file has of a tensor.
+struct ForeignTensor {
+  std::vector<std::uint64_t> dims;
+  std::string_view type;  ///< "F32"
+};
+/// Hands on so many rows of a part, in ours' order.
+using PartReader = std::function<void(const TensorPart&, std::int64_t rows, const TensorSink&)>;
+/// Adds the tensors of a plan, whose parts are in a file under `name`. Throws Error(data) for one that is
+/// missing or of another shape, and for one that is left over.
+void take_tensors(ImportedModel&, const std::vector<TensorPlan>&, std::string TensorPart::*name,
+                  std::map<std::string, ForeignTensor> there, const PartReader&);
+
 /// Reads a Hugging Face folder, a GGUF file, or one of llm.c's. Throws Error(data) with the file for whatever
 /// does not fit: docs/interop.md. Error(usage) for a context that the model has not.
 ImportedModel open_foreign_model(const std::filesystem::path& folder_or_file,
                                  std::optional<std::int64_t> context = {});
 ImportedModel open_hf_folder(const std::filesystem::path&, std::optional<std::int64_t> context = {});
 ImportedModel open_gguf_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
-bool is_gguf(const std::filesystem::path&);
 /// llm.c's model.bin: github.com/karpathy/llm.c, gpt2_write_to_checkpoint().
 ImportedModel open_llmc_file(const std::filesystem::path&, std::optional<std::int64_t> context = {});
 

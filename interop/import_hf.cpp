@@ -20,69 +20,36 @@ namespace {
 
 namespace fs = std::filesystem;
 using Entry = SafetensorsFolder::Entry;
+using Entries = std::map<std::string, Entry>;
 
 std::string place_of(const Entry& entry) {
   return fmt::format("{}: '{}'", entry.file->path().string(), shown_name(entry.tensor->name));
 }
 
-/// Finds a folder's tensors by the names of the table.
-class TensorFinder {
- public:
-  TensorFinder(const fs::path& folder, const SafetensorsFolder& files, const ModelFacts& model)
-      : folder_(folder), files_(files), model_(model) {
-    const std::string_view prefix = name_prefix(model);
-    const auto& tensors = files.tensors();
-    prefixed_ = std::any_of(tensors.begin(), tensors.end(),
-                            [&](const auto& t) { return t.first.starts_with(prefix); });
-  }
-
-  /// Under its name of the table, with or without the prefix: for all tensors or none.
-  const Entry* find(const std::string& theirs) const {
-    const std::string_view prefix = name_prefix(model_);
-    const bool cut = !prefixed_ && theirs.starts_with(prefix);
-    const auto found = files_.tensors().find(cut ? theirs.substr(prefix.size()) : theirs);
-    return found == files_.tensors().end() ? nullptr : &found->second;
-  }
-  const Entry& at(const std::string& theirs) {
-    const Entry* const found = find(theirs);
-    require(found != nullptr, ExitCode::data,
-            "{}: the tensor '{}' is missing; {} of another model, or a part of one?", folder_.string(),
-            theirs, files_.source());
-    used_.insert(found->tensor->name);
-    return *found;
-  }
-  void use(const Entry& entry) { used_.insert(entry.tensor->name); }
-
-  /// Buffers by name. Throws for tensors that nobody asked for.
-  std::vector<std::string> require_all_used() const {
-    constexpr std::size_t most = 4;
-    std::vector<std::string> buffers, unexpected;
-    for (const auto& [name, entry] : files_.tensors())
-      if (!used_.count(name)) (is_buffer(model_, name) ? buffers : unexpected).push_back(shown_name(name));
-    const std::size_t count = unexpected.size();
-    unexpected.resize(std::min(count, most));
-    require(count == 0, ExitCode::data, "{}: {} tensor{} that the model of config.json has not: '{}'{}",
-            folder_.string(), count, count == 1 ? "" : "s", fmt::join(unexpected, "', '"),
-            count > most ? fmt::format(" and {} more", count - most) : "");
-    return buffers;
-  }
-
- private:
-  const fs::path& folder_;
-  const SafetensorsFolder& files_;
-  const ModelFacts& model_;
-  bool prefixed_ = false;
-  std::set<std::string> used_;
-};
+/// A folder's tensors by the names of the table, whose prefix all files have or none; buffers stay behind.
+Entries named_by_table(const SafetensorsFolder& files, const ModelFacts& model,
+                       std::vector<std::string>& buffers) {
+  const std::string prefix(name_prefix(model));
+  const bool prefixed = std::ranges::any_of(
+      files.tensors(), [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+  Entries entries;
+  for (const auto& [name, entry] : files.tensors())
+    if (is_buffer(model, name))
+      buffers.push_back(shown_name(name));
+    else
+      entries[prefixed || name == their_head ? name : prefix + name] = entry;
+  return entries;
+}
 
 /// nanoGPT's states have the layout of linear layers under GPT-2's names. c_attn and c_fc, which are not
 /// square, tell; all blocks must agree.
-void settle_layout(std::vector<TensorPlan>& plan, const ModelFacts& model, TensorFinder& tensors) {
+void settle_layout(std::vector<TensorPlan>& plan, const ModelFacts& model, const Entries& entries) {
   const Entry* seen[2] = {};  // the first in Conv1D's layout and in that of linear layers
   for (const TensorPlan& tensor : plan)
     for (const TensorPart& part : tensor.parts) {
-      if (!part.transposed || part.rows == part.cols) continue;
-      const Entry& entry = tensors.at(part.theirs);
+      const auto found = entries.find(part.theirs);
+      if (!part.transposed || part.rows == part.cols || found == entries.end()) continue;
+      const Entry& entry = found->second;
       const auto& dims = entry.tensor->dims;
       const std::vector<std::uint64_t> linear{std::uint64_t(part.rows), std::uint64_t(part.cols)};
       const bool is_linear = dims == linear;
@@ -93,14 +60,6 @@ void settle_layout(std::vector<TensorPlan>& plan, const ModelFacts& model, Tenso
               fmt::format("'{}'", seen[!is_linear] ? shown_name(seen[!is_linear]->tensor->name) : ""));
     }
   if (seen[1]) plan = tensor_plan(model, false);
-}
-
-void require_fits(const Entry& entry, const TensorPart& part) {
-  const TensorInfo& tensor = *entry.tensor;
-  require(tensor.dims == part.their_dims(), ExitCode::data, "{} is {}, want {} by config.json",
-          place_of(entry), shape_text(tensor.dims), shape_text(part.their_dims()));
-  require(tensor.type == TensorType::f32 || tensor.type == TensorType::f16 || tensor.type == TensorType::bf16,
-          ExitCode::data, "{} is {}; want F32, F16 or BF16", place_of(entry), name_of(tensor.type));
 }
 
 /// A part's elements in ours' order. Without a transpose at most a piece is in memory, else the tensor.
@@ -133,13 +92,32 @@ void require_same_head(const Entry& head, const Entry& table) {
   }
 }
 
-std::string types_of(const SafetensorsFolder& files) {
-  std::set<std::string_view> types;
-  for (const auto& [name, entry] : files.tensors()) types.insert(name_of(entry.tensor->type));
-  return fmt::format("{}", fmt::join(types, " "));
-}
-
 }  // namespace
+
+void take_tensors(ImportedModel& model, const std::vector<TensorPlan>& plan, std::string TensorPart::*name,
+                  std::map<std::string, ForeignTensor> there, const PartReader& read) {
+  std::set<std::string_view> types;
+  for (const auto& [theirs, tensor] : there) types.insert(tensor.type);
+  model.types = fmt::format("{}", fmt::join(types, " "));
+  for (TensorPlan tensor : plan) {
+    // Learned positions beyond the context stay behind.
+    const std::int64_t rows = tensor.ours == "positions.weight" ? model.context : 0;
+    if (rows) tensor.shape.dims[0] = rows;
+    for (const TensorPart& part : tensor.parts) {
+      const auto taken = there.extract(part.*name);
+      require(taken && taken.mapped().dims == part.their_dims(), ExitCode::data,
+              "{}: '{}' is {}, want {} as it says", model.where, part.*name,
+              taken ? shape_text(taken.mapped().dims) : "missing", shape_text(part.their_dims()));
+      ++model.tensors_read;
+    }
+    model.tensors.push_back(
+        {tensor.ours, tensor.shape, [parts = tensor.parts, rows, read](const TensorSink& sink) {
+           for (const TensorPart& part : parts) read(part, rows ? rows : part.rows, sink);
+         }});
+  }
+  require(there.empty(), ExitCode::data, "{}: its model has no '{}'; tensors left over: {}", model.where,
+          there.empty() ? "" : shown_name(there.begin()->first), there.size());
+}
 
 ImportedModel open_hf_folder(const fs::path& folder, std::optional<std::int64_t> context) {
   const fs::path config_path = folder / "config.json";
@@ -149,35 +127,28 @@ ImportedModel open_hf_folder(const fs::path& folder, std::optional<std::int64_t>
                       .context = config.context,
                       .where = config_path.string(),
                       .source = "config.json and " + files->source(),
-                      .types = types_of(*files),
                       .unread = config.unread,
                       .notes = config.notes,
                       .files = files};
-  TensorFinder tensors(folder, *files, model.facts);
+  Entries entries = named_by_table(*files, model.facts, model.buffers);
   std::vector<TensorPlan> plan = tensor_plan(model.facts);
-  settle_layout(plan, model.facts, tensors);
-  for (TensorPlan& tensor : plan) {
-    // Learned positions beyond the context stay behind.
-    const std::int64_t rows = tensor.ours == "positions.weight" ? config.context : 0;
-    if (rows) tensor.shape.dims[0] = rows;
-    std::vector<std::pair<Entry, TensorPart>> parts;
-    for (TensorPart& part : tensor.parts) {
-      const Entry& entry = tensors.at(part.theirs);
-      require_fits(entry, part);
-      ++model.tensors_read;
-      parts.emplace_back(entry, std::move(part));
-    }
-    model.tensors.push_back(
-        {tensor.ours, tensor.shape, [parts = std::move(parts), rows](const TensorSink& sink) {
-           for (const auto& [entry, part] : parts) read_part(entry, part, rows ? rows : part.rows, sink);
-         }});
-  }
-  if (const Entry* const head = tensors.find(std::string(their_head)); head && model.facts.tied) {
-    require_same_head(*head, tensors.at(tensor_plan(model.facts).front().parts.front().theirs));
-    tensors.use(*head);
+  settle_layout(plan, model.facts, entries);
+  const auto head = entries.find(std::string(their_head)), table = entries.find(plan[0].parts[0].theirs);
+  if (model.facts.tied && head != entries.end() && table != entries.end()) {
+    require_same_head(head->second, table->second);
+    entries.erase(head);
     model.notes.push_back("lm_head.weight is the embedding once more, as tie_word_embeddings says");
   }
-  model.buffers = tensors.require_all_used();
+  std::map<std::string, ForeignTensor> there;
+  for (const auto& [name, entry] : entries) {
+    const TensorType type = entry.tensor->type;
+    require(type == TensorType::f32 || type == TensorType::f16 || type == TensorType::bf16, ExitCode::data,
+            "{} is {}; want F32, F16 or BF16", place_of(entry), name_of(type));
+    there[name] = {entry.tensor->dims, name_of(type)};
+  }
+  take_tensors(model, plan, &TensorPart::theirs, there, [entries](const auto& part, auto rows, auto& sink) {
+    read_part(entries.at(part.theirs), part, rows, sink);
+  });
   return model;
 }
 
@@ -198,8 +169,9 @@ ImportedModel open_foreign_model(const fs::path& path, std::optional<std::int64_
                 "; `hf download {} --local-dir {}` fetches one from the Hub (pip install huggingface_hub)",
                 path.string(), path.filename().string())
           : "");
-  if (is_gguf(path)) return open_gguf_file(path, context);
-  return is_folder(path) ? open_hf_folder(path, context) : open_llmc_file(path, context);
+  if (is_folder(path)) return open_hf_folder(path, context);
+  const bool gguf = RandomAccessFile(path).beginning(4) == "GGUF";
+  return gguf ? open_gguf_file(path, context) : open_llmc_file(path, context);
 }
 
 }  // namespace mxtape

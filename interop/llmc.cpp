@@ -146,13 +146,10 @@ std::uint64_t export_llmc_file(const fs::path& path, const ModelFacts& m, const 
   UnfinishedFile unfinished(path);
   OutputFile file(unfinished.path());
   file.write(std::as_bytes(std::span(&header, 1)));
-  const auto order = llmc_order(m);
-  std::int64_t done = 0;
-  for (const TensorPlan& tensor : order) {
+  for (const TensorPlan& tensor : llmc_order(m)) {
     std::vector<float> numbers = source(tensor.ours);
     if (tensor.ours == "tokens.weight") numbers.resize(std::size_t(padded * m.width));
     file.write(bytes_in(options.type, numbers, tensor.ours));
-    if (options.progress) options.progress(++done, std::int64_t(order.size()));
   }
   file.finish();
   return unfinished.finish();

@@ -104,30 +104,30 @@ std::vector<float> values_of_blocks(const GgufType& type, std::string_view block
   return values;
 }
 
-GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
-  std::string header(std::size_t(std::min(file_.size(), largest_header)), '\0');
-  file_.read(0, std::as_writable_bytes(std::span(header)));
+GgufFile::GgufFile(const std::filesystem::path& path) : file(path) {
+  std::string header(std::size_t(std::min(file.size(), largest_header)), '\0');
+  file.read(0, std::as_writable_bytes(std::span(header)));
   Taker from{{header, path.string() + ": "}};
   require(from.bytes(4) == gguf_magic, ExitCode::data, "{}is no {} file", from.where, gguf_magic);
   const auto version = from.number<std::uint32_t>();
   require(version == 2 || version == 3, ExitCode::data,
           "{}version {} of GGUF; want 2 or 3, the lowest byte first", from.where, version);
-  const auto tensors = from.number<std::uint64_t>(), keys = from.number<std::uint64_t>();
-  for (std::uint64_t i = 0; i < keys; ++i) {
+  const auto tensor_count = from.number<std::uint64_t>(), key_count = from.number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < key_count; ++i) {
     const std::string key = from.text();
-    require(keys_.emplace(key, from.value(from.type())).second, ExitCode::data, "{}the key '{}' twice",
+    require(keys.emplace(key, from.value(from.type())).second, ExitCode::data, "{}the key '{}' twice",
             from.where, shown_name(key));
   }
   std::uint64_t begin = 0;
-  for (std::uint64_t i = 0; i < tensors; ++i) {
+  for (std::uint64_t i = 0; i < tensor_count; ++i) {
     const std::string name = from.text(), place = fmt::format("{}'{}'", from.where, shown_name(name));
-    const GgufTensor tensor = tensor_of(from, place, begin, file_.size() - begin);
-    require(tensors_.emplace(name, tensor).second, ExitCode::data, "{} is there twice", place);
-    begin = std::min(begin + gguf_aligned(tensor.bytes), file_.size());
+    const GgufTensor tensor = tensor_of(from, place, begin, file.size() - begin);
+    require(tensors.emplace(name, tensor).second, ExitCode::data, "{} is there twice", place);
+    begin = std::min(begin + gguf_aligned(tensor.bytes), file.size());
   }
-  require(keys_.value("general.alignment", nlohmann::json(32)) == 32, ExitCode::data,
+  require(keys.value("general.alignment", nlohmann::json(32)) == 32, ExitCode::data,
           "{}general.alignment is not 32", from.where);
-  for (auto& [name, tensor] : tensors_) tensor.begin += gguf_aligned(header.size() - from.left.size());
+  for (auto& [name, tensor] : tensors) tensor.begin += gguf_aligned(header.size() - from.left.size());
 }
 
 std::string GgufFile::text(const std::string& key) const {
@@ -136,14 +136,14 @@ std::string GgufFile::text(const std::string& key) const {
 }
 
 std::vector<float> GgufFile::values(const std::string& name) const {
-  const GgufTensor& tensor = tensors_.at(name);
+  const GgufTensor& tensor = tensors.at(name);
   std::string blocks(std::size_t(tensor.bytes), '\0');
-  file_.read(tensor.begin, std::as_writable_bytes(std::span(blocks)));
+  file.read(tensor.begin, std::as_writable_bytes(std::span(blocks)));
   auto values = values_of_blocks(*tensor.type, blocks);
   const std::string scale = scale_of_tensor(name);
-  const bool scaled = tensor.dims.size() == 2 && tensors_.contains(scale);
+  const bool scaled = tensor.dims.size() == 2 && tensors.contains(scale);
   for (const float multiplier = scaled ? this->values(scale)[0] : 1; float& x : values) x *= multiplier;
-  require_finite(values, file_, name);
+  require_finite(values, file, name);
   return values;
 }
 

@@ -59,23 +59,19 @@ struct GgufTensor {
 };
 
 /// A file of version 2 or 3, read as if it were hostile: memory is in proportion to the bytes that are there.
-class GgufFile {
- public:
+struct GgufFile {
   /// Reads the header. Throws Error(data) with the path for what does not hold together, or is none of these
   /// types. Tensors must follow each other.
   explicit GgufFile(const std::filesystem::path&);
-  const std::filesystem::path& path() const { return file_.path(); }
-  const std::map<std::string, GgufTensor>& tensors() const { return tensors_; }
   /// Null: there is no such key. Arrays of numbers below four bytes are empty: no key that is read has one.
-  nlohmann::json value(const std::string& key) const { return keys_.value(key, nlohmann::json()); }
+  nlohmann::json value(const std::string& key) const { return keys.value(key, nlohmann::json()); }
   std::string text(const std::string& key) const;  ///< "" if it is none
   /// Of a tensor that is there, times its scale_of_tensor(). Throws Error(data) where one is not finite.
   std::vector<float> values(const std::string& name) const;
 
- private:
-  RandomAccessFile file_;
-  nlohmann::json keys_ = nlohmann::json::object();
-  std::map<std::string, GgufTensor> tensors_;
+  RandomAccessFile file;
+  nlohmann::json keys = nlohmann::json::object();
+  std::map<std::string, GgufTensor> tensors;
 };
 
 /// NVFP4's multiplier: "blk.3.attn_q.scale" of "blk.3.attn_q.weight".

@@ -1,7 +1,4 @@
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <set>
 
 #include "core/error.h"
 #include "core/files/output_file.h"
@@ -53,13 +50,13 @@ void append_value(std::string& to, const nlohmann::ordered_json& value, bool ite
 /// Rows of ours as the type stores them, in the order of GGUF; "" if that is not exactly what their codes
 /// stand for.
 std::string stored(const GgufType& type, const ModelFacts& model, const TensorPart& part,
-                   std::int64_t first_row, std::span<const float> values, const MxTensor* codes) {
+                   std::span<const float> values, const MxTensor* codes) {
   const std::size_t cols = std::size_t(part.row_width()), rows = std::size_t(part.row_count());
   if (cols % type.numbers || (type.scales && codes->quantizer.element != type.quantizer.element)) return "";
   const float multiplier = type.id == GgufType::nvfp4 ? codes->multiplier : 1;
   std::string bytes;
   for (std::size_t r = 0; r < rows; ++r) {
-    const std::int64_t row = first_row + row_of(model, part, std::int64_t(r));
+    const std::int64_t row = part.first_row + row_of(model, part, std::int64_t(r));
     const auto numbers = values.subspan(std::size_t(row) * cols, cols);
     const std::string blocks =
         type.scales ? blocks_of_row(type, *codes, row) : bytes_in(type.plain, numbers, part.gguf, r * cols);
@@ -80,9 +77,7 @@ struct StoredGguf {
 std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& source,
                                    const ExportOptions& options, std::vector<std::string>& notes) {
   std::vector<StoredGguf> all;
-  const auto plans = tensor_plan(model, false);
-  for (const TensorPlan& plan : plans) {
-    std::int64_t row = 0;
+  for (const TensorPlan& plan : tensor_plan(model, false)) {
     const MxTensor* const codes = options.codes(plan.ours);
     std::vector<float> values(std::size_t(plan.shape.count()));  // of a bias that is missing
     if (!plan.parts[0].optional) values = source(plan.ours);
@@ -93,7 +88,7 @@ std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& 
       std::string bytes;
       for (; bytes.empty(); ++type)
         if (codes || type->plain == (wide ? TensorType::f32 : options.type))
-          bytes = stored(*type, model, part, row, values, codes);
+          bytes = stored(*type, model, part, values, codes);
       all.push_back({part.gguf, part.their_dims(), --type, std::move(bytes)});
       if (codes && !type->scales && codes->quantizer.scale != ScaleKind::none)
         notes.push_back(fmt::format("{}: GGUF has no blocks for {}; its numbers are in {}", part.gguf,
@@ -102,9 +97,7 @@ std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& 
         std::string multiplier = bytes_in(TensorType::f32, {&codes->multiplier, 1}, part.gguf);
         all.push_back({scale_of_tensor(part.gguf), {1}, std::end(gguf_types) - 1, std::move(multiplier)});
       }
-      row += part.row_count();
     }
-    if (options.progress) options.progress(&plan - plans.data() + 1, std::int64_t(plans.size()));
   }
   return all;
 }
@@ -145,51 +138,31 @@ std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFac
   return unfinished.finish();
 }
 
-bool is_gguf(const std::filesystem::path& path) {
-  return std::filesystem::is_regular_file(path) && RandomAccessFile(path).beginning(4) == gguf_magic;
-}
-
 ImportedModel open_gguf_file(const std::filesystem::path& path, std::optional<std::int64_t> context) {
   const auto file = std::make_shared<const GgufFile>(path);
   const HfConfig config = read_hf_config(hf_config_of(*file), path.string(), context);
-  std::set<std::string_view> types;
-  for (const auto& [name, tensor] : file->tensors()) types.insert(tensor.type->name);
   ImportedModel model{.facts = config.model,
                       .context = config.context,
                       .where = path.string(),
                       .source = "a GGUF file",
-                      .types = fmt::format("{}", fmt::join(types, " ")),
                       .notes = config.notes,
                       .files = file};
-  auto unused = file->tensors();
-  const auto take = [&](const std::string& name, const std::vector<std::uint64_t>& wanted) {
-    const auto taken = unused.extract(name);
-    require(taken && taken.mapped().dims == wanted, ExitCode::data, "{}: '{}' is {}, want {} by its keys",
-            path.string(), name, taken ? shape_text(taken.mapped().dims) : "missing", shape_text(wanted));
-    ++model.tensors_read;
-  };
-  for (TensorPlan& plan : tensor_plan(model.facts, false)) {
-    if (plan.ours == "positions.weight") plan.shape.dims[0] = config.context;
-    for (const TensorPart& part : plan.parts) {
-      take(part.gguf, part.their_dims());
-      const std::string scale = scale_of_tensor(part.gguf);
-      if (!part.vector && unused.contains(scale)) take(scale, {1});
-    }
-    const auto read = [file, facts = model.facts, plan](const TensorSink& sink) {
-      for (const TensorPart& part : plan.parts) {
-        const auto theirs = file->values(part.gguf);
-        const std::ptrdiff_t cols = part.row_width();
-        std::vector<float> ours(theirs.size());
-        for (auto row = theirs.begin(); row != theirs.end(); row += cols)
-          std::copy_n(row, cols, ours.begin() + row_of(facts, part, (row - theirs.begin()) / cols) * cols);
-        // Positions beyond the context are left out.
-        sink(std::span(ours).first(std::min(ours.size(), std::size_t(plan.shape.count()))));
-      }
-    };
-    model.tensors.push_back({plan.ours, plan.shape, read});
+  std::map<std::string, ForeignTensor> there;
+  for (const auto& [name, tensor] : file->tensors) {
+    there[name] = {tensor.dims, tensor.type->name};
+    const auto scale = there.find(scale_of_tensor(name));  // it comes before its ".weight"
+    const bool one = scale != there.end() && scale->second.dims == std::vector<std::uint64_t>{1};
+    if (one && tensor.dims.size() == 2) there.erase(scale), ++model.tensors_read;
   }
-  require(unused.empty(), ExitCode::data, "{}: {} tensors that this model has not, as '{}'", path.string(),
-          unused.size(), shown_name(unused.empty() ? "" : unused.begin()->first));
+  const auto read = [file, facts = model.facts](const TensorPart& part, std::int64_t rows, const auto& sink) {
+    const auto theirs = file->values(part.gguf);
+    const std::ptrdiff_t cols = part.row_width();
+    std::vector<float> ours(theirs.size());
+    for (auto row = theirs.begin(); row != theirs.end(); row += cols)
+      std::copy_n(row, cols, ours.begin() + row_of(facts, part, (row - theirs.begin()) / cols) * cols);
+    sink(std::span(ours).first(std::size_t(rows * part.cols)));
+  };
+  take_tensors(model, tensor_plan(model.facts, false), &TensorPart::gguf, there, read);
   model.tokenizer = tokenizer_of(*file, model.notes);
   return model;
 }

@@ -152,14 +152,14 @@ nlohmann::ordered_json gguf_keys_of(const ModelFacts& m, const Tokenizer& tokeni
 nlohmann::json hf_config_of(const GgufFile& file) {
   const std::string name = file.text("general.architecture");
   nlohmann::json config{{"model_type", name},
-                        {"tie_word_embeddings", !file.tensors().contains("output.weight")}};
+                        {"tie_word_embeddings", !file.tensors.contains("output.weight")}};
   for_each_key(name, [&](const std::string& key, const auto& place) {
     if (const auto value = file.value(key); !value.is_null()) config[place] = value;
   });
   if (file.text(name + ".rope.scaling.type") == "none") config.erase("rope_scaling");
-  config["attention_bias"] = config["mlp_bias"] = file.tensors().contains("blk.0.attn_output.bias");
-  const auto table = file.tensors().find("token_embd.weight");
-  if (table != file.tensors().end()) config["vocab_size"] = table->second.dims.front();
+  config["attention_bias"] = config["mlp_bias"] = file.tensors.contains("blk.0.attn_output.bias");
+  const auto table = file.tensors.find("token_embd.weight");
+  if (table != file.tensors.end()) config["vocab_size"] = table->second.dims.front();
   return config;
 }
 
@@ -174,7 +174,8 @@ std::optional<Tokenizer> tokenizer_of(const GgufFile& file, std::vector<std::str
                     "has the text",
                     shown_name(kind), shown_name(word)));
   if (!known) return {};
-  return tokenizer_of_text(file.path(), [&] { return rules.empty() ? rules_of(file, *cut).dump() : rules; });
+  return tokenizer_of_text(file.file.path(),
+                           [&] { return rules.empty() ? rules_of(file, *cut).dump() : rules; });
 }
 
 }  // namespace mxtape

@@ -73,7 +73,15 @@ ExportReport export_model(const ExportRequest& request) {
     const auto found = rounded.find(name);
     return found == rounded.end() ? nullptr : &found->second;
   };
-  const WeightSource weights = [&](const std::string& name) {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  const std::string group = "parameters/";
+  for (const auto& info : checkpoint.file().datasets())
+    if (info.name.starts_with(group))
+      shapes.emplace_back(info.name.substr(group.size()), shape_of(info.dims));
+  if (const MxTensor* const head = codes("head.weight"); head && header.recipe.model.tied_head)
+    shapes.emplace_back("head.weight", Shape{head->rows, head->cols});
+  const WeightSource weights = [&, done = std::int64_t(0)](const std::string& name) mutable {
+    if (request.progress) request.progress(++done, std::ssize(shapes));
     const MxTensor* const t = codes(name);
     return t ? unpacked(*trained->backend, *t) : checkpoint.file().read_f32("parameters/" + name);
   };
@@ -81,18 +89,10 @@ ExportReport export_model(const ExportRequest& request) {
   const ExportOptions options{.type = request.type,
                               .shard_bytes = request.shard_bytes.value_or(ExportOptions{}.shard_bytes),
                               .vocabulary = request.vocabulary,
-                              .progress = request.progress,
                               .codes = codes,
                               .precision = &plan};
   ExportReport report{source, header.step, "", rounded.empty() ? "master" : "rounded"};
   if (request.form == ExportForm::safetensors) {
-    std::vector<std::pair<std::string, Shape>> shapes;
-    const std::string group = "parameters/";
-    for (const auto& info : checkpoint.file().datasets())
-      if (info.name.starts_with(group))
-        shapes.emplace_back(info.name.substr(group.size()), shape_of(info.dims));
-    if (const MxTensor* const head = codes("head.weight"); head && header.recipe.model.tied_head)
-      shapes.emplace_back("head.weight", Shape{head->rows, head->cols});
     report.bytes = export_plain_file(request.out, shapes, weights, options);
     return report;
   }
