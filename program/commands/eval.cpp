@@ -21,10 +21,9 @@ namespace {
 struct Arguments {
   std::string checkpoint, device, data;
   std::vector<std::string> precisions{"f32", "bf16", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "mxfp4", "nvfp4"};
-  std::int64_t windows = 0;
+  std::int64_t windows = 0, stride = 0;
   bool weights_only = false, attention = false;
   std::string text, bos = "none", by, plot, choices;
-  std::int64_t stride = 0;
 };
 
 struct Row {
@@ -35,8 +34,7 @@ struct Row {
 
 /// What `mxtape eval` measures a model on.
 struct Measured {
-  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
-  std::function<double(const Progress&)> nats;  ///< of `tokens`, in the precision that the model has now
+  Scoring nats;  ///< of `tokens`
   double tokens = 1;
   std::optional<double> floor{};        ///< of the data, where it is known
   std::optional<std::int64_t> bytes{};  ///< of a text, unless it is ids
@@ -84,7 +82,7 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
   out.put("text", source, "bytes", text.size(), "tokens", count, "scored_tokens", scored, "windows", windows,
           "window", context, "stride", options.stride, "bos",
           Value(bos, "no token stands in front of a window"));
-  const auto nats = [&trained, tokens, options](const Measured::Progress& progress) mutable {
+  const auto nats = [&trained, tokens, options](const std::string&, const auto& progress) mutable {
     options.progress = progress;
     const auto nll = strided_nll(*trained.backend, *trained.model, tokens, options);
     return std::accumulate(nll.begin(), nll.end(), 0.0);
@@ -101,7 +99,7 @@ Measured windows_to_measure(const TrainedModel& trained, const Split& split, con
   const std::int64_t context = trained.header.recipe.model.context;
   out.line("data        {}, {} of {} validation windows of {} tokens", file, windows, all, context);
   out.put("data", file, "windows", windows, "all_windows", all, "context", context);
-  return {.nats = [&trained, &split, options = options](const Measured::Progress& progress) mutable {
+  return {.nats = [&trained, &split, options = options](const std::string&, const auto& progress) mutable {
     options.progress = progress;
     return evaluate(*trained.backend, *trained.model, split, options).loss;
   }};
@@ -159,19 +157,16 @@ Report run(const Arguments& arguments, const Given& given) {
       trained.file.string(), trained.packed_as);
   const Recipe& recipe = trained.header.recipe;
   const bool packed = !trained.packed_as.empty(), of_text = !arguments.text.empty();
-  const bool json = given.json;
   Report out;
   out.line("{}{}, step {}", packed ? "packed      " : "checkpoint  ", trained.file.string(),
            trained.header.step);
   out.put("checkpoint", trained.file.string(), "step", trained.header.step);
-  if (!arguments.choices.empty()) {
-    put_choices(out, trained, arguments.choices, all_casts, json);
-    return out;
-  }
   EvaluateOptions options{.batch_size = recipe.train.batch_size, .pass = trained.next_pass()};
   std::optional<MeasuredData> data;
   Measured measured;
-  if (of_text) {
+  if (!arguments.choices.empty()) {
+    measured.nats = choices_to_score(trained, arguments.choices, out);
+  } else if (of_text) {
     measured = text_to_measure(trained, arguments.text, arguments.stride, arguments.bos == "each", out);
   } else {
     data = read_data_of(trained, arguments.data);
@@ -181,21 +176,21 @@ Report run(const Arguments& arguments, const Given& given) {
     measured.floor = data->tokens.floor;
     out.put("floor", Value(measured.floor, "the data does not carry its entropy"));
   }
-  out.show(json);
+  out.show(given.json);
   std::vector<Row> rows;
   LayerCosts costs;
-  PassProgress progress(stdout, packed ? 1 : all_casts.size(), !json);
+  PassProgress progress(stdout, packed ? 1 : all_casts.size(), !given.json);
   const auto look = [&](std::int64_t done, std::int64_t total) { progress.look(done, total); };
   const auto add = [&](const std::string& name, double bits, const std::optional<Cast>& cast) {
     progress.begin(name);
     if (cast) trained.model->set_precision(cast_plan(recipe, trained.header.step, *cast));
-    rows.push_back({name, bits, measured.nats(look)});
+    rows.push_back({name, bits, measured.nats(name, look)});
   };
   if (packed) {
     add(trained.packed_as, 0, {});
   } else if (!arguments.by.empty()) {
     options.progress = look;
-    costs = layer_costs(trained, data->tokens.validation, options, casts, json ? stderr : stdout);
+    costs = layer_costs(trained, data->tokens.validation, options, casts, given.json ? stderr : stdout);
     rows.push_back({"f32", 32, costs.f32});
     for (std::size_t i = 0; i < casts.size(); ++i)
       rows.push_back(
@@ -204,10 +199,10 @@ Report run(const Arguments& arguments, const Given& given) {
     for (const Cast& cast : all_casts) add(cast.text(), cast.bits_per_element(), cast);
   }
   progress.end();
-  fill(out, rows, measured, of_text);
+  if (arguments.choices.empty()) fill(out, rows, measured, of_text);
   if (!arguments.by.empty()) out.text("\n" + layer_table(costs));
   if (arguments.plot.empty()) return out;
-  out.show(json);
+  out.show(given.json);
   std::fflush(stdout);
   try {
     gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {

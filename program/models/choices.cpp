@@ -7,7 +7,6 @@
 
 #include "data/json/json_file.h"
 #include "data/json/json_section.h"
-#include "program/show/progress.h"
 #include "program/show/streams.h"
 #include "train/strided.h"
 
@@ -79,8 +78,7 @@ std::vector<ChoiceItem> read_choices(const std::string& file, const Tokenizer& t
 
 }  // namespace
 
-void put_choices(Report& out, const TrainedModel& trained, const std::string& file,
-                 const std::vector<Cast>& casts, bool json) {
+Scoring choices_to_score(const TrainedModel& trained, const std::string& file, Report& out) {
   const std::int64_t context = trained.model->config().context;
   const auto items = read_choices(file, trained.header.tokenizer, context);
   const auto words =
@@ -89,18 +87,13 @@ void put_choices(Report& out, const TrainedModel& trained, const std::string& fi
   out.line("choices     {}: {} items, {} of them a last word", file, items.size(), words);
   if (cut) out.line("cut         {} contexts on the left, which are longer than {} tokens", cut, context);
   out.put("choices", file, "items", items.size(), "last_words", words, "context", context, "cut", cut);
-  out.show(json);
-  Table& table =
-      out.table("results",
-                "precision|precision; accuracy|acc|>8.4f; accuracy_normalised|acc norm|>8.4f; "
-                "last_word_accuracy|last word|>9.4f; last_word_perplexity|perplexity|>11.4f; items");
-  const bool packed = !trained.packed_as.empty();
-  PassProgress progress(stdout, packed ? 1 : casts.size(), !json);
-  for (const Cast& cast : std::span(casts).first(packed ? 1 : casts.size())) {
-    if (!packed) trained.model->set_precision(cast_plan(trained.header.recipe, trained.header.step, cast));
-    const std::string name = packed ? trained.packed_as : cast.text();
+  Table* table = nullptr;
+  return [&trained, &out, items, words, table](const std::string& precision, const auto& look) mutable {
+    if (!table)
+      table = &out.table("results",
+                         "precision|precision; accuracy|acc|>8.4f; accuracy_normalised|acc norm|>8.4f; "
+                         "last_word_accuracy|last word|>9.4f; last_word_perplexity|perplexity|>11.4f; items");
     std::vector<Value> scored;
-    progress.begin(name);
     double right = 0, right_by_length = 0, right_words = 0, word_nats = 0;
     for (const ChoiceItem& item : items) {
       std::vector<double> scores, by_length;
@@ -119,17 +112,17 @@ void put_choices(Report& out, const TrainedModel& trained, const std::string& fi
         word_nats -= scores[0];
       }
       scored.push_back(object("line", scored.size() + 1, "log_likelihoods", scores));
-      progress.look(std::int64_t(scored.size()), std::int64_t(items.size()));
+      look(std::int64_t(scored.size()), std::int64_t(items.size()));
     }
     const auto of = [](double count, double value) {
       return Value(count > 0 ? std::optional(value) : std::nullopt, "the file has no such item");
     };
     const double w = double(words), c = double(items.size()) - w;
-    auto& row = table.row({name, of(c, right / c), of(c, right_by_length / c), of(w, right_words / w),
-                           of(w, std::exp(word_nats / w)), scored});
-    row.above = &cast == &casts.front() ? "\n" : "";
-  }
-  progress.end();
+    auto& row = table->row({precision, of(c, right / c), of(c, right_by_length / c), of(w, right_words / w),
+                            of(w, std::exp(word_nats / w)), scored});
+    row.above = table->rows() == 1 ? "\n" : "";
+    return word_nats;
+  };
 }
 
 }  // namespace mxtape

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ struct TrainedModel {
 /// recipe's if that is empty, with `gemm` in place of its choice of GEMMs. Throws Error(data).
 TrainedModel load_trained_model(const std::string& run, const std::string& device = {},
                                 std::optional<GemmChoice> gemm = {});
+
+/// Scores a model in the precision that it has now, of that name, in nats; `look` hears how far it is.
+using Scoring = std::function<double(const std::string& precision,
+                                     const std::function<void(std::int64_t done, std::int64_t all)>& look)>;
 
 /// What a model is measured on.
 struct MeasuredData {
