@@ -3,7 +3,6 @@
 // one line, exactly, by what the instruction set has.
 #include "kernels/cpu/loops/simd.h"
 
-#if defined(__AVX2__) || defined(__aarch64__)  // other machines take the portable loop
 namespace mxtape::cpu::MXT_TIER {
 
 /// Codes plus 8 or 16, where they are not below -8 or -16: no byte of a word carries.
@@ -12,6 +11,7 @@ MXT_LANES u32x16 codes_plus(const u32x16& codes) {
   return (codes ^ 0x80808080u) - (0x80 - more) * 0x01010101u;
 }
 
+#if defined(__AVX2__) || defined(__aarch64__)  // other machines take the portable loop
 // Where the instruction takes bytes without a sign on one side, `excess` is added to that side's codes, and
 // `excess` times the sum of the other side's taken from the sum.
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -77,5 +77,6 @@ MXT_LANES Pair<V> add_products(const Pair<V>& t, const Pair<Codes>& lines, const
   return {add_products(t.lo, lines.lo, codes.lo), add_products(t.hi, lines.hi, codes.hi)};
 }
 
-}  // namespace mxtape::cpu::MXT_TIER
 #endif
+
+}  // namespace mxtape::cpu::MXT_TIER
