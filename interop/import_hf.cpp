@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/files/status.h"
+#include "core/text/nearest_name.h"
 #include "data/json/json_file.h"
 #include "data/safetensors/safetensors_folder.h"
 #include "interop/hf_config.h"
@@ -161,14 +162,15 @@ std::int64_t ImportedModel::parameters() const {
 ImportedModel open_foreign_model(const fs::path& path, std::optional<std::int64_t> context) {
   // "openai-community/gpt2" is a name at the Hub.
   const bool hub = std::distance(path.begin(), path.end()) == 2 && path.is_relative();
-  require(
-      is_there(path), ExitCode::data,
-      "{}: nothing of that name; want config.json and safetensors in a folder, GGUF, or llm.c's model.bin{}",
-      path.string(),
-      hub ? fmt::format(
-                "; `hf download {} --local-dir {}` fetches one from the Hub (pip install huggingface_hub)",
-                path.string(), path.filename().string())
-          : "");
+  if (!is_there(path))
+    fail(ExitCode::data,
+         "{}{}: nothing of that name; want config.json and safetensors in a folder, GGUF, or llm.c's "
+         "model.bin{}",
+         path.string(), near_path(path),
+         hub ? fmt::format(
+                   "; `hf download {} --local-dir {}` fetches one from the Hub (pip install huggingface_hub)",
+                   path.string(), path.filename().string())
+             : "");
   if (is_folder(path)) return open_hf_folder(path, context);
   const bool gguf = RandomAccessFile(path).beginning(4) == "GGUF";
   return gguf ? open_gguf_file(path, context) : open_llmc_file(path, context);

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/files/descriptor.h"
 #include "core/files/unfinished.h"
+#include "core/text/nearest_name.h"
 
 namespace mxtape {
 namespace {
@@ -123,8 +124,8 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   const Descriptor file(path, O_RDONLY | O_NONBLOCK);
   if (!file) {
     const int error = errno;
-    fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}: cannot open: {}",
-         path.string(), reason(error));
+    fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}{}: cannot open: {}",
+         path.string(), error == ENOENT ? near_path(path) : "", reason(error));
   }
   struct stat status {};
   const bool known = ::fstat(file.number(), &status) == 0;

@@ -1,6 +1,7 @@
 #include "core/text/nearest_name.h"
 
 #include <algorithm>
+#include <set>
 
 namespace mxtape {
 
@@ -40,6 +41,7 @@ std::vector<std::string_view> nearest_names(std::string_view text, std::span<con
     // Nothing but letters left out, fewer than are there: "grads" of "gradients".
     if (std::size_t(distance) + word.size() == whole.size() && 2 * word.size() > whole.size())
       distance = (distance + 1) / 2;
+    if (last.starts_with(word + "-")) distance = std::min(distance, 1);  // "demo" of "demo-bf16"
     if (distance < best) {
       best = distance;
       nearest.clear();
@@ -66,6 +68,22 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
   for (std::size_t i = 0; i < nearest.size(); ++i)
     text.append(i ? " or '" : "'").append(nearest[i]).append("'");
   return text + "?";
+}
+
+std::string near_path(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.parent_path();
+  std::set<std::string> there;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error), end; entry != end;
+       entry.increment(error))
+    there.insert((folder / entry->path().filename()).string());
+  const std::vector<std::string_view> names(there.begin(), there.end());
+  const int most = std::max(2, int(path.stem().native().size()) / 3);  // endings are alike by custom
+  std::string text;
+  for (const auto name : nearest_names(path.filename().native(), names))
+    if (edit_distance(path.native(), name) <= most)
+      text.append(text.empty() ? " (near: '" : ", '").append(name).append("'");
+  return text.empty() ? text : text + ")";
 }
 
 }  // namespace mxtape

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
+#include "core/text/nearest_name.h"
 #include "core/text/short_lines.h"
 #include "program/records/paired_gap.h"
 
@@ -43,8 +44,9 @@ std::int64_t RunLog::last_step() const {
 
 RunLog read_run_log(const std::filesystem::path& run) {
   const std::filesystem::path file = is_folder(run) ? run / "metrics.jsonl" : run;
-  require(is_there(file), ExitCode::data, "{}: is not there; want a run's folder or its metrics.jsonl",
-          file.string());
+  if (!is_there(file))
+    fail(ExitCode::data, "{}{}: is not there; want a run's folder or its metrics.jsonl", file.string(),
+         near_path(run));
   std::istringstream in(read_whole_text(file));
 
   RunLog log;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/files/status.h"
+#include "core/text/nearest_name.h"
 #include "core/text/program_name.h"
 #include "program/records/run_folder.h"
 
@@ -74,7 +75,8 @@ fs::path checkpoint_of(std::string_view run) {
   const auto at = run.rfind('@');
   if (at != std::string_view::npos && fs::is_directory(run.substr(0, at), error))
     return checkpoint_at(run.substr(0, at), run.substr(at + 1));
-  fail(ExitCode::data, "{}: nothing of that name; want a checkpoint, a run's folder, or RUN@STEP", run);
+  fail(ExitCode::data, "{}{}: nothing of that name; want a checkpoint, a run's folder, or RUN@STEP", run,
+       near_path(path));
 }
 
 }  // namespace mxtape

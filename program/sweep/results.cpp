@@ -135,6 +135,13 @@ void read(const Json& json, T& value) {
   }
 }
 
+/// Null: none.
+template <class T, class Wanted>
+const T* first(const std::vector<T>& all, const Wanted& wanted) {
+  const auto found = std::ranges::find_if(all, wanted);
+  return found == all.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Value value_of(const Results& results) {
@@ -162,17 +169,6 @@ Estimate paired_ratio(std::span<const double> logarithms) {
     ratio.why = "one seed has no spread";
   return ratio;
 }
-
-namespace {
-
-/// Null: none.
-template <class T, class Wanted>
-const T* first(const std::vector<T>& all, const Wanted& wanted) {
-  const auto found = std::ranges::find_if(all, wanted);
-  return found == all.end() ? nullptr : &*found;
-}
-
-}  // namespace
 
 const Run* Results::run(std::size_t point, std::size_t arm, Stage stage, std::uint64_t seed) const {
   return first(runs, [&](const Run& run) {

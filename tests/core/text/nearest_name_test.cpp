@@ -4,6 +4,9 @@
 
 #include <array>
 
+#include "core/files/atomic_file.h"
+#include "tests/support/temporary_folder.h"
+
 namespace mxtape {
 namespace {
 
@@ -27,6 +30,26 @@ TEST(NearestName, LettersLeftOutCountHalf) {
                                                  "precision.weights"};
   EXPECT_EQ(suggestion("precision.grads", keys), "; did you mean 'precision.gradients'?");
   EXPECT_EQ(suggestion("precision.haed", keys), "; did you mean 'precision.head'?");
+}
+
+TEST(NearestName, WhatFollowsADashCountsOne) {
+  const std::array<std::string_view, 3> known{"demo-bf16", "demo-mxfp4", "models/demon"};
+  EXPECT_EQ(suggestion("demo", known), "; did you mean 'demo-bf16' or 'demo-mxfp4' or 'models/demon'?");
+}
+
+TEST(NearestName, APathIsNearToWhatItsFolderHas) {
+  const TemporaryFolder folder;
+  for (const char* name : {"tales.toml", "tale2.toml", "other.h5"}) write_atomically(folder / name, "x");
+  const auto near = [&](const char* name) {
+    std::string text = near_path(folder / name);
+    for (std::size_t at; (at = text.find(folder.path().string() + "/")) != text.npos;)
+      text.erase(at, folder.path().string().size() + 1);
+    return text;
+  };
+  EXPECT_EQ(near("tale.toml"), " (near: 'tale2.toml', 'tales.toml')");
+  EXPECT_EQ(near("tales.tml"), " (near: 'tales.toml')");
+  EXPECT_EQ(near("paper.toml"), "") << "three letters of five differ";
+  EXPECT_EQ(near("none/tales.toml"), "") << "no such folder";
 }
 
 TEST(NearestName, AWordThatIsNoMisspellingGetsTheWholeList) {
