@@ -60,8 +60,8 @@ Header read_header(const RandomAccessFile& file) {
           "computed from it; want the Hugging Face folder that it was made from",
           path);
   require(header.magic == llmc_magic, ExitCode::data,
-          "{}: begins with {}; want {} (llm.c's model.bin), or a Hugging Face folder", path, header.magic,
-          llmc_magic);
+          "{}: begins with {}; want {} (llm.c's model.bin), GGUF, or a Hugging Face folder", path,
+          header.magic, llmc_magic);
   const std::int32_t version = header.version;
   require(version == version_f32 || version == version_bf16, ExitCode::data,
           "{}: version {}; want {} (f32) or {} (bf16)", path, version, version_f32, version_bf16);

@@ -18,7 +18,7 @@ Options options(Arguments& a) {
        "train anew the runs there that another recipe, program or data made, and keep those"},
       {"--part", &a.part, "3/16: the third of sixteen processes that share the folder"},
       {"--report", &a.report, "train nothing, and write the page of what is there, or of a results.json"},
-      {"--check", &a.check, "list arms, differences, runs, time and disk, and train nothing"}};
+      {"--check", &a.check, "list arms, runs, time and disk; trains three steps to time them"}};
 }
 
 Report run(const Arguments& a, const Given& given) {
