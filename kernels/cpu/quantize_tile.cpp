@@ -75,10 +75,10 @@ bool has_scale_loops(const Quantizer& q) {
   plain.four_over_six = plain.eden = false;
   plain.scale_rounding = ScaleRounding::even;
   if (q.outer == OuterScale::none) plain.outer = OuterScale::tensor;
-  const bool scaled = q.scale == ScaleKind::power_of_two || q.scale == ScaleKind::f32 ||
-                      (q.scale == ScaleKind::floating && q.scale_format.exponent_bits < 8);
   const bool random = q.scale_rounding == ScaleRounding::stochastic,
              sums = q.statistic == Statistic::rms || q.four_over_six || q.eden, of_amax = !random && !sums;
+  const bool scaled = q.scale == ScaleKind::power_of_two || (q.scale == ScaleKind::f32 && of_amax) ||
+                      (q.scale == ScaleKind::floating && q.scale_format.exponent_bits < 8);
   const int most = of_amax ? most_tile_rows : 64;
   const bool whole = of_amax && q.block == BlockShape{0, 0},
              shaped = is_tile_length(q.block.along, most) &&
