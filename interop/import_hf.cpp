@@ -107,7 +107,7 @@ void take_tensors(ImportedModel& model, const std::vector<TensorPlan>& plan, std
     for (const TensorPart& part : tensor.parts) {
       const auto taken = there.extract(part.*name);
       require(taken && taken.mapped().dims == part.their_dims(), ExitCode::data,
-              "{}: '{}' is {}, want {} as it says", model.where, part.*name,
+              "{}: '{}' is {}, want {} by its keys", model.where, part.*name,
               taken ? shape_text(taken.mapped().dims) : "missing", shape_text(part.their_dims()));
       ++model.tensors_read;
     }
@@ -147,8 +147,9 @@ ImportedModel open_hf_folder(const fs::path& folder, std::optional<std::int64_t>
             "{} is {}; want F32, F16 or BF16", place_of(entry), name_of(type));
     there[name] = {entry.tensor->dims, name_of(type)};
   }
-  take_tensors(model, plan, &TensorPart::theirs, there, [entries](const auto& part, auto rows, auto& sink) {
-    read_part(entries.at(part.theirs), part, rows, sink);
+  const auto kept = std::make_shared<const Entries>(std::move(entries));  // by each tensor's reader
+  take_tensors(model, plan, &TensorPart::theirs, there, [kept](const auto& part, auto rows, auto& sink) {
+    read_part(kept->at(part.theirs), part, rows, sink);
   });
   return model;
 }

@@ -12,9 +12,9 @@ namespace mxtape {
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The known names with the smallest edit distance to `word`, all of them if several tie, in the order of
-/// `known`, capitals and small letters being the same, letters left out counting half, and what follows a '-'
-/// one. A name is near by the whole of it or by what follows its last '/'. Empty if even these are no likely misspelling: more than two
-/// edits and more than a third of the letters.
+/// `known`. Capitals and small letters are the same. Letters left out count half, all that follows a '-' one.
+/// A name is near by the whole of it or by what follows its last '/'. Empty if the distance is more than two
+/// and more than a third of the letters: no likely misspelling.
 std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
 
 /// " a b c"; of more than forty names the first ones, " and 41 more".
@@ -24,8 +24,7 @@ std::string listed(std::span<const std::string_view> names);
 /// near, "; known: constant linear cosine wsd".
 std::string suggestion(std::string_view word, std::span<const std::string_view> known);
 
-/// " (near: 'runs/tales')" behind a path that is not there: what its folder has under a name like it. Empty if
-/// that is nothing.
+/// " (near: 'runs/tales')": what stands under a like name where a path is not; empty if nothing does.
 std::string near_path(const std::filesystem::path&);
 
 }  // namespace mxtape

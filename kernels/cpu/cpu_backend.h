@@ -67,7 +67,6 @@ class CpuBackend final : public Backend {
   void compute(const call::AttentionBackward&);
 
   /// x of bf16 as f32.
-  Tensor widened(const Tensor& x);
   static void widen(const Tensor& y, const Tensor& x);
   /// x after a rotation; or before it.
   Tensor rotated(const Tensor& x, const Quantization&, RotationWay = RotationWay::forth);

@@ -126,7 +126,11 @@ void CpuBackend::compute(const call::Gemm& call) {
   }
 
   const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a, call.a.elements), M);
-  const auto wide = [&](const Tensor& x) { return as_they_are || x.dtype() != DType::bf16 ? x : widened(x); };
+  const auto wide = [&](const Tensor& x) {
+    if (as_they_are || x.dtype() != DType::bf16) return x;
+    const Tensor y = empty(x.shape());
+    return widen(y, x), y;
+  };
   const Tensor a = wide(call.a.elements), b = wide(call.b.elements);
   const MatrixView av = view(call.a, a), bv = view(call.b, b);
   for_pieces([&, N = N, K = K](std::int64_t m, std::int64_t n, std::int64_t rows, std::int64_t cols,
@@ -142,12 +146,6 @@ void CpuBackend::compute(const call::Gemm& call) {
     cpu::gemm_block(sums.data(), cols, left, right, rows, cols, K);
     scale_into(out, N, sums.data(), cols, rows, cols, factor, bias, call.write);
   });
-}
-
-Tensor CpuBackend::widened(const Tensor& x) {
-  Tensor y = empty(x.shape());
-  widen(y, x);
-  return y;
 }
 
 void CpuBackend::widen(const Tensor& y, const Tensor& x) {

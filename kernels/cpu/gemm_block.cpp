@@ -129,10 +129,11 @@ class Thread {
 const float* in_f32(std::vector<float>& room, const MatrixView& view, std::int64_t rows, std::int64_t cols) {
   room.resize(std::size_t(rows * cols));
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t at = r * view.stride, i = 0; i < cols; ++i)
-      room[std::size_t(r * cols + i)] = view.dtype == DType::bf16
-                                            ? to_f32(static_cast<const bf16*>(view.data)[at + i])
-                                            : static_cast<const float*>(view.data)[at + i];
+    if (float* const to = room.data() + r * cols; view.dtype == DType::bf16)
+      std::transform(static_cast<const bf16*>(view.data) + r * view.stride,
+                     static_cast<const bf16*>(view.data) + r * view.stride + cols, to, to_f32);
+    else
+      std::copy_n(static_cast<const float*>(view.data) + r * view.stride, cols, to);
   return room.data();
 }
 

@@ -15,7 +15,8 @@ namespace mxtape {
 /// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
 /// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device. What a
 /// device takes for itself inside a kernel is not counted, but for what may be of the size of a step's
-/// largest tensors, or of many of them: rotated tensors, and attention's share on a GPU.
+/// largest tensors, or of many of them: rotated tensors, operands that a CPU widens, attention's share on a
+/// GPU.
 class DryBackend final : public Backend {
  public:
   /// How the device that it stands for keeps the memory of work that repeats.
@@ -26,7 +27,7 @@ class DryBackend final : public Backend {
   };
   /// `gpu_attention`: it stands for a GPU, and attention takes these kernels' scratch (attention/scratch.h).
   explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {},
-                      GemmKernels = GemmKernels::library);
+                      Products = Bf16Products::native);
 
   /// GEMMs seen, by the operands that meet. Attention's are not among them.
   struct Gemms {
@@ -39,7 +40,7 @@ class DryBackend final : public Backend {
 
   std::string description() const override { return "dry run"; }
   void dispatch(AnyCall) override;
-  GemmKernels gemm_kernels() const override { return gemm_kernels_; }
+  GemmKernels gemm_kernels() const override { return products_.kernels; }
   bool narrows() const override { return !gpu_attention_; }
   GemmPath last_gemm() const override { return last_gemm_; }
   Tensor empty(Shape, DType = DType::f32) override;
@@ -68,7 +69,7 @@ class DryBackend final : public Backend {
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   Gemms integer_, bf16_, f32_;
-  GemmKernels gemm_kernels_;
+  Products products_;
   GemmPath last_gemm_{};
 };
 

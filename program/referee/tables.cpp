@@ -77,6 +77,7 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
       last - first > 1 ? "point" : "", if_whole("seeds"), if_whole("bits"),
       r.asked.families.empty() ? "p" : "Holm p", r.has_points() ? "efficiency" : "", if_whole("effN"),
       if_whole("effD"), if_whole("of the baseline's"), if_whole("break-even speed-up"), if_whole("MiB")));
+  const std::size_t largest = largest_judged(r);
   for (std::size_t point = first; point < last; ++point)
     for (const std::size_t arm : r.sorted(point)) {
       const auto of_arm = [&](const auto& all, const auto& wanted) {
@@ -88,9 +89,8 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
       const auto* efficiency = of_arm(r.efficiencies, [&](const Efficiency& e) {
         return e.point == point && e.stage == stage && e.along == Efficiency::Along::tokens;
       });
-      const bool largest = point == largest_judged(r);
-      const auto* law = of_arm(r.law.arms, [&](const LawArm&) { return largest && r.law.holds; });
-      const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return largest; });
+      const auto* law = of_arm(r.law.arms, [&](const LawArm&) { return point == largest && r.law.holds; });
+      const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return point == largest; });
       const StepTime* time = stage == r.judged() ? r.step_time(r.points[point].size, arm) : nullptr;
       const auto loss = mean_of(r.losses(point, arm, stage));
       if (stage != r.judged() && !loss) continue;

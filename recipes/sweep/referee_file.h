@@ -52,7 +52,7 @@ struct Point {
 /// size and one point, without names. Reference of the keys: docs/sweeps.md, docs/referee.md.
 class RefereeFile : public Question {
  public:
-  /// Throws Error(usage) with file, line and column. `model_of`: of read_sweep().
+  /// Throws Error(usage) with file, line and column. `model_of`: of sweep_of().
   explicit RefereeFile(const std::string& path, const InitialModel& model_of = {});
 
   std::vector<std::string> arms;
@@ -62,7 +62,7 @@ class RefereeFile : public Question {
   /// More than one point or one stage.
   bool has_stages() const { return points.size() > 1 || !confirm.empty() || !tune.empty(); }
   /// An ordinary sweep of all arms at a point, each length trained by itself. Throws Error(usage) as
-  /// read_sweep().
+  /// sweep_of().
   Sweep sweep(const Point&) const;
   /// Gives a recipe a value of [tune], by its index.
   void set_tuned(Recipe&, std::size_t value) const;

@@ -113,10 +113,6 @@ std::size_t Sweep::baseline_index() const {
   return std::size_t(std::ranges::find(arms, baseline, &SweepArm::name) - arms.begin());
 }
 
-Sweep read_sweep(const std::string& path, const InitialModel& model_of) {
-  return sweep_of(SweepText(path), model_of);
-}
-
 Sweep sweep_of(const SweepText& text, const InitialModel& model_of) {
   require_names(text.arms, text);
   const ArmBuilder builder(text, model_of);

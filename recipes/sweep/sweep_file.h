@@ -30,12 +30,4 @@ struct Sweep {
   const SweepArm& baseline_arm() const { return arms[baseline_index()]; }
 };
 
-/// Reads a sweep and resolves its arms: base, [set], the arm's recipes, the arm's set or the combination of
-/// the grid, later wins. An arm trains with train.sample_tokens = 0 and train.keep = 1 unless the file sets
-/// them. Throws Error(usage) with file:line:column for what a recipe's reader would refuse, and for a
-/// baseline that is no arm, two arms alike, a key without effect in an arm, and an arm that differs from the
-/// baseline in what pairing needs. `model_of`: of arms with train.init, whose [model] is what take_model()
-/// makes of it.
-Sweep read_sweep(const std::string& path, const InitialModel& model_of = {});
-
 }  // namespace mxtape

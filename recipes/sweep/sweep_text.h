@@ -53,7 +53,11 @@ struct SweepText {
   void require_sweepable(const std::string& key, const toml::source_region& at) const;
 };
 
-/// The arms' recipes: read_sweep() of what was read.
+/// Resolves a sweep's arms: base, [set], the arm's recipes, the arm's set or the combination of the grid,
+/// later wins. An arm trains with train.sample_tokens = 0 and train.keep = 1 unless the file sets them.
+/// Throws Error(usage) with file:line:column for what a recipe's reader would refuse, and for a baseline that
+/// is no arm, two arms alike, a key without effect in an arm, and an arm that differs from the baseline in
+/// what pairing needs. `model_of`: of arms with train.init, whose [model] is what take_model() makes of it.
 Sweep sweep_of(const SweepText&, const InitialModel& model_of = {});
 
 }  // namespace mxtape

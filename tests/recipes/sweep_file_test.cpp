@@ -1,5 +1,5 @@
 // What a sweep's file says, and what is refused before anything runs.
-#include "recipes/sweep/sweep_file.h"
+#include "recipes/sweep/sweep_text.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class SweepFile : public testing::Test {
  protected:
   Sweep read(const std::string& text) const {
     write_atomically(folder_ / "sweep.toml", text);
-    return read_sweep((folder_ / "sweep.toml").string());
+    return sweep_of(SweepText((folder_ / "sweep.toml").string()));
   }
   /// The message without the folder, or "" if it is read.
   std::string refusal(const std::string& text) const {
@@ -204,7 +204,7 @@ TEST_F(SweepFile, RefusesArmsThatCannotBePaired) {
 TEST(SweepExamples, AllAreReadAndComparedWithBf16) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(MXTAPE_SOURCE "/examples/sweeps")) {
-    const Sweep sweep = read_sweep(entry.path().string());
+    const Sweep sweep = sweep_of(SweepText(entry.path().string()));
     EXPECT_TRUE(sweep.baseline.find("bf16") != std::string::npos) << entry.path();
     EXPECT_GE(sweep.arms.size(), 3u) << entry.path();
     ++count;

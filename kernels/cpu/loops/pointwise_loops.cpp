@@ -126,9 +126,10 @@ void turn(float* y, const float* x, const float* cos, const float* sin, std::int
 double squares(const float* x, std::int64_t n) {
   f64x16 total{};
   for_lanes(n, [&](std::int64_t i, auto l) {
-    float numbers[lanes];
-    store(numbers, l.load(x + i));
-    const f64x16 value = load_double(numbers);
+    const float* from = x + i;
+    [[maybe_unused]] float rest[lanes];
+    if constexpr (!std::is_same_v<decltype(l), Full>) store(rest, l.load(from)), from = rest;
+    const f64x16 value = load_double(from);
     total += value * value;
   });
   return sum_double(total);

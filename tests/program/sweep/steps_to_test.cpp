@@ -82,7 +82,9 @@ TEST_F(SweepCommand, StepsToALossAreInTableResultsPageAndOfEachRun) {
       contains(csv, "seconds,steps_to_9,seconds_to_9,steps_to_0.001,seconds_to_0.001\nf32,1,finished,"))
       << csv;
   const std::string page = read_whole_text(folder_ / "runs/ask/report.html");
-  EXPECT_TRUE(contains(page, "<h2>Steps to a loss</h2>") && contains(page, "<td class=\"right\"><data value=\"2\">2</data></td>")) << page;
+  EXPECT_TRUE(contains(page, "<h2>Steps to a loss</h2>") &&
+              contains(page, "<td class=\"right\"><data value=\"2\">2</data></td>"))
+      << page;
 
   ASSERT_EQ(run({"plot", "runs/ask/runs/f32/1", "--steps-to", "9"}), 0) << output_;
   EXPECT_TRUE(says("to [nats]"));

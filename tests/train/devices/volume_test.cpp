@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/choose/make_backend.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/devices/packed_gradients.h"
@@ -211,11 +210,7 @@ TEST(DevicePlan, MemoryIsWhatADeviceOfARunTakesAtItsPeak) {
     }
     const auto most = double(*std::max_element(peaks.begin(), peaks.end()));
     const DevicePlan plan = device_plan(recipe, size);
-    // A CPU that has no bf16 GEMMs widens both operands first. A plan leaves out such scratch, of which an
-    // MLP's weight in f32 is the most.
-    const double scratch = bf16_products("cpu") == Bf16Products::widened ? 4 * 128 * 512 : 0;
-    EXPECT_GE(double(plan.peak), 0.99 * most - scratch);
-    EXPECT_LE(double(plan.peak), 1.01 * most)
+    EXPECT_NEAR(double(plan.peak), most, 0.01 * most)
         << strands << " on " << size << (how.overlap ? ", overlap " : ", ") << how.sum;
     EXPECT_GT(plan.rest(), 0);
     EXPECT_EQ(plan.messages > 0, how.overlap && size > 1);
