@@ -13,9 +13,6 @@ struct AttentionNode final : Node {
   call::Attention forward;  // its tensors, qkv and kv perhaps in bf16, shape, roundings and draws
 
   const char* name() const override { return "attention"; }
-  std::int64_t saved_bytes() const override {
-    return forward.qkv.bytes() + forward.kv.bytes() + forward.o.bytes() + forward.lse.bytes();
-  }
 
   void backward(Tape& tape, Tensor dy) override {
     const auto& [o, lse, qkv, shape, quant, draws, kv, lengths] = forward;

@@ -20,7 +20,6 @@ struct LinearNode final : Node {
   Tensor x, w;      // what a straight-through derivative reads; w costs nothing
 
   const char* name() const override { return "linear"; }
-  std::int64_t saved_bytes() const override { return wgrad_x.bytes() + x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();

@@ -101,9 +101,6 @@ Var rotary(Tape&, Var qkv, std::int64_t heads, std::int64_t kv_heads, const Rota
 Var attention(Tape&, const Var& qkv, const AttentionShape&, const AttentionQuant&, std::uint32_t tensor_id,
               const Var& kv = {}, const Tensor& lengths = {});
 
-/// y = softmax over the last axis. Saves y.
-Var softmax(Tape&, const Var& x);
-
 /// y = a + b, same shape. Saves nothing; a b that nobody else holds becomes y.
 Var add(Tape&, const Var& a, Var b);
 

@@ -13,7 +13,6 @@ struct GeluNode final : Node {
   bool recomputed;
 
   const char* name() const override { return "gelu"; }
-  std::int64_t saved_bytes() const override { return x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
@@ -34,7 +33,6 @@ struct AddNode final : Node {
   GradIndex a_grad, b_grad;
 
   const char* name() const override { return "add"; }
-  std::int64_t saved_bytes() const override { return 0; }
 
   void backward(Tape& tape, Tensor dy) override {
     tape.add(a_grad, dy);
@@ -48,7 +46,6 @@ struct DropoutNode final : Node {
   DrawKey key;
 
   const char* name() const override { return "dropout"; }
-  std::int64_t saved_bytes() const override { return 0; }
 
   /// Backward is the same draw on dy.
   Tensor drop(Backend& backend, const Tensor& x) const {
@@ -66,7 +63,6 @@ struct SwigluNode final : Node {
   bool recomputed;
 
   const char* name() const override { return "swiglu"; }
-  std::int64_t saved_bytes() const override { return x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Tensor dx = x.unique() ? x : tape.backend().empty(x.shape(), x.dtype());

@@ -12,7 +12,6 @@ struct QuantizeNode final : Node {
   Tensor x;  // [rows, C]; empty for the identity
 
   const char* name() const override { return "quantize"; }
-  std::int64_t saved_bytes() const override { return x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     if (ste.kind != SteKind::identity) {

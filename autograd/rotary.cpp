@@ -11,7 +11,6 @@ struct RotaryNode final : Node {
   call::RotaryBackward way;  // all but the gradients; x [B, T, (H + 2 G) D] and rstd if there are norms
 
   const char* name() const override { return "rotary"; }
-  std::int64_t saved_bytes() const override { return way.x.bytes() + way.rstd.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     Backend& backend = tape.backend();

@@ -19,7 +19,6 @@ struct NormNode final : Node {
   bool recomputed;
 
   const char* name() const override { return mean ? "layer_norm" : "rms_norm"; }
-  std::int64_t saved_bytes() const override { return x.bytes() + mean.bytes() + rstd.bytes(); }
 
   void forward(Backend& backend, const Tensor& y) const {
     backend.run(call::Norm{y, mean, rstd, x, gain, bias, eps});
@@ -58,26 +57,11 @@ struct NormNode final : Node {
   }
 };
 
-struct SoftmaxNode final : Node {
-  GradIndex x_grad;
-  Tensor y;  // [rows, C]
-
-  const char* name() const override { return "softmax"; }
-  std::int64_t saved_bytes() const override { return y.bytes(); }
-
-  void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().run(call::SoftmaxBackward{dx, dy, y});
-    tape.add(x_grad, std::move(dx));
-  }
-};
-
 struct EmbeddingNode final : Node {
   GradIndex table_grad, positions_grad;
   Tensor tokens;  // i32 [B, T]
 
   const char* name() const override { return "embedding"; }
-  std::int64_t saved_bytes() const override { return tokens.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     const Tape::Target table = tape.target(table_grad);
@@ -118,7 +102,6 @@ struct CrossEntropyNode final : Node {
   Tensor dlogits;  // [rows, V] the gradient, in the logits' storage
 
   const char* name() const override { return "cross_entropy"; }
-  std::int64_t saved_bytes() const override { return dlogits.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     require(tape.is_seed(dy),
@@ -136,15 +119,6 @@ Var ops::layer_norm(Tape& tape, const Var& x, Parameter& gain, Parameter* bias, 
 
 Var ops::rms_norm(Tape& tape, const Var& x, Parameter& gain, float eps, const ParameterQuant& of_gain) {
   return norm(tape, x, gain, nullptr, eps, false, of_gain);
-}
-
-Var ops::softmax(Tape& tape, const Var& x) {
-  Tensor y = tape.backend().empty(x.value.shape(), x.value.dtype());
-  tape.backend().run(call::Softmax{y, x.value});
-  auto node = std::make_unique<SoftmaxNode>();
-  node->x_grad = x.grad;
-  node->y = y;
-  return tape.record(std::move(y), {x.grad}, std::move(node));
 }
 
 Var ops::embedding(Tape& tape, const Tensor& tokens, Parameter& table, Parameter* positions, DType dtype,

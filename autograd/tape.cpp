@@ -111,10 +111,4 @@ std::string Tape::place() const {
   return backward_ ? *layer_ + ", backward" : *layer_;
 }
 
-std::int64_t Tape::saved_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& entry : nodes_) sum += entry.node->saved_bytes();
-  return sum;
-}
-
 }  // namespace mxtape

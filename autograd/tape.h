@@ -31,8 +31,6 @@ class Node {
  public:
   virtual ~Node() = default;
   virtual const char* name() const = 0;
-  /// Bytes of forward results held for backward; parameters do not count.
-  virtual std::int64_t saved_bytes() const = 0;
   /// Adds the inputs' gradients to what they have got. dy may be written to if dy.unique().
   virtual void backward(Tape&, Tensor dy) = 0;
   /// True if later ops keep neither this op's result nor copies of it for backward, but call recompute().
@@ -118,8 +116,6 @@ class Tape {
   std::function<void(std::span<Parameter* const> complete)> after_node{};
   /// True if dy is the 1 that backward() starts from, handed down unchanged.
   bool is_seed(const Tensor& dy) const { return seed_ && dy.raw() == seed_.raw(); }
-
-  std::int64_t saved_bytes() const;
 
  private:
   struct Entry {

@@ -19,7 +19,6 @@ struct SquaredReluNode final : Node {
   Tensor x;
 
   const char* name() const override { return "squared_relu"; }
-  std::int64_t saved_bytes() const override { return x.bytes(); }
 
   void backward(Tape& tape, Tensor dy) override {
     const Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape());

@@ -19,7 +19,7 @@ class Backend {
   /// What the device's libraries chose where they had a choice, a line each: for a run's record.
   virtual std::vector<std::string> choices() const { return {}; }
 
-  /// Computes a call: run(call::Softmax{.y = y, .x = x}).
+  /// Computes a call: run(call::Gelu{.y = y, .x = x}).
   template <class Call>
   void run(const Call& call) {
     check_types(&call);

@@ -130,22 +130,6 @@ inline void check_norm(const Tensor& mean, const Tensor& bias) {
   require(mean || !bias, "norm: a bias without a mean; an RMSNorm has none");
 }
 
-/// Over the last axis; y may be x.
-struct Softmax {
-  static constexpr std::string_view name = "softmax";
-  Tensor y, x;
-  static void each(auto& c, const auto& f) { f(result, "y", c.y), f(activation, "x", c.x); }
-};
-
-/// dx may be dy.
-struct SoftmaxBackward {
-  static constexpr std::string_view name = "softmax_backward";
-  Tensor dx, dy, y;
-  static void each(auto& c, const auto& f) {
-    f(result, "dx", c.dx), f(activation, "dy", c.dy), f(activation, "y", c.y);
-  }
-};
-
 /// losses[r] = -log softmax(logits[r])[targets[r]]; loss[1] = their mean. dlogits (empty: not wanted; may be
 /// logits) is the mean's gradient times `scale`. targets i32 [rows].
 struct CrossEntropy {
@@ -257,10 +241,10 @@ struct AdamW {
 template <class... Calls>
 struct List {};
 /// A new kernel is one more name here: every device then has to compute it.
-using All = List<Fill, Copy, Normal, Gemm, Quantize, Recode, QuantizeBackward, Add, Gelu, GeluBackward,
-                 Swiglu, SwigluBackward, Rotary, RotaryBackward, Dropout, Norm, NormBackward, Softmax,
-                 SoftmaxBackward, CrossEntropy, Embedding, EmbeddingBackward, Attention, AttentionBackward,
-                 Squares, ClipFactor, AdamW, WeightAverage>;
+using All =
+    List<Fill, Copy, Normal, Gemm, Quantize, Recode, QuantizeBackward, Add, Gelu, GeluBackward, Swiglu,
+         SwigluBackward, Rotary, RotaryBackward, Dropout, Norm, NormBackward, CrossEntropy, Embedding,
+         EmbeddingBackward, Attention, AttentionBackward, Squares, ClipFactor, AdamW, WeightAverage>;
 
 }  // namespace call
 

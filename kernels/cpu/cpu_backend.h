@@ -58,8 +58,6 @@ class CpuBackend final : public Backend {
   void compute(const call::WeightAverage&);
   void compute(const call::Norm&);
   void compute(const call::NormBackward&);
-  void compute(const call::Softmax&);
-  void compute(const call::SoftmaxBackward&);
   void compute(const call::CrossEntropy&);
   void compute(const call::Rotary&);
   void compute(const call::RotaryBackward&);

@@ -98,23 +98,6 @@ void CpuBackend::compute(const call::NormBackward& call) {
   if (call.dbias) sums.collect(call.dbias, 1, call.write);
 }
 
-void CpuBackend::compute(const call::Softmax& call) {
-  const std::int64_t C = call.x.cols();
-  const auto& loops = cpu::row_loops();
-  parallel_for(call.x.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.softmax(call.y.data() + begin * C, call.x.data() + begin * C, end - begin, C);
-  });
-}
-
-void CpuBackend::compute(const call::SoftmaxBackward& call) {
-  const std::int64_t C = call.y.cols();
-  const auto& loops = cpu::row_loops();
-  parallel_for(call.y.rows(), rows_at_a_time(C), [&](std::int64_t begin, std::int64_t end) {
-    loops.softmax_backward(call.dx.data() + begin * C, call.dy.data() + begin * C, call.y.data() + begin * C,
-                           end - begin, C);
-  });
-}
-
 void CpuBackend::compute(const call::CrossEntropy& call) {
   const std::int64_t V = call.logits.cols(), rows = call.logits.rows();
   const auto& loops = cpu::row_loops();

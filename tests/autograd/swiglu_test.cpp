@@ -20,7 +20,6 @@ TEST(Swiglu, ValueAndGradientMatchTheFormula) {
   const Var in = tape.input(upload(device(), {4, 5, 2 * F}, x));
   const Var y = ops::swiglu(tape, in);
   EXPECT_EQ(y.value.shape(), (Shape{4, 5, F}));
-  EXPECT_EQ(tape.saved_bytes(), std::int64_t(4 * x.size()));
   // The argument's error counts |a| times; then e^-a (4 u at most), a sum, a reciprocal of 2 u and the
   // products.
   std::vector<double> y_bound, dx_bound(x.size());
@@ -39,8 +38,8 @@ TEST(Swiglu, ValueAndGradientMatchTheFormula) {
 }
 
 TEST(Swiglu, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
-  constexpr std::int64_t M = 33, F = 64, N = 32;
-  Quantizer stochastic = mxfp4;  // the same draws must come again
+  constexpr std::int64_t M = 34, F = 64, N = 32;  // operands of whole granules of the pool, 256 bytes
+  Quantizer stochastic = mxfp4;                   // the same draws must come again
   stochastic.rounding = Rounding::stochastic;
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Quantizer& q : {Quantizer{}, stochastic}) {
@@ -52,7 +51,7 @@ TEST(Swiglu, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
         const Var x = tape.input(device().empty({M, 2 * F}, dtype));
         device().copy(x.value, upload(device(), {M, 2 * F}, normals(M * 2 * F, 3)));
         const Var y = ops::linear(tape, ops::swiglu(tape, x), w, nullptr, quant, 0);
-        const std::int64_t saved = tape.saved_bytes();
+        const std::int64_t saved = device().used_bytes();
         tape.backward(ops::cross_entropy(tape, y, upload(device(), {M}, random_tokens(M, N, 4))));
         return std::tuple(saved, download(device(), tape.gradient(x)), download(device(), w.grad));
       };

@@ -22,7 +22,7 @@ std::string message(const auto& call, Backend& backend = device()) {
 
 TEST(Calls, RefuseATypeThatTheRoleDoesNotTake) {
   const Tensor f32 = device().empty({2, 2}), tokens = device().empty({2, 2}, DType::i32);
-  EXPECT_EQ(message(call::Softmax{f32, tokens}), "softmax: x is i32 [2, 2]; its role takes no i32");
+  EXPECT_EQ(message(call::Add{f32, f32, tokens}), "add: b is i32 [2, 2]; its role takes no i32");
   EXPECT_EQ(message(call::Embedding{f32, f32, {}, f32}),
             "embedding: tokens is f32 [2, 2]; its role takes no f32");
   const Tensor bf16 = device().empty({2, 2}, DType::bf16);
@@ -39,7 +39,7 @@ TEST(Calls, WantActivationsOfOneType) {
 TEST(Calls, ReachNoCpuLoopWithBf16Activations) {
   CpuBackend cpu;
   const Tensor x = cpu.empty({2, 2}, DType::bf16);
-  EXPECT_EQ(message(call::Softmax{x, x}, cpu), "cpu: softmax: y is bf16; want f32");
+  EXPECT_EQ(message(call::Add{x, x, x}, cpu), "cpu: add: y is bf16; want f32");
 }
 
 }  // namespace

@@ -134,35 +134,7 @@ TEST(LayerNorm, ANaNStaysInItsRow) {
   for (std::size_t i = 0; i < 60; ++i) EXPECT_EQ(std::isnan(got.y[i]), i / 20 == 1) << i;
 }
 
-// --- softmax and cross entropy
-
-std::vector<float> softmax(const std::vector<float>& x, std::int64_t C) {
-  const Tensor y = upload(device(), {std::int64_t(x.size()) / C, C}, x);
-  device().run(call::Softmax{y, y});
-  return download(device(), y);
-}
-
-TEST(Softmax, IsWithinItsRoundingErrorsInPlace) {
-  for (const std::int64_t C : {1, 5, 16, 65, 3000}) {
-    const std::vector<float> x = normals(7 * C, 1, 4);
-    const Reference want = reference::softmax(x, std::size_t(C));
-    EXPECT_TRUE(within(softmax(x, C), want.value, want.bound)) << C;
-  }
-}
-
-TEST(Softmax, LargeInputsDoNotOverflow) {
-  EXPECT_EQ(softmax({3e38f, 3e38f, -3e38f, -INFINITY}, 4), (std::vector<float>{0.5f, 0.5f, 0, 0}));
-}
-
-TEST(Softmax, BackwardIsWithinItsRoundingErrors) {
-  for (const std::int64_t C : widths) {
-    const std::vector<float> y = softmax(normals(7 * C, 1), C), dy = normals(7 * C, 2);
-    const Tensor dx = upload(device(), {7, C}, dy);
-    device().run(call::SoftmaxBackward{dx, dx, upload(device(), {7, C}, y)});
-    const Reference want = reference::softmax_backward(dy, y, std::size_t(C));
-    EXPECT_TRUE(within(download(device(), dx), want.value, want.bound)) << C;
-  }
-}
+// --- cross entropy
 
 struct CrossEntropy {
   float loss;
@@ -219,7 +191,6 @@ TEST(Rows, TiersAndThreadCountsGiveTheSameBits) {
     NormOutput norm = run(n);
     std::vector<float> all = norm.y;
     for (const auto* part : {&norm.mean, &norm.rstd, &norm.dx, &norm.dgain, &norm.dbias}) append(all, *part);
-    append(all, softmax(logits, 65));
     const CrossEntropy ce = cross_entropy(logits, targets, 1);
     append(all, ce.losses);
     append(all, ce.dlogits);

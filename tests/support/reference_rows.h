@@ -162,28 +162,6 @@ struct SoftmaxRow {
 /// Exponentials below 2^-126 are 0.
 inline constexpr double flushed = 0x1p-126;
 
-inline Reference softmax(const Floats& x, std::size_t C) {
-  Reference y;
-  for (std::size_t row = 0; row < x.size(); row += C) {
-    const SoftmaxRow r(&x[row], C);
-    for (std::size_t c = 0; c < C; ++c) y.push(r.p[c], r.p[c] * r.relative[c] + flushed);
-  }
-  return y;
-}
-
-inline Reference softmax_backward(const Floats& dy, const Floats& y, std::size_t C) {
-  Reference dx;
-  for (std::size_t row = 0; row < y.size(); row += C) {
-    double dot = 0, size = 0;
-    for (std::size_t c = 0; c < C; ++c)
-      dot += double(dy[row + c]) * y[row + c], size += std::abs(double(dy[row + c]) * y[row + c]);
-    for (std::size_t c = 0; c < C; ++c)
-      dx.push(y[row + c] * (dy[row + c] - dot),
-              y[row + c] * (gamma(depth(C) + 1) * size + 2 * u * std::abs(dy[row + c] - dot)));
-  }
-  return dx;
-}
-
 struct CrossEntropyReference {
   Reference losses, dlogits;
 };

@@ -54,18 +54,6 @@ void norm_backward(float* dx, float* dgain, float* dbias, const float* dy, const
   }
 }
 
-void softmax(float* y, const float* x, std::int64_t rows, std::int64_t C) {
-  for (std::int64_t r = 0; r < rows; ++r, x += C, y += C)
-    multiply(y, y, C, 1 / exp_sum(y, x, C, 1, largest_of(x, C)));
-}
-
-void softmax_backward(float* dx, const float* dy, const float* y, std::int64_t rows, std::int64_t C) {
-  for (std::int64_t r = 0; r < rows; ++r, dx += C, dy += C, y += C) {
-    const float dot = sum_lanes(C, [&](std::int64_t i, auto l) { return l.load(dy + i) * l.load(y + i); });
-    for_lanes(C, [&](std::int64_t i, auto l) { l.store(dx + i, l.load(y + i) * (l.load(dy + i) - dot)); });
-  }
-}
-
 void cross_entropy(float* losses, float* dlogits, const float* logits, const std::int32_t* targets,
                    std::int64_t rows, std::int64_t V, float each) {
   for (std::int64_t r = 0; r < rows; ++r, logits += V) {
@@ -82,6 +70,6 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const std
 
 }  // namespace
 
-extern const RowLoops row_loops{norm, norm_backward, softmax, softmax_backward, cross_entropy};
+extern const RowLoops row_loops{norm, norm_backward, cross_entropy};
 
 }  // namespace mxtape::cpu::MXT_TIER

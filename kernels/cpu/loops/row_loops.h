@@ -15,8 +15,6 @@ struct RowLoops {
   void (*norm_backward)(float* dx, float* dgain, float* dbias, const float* dy, const float* x,
                         const float* mean, const float* rstd, const float* gain, const float* others,
                         std::int64_t rows, std::int64_t C);
-  void (*softmax)(float* y, const float* x, std::int64_t rows, std::int64_t C);
-  void (*softmax_backward)(float* dx, const float* dy, const float* y, std::int64_t rows, std::int64_t C);
   /// losses[r] = -log softmax(logits[r])[targets[r]]. dlogits = each * d losses[r] / d logits, unless null.
   void (*cross_entropy)(float* losses, float* dlogits, const float* logits, const std::int32_t* targets,
                         std::int64_t rows, std::int64_t V, float each);

@@ -105,44 +105,6 @@ struct SoftmaxRow {
   }
 };
 
-template <class T, bool kept>
-__global__ void __launch_bounds__(most_threads, blocks_at_once) softmax_kernel(T* y, const T* x, int C) {
-  int turn = 0;
-  const SoftmaxRow<T, kept> softmax(x, blockIdx.x, C, turn);
-  const AlignedRow<T> out(y, blockIdx.x, C);
-  const float factor = 1 / softmax.total;
-  for (int chunk = int(threadIdx.x); chunk < out.chunks(); chunk += int(blockDim.x)) {
-    Eight e = softmax.exponentials(chunk);
-#pragma unroll
-    for (float& v : e.values) v *= factor;
-    out.store(chunk, e);
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(most_threads, blocks_at_once)
-    softmax_backward_kernel(T* dx, const T* dy, const T* y, int C) {
-  const AlignedRow<const T> gradient(dy, blockIdx.x, C), softmax(y, blockIdx.x, C);
-  const AlignedRow<T> out(dx, blockIdx.x, C);
-  float dot = 0;
-  for (int chunk = int(threadIdx.x); chunk < out.chunks(); chunk += int(blockDim.x)) {
-    Eight e = gradient.load(chunk, 0);
-    const Eight p = softmax.load(chunk, 0);
-#pragma unroll
-    for (int k = 0; k < 8; ++k) e.values[k] *= p.values[k];
-    dot += sum_of(e);
-  }
-  int turn = 0;
-  dot = block_sum(dot, turn);
-  for (int chunk = int(threadIdx.x); chunk < out.chunks(); chunk += int(blockDim.x)) {
-    Eight e = gradient.load(chunk, 0);
-    const Eight p = softmax.load(chunk, 0);
-#pragma unroll
-    for (int k = 0; k < 8; ++k) e.values[k] = p.values[k] * (e.values[k] - dot);
-    out.store(chunk, e);
-  }
-}
-
 // dlogits = each * (softmax - one-hot), unless null.
 template <class T, bool kept>
 __global__ void __launch_bounds__(most_threads, blocks_at_once)
@@ -194,27 +156,6 @@ RowPlan plan_rows(const Tensor& x, std::int64_t available) {
 
 }  // namespace
 }  // namespace cuda
-
-void CudaBackend::compute(const call::Softmax& call) {
-  const cuda::RowPlan plan = cuda::plan_rows(call.x, stream_.shared_bytes());
-  if (call.x.rows() == 0) return;
-  cuda::with_type(call.x.dtype(), [&]<class T>(T*) {
-    cuda::launch("softmax", stream_.get(),
-                 {cuda::blocks_for(call.x.rows(), 1), plan.threads, plan.shared_bytes},
-                 plan.kept ? cuda::softmax_kernel<T, true> : cuda::softmax_kernel<T, false>, call.y.data<T>(),
-                 call.x.data<T>(), call.x.cols());
-  });
-}
-
-void CudaBackend::compute(const call::SoftmaxBackward& call) {
-  const unsigned threads = cuda::plan_rows(call.y, stream_.shared_bytes()).threads;
-  if (call.y.rows() == 0) return;
-  cuda::with_type(call.y.dtype(), [&]<class T>(T*) {
-    cuda::launch("softmax_backward", stream_.get(), {cuda::blocks_for(call.y.rows(), 1), threads},
-                 cuda::softmax_backward_kernel<T>, call.dx.data<T>(), call.dy.data<T>(), call.y.data<T>(),
-                 call.y.cols());
-  });
-}
 
 void CudaBackend::compute(const call::CrossEntropy& call) {
   const std::int64_t V = call.logits.cols(), rows = call.logits.rows();
