@@ -27,4 +27,10 @@ struct ByteReader {
   }
 };
 
+/// Adds a number to what a file will say, lowest byte first.
+template <class T>
+void append_bytes(std::string& to, const T& number) {
+  to.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
 }  // namespace mxtape

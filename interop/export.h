@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "data/safetensors/header.h"
 #include "data/tokenizers/tokenizer.h"
 #include "formats/codec/mx_tensor.h"
-#include "interop/model_facts.h"
+#include "interop/hf_names.h"
 
 namespace mxtape {
 
@@ -24,9 +25,21 @@ struct ExportOptions {
   std::uint64_t shard_bytes = 5'000'000'000;  ///< of a file of export_hf_folder()
   /// Of export_hf_folder(): rows of the table that are kept; the others are padding.
   std::optional<std::int64_t> vocabulary{};
-  CodeSource codes{};                        ///< of export_gguf_file()
+  bool compressed = false;                   ///< of the same: compressed_tensors() take the places of weights
+  CodeSource codes{};                        ///< of these and of export_gguf_file()
   const PrecisionPlan* precision = nullptr;  ///< the same: of the forward pass
 };
+
+/// A tensor as a file has it.
+struct StoredTensor {
+  TensorInfo info;
+  std::string bytes{};
+};
+/// What stands in the place of a weight's parts where compressed-tensors has its codes, and what the
+/// config_groups of a config.json say of them. None: it has no such codes. `x`, the rounding of what the
+/// layer multiplies by them, becomes f32 where it is said, too. Throws Error(usage) for GPT-2.
+std::vector<StoredTensor> compressed_tensors(const TensorPlan&, const MxTensor&, Quantizer& x,
+                                             nlohmann::ordered_json& groups);
 
 /// What lies in a folder beside the weights.
 struct TokenizerFiles {
@@ -41,7 +54,7 @@ struct TokenizerFiles {
 /// appears whole or not at all. Throws Error(usage) where it is there already, Error(data) for a number that
 /// the type does not hold. Returns the bytes of all files, as do the others.
 std::uint64_t export_hf_folder(const std::filesystem::path&, ModelFacts, const WeightSource&,
-                               const TokenizerFiles&, const ExportOptions& = {});
+                               const TokenizerFiles&, const ExportOptions&, std::vector<std::string>& notes);
 
 /// Writes llm.c's model.bin, version 3 (F32) or 5 (BF16). Throws Error(usage) with the key of a model that it
 /// cannot say: its header has neither eps nor kind of GELU, head and MLP.

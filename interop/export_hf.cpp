@@ -6,18 +6,19 @@
 #include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
 #include "interop/hf_config.h"
-#include "interop/hf_names.h"
 #include "interop/transposed.h"
+#include "recipes/text/precision_notes.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A tensor of theirs and the tensor of ours that it is a part of.
+/// A tensor of theirs: its bytes, or the tensor of ours that it is a part of.
 struct OutputTensor {
-  std::string ours;
-  TensorPart part;
+  StoredTensor stored;
+  std::string ours{};
+  TensorPart part{};
 };
 
 std::string type_name(TensorType type) {
@@ -34,10 +35,35 @@ void cut_vocabulary(ModelFacts& model, const Tokenizer& tokenizer, std::optional
   model.vocabulary = *rows;
 }
 
-std::vector<OutputTensor> output_tensors(const ModelFacts& model) {
+std::vector<OutputTensor> output_tensors(const ModelFacts& model, const ExportOptions& options,
+                                         nlohmann::ordered_json& config, std::vector<std::string>& notes) {
   std::vector<OutputTensor> all;
-  for (const TensorPlan& tensor : tensor_plan(model))
-    for (const TensorPart& part : tensor.parts) all.push_back({tensor.ours, part});
+  PrecisionPlan unsaid = options.compressed ? *options.precision : PrecisionPlan();
+  nlohmann::ordered_json groups;
+  for (const TensorPlan& plan : tensor_plan(model)) {
+    const MxTensor* const codes = options.compressed ? options.codes(plan.ours) : nullptr;
+    std::vector<StoredTensor> compressed;
+    if (codes && codes->quantizer.scale != ScaleKind::none) {
+      const std::string layer = plan.ours.substr(0, plan.ours.rfind('.'));
+      compressed = compressed_tensors(plan, *codes, unsaid.linear.at(layer).fprop_x, groups);
+      if (compressed.empty())
+        notes.push_back(fmt::format("{}: compressed-tensors has no codes for {}; its numbers are in {}",
+                                    plan.ours, to_text(codes->quantizer), name_of(options.type)));
+    }
+    for (StoredTensor& one : compressed) all.push_back({std::move(one)});
+    if (!compressed.empty()) continue;
+    for (const TensorPart& part : plan.parts)
+      all.push_back({{{part.theirs, options.type, part.their_dims()}}, plan.ours, part});
+  }
+  if (!options.compressed) return all;
+  require(!groups.is_null(), ExitCode::usage,
+          "--to compressed-tensors: no rounded weights have codes of MXFP4 or NVFP4; want --to hf");
+  config["quantization_config"] = {
+      {"quant_method", "compressed-tensors"},
+      {"format", groups.size() == 1 ? groups.front()["format"] : "mixed-precision"},
+      {"quantization_status", "compressed"},
+      {"config_groups", groups}};
+  note_activations(unsaid, "compressed-tensors", notes);
   return all;
 }
 
@@ -51,13 +77,11 @@ void write_part(SafetensorsWriter& writer, const TensorPart& part, const std::ve
 }
 
 /// The weights as one file or as shards with an index.
-void write_weights(const fs::path& folder, const ModelFacts& model, const WeightSource& source,
-                   const ExportOptions& options) {
-  const auto tensors = output_tensors(model);
+void write_weights(const fs::path& folder, const std::vector<OutputTensor>& tensors,
+                   const WeightSource& source, std::uint64_t shard_bytes) {
   std::vector<TensorInfo> infos;
-  for (const OutputTensor& tensor : tensors)
-    infos.push_back({.name = tensor.part.theirs, .type = options.type, .dims = tensor.part.their_dims()});
-  const auto shards = plan_shards(infos, options.shard_bytes);
+  for (const OutputTensor& tensor : tensors) infos.push_back(tensor.stored.info);
+  const auto shards = plan_shards(infos, shard_bytes);
   std::size_t next = 0;
   std::string held;  // several of theirs may be parts of one of ours
   std::vector<float> values;
@@ -65,6 +89,10 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
     SafetensorsWriter writer(folder / shard.name, shard.tensors);
     for (std::size_t i = 0; i < shard.tensors.size(); ++i, ++next) {
       const OutputTensor& tensor = tensors[next];
+      if (tensor.ours.empty()) {
+        writer.write_bytes(tensor.stored.bytes);
+        continue;
+      }
       if (held != tensor.ours) {
         const bool zeros = tensor.part.optional;
         values = zeros ? std::vector<float>(std::size_t(tensor.part.rows * tensor.part.cols))
@@ -81,12 +109,14 @@ void write_weights(const fs::path& folder, const ModelFacts& model, const Weight
 }  // namespace
 
 std::uint64_t export_hf_folder(const fs::path& path, ModelFacts model, const WeightSource& source,
-                               const TokenizerFiles& tokenizer, const ExportOptions& options) {
+                               const TokenizerFiles& tokenizer, const ExportOptions& options,
+                               std::vector<std::string>& notes) {
   cut_vocabulary(model, tokenizer.tokenizer, options.vocabulary);
+  auto config = hf_config_of(model, type_name(options.type));
+  const auto tensors = output_tensors(model, options, config, notes);
   UnfinishedFolder folder(path);
-  write_atomically(folder.path() / "config.json",
-                   hf_config_of(model, type_name(options.type)).dump(2) + "\n");
-  write_weights(folder.path(), model, source, options);
+  write_atomically(folder.path() / "config.json", config.dump(2) + "\n");
+  write_weights(folder.path(), tensors, source, options.shard_bytes);
   write_tokenizer_files(folder.path(), tokenizer, model);
   return folder.finish();
 }

@@ -21,7 +21,7 @@ set(name_conformance "conformance")
 set(name_referee "the referee")
 set(name_outbound "files for other programs")
 set(folders_referee "referee|weight_average|_by_average|precision_switch")
-set(folders_outbound "^interop/(gguf|compressed)/|^program/models/choices")
+set(folders_outbound "^interop/(gguf/|compressed_tensors)|^program/models/choices")
 set(doors "^(kernels/(cpu|cuda|observers)|data/(hdf5|tokenizers)|dist/(pairs|mpi))/|^dist/nccl_")
 
 function(count result)  # files

@@ -9,6 +9,7 @@
 
 #include "core/bf16.h"
 #include "core/error.h"
+#include "data/byte_reader.h"
 #include "data/half.h"
 
 namespace mxtape {
@@ -32,8 +33,9 @@ std::string header_of(std::vector<TensorInfo>& tensors, const std::map<std::stri
   std::string text = json.dump();
   constexpr std::size_t alignment = 8;
   text.append((alignment - text.size() % alignment) % alignment, ' ');
-  const std::uint64_t length = text.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+  std::string header;
+  append_bytes(header, std::uint64_t(text.size()));
+  return header + text;
 }
 
 }  // namespace
@@ -44,24 +46,35 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   file_.write(header_of(tensors_, metadata));
 }
 
+const TensorInfo& SafetensorsWriter::current() {
+  while (current_ < tensors_.size() && at_ == tensors_[current_].end) ++current_;
+  require(current_ < tensors_.size(), "safetensors: more than was declared");
+  return tensors_[current_];
+}
+
 void SafetensorsWriter::write(std::span<const float> values) {
   constexpr std::uint64_t piece = 1 << 20;  // elements that are rounded at once
   while (!values.empty()) {
-    while (current_ < tensors_.size() && done_ == tensors_[current_].count()) ++current_, done_ = 0;
-    require(current_ < tensors_.size(), "safetensors: {} elements more than were declared", values.size());
-    const TensorInfo& tensor = tensors_[current_];
+    const TensorInfo& tensor = current();
+    const std::uint64_t done = (at_ - tensor.begin) * 8 / bits_of(tensor.type);
     const auto part =
-        values.first(std::size_t(std::min<std::uint64_t>({values.size(), tensor.count() - done_, piece})));
-    file_.write(bytes_in(tensor.type, part, tensor.name, done_));
-    done_ += part.size();
+        values.first(std::size_t(std::min<std::uint64_t>({values.size(), tensor.count() - done, piece})));
+    write_bytes(bytes_in(tensor.type, part, tensor.name, done));
     values = values.subspan(part.size());
   }
 }
 
+void SafetensorsWriter::write_bytes(std::string_view bytes) {
+  const TensorInfo& tensor = current();
+  require(bytes.size() <= tensor.end - at_, "safetensors: '{}' has {} bytes more than were declared",
+          tensor.name, bytes.size() - (tensor.end - at_));
+  file_.write(bytes);
+  at_ += bytes.size();
+}
+
 void SafetensorsWriter::finish() {
-  while (current_ < tensors_.size() && done_ == tensors_[current_].count()) ++current_, done_ = 0;
-  require(current_ == tensors_.size(), "safetensors: '{}' has {} of its elements", tensors_[current_].name,
-          done_);
+  if (!tensors_.empty() && at_ != tensors_.back().end)
+    fail(ExitCode::internal, "safetensors: '{}' has not all of its bytes", current().name);
   file_.finish();
 }
 

@@ -15,21 +15,25 @@ namespace mxtape {
 /// in which they were declared.
 class SafetensorsWriter {
  public:
-  /// Of each tensor name, type (F32, F16, BF16) and dims; places are counted here. Throws as OutputFile.
+  /// Of each tensor name, type and dims; places are counted here. Throws as OutputFile.
   SafetensorsWriter(const std::filesystem::path&, std::vector<TensorInfo>,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-  /// The next elements, rounded into their tensor's type: bytes_in().
+  /// The next elements, rounded into their tensor's type, F32, F16 or BF16: bytes_in().
   void write(std::span<const float>);
+  /// The next bytes of a tensor of any type.
+  void write_bytes(std::string_view);
   /// Throws Error(internal) if elements are missing.
   void finish();
   std::uint64_t bytes() const { return file_.written(); }
 
  private:
+  const TensorInfo& current();
+
   OutputFile file_;
   std::vector<TensorInfo> tensors_;
   std::size_t current_ = 0;
-  std::uint64_t done_ = 0;  // elements of the current tensor
+  std::uint64_t at_ = 0;  // bytes behind the header
 };
 
 /// Numbers rounded to nearest even into F32, F16 or BF16. Throws Error(data) with `name` and the index, from

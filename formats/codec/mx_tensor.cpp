@@ -1,5 +1,7 @@
 #include "formats/codec/mx_tensor.h"
 
+#include <tuple>
+
 #include "core/error.h"
 #include "formats/codec/block_codec.h"
 #include "formats/decide_by_average.h"
@@ -56,6 +58,28 @@ void MxTensor::check() const {
           "packed tensor: {} bytes of scales, want {}", scales.size(), want.scales);
   require(std::int64_t(offsets.size()) * 2 == want.offsets, ExitCode::data,
           "packed tensor: {} offsets for {} blocks", offsets.size(), want.blocks);
+}
+
+bool MxTensor::is_coded_as(const Quantizer& format) const {
+  const auto meaning = [](const Quantizer& q) {
+    return std::tuple(q.element, q.scale, q.scale_bits, q.scale_format, q.block.along, q.offset);
+  };
+  return meaning(quantizer) == meaning(format) && axis == Axis::row && cols % format.block.along == 0 &&
+         (multiplier == 1 || format.has_multiplier());
+}
+
+MxTensor MxTensor::slice(std::int64_t first_row, std::int64_t count) const {
+  const std::int64_t across = block_extent(quantizer.block, rows, cols, axis).rows;
+  const std::int64_t of_codes = cols * quantizer.element.bits() / 8;
+  const std::int64_t of_scales = std::ssize(scales) / ((rows + across - 1) / across);
+  MxTensor some{quantizer, axis, count, cols, {}, {}, {}, multiplier};
+  some.quantizer.block.across = 1;
+  some.codes.assign(codes.begin() + first_row * of_codes, codes.begin() + (first_row + count) * of_codes);
+  for (std::int64_t row = first_row; row < first_row + count; ++row) {
+    const auto from = scales.begin() + row / across * of_scales;
+    some.scales.insert(some.scales.end(), from, from + of_scales);
+  }
+  return some;
 }
 
 void require_packable(const Quantizer& q) {

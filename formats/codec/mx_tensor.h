@@ -22,6 +22,11 @@ struct MxTensor {
   std::int64_t bytes() const;
   /// Throws Error(data) if the sizes of the arrays do not fit.
   void check() const;
+  /// Whether codes and scales mean what a format's do, by whatever rule they were rounded: blocks, of several
+  /// rows too, are whole along rows.
+  bool is_coded_as(const Quantizer& format) const;
+  /// Some of the rows, each with scales of its own. Blocks lie along rows; a row's codes are whole bytes.
+  MxTensor slice(std::int64_t first_row, std::int64_t count) const;
 };
 
 /// Rounds x [rows, cols] and stores the codes. Throws Error(data) if a number cannot be stored: NaN in a

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/files/output_file.h"
+#include "data/byte_reader.h"
 #include "data/safetensors/safetensors_writer.h"
 #include "interop/export.h"
 #include "interop/gguf/format.h"
@@ -23,14 +24,11 @@ std::int64_t row_of(const ModelFacts& m, const TensorPart& part, std::int64_t ro
   return row - i + i / 2 + i % 2 * (m.head_width / 2);
 }
 
-template <class T>
-void append(std::string& to, T number) {
-  to.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
 void append(std::string& to, const std::string& text) {
-  append(to, std::uint64_t(text.size()));
+  append_bytes(to, std::uint64_t(text.size()));
   to += text;
 }
+void append(std::string& to, auto number) { append_bytes(to, number); }
 
 /// A value and, where it is no item, its type before it. Whole numbers are u32, or i32 as items; others f32.
 void append_value(std::string& to, const nlohmann::ordered_json& value, bool item = false) {
@@ -68,10 +66,9 @@ std::string stored(const GgufType& type, const ModelFacts& model, const TensorPa
 }
 
 struct StoredGguf {
-  std::string name;
+  std::string name, bytes;
   std::vector<std::uint64_t> dims;
   const GgufType* type;
-  std::string bytes;
 };
 
 std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& source,
@@ -89,13 +86,13 @@ std::vector<StoredGguf> tensors_of(const ModelFacts& model, const WeightSource& 
       for (; bytes.empty(); ++type)
         if (codes || type->plain == (wide ? TensorType::f32 : options.type))
           bytes = stored(*type, model, part, values, codes);
-      all.push_back({part.gguf, part.their_dims(), --type, std::move(bytes)});
+      all.push_back({part.gguf, std::move(bytes), part.their_dims(), --type});
       if (codes && !type->scales && codes->quantizer.scale != ScaleKind::none)
         notes.push_back(fmt::format("{}: GGUF has no blocks for {}; its numbers are in {}", part.gguf,
                                     to_text(codes->quantizer), type->name));
       if (type->id == GgufType::nvfp4) {
-        std::string multiplier = bytes_in(TensorType::f32, {&codes->multiplier, 1}, part.gguf);
-        all.push_back({scale_of_tensor(part.gguf), {1}, std::end(gguf_types) - 1, std::move(multiplier)});
+        all.push_back({scale_of_tensor(part.gguf), "", {1}, std::end(gguf_types) - 1});
+        append(all.back().bytes, codes->multiplier);
       }
     }
   }
@@ -108,8 +105,7 @@ std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFac
                                const WeightSource& source, const Tokenizer& tokenizer,
                                const ExportOptions& options, std::vector<std::string>& notes) {
   const auto keys = gguf_keys_of(model, tokenizer, notes);
-  if (const std::string formats = activations_text(*options.precision); !formats.empty())
-    notes.push_back("GGUF does not say in which formats the run rounds activations: " + formats);
+  note_activations(*options.precision, "GGUF", notes);
   auto tensors = tensors_of(model, source, options, notes);
   std::string header(gguf_magic);
   append(header, std::uint32_t(3));

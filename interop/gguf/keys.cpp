@@ -169,10 +169,8 @@ std::optional<Tokenizer> tokenizer_of(const GgufFile& file, std::vector<std::str
   const Cut* const cut = std::ranges::find(cuts, word, &Cut::word);
   const bool known = !rules.empty() || (kind == "gpt2" && cut != std::end(cuts));
   if (!known && !kind.empty() && kind != "none")
-    notes.push_back(
-        fmt::format("its tokenizer, '{}' '{}', is not read: the model takes ids. A Hugging Face folder of it "
-                    "has the text",
-                    shown_name(kind), shown_name(word)));
+    notes.push_back(fmt::format("the tokenizer '{}' '{}' is read of Hugging Face folders only: ids here",
+                                shown_name(kind), shown_name(word)));
   if (!known) return {};
   return tokenizer_of_text(file.file.path(),
                            [&] { return rules.empty() ? rules_of(file, *cut).dump() : rules; });

@@ -133,7 +133,7 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
       cells.insert(cells.end(), {above_f32, Value(above_floor, no_floor),
                                  row.by_layer ? layers_of(*row.by_layer) : object()});
     }
-    table.row(std::move(cells)).above = &row == &rows.front() ? "\n" : "";
+    table.row(std::move(cells));
   }
   out.line("\nloss, differences: nats per token; bits: stored bits per element, scales included");
 }
@@ -177,6 +177,7 @@ Report run(const Arguments& arguments, const Given& given) {
     out.put("floor", Value(measured.floor, "the data does not carry its entropy"));
   }
   out.show(given.json);
+  out.line("");
   std::vector<Row> rows;
   LayerCosts costs;
   PassProgress progress(stdout, packed ? 1 : all_casts.size(), !given.json);

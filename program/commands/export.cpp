@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Arguments {
-  std::string run, out, to, type = "f32", weights;
+  std::string run, out, to, type, weights;
   Cast cast;
   double shard_size = 5;  ///< GB
   std::int64_t vocabulary = 0;
@@ -42,17 +42,17 @@ auto progress_of(const Given& given, const char* doing, const char* what) {
 
 /// For another program.
 Report run_foreign(const Arguments& arguments, const Given& given) {
-  require(!given("--precision") && !given("--weights-only") && !given("--attention"), ExitCode::usage,
-          "export: --precision, --weights-only and --attention are of --packed; --to writes --weights master "
-          "or rounded");
-  require(!arguments.out.empty(), ExitCode::usage, "export: --to {} wants a name: -o {}", arguments.to,
-          arguments.to == "hf" ? "FOLDER" : "FILE");
-  constexpr std::string_view forms[]{"hf", "llmc", "gguf", "safetensors"};
+  constexpr std::string_view forms[]{"hf", "compressed-tensors", "llmc", "gguf", "safetensors"};
   const auto form = ExportForm(std::ranges::find(forms, arguments.to) - forms);
+  const bool compressed = form == ExportForm::compressed, folder = compressed || form == ExportForm::hf;
+  require(!arguments.out.empty(), ExitCode::usage, "export: --to {} wants a name: -o {}", arguments.to,
+          folder ? "FOLDER" : "FILE");
   const fs::path source = checkpoint_of(arguments.run);
-  if (form != ExportForm::hf) require_output(arguments.out, {source.string()}, arguments.force);
+  if (!folder) require_output(arguments.out, {source.string()}, arguments.force);
   ExportRequest request{.run = source.string(), .out = arguments.out, .form = form};
-  if (arguments.type != "f32") request.type = arguments.type == "f16" ? TensorType::f16 : TensorType::bf16;
+  // transformers computes in the type of the file, but codes only in bf16 and f16
+  const std::string type = given("--dtype") ? arguments.type : compressed ? "bf16" : "f32";
+  if (type != "f32") request.type = type == "f16" ? TensorType::f16 : TensorType::bf16;
   if (given("--weights")) request.weights = ExportWeights(arguments.weights == "rounded");
   if (given("--shard-size")) request.shard_bytes = std::uint64_t(arguments.shard_size * 1e9);
   if (arguments.vocabulary) request.vocabulary = arguments.vocabulary;
@@ -62,22 +62,19 @@ Report run_foreign(const Arguments& arguments, const Given& given) {
   for (const auto& note : report.notes) out.line("note        {}", note);
   out.line("checkpoint  {}, step {}", report.checkpoint.string(), report.step);
   out.line("written     {}{}, {} weights in {}, {}", arguments.out,
-           report.architecture.empty() ? "" : ": " + report.architecture, report.weights, arguments.type,
+           report.architecture.empty() ? "" : ": " + report.architecture, report.weights, type,
            bytes_text(double(report.bytes)));
   out.put("checkpoint", report.checkpoint.string(), "step", report.step, "to", arguments.to, "out",
-          arguments.out, "architecture", report.architecture, "dtype", arguments.type, "weights",
-          report.weights, "bytes", report.bytes, "notes", report.notes);
+          arguments.out, "architecture", report.architecture, "dtype", type, "weights", report.weights,
+          "bytes", report.bytes, "notes", report.notes);
   return out;
 }
 
 Report run(const Arguments& arguments, const Given& given) {
   require(arguments.packed == arguments.to.empty(), ExitCode::usage,
           "export: say in which form, one of: --packed, weights in the codes of their formats, for mxtape; "
-          "--to hf, gguf, llmc or safetensors, for other programs");
+          "--to hf, compressed-tensors, gguf, llmc or safetensors, for other programs");
   if (!arguments.packed) return run_foreign(arguments, given);
-  require(!given("--dtype") && !given("--weights") && !given("--vocabulary") && !given("--shard-size"),
-          ExitCode::usage,
-          "export: --dtype, --weights, --vocabulary and --shard-size are of --to; --packed has --precision");
   check_attention(arguments.cast.attention, arguments.cast.weights_only, {arguments.cast.precision});
   (void)arguments.cast.bits_per_element();  // a misspelt format costs no time
   const fs::path source = checkpoint_of(arguments.run);
@@ -115,18 +112,19 @@ Options options(Arguments& a) {
       {"--packed", &a.packed,
        "the weights of linear layers as codes and scales, everything else in f32 (docs/packed.md)"},
       {"--to", &a.to,
-       "hf: for transformers, a folder; gguf: for llama.cpp; llmc: for llm.c; safetensors: mxtape's names",
-       one_of("hf gguf llmc safetensors")},
-      {"--dtype", &a.type, "of the numbers that --to writes", one_of("f32 bf16 f16")},
+       "hf: for transformers, a folder; compressed-tensors: the same, with codes of four bits; gguf: for "
+       "llama.cpp; llmc: for llm.c; safetensors: mxtape's names",
+       one_of("hf compressed-tensors gguf llmc safetensors")},
+      {"--dtype", &a.type, "default: f32, of compressed-tensors bf16", one_of("f32 bf16 f16").needs("--to")},
       {"--weights", &a.weights,
-       "of --to. master: the f32 weights; rounded: what the forward pass multiplied by. Default: master; of "
-       "gguf rounded, where the run rounds",
-       one_of("master rounded")},
-      {"--vocabulary", &a.vocabulary, "of --to hf: keep so many rows of the table, without padding", from(1)},
-      {"--shard-size", &a.shard_size, "of --to hf: most GB of a file of weights", within(1e-6, 1e9)},
-      {"--precision", &a.cast.precision, precision_help},
-      {"--weights-only", &a.cast.weights_only, "leave the activations in f32"},
-      {"--attention", &a.cast.attention, attention_help},
+       "master: the f32 weights; rounded: what the forward pass multiplied by. Default: master; of gguf and "
+       "compressed-tensors rounded, where the run rounds",
+       one_of("master rounded").needs("--to")},
+      {"--vocabulary", &a.vocabulary, "of folders: keep so many rows of the table", from(1).needs("--to")},
+      {"--shard-size", &a.shard_size, "of folders: most GB of a file", within(1e-6, 1e9).needs("--to")},
+      {"--precision", &a.cast.precision, precision_help, needs("--packed")},
+      {"--weights-only", &a.cast.weights_only, "leave the activations in f32", needs("--packed")},
+      {"--attention", &a.cast.attention, attention_help, needs("--packed")},
       {"-o,--out", &a.out,
        "the file or folder to write; default of --packed: packed_step_<8 digits>.h5 in the run's folder"},
       {"--force", &a.force, "write over a file that is there"}};

@@ -138,8 +138,6 @@ Report plot_telemetry(const Arguments& a, const Given& given) {
 Report run(Arguments& a, const Given& given) {
   const bool gaps = given("--difference");
   require(!gaps || !a.base.empty(), ExitCode::usage, "--difference '': want a run");
-  require(!gaps || a.measures.empty(), ExitCode::usage,
-          "plot: --difference and --telemetry are two pictures; want one of them");
   if (!given("--out")) a.output = !a.measures.empty() ? "telemetry" : gaps ? "difference" : "loss";
   gnuplot::require_stem("--out", a.output);
   if (!a.measures.empty()) return plot_telemetry(a, given);
@@ -156,7 +154,8 @@ Options options(Arguments& a) {
        needs("--telemetry")},
       {"--steps-to", &a.loss, "also when each run first has this validation loss, in nats per token",
        from(0).excludes("--difference --telemetry")},
-      {"--difference", &a.base, "draw how far the losses of the runs lie above those of this run instead"},
+      {"--difference", &a.base, "draw how far the losses of the runs lie above those of this run instead",
+       excludes("--telemetry")},
       {"--out", &a.output,
        "files without .svg and .png; default: loss, difference, or telemetry, to which the measure is added"},
       {"--title", &a.title, "printed above the curves"}};

@@ -118,9 +118,8 @@ Scoring choices_to_score(const TrainedModel& trained, const std::string& file, R
       return Value(count > 0 ? std::optional(value) : std::nullopt, "the file has no such item");
     };
     const double w = double(words), c = double(items.size()) - w;
-    auto& row = table->row({precision, of(c, right / c), of(c, right_by_length / c), of(w, right_words / w),
-                            of(w, std::exp(word_nats / w)), scored});
-    row.above = table->rows() == 1 ? "\n" : "";
+    table->row({precision, of(c, right / c), of(c, right_by_length / c), of(w, right_words / w),
+                of(w, std::exp(word_nats / w)), scored});
     return word_nats;
   };
 }

@@ -53,16 +53,16 @@ TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path
 }  // namespace
 
 ExportReport export_model(const ExportRequest& request) {
-  require(request.form == ExportForm::hf || (!request.shard_bytes && !request.vocabulary), ExitCode::usage,
-          "{}: only with --to hf; the other forms are one file with the whole table",
+  const bool gguf = request.form == ExportForm::gguf, compressed = request.form == ExportForm::compressed;
+  require(request.form == ExportForm::hf || compressed || (!request.shard_bytes && !request.vocabulary),
+          ExitCode::usage, "{}: only with --to hf, compressed-tensors; others are one file with all rows",
           request.vocabulary ? "--vocabulary" : "--shard-size");
   const fs::path source = checkpoint_of(request.run);
   const CheckpointFile checkpoint(source);
   const CheckpointHeader& header = checkpoint.header();
-  const bool gguf = request.form == ExportForm::gguf;
   std::optional<TrainedModel> trained;
   std::map<std::string, MxTensor> rounded;
-  if (request.weights ? request.weights == ExportWeights::rounded : gguf)
+  if (request.weights ? request.weights == ExportWeights::rounded : gguf || compressed)
     rounded =
         rounded_weights(trained.emplace(load_trained_model(source.string(), "cpu", GemmChoice::library)));
   require(request.weights != ExportWeights::rounded || !rounded.empty(), ExitCode::usage,
@@ -89,6 +89,7 @@ ExportReport export_model(const ExportRequest& request) {
   const ExportOptions options{.type = request.type,
                               .shard_bytes = request.shard_bytes.value_or(ExportOptions{}.shard_bytes),
                               .vocabulary = request.vocabulary,
+                              .compressed = compressed,
                               .codes = codes,
                               .precision = &plan};
   ExportReport report{source, header.step, "", rounded.empty() ? "master" : "rounded"};
@@ -100,11 +101,11 @@ ExportReport export_model(const ExportRequest& request) {
   recall_import(header.lineage, facts);
   facts.tied = facts.tied && !codes("head.weight");  // the embedding's table is not rounded
   report.architecture = facts.architecture;
-  report.bytes =
-      gguf ? export_gguf_file(request.out, facts, weights, header.tokenizer, options, report.notes)
-      : request.form == ExportForm::llmc
-          ? export_llmc_file(request.out, facts, weights, options)
-          : export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source), options);
+  report.bytes = gguf ? export_gguf_file(request.out, facts, weights, header.tokenizer, options, report.notes)
+                 : request.form == ExportForm::llmc
+                     ? export_llmc_file(request.out, facts, weights, options)
+                     : export_hf_folder(request.out, facts, weights, tokenizer_files_of(header, source),
+                                        options, report.notes);
   return report;
 }
 

@@ -13,6 +13,7 @@ namespace mxtape {
 /// As what a model is given to other programs.
 enum class ExportForm : std::uint8_t {
   hf,          ///< a folder for transformers
+  compressed,  ///< the same, with codes as compressed-tensors has them
   llmc,        ///< llm.c's model.bin
   gguf,        ///< one file for llama.cpp and its kin
   safetensors  ///< one file with mxtape's names
@@ -24,9 +25,9 @@ struct ExportRequest {
   std::string run;            ///< as checkpoint_of() takes it
   std::filesystem::path out;  ///< the folder or file
   ExportForm form = ExportForm::hf;
-  std::optional<ExportWeights> weights{};  ///< none: master; of gguf rounded, if any are
+  std::optional<ExportWeights> weights{};  ///< none: master; of codes rounded, if any are
   TensorType type = TensorType::f32;
-  std::optional<std::uint64_t> shard_bytes{};  ///< of hf, as vocabulary; none: as ExportOptions has it
+  std::optional<std::uint64_t> shard_bytes{};  ///< of folders, as vocabulary; none: as ExportOptions has it
   std::optional<std::int64_t> vocabulary{};    ///< rows of the table; the others are padding
   std::function<void(std::int64_t done, std::int64_t all)> progress{};  ///< in tensors
 };

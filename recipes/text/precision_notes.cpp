@@ -188,14 +188,16 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   return notes;
 }
 
-std::string activations_text(const PrecisionPlan& plan) {
+void note_activations(const PrecisionPlan& plan, const char* form, std::vector<std::string>& notes) {
   std::set<std::string> formats;
   for (const auto& [layer, q] : plan.linear) formats.insert({to_text(q.fprop_x), to_text(q.out)});
   for (const auto& [layer, q] : plan.attention)
     for (const Quantizer& one : {q.qk_q, q.qk_k, q.pv_p, q.pv_v, q.qk_s}) formats.insert(to_text(one));
   for (const auto& [layer, quantizer] : plan.parameters) formats.insert(to_text(quantizer));
   formats.erase(to_text(Quantizer{}));
-  return fmt::format("{}", fmt::join(formats, ", "));
+  if (!formats.empty())
+    notes.push_back(fmt::format("{} does not say in which formats the run rounds activations: {}", form,
+                                fmt::join(formats, ", ")));
 }
 
 }  // namespace mxtape

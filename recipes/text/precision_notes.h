@@ -12,8 +12,9 @@ namespace mxtape {
 /// rules that change nothing, Hadamard transforms and straight-through kinds of operands that nothing
 /// quantizes, and, where integer GEMMs are preferred, formats that keep a quantized GEMM from being one.
 std::vector<std::string> precision_notes(const Recipe&);
-/// "mxfp4, mxfp8": what the forward pass rounds besides the weights of linear layers; "" if nothing.
-std::string activations_text(const PrecisionPlan&);
+/// A note that a form of file does not say what the forward pass rounds besides the weights of linear layers:
+/// "mxfp4, mxfp8". If it rounds nothing, none.
+void note_activations(const PrecisionPlan&, const char* form, std::vector<std::string>& notes);
 
 /// A sentence if formats are asked for and no operand of any step is quantized, as rules take them all back;
 /// or "".
