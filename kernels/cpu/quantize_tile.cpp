@@ -67,6 +67,14 @@ void write(TileGradients g, int r, const Tile& t, Axis axis, int along, TileScal
   quantize_loops().mask({g.dx + r * g.stride, g.dy + r * g.stride, g.stride}, t, axis, along, scales, rule);
 }
 
+/// x less the midpoints of its blocks.
+Tile centred(const Tile& t, Axis axis, int along) {
+  TileScratch& scratch = TileScratch::own();
+  block_sums_loops().midpoints(scratch.midpoints.scales(), t, axis, along);
+  quantize_loops().add(scratch.centred, t.cols, t, axis, along, scratch.midpoints.inverse);
+  return {scratch.centred, t.cols, t.rows, t.cols};
+}
+
 }  // namespace
 
 bool has_scale_loops(const Quantizer& q) {
@@ -87,6 +95,10 @@ bool has_scale_loops(const Quantizer& q) {
 }
 
 bool fits_tiles(const Quantizer& q) {
+  Quantizer moved = q;
+  moved.offset = Offset::none;
+  if (q.offset == Offset::midpoint && q.block == BlockShape{loop_length(q.block), 1})
+    return fits_tiles(moved);
   // Grids of seven exponent bits reach so far down that values in the scales' safe range are no bf16 numbers.
   return has_scale_loops(q) && q.element.exponent_bits < 7 && !(q.is_stochastic() && block_rule(q).sr_exact);
 }
@@ -140,7 +152,10 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
   const auto cached = int(std::bit_floor(4096u / unsigned(std::max(t.cols, 1))));
   const int rows = std::max({axis == Axis::row ? 4 : t.rows, q.block.across, cached});
   for (int r = 0; r < t.rows; r += rows) {
-    const Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    const bool moves = q.offset == Offset::midpoint;
+    const int along = loop_length(q.block);
+    Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    if (moves) window = centred(window, axis, along);
     const TileDraws& all = draws.elements;
     const CopyDraws own{draws.key,
                         draws.first + std::uint64_t(r) * std::uint64_t(draws.cols),
@@ -150,7 +165,13 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
     TileBlocks& blocks = TileScratch::own().blocks;
     const bool exact =
         find_scales(blocks, window, axis, q, rule, encode, own, !std::is_same_v<Out, TileGradients>);
-    write(y, r, window, axis, loop_length(q.block), blocks.scales(), rule, exact, own.elements);
+    write(y, r, window, axis, along, blocks.scales(), rule, exact, own.elements);
+    if constexpr (std::is_same_v<Out, TileValues>)
+      if (moves) {
+        float* const wide = y.wide + r * y.stride;
+        quantize_loops().add(wide, y.stride, {wide, y.stride, window.rows, window.cols}, axis, along,
+                             TileScratch::own().midpoints.scale);
+      }
   }
 }
 

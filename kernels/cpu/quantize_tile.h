@@ -29,7 +29,8 @@ constexpr TileExtent tile_extent(std::int64_t cols, int down, int right = 1) {
 /// True if find_scales() can do q: power-of-two, floating or f32 scales, for blocks of 8, 16, 32 or 64. Where
 /// neither sums nor draws decide, also for 128 and 256, for tiles, and for the whole tensor.
 bool has_scale_loops(const Quantizer& q);
-/// True if quantize_tile() can do q; everything else goes through the scalar definition.
+/// True if quantize_tile() can do q, with a midpoint into f32 values; everything else goes through the scalar
+/// definition.
 bool fits_tiles(const Quantizer& q);
 /// Of blocks in the loops: longer ones are several that share their scale.
 constexpr int loop_length(const BlockShape& b) { return b.along == 0 || b.along > 64 ? 64 : b.along; }
@@ -75,7 +76,8 @@ struct TileScratch {
   static constexpr int row_gap = 16;
   // Whole vectors of groups around a row's elements, which may start and end inside a group of eight.
   static constexpr int per_vector = 128;
-  TileBlocks blocks, at_four;
+  TileBlocks blocks, at_four, midpoints;
+  alignas(64) float centred[tile_elements];
   alignas(64) float rotated[tile_elements + most_tile_rows * row_gap];
   alignas(64) std::uint16_t draws[tile_elements + most_tile_rows * per_vector];
   alignas(64) std::uint16_t scale_groups[8 * TileBlocks::room + per_vector];

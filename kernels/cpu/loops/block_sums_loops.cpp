@@ -94,8 +94,26 @@ bool eden(TileScales scales, const Tile& t, Axis axis, int along, const BlockRul
   return exact;
 }
 
+void midpoints(TileScales out, const Tile& t, Axis axis, int along) {
+  const NearestEven to_half{grid_of(f16)};
+  for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
+    f32x16 lowest = all(__builtin_inff()), highest = -lowest, zero{};  // or NaN
+    each([&](const f32x16& x, auto part) {
+      lowest = part.keep(select(x < lowest, x, lowest), lowest);
+      highest = part.keep(select(x > highest, x, highest), highest);
+      zero = part.keep(zero + x * 0.0f, zero);
+    });
+    // Of zeros of both signs both ends are the first one.
+    const f32x16 middle = (highest + lowest) * 0.5f;
+    const f32x16 offset = select(zero == zero, to_half(middle, nullptr, 0), all(0));
+    // -0 changes no number that it is added to.
+    store_first(out.inverse + blocks.first, -offset, blocks.count);
+    store_first(out.scale + blocks.first, select(offset == 0.0f, all(-0.0f), offset), blocks.count);
+  });
+}
+
 }  // namespace
 
-extern const BlockSumsLoops block_sums_loops{rms, take_better, eden};
+extern const BlockSumsLoops block_sums_loops{rms, take_better, eden, midpoints};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -162,6 +162,13 @@ void round_tile(TileValues out, const Tile& t, Axis axis, int along, TileScales 
   });
 }
 
+void add(float* y, std::int64_t stride, const Tile& x, Axis axis, int along, float* of_blocks) {
+  for_elements(x, axis, along, {of_blocks, of_blocks},
+               [&](int r, std::int64_t c, auto part, const f32x16& of_block, const f32x16&) {
+                 part.store(y + r * stride + c, part.load(x.x + r * x.stride + c) + of_block);
+               });
+}
+
 void draw(std::uint16_t* bits, const DrawKey& key, std::uint64_t group, int step, int vectors) {
   const DrawKey own = key;  // which no store to `bits` can change: the round keys stay where they are
   const auto at = [&](int i) { return group + std::uint64_t(step) * std::uint64_t(i); };
@@ -196,7 +203,7 @@ void sum_columns(float* sums, const Tile& t) {
 }  // namespace
 
 extern const QuantizeLoops quantize_loops{
-    amax_of_run, amax_along_row, amax_along_column, power_of_two_scales, floating_scales, round_tile,
+    amax_of_run, amax_along_row, amax_along_column, power_of_two_scales, floating_scales, round_tile, add,
     draw,        mask,           sum_columns};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -65,6 +65,8 @@ struct QuantizeLoops {
   /// `exact`: every element times its scale is a bf16 number, so that no rounding to bf16 is needed.
   void (*round)(TileValues, const Tile&, Axis, int along, TileScales, const BlockRule&, bool exact,
                 TileDraws);
+  /// y, rows `stride` apart, = x + the entries of its blocks. y may be x.
+  void (*add)(float* y, std::int64_t stride, const Tile& x, Axis, int along, float* of_blocks);
   /// The eight draws of each of 16 * vectors groups, of which one is `step` after the other.
   void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int step, int vectors);
   /// ste=mask: dx = dy times straight_through_factor() (formats/straight_through.h).
@@ -73,9 +75,9 @@ struct QuantizeLoops {
   void (*sum_columns)(float* sums, const Tile&);
 };
 
-/// The vector loops of scales that take sums over their blocks' elements. A block a lane, so that these are
-/// added in row-major order, as scale_of_block() (formats/scale_of_block.h) adds them. Entries are those of
-/// QuantizeLoops for blocks one element across; whole vectors of them are read.
+/// The vector loops of scales that take sums over their blocks' elements, and of midpoints. A block a lane,
+/// so that these are added in row-major order, as scale_of_block() (formats/scale_of_block.h) adds them.
+/// Entries are those of QuantizeLoops for blocks one element across; whole vectors of them are read.
 struct BlockSumsLoops {
   /// statistic=rms: rms_in_place_of_amax() of blocks that are finite and not all zeros.
   void (*rms)(std::uint32_t* amax, const Tile&, Axis, int along, const BlockRule&);
@@ -84,6 +86,8 @@ struct BlockSumsLoops {
   /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them. True if none
   /// becomes NaN.
   bool (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
+  /// offset=midpoint: what is added to elements before they are rounded, to `inverse`, and after, to `scale`.
+  void (*midpoints)(TileScales, const Tile&, Axis, int along);
 };
 
 /// The loop of quantize that writes codes, rounded as QuantizeLoops rounds. It writes zeros up to the next
