@@ -32,10 +32,8 @@ ModelConfig initial_model(RunPlan& plan, const std::string& init) {
 }
 
 /// "1742 of 1742 windows every 250 steps, 19% of the run's work".
-std::string validation_text(const Recipe& recipe, const TokenFile& data) {
+std::string validation_text(const Recipe& recipe, std::int64_t windows, std::int64_t all) {
   const TrainConfig& train = recipe.train;
-  const std::int64_t all = Windows(data.validation, recipe.model.context).count();
-  const std::int64_t windows = validation_windows(train, all);
   const bool repeated = train.eval_every > 0 && train.eval_every < train.steps;
   return fmt::format("{} of {} windows, {} tokens, {}, {:.2g}% of the run's work", windows, all,
                      windows * recipe.model.context,
@@ -106,9 +104,11 @@ void stations::data(RunPlan& plan) {
               recipe.data.file, name, split->count(), recipe.model.context);
     });
   if (short_split || !plan.validates) return;
-  plan.fact("validation  {}", validation_text(recipe, data));
   const auto all = Windows(data.validation, recipe.model.context).count();
   const std::int64_t windows = validation_windows(train, all);
+  plan.fact("validation  {}", validation_text(recipe, windows, all));
+  if (train.eval_windows > all)
+    plan.notes.push_back(fmt::format("train.eval_windows = {}: the data has {}", train.eval_windows, all));
   plan.numbers["validation_windows"] = windows;
   plan.numbers["validation_share"] = validation_share(train, windows);
 }

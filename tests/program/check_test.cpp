@@ -196,6 +196,9 @@ TEST(Check, TheWindowsOfAValidationAndTheirShareAreTold) {
       fmt::format("validation  48 of {} windows, 768 tokens, at the end, 17% of the run's work", all);
   EXPECT_NE(std::find(facts.begin(), facts.end(), want), facts.end())
       << fmt::format("{}", fmt::join(facts, "\n"));
+  EXPECT_EQ(place.notes(), "");
+  place.recipe.train.eval_windows = all + 1;
+  EXPECT_EQ(place.notes(), fmt::format("train.eval_windows = {}: the data has {}\n", all + 1, all));
 }
 
 TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
