@@ -43,12 +43,12 @@ std::vector<OutputTensor> output_tensors(const ModelFacts& model, const ExportOp
   for (const TensorPlan& plan : tensor_plan(model)) {
     const MxTensor* const codes = options.compressed ? options.codes(plan.ours) : nullptr;
     std::vector<StoredTensor> compressed;
-    if (codes && codes->quantizer.scale != ScaleKind::none) {
+    if (codes && codes->quantizer != bf16_cast) {
       const std::string layer = plan.ours.substr(0, plan.ours.rfind('.'));
       compressed = compressed_tensors(plan, *codes, unsaid.linear.at(layer).fprop_x, groups);
       if (compressed.empty())
-        notes.push_back(fmt::format("{}: compressed-tensors has no codes for {}; its numbers are in {}",
-                                    plan.ours, to_text(codes->quantizer), name_of(options.type)));
+        notes.push_back(fmt::format("{}: rows of {} in {} have no codes there; they are in {}", plan.ours,
+                                    codes->cols, to_text(codes->quantizer), name_of(options.type)));
     }
     for (StoredTensor& one : compressed) all.push_back({std::move(one)});
     if (!compressed.empty()) continue;
