@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "core/error.h"
+#include "core/files/in_file.h"
 #include "core/files/random_access.h"
 #include "core/text/short_lines.h"
 #include "data/json/json_section.h"
@@ -39,11 +39,7 @@ json read_json_file(const std::filesystem::path& path) {
           largest);
   const std::string text = file.beginning(std::size_t(file.size()));
   require_no_stand_in(path, text, text.size());
-  try {
-    return parse_json_strictly(text);
-  } catch (const Error& e) {
-    fail(e.code(), "{}: {}", path.string(), e.what());
-  }
+  return in_file(path, [&] { return parse_json_strictly(text); });
 }
 
 }  // namespace mxtape

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/bf16.h"
-#include "core/error.h"
+#include "core/files/in_file.h"
 #include "data/half.h"
 #include "data/stand_in.h"
 
@@ -56,11 +56,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   std::string json(std::size_t(length), '\0');
   file_.read(length_bytes, std::as_writable_bytes(std::span(json)));
   data_begin_ = length_bytes + length;
-  try {
-    header_ = parse_safetensors_header(json, file_.size() - data_begin_);
-  } catch (const Error& e) {
-    fail(e.code(), "{}: {}", path.string(), e.what());
-  }
+  header_ = in_file(path, [&] { return parse_safetensors_header(json, file_.size() - data_begin_); });
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) index_[header_.tensors[i].name] = i;
 }
 

@@ -156,13 +156,16 @@ __device__ inline void async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 
-/// Sum, largest value over the warp, the same in all lanes: a butterfly, so its order is fixed.
+/// Sum, largest value over the warp, or over each `lanes` of it, the same in all lanes: a butterfly, so its
+/// order is fixed.
+template <int lanes = warp_lanes>
 __device__ inline float warp_sum(float x) {
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
+  for (int mask = lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
   return x;
 }
+template <int lanes = warp_lanes>
 __device__ inline float warp_max(float x) {
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
     const float other = warp_xor(x, mask);
     x = other > x ? other : x;
   }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "program/corpus/corpus.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
@@ -28,17 +29,13 @@ Value value_of(const tales::Score& part) {
 }
 
 Report score_file(const std::string& path) {
-  const auto bytes = read_whole(path);
-  try {
-    const auto result = tales::score({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    Report out;
-    out.line("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path, result.tales,
-             result.characters, result.nats, result.per_character());
-    out.put("text", path, "score", value_of(result));
-    return out;
-  } catch (const Error& error) {
-    fail(error.code(), "{}: {}", path, error.what());
-  }
+  const std::string text = read_whole_text(path);
+  const auto result = in_file(path, [&] { return tales::score(text); });
+  Report out;
+  out.line("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path, result.tales,
+           result.characters, result.nats, result.per_character());
+  out.put("text", path, "score", value_of(result));
+  return out;
 }
 
 /// A line to stderr every two seconds: a gigabyte takes minutes.

@@ -3,6 +3,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "core/files/in_file.h"
 #include "program/models/cast.h"
 #include "program/models/choices.h"
 #include "program/models/layer_costs.h"
@@ -56,12 +57,7 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
                          bool bos_each, Report& out) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const std::string text = read_input(source);
-  std::vector<std::int32_t> tokens;
-  try {
-    tokens = tokenizer.encode(text);
-  } catch (const Error& e) {
-    fail(e.code(), "{}: {}", source, e.what());
-  }
+  const auto tokens = in_file(source, [&] { return tokenizer.encode(text); });
   const std::int64_t context = trained.model->config().context, count = std::int64_t(tokens.size());
   StrideOptions options{.window = context, .stride = stride ? stride : context, .pass = trained.next_pass()};
   require(options.stride <= context, ExitCode::usage,

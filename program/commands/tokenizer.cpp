@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "core/files/output_file.h"
 #include "core/files/status.h"
 #include "core/text/program_name.h"
@@ -71,8 +72,8 @@ Report train(const Arguments& options) {
   return out;
 }
 
-/// The tokenizer and the text of `tokenizer encode|decode TOKENIZER [FILE]`.
-std::pair<Tokenizer, std::string> tokenizer_and_text(const Arguments& options) {
+/// The tokenizer, the text and its file of `tokenizer encode|decode TOKENIZER [FILE]`.
+std::tuple<Tokenizer, std::string, std::string> tokenizer_and_text(const Arguments& options) {
   require(options.operands.size() <= 2, ExitCode::usage, "tokenizer {}: {} files; want TOKENIZER [FILE]",
           options.action, options.operands.size());
   const std::string from = options.operands.size() == 2 ? options.operands[1] : std::string(standard_input);
@@ -80,16 +81,16 @@ std::pair<Tokenizer, std::string> tokenizer_and_text(const Arguments& options) {
           "{}: no such file; what is typed comes by standard input: echo ... | {} tokenizer {} {}", from,
           program_name(), options.action, options.operands[0]);
   auto tokenizer = read_tokenizer(options.operands[0]);
-  return {std::move(tokenizer), read_input(from)};
+  return {std::move(tokenizer), read_input(from), from};
 }
 
 Report encode(const Arguments& options, bool json) {
-  const auto [tokenizer, text] = tokenizer_and_text(options);
+  const auto [tokenizer, text, from] = tokenizer_and_text(options);
   const auto specials = options.special_tokens == "parse" ? SpecialTokens::parse : SpecialTokens::text;
   require(specials == SpecialTokens::text || tokenizer.finds_specials(), ExitCode::usage,
           "--specials parse: {} is no tokenizer.json; its special tokens are never found in a text",
           options.operands[0]);
-  const auto ids = tokenizer.encode(text, specials);
+  const auto ids = in_file(from, [&] { return tokenizer.encode(text, specials); });
   Report out;
   out.put("tokenizer", tokenizer.text(), "count", ids.size());
   if (options.out.empty()) {
@@ -111,8 +112,9 @@ Report encode(const Arguments& options, bool json) {
 }
 
 Report decode(const Arguments& options) {
-  const auto [tokenizer, text] = tokenizer_and_text(options);
-  const std::string decoded = tokenizer.decode(Tokenizer::of_ids(tokenizer.size()).encode(text));
+  const auto [tokenizer, text, from] = tokenizer_and_text(options);
+  const auto ids = Tokenizer::of_ids(tokenizer.size());
+  const std::string decoded = in_file(from, [&] { return tokenizer.decode(ids.encode(text)); });
   Report out;
   out.put("tokenizer", tokenizer.text(), "text", decoded);
   if (options.out.empty())

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "core/files/status.h"
 #include "data/json/json_file.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
@@ -55,15 +56,9 @@ void check_content(const fs::path& file) {
     return require(read_json_file(file).is_object(), ExitCode::data, "{}: no object; want {{...}}",
                    file.string());
   const std::string text = read_whole_text(file);
-  try {
-    if (file.extension() == ".model")
-      (void)read_sentencepiece_proto(text);
-    else
-      require(first_bad_byte(text) == text.size(), ExitCode::data, "byte {} is not UTF-8; want a text",
-              first_bad_byte(text));
-  } catch (const Error& e) {
-    fail(e.code(), "{}: {}", file.string(), e.what());
-  }
+  if (file.extension() == ".model") return in_file(file, [&] { (void)read_sentencepiece_proto(text); });
+  require(first_bad_byte(text) == text.size(), ExitCode::data, "{}: byte {} is not UTF-8; want a text",
+          file.string(), first_bad_byte(text));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(TokenizerCommandTest, WhatDoesNotFitIsRefused) {
   }
   write_atomically(folder_ / "bad.txt", std::string_view("ab\xff"));
   EXPECT_EQ(run({"tokenizer", "encode", "tok", "bad.txt"}), int(ExitCode::data));
-  EXPECT_TRUE(says("byte 2 (0xff) is not UTF-8")) << output_;
+  EXPECT_TRUE(says("bad.txt: byte 2 (0xff) is not UTF-8")) << output_;
   EXPECT_EQ(run({"prepare", "cats.txt", "--tokenizer", "."}), int(ExitCode::data));
   EXPECT_TRUE(says("no tokenizer in this folder")) << output_;
 }

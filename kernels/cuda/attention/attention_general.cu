@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(general_threads) general_kernel(T* o, float* l
         s.v[r][c] = first_key + general_x() + 16 * c < seen ? s.v[r][c] * in.scale : -INFINITY;
         new_top = s.v[r][c] > new_top ? s.v[r][c] : new_top;
       }
-      new_top = largest_of_row(new_top);  // finite: every query sees key 0
+      new_top = warp_max<row_lanes>(new_top);  // finite: every query sees key 0
       const float correction = expf(top[r] - new_top);
       top[r] = new_top;
       sum[r] *= correction;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(general_threads) general_kernel(T* o, float* l
   float factors[4];
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
-    const float total = sum_of_row(sum[r]);
+    const float total = warp_sum<row_lanes>(sum[r]);
     factors[r] = 1 / total;
     const int query = at.first + general_y() + 16 * r;
     if (query < time && at.first_column == 0 && general_x() == 0)

@@ -28,7 +28,7 @@ __global__ void delta_kernel(float* delta, const T* a, const T* b, AttentionShap
 #pragma unroll
     for (int k = 0; k < 4; ++k) sums[k] += product(i + k * row_lanes);
   for (; i - lane_of_row() < length; i += row_lanes) sums[0] += product(i);
-  const float sum = sum_of_row((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  const float sum = warp_sum<row_lanes>((sums[0] + sums[1]) + (sums[2] + sums[3]));
   if (row < rows && lane_of_row() == 0) {
     const std::int64_t b_t = row / s.heads, h = row % s.heads;
     delta[(b_t / s.time * s.heads + h) * s.time + b_t % s.time] = sum;
@@ -45,13 +45,13 @@ __global__ void masked_softmax_kernel(float* s, float* lse, SeenKeys keys, std::
   float highest = -__builtin_inff();
   for (std::int64_t i = lane_of_row(); i < seen; i += row_lanes)
     highest = row[i] > highest ? row[i] : highest;
-  const float top = largest_of_row(highest) * scale;
+  const float top = warp_max<row_lanes>(highest) * scale;
   float terms = 0;
   for (std::int64_t i = lane_of_row(); i < seen; i += row_lanes) {
     row[i] = exp_as_cpu(row[i] * scale - top);
     terms += row[i];
   }
-  const float total = sum_of_row(terms), factor = 1 / total;
+  const float total = warp_sum<row_lanes>(terms), factor = 1 / total;
   if (!inside) return;
   if (lane_of_row() == 0) lse[query] = top + float(log(double(total)));
   for (std::int64_t i = lane_of_row(); i < count; i += row_lanes) row[i] = i < seen ? row[i] * factor : 0.0f;

@@ -21,17 +21,4 @@ __device__ inline float exp_as_cpu(float x) {
   return x < -87.3f ? 0.0f : x > 88.3f ? float_of(0x7f800000u) : value;
 }
 
-/// Over the sixteen lanes of a row: lane i with lane i + 8, then 4, 2, 1.
-__device__ inline float sum_of_row(float x) {
-  for (int mask = row_lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
-  return x;
-}
-__device__ inline float largest_of_row(float x) {
-  for (int mask = row_lanes / 2; mask > 0; mask /= 2) {
-    const float other = warp_xor(x, mask);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-
 }  // namespace mxtape::cuda

@@ -139,12 +139,14 @@ void async_wait() {
   host_async_wait(n);
 }
 
+template <int lanes = warp_lanes>
 inline float warp_sum(float x) {
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
+  for (int mask = lanes / 2; mask > 0; mask /= 2) x += warp_xor(x, mask);
   return x;
 }
+template <int lanes = warp_lanes>
 inline float warp_max(float x) {
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
     const float other = warp_xor(x, mask);
     x = other > x ? other : x;
   }
