@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "core/files/status.h"
 #include "core/text/short_lines.h"
 #include "data/json/json_file.h"
@@ -20,18 +20,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs read() and puts the file's name in front of what it throws.
+/// in_file(), also of what nlohmann throws.
 template <class Read>
 auto naming(const fs::path& path, const Read& read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    const bool named = text.starts_with(path.string());
-    fail(error.code(), "{}{}", named ? "" : path.string() + ": ", text);
-  } catch (const nlohmann::json::exception& error) {
-    fail(ExitCode::data, "{}: {}", path.string(), json_reason(error));
-  }
+  return in_file(path, [&] {
+    try {
+      return read();
+    } catch (const nlohmann::json::exception& error) {
+      fail(ExitCode::data, "{}", json_reason(error));
+    }
+  });
 }
 
 Tokenizer from_json_file(const fs::path& path) {

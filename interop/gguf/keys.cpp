@@ -169,7 +169,7 @@ std::optional<Tokenizer> tokenizer_of(const GgufFile& file, std::vector<std::str
   const Cut* const cut = std::ranges::find(cuts, word, &Cut::word);
   const bool known = !rules.empty() || (kind == "gpt2" && cut != std::end(cuts));
   if (!known && !kind.empty() && kind != "none")
-    notes.push_back(fmt::format("the tokenizer '{}' '{}' is read of Hugging Face folders only: ids here",
+    notes.push_back(fmt::format("tokenizer '{}' '{}' is not read from GGUF files: the model takes ids",
                                 shown_name(kind), shown_name(word)));
   if (!known) return {};
   return tokenizer_of_text(file.file.path(),

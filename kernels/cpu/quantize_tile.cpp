@@ -151,9 +151,9 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
   // Blocks along rows need few rows at a time: 16 KiB stay in the first cache between the loops over them.
   const auto cached = int(std::bit_floor(4096u / unsigned(std::max(t.cols, 1))));
   const int rows = std::max({axis == Axis::row ? 4 : t.rows, q.block.across, cached});
+  const bool moves = q.offset == Offset::midpoint;
+  const int along = loop_length(q.block);
   for (int r = 0; r < t.rows; r += rows) {
-    const bool moves = q.offset == Offset::midpoint;
-    const int along = loop_length(q.block);
     Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
     if (moves) window = centred(window, axis, along);
     const TileDraws& all = draws.elements;

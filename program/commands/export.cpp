@@ -50,7 +50,7 @@ Report run_foreign(const Arguments& arguments, const Given& given) {
   const fs::path source = checkpoint_of(arguments.run);
   if (!folder) require_output(arguments.out, {source.string()}, arguments.force);
   ExportRequest request{.run = source.string(), .out = arguments.out, .form = form};
-  // transformers computes in the type of the file, but codes only in bf16 and f16
+  // transformers computes in the type of the file. Of codes it fails to in f32.
   const std::string type = given("--dtype") ? arguments.type : compressed ? "bf16" : "f32";
   if (type != "f32") request.type = type == "f16" ? TensorType::f16 : TensorType::bf16;
   if (given("--weights")) request.weights = ExportWeights(arguments.weights == "rounded");

@@ -55,7 +55,7 @@ TokenizerFiles tokenizer_files_of(const CheckpointHeader& header, const fs::path
 ExportReport export_model(const ExportRequest& request) {
   const bool gguf = request.form == ExportForm::gguf, compressed = request.form == ExportForm::compressed;
   require(request.form == ExportForm::hf || compressed || (!request.shard_bytes && !request.vocabulary),
-          ExitCode::usage, "{}: only with --to hf, compressed-tensors; others are one file with all rows",
+          ExitCode::usage, "{}: only with --to hf or compressed-tensors, which write folders",
           request.vocabulary ? "--vocabulary" : "--shard-size");
   const fs::path source = checkpoint_of(request.run);
   const CheckpointFile checkpoint(source);

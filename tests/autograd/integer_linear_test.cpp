@@ -104,8 +104,17 @@ TEST(IntegerLinear, KeepsCodesForBackwardAndOfWeights) {
   Parameter w{.name = "w", .value = upload(integers(), {N, K}, d.w), .version = version};
   Tape tape(integers(), Tape::Mode::training, pass);
   const Var x = tape.input(upload(integers(), {M, K}, d.x));
+  integers().trim();
+  const std::int64_t before = integers().used_bytes();
   ops::linear(tape, x, w, nullptr, everywhere(mxfp4), id);
   EXPECT_TRUE(x.value.unique()) << "x itself is kept";
+  // M = 70 rounds up to 80 codes and 3 scales for each of 48 lines. The pool hands out 256 bytes at a time.
+  std::int64_t kept = 0;
+  for (const std::int64_t bytes :
+       {std::int64_t{48 * 80}, std::int64_t{48 * 3 * 4}, w.copies.fprop.elements.bytes(),
+        w.copies.fprop.scales.bytes(), w.copies.dgrad.elements.bytes(), w.copies.dgrad.scales.bytes()})
+    kept += (bytes + 255) / 256 * 256;
+  EXPECT_EQ(integers().used_bytes() - before, kept);
   EXPECT_EQ(w.copies.fprop.elements.bytes(), 48 * 48);
   EXPECT_EQ(w.copies.dgrad.elements.bytes(), 48 * 48);
 }

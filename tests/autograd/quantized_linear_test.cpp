@@ -116,7 +116,7 @@ TEST(QuantizedLinear, DrawsBelongToRowsOfTheGlobalBatch) {
   EXPECT_EQ(halves, forward(0, 64));
 }
 
-TEST(QuantizedLinear, SavesTheRoundedCopyAndNotItsSource) {
+TEST(QuantizedLinear, SavesNoSourceOfARoundedCopy) {
   const Data d;
   const auto saves_x = [&](const Quantizer& q) {
     Parameter w{.name = "w", .value = upload(device(), {N, K}, d.w)};

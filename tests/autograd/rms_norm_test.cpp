@@ -99,6 +99,7 @@ TEST(RmsNorm, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
       LinearQuant quant;
       quant.fprop_x = quant.wgrad_x = q;
       const auto step = [&](Recompute recompute) {
+        device().trim();
         Parameter gain{.name = "gain", .value = upload(device(), {K}, normals(K, 1))};
         Parameter w{.name = "w", .value = upload(device(), {N, K}, normals(N * K, 2))};
         Tape tape(device(), Tape::Mode::training, {}, {.recompute = recompute});

@@ -46,6 +46,7 @@ TEST(Swiglu, ALinearLayerBehindItGetsTheSameOperandFromItAgain) {
       LinearQuant quant;
       quant.fprop_x = quant.wgrad_x = q;
       const auto step = [&](Recompute recompute) {
+        device().trim();
         Parameter w{.name = "w", .value = upload(device(), {N, F}, normals(N * F, 2))};
         Tape tape(device(), Tape::Mode::training, {}, {.recompute = recompute});
         const Var x = tape.input(device().empty({M, 2 * F}, dtype));

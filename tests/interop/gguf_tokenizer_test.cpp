@@ -82,7 +82,8 @@ TEST(GgufTokenizers, WhatIsNotReadIsNamedAndTheModelTakesIds) {
     EXPECT_FALSE(model.tokenizer.has_value());
     ASSERT_EQ(model.notes.size(), to == "phi-2" ? 1u : 0u);
     if (!model.notes.empty()) {
-      EXPECT_NE(model.notes[0].find("the tokenizer 'gpt2' 'phi-2' is read of Hugging"), std::string::npos)
+      EXPECT_NE(model.notes[0].find("tokenizer 'gpt2' 'phi-2' is not read from GGUF files"),
+                std::string::npos)
           << model.notes[0];
     }
   }

@@ -66,6 +66,10 @@ inline bool is_in_turn(Content kind, std::size_t shape) {
   return tested_device != TestedDevice::lockstep || shape % 3 == std::size_t(kind);
 }
 
+// Every way through the kernels: whole and ragged tiles, vectors and blocks, one row, one column.
+inline const std::vector<std::array<std::int64_t, 2>> shapes{{64, 256}, {1, 1},    {1, 33},  {33, 1},
+                                                             {70, 300}, {128, 96}, {65, 47}, {3, 2500}};
+
 class Quantize : public testing::Test {
  protected:
   ~Quantize() override { set_threads(threads_before); }
@@ -118,11 +122,22 @@ class Quantize : public testing::Test {
     for (const Rounded& copy : copies) expect_copy(copy, host, key);
   }
 
+  /// The same of each, for every content and shape, on every tier.
+  void expect_definitions(std::uint64_t seed, std::initializer_list<const char*> quantizers) {
+    on_every_tier([&] {
+      for (const char* q : quantizers)
+        for (const Content kind : {Content::normal, Content::spread, Content::specials})
+          for (std::size_t i = 0; i < shapes.size(); ++i) {
+            const auto [rows, cols] = shapes[i];
+            ++seed;
+            if (!is_in_turn(kind, i)) continue;
+            expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
+            if (HasFailure()) return;
+          }
+    });
+  }
+
   const int threads_before = threads();
 };
-
-// Every way through the kernels: whole and ragged tiles, vectors and blocks, one row, one column.
-inline const std::vector<std::array<std::int64_t, 2>> shapes{{64, 256}, {1, 1},    {1, 33},  {33, 1},
-                                                             {70, 300}, {128, 96}, {65, 47}, {3, 2500}};
 
 }  // namespace mxtape::test

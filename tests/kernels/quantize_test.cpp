@@ -71,39 +71,17 @@ TEST_F(Quantize, EqualsTheDefinitionForUncommonOptions) {
 }
 
 TEST_F(Quantize, FourOverSixEqualsTheDefinitionOnEveryTier) {
-  std::uint64_t seed = 3000;
-  on_every_tier([&] {
-    for (const char* q : {"nvfp4 4o6", "nvfp4 4o6 error=mae", "nvfp4 4o6 block=32 round=stochastic",
-                          "nvfp4 4o6 block=64 alpha=0.75", "nvfp4 4o6 round=zero", "nvfp4 4o6 scale=e5m2",
-                          "nvfp4 4o6 block=16x16", "e2m1 block=16 scale=f32 4o6"})
-      for (const Content kind : {Content::normal, Content::spread, Content::specials})
-        for (std::size_t i = 0; i < shapes.size(); ++i) {
-          const auto [rows, cols] = shapes[i];
-          ++seed;
-          if (!is_in_turn(kind, i)) continue;
-          expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
-          if (HasFailure()) return;
-        }
-  });
+  expect_definitions(3000, {"nvfp4 4o6", "nvfp4 4o6 error=mae", "nvfp4 4o6 block=32 round=stochastic",
+                            "nvfp4 4o6 block=64 alpha=0.75", "nvfp4 4o6 round=zero", "nvfp4 4o6 scale=e5m2",
+                            "nvfp4 4o6 block=16x16", "e2m1 block=16 scale=f32 4o6"});
 }
 
 TEST_F(Quantize, MidpointsEqualTheDefinitionOnEveryTier) {
-  std::uint64_t seed = 4000;
-  on_every_tier([&] {
-    for (const char* q :
-         {"int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16", "mxfp4 offset=fp16",
-          "mxfp4 block=8 offset=fp16 round=stochastic", "mxint8 block=64 offset=fp16 round=stochastic",
-          "e2m1 block=16 scale=f32 offset=fp16", "mxfp4 block=32x32 offset=fp16",
-          "mxfp4 block=128 offset=fp16", "mxfp4 flush offset=fp16"})
-      for (const Content kind : {Content::normal, Content::spread, Content::specials})
-        for (std::size_t i = 0; i < shapes.size(); ++i) {
-          const auto [rows, cols] = shapes[i];
-          ++seed;
-          if (!is_in_turn(kind, i)) continue;
-          expect_definition({q, rows, cols, kind}, {.seed = seed}, seed % 5 == 0);
-          if (HasFailure()) return;
-        }
-  });
+  expect_definitions(
+      4000, {"int4 block=32 scale=e8m0 emax=3 rule=ceil offset=fp16", "mxfp4 offset=fp16",
+             "mxfp4 block=8 offset=fp16 round=stochastic", "mxint8 block=64 offset=fp16 round=stochastic",
+             "e2m1 block=16 scale=f32 offset=fp16", "mxfp4 block=32x32 offset=fp16",
+             "mxfp4 block=128 offset=fp16", "mxfp4 flush offset=fp16"});
 }
 
 TEST_F(Quantize, TwoDifferentQuantizersInOneCallAreEachTheirOwnDefinition) {

@@ -66,7 +66,7 @@ TEST_F(CompressedTensors, HoldTheNumbersThatTheForwardPassOfTheRunMultipliesBy) 
     EXPECT_EQ(quantization(name)["format"], c.format);
     const SafetensorsFile there(folder_ / (name + "-f32/model.safetensors")),
         codes(folder_ / (name + "/model.safetensors"));
-    // A reader divides by what is 1 / multiplier: two roundings, where the multiplier has none.
+    // What a reader divides by, 1 / multiplier, is rounded, and so are the numbers that are wanted.
     const double most = c.format[0] == 'n' ? 0x1p-23 : 0;
     std::size_t packed = 0;
     for (const TensorInfo& tensor : there.tensors()) {

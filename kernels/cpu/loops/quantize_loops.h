@@ -86,7 +86,7 @@ struct BlockSumsLoops {
   /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them. True if none
   /// becomes NaN.
   bool (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
-  /// offset=midpoint: what is added to elements before they are rounded, to `inverse`, and after, to `scale`.
+  /// offset=fp16: `inverse` gets what is added to elements before they are rounded, `scale` what after it.
   void (*midpoints)(TileScales, const Tile&, Axis, int along);
 };
 
