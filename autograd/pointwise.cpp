@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 
 #include "autograd/ops.h"
@@ -6,28 +7,48 @@
 namespace mxtape {
 namespace {
 
-struct GeluNode final : Node {
+/// GELU of x, or SwiGLU of x [..., 2 F].
+struct ActivationNode final : Node {
   GradIndex x_grad;
   Tensor x;
-  Gelu form;
+  Shape y_shape;
+  std::optional<Gelu> form;  // none: swiglu
   bool recomputed;
 
-  const char* name() const override { return "gelu"; }
+  const char* name() const override { return form ? "gelu" : "swiglu"; }
 
   void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = dy.unique() ? dy : tape.backend().empty(dy.shape(), dy.dtype());
-    tape.backend().run(call::GeluBackward{dx, dy, x, form});
-    dy = {};
+    const Tensor& reused = form ? dy : x;
+    Tensor dx = reused.unique() ? reused : tape.backend().empty(x.shape(), x.dtype());
+    if (form)
+      tape.backend().run(call::GeluBackward{dx, dy, x, *form});
+    else
+      tape.backend().run(call::SwigluBackward{dx, dy, x});
+    dy = {}, x = {};
     tape.add(x_grad, std::move(dx));
   }
 
   bool recomputes() const override { return recomputed; }
   Tensor recompute(Tape& tape) const override {
-    Tensor y = tape.backend().empty(x.shape(), x.dtype());
-    tape.backend().run(call::Gelu{y, x, form});
+    Tensor y = tape.backend().empty(y_shape, x.dtype());
+    if (form)
+      tape.backend().run(call::Gelu{y, x, *form});
+    else
+      tape.backend().run(call::Swiglu{y, x});
     return y;
   }
 };
+
+Var activation(Tape& tape, const Var& x, const Shape& y_shape, std::optional<Gelu> form) {
+  auto node = std::make_unique<ActivationNode>();
+  node->x_grad = x.grad;
+  node->x = x.value;
+  node->y_shape = y_shape;
+  node->form = form;
+  node->recomputed = tape.recomputes(Recompute::gelu);
+  Tensor y = node->recompute(tape);
+  return tape.record(std::move(y), {x.grad}, std::move(node));
+}
 
 struct AddNode final : Node {
   GradIndex a_grad, b_grad;
@@ -56,40 +77,9 @@ struct DropoutNode final : Node {
   void backward(Tape& tape, Tensor dy) override { tape.add(x_grad, drop(tape.backend(), dy)); }
 };
 
-struct SwigluNode final : Node {
-  GradIndex x_grad;
-  Tensor x;  // [..., 2 F]
-  Shape y_shape;
-  bool recomputed;
-
-  const char* name() const override { return "swiglu"; }
-
-  void backward(Tape& tape, Tensor dy) override {
-    Tensor dx = x.unique() ? x : tape.backend().empty(x.shape(), x.dtype());
-    tape.backend().run(call::SwigluBackward{dx, dy, x});
-    dy = {}, x = {};
-    tape.add(x_grad, std::move(dx));
-  }
-
-  bool recomputes() const override { return recomputed; }
-  Tensor recompute(Tape& tape) const override {
-    Tensor y = tape.backend().empty(y_shape, x.dtype());
-    tape.backend().run(call::Swiglu{y, x});
-    return y;
-  }
-};
-
 }  // namespace
 
-Var ops::gelu(Tape& tape, const Var& x, Gelu form) {
-  auto node = std::make_unique<GeluNode>();
-  node->x_grad = x.grad;
-  node->x = x.value;
-  node->form = form;
-  node->recomputed = tape.recomputes(Recompute::gelu);
-  Tensor y = node->recompute(tape);
-  return tape.record(std::move(y), {x.grad}, std::move(node));
-}
+Var ops::gelu(Tape& tape, const Var& x, Gelu form) { return activation(tape, x, x.value.shape(), form); }
 
 Var ops::add(Tape& tape, const Var& a, Var b) {
   require(a.value.shape() == b.value.shape() && a.value.dtype() == b.value.dtype(),
@@ -118,13 +108,7 @@ Var ops::swiglu(Tape& tape, const Var& x) {
   Shape shape = x.value.shape();
   require(shape.rank > 0 && shape.cols() % 2 == 0, "swiglu: x is {}, want [..., 2 F]", shape);
   shape.dims[std::size_t(shape.rank - 1)] /= 2;
-  auto node = std::make_unique<SwigluNode>();
-  node->x_grad = x.grad;
-  node->x = x.value;
-  node->y_shape = shape;
-  node->recomputed = tape.recomputes(Recompute::gelu);
-  Tensor y = node->recompute(tape);
-  return tape.record(std::move(y), {x.grad}, std::move(node));
+  return activation(tape, x, shape, {});
 }
 
 }  // namespace mxtape

@@ -6,8 +6,6 @@ namespace mxtape {
 /// Threads used by parallel_for, the calling one included. Set before the first parallel_for or between two.
 void set_threads(int count);
 int threads();
-/// True inside a parallel_for body; a nested parallel_for then runs in place.
-bool in_parallel();
 
 namespace detail {
 using RangeBody = void (*)(const void* context, std::int64_t begin, std::int64_t end);

@@ -66,13 +66,8 @@ MXT_HD constexpr float straight_through_factor(const StraightThrough& ste, const
   return slope < ste.most ? slope : ste.most;
 }
 
-/// The definition of a gradient through quantize_reference(x, q, key): dx[i] = dy[i] times the factor of
-/// x[i]; dx may be dy.
-void straight_through_reference(float* dx, const float* dy, const float* x, std::int64_t rows,
-                                std::int64_t cols, Axis axis, const Quantizer& q, const StraightThrough& ste,
-                                const DrawKey& key);
-
-/// For quantize_block(): writes the gradients of its elements instead of their values.
+/// The definition of a gradient through a rounding, for quantize_block(): instead of its elements' values it
+/// writes dx[i] = dy[i] times the factor of x[i]. dx may be dy.
 struct StraightThroughSink {
   float* dx;
   const float* dy;

@@ -62,13 +62,6 @@ std::vector<std::string> parameter_layer_names(const ModelConfig& c) {
 }
 std::int64_t parameter_count(const ModelConfig& c) { return model_kind(c.kind).parameter_count(c); }
 
-PrecisionPlan uniform_plan(const ModelConfig& c, const LinearQuant& linear, const AttentionQuant& attention) {
-  PrecisionPlan plan;
-  for (const std::string& name : linear_layer_names(c)) plan.linear[name] = linear;
-  for (const std::string& name : attention_layer_names(c)) plan.attention[name] = attention;
-  return plan;
-}
-
 std::unique_ptr<Model> make_model(Backend& backend, const ModelConfig& config, const PrecisionPlan& plan,
                                   std::uint64_t seed) {
   validate(config);

@@ -65,8 +65,6 @@ std::vector<std::string> linear_layer_names(const ModelConfig&);
 std::vector<std::string> attention_layer_names(const ModelConfig&);
 std::vector<std::string> parameter_layer_names(const ModelConfig&);
 std::int64_t parameter_count(const ModelConfig&);
-/// The same roundings in every layer, the head included.
-PrecisionPlan uniform_plan(const ModelConfig&, const LinearQuant& = {}, const AttentionQuant& = {});
 /// The model of config.kind. The vocabulary must be set. Throws Error(usage) for what validate() refuses.
 std::unique_ptr<Model> make_model(Backend&, const ModelConfig&, const PrecisionPlan&, std::uint64_t seed);
 

@@ -174,8 +174,6 @@ int threads() {
   return team()->size();
 }
 
-bool in_parallel() { return inside; }
-
 namespace detail {
 void run_ranges(std::int64_t count, std::int64_t grain, RangeBody body, const void* context) {
   if (count <= 0) return;

@@ -32,7 +32,6 @@ struct Hdf5Reader::State {
     file = check.open(H5Fopen(path.string().c_str(), H5F_ACC_RDONLY, access), H5Fclose, "open the file");
     check.close(access, "access properties");
   }
-  ~State() = default;
 
   bool has(const std::string& object) const {
     const std::string name = object_name(object);

@@ -1,9 +1,9 @@
 // Backward's operands made from the forward's, and gradients that go back through the forward's rounding:
 // held against the composition written out from docs/numerics.md.
 #include "formats/rotation.h"
-#include "formats/straight_through.h"
 #include "tests/autograd/quantized_linear_fixture.h"
 #include "tests/support/counting_backend.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape {
 namespace {

@@ -1,5 +1,5 @@
-#include "formats/straight_through.h"
 #include "tests/autograd/quantized_linear_fixture.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape {
 namespace {

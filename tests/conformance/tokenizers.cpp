@@ -51,6 +51,13 @@ Outcome compare_text(const Tokenizer& tokenizer, const std::string& text, const 
       decoded == wanted ? "" : fmt::format("decoded {}, want {}", shown_text(decoded), shown_text(wanted)));
 }
 
+/// The text with U+FFFD for each byte that belongs to no character.
+std::string with_replacements(std::string_view text) {
+  const std::size_t bad = first_bad_byte(text);
+  std::string result(text.substr(0, bad));
+  return bad == text.size() ? result : result + "\xef\xbf\xbd" + with_replacements(text.substr(bad + 1));
+}
+
 Outcome compare_decoding(const Tokenizer& tokenizer, const json& want) {
   const std::string text = tokenizer.decode(want.at("ids").get<Ids>());
   const bool bytes = want.contains("bytes");

@@ -1,4 +1,3 @@
-#include "formats/straight_through.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape {
 namespace {

@@ -1,7 +1,7 @@
 // Gradients through a rounding, and what a copy is worth: the definition's bits on every device.
 #include "formats/rotation.h"
-#include "formats/straight_through.h"
 #include "tests/kernels/quantize_fixture.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape::test {
 namespace {

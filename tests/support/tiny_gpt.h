@@ -3,6 +3,7 @@
 #include "optim/adamw.h"
 #include "tests/support/device.h"
 #include "tests/support/tensors.h"
+#include "tests/support/uniform_plan.h"
 
 namespace mxtape::test {
 

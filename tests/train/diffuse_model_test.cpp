@@ -7,6 +7,7 @@
 
 #include "kernels/observers/forwarding_backend.h"
 #include "tests/support/tensors.h"
+#include "tests/support/uniform_plan.h"
 #include "tests/train/tiny_run.h"
 #include "train/post_training/diffuse.h"
 #include "train/post_training/gram.h"

@@ -104,17 +104,6 @@ std::size_t unfinished_bytes(std::string_view text) {
   return 0;
 }
 
-std::string with_replacements(std::string_view text) {
-  std::string result;
-  while (true) {
-    const std::size_t bad = first_bad_byte(text);
-    result += text.substr(0, bad);
-    if (bad == text.size()) return result;
-    result += "\xef\xbf\xbd";
-    text.remove_prefix(bad + 1);
-  }
-}
-
 std::string shown_text(std::string_view text) {
   constexpr std::size_t longest = 120;
   std::string result = "'";

@@ -47,9 +47,6 @@ std::string utf8(char32_t c);
 /// How many bytes at the end begin a character that more bytes could complete: 0 to 3.
 std::size_t unfinished_bytes(std::string_view text);
 
-/// The text with U+FFFD for each byte that belongs to no character.
-std::string with_replacements(std::string_view text);
-
 /// Text of a file as messages show it: control characters and bytes that are not UTF-8 by number, at most
 /// 120 bytes, in quotation marks.
 std::string shown_text(std::string_view text);

@@ -43,15 +43,9 @@ void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
       name_of(qkv.dtype()), quant.qk_q, quant.pv_p);
 }
 
-}  // namespace
-
-void CudaBackend::compute(const call::Attention& call) {
-  if (cudnn_attention_ && call.shape.is_causal_self() && !call.lengths) {
-    require_for_cudnn(call.qkv, call.quant);
-    return cudnn_attention_->forward(call.o, call.lse, call.qkv, call.shape);
-  }
-  const cuda::AttentionForward tensors{*this,    stream_.get(), call.shape, call.o,
-                                       call.lse, call.qkv,      call.kv,    call.lengths};
+/// Forward or backward.
+template <class Tensors, class Call>
+void attend(const Tensors& tensors, const Call& call, const cuda::ClockedKey& draws) {
   switch (way_of(call.qkv, call.shape, call.quant, call.lengths)) {
     case Way::flash:
       return cuda::attention_flash(tensors);
@@ -60,10 +54,22 @@ void CudaBackend::compute(const call::Attention& call) {
     case Way::general_bf16:
       return cuda::attention_general(tensors, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks(tensors, on_tensor_cores(call.qkv, call.quant), clocked(call.draws));
+      return cuda::attention_blocks(tensors, on_tensor_cores(call.qkv, call.quant), draws);
     case Way::by_heads:
       return cuda::attention_by_heads(tensors, call);
   }
+}
+
+}  // namespace
+
+void CudaBackend::compute(const call::Attention& call) {
+  if (cudnn_attention_ && call.shape.is_causal_self() && !call.lengths) {
+    require_for_cudnn(call.qkv, call.quant);
+    return cudnn_attention_->forward(call.o, call.lse, call.qkv, call.shape);
+  }
+  attend(cuda::AttentionForward{*this, stream_.get(), call.shape, call.o, call.lse, call.qkv, call.kv,
+                                call.lengths},
+         call, clocked(call.draws));
 }
 
 void CudaBackend::compute(const call::AttentionBackward& call) {
@@ -71,21 +77,9 @@ void CudaBackend::compute(const call::AttentionBackward& call) {
     require_for_cudnn(call.qkv, call.quant);
     return cudnn_attention_->backward(call.dqkv, call.d_o, call.qkv, call.o, call.lse, call.shape);
   }
-  const cuda::AttentionBackward tensors{*this,  stream_.get(), call.shape, call.dqkv, call.d_o,    call.qkv,
-                                        call.o, call.lse,      call.dkv,   call.kv,   call.lengths};
-  switch (way_of(call.qkv, call.shape, call.quant, call.lengths)) {
-    case Way::flash:
-      return cuda::attention_flash_backward(tensors);
-    case Way::general_f32:
-      return cuda::attention_general_backward(tensors, DType::f32);
-    case Way::general_bf16:
-      return cuda::attention_general_backward(tensors, DType::bf16);
-    case Way::blocks:
-      return cuda::attention_blocks_backward(tensors, on_tensor_cores(call.qkv, call.quant),
-                                             clocked(call.draws));
-    case Way::by_heads:
-      return cuda::attention_by_heads_backward(tensors, call);
-  }
+  attend(cuda::AttentionBackward{*this, stream_.get(), call.shape, call.dqkv, call.d_o, call.qkv, call.o,
+                                 call.lse, call.dkv, call.kv, call.lengths},
+         call, clocked(call.draws));
 }
 
 }  // namespace mxtape

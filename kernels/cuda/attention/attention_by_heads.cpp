@@ -46,7 +46,7 @@ void attention_by_heads(const AttentionForward& tensors, const call::Attention& 
     attention_composed(tensors.backend, rows, call, head);
 }
 
-void attention_by_heads_backward(const AttentionBackward& tensors, const call::AttentionBackward& call) {
+void attention_by_heads(const AttentionBackward& tensors, const call::AttentionBackward& call) {
   Rows rows(tensors, attention_delta(tensors));
   for (std::int64_t head = 0; head < call.shape.batch * call.shape.kv_heads; ++head)
     attention_composed_backward(tensors.backend, rows, call, head);

@@ -237,7 +237,7 @@ void backward(const AttentionBackward& call, const BackwardInputs& in) {
 
 }  // namespace
 
-void attention_flash_backward(const AttentionBackward& call) {
+void attention_flash(const AttentionBackward& call) {
   const AttentionShape& s = call.shape;
   const Tensor qkv = as_bf16(call.backend, call.qkv), d_o = as_bf16(call.backend, call.d_o),
                delta = attention_delta(call);
@@ -246,8 +246,7 @@ void attention_flash_backward(const AttentionBackward& call) {
   backward<false>(call, in);
 }
 
-void attention_blocks_backward(const AttentionBackward& call, const AttentionQuant& quant,
-                               const ClockedKey& draws) {
+void attention_blocks(const AttentionBackward& call, const AttentionQuant& quant, const ClockedKey& draws) {
   const AttentionShape& s = call.shape;
   const HeadOperands heads{call.backend, call.stream, s, quant, draws};
   // The forward pass drew the same numbers for the first of Q and of K.

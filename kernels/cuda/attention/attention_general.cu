@@ -162,7 +162,7 @@ void attention_general(const AttentionForward& call, DType operands) {
   });
 }
 
-void attention_general_backward(const AttentionBackward& call, DType operands) {
+void attention_general(const AttentionBackward& call, DType operands) {
   const Tensor delta = attention_delta(call);
   const AttentionShape& s = call.shape;
   with_arithmetic(call.qkv.dtype(), operands, [&]<class T, bool narrow>(T*, std::bool_constant<narrow>) {

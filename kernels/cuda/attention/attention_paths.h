@@ -35,22 +35,22 @@ inline bool flash_takes(const AttentionShape& s) {
 // in f32. P, before it is divided by its row's sum, and in the backward pass P and dS are rounded to bf16, to
 // nearest even: each is off by at most 2^-8 of itself. f32 tensors are rounded to bf16 first.
 void attention_flash(const AttentionForward&);
-void attention_flash_backward(const AttentionBackward&);
+void attention_flash(const AttentionBackward&);
 
 // For any width, mask and keys, but without dropout, in f32 arithmetic; `operands` bf16 rounds what is
 // multiplied as the way above does.
 void attention_general(const AttentionForward&, DType operands);
-void attention_general_backward(const AttentionBackward&, DType operands);
+void attention_general(const AttentionBackward&, DType operands);
 
 // Operands in blocks, on tensor cores as above: Q, K, V and dO are rounded beforehand, for each GEMM along
 // the axis that it sums over, P and dS in registers. P = e^(scale S - lse) is normalised before it is
 // rounded, in both passes. For what blocks_take() (attention_operands.h).
 void attention_blocks(const AttentionForward&, const AttentionQuant&, const ClockedKey&);
-void attention_blocks_backward(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
+void attention_blocks(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
 
 // One head after the other, composed (kernels/attention/composed.h): for everything else.
 void attention_by_heads(const AttentionForward&, const call::Attention&);
-void attention_by_heads_backward(const AttentionBackward&, const call::AttentionBackward&);
+void attention_by_heads(const AttentionBackward&, const call::AttentionBackward&);
 
 /// Which keys the queries of a head see. `lengths` as in call::Attention, null: all.
 struct SeenKeys {

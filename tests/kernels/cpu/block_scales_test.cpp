@@ -1,11 +1,11 @@
 // Scales that take sums, draws or a rounding of their own, and blocks of 8: the vector loops give the
 // definition's bits.
 #include "formats/scale_of_block.h"
-#include "formats/straight_through.h"
 #include "kernels/cpu/quantize_tile.h"
 #include "kernels/gemm_codes.h"
 #include "kernels/mx_transfer.h"
 #include "tests/kernels/quantize_fixture.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape::test {
 namespace {

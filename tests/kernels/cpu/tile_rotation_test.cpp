@@ -2,9 +2,9 @@
 #include <pthread.h>
 
 #include "formats/rotation.h"
-#include "formats/straight_through.h"
 #include "kernels/choose/make_backend.h"
 #include "tests/kernels/quantize_fixture.h"
+#include "tests/support/straight_through.h"
 
 namespace mxtape::test {
 namespace {
