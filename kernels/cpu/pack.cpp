@@ -111,7 +111,7 @@ std::int64_t pack_rows(const Rounded& y, const TilePacker* packer, const float* 
 
 bool packs_tiles(const Quantizer& q) {
   return fits_tiles(q) && q.scale == ScaleKind::power_of_two && q.element.bits() <= 8 &&
-         q.offset == Offset::none && q.block == BlockShape{loop_length(q.block), 1};
+         q.offset == Offset::none && !q.ema && q.block == BlockShape{loop_length(q.block), 1};
 }
 
 std::int64_t pack(const Rounded& y, const float* x) {

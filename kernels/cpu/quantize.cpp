@@ -107,7 +107,9 @@ void quantize_tiles(std::span<const TiledCopy> copies, const Tensor& x, float* s
       const Tile source = c.rotation ? (*c.rotation)(tile, row, col) : tile;
       const auto quantize = [&](auto y) {
         // Draws are counted in the tensor, whose rows a rotated tile leaves.
-        const cpu::CopyDraws own{&copy.by.draws, std::uint64_t(row * cols + col), cols, bits, c.amax};
+        const std::int64_t first = row * cols + col;
+        cpu::CopyDraws own{&copy.by.draws, std::uint64_t(first), cols, bits, c.amax};
+        if (copy.average) own.averages = copy.average.data() + first;
         cpu::quantize_tile(y, source, copy.by.axis, copy.by.quantizer, c.rule, c.encode, own);
       };
       const CodeLayout l = code_layout(copy);

@@ -13,17 +13,38 @@ bool is_tile_length(std::int32_t n, std::int32_t most) {
   return n >= 8 && n <= most && std::has_single_bit(unsigned(n));
 }
 
-/// Blocks of several lines share their largest magnitude: `across` entries together, of each of `lines`
-/// series of `count` entries, `step` apart.
-void share(std::uint32_t* amax, int lines, int line_step, int count, int step, int across) {
-  for (int line = 0; across > 1 && line < lines; ++line, amax += line_step)
-    for (int first = 0; first < count; first += across) {
-      const int last = std::min(count, first + across);
-      std::uint32_t most = 0;
-      for (int i = first; i < last; ++i) most = std::max(most, amax[i * step]);
-      for (int i = first; i < last; ++i) amax[i * step] = most;
-    }
-}
+int over(int a, int b) { return int(ceil_div(a, b)); }
+
+/// The loops' entries, lines of `per_line`, of which a block has `right` in each of `down` lines.
+struct Entries {
+  int lines, per_line, down, right;
+  int blocks_per_line() const { return over(per_line, right); }
+  int blocks() const { return over(lines, down) * blocks_per_line(); }
+
+  /// Each block's largest, in the place of its entries.
+  void gather(std::uint32_t* amax) const {
+    if (down == 1 && right == 1) return;
+    std::uint32_t* next = amax;
+    for (int top = 0; top < lines; top += down)
+      for (int left = 0; left < per_line; left += right) {
+        std::uint32_t most = 0;
+        for (int line = top; line < std::min(lines, top + down); ++line)
+          for (int i = left; i < std::min(per_line, left + right); ++i)
+            most = std::max(most, amax[line * per_line + i]);
+        *next++ = most;
+      }
+  }
+  /// The other way round. From the last on: no block's value lies behind its entries.
+  void spread(float* values) const {
+    if (down == 1 && right == 1) return;
+    for (int line = lines - 1; line >= 0; --line)
+      for (int block = blocks_per_line() - 1; block >= 0; --block) {
+        const float value = values[line / down * blocks_per_line() + block];
+        std::fill_n(values + line * per_line + block * right, std::min(right, per_line - block * right),
+                    value);
+      }
+  }
+};
 
 /// The draws of the blocks' first elements, in the order of entries.
 void draw_for_scales(std::uint16_t* of_blocks, const CopyDraws& draws, const Tile& t, Axis axis, int along) {
@@ -67,12 +88,17 @@ void write(TileGradients g, int r, const Tile& t, Axis axis, int along, TileScal
   quantize_loops().mask({g.dx + r * g.stride, g.dy + r * g.stride, g.stride}, t, axis, along, scales, rule);
 }
 
+TileBlock tile_block(const BlockShape& shape, const Tile& t, Axis axis) {
+  const BlockExtent e = block_extent(shape, t.rows, t.cols, axis);
+  return {int(e.rows), int(e.cols)};
+}
+
 /// x less the midpoints of its blocks.
 Tile centred(const Tile& t, Axis axis, int along) {
   TileScratch& scratch = TileScratch::own();
-  block_sums_loops().midpoints(scratch.midpoints.scales(), t, axis, along);
-  quantize_loops().add(scratch.centred, t.cols, t, axis, along, scratch.midpoints.inverse);
-  return {scratch.centred, t.cols, t.rows, t.cols};
+  block_sums_loops().midpoints(scratch.midpoints.scales(), t, tile_block({along, 1}, t, axis));
+  quantize_loops().add(scratch.prepared, t.cols, t, axis, along, scratch.midpoints.inverse);
+  return {scratch.prepared, t.cols, t.rows, t.cols};
 }
 
 }  // namespace
@@ -80,7 +106,7 @@ Tile centred(const Tile& t, Axis axis, int along) {
 bool has_scale_loops(const Quantizer& q) {
   Quantizer plain = q;
   plain.statistic = Statistic::amax;
-  plain.four_over_six = plain.eden = false;
+  plain.four_over_six = plain.eden = plain.ema = false;
   plain.scale_rounding = ScaleRounding::even;
   if (q.outer == OuterScale::none) plain.outer = OuterScale::tensor;
   const bool random = q.scale_rounding == ScaleRounding::stochastic,
@@ -90,7 +116,7 @@ bool has_scale_loops(const Quantizer& q) {
   const int most = of_amax ? most_tile_rows : 64;
   const bool whole = of_amax && q.block == BlockShape{0, 0},
              shaped = is_tile_length(q.block.along, most) &&
-                      (q.block.across == 1 || (of_amax && is_tile_length(q.block.across, most)));
+                      (q.block.across == 1 || (!random && is_tile_length(q.block.across, most)));
   return plain.scale_is_of_amax() && scaled && (whole || shaped) && !(random && q.sr_bits > 16);
 }
 
@@ -107,41 +133,44 @@ bool find_scales(TileBlocks& blocks, const Tile& t, Axis axis, const Quantizer& 
                  float encode, const CopyDraws& draws, bool for_values) {
   const QuantizeLoops& loops = quantize_loops();
   const BlockSumsLoops& sums = block_sums_loops();
-  const int along = loop_length(q.block), across = q.block.across, together = q.block.along / along;
   const bool rows = axis == Axis::row;
-  const int lines = int(rows ? t.rows : ceil_div(t.rows, along)),
-            per_line = int(rows ? ceil_div(t.cols, along) : t.cols);
-  blocks.count = lines * per_line;
-  if (across == 0)
-    std::fill_n(blocks.amax, blocks.count, bits_of(draws.amax));
-  else
+  const int along = loop_length(q.block), tall = rows ? 1 : along, wide = rows ? along : 1;  // an entry
+  const TileBlock block = tile_block(q.block, t, axis);
+  const Entries grid{over(t.rows, tall), over(t.cols, wide), over(block.rows, tall), over(block.cols, wide)};
+  const int count = blocks.count = grid.blocks();
+  if (q.block.along == 0) {
+    blocks.amax[0] = bits_of(draws.amax);
+  } else {
     (rows ? loops.amax_along_row : loops.amax_along_column)(blocks.amax, t, along);
-  share(blocks.amax, lines, per_line, per_line, 1, rows ? together : across);
-  share(blocks.amax, per_line, 1, lines, per_line, rows ? across : together);
-  if (q.statistic == Statistic::rms) sums.rms(blocks.amax, t, axis, along, rule);
+    grid.gather(blocks.amax);
+  }
+  if (q.statistic == Statistic::rms) sums.rms(blocks.amax, t, block, rule);
 
   const TileScales scales = blocks.scales();
-  if (q.scale == ScaleKind::power_of_two)
-    return loops.power_of_two_scales(scales, blocks.amax, blocks.count, rule);
-  for (int i = 0; q.scale == ScaleKind::f32 && i < blocks.count; ++i) {
-    const BlockScale s = f32_scale(rule, float_of(blocks.amax[i]), rule.element_max);
-    blocks.inverse[i] = s.inverse, blocks.scale[i] = s.scale;
+  bool exact = true;
+  if (q.scale == ScaleKind::power_of_two) {
+    exact = loops.power_of_two_scales(scales, blocks.amax, count, rule);
+  } else if (q.scale == ScaleKind::f32) {
+    for (int i = 0; i < count; ++i) {
+      const BlockScale s = f32_scale(rule, float_of(blocks.amax[i]), rule.element_max);
+      blocks.inverse[i] = s.inverse, blocks.scale[i] = s.scale;
+    }
+  } else {
+    std::uint16_t* const of_scales = TileScratch::own().scale_draws;
+    const bool eden = q.eden && for_values;
+    if (q.scale_rounding == ScaleRounding::stochastic && (eden || !q.eden))
+      draw_for_scales(of_scales, draws, t, axis, along);
+    exact = loops.floating_scales(scales, blocks.amax, count, rule, encode, of_scales);
+    if (q.four_over_six) {
+      const TileScales at_four = TileScratch::own().at_four.scales();
+      BlockRule rule_of_four = rule;
+      rule_of_four.element_max = 4;
+      exact &= loops.floating_scales(at_four, blocks.amax, count, rule_of_four, encode, of_scales);
+      sums.take_better(scales, at_four, t, block, rule);
+    }
+    if (eden) exact &= sums.eden(scales, t, block, rule, of_scales);
   }
-  if (q.scale == ScaleKind::f32) return true;
-  TileScratch& scratch = TileScratch::own();
-  std::uint16_t* const of_scales = scratch.scale_draws;
-  const bool eden = q.eden && for_values;
-  if (q.scale_rounding == ScaleRounding::stochastic && (eden || !q.eden))
-    draw_for_scales(of_scales, draws, t, axis, along);
-  bool exact = loops.floating_scales(scales, blocks.amax, blocks.count, rule, encode, of_scales);
-  if (q.four_over_six) {
-    const TileScales at_four = scratch.at_four.scales();
-    BlockRule rule_of_four = rule;
-    rule_of_four.element_max = 4;
-    exact &= loops.floating_scales(at_four, blocks.amax, blocks.count, rule_of_four, encode, of_scales);
-    sums.take_better(scales, at_four, t, axis, along, rule);
-  }
-  if (eden) exact &= sums.eden(scales, t, axis, along, rule, of_scales);
+  grid.spread(blocks.inverse), grid.spread(blocks.scale);
   return exact;
 }
 
@@ -156,15 +185,19 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
   for (int r = 0; r < t.rows; r += rows) {
     Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
     if (moves) window = centred(window, axis, along);
-    const TileDraws& all = draws.elements;
-    const CopyDraws own{draws.key,
-                        draws.first + std::uint64_t(r) * std::uint64_t(draws.cols),
-                        draws.cols,
-                        {all.bits ? all.bits + r * all.stride : nullptr, all.stride},
-                        draws.amax};
+    CopyDraws own = draws;
+    own.first += std::uint64_t(r) * std::uint64_t(draws.cols);
+    if (own.elements.bits) own.elements.bits += r * own.elements.stride;
     TileBlocks& blocks = TileScratch::own().blocks;
     const bool exact =
         find_scales(blocks, window, axis, q, rule, encode, own, !std::is_same_v<Out, TileGradients>);
+    if (q.ema) {
+      float* const scaled = TileScratch::own().prepared;
+      const Tile averages =
+          draws.averages ? Tile{draws.averages + r * draws.cols, draws.cols, window.rows, t.cols} : window;
+      quantize_loops().multiply(scaled, t.cols, averages, axis, along, blocks.inverse);
+      own.elements = {nullptr, t.cols, scaled};
+    }
     write(y, r, window, axis, along, blocks.scales(), rule, exact, own.elements);
     if constexpr (std::is_same_v<Out, TileValues>)
       if (moves) {

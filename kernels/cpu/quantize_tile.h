@@ -46,13 +46,15 @@ struct TileBlocks {
 };
 
 /// What a copy draws for a tile, of which element 0 is element `first` of a tensor with rows of `cols`:
-/// `elements` for its elements and, by `key`, one draw a block for its scales.
+/// `elements` for its elements and, by `key`, one draw a block for its scales; and what else it needs to
+/// know.
 struct CopyDraws {
   const DrawKey* key = nullptr;
   std::uint64_t first = 0;
   std::int64_t cols = 0;
   TileDraws elements{};
-  float amax = 0;  ///< of the tensor, where it is one block
+  float amax = 0;                   ///< of the tensor, where it is one block
+  const float* averages = nullptr;  ///< with `ema`, rows as the tensor's; x itself if there are none
 };
 
 /// True if every value is exact in bf16. `encode`: tensor_encode_scale() of the tensor, or 1. EDEN's factor,
@@ -77,7 +79,7 @@ struct TileScratch {
   // Whole vectors of groups around a row's elements, which may start and end inside a group of eight.
   static constexpr int per_vector = 128;
   TileBlocks blocks, at_four, midpoints;
-  alignas(64) float centred[tile_elements];
+  alignas(64) float prepared[tile_elements + 16];  ///< x less its midpoints, or averages scaled as x
   alignas(64) float rotated[tile_elements + most_tile_rows * row_gap];
   alignas(64) std::uint16_t draws[tile_elements + most_tile_rows * per_vector];
   alignas(64) std::uint16_t scale_groups[8 * TileBlocks::room + per_vector];

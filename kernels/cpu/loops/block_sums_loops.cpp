@@ -3,8 +3,8 @@
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-void rms(std::uint32_t* amax, const Tile& t, Axis axis, int along, const BlockRule& rule) {
-  for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
+void rms(std::uint32_t* amax, const Tile& t, TileBlock block, const BlockRule& rule) {
+  for_blocks(t, block, [&](const SixteenBlocks& blocks, const auto& each) {
     const u32x16 most = load_as<u32x16>(amax + blocks.first);
     // 2^e, e of amax or -126 below it, and 2^-e.
     const i32x16 up = max(as_signed(most & 0x7f800000u), all_ints(1 << 23));
@@ -41,9 +41,9 @@ struct Errors {
 };
 
 template <bool absolute>
-void take_better_by(TileScales best, TileScales other, const Tile& t, Axis axis, int along,
+void take_better_by(TileScales best, TileScales other, const Tile& t, TileBlock block,
                     const BlockRule& rule) {
-  for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
+  for_blocks(t, block, [&](const SixteenBlocks& blocks, const auto& each) {
     const int at = blocks.first;
     Errors<absolute> errors{{rule.grid},
                             {load(best.inverse + at), load(other.inverse + at)},
@@ -55,16 +55,15 @@ void take_better_by(TileScales best, TileScales other, const Tile& t, Axis axis,
   });
 }
 
-void take_better(TileScales best, TileScales other, const Tile& t, Axis axis, int along,
-                 const BlockRule& rule) {
-  (rule.absolute_error ? take_better_by<true> : take_better_by<false>)(best, other, t, axis, along, rule);
+void take_better(TileScales best, TileScales other, const Tile& t, TileBlock block, const BlockRule& rule) {
+  (rule.absolute_error ? take_better_by<true> : take_better_by<false>)(best, other, t, block, rule);
 }
 
 template <class Round, class RoundScale>
-bool eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round round,
+bool eden_by(TileScales scales, const Tile& t, TileBlock block, const Round round,
              const RoundScale round_scale, const std::uint16_t* draws) {
   bool exact = true;
-  for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
+  for_blocks(t, block, [&](const SixteenBlocks& blocks, const auto& each) {
     const f32x16 inverse = load(scales.inverse + blocks.first), scale = load(scales.scale + blocks.first);
     f32x16 with_itself{}, with_rounded{};
     each([&](const f32x16& x, auto part) {
@@ -83,20 +82,20 @@ bool eden_by(TileScales scales, const Tile& t, Axis axis, int along, const Round
   return exact;
 }
 
-bool eden(TileScales scales, const Tile& t, Axis axis, int along, const BlockRule& rule,
+bool eden(TileScales scales, const Tile& t, TileBlock block, const BlockRule& rule,
           const std::uint16_t* draws) {
   bool exact = true;
   with_deterministic_rounding(rule, [&](const auto& round) {
     with_scale_rounding(rule, rule.scale_rounding, [&](const auto& round_scale) {
-      exact = eden_by(scales, t, axis, along, round, round_scale, draws);
+      exact = eden_by(scales, t, block, round, round_scale, draws);
     });
   });
   return exact;
 }
 
-void midpoints(TileScales out, const Tile& t, Axis axis, int along) {
+void midpoints(TileScales out, const Tile& t, TileBlock block) {
   const NearestEven to_half{grid_of(f16)};
-  for_blocks(t, axis, along, [&](const SixteenBlocks& blocks, const auto& each) {
+  for_blocks(t, block, [&](const SixteenBlocks& blocks, const auto& each) {
     f32x16 lowest = all(__builtin_inff()), highest = -lowest, zero{};  // or NaN
     each([&](const f32x16& x, auto part) {
       lowest = part.keep(select(x < lowest, x, lowest), lowest);

@@ -34,7 +34,8 @@ MXT_LANES void with_deterministic_rounding(const BlockRule& rule, const Run& run
   run(Deterministic{rule.grid, rule.correction});
 }
 template <class Run>
-MXT_LANES void with_rounding(const BlockRule& rule, const Run& run) {
+MXT_LANES void with_rounding(const BlockRule& rule, const float* averages, const Run& run) {
+  if (rule.ema) return run(ByAverage{rule.grid, averages});
   if (rule.rounding == Rounding::stochastic) return run(Stochastic{rule.grid, rule.sr_bits});
   with_deterministic_rounding(rule, run);
 }

@@ -58,21 +58,16 @@ void encode_rows(const Encoding e, const Round round) {
         scale[r] = all(s);
         scales[r] = s * unit;
       }
-      const auto encode = [&](int c, auto part) __attribute__((always_inline)) {
+      const int first = b * along;
+      const auto encode = [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+        const std::int64_t c = first + i;
         i32x16 codes[4];
         for (int r = 0; r < 4; ++r)
           codes[r] = codes_of<exact>(x[r] + c, part, inverse[r], scale[r], per_unit, round, e.draws.bits,
                                      draw[r] + c);
         store_quads(y + c * lanes, codes);
       };
-      const int first = b * along;
-      int c = first;
-      if (first + along <= t.cols) {
-        for (; c < first + along; c += lanes) encode(c, Full{});
-        continue;
-      }
-      for (; c + lanes <= t.cols; c += lanes) encode(c, Full{});
-      if (c < t.cols) encode(c, First{t.cols - c});
+      first + along <= t.cols ? for_lanes(along, encode) : for_lanes(t.cols - first, encode);
     }
   }
 }
@@ -106,7 +101,7 @@ void encode_columns(const Encoding e, const Round round) {
 void encode(const TileCodes& out, const Tile& t, Axis axis, int along, TileScales scales,
             const BlockRule& rule, bool exact, TileDraws draws) {
   const Encoding e{out, t, along, scales, draws};
-  with_rounding(rule, [&](const auto& round) {
+  with_rounding(rule, draws.averages, [&](const auto& round) {
     if (axis == Axis::column) return exact ? encode_columns<true>(e, round) : encode_columns<false>(e, round);
     with_length<16>(along, [&](auto length) {
       exact ? encode_rows<true, length()>(e, round) : encode_rows<false, length()>(e, round);

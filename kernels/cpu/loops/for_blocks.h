@@ -66,48 +66,55 @@ struct Those {
   }
 };
 
-/// Elements i of the sixteen blocks come to lie side by side, from y + 16 i on.
-MXT_LANES void turn_blocks(float* y, const float* const (&blocks)[lanes], int along) {
-  for (int i = 0; i < along; i += 4)
+/// Elements i of sixteen rows come to lie side by side, from y + 16 i on.
+MXT_LANES void turn_rows(float* y, const float* const (&rows)[lanes], int length) {
+  for (int i = 0; i < length; i += 4)
     for (int first = 0; first < lanes; first += 4) {
       i32x4 four[4];
-      for (int k = 0; k < 4; ++k) std::memcpy(&four[k], blocks[first + k] + i, sizeof four[k]);
+      for (int k = 0; k < 4; ++k) std::memcpy(&four[k], rows[first + k] + i, sizeof four[k]);
       transpose(four);
       for (int k = 0; k < 4; ++k) store_as(y + (i + k) * lanes + first, four[k]);
     }
 }
 
+/// Blocks of one row or several.
 template <class Run>
-MXT_LANES void for_blocks_along_row(const Tile& t, int along, const Run& run) {
-  const int per_row = (t.cols + along - 1) / along, count = t.rows * per_row;
-  const int last = t.cols - (per_row - 1) * along;  // the length of a row's last block
+MXT_LANES void for_blocks_along_row(const Tile& t, TileBlock block, const Run& run) {
+  const int down = block.rows, right = block.cols;
+  const int count = (t.rows + down - 1) / down * ((t.cols + right - 1) / right);
   // All of it is written before the first vector is read: one whose lanes were just written would wait.
   alignas(64) float turned[longest_block * lanes];  // [element][block]
   float padded[lanes][longest_block];
-  const float* row = t.x;
-  for (int first = 0, at = 0; first < count; first += lanes) {
+  for (int first = 0, row = 0, col = 0; first < count; first += lanes) {
     const float* blocks[lanes];
-    std::int32_t lengths[lanes];
+    std::int32_t rows[lanes], cols[lanes];
     const int here = count - first < lanes ? count - first : lanes;
     for (int lane = 0; lane < here; ++lane) {
-      blocks[lane] = row + at * along;
-      lengths[lane] = ++at < per_row ? along : last;
-      if (lengths[lane] < along) {
-        std::memset(padded[lane], 0, sizeof padded[lane]);
-        std::memcpy(padded[lane], blocks[lane], std::size_t(last) * sizeof(float));
-        blocks[lane] = padded[lane];
-      }
-      if (at == per_row) at = 0, row += t.stride;
+      blocks[lane] = t.x + row * t.stride + col;
+      rows[lane] = t.rows - row < down ? t.rows - row : down;
+      cols[lane] = t.cols - col < right ? t.cols - col : right;
+      if ((col += right) >= t.cols) col = 0, row += down;
     }
     for (int lane = here; lane < lanes; ++lane)
-      blocks[lane] = blocks[here - 1], lengths[lane] = lengths[here - 1];
-    turn_blocks(turned, blocks, along);
-    const i32x16 length = load_as<i32x16>(lengths);
-    const int shortest = any(length < along) ? last : along;
+      blocks[lane] = blocks[here - 1], rows[lane] = rows[here - 1], cols[lane] = cols[here - 1];
+    const i32x16 heights = load_as<i32x16>(rows), widths = load_as<i32x16>(cols);
     run(
-        SixteenBlocks{first, here, length}, [&](const auto& add) __attribute__((always_inline)) {
-          for (int i = 0; i < shortest; ++i) add(load(turned + i * lanes), Full{});
-          for (int i = shortest; i < along; ++i) add(load(turned + i * lanes), Those{all_ints(i) < length});
+        SixteenBlocks{first, here, heights * widths}, [&](const auto& add) __attribute__((always_inline)) {
+          for (int r = 0; r < down; ++r) {
+            const float* lines[lanes];
+            for (int lane = 0; lane < lanes; ++lane) {
+              lines[lane] = blocks[lane] + (r < rows[lane] ? r : 0) * t.stride;
+              if (cols[lane] == right) continue;
+              std::memset(padded[lane], 0, sizeof padded[lane]);
+              std::memcpy(padded[lane], lines[lane], std::size_t(cols[lane]) * sizeof(float));
+              lines[lane] = padded[lane];
+            }
+            turn_rows(turned, lines, right);
+            const i32x16 lengths = select(all_ints(r) < heights, widths, i32x16{});
+            const int of_all = any(lengths < right) ? 0 : right;
+            for (int i = 0; i < of_all; ++i) add(load(turned + i * lanes), Full{});
+            for (int i = of_all; i < right; ++i) add(load(turned + i * lanes), Those{all_ints(i) < lengths});
+          }
         });
   }
 }
@@ -131,11 +138,11 @@ MXT_LANES void for_blocks_along_column(const Tile& t, int along, const Run& run)
 }
 
 /// run(blocks, each) for sixteen blocks at a time; each(add) calls add(x, Full or Those) with the first
-/// element of each, then the second, up to the longest one's last.
+/// element of each in row-major order, then the second, up to the longest one's last.
 template <class Run>
-MXT_LANES void for_blocks(const Tile& t, Axis axis, int along, const Run& run) {
-  if (axis == Axis::row) return for_blocks_along_row(t, along, run);
-  for_blocks_along_column(t, along, run);
+MXT_LANES void for_blocks(const Tile& t, TileBlock block, const Run& run) {
+  if (block.cols == 1) return for_blocks_along_column(t, block.rows, run);
+  for_blocks_along_row(t, block, run);
 }
 
 }  // namespace mxtape::cpu::MXT_TIER

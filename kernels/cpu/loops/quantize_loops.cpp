@@ -155,17 +155,19 @@ void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileSca
 
 void round_tile(TileValues out, const Tile& t, Axis axis, int along, TileScales scales, const BlockRule& rule,
                 bool exact, TileDraws draws) {
-  with_rounding(rule, [&](const auto& round) {
+  with_rounding(rule, draws.averages, [&](const auto& round) {
     out.wide ? round_elements<Write::wide>(out, t, axis, along, scales, round, draws)
     : exact  ? round_elements<Write::exact>(out, t, axis, along, scales, round, draws)
              : round_elements<Write::rounded>(out, t, axis, along, scales, round, draws);
   });
 }
 
-void add(float* y, std::int64_t stride, const Tile& x, Axis axis, int along, float* of_blocks) {
+template <bool sum>
+void combine(float* y, std::int64_t stride, const Tile& x, Axis axis, int along, float* of_blocks) {
   for_elements(x, axis, along, {of_blocks, of_blocks},
                [&](int r, std::int64_t c, auto part, const f32x16& of_block, const f32x16&) {
-                 part.store(y + r * stride + c, part.load(x.x + r * x.stride + c) + of_block);
+                 const f32x16 value = part.load(x.x + r * x.stride + c);
+                 part.store(y + r * stride + c, sum ? value + of_block : value * of_block);
                });
 }
 
@@ -202,8 +204,16 @@ void sum_columns(float* sums, const Tile& t) {
 
 }  // namespace
 
-extern const QuantizeLoops quantize_loops{
-    amax_of_run, amax_along_row, amax_along_column, power_of_two_scales, floating_scales, round_tile, add,
-    draw,        mask,           sum_columns};
+extern const QuantizeLoops quantize_loops{amax_of_run,
+                                          amax_along_row,
+                                          amax_along_column,
+                                          power_of_two_scales,
+                                          floating_scales,
+                                          round_tile,
+                                          combine<true>,
+                                          combine<false>,
+                                          draw,
+                                          mask,
+                                          sum_columns};
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -18,10 +18,12 @@ struct TileScales {
   float* scale;
 };
 
-/// Sixteen random bits for each element of a tile, rows `stride` apart; 15 more may be read.
+/// What decides about each element of a tile, rows `stride` apart; 15 more may be read: sixteen random bits,
+/// or with `ema` its average, scaled as it is.
 struct TileDraws {
   const std::uint16_t* bits = nullptr;
   std::int64_t stride = 0;
+  const float* averages = nullptr;
 };
 
 /// bf16 values of a tile; or f32 ones, if `wide` is given.
@@ -67,6 +69,8 @@ struct QuantizeLoops {
                 TileDraws);
   /// y, rows `stride` apart, = x + the entries of its blocks. y may be x.
   void (*add)(float* y, std::int64_t stride, const Tile& x, Axis, int along, float* of_blocks);
+  /// The same of x times the entries.
+  void (*multiply)(float* y, std::int64_t stride, const Tile& x, Axis, int along, float* of_blocks);
   /// The eight draws of each of 16 * vectors groups, of which one is `step` after the other.
   void (*draw)(std::uint16_t* bits, const DrawKey&, std::uint64_t group, int step, int vectors);
   /// ste=mask: dx = dy times straight_through_factor() (formats/straight_through.h).
@@ -75,19 +79,24 @@ struct QuantizeLoops {
   void (*sum_columns)(float* sums, const Tile&);
 };
 
+/// How many rows and columns of a tile a block has: 8 to 64 columns, or one.
+struct TileBlock {
+  int rows, cols;
+};
+
 /// The vector loops of scales that take sums over their blocks' elements, and of midpoints. A block a lane,
 /// so that these are added in row-major order, as scale_of_block() (formats/scale_of_block.h) adds them.
-/// Entries are those of QuantizeLoops for blocks one element across; whole vectors of them are read.
+/// An entry a block, in row-major order; whole vectors of them are read.
 struct BlockSumsLoops {
   /// statistic=rms: rms_in_place_of_amax() of blocks that are finite and not all zeros.
-  void (*rms)(std::uint32_t* amax, const Tile&, Axis, int along, const BlockRule&);
+  void (*rms)(std::uint32_t* amax, const Tile&, TileBlock, const BlockRule&);
   /// Four-over-six: gives `best` the entries of `other` whose blocks err less with them.
-  void (*take_better)(TileScales best, TileScales other, const Tile&, Axis, int along, const BlockRule&);
+  void (*take_better)(TileScales best, TileScales other, const Tile&, TileBlock, const BlockRule&);
   /// EDEN: scales times eden_factor(), rounded again. `draws` as floating_scales() has them. True if none
   /// becomes NaN.
-  bool (*eden)(TileScales, const Tile&, Axis, int along, const BlockRule&, const std::uint16_t* draws);
+  bool (*eden)(TileScales, const Tile&, TileBlock, const BlockRule&, const std::uint16_t* draws);
   /// offset=fp16: `inverse` gets what is added to elements before they are rounded, `scale` what after it.
-  void (*midpoints)(TileScales, const Tile&, Axis, int along);
+  void (*midpoints)(TileScales, const Tile&, TileBlock);
 };
 
 /// The loop of quantize that writes codes, rounded as QuantizeLoops rounds. It writes zeros up to the next

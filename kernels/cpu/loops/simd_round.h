@@ -65,6 +65,19 @@ struct Deterministic {
   }
 };
 
+/// round_by_average() (formats/round_by_average.h).
+struct ByAverage {
+  Grid g;
+  const float* averages;
+  [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t first) const {
+    const f32x16 lower = magnitude(Deterministic{g, correction_of(Rounding::zero)}(x, nullptr, 0));
+    const f32x16 step = floats(quantum_bits(g, lower, 0)), upper = lower + step;
+    const f32x16 average = floats(bits(load(averages + first)) ^ (bits(x) & 0x80000000u));
+    const i32x16 is_upper = (average >= lower + step * 0.5f) & (upper <= limit_of(g, x)) & (x != 0.0f);
+    return with_sign_of(select(is_upper, upper, lower), x);
+  }
+};
+
 /// round_stochastic() from 16 bits an element, of which the highest `sr_bits` are used.
 struct Stochastic {
   Grid g;

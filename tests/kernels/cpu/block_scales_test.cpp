@@ -35,6 +35,11 @@ const char* const quantizers[] = {"mxfp4 statistic=rms rule=rnearest",
                                   "nvfp4 scale=ue5m3 outer=none",
                                   "nvfp4 block=8",
                                   "nvfp4 block=8 4o6",
+                                  "nvfp4 block=16x16 4o6",
+                                  "nvfp4 block=8x32 4o6 error=mae round=stochastic",
+                                  "nvfp4 block=64x16 4o6 eden",
+                                  "mxfp4 block=32x32 statistic=rms",
+                                  "mxfp4 block=16x64 statistic=rms rule=rnearest round=stochastic",
                                   "mxfp4 block=8",
                                   "mxfp4 block=8x8 round=stochastic",
                                   "mxfp8_e4m3 block=8x32",
@@ -146,25 +151,30 @@ TEST_F(BlockScales, AreOfSumsInTheDefinitionsOrder) {
   const int rows = 32, cols = 2048;
   const auto x = normals(rows * cols, 6);
   on_every_tier([&] {
-    for (const char* text : {"mxfp4 statistic=rms", "e2m1 block=32 scale=e5m10 outer=none eden"})
+    for (const char* text :
+         {"mxfp4 statistic=rms", "e2m1 block=32 scale=e5m10 outer=none eden",
+          "mxfp4 block=16x16 statistic=rms", "e2m1 block=8x32 scale=e5m10 outer=none eden"})
       for (const Axis axis : {Axis::row, Axis::column}) {
         const Quantizer q = parse_quantizer(text);
         const BlockRule rule = block_rule(q);
         cpu::TileBlocks got;
         cpu::find_scales(got, {x.data(), cols, rows, cols}, axis, q, rule, 1);
-        int entry = 0;
+        int blocks = 0;
         for_each_block(rows, cols, block_extent(q.block, rows, cols, axis), [&](const BlockRange& range) {
           const BlockOfMatrix block{x.data(), cols, range};
           const BlockScale want = scale_of_block(rule, 1, block, [] { return 0u; });
+          const std::int64_t entry = axis == Axis::row
+                                         ? range.row * (cols / q.block.along) + range.col / q.block.along
+                                         : range.row / q.block.along * cols + range.col;
           EXPECT_EQ(got.scale[entry], want.scale) << text << " " << entry;
           EXPECT_EQ(got.inverse[entry], want.inverse) << text << " " << entry;
           if (q.statistic == Statistic::rms) {
             const float rms = rms_in_place_of_amax(rule, largest_magnitude(block, 0), block);
-            EXPECT_EQ(float_of(got.amax[entry]), rms) << entry;
+            EXPECT_EQ(float_of(got.amax[blocks]), rms) << blocks;
           }
-          ++entry;
+          ++blocks;
         });
-        EXPECT_EQ(got.count, entry);
+        EXPECT_EQ(got.count, blocks);
       }
   });
 }
@@ -208,14 +218,13 @@ TEST_F(BlockScales, OfWideValuesMaskAsTheDefinition) {
   });
 }
 
-// Sums over tiles of several rows are left to the definition, and so are scales and draws beyond the loops'.
+// Sums over longer blocks, draws of tiles, and scales and draws beyond the loops'.
 TEST_F(BlockScales, WithoutLoopsAreLeftToTheDefinition) {
   std::uint64_t seed = 1;
   for (const char* text :
-       {"mxfp4 statistic=rms block=16x16", "nvfp4 eden block=16x16",
-        "nvfp4 scale.round=stochastic block=16x16", "nvfp4 scale.round=stochastic sr.bits=20",
-        "nvfp4 scale=e8m1 outer=none", "nvfp4 outer=axis", "mxfp4 search", "mxfp4 scale=e9m0",
-        "mxfp4 block=24", "mxint8 offset=int"}) {
+       {"mxfp4 statistic=rms block=128", "nvfp4 eden block=8x128", "nvfp4 scale.round=stochastic block=16x16",
+        "nvfp4 scale.round=stochastic sr.bits=20", "nvfp4 scale=e8m1 outer=none", "nvfp4 outer=axis",
+        "mxfp4 search", "mxfp4 scale=e9m0", "mxfp4 block=24", "mxint8 offset=int"}) {
     EXPECT_FALSE(cpu::has_scale_loops(parse_quantizer(text))) << text;
     expect_definition({text, 70, 90, Content::spread}, {.seed = ++seed});
   }
