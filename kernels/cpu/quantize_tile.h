@@ -35,19 +35,18 @@ bool fits_tiles(const Quantizer& q);
 /// Of blocks in the loops: longer ones are several that share their scale.
 constexpr int loop_length(const BlockShape& b) { return b.along == 0 || b.along > 64 ? 64 : b.along; }
 
-/// What the blocks of a tile are rounded with, entries as QuantizeLoops has them.
+/// What the blocks of a tile are rounded with: scales in entries as QuantizeLoops has them.
 struct TileBlocks {
   static constexpr int room = tile_elements / 8 + 16;
-  alignas(64) std::uint32_t amax[room];  ///< or what statistic=rms makes of it
+  alignas(64) std::uint32_t amax[room];  ///< of `count` blocks, row-major; or what statistic=rms makes of it
   alignas(64) float inverse[room];
   alignas(64) float scale[room];
   int count;
   TileScales scales() { return {inverse, scale}; }
 };
 
-/// What a copy draws for a tile, of which element 0 is element `first` of a tensor with rows of `cols`:
-/// `elements` for its elements and, by `key`, one draw a block for its scales; and what else it needs to
-/// know.
+/// What decides about the roundings of a tile, of which element 0 is element `first` of a tensor with rows of
+/// `cols`: `elements` for its elements and, by `key`, one draw a block for its scales.
 struct CopyDraws {
   const DrawKey* key = nullptr;
   std::uint64_t first = 0;

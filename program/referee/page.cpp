@@ -93,9 +93,9 @@ std::string section(const std::string& heading, const std::string& body) {
 }
 
 std::string methods(const Results& r) {
-  const std::size_t point = largest_judged(r);
+  const std::size_t point = largest_shown(r);
   return (r.has_points() ? fmt::format("<p>At {}:</p>\n", html_escaped(r.points[point].name)) : "") +
-         html(verdicts(r, point, point + 1, r.judged(), true)) +
+         html(verdicts(r, point, point + 1, shown_stage(r), true)) +
          (r.resolvable_gap
               ? fmt::format("<p>{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not "
                             "resolved by these seeds.</p>\n",
@@ -109,10 +109,8 @@ std::string curves_of(const Results& r, const std::vector<std::string>& curves) 
   std::string out;
   for (const auto& svg : curves)
     out += fmt::format("<img alt=\"curves\" src=\"data:image/svg+xml;base64,{}\"/>\n", to_base64(svg));
-  return out.empty()
-             ? "<p class=\"dim\">No pictures: gnuplot was not there or failed, or there was nothing to "
-               "draw.</p>\n"
-             : out;
+  if (out.empty()) out = "<p class=\"dim\">No pictures: no gnuplot, or it failed, or nothing to draw.</p>\n";
+  return out;
 }
 
 std::string steps_to(const Results& r) {
@@ -135,10 +133,8 @@ std::string law(const Results& r) {
   const auto digits = [](double x) { return html_number(x, fmt::format("{:.4g}", x)); };
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
-             "with A = {}, alpha = {}, B = "
-             "{}, beta = {}, gamma = {}, E = {} ({}). {} The baseline is off it by at most {:.2f} % of its "
-             "loss; the limit is {:.2f} %. "
-             "Intervals: {} draws over seeds.</p>\n",
+             "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {} ({}). {} The baseline is off it "
+             "by at most {:.2f} % of its loss; the limit is {:.2f} %. Intervals: {} draws over seeds.</p>\n",
              digits(law.A), digits(law.alpha), digits(law.B), digits(law.beta), digits(law.gamma),
              digits(law.E), law.floor_known ? "the data&#8217;s entropy" : "fitted",
              law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst, 100 * law.limit,
@@ -192,9 +188,9 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       title, style);
   out += fmt::format(
       "<p>{} arms {}, on <code>{}</code>; base <code>{}</code>, baseline <code>{}</code>. Seeds {}; verdicts "
-      "are of "
-      "{}. Arms share initial weights, batches and random draws, seed by seed. The tolerance is {} nats: "
-      "<i>within</i> says that the gap was shown to be smaller. {} gaps and {} sums of arms were looked "
+      "are of {}. Arms share initial weights, batches and random draws, seed by seed. The tolerance is {} "
+      "nats: <i>within</i> says that the gap was shown to be smaller. {} gaps and {} sums of arms were "
+      "looked "
       "at.</p>\n",
       r.arms.size(),
       r.has_points() ? fmt::format("at {} points (sizes x lengths: {} x {})", r.points.size(), r.sizes.size(),

@@ -43,12 +43,6 @@ Asked asked_by(const Words& words) {
   return asked;
 }
 
-Choices all_arms(const RefereeFile& file) {
-  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
-  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
-  return choices;
-}
-
 /// What was measured; of a sweep without [points] with the records of its runs.
 struct Measured {
   Results results;
@@ -104,7 +98,8 @@ Measured through_stages(const Asked& in, const AtStage& at, Guess guess = Guess:
   Measured measured{.results = asked(file), .logs = {}};
   Results& results = measured.results;
   results.complete = true;
-  Choices choices = all_arms(file);
+  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
+  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
   bool goes_on = true;
   for (const std::string name : {"tune", "select", "confirm"}) {
     const bool tunes = name == "tune", confirms = name == "confirm";
@@ -203,11 +198,10 @@ Report sweep_plan(const Words& words) {
   };
   const Results results = through_stages(asked, look, Guess::yes).results;
   const Question& file = results.asked;
-  const Point& first = results.points.front();
   out.line("sweep       {}: {} arms x {}, tolerance {}", file.file, results.arms.size(),
            results.has_points() ? fmt::format("{} points", results.points.size())
                                 : fmt::format("{} seed{}, {} steps", file.select.size(),
-                                              file.select.size() == 1 ? "" : "s", first.steps),
+                                              file.select.size() == 1 ? "" : "s", results.points[0].steps),
            file.tolerance);
   out.line("base        {}\ndata        {}, hash {}\ndevice      {}", file.base, results.data_file,
            results.data_hash, device);

@@ -44,6 +44,12 @@ std::string word_on(const Results& r, const Gap* gap, std::size_t arm, Stage sta
   return std::string(name_of(gap->verdict)) + (gap->reason.empty() ? "" : ": " + gap->reason);
 }
 
+bool has_losses(const Results& r, Stage stage, std::optional<std::size_t> point = {}) {
+  return std::ranges::any_of(r.runs, [&](const Run& run) {
+    return run.stage == stage && run.loss && run.point == point.value_or(run.point);
+  });
+}
+
 /// Most memory of an arm's runs at a point.
 std::optional<double> peak_of(const Results& r, std::size_t point, std::size_t arm) {
   std::optional<double> most;
@@ -62,10 +68,12 @@ std::optional<double> mean_of(const std::vector<std::optional<double>>& losses) 
   return count > 0 ? std::optional(sum / count) : std::nullopt;
 }
 
-std::size_t largest_judged(const Results& r) {
+Stage shown_stage(const Results& r) { return has_losses(r, r.judged()) ? r.judged() : Stage::select; }
+
+std::size_t largest_shown(const Results& r) {
   std::size_t point = 0;
   for (const Gap& gap : r.gaps)
-    if (gap.stage == r.judged()) point = std::max(point, gap.point);
+    if (gap.stage == shown_stage(r)) point = std::max(point, gap.point);
   return point;
 }
 
@@ -74,10 +82,10 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
   Table table(fmt::format(
       "|{}; |{}; |arm; |{}|>.2f; |loss|>.4f; |gap|>+.4f; |95 % interval|>; |{}|>|2; |{}|>|1; |{}|>; |{}|>; "
       "|ms|>.1f|1; |{}|>.2f; |{}|>; |{}|>.0f; |verdict",
-      last - first > 1 ? "point" : "", if_whole("seeds"), if_whole("bits"),
+      last - first > 1 ? "point" : "", whole || stage != r.judged() ? "seeds" : "", if_whole("bits"),
       r.asked.families.empty() ? "p" : "Holm p", r.has_points() ? "efficiency" : "", if_whole("effN"),
       if_whole("effD"), if_whole("of the baseline's"), if_whole("break-even speed-up"), if_whole("MiB")));
-  const std::size_t largest = largest_judged(r);
+  const std::size_t largest = largest_shown(r);
   for (std::size_t point = first; point < last; ++point)
     for (const std::size_t arm : r.sorted(point)) {
       const auto of_arm = [&](const auto& all, const auto& wanted) {
@@ -93,7 +101,7 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
       const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return point == largest; });
       const StepTime* time = stage == r.judged() ? r.step_time(r.points[point].size, arm) : nullptr;
       const auto loss = mean_of(r.losses(point, arm, stage));
-      if (stage != r.judged() && !loss) continue;
+      if (!loss && (stage != r.judged() || !has_losses(r, stage, point))) continue;
       table.row(r.points[point].name, seeds_of(r, stage), r.arms[arm].name, r.arms[arm].bits, loss,
                 gap ? Value(gap->gap.mean) : "-", gap ? interval_value(gap->gap) : "-",
                 gap && gap->gap.pairs > 1 ? p_value(gap->holm) : "-",
@@ -215,7 +223,7 @@ std::string results_table(const Results& r, std::size_t width) {
                             : std::string("it takes two finished seeds of an arm to tell a gap from none\n");
   for (const auto& line : switch_lines(r)) below += line + "\n";
   for (const auto& line : spike_lines(r)) below += "spikes of the training loss: " + line + "\n";
-  return verdicts(r, 0, r.points.size(), r.judged(), false).text(width) + below +
+  return verdicts(r, 0, r.points.size(), shown_stage(r), false).text(width) + below +
          contrasts_table(r).text(width) + steps_to_table(r).text(width);
 }
 

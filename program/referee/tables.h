@@ -12,10 +12,12 @@ namespace mxtape::referee {
 /// Of those that are there; none if none is.
 std::optional<double> mean_of(const std::vector<std::optional<double>>&);
 
-/// The last point that has a gap on the seeds that verdicts are of; the first one if none has.
-std::size_t largest_judged(const Results&);
+/// Whose seeds verdicts are of, once a run with these is finished; until then the first ones.
+Stage shown_stage(const Results&);
+/// The last point that has a gap on their seeds; the first one if none has.
+std::size_t largest_shown(const Results&);
 /// A row for each arm at each point from `first` to before `last`. `whole`: with what a terminal has no room
-/// for. effN, effD and the break-even speed-up stand at largest_judged().
+/// for. effN, effD and the break-even speed-up stand at largest_shown().
 Table verdicts(const Results&, std::size_t first, std::size_t last, Stage, bool whole);
 /// On the seeds that verdicts are of.
 Table steps_to_table(const Results&);

@@ -84,6 +84,10 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
   ASSERT_EQ(run({"sweep", "points.toml", "--out", "parts", "--part", "1/2"}), 0) << output_;
   EXPECT_EQ(results("parts")["complete"], false);
   EXPECT_TRUE(says("confirm: it waits for the stage before it"));
+  EXPECT_TRUE(says("seeds  arm")) << "results of the first seeds are shown meanwhile:\n" << output_;
+  EXPECT_FALSE(says("not chosen"));
+  const std::string page = read_whole_text(folder_ / "parts/report.html");
+  EXPECT_LT(page.find("<td>first</td>"), page.find("<h2>")) << "and in the page's first table";
   for (const char* part : {"2/2", "1/2"})
     ASSERT_EQ(run({"sweep", "points.toml", "--out", "parts", "--part", part}), 0) << output_;
   EXPECT_EQ(timeless("parts"), all);
