@@ -15,13 +15,13 @@ bool is_tile_length(std::int32_t n, std::int32_t most) {
 
 int over(int a, int b) { return int(ceil_div(a, b)); }
 
-/// The loops' entries, lines of `per_line`, of which a block has `right` in each of `down` lines.
+/// The loops' entries, in lines of `per_line`. A block has `right` of them in each of `down` lines.
 struct Entries {
   int lines, per_line, down, right;
   int blocks_per_line() const { return over(per_line, right); }
   int blocks() const { return over(lines, down) * blocks_per_line(); }
 
-  /// Each block's largest, in the place of its entries.
+  /// Leaves the largest of each block, one behind the other.
   void gather(std::uint32_t* amax) const {
     if (down == 1 && right == 1) return;
     std::uint32_t* next = amax;
@@ -34,7 +34,7 @@ struct Entries {
         *next++ = most;
       }
   }
-  /// The other way round. From the last on: no block's value lies behind its entries.
+  /// Gives the entries their blocks' values. From the last on: no value lies behind its block's entries.
   void spread(float* values) const {
     if (down == 1 && right == 1) return;
     for (int line = lines - 1; line >= 0; --line)

@@ -190,8 +190,7 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       "<p>{} arms {}, on <code>{}</code>; base <code>{}</code>, baseline <code>{}</code>. Seeds {}; verdicts "
       "are of {}. Arms share initial weights, batches and random draws, seed by seed. The tolerance is {} "
       "nats: <i>within</i> says that the gap was shown to be smaller. {} gaps and {} sums of arms were "
-      "looked "
-      "at.</p>\n",
+      "looked at.</p>\n",
       r.arms.size(),
       r.has_points() ? fmt::format("at {} points (sizes x lengths: {} x {})", r.points.size(), r.sizes.size(),
                                    r.asked.lengths.size())

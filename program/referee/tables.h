@@ -16,8 +16,8 @@ std::optional<double> mean_of(const std::vector<std::optional<double>>&);
 Stage shown_stage(const Results&);
 /// The last point that has a gap on their seeds; the first one if none has.
 std::size_t largest_shown(const Results&);
-/// A row for each arm at each point from `first` to before `last`. `whole`: with what a terminal has no room
-/// for. effN, effD and the break-even speed-up stand at largest_shown().
+/// A row for each arm at each point from `first` to before `last` where a run of the stage is finished.
+/// `whole`: with what a terminal has no room for. effN, effD and break-even stand at largest_shown().
 Table verdicts(const Results&, std::size_t first, std::size_t last, Stage, bool whole);
 /// On the seeds that verdicts are of.
 Table steps_to_table(const Results&);

@@ -138,7 +138,7 @@ MXT_LANES void for_blocks_along_column(const Tile& t, int along, const Run& run)
 }
 
 /// run(blocks, each) for sixteen blocks at a time; each(add) calls add(x, Full or Those) with the first
-/// element of each in row-major order, then the second, up to the longest one's last.
+/// element of each, then the second, in row-major order up to the longest one's last.
 template <class Run>
 MXT_LANES void for_blocks(const Tile& t, TileBlock block, const Run& run) {
   if (block.cols == 1) return for_blocks_along_column(t, block.rows, run);
