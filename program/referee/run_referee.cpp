@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <regex>
 
 #include "core/files/atomic_file.h"
 #include "program/plan/initial_weights.h"
@@ -30,10 +29,10 @@ Asked asked_by(const Words& words) {
                                     return weights.try_emplace(init, init).first->second.model();
                                   }),
               .options = words.sweep};
-  std::smatch found;
-  if (std::regex_match(words.part, found, std::regex("(\\d{1,4})/(\\d{1,4})")))
-    asked.part = std::stoi(found[1]), asked.parts = std::stoi(found[2]);
-  require(asked.part >= 1 && asked.part <= asked.parts && found.empty() == words.part.empty(),
+  int end = 0;
+  if (words.part.find_first_not_of("0123456789/") == std::string::npos)
+    std::sscanf(words.part.c_str(), "%4d/%4d%n", &asked.part, &asked.parts, &end);
+  require(std::size_t(end) == words.part.size() && asked.part >= 1 && asked.part <= asked.parts,
           ExitCode::usage, "--part {}: want the number of a part and how many there are, such as 3/16",
           words.part);
   const RefereeFile& file = asked.file;

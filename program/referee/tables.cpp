@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <set>
 
 namespace mxtape::referee {
@@ -192,7 +191,9 @@ std::string results_csv(const Results& r) {
   // RFC 4180: quotes where a comma or a quote would break the line.
   const auto quoted = [](const std::string& text) {
     if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    return "\"" + std::regex_replace(text, std::regex("\""), "\"\"") + "\"";
+    std::string all = "\"";
+    for (const char c : text) all.append(c == '"' ? 2 : 1, c);
+    return all + "\"";
   };
   std::string out = r.has_points() ? "point,stage,arm" : "arm";
   out += ",seed,state,loss,gap,ms,peak_mib,seconds";

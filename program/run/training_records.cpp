@@ -3,7 +3,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 #include "core/files/atomic_file.h"
@@ -91,12 +90,13 @@ std::string TrainingLoop::advice() const {
   if (files.empty())
     return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
                        config_.save_minutes);
-  static const std::regex rate(R"( --optim\.learning_rate[= ]\S+)");  // the one that failed
+  std::string command = command_;  // without the rate that failed
+  for (std::size_t at; (at = command.find(" --optim.learning_rate")) != std::string::npos;)
+    command.erase(at, command.find(' ', command.find_first_of("= ", at + 1) + 1) - at);
   return fmt::format(
       "the last checkpoint is {}\n  to go on with, say, half the learning rate: {} --resume auto "
       "--allow-change optim --optim.learning_rate={}",
-      files.front().string(), std::regex_replace(command_, rate, ""),
-      trainer_.recipe().optim.learning_rate / 2);
+      files.front().string(), command, trainer_.recipe().optim.learning_rate / 2);
 }
 
 /// What ran must be what was asked for; then it is on record.

@@ -45,6 +45,23 @@ void over_what_all_read(std::uint32_t* x) {
   if (ordered) block_sync();
   x[threadIdx.x] = first + 1;  // thread 0 has read it too, last or first of all
 }
+std::uint32_t loaded(const std::uint32_t& x) { return *const_cast<const volatile std::uint32_t*>(&x); }
+template <bool ordered>
+void of_what_its_writer_has_read(std::uint32_t* x) {
+  x[threadIdx.x] = threadIdx.x;
+  const std::uint32_t own = loaded(x[threadIdx.x]);
+  if (ordered) block_sync();
+  x[threads + threadIdx.x] = own + x[threadIdx.x % 32 ? threadIdx.x - 1 : threadIdx.x];
+}
+template <bool ordered>
+void over_what_was_read_again(std::uint32_t* x) {
+  if (threadIdx.x >= 32) return;
+  const std::uint32_t first = loaded(x[0]);
+  warp_sync();
+  if (threadIdx.x == 1) x[1] = first + loaded(x[0]);
+  if (ordered) warp_sync();
+  if (threadIdx.x == 2) x[0] = 1;
+}
 template <bool ordered>
 void by_async_copy(std::uint32_t* x) {
   auto* const shared = dynamic_shared<std::uint32_t>();
@@ -97,6 +114,8 @@ TEST(LockstepRaces, AreFoundWhereNothingOrdersAWriteAndAnotherUse) {
   EXPECT_EQ(said_of(by_barrier<true>), "");
   EXPECT_EQ(said_of(by_warp_sync<true>), "");
   EXPECT_EQ(said_of(over_what_all_read<true>), "");
+  EXPECT_EQ(said_of(of_what_its_writer_has_read<true>), "");
+  EXPECT_EQ(said_of(over_what_was_read_again<true>), "");
   EXPECT_EQ(said_of(by_async_copy<true>), "");
   EXPECT_EQ(said_of(to_tiles<true>), "");
   EXPECT_EQ(said_of(of_blocks<true>, 2), "");
@@ -105,8 +124,9 @@ TEST(LockstepRaces, AreFoundWhereNothingOrdersAWriteAndAnotherUse) {
   EXPECT_EQ(said_of(to_words_from_their_bytes<true>), "");
   EXPECT_EQ(said_of(to_bytes_from_their_words<true>), "");
   for (const auto kernel :
-       {by_barrier<false>, by_warp_sync<false>, over_what_all_read<false>, by_async_copy<false>,
-        to_tiles<false>, to_words_from_their_bytes<false>, to_bytes_from_their_words<false>})
+       {by_barrier<false>, by_warp_sync<false>, over_what_all_read<false>, of_what_its_writer_has_read<false>,
+        over_what_was_read_again<false>, by_async_copy<false>, to_tiles<false>,
+        to_words_from_their_bytes<false>, to_bytes_from_their_words<false>})
     EXPECT_NE(said_of(kernel), "");
   EXPECT_EQ(said_of(of_blocks<false>, 2),
             "lockstep: kernel: thread 0 of block 1 writes global memory that thread 0 of block 0 wrote, and "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <bitset>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,7 @@ struct Use {
     unsigned shift, bits;
   };
   static constexpr Field who_{0, 3}, index_{3, 10}, syncs_{13, 13}, barriers_{26, 12}, block_{38, 26};
+  static constexpr unsigned warp_shift = index_.shift + std::countr_zero(warp);  // its index, and all above
   std::uint64_t word = 0;
 
   std::uint64_t get(Field f) const { return word >> f.shift & ((std::uint64_t{1} << f.bits) - 1); }
@@ -47,6 +49,22 @@ bool ordered(const Use& before, const Use& now) {
   if (before.who() == Who::thread && before.index() == now.index()) return true;
   return before.who() <= Who::warp_of_it && before.same_warp(now) &&
          before.get(Use::syncs_) < now.get(Use::syncs_);
+}
+
+/// True if `readers` would stay as they are with `now` among them, and what was written before them was
+/// before `now` too: two of their threads have read since, and at most one of them wrote.
+bool among(const Use& readers, const Use& now) {
+  const std::uint64_t differ = readers.word ^ now.word;
+  switch (readers.who()) {
+    case Who::several_blocks:
+      return true;
+    case Who::block_of_it:
+      return differ >> Use::barriers_.shift == 0;
+    case Who::warp_of_it:
+      return differ >> Use::warp_shift == 0;
+    default:
+      return differ == 0;
+  }
 }
 
 /// Readers that nothing orders, as one.
@@ -113,9 +131,25 @@ struct Watch {
   };
   std::array<Recent, 256> recent;  // pages, by their numbers' low bits
 };
+constinit Watch* instance = nullptr;  // never destroyed: destructors of static objects are watched too
 Watch& watch() {
-  static Watch* const instance = new Watch;  // never destroyed: destructors of static objects are watched too
+  if (!instance) instance = new Watch;
   return *instance;
+}
+
+/// Most loads and stores, at little cost: of whole words that are noted so already. A page holds uses of this
+/// launch or of this block, whichever its memory is: they are counted together.
+bool is_noted(const Watch& w, std::uintptr_t at, std::size_t bytes, bool writes) {
+  const std::uintptr_t number = at / page_bytes, from = at % page_bytes / Page::word;
+  const auto [known, page] = w.recent[number % w.recent.size()];
+  if (!page || known != number || (page->of != w.launch && page->of != w.block)) return false;
+  if ((at | bytes) % Page::word != 0 || at % page_bytes + bytes > page_bytes) return false;
+  for (std::size_t i = from; i < from + bytes / Page::word; ++i) {
+    const Page::Uses& uses = page->words[i];
+    if (page->split[i]) return false;
+    if (writes ? uses != Page::Uses{w.now, {}} : !among(uses.read, w.now)) return false;
+  }
+  return true;
 }
 
 Page& page_of(std::uintptr_t address, std::uint64_t user) {
@@ -171,7 +205,7 @@ void note(const void* address, std::size_t bytes, bool writes) {
     for (std::size_t offset = at - first; offset < last;) {
       const auto [uses, next] = page.uses(offset, last);
       offset = next;
-      if (!writes && uses->read == w.now) continue;  // again, and nobody has written since
+      if (!writes && among(uses->read, w.now)) continue;  // nobody has written since
       if (!known || *uses != before) {
         known = true;
         before = *uses;
@@ -237,13 +271,19 @@ namespace {
 
 bool on_stack(const void* address) { return reinterpret_cast<std::uintptr_t>(address) - stack < stack_bytes; }
 
+/// Whether the running thread did something new.
+bool is_new(const void* address, std::size_t bytes, bool writes) {
+  return watching && !on_stack(address) &&
+         !is_noted(*instance, reinterpret_cast<std::uintptr_t>(address), bytes, writes);
+}
+
 }  // namespace
 
 void note_read(const void* address, std::size_t bytes) {
-  if (watching && !on_stack(address)) StandIn().note_read(address, bytes);
+  if (is_new(address, bytes, false)) StandIn().note_read(address, bytes);
 }
 void note_write(const void* address, std::size_t bytes) {
-  if (watching && !on_stack(address)) StandIn().note_write(address, bytes);
+  if (is_new(address, bytes, true)) StandIn().note_write(address, bytes);
 }
 
 StandIn::StandIn() : watched_(std::exchange(watching, false)) {}
