@@ -126,7 +126,7 @@ TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
 
 TEST_F(Mpirun, AStoppedProcessIsNamedAfterTheDeadline) {
   train_whole();
-  ::setenv("MXTAPE_PEER_TIMEOUT", "2", 1);
+  ::setenv("MXTAPE_PEER_TIMEOUT", "4", 1);
   Program program(folder_.path(), ranks(2, long_run("stopped")), {}, mpirun());
   const auto pids = processes_of(program, 2);
   ASSERT_EQ(pids.size(), 2u) << program.output();

@@ -57,7 +57,8 @@ struct Block {
   unsigned barriers = 0;             // that all threads have passed
   std::vector<unsigned> warp_syncs;  // that each warp has passed since
 };
-Block& block();
+extern Block* const the_block;  // never destroyed
+inline Block& block() { return *the_block; }
 
 /// The block's dynamic memory, and the program's static variables, as static shared memory is among them.
 bool is_shared(const void* address);

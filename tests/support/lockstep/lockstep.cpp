@@ -13,10 +13,7 @@ LockstepPlace lockstep_place;
 
 namespace mxtape::lockstep::host {
 
-Block& block() {
-  static const auto instance = std::make_unique<Block>();
-  return *instance;
-}
+Block* const the_block = new Block;
 
 namespace {
 
@@ -51,12 +48,9 @@ void resume(Fiber& f) {
   swapcontext(&b.unused, &f.start);
 }
 
-void wait_as(Fiber::State state) {
-  Block& b = block();
-  Fiber& me = *b.running;
-  me.state = state;
-  if (!__builtin_setjmp(me.place)) __builtin_longjmp(b.scheduler, 1);
-}
+/// Called beside a setjmp, not from a function around both: each return to where somebody has jumped costs
+/// the processor a wrong guess.
+[[noreturn, gnu::noinline]] void go_to_scheduler() { __builtin_longjmp(block().scheduler, 1); }
 
 unsigned char* exchange_of(std::size_t warp_index, unsigned half) {
   return block().exchange.data() + (warp_index * 2 + half) * warp * exchange_stride;
@@ -141,13 +135,22 @@ const unsigned char* exchange(const char* call, const void* mine, std::size_t by
   require(bytes <= exchange_stride, "lockstep: {} exchanges {} bytes", call, bytes);
   const std::size_t index = me.thread.x;
   unsigned char* const all = exchange_of(index / warp, me.calls++ % 2);
-  if (bytes) std::memcpy(all + index % warp * exchange_stride, mine, bytes);
+  unsigned char* const place = all + index % warp * exchange_stride;
+  if (bytes == sizeof(std::uint32_t))  // most of them
+    __builtin_memcpy(place, mine, sizeof(std::uint32_t));
+  else if (bytes)
+    std::memcpy(place, mine, bytes);
   me.call = call;
-  wait_as(Fiber::State::at_warp_call);
+  me.state = Fiber::State::at_warp_call;
+  if (!__builtin_setjmp(me.place)) go_to_scheduler();
   return all;
 }
 
-void block_barrier() { wait_as(Fiber::State::at_barrier); }
+void block_barrier() {
+  Fiber& me = *block().running;
+  me.state = Fiber::State::at_barrier;
+  if (!__builtin_setjmp(me.place)) go_to_scheduler();
+}
 
 void run_grid(const char* name, dim3 grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& thread) {
