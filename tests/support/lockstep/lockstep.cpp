@@ -5,6 +5,12 @@
 #include <span>
 #include <string_view>
 
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>  // its macros do nothing in builds without the sanitizer
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes)
+#endif
+
 #include "core/error.h"
 #include "tests/support/lockstep/block.h"
 #include "tests/support/lockstep/races.h"
@@ -93,6 +99,7 @@ void run_block(unsigned threads, bool descending) {
     f.calls = 0;
     f.groups.assign(1, {});
     f.started = false;
+    ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), stack_bytes);  // of frames that were jumped out of
     if (f.entered) continue;
     getcontext(&f.start);
     // Stacks that began at the same place of their pages would have their ends in the same few sets of the
