@@ -147,10 +147,10 @@ TokenFile TokenFile::read(const std::filesystem::path& path, SealIs seal) {
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown) && !unknown)
     fail(ExitCode::data,
-          "{0}{2}: no such token file; `{1} prepare TEXT --out {0}` makes it from your text, `{1} prepare "
-          "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `{1} corpus "
-          "--out {0}` from synthetic tales",
-          path.string(), program_name(), near_path(path));
+         "{0}{2}: no such token file; `{1} prepare TEXT --out {0}` makes it from your text, `{1} prepare "
+         "train.bin --tokens u16 --vocabulary N --out {0}` from token ids of nanoGPT or llm.c, `{1} corpus "
+         "--out {0}` from synthetic tales",
+         path.string(), program_name(), near_path(path));
   const auto now = std::chrono::system_clock::now();
   std::shared_ptr<const RandomAccessFile> opened;
   bool hashed = false;

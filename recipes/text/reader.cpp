@@ -54,7 +54,7 @@ Document find_document(const std::string& reference, const std::filesystem::path
     for (const auto& word : {stem, reference})
       if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
     const std::string file = fmt::format("'{}'", path.string());
-    const std::string found = !std::filesystem::exists(status)        ? "no recipe file " + file + near_path(path)
+    const std::string found = !std::filesystem::exists(status) ? "no recipe file " + file + near_path(path)
                               : std::filesystem::is_directory(status) ? file + " is a folder"
                                                                       : file + " is a device or pipe";
     fail(ExitCode::usage, "{}{}, and no shipped recipe has that name{}", asked_by, found, hint);

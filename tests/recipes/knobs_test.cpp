@@ -151,7 +151,7 @@ class RandomRecipe {
       r.precision.weights = "mxfp4 ema", r.precision.weight_average = 0.5f;
     else
       r.precision.weight_average = 0;  // an average that no format reads is refused
-    r.precision.switch_error = 0;  // nor one that no telemetry measures
+    r.precision.switch_error = 0;      // nor one that no telemetry measures
     return r;
   }
 

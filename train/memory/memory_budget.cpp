@@ -34,7 +34,7 @@ std::string if_it_fits(const Recipe& changed, const MemoryBudget& budget, std::s
 
 std::string other_computations(const Recipe& recipe, const MemoryBudget& budget) {
   std::string lines;
-  const auto look_at = [&](auto ComputeConfig::* field, auto value, std::string_view how) {
+  const auto look_at = [&](auto ComputeConfig::*field, auto value, std::string_view how) {
     if (recipe.compute.*field == value) return;
     Recipe changed = recipe;
     changed.compute.*field = value;

@@ -17,7 +17,7 @@ using OnToken = std::function<bool(std::int64_t text, std::int32_t token)>;
 class SampledBatch {
  public:
   SampledBatch(const SampleOptions& options, std::span<const std::int32_t> prompt, std::int64_t first,
-        std::int64_t count, std::int64_t tokens_known)
+               std::int64_t count, std::int64_t tokens_known)
       : options_(options),
         first_(first),
         known_(std::size_t(tokens_known)),

@@ -7,8 +7,8 @@ namespace mxtape::cpu {
 /// dot product instruction multiplies and adds at a time.
 using Word = std::uint32_t;
 
-/// A head's matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. What is missing in a pair, a panel
-/// or a block of eight rows is 0.
+/// A head's matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. What is
+/// missing in a pair, a panel or a block of eight rows is 0.
 struct PairSource {
   const void* x;
   std::int64_t stride, rows, width;
