@@ -7,8 +7,6 @@
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>  // its macros do nothing in builds without the sanitizer
-#else
-#define ASAN_UNPOISON_MEMORY_REGION(address, bytes)
 #endif
 
 #include "core/error.h"
@@ -54,8 +52,8 @@ void resume(Fiber& f) {
   swapcontext(&b.unused, &f.start);
 }
 
-/// Called beside a setjmp, not from a function around both: each return to where somebody has jumped costs
-/// the processor a wrong guess.
+/// Its callers call setjmp themselves. A function around both would return once more after the jump, and the
+/// processor mispredicts such a return.
 [[noreturn, gnu::noinline]] void go_to_scheduler() { __builtin_longjmp(block().scheduler, 1); }
 
 unsigned char* exchange_of(std::size_t warp_index, unsigned half) {
@@ -99,7 +97,9 @@ void run_block(unsigned threads, bool descending) {
     f.calls = 0;
     f.groups.assign(1, {});
     f.started = false;
+#ifdef ASAN_UNPOISON_MEMORY_REGION
     ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), stack_bytes);  // of frames that were jumped out of
+#endif
     if (f.entered) continue;
     getcontext(&f.start);
     // Stacks that began at the same place of their pages would have their ends in the same few sets of the
@@ -143,7 +143,7 @@ const unsigned char* exchange(const char* call, const void* mine, std::size_t by
   const std::size_t index = me.thread.x;
   unsigned char* const all = exchange_of(index / warp, me.calls++ % 2);
   unsigned char* const place = all + index % warp * exchange_stride;
-  if (bytes == sizeof(std::uint32_t))  // most of them
+  if (bytes == sizeof(std::uint32_t))  // one move, no call that the linker sends to the race detector
     __builtin_memcpy(place, mine, sizeof(std::uint32_t));
   else if (bytes)
     std::memcpy(place, mine, bytes);

@@ -51,8 +51,9 @@ bool ordered(const Use& before, const Use& now) {
          before.get(Use::syncs_) < now.get(Use::syncs_);
 }
 
-/// True if `readers` would stay as they are with `now` among them, and what was written before them was
-/// before `now` too: two of their threads have read since, and at most one of them wrote.
+/// True if a read by `now` adds nothing to these readers. It needs no check against the last write either:
+/// readers of a warp or a block are two threads or more. At most one of them wrote, so the check of another
+/// one holds for `now`.
 bool among(const Use& readers, const Use& now) {
   const std::uint64_t differ = readers.word ^ now.word;
   switch (readers.who()) {
@@ -137,8 +138,8 @@ Watch& watch() {
   return *instance;
 }
 
-/// Most loads and stores, at little cost: of whole words that are noted so already. A page holds uses of this
-/// launch or of this block, whichever its memory is: they are counted together.
+/// Whether note() would change nothing, found quickly; only for whole words. Launches and blocks share a
+/// counter, so `of` shows for either kind of memory whether a page is current.
 bool is_noted(const Watch& w, std::uintptr_t at, std::size_t bytes, bool writes) {
   const std::uintptr_t number = at / page_bytes, from = at % page_bytes / Page::word;
   const auto [known, page] = w.recent[number % w.recent.size()];
