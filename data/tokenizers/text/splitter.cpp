@@ -16,13 +16,14 @@ struct Range {
   bool match;
 };
 
-/// Cuts the text at the ends of the ranges and joins delimiters as `behaviour` says.
+/// Cuts the text at the ends of the ranges and joins delimiters as `behaviour` says. A match without a
+/// character cuts, too.
 std::vector<std::string_view> joined(std::string_view text, const std::vector<Range>& ranges,
                                      Behaviour behaviour) {
   std::vector<Range> kept;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Range& r = ranges[i];
-    if (r.begin == r.end || (behaviour == Behaviour::removed && r.match)) continue;
+    if (behaviour == Behaviour::removed && r.match) continue;
     const bool join_previous =
         i > 0 && !kept.empty() &&
         ((behaviour == Behaviour::with_previous && r.match && !ranges[i - 1].match) ||
@@ -34,7 +35,8 @@ std::vector<std::string_view> joined(std::string_view text, const std::vector<Ra
       kept.push_back(r);
   }
   std::vector<std::string_view> pieces;
-  for (const Range& r : kept) pieces.push_back(text.substr(r.begin, r.end - r.begin));
+  for (const Range& r : kept)
+    if (r.begin < r.end) pieces.push_back(text.substr(r.begin, r.end - r.begin));
   return pieces;
 }
 
@@ -59,13 +61,10 @@ Splitter::Splitter(std::vector<SplitStep> steps) {
     if (step.rule.kind == Kind::byte_level && step.rule.cuts)
       step.scanner = known_pattern_named("gpt2")->scanner;
     if (step.rule.kind != Kind::pattern) continue;
-    if (const KnownPattern* const known = known_pattern(step.rule.text)) {
+    if (const KnownPattern* const known = known_pattern(step.rule.text))
       step.scanner = known->scanner;
-    } else {
+    else
       step.regex = std::make_unique<Regex>(step.rule.text);
-      require(step.regex->match("", 0) == Regex::none, ExitCode::data,
-              "pattern {}: matches nothing; want one that takes a character", shown_text(step.rule.text));
-    }
   }
   // A byte-level step that neither cuts nor adds a blank only says how symbols are spelled.
   if (!steps_.empty() && steps_.back().rule.kind == Kind::byte_level && !steps_.back().rule.cuts &&
@@ -89,16 +88,15 @@ Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text, R
     } else if (text.substr(at).starts_with(step.rule.text)) {
       end = at + step.rule.text.size();
     }
-    if (end == Regex::none || end == at) {
+    if (end == Regex::none || (end == at && at == done)) {  // as Oniguruma goes on after a match
       at += known_character_at(text.data() + at).length;
       continue;
     }
-    ranges.push_back({done, at, step.rule.invert});
+    if (done < at) ranges.push_back({done, at, step.rule.invert});
     ranges.push_back({at, end, !step.rule.invert});
     done = at = end;
   }
-  ranges.push_back({done, text.size(), step.rule.invert});
-  std::erase_if(ranges, [](const Range& r) { return r.begin == r.end; });
+  if (done < text.size()) ranges.push_back({done, text.size(), step.rule.invert});
   return joined(text, ranges, step.rule.behaviour);
 }
 

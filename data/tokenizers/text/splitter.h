@@ -12,7 +12,7 @@ namespace mxtape {
 /// The pre-tokenizer of a tokenizer.json: cuts a text into the words that are encoded one by one.
 class Splitter {
  public:
-  /// Throws Error(data) for a pattern that Regex does not understand, or that matches nothing.
+  /// Throws Error(data) for a pattern that Regex does not understand.
   explicit Splitter(std::vector<SplitStep> steps);
 
   /// Calls word(std::string_view) for each word of `text`, which is UTF-8. `at_start`: nothing is before it.

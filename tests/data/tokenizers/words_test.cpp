@@ -131,6 +131,30 @@ TEST(Splitter, JoinsDelimitersAsItIsTold) {
   EXPECT_EQ(cut(Behaviour::contiguous), (Words{"a", "--", "b", "-", "c"}));
 }
 
+// The words are those of Hugging Face's tokenizers 0.23.3.
+TEST(Splitter, AMatchWithoutACharacterCutsToo) {
+  using Behaviour = SplitStep::Behaviour;
+  const auto cut = [](const char* pattern, const char* text, Behaviour behaviour = Behaviour::isolated,
+                      bool invert = false) {
+    return words_of(
+        Splitter(
+            {{.kind = SplitStep::Kind::pattern, .text = pattern, .behaviour = behaviour, .invert = invert}}),
+        text);
+  };
+  EXPECT_EQ(cut("(?=(\\d{3})+(?!\\d))", "x1234567"), (Words{"x1", "234", "567"})) << "digits in threes";
+  EXPECT_EQ(cut("a*", "abCdEaa"), (Words{"a", "b", "C", "d", "E", "aa"}));
+  EXPECT_EQ(cut("a*", "abCdEaa", Behaviour::removed, true), (Words{"a", "aa"}));
+  const char* const upper = "(?=\\p{Lu})|b";
+  EXPECT_EQ(cut(upper, "abCdEaa"), (Words{"a", "b", "Cd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::removed), (Words{"a", "Cd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::with_previous), (Words{"ab", "Cd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::with_previous, true), (Words{"a", "bCd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::with_next), (Words{"a", "bCd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::with_next, true), (Words{"ab", "Cd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::contiguous), (Words{"a", "b", "Cd", "Eaa"}));
+  EXPECT_EQ(cut(upper, "abCdEaa", Behaviour::contiguous, true), (Words{"a", "b", "Cd", "Eaa"}));
+}
+
 TEST(Splitter, DigitsAndBlankMarksAreStepsOfTheirOwn) {
   const Splitter digits({{.kind = SplitStep::Kind::digits, .one_by_one = true}});
   EXPECT_EQ(words_of(digits, "a12b"), (Words{"a", "1", "2", "b"}));
