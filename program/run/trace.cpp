@@ -122,7 +122,7 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
           compare(lines, layer, want, product, products);
     }
     compare_roundings(lines, layer, output_slots[0].name, "value", quant.out, trace);
-    compare_ways_back(lines, layer, quant, trace);
+    compare_ways_back(lines, layer, asked.linear.at(layer), trace);
   }
   for (const auto& [layer, quant] : plan.parameters)
     if (layer == "embedding")

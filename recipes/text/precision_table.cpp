@@ -185,11 +185,13 @@ PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
 
 PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   if (plan.activations != DType::bf16) return plan;
-  const auto narrow = [](Quantizer& q) {
-    if (q.is_identity()) q = bf16_cast;
+  const auto narrow = [](Quantizer& q, const Rotation& rotation = {}) {
+    if (q.is_identity() && rotation.size == 0) q = bf16_cast;  // what is turned is f32
   };
   for (auto& [name, q] : plan.linear) {
-    for (Quantizer* slot : {&q.fprop_x, &q.wgrad_x, &q.dgrad_dy, &q.wgrad_dy}) narrow(*slot);
+    narrow(q.fprop_x, q.fprop_rotation);
+    narrow(q.wgrad_x, q.wgrad_source == OperandSource::shared ? q.fprop_rotation : q.wgrad_rotation);
+    narrow(q.dgrad_dy, q.dgrad_rotation), narrow(q.wgrad_dy, q.wgrad_rotation);
     if (q.out == bf16_cast) q.out = {};  // y is bf16
   }
   for (auto& [name, q] : plan.attention) {

@@ -71,6 +71,25 @@ TEST(Trace, EveryPrecisionFragmentRunsAsItsTableSaysOnOneModel) {
   EXPECT_GT(traced, 40);
 }
 
+TEST(Trace, WhatIsTurnedOrHasADerivativeButNoFormatRunsAsItsTableSays) {
+  const auto rule = [](const char* slot, const char* format) {
+    return fmt::format("{{layers=\"*\", slots=[\"{}\"], format=\"{}\"}}", slot, format);
+  };
+  for (const std::string& rules :
+       {rule("fprop.hadamard", "hadamard=8"), rule("dgrad.hadamard", "hadamard=8"),
+        rule("wgrad.hadamard", "hadamard=8"), rule("fprop.x.ste", "ste=mask"),
+        rule("fprop.w.ste", "ste=mask"),
+        rule("fprop.hadamard", "hadamard=8") + ", " + rule("wgrad.source", "source=shared"),
+        rule("*.hadamard", "hadamard=8") + ", " + rule("wgrad.source", "source=forward")})
+    for (const char* activations : {"f32", "bf16"}) {
+      const Recipe recipe =
+          small(read_recipe("shakespeare", {fmt::format("compute.activations={}", activations),
+                                            "precision.rules=[" + rules + "]"}));
+      const TraceReport report = trace_recipe(recipe);
+      EXPECT_TRUE(report.differences.empty()) << rules << ": " << report.differences.front();
+    }
+}
+
 TEST(Trace, ALlamaRunsAsItsTableSaysGainsOfHeadsIncluded) {
   for (const char* precision : {"precision/mxfp4", "precision/nvfp4", "precision/quartet2025"})
     for (const char* activations : {"f32", "bf16"}) {
