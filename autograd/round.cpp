@@ -32,6 +32,7 @@ void round(Backend& backend, Tensor x, Rounded* now, Rounded* later, const Tenso
   std::size_t count = 0;
   const bool one = now && later && come_out_the_same(*now, *later);
   const bool again = now && later && later->by.again;
+  if (one) now->site.also = later->site.slot;
   for (Rounded* const r : {now, again ? nullptr : later}) {
     if (!r || *r || (one && (count || *now || *later))) continue;
     r->shape = x.shape();
@@ -40,9 +41,7 @@ void round(Backend& backend, Tensor x, Rounded* now, Rounded* later, const Tenso
     else
       made[count] = with_room(backend, *r), places[count++] = r;
   }
-  if (count || column_sums)
-    backend.run(
-        call::Quantize{.to = std::span(made).first(count), .x = x, .column_sums = column_sums, .sums = sums});
+  if (count || column_sums) backend.run(call::Quantize{std::span(made).first(count), x, column_sums, sums});
   for (std::size_t i = 0; i < count; ++i) take_numbers(*places[i], made[i]);
   if (one) *now ? take_numbers(*later, *now) : take_numbers(*now, *later);
   if (again && !*later) round(backend, value_of(backend, *now), nullptr, later);

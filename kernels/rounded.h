@@ -67,8 +67,7 @@ inline Rounded unrounded(const Tensor& x, Axis axis = Axis::row, Site site = {})
 /// How x is wanted by a rounding without rotation, for a GEMM that sums over the axis of its blocks.
 inline Rounded wanted(const Quantizer& q, Axis axis, const Shape& shape, Layout layout = Layout::values,
                       const DrawKey& draws = {}) {
-  return {
-      .axis = axis, .by = {.quantizer = q, .axis = axis, .draws = draws}, .layout = layout, .shape = shape};
+  return {.axis = axis, .by = {q, axis, {}, {}, draws}, .layout = layout, .shape = shape};
 }
 bool is_itself(const Rounded& wanted, DType x);  ///< x of this type is what is wanted: nothing rounds it
 /// Layout of both operands of a GEMM.

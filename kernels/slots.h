@@ -51,7 +51,7 @@ constexpr std::string_view tensor_of(Slot slot) { return name_of(slot).substr(na
 /// Who asked for a rounding: a layer, by the first of its tensor ids in random draws, and its slot.
 struct Site {
   std::uint32_t layer = 0;
-  Slot slot = Slot::none;
+  Slot slot = Slot::none, also = Slot::none;  ///< the second one is served by the same copy
   bool operator==(const Site&) const = default;
 };
 

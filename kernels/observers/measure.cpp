@@ -48,20 +48,19 @@ Measure::Matrix Measure::downloaded(const Tensor& x) const {
 }
 
 bool Measure::unseen(const std::string& layer, const std::string& slot) const {
-  return (!options_.wants || options_.wants(layer, slot)) && !seen_.contains({layer, slot});
+  const bool wanted = !slot.empty() && (!options_.wants || options_.wants(layer, slot));
+  return wanted && !seen_.contains({layer, slot});
 }
 
 void Measure::measure(const std::string& layer, const Matrix& x, std::span<const Rounded> made) {
-  const auto by_tensor = [](const Quantizer& q) { return q.has_tensor_scale(); };
   float amax = 0;
-  if (std::any_of(options_.others.begin(), options_.others.end(), by_tensor) ||
-      std::any_of(made.begin(), made.end(), [&](const Rounded& r) { return by_tensor(r.by.quantizer); }))
-    for (const float v : x.x) amax = std::max(amax, std::fabs(v));
-  for (const Rounded& r : made) {
-    const Axis axis = r.by.axis;
+  for (const float v : x.x) amax = std::max(amax, std::fabs(v));
+  const auto measure_slot = [&](const Rounded& r, Slot at) {
     const Rotation& rotation = r.by.rotation;
-    const std::string slot = seen_name_of(r.site.slot);
-    if (!unseen(layer, slot)) continue;
+    const bool either = rotation.size == 0 && serves_both_axes(r.by.quantizer);
+    const Axis axis = either ? axis_of(at) : r.by.axis;
+    const std::string slot = seen_name_of(at);
+    if (!unseen(layer, slot)) return;
     seen_.emplace(layer, slot);
     // From the start of the summed axis, where blocks and chunks of a rotation begin; lines as many as it
     // takes.
@@ -79,15 +78,16 @@ void Measure::measure(const std::string& layer, const Matrix& x, std::span<const
     if (rotation.size) rotate_reference(window.data(), window.data(), rows, cols, axis, rotation, r.by.signs);
     if (options_.look) options_.look(layer, slot, x.x, x.rows, x.cols);
     const auto add = [&](const Quantizer& q, bool in_use) {
-      const ErrorStatistics errors = rotation.size
-                                         ? error_statistics(window.data(), rows, cols, axis, q, {})
-                                         : error_statistics(window.data(), rows, cols, axis, q, {}, amax);
-      found_.operands.push_back({layer, slot, q, in_use, errors});
+      const auto of_tensor = rotation.size ? std::nullopt : std::optional(amax);
+      found_.operands.push_back(
+          {layer, slot, q, in_use, error_statistics(window.data(), rows, cols, axis, q, {}, of_tensor)});
     };
     add(r.by.quantizer, true);
     for (const Quantizer& q : options_.others)
       if (!(q == r.by.quantizer)) add(q, false);
-  }
+  };
+  for (const Rounded& r : made)
+    for (const Slot slot : {r.site.slot, r.site.also}) measure_slot(r, slot);
 }
 
 void Measure::measure_rounded(const call::Quantize& call) {
@@ -97,7 +97,7 @@ void Measure::measure_rounded(const call::Quantize& call) {
   if (const Weight* const weight = weight_of(first); weight && layer_.empty()) layer_ = weight->layer;
   if (layer_.empty()) return;
   const bool wanted = std::any_of(call.to.begin(), call.to.end(), [&](const Rounded& r) {
-    return unseen(layer_, seen_name_of(r.site.slot));
+    return unseen(layer_, seen_name_of(r.site.slot)) || unseen(layer_, seen_name_of(r.site.also));
   });
   const std::string_view tensor = tensor_of(first.site.slot);
   Source* source = nullptr;
@@ -127,7 +127,7 @@ void Measure::measure_unrounded(const call::Gemm& call) {
 void Measure::measure_copy(Backend& device, const Rounded& copy, const Tensor& x) {
   device_ = &device;
   const Weight* const weight = weight_of(copy);
-  if (weight && unseen(weight->layer, seen_name_of(copy.site.slot)))
+  if (weight && (unseen(weight->layer, "fprop.w") || unseen(weight->layer, "dgrad.w")))
     measure(weight->layer, downloaded(x), {&copy, 1});
 }
 

@@ -87,6 +87,21 @@ TEST(Measuring, FindsEverySlotOfEveryLayerInItsFormatAndInTheOthers) {
   EXPECT_TRUE(m.errors("head", "fprop.x", f32_passthrough));  // which nothing rounds
 }
 
+TEST(Measuring, FindsBothSlotsThatOneCopyServesEachInOtherFormatsAlongItsAxis) {
+  for (const char* format : {"bf16", "mxfp4 block=4x4"}) {
+    const Measured m(with_precision(format, format, format), {{nvfp4}});
+    for (const char* layer : {"blocks.0.attn.qkv", "blocks.1.mlp.down"})
+      for (const auto& [slot, twin] :
+           {std::pair("fprop.x", "wgrad.x"), {"fprop.w", "dgrad.w"}, {"dgrad.dy", "wgrad.dy"}}) {
+        const ErrorStatistics *own = m.errors(layer, slot, parse_quantizer(format)),
+                              *same = m.errors(layer, twin, parse_quantizer(format)),
+                              *along = m.errors(layer, slot, nvfp4), *across = m.errors(layer, twin, nvfp4);
+        ASSERT_TRUE(own && same && along && across) << format << " " << layer << " " << slot;
+        EXPECT_NE(along->mse, across->mse) << format << " " << layer << " " << slot;
+      }
+  }
+}
+
 TEST(Measuring, ASmallTensorIsMeasuredWhole) {
   Measured m(with_precision("mxfp4", "bf16", "bf16"));
   const auto& w = m.before;  // what the step multiplied
