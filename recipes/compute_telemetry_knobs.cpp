@@ -39,15 +39,16 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
   };
 }
 
-std::vector<Knob> telemetry_knobs(TelemetryConfig& t) {
+std::vector<Knob> telemetry_knobs(TelemetryConfig& t, bool switches) {
+  const auto measured = switches ? +[](Knob knob) { return knob; } : untraced;
   return {
-      untraced({"telemetry.every", &t.every,
+      measured({"telemetry.every", &t.every,
                 "steps between measurements of rounding, written to telemetry.jsonl; 0: none",
                 between(0, 0x1p31)}),
       untraced({"telemetry.formats", &t.formats, "formats tried on the same numbers"}),
-      untraced({"telemetry.layers", &t.layers, "layers by pattern, as in precision.rules",
+      measured({"telemetry.layers", &t.layers, "layers by pattern, as in precision.rules",
                 TextCheck{"a pattern of layer names", check_not_empty}}),
-      untraced({"telemetry.slots", &t.slots,
+      measured({"telemetry.slots", &t.slots,
                 "slots by pattern, as \"fprop.*\" or \"wgrad.dw\"; none: all operands and both gradients"}),
       untraced(
           {"telemetry.sample", &t.sample, "numbers measured of an operand, about", between(1024, 1 << 28)}),

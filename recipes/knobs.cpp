@@ -156,9 +156,15 @@ std::vector<Knob> knobs(Recipe& r) {
              model.begin(), model.end());
   const std::vector<Knob> compute = compute_knobs(r.compute);
   all.insert(all.end(), compute.begin(), compute.end());
-  const std::vector<Knob> telemetry = telemetry_knobs(r.telemetry);
+  const std::vector<Knob> telemetry = telemetry_knobs(r.telemetry, r.precision.switch_error > 0);
   all.insert(all.end(), telemetry.begin(), telemetry.end());
   return all;
+}
+
+bool changes_numbers(Recipe recipe, std::string_view key) {
+  for (const Knob& knob : knobs(recipe))
+    if (knob.name == key) return knob.effect == Effect::numbers;
+  return true;  // rules and phases
 }
 
 std::vector<Knob> knobs(PrecisionRule& rule) {

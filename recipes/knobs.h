@@ -67,7 +67,9 @@ std::vector<Knob> knobs(Recipe&);
 /// Those of one section.
 std::vector<Knob> model_knobs(ModelConfig&);
 std::vector<Knob> compute_knobs(ComputeConfig&);
-std::vector<Knob> telemetry_knobs(TelemetryConfig&);
+std::vector<Knob> telemetry_knobs(TelemetryConfig&, bool switches);  ///< precision reads what is measured
+/// Whether another value of this key, or of a rule, changes the numbers of the recipe's steps.
+bool changes_numbers(Recipe, std::string_view key);
 /// Gives a knob the value that the same knob of another recipe has.
 void copy_value(const Knob& to, const Knob& from);
 /// The keys of one [[precision.rules]] and one [[precision.phases]].

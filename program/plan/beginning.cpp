@@ -6,6 +6,8 @@
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
 #include "program/records/run_log.h"
+#include "recipes/knobs.h"
+#include "recipes/rollbacks.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {
@@ -47,16 +49,19 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
   const RunPaths run(plan.folder);
   Beginning& begin = plan.begin;
   begin.known_rollbacks = there.recipe.train.rollbacks.size();
-  // The run's own: whoever resumes it needs not write them.
-  const auto own = rollbacks_after(run, there.recipe);
+  // The run's own: whoever resumes it needs not write them. Those that led to later steps come again.
   auto& written = plan.recipe.train.rollbacks;
-  if (written.size() <= own.size() && std::equal(written.begin(), written.end(), own.begin())) {
+  auto& own = there.recipe.train.rollbacks;
+  const auto all = rollbacks_after(run, there.recipe);
+  if (written.size() <= all.size() && std::equal(written.begin(), written.end(), all.begin())) {
+    own = all;
+    while (!own.empty() && rollbacks(there.recipe).back().to > there.step) own.pop_back();
     if (written.size() < own.size()) plan.recipe.origins["train.rollbacks"] = "the run";
-    written = there.recipe.train.rollbacks = own;
+    written = own;
   }
   auto changes = check_changes(there, plan.recipe, plan.data->hash, plan.words.allow_change);
   for (const auto& change : changes) plan.notes.push_back("changed " + change);
-  std::erase_if(changes, [](const std::string& c) { return !changes_numbers(key_of(c)); });
+  std::erase_if(changes, [&](const auto& c) { return !changes_numbers(plan.recipe, key_of(c)); });
   if (!changes.empty()) begin.turn = Turn{there.step, {}, {}, {}, std::move(changes)};
   const std::int64_t steps = plan.recipe.train.steps;
   begin.finished = there.step == steps && !lacks_validation(run, steps);

@@ -175,7 +175,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
   settle_gemm(settled.compute, nullptr);  // as the run will have it
   for (const auto& change : differences(before, without_whereabouts(settled))) {
     const std::string key = key_of(change);
-    if (!changes_numbers(key)) continue;
+    if (!changes_numbers(settled, key)) continue;
     branch.turn.changed.push_back(change);
     const std::string origin = authors.origin(key);
     const bool begins_anew = (key == "schedule.start" && fresh("schedule")) ||

@@ -38,8 +38,7 @@ std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telem
   const float most = recipe.precision.switch_error;
   const double error = telemetry ? error_of_gradients(telemetry->last()) : 0;
   if (most == 0 || error <= double(most) || coming_rollbacks(recipe).empty()) return {};
-  const std::int64_t done = trainer.steps_done();
-  trainer.begin_phase(Rollback{done, done, true}.text());
+  trainer.begin_phase(Rollback{trainer.steps_done(), trainer.steps_done(), true}.text());
   write_atomically(folder.recipe(), to_toml(recipe));
   Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
   turn.changed.push_back(fmt::format("relative error of the weights' gradients: {:.3f}", error));

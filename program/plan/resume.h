@@ -21,9 +21,6 @@ std::vector<std::string> set_earlier_aside(const RunFolder&, const Beginning&);
 /// The key in "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ...".
 inline std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
 
-/// Whether another value of this key (or rule, or content of the data) changes the numbers of a step.
-bool changes_numbers(std::string_view key);
-
 /// Whether the words of --allow-change name this key or its section.
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed);
 

@@ -13,6 +13,7 @@
 #include "program/plan/run_plan.h"
 #include "program/records/run_log.h"
 #include "program/show/progress.h"
+#include "recipes/knobs.h"
 
 namespace mxtape {
 namespace {
@@ -46,7 +47,7 @@ bool same_numbers(Recipe a, const Recipe& b) {
   a.train.rollbacks = b.train.rollbacks;
   const auto all = differences(a, b);
   return std::none_of(all.begin(), all.end(),
-                      [](const std::string& change) { return changes_numbers(key_of(change)); });
+                      [&](const std::string& change) { return changes_numbers(a, key_of(change)); });
 }
 
 /// What the run has recorded: losses by step, steps that were skipped, the last step.

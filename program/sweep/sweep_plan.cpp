@@ -8,6 +8,7 @@
 #include "program/plan/resume.h"
 #include "program/plan/run_plan.h"
 #include "program/records/room.h"
+#include "recipes/knobs.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {
@@ -129,7 +130,7 @@ class Planner {
       wanted.train.rollbacks = there.train.rollbacks;  // the run's own
       settle_gemm(wanted.compute, &there.compute);
       for (const auto& change : differences(with_vocabulary(there, data_->tokenizer), wanted))
-        if (changes_numbers(key_of(change))) return change;
+        if (changes_numbers(wanted, key_of(change))) return change;
     } catch (const Error& e) {
       if (e.code() == ExitCode::resource) throw;  // what cannot be read may be this run's
       return e.what();

@@ -66,17 +66,10 @@ void require_pairs(const SweepArm& arm, const SweepArm& baseline) {
   }
 }
 
-bool changes_numbers(const std::string& key) {
-  Recipe recipe;
-  for (const Knob& knob : knobs(recipe))
-    if (knob.name == key) return knob.effect == Effect::numbers;
-  return true;  // rules and phases
-}
-
 /// Whether the key, as the file sets it, changes what this arm would be without it.
 bool has_effect(const Recipe& with, const Omission& omission) {
   if (!idle_reason(with, omission.key).empty()) return false;
-  return !omission.judged || !changes_numbers(omission.key) || !trains_alike(with, omission.recipe);
+  return !omission.judged || !changes_numbers(with, omission.key) || !trains_alike(with, omission.recipe);
 }
 
 std::string reason_of(const Recipe& recipe, std::string_view key) {

@@ -80,6 +80,54 @@ TEST(Switch, IsFollowedByARollbackThatKnowsOfIt) {
 
 class SwitchProgram : public ProgramTest {};
 
+TEST_F(SwitchProgram, AKillBeforeTheNextCheckpointChangesNoByteAndNoRecord) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.data.file = "data.h5";
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  ASSERT_EQ(run({"train", "switch.toml", "--name=a"}), 0) << output_;
+  const auto end = read_whole(folder_ / "runs/a/checkpoints/step_00000010.h5");
+  const auto switches = [&] {
+    const std::string metrics = read_whole_text(folder_ / "runs/a/metrics.jsonl");
+    int count = 0;
+    for (std::size_t at = 0; (at = metrics.find("\"switch\"", at)) != metrics.npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(switches(), 1);
+  for (int step = 4; step <= 10;
+       step += 2)  // recipe.toml knows of the switch, the checkpoint that is left does not
+    std::filesystem::remove(folder_ / fmt::format("runs/a/checkpoints/step_{:08}.h5", step));
+  for (const char* words : {"switch.toml", "runs/a/recipe.toml"}) {
+    ASSERT_EQ(run({"train", words, "--name=a", "--resume=auto"}), 0) << output_;
+    EXPECT_EQ(read_whole(folder_ / "runs/a/checkpoints/step_00000010.h5"), end) << words;
+    EXPECT_EQ(switches(), 1) << words;
+    for (int step = 4; step <= 10; step += 2)
+      std::filesystem::remove(folder_ / fmt::format("runs/a/checkpoints/step_{:08}.h5", step));
+  }
+}
+
+TEST_F(SwitchProgram, WhatItMeasuresChangesNumbersOnAResume) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.data.file = "data.h5";
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  ASSERT_EQ(run({"train", "switch.toml", "--name=a", "--train.steps=3", "--schedule.kind=constant"}), 0)
+      << output_;
+  const std::vector<std::string> on{"train",
+                                    "switch.toml",
+                                    "--name=a",
+                                    "--resume=auto",
+                                    "--schedule.kind=constant",
+                                    "--allow-change=train.steps"};
+  auto other = on, allowed = on;
+  other.push_back("--telemetry.every=5");
+  EXPECT_EQ(run(other), 2) << output_;
+  EXPECT_NE(output_.find("telemetry.every: 4 -> 5; allow it with --allow-change telemetry.every"),
+            std::string::npos)
+      << output_;
+  allowed.insert(allowed.end(),
+                 {"--telemetry.sample=2048", "--allow-change=telemetry.every", "--telemetry.every=5"});
+  EXPECT_EQ(run(allowed), 0) << output_;
+}
+
 TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
   Recipe recipe = recipe_that_switches(1e-6f);
   recipe.data.file = "data.h5";
