@@ -42,10 +42,7 @@ std::optional<char> fallback_byte(std::string_view piece) {
 /// What each token stands for, but for what depends on its place.
 std::vector<std::string> bytes_of(const BpeRules& rules) {
   std::vector<std::string> bytes = rules.pieces;
-  std::vector<bool> added(bytes.size());
-  for (const AddedToken& token : rules.added) added[std::size_t(token.id)] = true;
   for (std::size_t id = 0; id < bytes.size(); ++id) {
-    if (added[id]) continue;
     std::string& piece = bytes[id];
     if (rules.byte_level) {
       if (auto found = from_stand_ins(piece)) piece = std::move(*found);

@@ -201,9 +201,15 @@ TrainedBpe train_bpe(std::span<const std::string_view> texts, const BpeTraining&
                      const std::function<void(std::int64_t)>& progress) {
   require_valid(options);
   for (const auto text : texts) require_utf8(text);
+  std::vector<std::string> composed;
+  std::vector<std::string_view> read(texts.begin(), texts.end());
+  if (options.style == "qwen2") {  // whose file says NFC
+    for (const auto text : texts) composed.push_back(to_nfc(text));
+    read.assign(composed.begin(), composed.end());
+  }
   TrainedBpe trained;
   std::vector<Word> words;
-  for (const auto& [word, count] : count_words(texts, known_pattern_named(options.style)->scanner)) {
+  for (const auto& [word, count] : count_words(read, known_pattern_named(options.style)->scanner)) {
     trained.words += count;
     Word& entry = words.emplace_back(Word{{}, count});
     for (const char b : word) entry.symbols.push_back(Symbol(gpt2_order(static_cast<unsigned char>(b))));

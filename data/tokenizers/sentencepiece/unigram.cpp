@@ -9,19 +9,15 @@ namespace mxtape {
 
 Unigram::Unigram(const SentencePieceProto& proto) {
   using Type = SentencePieceProto::PieceType;
-  // The library's own start values: the largest score is at least the smallest positive number.
-  float lowest = std::numeric_limits<float>::max(), highest = std::numeric_limits<float>::min();
-  for (const auto& piece : proto.pieces) {
-    if (piece.type != Type::normal) continue;
-    lowest = std::min(lowest, piece.score);
-    highest = std::max(highest, piece.score);
-  }
+  float lowest = std::numeric_limits<float>::max();
+  for (const auto& piece : proto.pieces)
+    if (piece.type == Type::normal) lowest = std::min(lowest, piece.score);
   unknown_score_ = lowest - 10;
   for (std::size_t id = 0; id < proto.pieces.size(); ++id) {
     const auto& piece = proto.pieces[id];
     const bool own = piece.type == Type::user_defined;
     if (own || piece.type == Type::normal) trie_.insert(piece.text, std::int32_t(id));
-    scores_.push_back(own ? float(double(float(piece.text.size()) * highest) - 0.1) : piece.score);
+    scores_.push_back(own ? float(0.1 * double(piece.text.size() - 1)) : piece.score);
   }
 }
 

@@ -82,6 +82,14 @@ TEST(BpeTrainer, ThreadsChangeNeitherMergesNorIds) {
   EXPECT_TRUE(Tokenizer::from_tokenizer_json(files[0]).decode(ids[0]) == text);
 }
 
+TEST(BpeTrainer, CountsComposedTextsWhereItsFileComposes) {
+  const std::string_view text = "e\u0301 e\u0301 e\u0301 e\u0301";
+  const auto trained =
+      train_bpe({&text, 1}, {.vocabulary = 258, .least_count = 1, .style = "qwen2", .specials = {}});
+  EXPECT_EQ(trained.merges,
+            (std::vector<std::pair<std::string, std::string>>{{"\xc3", "\xa9"}, {" ", "\xc3\xa9"}}));
+}
+
 TEST(BpeTrainer, OptionsThatDoNotFitAreRefused) {
   const std::string_view text = "a";
   EXPECT_THROW(train_bpe({&text, 1}, {.vocabulary = 255}), Error);

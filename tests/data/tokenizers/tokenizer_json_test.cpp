@@ -55,6 +55,14 @@ TEST(TokenizerJson, StepsThatDoubleATokenOrATextEndInAnError) {
   EXPECT_EQ(with("/normalizer", replace_step("a", std::string(1000, 'b'))).encode("a").size(), 1000u);
 }
 
+// As Hugging Face's tokenizers do; Gemma has runs of blanks among its added tokens.
+TEST(TokenizerJson, AddedTokensGoThroughTheDecoderToo) {
+  json file = small_file();
+  file["added_tokens"] = json::array({{{"id", 3}, {"content", "ab"}, {"special", false}}});
+  file["decoder"] = replace_step("b", " ");
+  EXPECT_EQ(Tokenizer::from_tokenizer_json(file.dump()).decode(Ids{3, 1}), "a a");
+}
+
 TEST(TokenizerJson, ATemplateMayNotGrowWithoutBound) {
   json file = small_file();
   json parts = json::array({{{"Sequence", {{"id", "A"}}}}});

@@ -25,6 +25,13 @@ TEST(Unigram, AnUnknownCharacterHasTheLowestScoreLess10AgainstAPieceThatSpansIt)
   EXPECT_EQ(cut({{"a", 12}, {"b", 0}, {"ax", -1}}, "axb"), (Texts{"a", "x", "b"})) << "12 - 11 > -1";
 }
 
+TEST(Unigram, AUserDefinedPieceCountsATenthForEachByteButOne) {
+  using Texts = std::vector<std::string>;
+  const SentencePieceProto::Piece u{"u", 0, Type::user_defined};
+  EXPECT_EQ(cut({u, {"a", -8.7523f}, {"aa", -6.8068f}}, "uaaa"), (Texts{"u", "a", "aa"}));
+  EXPECT_EQ(cut({u, {"a", -3.0406f}, {"aaa", -4.9635f}}, "uaaaaa"), (Texts{"u", "a", "aaa", "a"}));
+}
+
 TEST(Unigram, AUserDefinedPieceWinsInAModelWhoseScoresAreAllBelow0) {
   std::vector<SentencePieceProto::Piece> pieces{{"abc", 0, Type::user_defined}};
   for (const char* text : {"a", "b", "c", "d", "ab", "cd"}) pieces.push_back({text, -1});
