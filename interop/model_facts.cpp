@@ -60,7 +60,7 @@ ModelFacts facts_of(const ModelConfig& config) {
                    .positions = config.context,
                    .tied = config.tied_head,
                    .bias = config.bias,
-                   .qkv_bias = config.qkv_bias,
+                   .qkv_bias = config.qkv_bias && !config.bias,
                    .qk_norm = config.qk_norm,
                    .gelu = config.gelu,
                    .norm_eps = in_decimal(config.norm_eps),
@@ -83,8 +83,6 @@ ModelFacts facts_of(const ModelConfig& config) {
   require(!facts.qk_norm || (!facts.bias && !facts.qkv_bias), ExitCode::usage,
           "model.qk_norm with model.bias or model.qkv_bias: no class of transformers computes it; --to "
           "safetensors writes mxtape's names");
-  require(!facts.qkv_bias || !facts.bias, ExitCode::usage,
-          "model.qkv_bias beside model.bias says nothing more; want one");
   facts.architecture = facts.qk_norm ? "qwen3" : facts.qkv_bias ? "qwen2" : "llama";
   return facts;
 }
