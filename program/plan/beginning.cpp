@@ -50,8 +50,7 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
   Beginning& begin = plan.begin;
   begin.known_rollbacks = there.recipe.train.rollbacks.size();
   // The run's own: whoever resumes it needs not write them. Those that led to later steps come again.
-  auto& written = plan.recipe.train.rollbacks;
-  auto& own = there.recipe.train.rollbacks;
+  auto &written = plan.recipe.train.rollbacks, &own = there.recipe.train.rollbacks;
   const auto all = rollbacks_after(run, there.recipe);
   if (written.size() <= all.size() && std::equal(written.begin(), written.end(), all.begin())) {
     own = all;

@@ -19,7 +19,7 @@ Recipe leg_of(const Recipe& longer) {
   Recipe leg = longer;
   leg.train.steps = first_decaying_step(longer.schedule, longer.train.steps);
   leg.schedule.kind = ScheduleKind::constant;
-  leg.telemetry.every = 0;
+  if (leg.precision.switch_error == 0) leg.telemetry.every = 0;
   validate(leg);
   return leg;
 }
@@ -33,8 +33,7 @@ void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
                   precision_plan(leg.recipe, step) == precision_plan(whole.recipe, step),
               ExitCode::usage,
               "{}: arm '{}': its precision at step {} depends on the length, so that lengths share no trunk; "
-              "want "
-              "phases that start at a step, a number of tokens, or the decay",
+              "want phases that start at a step, a number of tokens, or the decay",
               leg.where, leg.name, step);
 }
 
@@ -89,7 +88,8 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
       for (const std::size_t a : choices.arms) {
         SweepArm arm = sweep.arms[a];
         set_rate(arm.recipe, file, choices, {p, a});
-        if (!file.lengths.empty() && !arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
+        if (!file.lengths.empty() && arm.recipe.precision.switch_error == 0 &&
+            !arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;
           arm.recipe.telemetry.window = 1;
         }

@@ -65,6 +65,29 @@ TEST_F(RefereeCommand, EveryDecayHasTheBitsOfTheRunThatWasPlannedSo) {
   EXPECT_EQ(longest["curve"].front()["step"], 3);
 }
 
+TEST_F(RefereeCommand, AMeasuredSwitchInATrunkHoldsInTheDecaysThatBranchFromIt) {
+  const std::string file = read_whole_text(folder_ / "points.toml");
+  write_atomically(
+      folder_ / "points.toml",
+      file +
+          "[[arm]]\nname = \"switch\"\nset.telemetry.every = 2\nset.precision.switch_error = 1e-6\n"
+          "[[arm.set.precision.phases]]\nstart_rollback = 1\n"
+          "rules = [{layers = \"blocks.*\", slots = [\"*.dy\"], format = \"bf16\"}]\n"
+          "[[arm]]\nname = \"never\"\nset.telemetry.every = 2\nset.precision.switch_error = 1e6\n"
+          "[[arm.set.precision.phases]]\nstart_rollback = 1\n"
+          "rules = [{layers = \"blocks.*\", slots = [\"*.dy\"], format = \"bf16\"}]\n");
+  ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
+  for (const auto& [length, steps] : {std::pair("0.2", 8), {"0.5", 19}}) {
+    ASSERT_EQ(run({"train", fmt::format("runs/points/recipes/s/{}/switch.toml", length), "--seed=1",
+                   "--train.out=alone", fmt::format("--name={}", length)}),
+              0)
+        << output_;
+    const auto branched = weights(fmt::format("runs/points/runs/s/{}/switch/1", length), steps);
+    EXPECT_EQ(weights(fmt::format("alone/{}", length), steps), branched);
+    EXPECT_NE(weights(fmt::format("runs/points/runs/s/{}/never/1", length), steps), branched);
+  }
+}
+
 TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestOfAFamily) {
   write_question(choosing);
   ASSERT_EQ(run({"sweep", "points.toml", "--out", "whole"}), 0) << output_;
