@@ -1,3 +1,4 @@
+#include <set>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -46,19 +47,18 @@ void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
   if (added) {
     require(added->is_array(), ExitCode::data, "tokenizer.json.added_tokens = {}; want a list",
             shown_json(*added));
-    std::unordered_map<std::string, std::int32_t> seen;
+    std::set<std::string> seen;
     for (std::size_t i = 0; i < added->size(); ++i) {
-      rules.added.push_back(added_token((*added)[i], fmt::format("tokenizer.json.added_tokens[{}]", i)));
-      const AddedToken& token = rules.added.back();
+      const std::string here = fmt::format("tokenizer.json.added_tokens[{}]", i);
+      const AddedToken& token = rules.added.emplace_back(added_token((*added)[i], here));
       const auto known = vocabulary.find(token.content);
-      most += known == vocabulary.end();
-      require(known == vocabulary.end() || *known == token.id, ExitCode::data,
-              "tokenizer.json.added_tokens[{}]: {} has id {}, in the vocabulary {}", i,
-              shown_text(token.content), token.id, known == vocabulary.end() ? "" : shown_json(*known));
-      const auto first = seen.emplace(token.content, token.id).first;
-      require(first->second == token.id, ExitCode::data,
-              "tokenizer.json.added_tokens[{}]: {} has id {}, and id {} before", i, shown_text(token.content),
-              token.id, first->second);
+      const bool fresh = known == vocabulary.end();
+      require(!fresh || seen.insert(token.content).second, ExitCode::data, "{}: {} is there twice", here,
+              shown_text(token.content));
+      // Hugging Face's tokenizers number those that the vocabulary lacks so, whatever the file says.
+      const json wanted = fresh ? json(most++) : *known;
+      require(wanted == token.id, ExitCode::data, "{}: {} has id {}; want {}", here,
+              shown_text(token.content), token.id, shown_json(wanted));
     }
   }
   rules.pieces.resize(most);

@@ -133,7 +133,11 @@ TEST(TokenizerJson, ValuesOfAnotherTypeAndUnknownKeysAreRefusedByTheirPath) {
                    "single[0]: the key \"more\""));
   json twice = json::array({added, added});
   twice[1]["id"] = 5;
-  EXPECT_TRUE(says(told([&] { with("/added_tokens", twice); }), "'<s>' has id 5, and id 4 before"));
+  EXPECT_TRUE(says(told([&] { with("/added_tokens", twice); }), "[1]: '<s>' is there twice"));
+  json swapped = json::array({added, added});
+  swapped[0]["id"] = 5, swapped[1]["content"] = "</s>";
+  EXPECT_TRUE(says(told([&] { with("/added_tokens", swapped); }), "[0]: '<s>' has id 5; want 4"))
+      << "Hugging Face's tokenizers would give it 4";
 }
 
 TEST(TokenizerJson, ErrorsNameTheFile) {
