@@ -14,7 +14,7 @@ namespace {
 struct StatisticsSink {
   const float* x;
   std::int64_t cols;
-  float element_max;
+  Grid grid;
   std::vector<float> values{};
   ErrorStatistics result{};
   std::int64_t blocks = 0, clipped = 0;
@@ -27,15 +27,15 @@ struct StatisticsSink {
     for_each_element(range, cols, [&](std::int64_t i) {
       const float magnitude = std::fabs(x[i]);
       if (magnitude == 0 || !std::isfinite(magnitude)) return;
-      largest = std::max(largest, magnitude);
-      smallest = std::min(smallest, magnitude);
+      largest = std::max(largest, magnitude), smallest = std::min(smallest, magnitude);
     });
     for (std::size_t k = 0; k < spread_limits.size(); ++k)
       if (largest > spread_limits[k] * smallest) ++spread_over[k];
   }
   void element(std::int64_t i, float rounded, const BlockScale& s) {
     values[std::size_t(i)] = value_of(s, rounded);
-    if (std::fabs(scaled_by(s, x[i]) - s.zero) > element_max) ++clipped;
+    const float scaled = scaled_by(s, x[i]) - s.zero;
+    clipped += scaled > grid.highest || scaled < grid.lowest;
   }
 };
 
@@ -62,7 +62,7 @@ double memory_saved(const Quantizer& q, double bits) { return 1 - q.bits_per_ele
 
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                                  const Quantizer& q, const DrawKey& key, std::optional<float> tensor_amax) {
-  StatisticsSink sink{x, cols, q.element.max_finite()};
+  StatisticsSink sink{x, cols, grid_of(q.element)};
   sink.values.resize(std::size_t(rows * cols));
   const double multiplier = quantize_blocks(
       x, rows, cols, axis, q, [&](std::int64_t i) { return decision(q, key, i, x); }, sink, tensor_amax);

@@ -72,6 +72,15 @@ TEST(Statistics, Nvfp4AndUnbiasedFp4HaveTheErrorsOfTheirPapers) {
     EXPECT_NEAR(measure(format).nmse(), nmse, 0.1e-3) << format;
 }
 
+TEST(Statistics, TheLowestCodeOfAFullRangeIsNotClipped) {
+  const float x[] = {-2, 1}, beyond[] = {-2.5f, 1};
+  const auto clipped = [](const float* of, const char* format) {
+    return error_statistics(of, 1, 2, Axis::row, parse_quantizer(format), {}).clipped;
+  };
+  EXPECT_EQ(clipped(x, "int2 range=full"), 0);
+  EXPECT_EQ(clipped(beyond, "int2 range=full"), 0.5);
+}
+
 TEST(Statistics, ShareOfClippedAndFlushedElementsOfNormalNumbers) {
   // NUMERICS of the scale rules: floor clips 2.4% and flushes 8.8%; ceil clips nothing.
   EXPECT_NEAR(measure("mxfp4").clipped, 0.024, 0.002);
