@@ -101,7 +101,7 @@ void add_efficiencies(Results& r, const std::vector<std::size_t>& points, Effici
       Efficiency found = efficiency_at(x, pairs);
       found.arm = arm, found.point = point, found.along = along, found.stage = r.judged();
       r.efficiencies.push_back(found);
-      if (along == Efficiency::Along::parameters) continue;
+      if (along == Efficiency::Along::parameters || r.points[point].size + 1 < r.sizes.size()) continue;
       const Efficiency k = efficiency_at(x, swapped);  // of the longest that has one, at the largest size
       std::erase_if(r.break_even,
                     [&](const BreakEven& b) { return b.arm == arm && (k.ratio || !b.speed_up); });
@@ -122,8 +122,6 @@ void add_law(Results& r) {
   }
   Law& law = r.law;
   law.limit = law_limit, law.floor_known = r.floor.has_value();
-  law.why = no_law_because(table, law.floor_known);
-  if (!law.why.empty()) return;
   const LawBootstrap bootstrap(table, r.floor);
   const LawFit& fit = bootstrap.fit;
   law.fitted = true, law.draws = LawBootstrap::default_draws, law.worst = fit.worst_residual;
@@ -131,10 +129,8 @@ void add_law(Results& r) {
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit;
   if (!law.holds)
-    law.why = fmt::format(
-        "the law does not hold here: the baseline is off it by {:.1f} % of its loss, and at most {:.1f} % "
-        "are allowed",
-        100 * law.worst, 100 * law.limit);
+    law.why = fmt::format("it does not hold: the baseline is off it by {:.1f} % of its loss; want {:.1f} %",
+                          100 * law.worst, 100 * law.limit);
   const auto estimate = [&](const std::function<double(const LawFit&)>& quantity) {
     Estimate made{.value = quantity(fit), .interval95 = bootstrap.interval(quantity)};
     if (!made.interval95) made.why = "a size with one seed has no spread";
@@ -208,7 +204,11 @@ void judge(Results& r) {
   for (const double length : r.asked.lengths)
     add_along(Efficiency::Along::parameters,
               [=](const Point& p) { return p.tokens_per_parameter == length; });
-  add_law(r);
+  try {
+    add_law(r);
+  } catch (const Error& e) {  // there is none; all else stands
+    r.law.why = e.what();
+  }
 }
 
 }  // namespace mxtape::referee

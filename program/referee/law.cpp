@@ -161,7 +161,8 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
 std::string no_law_because(const LossTable& table, bool floor_known) {
   std::set<double> sizes, lengths;
   const Means points = means_of(table, table.baseline, {});
-  for (const Mean& p : points) sizes.insert(p.log_n), lengths.insert(p.log_d);
+  for (const Mean& p : points)
+    if (sizes.insert(p.log_n); p.log_n == points[0].log_n) lengths.insert(p.log_d);
   const std::size_t parameters = floor_known ? 5 : 6;
   if (sizes.size() >= 3 && lengths.size() >= 3 && points.size() > parameters) return "";
   return fmt::format(
@@ -173,7 +174,7 @@ std::string no_law_because(const LossTable& table, bool floor_known) {
 LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near,
                const SeedShares& shares) {
   const std::string reason = no_law_because(table, floor.has_value());
-  require(reason.empty(), "law: {}", reason);
+  require(reason.empty(), "{}", reason);
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   LawFit fit;
   fit.eff_n.assign(table.losses.size(), nan);
@@ -193,9 +194,9 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
     Squares squares{{floor ? 5 : 6, int(points.size())}, points, start, 0, delta};
     if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
   }
-  require(std::isfinite(fit.objective),
-          "law: no start led to a finite fit; is a loss at or below the floor?");
   fit.law = best.law();
+  require(std::isfinite(fit.objective + fit.law.A + fit.law.B),
+          "no fit is finite: a loss is at or below the floor, or losses lie on a plateau");
   for (const Mean& p : points) {
     const double off = fit.residuals[table.baseline][p.point] = p.value - best.at(p);
     fit.worst_residual = std::max(fit.worst_residual, std::abs(off));
