@@ -61,7 +61,7 @@ double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.size() % 2 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 }  // namespace mxtape
