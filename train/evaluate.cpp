@@ -58,7 +58,7 @@ Evaluation evaluate(Backend& backend, Model& model, const Split& split, const Ev
     sum += double(losses[i]) * double(std::min(most, count - std::int64_t(i) * most));
   const double loss = sum / double(count);
   if (options.devices) options.devices->agree();
-  require(std::isfinite(loss), ExitCode::diverged, "evaluation: the loss is {}", std::abs(loss));
+  require(std::isfinite(loss), ExitCode::diverged, "evaluation: the loss is {}", std::abs(loss));  // not -nan
   return {loss, count * time, count, windows.count()};
 }
 

@@ -154,7 +154,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
   if (fresh("schedule")) base.schedule.start = step, base.origins["schedule.start"] = "--fresh";
   if (fresh("optimizer")) base.optim.start = step, base.origins["optim.start"] = "--fresh";
   recipe = read_recipe_onto(std::move(base), words.recipe, words.overrides);
-  if (auto& said = recipe.train.rollbacks; said.empty()) said = parent.train.rollbacks;  // of its past
+  if (auto& past = recipe.train.rollbacks; past.empty()) past = parent.train.rollbacks;
 
   require(recipe.train.init == parent.train.init, ExitCode::usage,
           "--from {}: train.init = \"{}\" ({}) says that the weights come from there; want one of them",

@@ -37,7 +37,7 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance);
 /// `deviations`: a measured mean above it is told from 0. Infinite for one pair.
 double resolvable_gap(std::span<const double> deviations, int pairs);
 
-/// Of an even number the mean of both in the middle; 0 of none.
+/// Of an even number the mean of the middle two; 0 of none.
 double median(std::vector<double> values);
 
 }  // namespace mxtape

@@ -129,7 +129,7 @@ void add_law(Results& r) {
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit;
   if (!law.holds)
-    law.why = fmt::format("it does not hold: the baseline is off it by {:.1f} % of its loss; want {:.1f} %",
+    law.why = fmt::format("the baseline is off it by {:.1f} % of its loss; want at most {:.1f} %",
                           100 * law.worst, 100 * law.limit);
   const auto estimate = [&](const std::function<double(const LawFit&)>& quantity) {
     Estimate made{.value = quantity(fit), .interval95 = bootstrap.interval(quantity)};

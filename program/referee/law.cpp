@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <unsupported/Eigen/LevenbergMarquardt>
 
 #include "core/error.h"
@@ -159,16 +158,16 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
 }
 
 std::string no_law_because(const LossTable& table, bool floor_known) {
-  std::set<double> sizes, lengths;
+  std::map<double, std::size_t> lengths_of;  // by size
+  std::size_t lengths = 0;
   const Means points = means_of(table, table.baseline, {});
-  for (const Mean& p : points)
-    if (sizes.insert(p.log_n); p.log_n == points[0].log_n) lengths.insert(p.log_d);
+  for (const Mean& p : points) lengths = std::max(lengths, ++lengths_of[p.log_n]);
   const std::size_t parameters = floor_known ? 5 : 6;
-  if (sizes.size() >= 3 && lengths.size() >= 3 && points.size() > parameters) return "";
+  if (lengths_of.size() >= 3 && lengths >= 3 && points.size() > parameters) return "";
   return fmt::format(
       "the baseline has too few sizes ({}), lengths ({}) or points ({}): a law of {} parameters wants 3, 3 "
       "and {}",
-      sizes.size(), lengths.size(), points.size(), parameters, parameters + 1);
+      lengths_of.size(), lengths, points.size(), parameters, parameters + 1);
 }
 
 LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near,
@@ -196,7 +195,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   }
   fit.law = best.law();
   require(std::isfinite(fit.objective + fit.law.A + fit.law.B),
-          "no fit is finite: a loss is at or below the floor, or losses lie on a plateau");
+          "a fit is not finite: a loss is at or below the floor, or losses lie on a plateau");
   for (const Mean& p : points) {
     const double off = fit.residuals[table.baseline][p.point] = p.value - best.at(p);
     fit.worst_residual = std::max(fit.worst_residual, std::abs(off));

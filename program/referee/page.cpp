@@ -49,9 +49,9 @@ on new seeds. A step&#8217;s ratio to the baseline&#8217;s is of runs with the s
 while meets both.</p>
 )html";
 constexpr std::string_view points_help =
-    R"html(<p>An efficiency of 0.8 in tokens: the baseline has the method&#8217;s loss after 0.8 of its tokens, interpolated between
-lengths and never extrapolated. effN and effD are the same of parameters and tokens under the law, where it holds. The break-even
-speed-up is how many times as fast as the baseline&#8217;s a method&#8217;s steps must be before it pays.</p>
+    R"html(<p>An efficiency of 0.8 in tokens: the baseline has the method&#8217;s loss after 0.8 of its tokens, interpolated
+between lengths and never extrapolated. effN and effD are the same of parameters and tokens under the law, where it holds. The
+break-even speed-up is how many times as fast as the baseline&#8217;s a method&#8217;s steps must be before it pays.</p>
 )html";
 
 /// What is shown, around what is meant: the text that results.json has.

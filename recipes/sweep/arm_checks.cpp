@@ -33,7 +33,7 @@ Meaning meaning_of(const Recipe& recipe) {
   Meaning meaning;
   for (const Knob& knob : knobs(copy))
     if (knob.effect == Effect::numbers && idle_reason(recipe, knob.name).empty() &&
-        (knob.section() != "precision" || std::holds_alternative<float*>(knob.field)))  // texts: in the plans
+        (knob.section() != "precision" || !std::holds_alternative<std::string*>(knob.field)))
       meaning.keys += fmt::format("{} = {}\n", knob.name, value_text(knob));
   for (const std::int64_t step : plan_changes(recipe)) {
     PrecisionPlan plan = precision_plan(recipe, step);

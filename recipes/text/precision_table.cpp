@@ -186,7 +186,7 @@ PrecisionPlan changed(const PrecisionPlan& before, const PrecisionPlan& after) {
 PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   if (plan.activations != DType::bf16) return plan;
   const auto narrow = [](Quantizer& q, const Rotation& rotation = {}) {
-    if (q.is_identity() && rotation.size == 0) q = bf16_cast;  // what is turned is f32
+    if (q.is_identity() && rotation.size == 0) q = bf16_cast;  // what is rotated is f32
   };
   for (auto& [name, q] : plan.linear) {
     narrow(q.fprop_x, q.fprop_rotation);

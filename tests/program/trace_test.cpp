@@ -71,7 +71,7 @@ TEST(Trace, EveryPrecisionFragmentRunsAsItsTableSaysOnOneModel) {
   EXPECT_GT(traced, 40);
 }
 
-TEST(Trace, WhatIsTurnedOrHasADerivativeButNoFormatRunsAsItsTableSays) {
+TEST(Trace, WhatIsRotatedOrHasADerivativeButNoFormatRunsAsItsTableSays) {
   const auto rule = [](const char* slot, const char* format) {
     return fmt::format("{{layers=\"*\", slots=[\"{}\"], format=\"{}\"}}", slot, format);
   };

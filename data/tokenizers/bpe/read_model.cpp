@@ -55,10 +55,10 @@ void read_tokens(const json& vocabulary, const json* added, BpeRules& rules) {
       const bool fresh = known == vocabulary.end();
       require(!fresh || seen.insert(token.content).second, ExitCode::data, "{}: {} is there twice", here,
               shown_text(token.content));
-      // Hugging Face's tokenizers number those that the vocabulary lacks so, whatever the file says.
       const json wanted = fresh ? json(most++) : *known;
-      require(wanted == token.id, ExitCode::data, "{}: {} has id {}; want {}", here,
-              shown_text(token.content), token.id, shown_json(wanted));
+      require(wanted == token.id, ExitCode::data, "{}: {} has id {}; want {}, {}", here,
+              shown_text(token.content), token.id, shown_json(wanted),
+              fresh ? "the next free one, which Hugging Face's tokenizers give it" : "as in the vocabulary");
     }
   }
   rules.pieces.resize(most);

@@ -17,12 +17,12 @@ class Unigram {
     std::int32_t id;  // -1: a character that is no piece
   };
   /// Viterbi's algorithm in f32, from left to right; a later way must be strictly better. A character that is
-  /// no piece has the lowest score of all pieces less 10; user-defined pieces always win.
+  /// no piece has the lowest score of all pieces less 10, a user-defined piece a tenth for each byte but one.
   std::vector<Piece> best(std::string_view text) const;
 
  private:
   PieceTrie trie_;
-  std::vector<float> scores_;  // by id; user-defined pieces: by their length, below
+  std::vector<float> scores_;  // by id
   float unknown_score_;
 };
 

@@ -88,7 +88,7 @@ Splitter::Pieces Splitter::matches_of(const Step& step, std::string_view text, R
     } else if (text.substr(at).starts_with(step.rule.text)) {
       end = at + step.rule.text.size();
     }
-    if (end == Regex::none || (end == at && at == done)) {  // as Oniguruma goes on after a match
+    if (end == Regex::none || (end == at && at == done)) {  // Oniguruma: no empty match behind a match
       at += known_character_at(text.data() + at).length;
       continue;
     }

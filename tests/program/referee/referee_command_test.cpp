@@ -66,16 +66,14 @@ TEST_F(RefereeCommand, EveryDecayHasTheBitsOfTheRunThatWasPlannedSo) {
 }
 
 TEST_F(RefereeCommand, AMeasuredSwitchInATrunkHoldsInTheDecaysThatBranchFromIt) {
-  const std::string file = read_whole_text(folder_ / "points.toml");
-  write_atomically(
-      folder_ / "points.toml",
-      file +
-          "[[arm]]\nname = \"switch\"\nset.telemetry.every = 2\nset.precision.switch_error = 1e-6\n"
-          "[[arm.set.precision.phases]]\nstart_rollback = 1\n"
-          "rules = [{layers = \"blocks.*\", slots = [\"*.dy\"], format = \"bf16\"}]\n"
-          "[[arm]]\nname = \"never\"\nset.telemetry.every = 2\nset.precision.switch_error = 1e6\n"
-          "[[arm.set.precision.phases]]\nstart_rollback = 1\n"
-          "rules = [{layers = \"blocks.*\", slots = [\"*.dy\"], format = \"bf16\"}]\n");
+  std::string file = read_whole_text(folder_ / "points.toml");
+  for (const auto& [name, error] : {std::pair("switch", "1e-6"), {"never", "1e6"}})
+    file += fmt::format(
+        "[[arm]]\nname = \"{}\"\nset.telemetry.every = 2\nset.precision.switch_error = {}\n"
+        "[[arm.set.precision.phases]]\nstart_rollback = 1\n"
+        "rules = [{{layers = \"blocks.*\", slots = [\"*.dy\"], format = \"bf16\"}}]\n",
+        name, error);
+  write_atomically(folder_ / "points.toml", file);
   ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
   for (const auto& [length, steps] : {std::pair("0.2", 8), {"0.5", 19}}) {
     ASSERT_EQ(run({"train", fmt::format("runs/points/recipes/s/{}/switch.toml", length), "--seed=1",
