@@ -12,8 +12,7 @@ struct BlockScale {
   float inverse;
   float scale;
   float offset = 0;
-  float zero =
-      0;  ///< integers with a zero point: q lies in the grid moved up by this; its code is of q - zero
+  float zero = 0;  ///< with a zero point: q lies in the grid moved up by this; its code is of q - zero
   float lift = 1;  ///< a power of two, where the scale is beyond f32's exponents
 };
 
@@ -70,14 +69,14 @@ MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
 }
 
 /// The factor s_enc that brings a whole tensor into the range of floating block scales; `amax` of the tensor.
-/// The 1e-30 guards an all-zero tensor and nothing more: a larger guard changes gradients.
+/// The guard is for an all-zero tensor, and holds s_enc at 2^126; a larger one would change gradients.
 MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
-  const float guarded = amax < 1e-30f ? 1e-30f : amax;
-  return r.element_max * r.scale_target / guarded;
+  const float top = r.element_max * r.scale_target, guard = top > 0x1p26f ? top * 0x1p-126f : 1e-30f;
+  return top / (amax < guard ? guard : amax);
 }
 
 MXT_HD constexpr BlockScale floating_block(const BlockRule& r, float scale, float encode) {
-  return {scale > 0 ? encode / scale * r.alpha : 0, scale};
+  return {scale >= 0x1p-126f ? encode / scale * r.alpha : 0, scale};
 }
 /// The scale of a block below an outer scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
 /// (or 4 when four-over-six tries that). A scale that rounds to zero makes the block zero.
@@ -116,7 +115,8 @@ MXT_HD constexpr float round_element(const BlockRule& r, float x, std::uint32_t 
   }
   if (r.saturates) return r.wide ? saturate(r.grid, rounded) : rounded;
   const float magnitude = float_of(bits_of(rounded) & 0x7fffffffu);
-  if (magnitude <= r.element_max || magnitude != magnitude) return rounded;
+  const bool infinite = (bits_of(x) & 0x7fffffffu) == 0x7f800000u;  // which truncation would make a number
+  if (!infinite && (magnitude <= r.element_max || magnitude != magnitude)) return rounded;
   return float_of((bits_of(x) & 0x80000000u) | bits_of(r.overflow));
 }
 

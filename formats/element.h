@@ -21,6 +21,13 @@ enum class TieRule : std::uint8_t {
   code,         ///< to the neighbour with the even code (3 -> 2), as torchao's generic cast
 };
 
+/// x 2^e; exact where that is an f32.
+constexpr float times_power_of_two(float x, int e) {
+  for (; e > 0; --e) x *= 2;
+  for (; e < 0; ++e) x /= 2;
+  return x;
+}
+
 /// A grid of numbers, as a value. Floats ExMy have bias 2^(x-1) - 1 and subnormals; integers (exponent_bits
 /// 0) are the multiples of 2^unit_exponent.
 struct ElementFormat {
@@ -50,18 +57,11 @@ struct ElementFormat {
   /// Largest finite magnitude, e.g. 448 for e4m3, 6 for e2m1, 127/64 for int8.
   constexpr float max_finite() const {
     const bool nan_on_top = specials == Specials::nan_only && mantissa_bits > 0;
-    float value = float((2 << mantissa_bits) - (nan_on_top ? 2 : 1));
-    for (int e = max_exponent() - mantissa_bits; e > 0; --e) value *= 2;
-    for (int e = max_exponent() - mantissa_bits; e < 0; ++e) value /= 2;
-    return value;
+    return times_power_of_two(float((2 << mantissa_bits) - (nan_on_top ? 2 : 1)),
+                              max_exponent() - mantissa_bits);
   }
   /// Smallest positive number.
-  constexpr float min_positive() const {
-    float value = 1;
-    for (int e = min_exponent() - mantissa_bits; e > 0; --e) value *= 2;
-    for (int e = min_exponent() - mantissa_bits; e < 0; ++e) value /= 2;
-    return value;
-  }
+  constexpr float min_positive() const { return times_power_of_two(1, min_exponent() - mantissa_bits); }
   constexpr bool operator==(const ElementFormat&) const = default;
 
   /// "e4m3", "int8", "bf16": what parse_element reads, without options (emax, range, tie, specials).

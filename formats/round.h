@@ -37,14 +37,9 @@ struct Grid {
   bool even_code;     ///< TieRule::code on a grid without mantissa bits
 };
 constexpr Grid grid_of(const ElementFormat& f) {
-  const float top = f.max_finite();
-  float lowest = -top;
-  if (f.full_range) {
-    lowest = -1;
-    for (int e = f.max_exponent() + 1; e > 0; --e) lowest *= 2;
-    for (int e = f.max_exponent() + 1; e < 0; ++e) lowest /= 2;
-  }
-  return {f.min_exponent(), f.mantissa_bits, top, lowest,
+  const float top = f.max_finite(),
+              bottom = f.full_range ? times_power_of_two(-1, f.max_exponent() + 1) : -top;
+  return {f.min_exponent(), f.mantissa_bits, top, bottom,
           f.mantissa_bits == 0 && !f.is_integer() && f.tie == TieRule::code};
 }
 

@@ -57,17 +57,18 @@ MXT_HD constexpr float round_scale(const BlockRule& r, ScaleRounding rounding, f
                     : round_to(r.scale_grid, correction, scale);
 }
 
-/// What a block errs in sum when it is rounded with s: squares, or magnitudes with error=mae, in units that
-/// are the same for all s. By nearest even always: a choice that saw random draws would favour one of their
-/// outcomes.
+/// What a block errs in sum when it is rounded with s: squares, or magnitudes with error=mae, in `unit`s. By
+/// nearest even always: a choice that saw random draws would favour one of their outcomes.
 template <class Block>
-MXT_HD constexpr float error_with(const BlockRule& r, const BlockScale& s, float offset, const Block& block) {
+MXT_HD constexpr float error_with(const BlockRule& r, const BlockScale& s, float unit, float offset,
+                                  const Block& block) {
+  const float step = s.scale / s.lift / unit;
   return block.sum([&](float v) {
     const float scaled = (v - offset) * s.lift * s.inverse;
     const float nearest =
         r.wide ? saturate(r.grid, round_significand(r.grid.mantissa_bits, false, {}, scaled, 0, 0))
                : round_even(r.grid, scaled);
-    const float error = (nearest - scaled) * s.scale / s.lift;
+    const float error = (nearest - scaled) * step;
     return r.absolute_error ? (error < 0 ? -error : error) : error * error;
   });
 }
@@ -135,8 +136,12 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
   // With a zero point the range counts, which one more code makes longer.
   const bool moves = r.offset == Offset::zero_point;
   BlockScale s = with_largest_at(moves ? (r.grid.highest - r.grid.lowest) * 0.5f : r.element_max);
+  // A power of two, so that no bit of an error changes and no square leaves f32.
+  const float first = s.scale / s.lift,
+              unit = first < 0x1p-126f ? 0x1p-126f : float_of(bits_of(first) & 0x7f800000u);
+  const auto error = [&](const BlockScale& with) { return error_with(r, with, unit, offset, block); };
   const auto take_if_better = [&](const BlockScale& other) {
-    if (error_with(r, other, offset, block) < error_with(r, s, offset, block)) s = other;
+    if (s.inverse == 0 || error(other) < error(s)) s = other;  // 0 loses all, of which error() sees nothing
   };
   if (r.four_over_six) take_if_better(with_largest_at(4));
   if (r.search && s.inverse > 0) {

@@ -18,19 +18,21 @@ std::string Quantizer::contradiction() const {
   if (element.exponent_bits == 8 && element.specials != Specials::ieee)
     return "elements with 8 exponent bits keep the top one for infinities, as bf16";
   if (element.full_range && !element.is_integer()) return "range=full is for integers";
+  if (element.max_exponent() < element.min_exponent()) return "one exponent bit has no room for specials";
+  if (element.tie != TieRule::significand && rounding != Rounding::even) return "tie is for round=even";
   if (block.along < 0 || block.across < 0) return "block extents are positive, or 0 for a whole axis";
   if (scale_bits < 2 || scale_bits > 11) return "power-of-two scales have 2 to 11 exponent bits";
-  if (scale_bits > 8 && element.exponent_bits == 8)
-    return "elements with f32's exponents need no scale with more of them; write scale=e8m0";
-  if (scale_bits > 8 && overflow == ScaleOverflow::nan)
-    return "no block of f32 is beyond a scale of more than 8 exponent bits: overflow=nan has no effect";
+  const bool floating = scale == ScaleKind::floating, amax = statistic == Statistic::amax;
+  if (element.exponent_bits == 8 && (scale_bits > 8 || floating || scale == ScaleKind::f32))
+    return "elements with f32's exponents need no scale that reaches as far; write scale=e8m0";
+  const bool emax_counts = scale == ScaleKind::power_of_two && rule <= ScaleRule::even;
+  if (!element.is_integer() && element.emax != element.max_exponent() && !emax_counts)
+    return "emax is for power-of-two scales by rule=floor, ceil or even";
   if (sr_bits < 8 || sr_bits > 32) return "sr.bits is 8 to 32";
   if (!(alpha > 0 && alpha <= 2)) return "alpha is in (0, 2]";
   if (alpha == 2 && scale == ScaleKind::power_of_two)
-    return "alpha is below 2 for power-of-two scales: 2 over the least of them is no f32, and makes zeros "
-           "NaN";
+    return "alpha is below 2 for power-of-two scales: 2 over the least of them is infinite";
   if (!(clip > 0 && clip <= 1e6f)) return "clip is in (0, 1e6]";
-  const bool floating = scale == ScaleKind::floating, amax = statistic == Statistic::amax;
   if (scale == ScaleKind::none &&
       (alpha != 1 || offset != Offset::none || flush_subnormals || four_over_six || !amax))
     return "alpha, offset, flush, 4o6 and statistic need a block scale; is scale=e8m0 missing?";
@@ -38,13 +40,13 @@ std::string Quantizer::contradiction() const {
     return "a floating scale is a float format of at most 16 bits, as e4m3";
   if (!floating && (scale_rounding != ScaleRounding::even || eden || outer != OuterScale::tensor))
     return "scale.round, eden and outer are for floating scales, as scale=e4m3";
-  if (floating && scale_format.exponent_bits == 8 && outer != OuterScale::none)
-    return "scales with f32's exponents stand alone; write outer=none";
-  if (floating && element.exponent_bits == 8 && outer != OuterScale::none)
-    return "elements with f32's exponents leave no room for an outer scale; write outer=none";
+  if (floating && flush_subnormals) return "flush is for power-of-two and f32 scales";
+  const int of_scale = scale_format.exponent_bits;
+  if (floating && outer != OuterScale::none && (of_scale == 8 || of_scale + element.exponent_bits == 14))
+    return "the largest element times the largest scale is beyond f32; write outer=none";
   if (outer_along < 0 || (outer_along > 0 && (block.along == 0 || outer_along % block.along != 0)))
     return "outer=N holds whole blocks: a multiple of the block's length";
-  if (is_stochastic() && eden && rounding == Rounding::stochastic)
+  if (eden && rounding == Rounding::stochastic)
     return "eden's randomness is in the scale; elements are rounded to nearest";
   if (rounding == Rounding::stochastic && scale_rounding == ScaleRounding::stochastic)
     return "of round=stochastic and scale.round=stochastic one at a time: they share the draws";
@@ -55,7 +57,7 @@ std::string Quantizer::contradiction() const {
   if (offset != Offset::none && !(amax && !search && !eden))
     return "offset goes with statistic=amax, without search and eden";
   if (search && scale != ScaleKind::power_of_two) return "search is for power-of-two scales";
-  const bool is_e2m1 = element.exponent_bits == 2 && element.mantissa_bits == 1;
+  const bool is_e2m1 = element.bits() == 4 && element.max_finite() == 6;
   if (four_over_six && !(is_e2m1 && (floating || scale == ScaleKind::f32)))
     return "4o6 is for e2m1 below a floating or f32 scale";
   if (ema && (scale == ScaleKind::none || rounding != Rounding::even || offset != Offset::none || eden ||

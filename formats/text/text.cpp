@@ -45,10 +45,8 @@ void forget_unused(Quantizer& q) {
   const Quantizer defaults;
   if (q.scale == ScaleKind::none) q.block = defaults.block;
   if (q.is_identity()) q.rounding = defaults.rounding;
-  if (!has_exponent(q)) {
-    q.rule = defaults.rule;
-    q.overflow = defaults.overflow;
-  }
+  if (!has_exponent(q)) q.rule = defaults.rule;
+  if (!may_overflow(q)) q.overflow = defaults.overflow;
   if (q.statistic != Statistic::rms) q.clip = defaults.clip;
   if (!q.is_stochastic()) q.sr_bits = defaults.sr_bits;
 }

@@ -81,7 +81,8 @@ int exponent_only_bits(std::string_view name) {
 std::optional<ElementFormat> parse_scale(std::string_view name) {
   const bool sign = !name.starts_with('u');
   auto format = parse_element(name.substr(sign ? 0 : 1));
-  if (!format || format->is_integer() || format->bits() > 16 || (!sign && format->bits() > 9)) return {};
+  if (!format || format->is_integer() || format->bits() > 16) return {};
+  if (!sign && (format->bits() < 3 || format->bits() > 9)) return {};
   if (!sign && format->exponent_bits < 8)
     format = float_format(format->exponent_bits, format->mantissa_bits, Specials::nan_only);
   return format;
@@ -179,17 +180,10 @@ std::string write_block(const Quantizer& q) {
 }
 
 std::string write_scale(const Quantizer& q) {
-  switch (q.scale) {
-    case ScaleKind::none:
-      return "none";
-    case ScaleKind::power_of_two:
-      return fmt::format("e{}m0", int(q.scale_bits));
-    case ScaleKind::floating:
-      return fmt::format("{}{}", q.scale_sign ? "" : "u", q.scale_format.name());
-    case ScaleKind::f32:
-      return "f32";
-  }
-  return {};
+  if (q.scale == ScaleKind::power_of_two) return fmt::format("e{}m0", int(q.scale_bits));
+  if (q.scale == ScaleKind::floating)
+    return fmt::format("{}{}", q.scale_sign ? "" : "u", q.scale_format.name());
+  return q.scale == ScaleKind::f32 ? "f32" : "none";
 }
 
 // In the order in which they apply and are written: specials decide what emax=auto is, the scale what the
@@ -212,7 +206,7 @@ const TextKey keys[] = {
     {"rule", false, [](Quantizer& q, const TextWord& w) { q.rule = choose(w, scale_rules); },
      [](const Quantizer& q) { return has_exponent(q) ? name_in(scale_rules, q.rule) : ""; }},
     {"overflow", false, [](Quantizer& q, const TextWord& w) { q.overflow = choose(w, overflows); },
-     [](const Quantizer& q) { return has_exponent(q) ? name_in(overflows, q.overflow) : ""; }},
+     [](const Quantizer& q) { return may_overflow(q) ? name_in(overflows, q.overflow) : ""; }},
     {"scale.round", false,
      [](Quantizer& q, const TextWord& w) { q.scale_rounding = choose(w, scale_roundings); },
      [](const Quantizer& q) {

@@ -26,5 +26,10 @@ std::span<const TextKey> text_keys();
 
 /// Whether the scale has an exponent that a rule chooses.
 inline bool has_exponent(const Quantizer& q) { return q.scale == ScaleKind::power_of_two; }
+/// Whether a block of f32 can be beyond it.
+inline bool may_overflow(const Quantizer& q) {
+  const int most = shared_exponent(exponent_rule(q.element, q.rule), 0x1.fffffep127f);
+  return has_exponent(q) && most >= 1 << (q.scale_bits - 1);
+}
 
 }  // namespace mxtape

@@ -56,7 +56,7 @@ TEST(Quantize, IsIdempotentWhereTheScaleSurvives) {
         s.q.alpha = 1;
         s.q.rounding = random() % 2 ? Rounding::even : Rounding::away;
         s.q.offset = Offset::none;
-        s.q.ema = false;                  // which is for round=even
+        s.q.ema = false, s.q.element.tie = TieRule::significand;  // which are for round=even
         s.q.statistic = Statistic::amax;  // the mean square and the search see rounded numbers
         s.q.search = s.q.absolute_error = false;
         s.q.element.full_range = false;
@@ -200,6 +200,19 @@ TEST(Quantize, InfinityOrNaNMakesItsBlockNaNAndNoOther) {
   Sample nv{nvfp4, 1, 64, Axis::row, std::vector<float>(64, 1.0f)};
   nv.x[5] = NAN;  // here the tensor has one scale
   for (const float v : quantized(nv, nv.x)) EXPECT_TRUE(std::isnan(v));
+}
+
+TEST(Quantize, PlainCastsKeepInfinitiesOrMakeThemNaN) {
+  for (const NamedRounding& rounding : roundings)
+    for (const char* text : {"bf16", "f16", "e5m2", "e4m3"}) {
+      Sample s{parse_quantizer(fmt::format("{} round={}", text, rounding.name)), 1, 3, Axis::row, {}};
+      s.x = {INFINITY, -INFINITY, 1};
+      const auto y = quantized(s, s.x);
+      const bool keeps = s.q.element.specials == Specials::ieee;
+      EXPECT_TRUE(keeps ? y[0] == INFINITY && y[1] == -INFINITY : std::isnan(y[0]) && std::isnan(y[1]))
+          << text << " round=" << rounding.name << ": " << y[0] << " " << y[1];
+      EXPECT_EQ(y[2], 1);
+    }
 }
 
 TEST(Quantize, ZerosStayZerosWithTheirSign) {

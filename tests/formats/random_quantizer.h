@@ -32,9 +32,10 @@ inline Quantizer random_quantizer(Random& random) {
   };
   Quantizer q;
   q.element = random_element(random);
-  q.scale = ScaleKind(integer_in(random, 0, 3));
+  q.scale = ScaleKind(integer_in(random, 0, q.element.exponent_bits == 8 ? 1 : 3));
   if (q.is_identity()) return q;
   q.rounding = roundings[std::size_t(integer_in(random, 0, roundings.size() - 1))].value;
+  if (q.rounding != Rounding::even) q.element.tie = TieRule::significand;
   const auto with_sr_bits = [&] {
     if (q.is_stochastic()) q.sr_bits = std::uint8_t(integer_in(random, 8, 32));
     return q;
@@ -44,7 +45,7 @@ inline Quantizer random_quantizer(Random& random) {
   if (q.scale == ScaleKind::power_of_two) {
     q.scale_bits = std::uint8_t(one_of({8, 8, 5, 2, q.element.exponent_bits < 8 ? 10 : 8}));
     q.rule = scale_rules[std::size_t(integer_in(random, 0, scale_rules.size() - 1))].value;
-    if (q.scale_bits <= 8) q.overflow = ScaleOverflow(integer_in(random, 0, 1));
+    if (q.scale_bits < 8 && q.element.exponent_bits < 8) q.overflow = ScaleOverflow(integer_in(random, 0, 1));
   }
   if (q.scale == ScaleKind::floating) {
     const char* const scales[] = {"e4m3", "e4m3", "e5m2", "ue5m3", "bf16", "e8m1", "e3m4"};
@@ -53,7 +54,6 @@ inline Quantizer random_quantizer(Random& random) {
     q.scale_format = of_scale.scale_format;
     q.scale_sign = of_scale.scale_sign;
     q.outer = of_scale.outer;
-    if (q.element.exponent_bits == 8) q.outer = OuterScale::none;
     if (q.outer == OuterScale::tensor && random() % 3 == 0) {
       q.outer = random() % 2 ? OuterScale::none : OuterScale::group;
       if (q.outer == OuterScale::group && q.block.along > 0 && random() % 2)
@@ -68,7 +68,7 @@ inline Quantizer random_quantizer(Random& random) {
     q.statistic = Statistic::rms;
     q.clip = float(one_of({1, 2, 3}));
   }
-  q.flush_subnormals = random() % 4 == 0;
+  q.flush_subnormals = q.scale != ScaleKind::floating && random() % 4 == 0;
   const bool is_e2m1 = q.element == e2m1;
   if (is_e2m1 && q.scale != ScaleKind::power_of_two) q.four_over_six = random() % 2;
   if (random() % 4 == 0) q.alpha = float(one_of({1, 2, 3})) / 4;

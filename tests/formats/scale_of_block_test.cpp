@@ -98,6 +98,57 @@ TEST(ScaleOfBlock, SearchTakesTheExponentThatErrsLeastOfThree) {
   }
 }
 
+TEST(ScaleOfBlock, ChoicesAreTheSameAtEveryMagnitude) {
+  for (const char* text : {"mxfp4 search", "mxfp4 search scale=e10m0", "e2m1 scale=f32 4o6",
+                           "e2m1 scale=bf16 4o6", "e2m1 scale=e8m3 4o6 error=mae"}) {
+    const Quantizer q = parse_quantizer(text);
+    for_all(
+        text, 300, [](Random& random) { return random_values(random, 32); },
+        [&](std::vector<float> x) {
+          const float picked = scale_of(x, q).scale;
+          if (picked == 0) return true;
+          for (const int e : {-105, 105}) {  // x is below 2^5 and scales above 2^-126
+            auto moved = x;
+            for (float& v : moved) v = std::ldexp(v, e);
+            const BlockScale got = scale_of(moved, q);
+            if (std::ldexp(got.scale / got.lift, -e) != picked) return false;
+          }
+          return true;
+        });
+  }
+}
+
+TEST(ScaleOfBlock, FourOverSixKeepsWhatOneOfItsScalesWouldLose) {
+  const Quantizer q = parse_quantizer("nvfp4 4o6");
+  std::vector<float> x(32);
+  x[0] = 1, x[16] = 3e-6f;  // s_b = 2^-9.3 / 2 by 6 rounds to 0, by 4 to 2^-9
+  EXPECT_FLOAT_EQ(quantized(x, q)[16], 2 * 0x1p-9f / 1536);
+}
+
+TEST(ScaleOfBlock, WideScalesBelowTheSmallestNormalNumberMakeZeros) {
+  for (const char* text : {"e4m3 scale=bf16", "e4m3 scale=e8m3", "int8 scale=e8m1 scale.round=up",
+                           "e4m3 scale=bf16 scale.round=stochastic", "e2m1 scale=bf16 4o6"})
+    for (const float amax : {1e-36f, 1e-37f, 1e-38f, 1e-40f, 1e-45f}) {
+      const Quantizer q = parse_quantizer(text);
+      const float scale = amax / q.element.max_finite();
+      const auto y = quantized({amax, 0, -amax / 3}, q);
+      for (const float v : y) EXPECT_LE(std::fabs(v), 1.5f * amax) << text << " " << amax;
+      if (scale < 0x1p-127f) {
+        EXPECT_EQ(y[0], 0) << text << " " << amax;
+      }
+    }
+}
+
+TEST(ScaleOfBlock, TensorScalesOfTinyTensorsAreFinite) {
+  for (const char* text : {"e5m2 scale=e5m2", "e5m2 scale=e6m2", "nvfp4", "nvfp4 scale=e7m2"})
+    for (const float amax : {1e-26f, 5e-30f, 1e-30f}) {
+      const auto y = quantized({amax, 0.75f * amax}, parse_quantizer(text));
+      // Half a step of the element's, and of the scale's: each at most an eighth of the value.
+      EXPECT_NEAR(y[0] / amax, 1, 0.27) << text << " " << amax;
+      EXPECT_NEAR(y[1] / amax, 0.75, 0.27) << text << " " << amax;
+    }
+}
+
 TEST(ScaleOfBlock, ZeroPointsSpanTheRangeWithAllCodesAndKeepZero) {
   for (const char* text : {"int4 scale=f32 offset=int", "int4 scale=f32 offset=int range=full",
                            "int8 scale=f32 offset=int range=full", "int2 scale=f32 offset=int"}) {

@@ -75,6 +75,8 @@ TEST(Text, WordsMayStandInAnotherOrderAndBlocksHaveNames) {
   EXPECT_EQ(parse_quantizer("mxfp4 block=axis").block, (BlockShape{0, 1}));
   EXPECT_EQ(parse_quantizer("mxfp4 block=tensor").block, (BlockShape{0, 0}));
   EXPECT_EQ(parse_quantizer("e4m3 emax=auto specials=ieee").element.emax, 7);
+  EXPECT_EQ(to_text(parse_quantizer("int8 scale=e8m0 rule=ceil overflow=nan")),
+            "mxint8 rule=ceil overflow=nan");  // the only blocks that are beyond e8m0
 }
 
 TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
@@ -120,7 +122,19 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
                            "bf16 specials=none",
                            "e2m1 range=full",
                            "mxfp4 sr.bits=8",
-                           "nvfp4 rule=even"})
+                           "nvfp4 rule=even",
+                           "e1m0 specials=nan",
+                           "e1m1 specials=ieee",
+                           "nvfp4 scale=ue1m0",
+                           "e3m0 scale=e8m0 tie=code round=away",
+                           "e4m3 emax=3",
+                           "mxfp8 emax=3 rule=rceil",
+                           "mxfp4 overflow=nan",
+                           "bf16 scale=bf16",
+                           "bf16 scale=f32",
+                           "e7m2 scale=e7m2",
+                           "nvfp4 flush",
+                           "e2m1 specials=nan scale=e4m3 4o6"})
     EXPECT_NE(error_of(text), "no error") << text;
 }
 

@@ -45,13 +45,14 @@ void take_better_by(TileScales best, TileScales other, const Tile& t, TileBlock 
                     const BlockRule& rule) {
   for_blocks(t, block, [&](const SixteenBlocks& blocks, const auto& each) {
     const int at = blocks.first;
-    Errors<absolute> errors{{rule.grid},
-                            {load(best.inverse + at), load(other.inverse + at)},
-                            {load(best.scale + at), load(other.scale + at)}};
+    const f32x16 first = load(best.scale + at), second = load(other.scale + at),
+                 unit = floats(bits(first) & 0x7f800000u);
+    Errors<absolute> errors{
+        {rule.grid}, {load(best.inverse + at), load(other.inverse + at)}, {first / unit, second / unit}};
     each([&](const f32x16& x, auto part) { errors.add(x, part); });
-    const i32x16 better = errors.sum[1] < errors.sum[0];
+    const i32x16 better = (errors.sum[1] < errors.sum[0]) | (errors.inverse[0] == 0.0f);
     store_first(best.inverse + at, select(better, errors.inverse[1], errors.inverse[0]), blocks.count);
-    store_first(best.scale + at, select(better, errors.scale[1], errors.scale[0]), blocks.count);
+    store_first(best.scale + at, select(better, second, first), blocks.count);
   });
 }
 

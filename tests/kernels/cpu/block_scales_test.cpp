@@ -183,13 +183,26 @@ TEST_F(BlockScales, AreOfSumsInTheDefinitionsOrder) {
 TEST_F(BlockScales, OfTinyNumbersAreTheDefinition) {
   std::uint64_t seed = 1;
   on_every_tier([&] {
-    for (const char* text :
-         {"mxfp4 statistic=rms clip=1e-20", "mxfp4 statistic=rms clip=1e-7 block=64",
-          "mxfp4 statistic=rms clip=1e-7 alpha=1.9", "mxfp4 statistic=rms clip=1e-7 scale=e4m0",
-          "nvfp4 statistic=rms clip=1e-20", "nvfp4 scale=e6m2", "nvfp4 scale=e7m2",
-          "nvfp4 scale=e7m2 round=stochastic", "nvfp4 scale=ue5m3", "nvfp4 scale=ue5m3 4o6",
-          "nvfp4 scale=ue5m3 eden", "nvfp4 scale=e7m2 eden scale.round=stochastic", "nvfp4 scale=e2m1 eden",
-          "nvfp4 scale=e3m2 outer=none eden alpha=2", "nvfp4", "mxfp4 block=8"})
+    for (const char* text : {"mxfp4 statistic=rms clip=1e-20",
+                             "mxfp4 statistic=rms clip=1e-7 block=64",
+                             "mxfp4 statistic=rms clip=1e-7 alpha=1.9",
+                             "mxfp4 statistic=rms clip=1e-7 scale=e4m0",
+                             "nvfp4 statistic=rms clip=1e-20",
+                             "nvfp4 scale=e6m2",
+                             "nvfp4 scale=e7m2",
+                             "nvfp4 scale=e7m2 round=stochastic",
+                             "nvfp4 scale=ue5m3",
+                             "nvfp4 scale=ue5m3 4o6",
+                             "nvfp4 scale=ue5m3 eden",
+                             "nvfp4 scale=e7m2 eden scale.round=stochastic",
+                             "nvfp4 scale=e2m1 eden",
+                             "nvfp4 scale=e3m2 outer=none eden alpha=2",
+                             "nvfp4",
+                             "mxfp4 block=8",
+                             "nvfp4 4o6",
+                             "nvfp4 4o6 error=mae block=16x16",
+                             "e2m1 block=16 scale=e7m2 outer=none 4o6",
+                             "e5m2 block=16 scale=e5m2"})
       for (const float size : {0.0f, 1e-45f, 1e-40f, 1e-38f, 1e-36f, 1e-30f, 1e-20f, 1e-10f, 1e30f, 1e38f})
         for (const auto [rows, cols] : {std::array<std::int64_t, 2>{5, 83}, {70, 17}}) {
           auto x = normals(rows * cols, unsigned(++seed));
