@@ -3,7 +3,7 @@
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
-#include "program/records/steps_to.h"
+#include "program/records/run_log.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
 

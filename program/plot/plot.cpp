@@ -9,7 +9,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
-#include "program/records/steps_to.h"
+#include "program/records/run_log.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {

@@ -80,22 +80,6 @@ std::string summary_of(const std::string& value) {
   return summary;
 }
 
-}  // namespace
-
-TfRecord first_record(std::span<const std::uint8_t> bytes) {
-  constexpr std::size_t header = length_bytes + crc_bytes;
-  if (bytes.size() < header + crc_bytes) return {};
-  if (little_endian(bytes.subspan(length_bytes, crc_bytes)) != masked_crc32c(bytes.first(length_bytes)))
-    return {};
-  const std::uint64_t length = little_endian(bytes.first(length_bytes));
-  if (length > bytes.size() - header - crc_bytes) return {};
-  const auto data = bytes.subspan(header, std::size_t(length));
-  if (little_endian(bytes.subspan(header + data.size(), crc_bytes)) != masked_crc32c(data)) return {};
-  return {data, header + data.size() + crc_bytes};
-}
-
-namespace {
-
 // event_at() writes the wall time (one tag byte, eight bytes) and then the step's tag and varint.
 constexpr std::size_t step_at = 9;
 
@@ -112,6 +96,18 @@ std::uint64_t take_varint(std::span<const std::uint8_t>& bytes) {
 }
 
 }  // namespace
+
+TfRecord first_record(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t header = length_bytes + crc_bytes;
+  if (bytes.size() < header + crc_bytes) return {};
+  if (little_endian(bytes.subspan(length_bytes, crc_bytes)) != masked_crc32c(bytes.first(length_bytes)))
+    return {};
+  const std::uint64_t length = little_endian(bytes.first(length_bytes));
+  if (length > bytes.size() - header - crc_bytes) return {};
+  const auto data = bytes.subspan(header, std::size_t(length));
+  if (little_endian(bytes.subspan(header + data.size(), crc_bytes)) != masked_crc32c(data)) return {};
+  return {data, header + data.size() + crc_bytes};
+}
 
 std::int64_t step_of_event(std::span<const std::uint8_t> event) {
   if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return 0;

@@ -111,6 +111,15 @@ RunLog read_run_log_with_parent(const std::filesystem::path& run) {
   return log;
 }
 
+std::optional<double> steps_to(const std::vector<RunLog::Point>& validation, double loss) {
+  const auto at = std::ranges::find_if(validation, [=](const auto& point) { return point.loss <= loss; });
+  if (at == validation.end()) return {};
+  if (at == validation.begin()) return double(at->step);
+  const auto& before = *(at - 1);
+  return double(before.step) +
+         (before.loss - loss) / (before.loss - at->loss) * double(at->step - before.step);
+}
+
 std::filesystem::path record_file(const std::filesystem::path& run) { return run / "sweep.json"; }
 
 std::optional<RunRecord> read_record(const std::filesystem::path& run) {

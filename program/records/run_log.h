@@ -40,6 +40,10 @@ RunLog read_run_log(const std::filesystem::path& run);
 /// parent's. Where the parent is gone, the branch alone.
 RunLog read_run_log_with_parent(const std::filesystem::path& run);
 
+/// The steps after which a run first has a validation loss: where the straight line from the last validation
+/// above it to the next has it, or the first validation's if that one is not above. None: it never has.
+std::optional<double> steps_to(const std::vector<RunLog::Point>& validation, double loss);
+
 /// What a sweep notes of a run that ended, in sweep.json of its folder.
 struct RunRecord {
   std::string arithmetic;          ///< arithmetic_of() the program that trained it

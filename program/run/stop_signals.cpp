@@ -58,22 +58,16 @@ void on_signal(int signal) {
   const char* const text = is_impatience(signal)
                                ? "\nmxtape: finishing the step, then saving; once more stops at once\n"
                                : "\nmxtape: finishing the step, then saving\n";
-  if (silent) {
-    errno = kept;
-    return;
-  }
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, std::strlen(text));
+  [[maybe_unused]] const auto written = silent ? 0 : ::write(STDERR_FILENO, text, std::strlen(text));
   errno = kept;
 }
 
-}  // namespace
-
-namespace {
 // SA_RESETHAND has given the signal its default back.
 void on_end(int signal) {
   remove_unfinished();
   ::raise(signal);
 }
+
 }  // namespace
 
 void leave_no_unfinished_file() {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "program/records/paired_gap.h"
-#include "program/records/steps_to.h"
+#include "program/records/run_log.h"
 #include "program/show/report.h"
 #include "recipes/sweep/referee_file.h"
 

@@ -1,5 +1,5 @@
 // When runs first have a loss: of a curve, over seeds, of a sweep, of `mxtape plot`.
-#include "program/records/steps_to.h"
+#include "program/records/run_log.h"
 
 #include "program/sweep/results.h"
 #include "tests/program/sweep/sweep_fixture.h"
