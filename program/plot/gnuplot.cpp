@@ -90,7 +90,7 @@ std::string mark_of(std::size_t curve) {
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
+    if (c == '"' || c == '\\' || c == '`') out += '\\';
     out += c == '\n' ? ' ' : c;
   }
   return out + '"';
