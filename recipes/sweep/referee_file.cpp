@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "core/text/nearest_name.h"
 #include "recipes/sweep/grid.h"
@@ -42,6 +43,13 @@ std::vector<T> list_of(const toml::node& node) {
     for (const auto& item : *items)
       if (const auto value = item.value<T>()) all.push_back(*value);
   return node.is_array() && all.size() == node.as_array()->size() ? all : std::vector<T>();
+}
+
+Recipe base_of(const SweepText& text) {
+  Recipe recipe;
+  const auto folder = std::filesystem::path(text.source.label).parent_path();
+  read_fragment(recipe, text.base.name, folder, text.base.place + ": base: ");
+  return recipe;
 }
 
 std::int64_t parameters_of_blocks(ModelConfig model) {
@@ -81,15 +89,13 @@ RefereeFile::RefereeFile(const std::string& path, const InitialModel& model_of)
       contrasts.push_back(contrast_of(one, source.place(node->source())));
     want(!contrasts.empty(), source, "contrasts", *node, "a list of sums of arms: [\"a - b - c + d\"]");
   }
-  std::vector<std::uint64_t> seeds = select;
+  std::set<std::uint64_t> seeds(select.begin(), select.end());
   for (const auto* more : {&confirm, &tune})
-    for (const std::uint64_t seed : *more) {
-      require(std::ranges::find(seeds, seed) == seeds.end(), ExitCode::usage,
+    for (const std::uint64_t seed : *more)
+      require(seeds.insert(seed).second, ExitCode::usage,
               "{}: seed {} is in two of select, confirm and tune.seeds; want others, or what was chosen on "
               "a seed is judged on it",
               path, seed);
-      seeds.push_back(seed);
-    }
 }
 
 void RefereeFile::read_one_point(const InitialModel& model_of) {
@@ -139,8 +145,7 @@ void RefereeFile::read_sizes() {
     require(size.fragments.empty(), ExitCode::usage, "{}: size.recipe; want keys: size.set", size.where);
     require(std::ranges::find(sizes, size.name, &ModelSize::name) == sizes.end(), ExitCode::usage,
             "{}: a second size '{}'", size.where, size.name);
-    Recipe recipe;
-    read_fragment(recipe, base, std::filesystem::path(file).parent_path(), text.base.place + ": base: ");
+    Recipe recipe = base_of(text);
     for (const auto* settings : {&text.shared, &size.settings})
       for (const Setting& setting : *settings)
         TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
@@ -185,17 +190,28 @@ void RefereeFile::read_tune() {
   tune = text.read_seeds("seeds", sections_->tune);
   sections_->tune.erase("seeds");
   const auto axes = read_grid_axes(text.source, node->source(), sections_->tune);
-  Recipe scratch;
-  const Knob* knob = axes.size() == 1 ? TableReader(scratch, text.source).find(axes.front().key) : nullptr;
+  Recipe scratch = base_of(text);
+  const TableReader reader(scratch, text.source);
+  const Knob* knob = axes.size() == 1 ? reader.find(axes.front().key) : nullptr;
   require(knob && std::holds_alternative<float*>(knob->field), ExitCode::usage,
           "{}: [tune] has {}; want seeds, and one key with a list of numbers, such as optim.learning_rate",
           text.source.place(node->source()),
           axes.size() == 1 ? axes.front().key : fmt::format("{} keys", axes.size()));
   sections_->tuned = axes.front(), tuned_key = axes.front().key;
+  const std::string of_base = scratch.origin(tuned_key);
+  std::set<float> different;
   for (std::size_t i = 0; i < axes.front().values.size(); ++i) {
     set_tuned(scratch, i);
     tuned_values.push_back(*axes.front().values[i]->value<double>());
+    require(different.insert(*std::get<float*>(knob->field)).second, ExitCode::usage,
+            "{}: [tune] has {} = {} twice; want each number once", text.source.place(axes.front().at),
+            tuned_key, tuned_values.back());
   }
+  for (std::size_t point = 0; point < points.size(); point += std::max<std::size_t>(1, lengths.size()))
+    for (const SweepArm& arm : sweep(points[point]).arms)
+      require(arm.recipe.origin(tuned_key) == of_base, ExitCode::usage,
+              "{}: {} is set for arm '{}', but [tune] sets it in all arms; want it in one of both",
+              arm.recipe.origin(tuned_key), tuned_key, arm.name);
 }
 
 /// Arms' names may hold dashes; the signs have a blank on both sides.
