@@ -189,7 +189,7 @@ Report sweep_plan(const Words& words) {
   std::vector<Value> stages;
   const auto look = [&](StagePlan& stage, const std::string& name) {
     const SweepPlan& plan = stage.sweep;
-    const SweepTime time = expected_time(plan);
+    const SweepTime time = expected_time(stage.sweep);
     plans += plan_text(plan, time, asked.file.has_stages() ? name : "runs");
     stages.push_back(object("stage", name, "*", plan_value(plan, time)));
     seconds += time.seconds, device = plan.device;

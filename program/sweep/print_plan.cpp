@@ -9,8 +9,11 @@
 namespace mxtape {
 namespace {
 
-/// Milliseconds of a step of the arm, timed with a run's threads; NaN: it would take seconds.
-double ms_now(const SweepPlan& plan, const SweepArm& arm) {
+constexpr const char* unknown = "a step takes seconds, or diverges, and no run is finished yet";
+
+/// Milliseconds of a step of the arm, timed with a run's threads; NaN: it would take seconds; none: it
+/// diverges, as the plan notes.
+std::optional<double> ms_now(SweepPlan& plan, const SweepArm& arm) {
   RunPlan run(arm.recipe);
   run.recipe.compute.threads = plan.threads;
   run.recipe.model.vocabulary = plan.vocabulary;
@@ -19,15 +22,24 @@ double ms_now(const SweepPlan& plan, const SweepArm& arm) {
   const int cores = threads();
   plan_through(run, Station::memory);
   const bool slow = run.memory->bf16_flops + run.memory->f32_flops > 2e11;
-  const double ms = slow ? NAN : 1e3 * step_seconds(run, 3);
+  std::optional<double> ms;
+  try {
+    ms = slow ? NAN : 1e3 * step_seconds(run, 3);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    const std::string what = e.what();
+    plan.notes.push_back(
+        fmt::format("arm '{}' diverges on the random tokens that time it ({}): its runs are not in the time",
+                    arm.name, what.substr(0, what.find('\n'))));
+  }
   set_threads(cores);
   return ms;
 }
 
 }  // namespace
 
-SweepTime expected_time(const SweepPlan& plan) {
-  std::vector<double> ms;  // by arm
+SweepTime expected_time(SweepPlan& plan) {
+  std::vector<std::optional<double>> ms;  // by arm
   for (std::size_t i = 0; i < plan.sweep.arms.size(); ++i) {
     const SweepArm& arm = plan.sweep.arms[i];
     const auto there = std::ranges::find_if(
@@ -36,9 +48,10 @@ SweepTime expected_time(const SweepPlan& plan) {
                  : arm.trunk              ? ms[*arm.trunk]
                                           : ms_now(plan, arm));
   }
-  SweepTime time{.seconds = 0, .ms = ms[plan.sweep.baseline_index()]};
+  SweepTime time{.seconds = 0, .ms = ms[plan.sweep.baseline_index()].value_or(NAN)};
   for (const SweepRun& run : plan.runs)  // validations left out
-    if (run.to_do()) time.seconds += double(run.steps - run.steps_done) * ms[run.arm] / 1e3 / plan.jobs;
+    if (run.to_do())
+      time.seconds += double(run.steps - run.steps_done) * ms[run.arm].value_or(0) / 1e3 / plan.jobs;
   return time;
 }
 
@@ -49,8 +62,8 @@ std::string plan_text(const SweepPlan& plan, const SweepTime& time, const std::s
   for (const auto& [state, count] : counts) states += fmt::format(" {} {}", count, name_of(state));
   const std::string expected =
       plan.to_do() == 0 ? "nothing is to do"
-      : !std::isfinite(time.seconds)
-          ? "not known: no run is finished yet, and a step takes seconds"
+      : !std::isfinite(time.seconds + time.ms)
+          ? fmt::format("not known: {}", unknown)
           : fmt::format("about {} and validations: {:.1f} ms a step of the baseline, {}",
                         duration_text(time.seconds), time.ms,
                         counts[RunState::finished] ? "where runs are finished as there" : "timed now");
@@ -63,7 +76,6 @@ std::string plan_text(const SweepPlan& plan, const SweepTime& time, const std::s
 }
 
 Value plan_value(const SweepPlan& plan, const SweepTime& time) {
-  const char* const unknown = "no run is finished yet, and a step takes seconds";
   Table runs("arm; seed; state; steps_done; folder");
   for (const SweepRun& run : plan.runs)
     runs.row(plan.sweep.arms[run.arm].name, run.seed, name_of(run.state), run.steps_done, run.folder);

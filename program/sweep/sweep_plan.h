@@ -77,7 +77,8 @@ std::vector<FileLock> lock_folder(const std::filesystem::path&, std::FILE* out, 
 struct SweepTime {
   double seconds, ms;  ///< of all that is to do; of a step of the baseline
 };
-SweepTime expected_time(const SweepPlan&);
+/// Leaves out runs of an arm whose three steps diverge, and notes it in the plan.
+SweepTime expected_time(SweepPlan&);
 
 /// Runs, time, memory and disk: lines for people, the first after `label`; for programs.
 std::string plan_text(const SweepPlan&, const SweepTime&, const std::string& label);

@@ -109,6 +109,20 @@ TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {
   EXPECT_EQ(Json::parse(output_)["stages"][0]["jobs"], stage["jobs"]);
 }
 
+TEST_F(SweepCommand, CheckSaysWhichArmsStepsDivergeAndTimesTheOthers) {
+  write_sweep("f32", 12, "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\n");
+  ASSERT_EQ(run({"sweep", "ask.toml", "--check"}), 0) << output_;
+  EXPECT_TRUE(says("time        about ") && says("timed now"));
+  EXPECT_TRUE(says("note: arm 'wild' diverges on the random tokens that time it (step "));
+  write_sweep("wild", 12, "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\n");
+  ASSERT_EQ(run({"sweep", "ask.toml", "--check", "--json"}), 0) << output_;
+  const Json json = Json::parse(output_);
+  EXPECT_GT(json["stages"][0]["expected_seconds"].get<double>(), 0);
+  EXPECT_TRUE(json["stages"][0]["ms"].is_null());
+  EXPECT_EQ(json["stages"][0]["ms_reason"], "a step takes seconds, or diverges, and no run is finished yet");
+  EXPECT_EQ(json["notes"].size(), 1u) << json["notes"];
+}
+
 TEST_F(SweepCommand, CheckTimesTheBaselineWhereverItStands) {
   write_sweep_of_two_gemms();
   ASSERT_EQ(run({"sweep", "gemms.toml", "--check"}), 0) << output_;
