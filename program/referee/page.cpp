@@ -219,8 +219,8 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
   out += reading_help;
   if (r.has_points()) out += points_help;
   out += fmt::format("<p class=\"dim\">{}; data hash {}; commit {}. Steps on {}. {} tokens trained",
-                     html_escaped(r.arithmetic), r.data_hash, r.commit, html_escaped(r.times.device),
-                     with_prefix(double(r.tokens_trained)));
+                     html_escaped(r.arithmetic), html_escaped(r.data_hash), html_escaped(r.commit),
+                     html_escaped(r.times.device), with_prefix(double(r.tokens_trained)));
   if (r.has_points())
     out += fmt::format("; {} with each length by itself", with_prefix(double(r.tokens_apart)));
   return out + ".</p>\n</body>\n</html>\n";

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/files/atomic_file.h"
+#include "core/text/short_lines.h"
 
 namespace mxtape::referee {
 namespace {
@@ -69,8 +69,7 @@ concept Named = requires(T value) {
 template <class T>
 concept Listed = requires(T value) {
   value.emplace_back();
-}
-&&!std::is_same_v<T, std::string>;
+};
 template <class T>
 concept Structured =
     std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_same_v<T, std::array<double, 2>>;
@@ -111,29 +110,55 @@ Json written(T& value) {
   return json;
 }
 
-/// Throws nlohmann's exceptions for what `written` would not give.
-template <class T>
-void read(const Json& json, T& value) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if constexpr (Structured<T>) {
-    fields(value, [&](std::string_view names, auto&... all) { (read(json.at(next_name(names)), all), ...); });
-  } else if constexpr (Listed<T>) {
-    for (const Json& one : json.get_ref<const Json::array_t&>()) read(one, value.emplace_back());
-  } else if constexpr (Named<T>) {
-    const auto names = names_of(value);
-    const auto found = std::ranges::find(names, json.get<std::string>());
-    require(found != names.end(), ExitCode::data, "{} is known by no such name", json.dump());
-    value = T(found - names.begin());
-  } else if constexpr (is_optional<T>) {
-    if (!json.is_null()) read(json, value.emplace());
-  } else if constexpr (std::is_same_v<T, std::array<double, 2>>) {
-    value = json.is_null() ? T{-infinity, infinity} : json.get<T>();
-  } else if constexpr (std::is_same_v<T, double>) {
-    value = json.is_null() ? infinity : json.get<T>();
-  } else {
-    json.get_to(value);
+/// Throws nlohmann's exceptions, or Error, for what `written` would not give.
+struct Reader {
+  const Json& whole;
+  std::string& at;  ///< "/runs/3/arm": what is being read, or could not be
+
+  template <class T>
+  void read(const Json& json, const std::string& place, T& value) {
+    at = place;
+    if constexpr (Structured<T>) {
+      fields(value, [&](std::string_view names, auto&... all) {
+        const auto field = [&](const std::string& name, auto& one) {
+          read(json.at(name), place + "/" + name, one);
+        };
+        (field(next_name(names), all), ...);
+      });
+    } else if constexpr (Listed<T>) {
+      for (std::size_t i = 0; i < json.get_ref<const Json::array_t&>().size(); ++i)
+        read(json[i], fmt::format("{}/{}", place, i), value.emplace_back());
+    } else if constexpr (Named<T>) {
+      const auto names = names_of(value);
+      const auto found = std::ranges::find(names, json.get<std::string>());
+      require(found != names.end(), ExitCode::data, "{} is known by no such name", json.dump());
+      value = T(found - names.begin());
+    } else if constexpr (is_optional<T>) {
+      if (!json.is_null()) read(json, place, value.emplace());
+    } else if constexpr (std::is_same_v<T, std::array<double, 2>>) {
+      value = json.is_null() ? T{-INFINITY, INFINITY} : json.get<T>();
+    } else if constexpr (std::is_same_v<T, double>) {
+      value = json.is_null() ? INFINITY : json.get<T>();
+    } else {
+      json.get_to(value);  // of 0.5 it makes 0
+      require(written(value) == json, ExitCode::data, "{} is no integer", json.dump());
+      if constexpr (std::is_same_v<T, std::size_t>) require_there(value);
+    }
   }
-}
+
+  /// Of an index; a seed is of the same type.
+  void require_there(std::size_t index) const {
+    constexpr const char* lists[][2] = {{"/arm", "/arms"},      {"/arms", "/arms"},
+                                        {"/baseline", "/arms"}, {"/point", "/points"},
+                                        {"/size", "/sizes"},    {"/contrast", "/asked/contrasts"}};
+    const std::string name = at.substr(0, at.find_last_not_of("0123456789/") + 1);
+    for (const auto& [end, list] : lists) {
+      if (!name.ends_with(end)) continue;
+      const std::size_t count = whole.at(Json::json_pointer(list)).size();
+      require(index < count, ExitCode::data, "{}; want an index below {}", index, count);
+    }
+  }
+};
 
 /// Null: none.
 template <class T, class Wanted>
@@ -150,12 +175,19 @@ Value value_of(const Results& results) {
 }
 
 Results read_results(const std::filesystem::path& file) {
-  Results results;
   const std::string text = read_whole_text(file);
+  Results results;
+  std::string at = "as JSON";
   try {
-    read(Json::parse(text), results);
+    const Json whole = Json::parse(text);
+    Reader{whole, at}.read(whole, "", results);
+    for (const auto& [list, of] : {std::pair("/times/runs", "/runs"), {"/times/seconds_to", "/steps_to"}})
+      require(whole.at(Json::json_pointer(at = list)).size() == whole.at(Json::json_pointer(of)).size(),
+              ExitCode::data, "want one for each of {}", of);
+    at = "/points";
+    require(!results.points.empty(), ExitCode::data, "there are none");
   } catch (const std::exception& e) {
-    fail(ExitCode::data, "{}: {}; want the results.json of a sweep", file.string(), e.what());
+    fail(ExitCode::data, "{}: {}: {}; want the results.json of a sweep", file.string(), at, json_reason(e));
   }
   return results;
 }
@@ -187,12 +219,11 @@ const StepTime* Results::step_time(std::size_t size, std::size_t arm) const {
 }
 
 std::vector<std::size_t> Results::sorted(std::size_t point) const {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<std::size_t> order(arms.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::ranges::stable_sort(order, {}, [&](std::size_t arm) {
     const Gap* found = gap(point, arm, judged());
-    return arm == baseline ? -infinity : found ? found->gap.mean : infinity;
+    return arm == baseline ? -INFINITY : found ? found->gap.mean : INFINITY;
   });
   return order;
 }
