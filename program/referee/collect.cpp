@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -15,8 +14,6 @@
 
 namespace mxtape::referee {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// What the six slots of the middle linear layer round to in the last step; the bits are means over all but
 /// the head.
@@ -125,41 +122,35 @@ Logs add_runs(Results& results, const StagePlan& stage, Stage of) {
   std::ranges::stable_sort(ordered, {}, [&](const SweepRun* run) {
     return std::pair(stage.place_of(*run).point, stage.place_of(*run).arm);
   });
-  for (const SweepRun* const each : ordered) {
-    const SweepRun& from = *each;
-    const Place& place = stage.place_of(from);
+  for (const SweepRun* const from : ordered) {
+    const Place& place = stage.place_of(*from);
     const std::size_t size = results.points[place.point].size;
     std::optional<RunLog> log;
-    if (from.state == RunState::finished) {
-      log = read_run_log(from.folder);
-      ms[{size, place.arm}][{place.point, place.trunk, from.seed}] = log->median_milliseconds;
+    if (from->state == RunState::finished) {
+      log = read_run_log(from->folder);
+      ms[{size, place.arm}][{place.point, place.trunk, from->seed}] = log->median_milliseconds;
     }
-    const Recipe& recipe = plan.sweep.arms[from.arm].recipe;
-    const std::int64_t step = results.sizes[size].tokens_per_step;
-    results.tokens_trained += (from.steps - from.first_step) * step;
-    RunTime time;
-    if (from.record)
-      time = {{}, from.record->peak_mib, from.record->seconds, from.record->threads},
-      results.times.seconds_of_runs += from.record->seconds, results.times.threads = from.record->threads;
+    const Recipe& recipe = plan.sweep.arms[from->arm].recipe;
     if (place.trunk) continue;
-    results.tokens_apart += from.steps * step;
     Run& run = results.runs.emplace_back();
-    run.point = place.point, run.arm = place.arm, run.seed = from.seed, run.stage = of;
-    run.folder = from.folder.lexically_relative(plan.out).string();
-    run.state = name_of(from.state), run.learning_rate = double(recipe.optim.learning_rate);
-    if (from.record) run.code = from.record->code;
-    if (from.state == RunState::failed && from.record) run.message = from.record->message;
-    if (stage.failed(from) && from.state != RunState::failed)
+    RunTime& time = results.times.runs.emplace_back();
+    run.point = place.point, run.arm = place.arm, run.seed = from->seed, run.stage = of;
+    run.folder = from->folder.lexically_relative(plan.out).string();
+    run.state = name_of(from->state), run.learning_rate = double(recipe.optim.learning_rate);
+    if (from->record)
+      run.code = from->record->code, results.times.threads = from->record->threads,
+      time = {{}, from->record->peak_mib, from->record->seconds, from->record->threads};
+    if (from->state == RunState::failed && from->record) run.message = from->record->message;
+    if (stage.failed(*from) && from->state != RunState::failed)
       run.state = "failed", run.message = "its trunk diverged";
     if (log) {
       LossSpike spike(plan.vocabulary);
-      add_steps(run, stage, from, spike);
+      add_steps(run, stage, *from, spike);
       run.loss = run.curve.back().loss, time.ms = log->median_milliseconds;
-      run.telemetry = telemetry_of(from.folder);
+      run.telemetry = telemetry_of(from->folder);
       if (log->floor) results.floor = log->floor;
-      if (!results.has_points()) logs[place.arm].emplace(from.seed, *std::move(log));
+      if (!results.has_points()) logs[place.arm].emplace(from->seed, *std::move(log));
     }
-    results.times.runs.push_back(time);
   }
   for (const auto& [at, turns] : ms) {
     std::vector<double> all, ratios;
@@ -175,6 +166,16 @@ Logs add_runs(Results& results, const StagePlan& stage, Stage of) {
   }
   if (!results.has_points()) results.switches = switches(stage, results.baseline, logs);
   return logs;
+}
+
+void add_work(Results& results, const StagePlan& stage, bool planned) {
+  for (const SweepRun& run : stage.sweep.runs) {
+    const std::int64_t step = stage.sweep.sweep.arms[run.arm].recipe.tokens_per_step(),
+                       done = planned || run.state == RunState::finished ? run.steps : run.steps_done;
+    results.tokens_trained += (done - run.first_step) * step;
+    if (!stage.place_of(run).trunk && done > run.first_step) results.tokens_apart += done * step;
+    if (run.record) results.times.seconds_of_runs += run.record->seconds;
+  }
 }
 
 std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, const StagePlan& stage) {
@@ -208,7 +209,7 @@ std::vector<std::size_t> chosen_arms(const Results& results) {
   const auto loss = [&](std::size_t arm) {
     double sum = 0;
     for (const Run& run : results.runs)
-      if (run.arm == arm && run.stage == Stage::select) sum += run.loss.value_or(infinity);
+      if (run.arm == arm && run.stage == Stage::select) sum += run.loss.value_or(INFINITY);
     return sum;
   };
   std::vector<std::size_t> chosen;

@@ -72,6 +72,8 @@ Results asked(const RefereeFile&);
 /// Adds the stage's runs, with the steps of their trunks, and what trained them. Returns, of a sweep without
 /// [points], what they recorded.
 Logs add_runs(Results&, const StagePlan&, Stage);
+/// Adds the tokens and seconds of the stage's runs: of the steps that are done or, if `planned`, of all.
+void add_work(Results&, const StagePlan&, bool planned);
 /// The values of [tune] by the mean loss over the seeds. Returns by arm the index of the best of those whose
 /// runs all ended well; while there is none, of the middle one, and when the stage is over throws
 /// Error(diverged).

@@ -124,6 +124,7 @@ Measured through_stages(const Asked& in, const AtStage& at, Guess guess = Guess:
       results.not_run.push_back(
           fmt::format("{}: {} of {} runs are not finished", name, left, stage.sweep.runs.size()));
     results.complete = results.complete && left == 0;
+    add_work(results, stage, guess == Guess::yes);
     goes_on = stage.over() || guess == Guess::yes;
     if (tunes)
       choices.tuned = add_tunes(results, file, stage);
