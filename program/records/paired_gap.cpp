@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -10,23 +9,13 @@
 
 namespace mxtape {
 
-std::string_view name_of(Verdict verdict) {
-  constexpr std::string_view names[] = {"within", "worse", "better", "not resolved"};
-  return names[std::size_t(verdict)];
-}
-
 PairedGap paired_gap(std::span<const double> differences, double tolerance) {
-  require(!differences.empty(), "paired_gap: no differences");
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   const double n = double(differences.size());
   PairedGap gap;
   gap.pairs = int(differences.size());
+  if (gap.pairs == 0) return gap;
   gap.mean = std::accumulate(differences.begin(), differences.end(), 0.0) / n;
-  if (gap.pairs == 1) {
-    gap.standard_error = infinity;
-    gap.interval95 = gap.interval90 = {-infinity, infinity};
-    return gap;
-  }
+  if (gap.pairs == 1) return gap;
   double squares = 0;
   for (const double d : differences) squares += (d - gap.mean) * (d - gap.mean);
   gap.standard_error = std::sqrt(squares / (n * (n - 1)));
@@ -50,7 +39,7 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance) {
 }
 
 double resolvable_gap(std::span<const double> deviations, int pairs) {
-  if (pairs < 2 || deviations.empty()) return std::numeric_limits<double>::infinity();
+  if (pairs < 2 || deviations.empty()) return INFINITY;
   double squares = 0;
   for (const double deviation : deviations) squares += deviation * deviation;
   const double deviation = std::sqrt(squares / double(deviations.size()));

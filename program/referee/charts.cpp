@@ -124,7 +124,7 @@ std::vector<Chart> gap_charts(const Results& r) {
       std::vector<Chart::Mark> marks;
       for (const Gap& g : r.gaps) {
         const Point& point = r.points[g.point];
-        if (g.arm != arm || g.stage != r.judged() || !wanted(point)) continue;
+        if (g.arm != arm || g.stage != r.judged() || g.gap.pairs == 0 || !wanted(point)) continue;
         marks.push_back({double(point.*x), g.gap.mean});
         if (g.gap.pairs > 1) marks.back().interval = g.gap.interval95;
       }
@@ -165,15 +165,14 @@ std::vector<Chart> loss_charts(const Results& r, bool against_seconds) {
 }
 
 std::vector<Chart> law_charts(const Results& r) {
-  Chart chart{"Residuals of the law", "tokens", "% of the loss", {}, false, 0.0};
-  chart.lines = lines(r, [&](std::size_t arm) {
+  const auto marks_of = [&](std::size_t arm) {
     std::vector<Chart::Mark> marks;
     for (const Residual& x : r.law.residuals)
       if (x.arm == arm)
         marks.push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
     return marks;
-  });
-  return {chart};
+  };
+  return {{"Residuals of the law", "tokens", "% of the loss", lines(r, marks_of), false, 0.0}};
 }
 
 std::vector<Chart> tuning_charts(const Results& r) {

@@ -15,26 +15,24 @@
 namespace mxtape::referee {
 namespace {
 
-/// By seed; empty unless all are there, and the baseline's kept what they had learned.
-std::vector<double> whole_losses(const Results& r, std::size_t point, std::size_t arm, Stage stage) {
-  std::vector<double> whole;
-  if (r.blew_up(point, r.baseline, stage)) return whole;
-  for (const auto& loss : r.losses(point, arm, stage)) {
-    if (!loss) return {};
-    whole.push_back(*loss);
-  }
-  return whole;
+/// Of the finished runs, by seed; none beside a baseline that did not keep what it had learned.
+std::vector<double> finished_losses(const Results& r, std::size_t point, std::size_t arm, Stage stage) {
+  std::vector<double> finished;
+  const bool blew_up = r.blew_up(point, r.baseline, stage);
+  for (const auto& loss : r.losses(point, arm, stage))
+    if (loss && !blew_up) finished.push_back(*loss);
+  return finished;
 }
 
-/// Corrects the p of each group of `all` together.
+/// Corrects the p of each group of `all` together. What lacks runs counts as p = 1: results that come later
+/// withdraw no verdict.
 template <class T>
 void correct(std::vector<T>& all, const std::function<std::string(const T&)>& name_of_group) {
   std::map<std::tuple<std::size_t, Stage, std::string>, std::vector<T*>> groups;
-  for (T& one : all)
-    if (one.gap.pairs > 1) groups[{one.point, one.stage, name_of_group(one)}].push_back(&one);
+  for (T& one : all) groups[{one.point, one.stage, name_of_group(one)}].push_back(&one);
   for (const auto& [key, members] : groups) {
     std::vector<double> p;
-    for (const T* one : members) p.push_back(one->gap.p);
+    for (const T* one : members) p.push_back(one->reason.empty() ? one->gap.p : 1);
     const auto corrected = holm(p);
     for (std::size_t i = 0; i < p.size(); ++i) members[i]->holm = corrected[i];
   }
@@ -54,32 +52,47 @@ void add_contrasts(Results& r) {
   for (const Stage stage : {Stage::select, Stage::confirm})
     for (std::size_t point = 0; point < r.points.size(); ++point)
       for (std::size_t c = 0; c < r.asked.contrasts.size(); ++c) {
+        if (std::ranges::find(r.runs, stage, &Run::stage) == r.runs.end()) continue;
         const auto& [text, arms, weights] = r.asked.contrasts[c];
+        std::string reason;
         std::vector<double> sums(r.seeds(stage).size());  // by seed
-        for (std::size_t i = 0; i < arms.size(); ++i) {
-          const auto losses = whole_losses(r, point, arms[i], stage);
-          if (losses.empty()) sums.clear();
-          for (std::size_t seed = 0; seed < sums.size(); ++seed) sums[seed] += weights[i] * losses[seed];
+        for (std::size_t i = 0; i < arms.size() && reason.empty(); ++i) {
+          const auto losses = finished_losses(r, point, arms[i], stage);
+          for (std::size_t seed = 0; seed < losses.size(); ++seed) sums[seed] += weights[i] * losses[seed];
+          if (losses.size() < sums.size())
+            reason = r.arms[arms[i]].name + ": " + r.no_verdict_because(point, arms[i], stage, losses.size());
         }
-        if (!sums.empty())
-          r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance)});
+        if (!reason.empty()) sums.clear();
+        r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance), 1, reason});
       }
-  correct<ContrastResult>(r.contrast_results, [](const ContrastResult&) { return ""; });
+  correct<ContrastResult>(r.contrast_results, [&](const ContrastResult& c) {
+    const auto planned = [&](std::size_t arm) { return r.is_planned(arm, c.stage); };
+    return std::ranges::all_of(r.asked.contrasts[c.contrast].arms, planned) ? "" : "not planned";
+  });
 }
 
-double x_of(const Point& point, Efficiency::Along along) {
-  return double(along == Efficiency::Along::tokens ? point.tokens : point.parameters);
+/// Of the stage that verdicts are of, where the runs of all seeds are finished.
+LossTable table_of(const Results& r) {
+  LossTable table{.baseline = r.baseline, .points = {}, .losses = {}};
+  for (const Point& point : r.points)
+    table.points.push_back({double(point.parameters), double(point.tokens)});
+  for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
+    auto& of_arm = table.losses.emplace_back();
+    for (std::size_t point = 0; point < r.points.size(); ++point) {
+      of_arm.push_back(finished_losses(r, point, arm, r.judged()));
+      if (of_arm.back().size() < r.seeds(r.judged()).size()) of_arm.back().clear();
+    }
+  }
+  return table;
 }
 
-/// The curves of an arm and the baseline over these points, by seed.
-std::vector<CurvePair> curves(const Results& r, const std::vector<std::size_t>& points, std::size_t arm,
-                              Efficiency::Along along) {
+/// The curves of an arm and the baseline from one point to before another, by seed.
+std::vector<CurvePair> curves(const LossTable& table, std::size_t first, std::size_t last, std::size_t arm) {
   std::vector<CurvePair> pairs;
-  for (const std::size_t point : points) {
-    const auto of_arm = whole_losses(r, point, arm, r.judged()),
-               of_baseline = whole_losses(r, point, r.baseline, r.judged());
+  for (std::size_t point = first; point < last; ++point) {
+    const auto &of_arm = table.losses[arm][point], &of_baseline = table.losses[table.baseline][point];
     if (of_arm.empty() || of_baseline.empty()) continue;
-    const double x = x_of(r.points[point], along);
+    const double x = table.points[point].tokens;
     pairs.resize(of_arm.size());
     for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
       pairs[seed].baseline.x.push_back(x), pairs[seed].baseline.loss.push_back(of_baseline[seed]);
@@ -89,19 +102,19 @@ std::vector<CurvePair> curves(const Results& r, const std::vector<std::size_t>& 
   return pairs;
 }
 
-void add_efficiencies(Results& r, const std::vector<std::size_t>& points, Efficiency::Along along) {
+void add_efficiencies(Results& r, const LossTable& table, std::size_t size) {
+  const std::size_t lengths = r.asked.lengths.size(), first = size * lengths, last = first + lengths;
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-    const auto pairs = curves(r, points, arm, along);
+    const auto pairs = curves(table, first, last, arm);
     if (arm == r.baseline || pairs.empty()) continue;
     auto swapped = pairs;
     for (CurvePair& pair : swapped) std::swap(pair.arm, pair.baseline);
-    for (const std::size_t point : points) {
-      const double x = x_of(r.points[point], along);
+    for (std::size_t point = first; point < last; ++point) {
+      const double x = table.points[point].tokens;
       if (std::ranges::find(pairs[0].arm.x, x) == pairs[0].arm.x.end()) continue;
-      Efficiency found = efficiency_at(x, pairs);
-      found.arm = arm, found.point = point, found.along = along, found.stage = r.judged();
-      r.efficiencies.push_back(found);
-      if (along == Efficiency::Along::parameters || r.points[point].size + 1 < r.sizes.size()) continue;
+      Efficiency& found = r.efficiencies.emplace_back(efficiency_at(x, pairs));
+      found.arm = arm, found.point = point, found.stage = r.judged();
+      if (size + 1 < r.sizes.size()) continue;
       const Efficiency k = efficiency_at(x, swapped);  // of the longest that has one, at the largest size
       std::erase_if(r.break_even,
                     [&](const BreakEven& b) { return b.arm == arm && (k.ratio || !b.speed_up); });
@@ -111,20 +124,12 @@ void add_efficiencies(Results& r, const std::vector<std::size_t>& points, Effici
   }
 }
 
-void add_law(Results& r) {
-  LossTable table{.baseline = r.baseline, .points = {}, .losses = {}};
-  for (const Point& point : r.points)
-    table.points.push_back({double(point.parameters), double(point.tokens)});
-  for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-    auto& of_arm = table.losses.emplace_back();
-    for (std::size_t point = 0; point < r.points.size(); ++point)
-      of_arm.push_back(whole_losses(r, point, arm, r.judged()));
-  }
+void add_law(Results& r, const LossTable& table) {
   Law& law = r.law;
   law.limit = law_limit, law.floor_known = r.floor.has_value();
   const LawBootstrap bootstrap(table, r.floor);
   const LawFit& fit = bootstrap.fit;
-  law.fitted = true, law.draws = LawBootstrap::default_draws, law.worst = fit.worst_residual;
+  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = fit.worst_residual;
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit;
@@ -178,12 +183,33 @@ void add_correlations(Results& r) {
     for (const auto& [name, by_arm] : measures) {
       std::vector<double> x, y;
       for (const Gap& g : r.gaps)
-        if (g.point == point && g.stage == r.judged() && by_arm.contains(g.arm))
+        if (g.point == point && g.stage == r.judged() && g.gap.pairs > 0 && by_arm.contains(g.arm))
           x.push_back(by_arm.at(g.arm).first / by_arm.at(g.arm).second), y.push_back(g.gap.mean);
       if (x.size() >= 3)
         r.correlations.push_back({name, point, std::int64_t(x.size()), rank_correlation(x, y)});
     }
   }
+}
+
+Reached reached(const Results& r, Reached made,
+                const std::function<std::optional<double>(const Run&)>& measure) {
+  std::vector<double> logarithms;
+  double sum = 0;
+  for (const Run& run : r.runs) {
+    if (run.point != made.point || run.arm != made.arm || run.stage != made.stage || !run.loss) continue;
+    const auto value = measure(run);
+    ++(value ? made.runs : made.never);
+    if (!value) continue;
+    sum += *value;
+    const Run* base = r.run(made.point, r.baseline, made.stage, run.seed);
+    if (const auto same = base ? measure(*base) : std::nullopt)
+      logarithms.push_back(std::log(*value / *same));
+  }
+  if (made.runs > 0) made.mean = sum / double(made.runs);
+  if (made.runs > 0 && made.arm != r.baseline && logarithms.size() == r.seeds(made.stage).size() &&
+      !r.blew_up(made.point, r.baseline, made.stage))
+    made.ratio = paired_ratio(logarithms);
+  return made;
 }
 
 }  // namespace
@@ -193,21 +219,31 @@ void judge(Results& r) {
   add_contrasts(r);
   add_correlations(r);
   if (!r.has_points()) return;
-  const auto add_along = [&](Efficiency::Along along, const std::function<bool(const Point&)>& wanted) {
-    std::vector<std::size_t> points;
-    for (std::size_t p = 0; p < r.points.size(); ++p)
-      if (wanted(r.points[p])) points.push_back(p);
-    add_efficiencies(r, points, along);
-  };
-  for (std::size_t size = 0; size < r.sizes.size(); ++size)
-    add_along(Efficiency::Along::tokens, [=](const Point& p) { return p.size == size; });
-  for (const double length : r.asked.lengths)
-    add_along(Efficiency::Along::parameters,
-              [=](const Point& p) { return p.tokens_per_parameter == length; });
+  const LossTable table = table_of(r);
+  for (std::size_t size = 0; size < r.sizes.size(); ++size) add_efficiencies(r, table, size);
   try {
-    add_law(r);
+    add_law(r, table);
   } catch (const Error& e) {  // there is none; all else stands
     r.law.why = e.what();
+  }
+}
+
+void add_steps_to(Results& r) {
+  for (const double loss : r.asked.steps_to) {
+    const auto steps = [&](const Run& run) { return steps_to(run.curve, loss); };
+    const auto seconds = [&](const Run& run) {
+      auto taken = steps(run);
+      if (taken) *taken *= r.times.runs[std::size_t(&run - r.runs.data())].ms.value_or(NAN) / 1e3;
+      return taken;
+    };
+    for (const Stage stage : {Stage::select, Stage::confirm})
+      for (std::size_t point = 0; point < r.points.size(); ++point)
+        for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
+          const Reached found = reached(r, {loss, point, arm, stage}, steps);
+          if (found.runs + found.never == 0) continue;
+          r.steps_to.push_back(found);
+          r.times.seconds_to.push_back(reached(r, {loss, point, arm, stage}, seconds));
+        }
   }
 }
 

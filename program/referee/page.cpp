@@ -45,8 +45,7 @@ constexpr std::string_view reading_help = R"html(<h2>How to read this</h2>
 their mean. <em>within</em>: two one-sided tests at 5 % show that the gap lies inside the tolerance. <em>worse</em>,
 <em>better</em>: the interval does not hold 0, also after Holm&#8217;s correction for a family. <em>not resolved</em>: none of
 these; more seeds may tell. One method in twenty without a real gap still looks worse or better: repeat what surprises you
-on new seeds. A step&#8217;s ratio to the baseline&#8217;s is of runs with the same seed, so that what slows the machine for a
-while meets both.</p>
+on new seeds.</p>
 )html";
 constexpr std::string_view points_help =
     R"html(<p>An efficiency of 0.8 in tokens: the baseline has the method&#8217;s loss after 0.8 of its tokens, interpolated
@@ -63,7 +62,8 @@ std::string html_number(const Value& value, const std::string& shown) {
 std::string html_cell(const Value& cell) {
   if (cell.json->is_number() || (cell.json->is_array() && cell.json->front().is_number()))
     return html_number(cell, *cell.text);
-  if (!cell.json->is_array()) return *cell.text == "-" ? "" : html_escaped(*cell.text);
+  if (cell.json->is_null() && *cell.text == "-") return "";
+  if (!cell.json->is_array()) return html_escaped(*cell.text);
   std::string lines;
   for (const Json& line : *cell.json)
     lines += (lines.empty() ? "" : "<br/>") + html_escaped(line.get<std::string>());
@@ -87,20 +87,17 @@ std::string html(const Table& table) {
   return fmt::format("<div class=\"scroll\"><table>\n<tr>{}</tr>\n</table></div>\n",
                      fmt::join(lines, "</tr>\n<tr>"));
 }
-std::string section(const std::string& heading, const std::string& body) {
-  return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", heading, body);
+/// Nothing without a body. `intro`: what stands above it.
+std::string section(const std::string& heading, const std::string& body, const std::string& intro = "") {
+  return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}{}", heading, intro, body);
 }
 
 std::string methods(const Results& r) {
   const std::size_t point = largest_shown(r);
+  const double gap = r.resolvable_gap.value_or(0);
   return (r.has_points() ? fmt::format("<p>At {}:</p>\n", html_escaped(r.points[point].name)) : "") +
          html(verdicts(r, point, point + 1, shown_stage(r), true)) +
-         (r.resolvable_gap
-              ? fmt::format("<p>{} seeds tell a measured gap of {} from none at 95 %. Smaller ones are not "
-                            "resolved by these seeds.</p>\n",
-                            r.seeds(r.judged()).size(),
-                            html_number(*r.resolvable_gap, fmt::format("{:.4f}", *r.resolvable_gap)))
-              : std::string("<p>It takes two finished seeds of an arm to tell a gap from none.</p>\n"));
+         fmt::format("<p>Here {}.</p>\n", resolution(r, html_number(gap, fmt::format("{:.4f}", gap))));
 }
 
 std::string curves_of(const Results& r, const std::vector<std::string>& curves) {
@@ -110,14 +107,6 @@ std::string curves_of(const Results& r, const std::vector<std::string>& curves) 
     out += fmt::format("<img alt=\"curves\" src=\"data:image/svg+xml;base64,{}\"/>\n", to_base64(svg));
   if (out.empty()) out = "<p class=\"dim\">No pictures: no gnuplot, or it failed, or nothing to draw.</p>\n";
   return out;
-}
-
-std::string steps_to(const Results& r) {
-  return r.steps_to.empty()
-             ? ""
-             : "<p>Means over the seeds that have the loss. Between two validations a run goes on a "
-               "straight line; seconds are of steps alone.</p>\n" +
-                   html(steps_to_table(r));
 }
 
 std::string list(const std::vector<std::string>& lines) {
@@ -133,11 +122,12 @@ std::string law(const Results& r) {
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
              "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {} ({}). {} The baseline is off it "
-             "by at most {:.2f} % of its loss; the limit is {:.2f} %. Intervals: {} draws over seeds.</p>\n",
+             "by at most {:.2f} % of its loss; the limit is {:.2f} %. {}</p>\n",
              digits(law.A), digits(law.alpha), digits(law.B), digits(law.beta), digits(law.gamma),
              digits(law.E), law.floor_known ? "the data&#8217;s entropy" : "fitted",
              law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst, 100 * law.limit,
-             law.draws) +
+             law.draws ? fmt::format("Intervals: {} draws over seeds.", law.draws)
+                       : "A size with one seed has no intervals.") +
          pictures(law_charts(r));
 }
 
@@ -150,23 +140,12 @@ std::string all_gaps(const Results& r) {
 }
 
 std::string tuning(const Results& r) {
-  std::string edges;
+  std::vector<std::string> edges;
   for (const Tuned& t : r.tunes)
     if (t.best && t.edge)
-      edges += fmt::format("<li>{}: {:g} is the best, and the end of the list</li>\n",
-                           html_escaped(r.arms[t.arm].name), t.value);
-  return r.tunes.empty()
-             ? ""
-             : pictures(tuning_charts(r)) + (edges.empty() ? "" : "<ul class=\"bad\">\n" + edges + "</ul>\n");
-}
-
-std::string spikes(const Results& r) {
-  const auto lines = spike_lines(r);
-  return lines.empty() ? ""
-                       : "<p>A loss has blown up if more than half of what was learned is unlearned. Nothing "
-                         "is resolved against a baseline whose loss did: a lower learning rate, or a longer "
-                         "warm-up, may give one whose loss does not.</p>\n" +
-                             list(lines);
+      edges.push_back(
+          fmt::format("{}: {:g} is the best, and the end of the list", r.arms[t.arm].name, t.value));
+  return pictures(tuning_charts(r)) + list(edges);
 }
 
 std::string arms(const Results& r) {
@@ -185,6 +164,7 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       "content=\"width=device-width\"/>\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
       title, style);
+  const auto has_pairs = [](const auto& one) { return one.gap.pairs > 0; };
   out += fmt::format(
       "<p>{} arms {}, on <code>{}</code>; base <code>{}</code>, baseline <code>{}</code>. Seeds {}; verdicts "
       "are of {}. Arms share initial weights, batches and random draws, seed by seed. The tolerance is {} "
@@ -198,7 +178,8 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       fmt::join(r.asked.select, ", "),
       r.asked.confirm.empty() ? std::string("these")
                               : fmt::format("seeds {} alone", fmt::join(r.asked.confirm, ", ")),
-      r.asked.tolerance, r.gaps.size(), r.contrast_results.size());
+      r.asked.tolerance, std::ranges::count_if(r.gaps, has_pairs),
+      std::ranges::count_if(r.contrast_results, has_pairs));
   if (!r.complete)
     out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
   out += methods(r) + curves_of(r, curves);
@@ -206,9 +187,16 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
     out += section("Gaps", pictures(gap_charts(r))) +
            section("Loss", pictures(loss_charts(r, false)) + pictures(loss_charts(r, true))) +
            section("The law", law(r));
-  out += section("Steps to a loss", steps_to(r)) + section("Sums of arms", html(contrasts_table(r))) +
+  out += section("Steps to a loss", html(steps_to_table(r)),
+                 "<p>Means over the seeds that have the loss. Between two validations a run goes on a "
+                 "straight line; seconds are of steps alone.</p>\n") +
+         section("Sums of arms", html(contrasts_table(r))) +
          section("Do rounding errors predict the gap?", html(correlations_table(r))) +
-         section("Learning rates", tuning(r)) + section("Spikes of the training loss", spikes(r)) +
+         section("Learning rates", tuning(r)) +
+         section("Spikes of the training loss", list(spike_lines(r)),
+                 "<p>A loss has blown up if more than half of what was learned is unlearned. Nothing is "
+                 "resolved against a baseline whose loss did: a lower learning rate, or a longer warm-up, "
+                 "may give one whose loss does not.</p>\n") +
          section("Changes of formats", list(switch_lines(r))) + section("What was not run", list(r.not_run)) +
          (r.has_points() ? "" : html(losses_by_seed(r))) + section("All gaps", all_gaps(r)) +
          section("What differs from the baseline", arms(r));

@@ -63,8 +63,6 @@ Report shown(const Results& results, const std::vector<std::string>& curves, con
 Report published(Measured measured, const fs::path& folder, bool json, std::FILE* out) {
   Results& results = measured.results;
   results.add_gaps(), add_steps_to(results), judge(results);
-  std::error_code error;
-  fs::create_directories(folder, error);
   write_atomically(folder / "results.json", json_text(value_of(results)));
   write_atomically(folder / "results.csv", results_csv(results));
   const Curves curves = draw_curves(results, measured.logs, folder);
@@ -81,8 +79,6 @@ Report shown_again(const fs::path& file, const std::string& wanted, bool json, s
   std::vector<std::string> curves;
   for (const char* name : {"gap.svg", "loss.svg"})
     if (fs::exists(file.parent_path() / name)) curves.push_back(read_whole_text(file.parent_path() / name));
-  std::error_code error;
-  fs::create_directories(folder, error);
   return shown(results, curves, folder, json, out);
 }
 
@@ -158,7 +154,8 @@ Report run_sweep(const Words& words, const std::string& command, bool json) {
     if (asked.file.has_stages())
       say(out, "{}: ", name);
     else
-      say(out, "sweep {}: {}, {} steps; ", asked.file.name, plan.size_text(), plan.steps());
+      say(out, "sweep {}: {} arms x {} seed{}, {} steps; ", asked.file.name, plan.sweep.arms.size(),
+          plan.sweep.seeds.size(), plan.sweep.seeds.size() == 1 ? "" : "s", asked.file.points[0].steps);
     trained = trained || plan.to_do() > 0;
     for (Error& error : train_runs(plan, command, out)) failures.push_back(std::move(error));
   };

@@ -1,6 +1,6 @@
 #include "program/referee/tables.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +9,17 @@
 namespace mxtape::referee {
 namespace {
 
-Value p_value(double p) {
+const Value none{std::optional<double>()};  // "-"
+
+/// None unless all of the stage's seeds, and at least two, are there.
+Value p_value(const Results& r, Stage stage, const PairedGap& gap, double p) {
+  if (gap.pairs < 2 || std::size_t(gap.pairs) < r.seeds(stage).size()) return none;
   return Value(p, "", p < 1e-4 ? fmt::format("{:.0e}", p) : fmt::format("{:.4f}", p));
 }
-/// "-" of one seed, which has no spread.
+Value mean_value(const PairedGap& gap) { return gap.pairs > 0 ? Value(gap.mean) : none; }
+/// None of one seed, which has no spread.
 Value interval_value(const PairedGap& gap) {
-  if (gap.pairs < 2) return "-";
+  if (gap.pairs < 2) return none;
   const auto& [low, high] = gap.interval95;
   return Value(std::vector{low, high}, "", fmt::format("{:+.4f} {:+.4f}", low, high));
 }
@@ -28,7 +33,7 @@ Value estimate_value(const Estimate& e) {
   return Value(std::vector{e.value, low, high}, "",
                fmt::format("{} ({} to {})", text(e.value), text(low), text(high)));
 }
-Value estimate_value(const std::optional<Estimate>& e) { return e ? estimate_value(*e) : "-"; }
+Value estimate_value(const std::optional<Estimate>& e) { return e ? estimate_value(*e) : none; }
 
 /// Whose seeds, if there are two kinds.
 const char* seeds_of(const Results& r, Stage stage) {
@@ -36,10 +41,9 @@ const char* seeds_of(const Results& r, Stage stage) {
 }
 
 /// "baseline", the verdict, or why there is none.
-std::string word_on(const Results& r, const Gap* gap, std::size_t arm, Stage stage) {
+std::string word_on(const Results& r, const Gap* gap, std::size_t point, std::size_t arm, Stage stage) {
   if (arm == r.baseline) return "baseline";
-  if (stage == Stage::confirm && !r.arms[arm].chosen) return "not chosen on the first seeds";
-  if (!gap) return "no seed has finished runs of this arm and of the baseline";
+  if (!gap) return r.no_verdict_because(point, arm, stage, 0);
   return std::string(name_of(gap->verdict)) + (gap->reason.empty() ? "" : ": " + gap->reason);
 }
 
@@ -72,7 +76,7 @@ Stage shown_stage(const Results& r) { return has_losses(r, r.judged()) ? r.judge
 std::size_t largest_shown(const Results& r) {
   std::size_t point = 0;
   for (const Gap& gap : r.gaps)
-    if (gap.stage == shown_stage(r)) point = std::max(point, gap.point);
+    if (gap.stage == shown_stage(r) && gap.gap.pairs > 0) point = std::max(point, gap.point);
   return point;
 }
 
@@ -93,22 +97,21 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
         return found == all.end() ? nullptr : &*found;
       };
       const Gap* gap = r.gap(point, arm, stage);
-      const auto* efficiency = of_arm(r.efficiencies, [&](const Efficiency& e) {
-        return e.point == point && e.stage == stage && e.along == Efficiency::Along::tokens;
-      });
+      const auto* efficiency =
+          of_arm(r.efficiencies, [&](const Efficiency& e) { return e.point == point && e.stage == stage; });
       const auto* law = of_arm(r.law.arms, [&](const LawArm&) { return point == largest && r.law.holds; });
       const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return point == largest; });
       const StepTime* time = stage == r.judged() ? r.step_time(r.points[point].size, arm) : nullptr;
       const auto loss = mean_of(r.losses(point, arm, stage));
       if (!loss && (stage != r.judged() || !has_losses(r, stage, point))) continue;
       table.row(r.points[point].name, seeds_of(r, stage), r.arms[arm].name, r.arms[arm].bits, loss,
-                gap ? Value(gap->gap.mean) : "-", gap ? interval_value(gap->gap) : "-",
-                gap && gap->gap.pairs > 1 ? p_value(gap->holm) : "-",
-                efficiency ? estimate_value(efficiency->ratio) : "-",
-                law ? estimate_value(law->parameters) : "-", law ? estimate_value(law->tokens) : "-",
-                time ? Value(time->ms) : "-", time && arm != r.baseline ? Value(time->ratio) : "-",
-                even ? even->speed_up ? estimate_value(*even->speed_up) : Value(even->why) : "-",
-                peak_of(r, point, arm), word_on(r, gap, arm, stage));
+                gap ? mean_value(gap->gap) : none, gap ? interval_value(gap->gap) : none,
+                gap ? p_value(r, stage, gap->gap, gap->holm) : none,
+                efficiency ? estimate_value(efficiency->ratio) : none,
+                law ? estimate_value(law->parameters) : none, law ? estimate_value(law->tokens) : none,
+                time ? Value(time->ms) : none, time && arm != r.baseline ? Value(time->ratio) : none,
+                even ? even->speed_up ? estimate_value(*even->speed_up) : Value(even->why) : none,
+                peak_of(r, point, arm), word_on(r, gap, point, arm, stage));
     }
   return table;
 }
@@ -129,8 +132,9 @@ Table contrasts_table(const Results& r) {
   Table table(fmt::format("|{}; |{}; |sum of arms; |nats|>+.4f; |95 % interval|>; |p|>; |Holm p|>; |note",
                           r.has_points() ? "point" : "", r.asked.confirm.empty() ? "" : "seeds"));
   for (const ContrastResult& c : r.contrast_results)
-    table.row(r.points[c.point].name, seeds_of(r, c.stage), r.asked.contrasts[c.contrast].text, c.gap.mean,
-              interval_value(c.gap), p_value(c.gap.p), p_value(c.holm), c.reason);
+    table.row(r.points[c.point].name, seeds_of(r, c.stage), r.asked.contrasts[c.contrast].text,
+              mean_value(c.gap), interval_value(c.gap), p_value(r, c.stage, c.gap, c.gap.p),
+              p_value(r, c.stage, c.gap, c.holm), c.reason);
   return table;
 }
 
@@ -149,7 +153,7 @@ Table losses_by_seed(const Results& r) {
     std::vector<Value> cells{r.arms[arm].name};
     for (const std::uint64_t seed : r.seeds(r.judged())) {
       const Run* run = r.run(0, arm, r.judged(), seed);
-      cells.push_back(!run ? Value("-") : run->loss ? Value(*run->loss) : Value(run->state));
+      cells.push_back(!run ? none : run->loss ? Value(*run->loss) : Value(run->state));
     }
     table.row(std::move(cells));
   }
@@ -182,6 +186,13 @@ std::vector<std::string> switch_lines(const Results& r) {
                     r.arms[cost.arm].name, cost.step, cost.steps, cost.jump.mean,
                     cost.jump.pairs > 1 ? fmt::format(" +- {:.4f}", cost.jump.standard_error) : ""));
   return lines;
+}
+
+std::string resolution(const Results& r, const std::string& gap) {
+  if (r.resolvable_gap)
+    return fmt::format("{} seeds tell a gap of {} from none", r.seeds(r.judged()).size(), gap);
+  if (shown_stage(r) == r.judged()) return "it takes two finished seeds of an arm to tell a gap from none";
+  return fmt::format("verdicts wait for the runs of seeds {}", fmt::join(r.asked.confirm, ", "));
 }
 
 std::string results_csv(const Results& r) {
@@ -218,10 +229,8 @@ std::string results_csv(const Results& r) {
 }
 
 std::string results_table(const Results& r, std::size_t width) {
-  std::string below = fmt::format("tolerance {}; ", r.asked.tolerance);
-  below += r.resolvable_gap ? fmt::format("{} seeds tell a gap of {:.4f} from none\n",
-                                          r.seeds(r.judged()).size(), *r.resolvable_gap)
-                            : std::string("it takes two finished seeds of an arm to tell a gap from none\n");
+  std::string below = fmt::format("tolerance {}; {}\n", r.asked.tolerance,
+                                  resolution(r, fmt::format("{:.4f}", r.resolvable_gap.value_or(0))));
   for (const auto& line : switch_lines(r)) below += line + "\n";
   for (const auto& line : spike_lines(r)) below += "spikes of the training loss: " + line + "\n";
   return verdicts(r, 0, r.points.size(), shown_stage(r), false).text(width) + below +

@@ -31,6 +31,8 @@ std::vector<std::string> spike_lines(const Results&);
 /// "mxfp4: formats change at step 300; training loss of the next 50 steps +0.0123 +- 0.0012".
 std::vector<std::string> switch_lines(const Results&);
 
+/// "3 seeds tell a gap of 0.0095 from none", or why they do not. `gap`: the resolvable one.
+std::string resolution(const Results&, const std::string& gap);
 /// What is printed; `width` of Table::text().
 std::string results_table(const Results&, std::size_t width);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds, steps and seconds to

@@ -34,7 +34,7 @@ MXT_FIELDS(Gap, point, arm, stage, gap, holm, verdict, reason)
 MXT_FIELDS(Switch, arm, step, steps, jump)
 MXT_FIELDS(Reached, loss, point, arm, stage, runs, never, mean, ratio)
 MXT_FIELDS(ContrastResult, contrast, point, stage, gap, holm, reason)
-MXT_FIELDS(Efficiency, arm, point, along, stage, ratio, why)
+MXT_FIELDS(Efficiency, arm, point, stage, ratio, why)
 MXT_FIELDS(LawArm, arm, parameters, tokens)
 MXT_FIELDS(Residual, arm, point, measured, fitted)
 MXT_FIELDS(Law, fitted, holds, why, A, alpha, B, beta, gamma, E, floor_known, limit, worst, draws, arms,
@@ -56,11 +56,7 @@ MXT_FIELDS(Results, asked, baseline, arms, sizes, points, version, commit, arith
 
 /// The texts of an enumeration, by its values.
 constexpr std::array<std::string_view, 2> names_of(Stage) { return {"select", "confirm"}; }
-constexpr std::array<std::string_view, 2> names_of(Efficiency::Along) { return {"tokens", "parameters"}; }
-std::array<std::string_view, 4> names_of(Verdict) {
-  return {name_of(Verdict::within), name_of(Verdict::worse), name_of(Verdict::better),
-          name_of(Verdict::not_resolved)};
-}
+constexpr auto names_of(Verdict) { return verdict_names; }
 
 template <class T>
 concept Named = requires(T value) {
@@ -244,19 +240,17 @@ bool Results::blew_up(std::size_t point, std::size_t arm, Stage stage) const {
   });
 }
 
-namespace {
-
-/// Why the finished pairs of so many seeds give no verdict; empty: they do.
-std::string no_verdict_because(std::size_t pairs, std::size_t seeds, bool baseline_blew_up) {
+std::string Results::no_verdict_because(std::size_t point, std::size_t arm, Stage stage,
+                                        std::size_t finished) const {
+  if (!is_planned(arm, stage)) return "not chosen on the first seeds";
   // Whatever stands beside a run that lost what it had learned looks better.
-  if (baseline_blew_up) return "the loss of the baseline blew up";
+  if (blew_up(point, baseline, stage)) return "the loss of the baseline blew up";
   // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
-  if (const std::size_t missing = seeds - pairs; missing > 0)
-    return fmt::format("{} of {} pairs {} not finished", missing, seeds, missing == 1 ? "is" : "are");
-  return seeds == 1 ? "one seed says nothing about others" : "";
+  const std::size_t all = seeds(stage).size(), missing = all - finished;
+  if (missing > 0)
+    return fmt::format("{} of {} seeds {} not finished", missing, all, missing == 1 ? "is" : "are");
+  return all == 1 ? "one seed says nothing about others" : "";
 }
-
-}  // namespace
 
 void Results::add_gaps() {
   for (const Stage stage : {Stage::select, Stage::confirm})
@@ -267,9 +261,9 @@ void Results::add_gaps() {
         std::vector<double> differences;
         for (std::size_t i = 0; i < all.size(); ++i)
           if (all[i] && of_baseline[i]) differences.push_back(*all[i] - *of_baseline[i]);
-        if (arm == baseline || differences.empty()) continue;
+        if (arm == baseline || all.empty() || !run(point, arm, stage, seeds(stage)[0])) continue;
         Gap gap{point, arm, stage, paired_gap(differences, asked.tolerance)};
-        gap.reason = no_verdict_because(differences.size(), all.size(), blew_up(point, baseline, stage));
+        gap.reason = no_verdict_because(point, arm, stage, differences.size());
         gap.holm = gap.gap.p;
         if (gap.reason.empty()) gap.verdict = gap.gap.verdict;
         if (gap.gap.pairs > 1) deviations.push_back(gap.gap.standard_error * std::sqrt(gap.gap.pairs));

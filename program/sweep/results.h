@@ -99,12 +99,10 @@ struct ContrastResult {
   std::string reason{};
 };
 
-/// The tokens (parameters) with which the baseline has the arm's loss, over the arm's: at one size over
-/// lengths (at one length over sizes). Interpolated in their logarithm, never extrapolated.
+/// The tokens with which the baseline has the arm's loss, over the arm's: at one size over lengths.
+/// Interpolated in their logarithm, never extrapolated.
 struct Efficiency {
-  enum class Along : std::uint8_t { tokens, parameters };
   std::size_t arm = 0, point = 0;
-  Along along = Along::tokens;
   Stage stage = Stage::select;
   std::optional<Estimate> ratio{};
   std::string why{};  ///< there is none
@@ -212,6 +210,8 @@ struct Results {
   const auto& seeds(Stage stage) const { return stage == Stage::select ? asked.select : asked.confirm; }
   /// The one that verdicts are of.
   Stage judged() const { return asked.confirm.empty() ? Stage::select : Stage::confirm; }
+  /// Of `confirm`, when it has begun.
+  bool is_planned(std::size_t arm, Stage stage) const { return stage == Stage::select || arms[arm].chosen; }
   bool has_points() const { return !asked.lengths.empty(); }
   /// The run of a seed; null: there is none.
   const Run* run(std::size_t point, std::size_t arm, Stage, std::uint64_t seed) const;
@@ -225,7 +225,9 @@ struct Results {
   std::vector<std::optional<double>> losses(std::size_t point, std::size_t arm, Stage) const;
   /// Whether a run of them gave back more than half of what it had learned.
   bool blew_up(std::size_t point, std::size_t arm, Stage) const;
-  /// Every arm's gap at every point, each by itself: holm is p, until families are judged together.
+  /// Why an arm with so many finished seeds has no verdict there; empty: it has one.
+  std::string no_verdict_because(std::size_t point, std::size_t arm, Stage, std::size_t finished) const;
+  /// Every planned arm's gap at every point, each by itself: holm is p, until families are judged together.
   void add_gaps();
 };
 

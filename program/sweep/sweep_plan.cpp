@@ -198,11 +198,6 @@ std::int64_t SweepPlan::to_do() const {
   return std::count_if(runs.begin(), runs.end(), [](const SweepRun& run) { return run.to_do(); });
 }
 
-std::string SweepPlan::size_text() const {
-  return fmt::format("{} arms x {} seed{}", sweep.arms.size(), sweep.seeds.size(),
-                     sweep.seeds.size() == 1 ? "" : "s");
-}
-
 Recipe SweepPlan::recipe_of(const SweepRun& run) const {
   const SweepArm& arm = sweep.arms[run.arm];
   Recipe recipe = arm.recipe;

@@ -49,14 +49,12 @@ struct SweepPlan {
   std::int64_t disk_needed = 0, disk_free = 0;  ///< of the runs that are still to do
   std::vector<std::string> notes;
 
-  std::int64_t steps() const { return sweep.arms.front().recipe.train.steps; }
   /// The run that it branches from; null: it begins anew. The runs of a seed lie in the order of the arms.
   const SweepRun* trunk_of(const SweepRun& run) const {
     const auto trunk = sweep.arms[run.arm].trunk;
     return trunk ? &run - run.arm + *trunk : nullptr;
   }
   std::int64_t to_do() const;
-  std::string size_text() const;  ///< "8 arms x 3 seeds"
   /// A run's recipe: the arm's, with the seed, the folder and the threads.
   Recipe recipe_of(const SweepRun&) const;
   std::filesystem::path recipe_file(const SweepRun&) const;  ///< of its arm

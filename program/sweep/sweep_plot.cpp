@@ -139,7 +139,7 @@ Curves draw_curves(const referee::Results& r, const Logs& logs, const std::files
     if (const BandCurve curve = validation_curve(finished[arm]); !curve.empty())
       losses.push_back({fmt::format("{}  {:.4f}", r.arms[arm].name, mean), arm, curve});
     const referee::Gap* gap = r.gap(0, arm, r.judged());
-    if (!gap) continue;
+    if (!gap || gap->gap.pairs == 0) continue;
     const referee::Gap* before = r.gap(0, worst, r.judged());
     if (!before || gap->gap.mean > before->gap.mean) worst = arm;
     const auto pairs = pairs_of(logs[arm], logs[r.baseline]);

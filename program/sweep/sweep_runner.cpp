@@ -164,11 +164,10 @@ std::vector<Error> problems(const SweepPlan& plan) {
     if (count == 0) continue;
     // A signal's number is no exit code of ours; SIGKILL is what a machine without memory sends.
     if (code > 128) code = int(code == 137 ? ExitCode::resource : ExitCode::internal);
-    constexpr const char* how[] = {
-        "were stopped on their way and saved; the same sweep once more goes on with them",
-        "was stopped on its way and saved; the same sweep once more goes on with it"};
-    all.emplace_back(ExitCode(code), fmt::format("{} of {} runs {}:{}", count, plan.runs.size(),
-                                                 saved ? how[count == 1] : "failed", runs));
+    all.emplace_back(
+        ExitCode(code),
+        fmt::format("{} of {} runs {}:{}", count, plan.runs.size(),
+                    saved ? "stopped and saved; the same sweep once more goes on" : "failed", runs));
   }
   return all;
 }

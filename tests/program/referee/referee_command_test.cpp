@@ -104,6 +104,8 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
 
   ASSERT_EQ(run({"sweep", "points.toml", "--out", "parts", "--part", "1/2"}), 0) << output_;
   EXPECT_EQ(results("parts")["complete"], false);
+  EXPECT_LT(results("parts")["tokens_trained"], all["tokens_trained"]);
+  EXPECT_TRUE(says("verdicts wait for the runs of seeds 2"));
   EXPECT_TRUE(says("confirm: it waits for the stage before it"));
   EXPECT_TRUE(says("seeds  arm")) << "results of the first seeds are shown meanwhile:\n" << output_;
   EXPECT_FALSE(says("not chosen"));
@@ -141,6 +143,22 @@ TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize)
   for (const Json& entry : all["runs"])  // twice the layers have twice the parameters
     EXPECT_EQ(entry["learning_rate"].get<double>(),
               double(1e-2f * float(entry["point"] < 2 ? 1 : std::sqrt(0.5))));
+  // Five values of three arms at the smallest point; then the long lengths, and the decays of the short ones.
+  const Json &points = all["points"], &sizes = all["sizes"];
+  std::int64_t steps = 15 * points[0]["steps"].get<std::int64_t>(), apart = steps;
+  for (const Json& point : points) {
+    apart += 3 * point["steps"].get<std::int64_t>();
+    steps +=
+        3 *
+        (point["tokens_per_parameter"] == 0.5 ? point["steps"] : point["decay_steps"]).get<std::int64_t>();
+  }
+  const auto tokens_per_step = sizes[0]["tokens_per_step"].get<std::int64_t>();
+  EXPECT_EQ(all["tokens_trained"], steps * tokens_per_step);
+  EXPECT_EQ(all["tokens_apart"], apart * tokens_per_step);
+  ASSERT_EQ(run({"sweep", "points.toml", "--check", "--json", "--out", "nowhere"}), 0) << output_;
+  EXPECT_EQ(Json::parse(output_)["tokens_trained"], all["tokens_trained"]) << "what it will train";
+  ASSERT_EQ(run({"sweep", "points.toml", "--report", "--out", "nowhere"}), 0) << output_;
+  EXPECT_EQ(results("nowhere")["tokens_trained"], 0) << "what it has trained";
 }
 
 TEST_F(RefereeCommand, CheckListsPointsAndStagesAndWritesNothing) {
@@ -188,10 +206,23 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   refuses("contrasts = [\"4 bit + nearest\"]\n", "", "adds 2 and takes away 0");
   refuses("[families]\nbits = [\"f32\"]\n", "", "families.bits: 'f32' is the baseline");
   refuses("[tune]\nseeds = [1]\noptim.learning_rate = [1e-3]\n", "", "seed 1 is in two");
+  refuses("[tune]\nseeds = [9]\noptim.learning_rate = [1e-3, 2e-3, 1e-3]\n", "",
+          "points.toml:7:7: [tune] has optim.learning_rate = 0.001 twice; want each number once");
   refuses("[tune]\nseeds = [9]\nmodel.kind = [\"gpt2\"]\n", "",
           "[tune] has model.kind; want seeds, and one key");
   refuses("", "[[size]]\nname = \"l\"\nset.model.layers = 3\n", ", the one before it");
   refuses("", "[[precision.phases]]\n", "unknown key or section 'precision' of a sweep");
+  for (const auto& [tuned, place] : {std::pair("optim.beta2", ":29"), {"optim.learning_rate", ":32"}}) {
+    write_question(fmt::format("[tune]\nseeds = [9]\n{} = [0.1, 0.2]\n", tuned));
+    const std::string question = read_whole_text(folder_ / "points.toml");
+    write_atomically(folder_ / "points.toml", question +
+                                                  "set.optim.beta2 = 0.9\n[[arm]]\nname = \"own\"\n"
+                                                  "set.optim.learning_rate = 1e-3\n");
+    EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(
+        says(fmt::format("{}: {} is set for arm '{}', but [tune] sets it in all arms; want it in one of both",
+                         place, tuned, tuned == std::string("optim.beta2") ? "nearest" : "own")));
+  }
   write_question("", "");
   const std::string text = read_whole_text(folder_ / "points.toml");
   write_atomically(folder_ / "points.toml",
@@ -202,7 +233,7 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   EXPECT_TRUE(says("depends on the length, so that lengths share no trunk"));
   write_atomically(folder_ / "bad.json", std::string("{\"asked\": {}}"));
   EXPECT_EQ(run({"sweep", "bad.json", "--report"}), int(ExitCode::data)) << output_;
-  EXPECT_TRUE(says("'name' not found; want the results.json of a sweep"));
+  EXPECT_TRUE(says("bad.json: /asked: key 'name' not found; want the results.json of a sweep"));
   EXPECT_EQ(run({"sweep", "tiny.toml", "--part", "1/2"}), int(ExitCode::usage)) << output_;
 }
 

@@ -106,7 +106,10 @@ TEST_F(SweepCommand, WithoutPointsFamiliesAreCorrectedAndTheBestConfirmed) {
   const Json json = results();
   EXPECT_EQ(json["runs"].size(), 6u + 4u);
   EXPECT_EQ(json["gaps"].size(), 2u + 1u);
-  EXPECT_EQ(json["contrast_results"].size(), 1u) << "on the first seeds alone";
+  ASSERT_EQ(json["contrast_results"].size(), 2u);
+  EXPECT_EQ(json["contrast_results"][0]["reason"], "");
+  EXPECT_TRUE(
+      json["contrast_results"][1]["reason"].get<std::string>().ends_with(": not chosen on the first seeds"));
   EXPECT_TRUE(says("not chosen on the first seeds"));
   write_atomically(folder_ / "ask.toml", text + "[[size]]\nname = \"s\"\n");
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
