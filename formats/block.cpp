@@ -41,8 +41,8 @@ BlockRule block_rule(const Quantizer& q) {
   r.scale_rounding = q.scale_rounding;
   // Four-over-six needs 3/2 of the largest scale to be a scale too (arXiv:2512.02010); a scale that EDEN's
   // factor makes larger must not saturate either (arXiv:2601.22813 has 255.99).
-  const bool needs_room = q.four_over_six || q.eden;
-  r.scale_target = needs_room ? power_of_two(q.scale_format.max_exponent()) : q.scale_format.max_finite();
+  const float most = q.scale_format.max_finite(), power = power_of_two(q.scale_format.max_exponent());
+  r.scale_target = !(q.four_over_six || q.eden) ? most : 1.5f * power > most ? power / 2 : power;
   return r;
 }
 

@@ -125,6 +125,15 @@ TEST(ScaleOfBlock, FourOverSixKeepsWhatOneOfItsScalesWouldLose) {
   EXPECT_FLOAT_EQ(quantized(x, q)[16], 2 * 0x1p-9f / 1536);
 }
 
+TEST(ScaleOfBlock, FourOverSixAndEdenLeaveRoomForScalesHalfAsLargeAgain) {
+  for (const char* scale : {"e4m3", "e5m2", "ue5m3", "e3m2", "ue3m1", "ue5m1"})
+    for (const char* word : {"4o6", "eden"}) {
+      const Quantizer q = parse_quantizer(fmt::format("nvfp4 scale={} {}", scale, word));
+      EXPECT_LE(1.5f * block_rule(q).scale_target, q.scale_format.max_finite()) << scale;
+      EXPECT_GE(3 * block_rule(q).scale_target, q.scale_format.max_finite()) << scale;
+    }
+}
+
 TEST(ScaleOfBlock, WideScalesBelowTheSmallestNormalNumberMakeZeros) {
   for (const char* text : {"e4m3 scale=bf16", "e4m3 scale=e8m3", "int8 scale=e8m1 scale.round=up",
                            "e4m3 scale=bf16 scale.round=stochastic", "e2m1 scale=bf16 4o6"})

@@ -204,7 +204,7 @@ TEST(PackedWeights, AReasonIsGivenForWhatTravelsAsValues) {
   EXPECT_EQ(reason("mxfp4", [](auto& q) { q.fprop_rotation.size = 32; }), "rotated before rounding");
   EXPECT_EQ(reason("mxfp4", [](auto& q) { q.w_ste = parse_straight_through("ste=mask"); }),
             "its straight-through gradient reads it");
-  EXPECT_EQ(reason("e8m15 block=32 scale=f32"), "its copies are no smaller");
+  EXPECT_EQ(reason("e7m16 block=32 scale=f32"), "its copies are no smaller");
   Weight tied(GemmKernels::library, with_weights(mxfp4, mxfp4), {96, 128});
   EXPECT_EQ(CopiesThatTravel({&tied.parameter}, {{"head", tied.parameter, tied.quant, 1, true}})
                 .reason_for_values(0),
