@@ -116,9 +116,7 @@ struct Reader {
     at = place;
     if constexpr (Structured<T>) {
       fields(value, [&](std::string_view names, auto&... all) {
-        const auto field = [&](const std::string& name, auto& one) {
-          read(json.at(name), place + "/" + name, one);
-        };
+        const auto field = [&](auto name, auto& one) { read(json.at(name), place + "/" + name, one); };
         (field(next_name(names), all), ...);
       });
     } else if constexpr (Listed<T>) {
@@ -136,8 +134,10 @@ struct Reader {
     } else if constexpr (std::is_same_v<T, double>) {
       value = json.is_null() ? INFINITY : json.get<T>();
     } else {
-      json.get_to(value);  // of 0.5 it makes 0
-      require(written(value) == json, ExitCode::data, "{} is no integer", json.dump());
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)  // get_to() would make 0 of 0.5
+        require(json.is_number_unsigned() || (std::is_signed_v<T> && json.is_number_integer()),
+                ExitCode::data, "{} is no integer{}", json.dump(), std::is_signed_v<T> ? "" : " >= 0");
+      json.get_to(value);
       if constexpr (std::is_same_v<T, std::size_t>) require_there(value);
     }
   }

@@ -25,9 +25,17 @@ Results full_results() {
 
 class ResultsFile : public testing::Test {
  protected:
+  static constexpr const char* long_lists[] = {"/runs",
+                                               "/times/runs",
+                                               "/gaps",
+                                               "/efficiencies",
+                                               "/steps_to",
+                                               "/times/seconds_to",
+                                               "/contrast_results",
+                                               "/law/residuals"};
+
   ResultsFile() {  // one of a kind is enough, and read in a tenth of the time
-    for (const char* list : {"/runs", "/times/runs", "/gaps", "/efficiencies", "/steps_to",
-                             "/times/seconds_to", "/contrast_results", "/law/residuals"})
+    for (const char* list : long_lists)
       whole_.at(Json::json_pointer(list)).get_ref<Json::array_t&>().resize(2);
   }
   /// The error's text; empty: it reads.
@@ -89,6 +97,15 @@ TEST_F(ResultsFile, AValueOfAnotherTypeIsRefusedByItsPlace) {
   });
 }
 
+TEST_F(ResultsFile, ASeedIsAnIntegerFromZeroOn) {
+  for (const Json& bad : {Json(-1), Json(0.5), Json(true)}) {
+    whole_["runs"][1]["seed"] = bad;
+    EXPECT_NE(error_of(whole_).find("/runs/1/seed: " + bad.dump() + " is no integer >= 0; want"),
+              std::string::npos)
+        << error_of(whole_);
+  }
+}
+
 TEST_F(ResultsFile, ListsThatBelongTogetherAreAsLong) {
   const auto refuses = [&](const char* pointer, const char* message) {
     Json shorter = whole_;
@@ -98,8 +115,9 @@ TEST_F(ResultsFile, ListsThatBelongTogetherAreAsLong) {
   };
   refuses("/times/runs", "/times/runs: want one for each of /runs");
   refuses("/times/seconds_to", "/times/seconds_to: want one for each of /steps_to");
-  whole_["points"] = whole_["runs"] = whole_["times"]["runs"] = Json::array();
-  EXPECT_NE(error_of(whole_).find("/points"), std::string::npos) << error_of(whole_);
+  for (const char* list : long_lists) whole_[Json::json_pointer(list)] = Json::array();
+  whole_["points"] = Json::array();
+  EXPECT_NE(error_of(whole_).find("/points: there are none"), std::string::npos) << error_of(whole_);
 }
 
 }  // namespace
