@@ -60,7 +60,7 @@ void add_contrasts(Results& r) {
           const auto losses = finished_losses(r, point, arms[i], stage);
           for (std::size_t seed = 0; seed < losses.size(); ++seed) sums[seed] += weights[i] * losses[seed];
           if (losses.size() < sums.size())
-            reason = r.arms[arms[i]].name + ": " + r.no_verdict_because(point, arms[i], stage, losses.size());
+            reason = r.arms[arms[i]].name + ": " + r.why_open(point, arms[i], stage, losses.size(), "runs");
         }
         if (!reason.empty()) sums.clear();
         r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance), 1, reason});

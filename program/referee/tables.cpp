@@ -43,7 +43,7 @@ const char* seeds_of(const Results& r, Stage stage) {
 /// "baseline", the verdict, or why there is none.
 std::string word_on(const Results& r, const Gap* gap, std::size_t point, std::size_t arm, Stage stage) {
   if (arm == r.baseline) return "baseline";
-  if (!gap) return r.no_verdict_because(point, arm, stage, 0);
+  if (!gap) return r.why_open(point, arm, stage, 0, "pairs");
   return std::string(name_of(gap->verdict)) + (gap->reason.empty() ? "" : ": " + gap->reason);
 }
 

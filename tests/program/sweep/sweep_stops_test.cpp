@@ -107,7 +107,7 @@ TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   EXPECT_EQ(wild["runs"][0]["state"], "failed");
   EXPECT_EQ(wild["runs"][0]["code"], 4);
   EXPECT_EQ(wild["gap"]["pairs"], 0);
-  EXPECT_EQ(wild["gap"]["reason"], "2 of 2 seeds are not finished");
+  EXPECT_EQ(wild["gap"]["reason"], "2 of 2 pairs are not finished");
   EXPECT_EQ(nearest["gap"]["pairs"], 2);
   // The same recipe would give the same bits: it is not tried again, and still reported.
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::diverged)) << output_;
@@ -132,7 +132,7 @@ TEST_F(SweepCommand, AnArmWithoutAllItsPairsGetsNoVerdict) {
   const Json json = results();
   EXPECT_EQ(arm(json, "nearest")["gap"]["pairs"], 1);
   EXPECT_EQ(arm(json, "nearest")["gap"]["verdict"], "not resolved");
-  EXPECT_EQ(arm(json, "nearest")["gap"]["reason"], "1 of 2 seeds is not finished");
+  EXPECT_EQ(arm(json, "nearest")["gap"]["reason"], "1 of 2 pairs is not finished");
   EXPECT_EQ(arm(json, "4 bit")["gap"]["pairs"], 2);
 }
 
