@@ -17,11 +17,10 @@ struct StatisticsSink {
   Grid grid;
   std::vector<float> values{};
   ErrorStatistics result{};
-  std::int64_t blocks = 0, clipped = 0;
+  std::int64_t clipped = 0;
   std::array<std::int64_t, 3> spread_over{};
 
   void block(const BlockRange& range, const BlockScale& s) {
-    ++blocks;
     if (s.scale > 0) ++result.scales[std::ilogb(s.scale) - std::ilogb(s.lift)];
     float largest = 0, smallest = INFINITY;
     for_each_element(range, cols, [&](std::int64_t i) {
@@ -97,11 +96,12 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   r.bias = squares > 0 ? product / squares - 1 : 0;
   r.clipped = share(sink.clipped, r.count);
   r.flushed = share(flushed, r.count);
-  for (std::size_t k = 0; k < spread_limits.size(); ++k)
-    r.spread_over[k] = share(sink.spread_over[k], sink.blocks);
-  r.bits_per_element = q.bits_per_element();
   const PackedLayout packed = packed_layout(q, rows, cols, axis);
   r.blocks = packed.blocks;
+  for (std::size_t k = 0; k < spread_limits.size(); ++k)
+    r.spread_over[k] = share(sink.spread_over[k], r.blocks);
+  r.bits_per_element = q.bits_per_element();
+  if (r.blocks == 0) r.scales.clear();
   r.bytes = packed.codes + packed.scales + packed.offsets + 4 * outer_scales(q, rows, cols, axis);
   return r;
 }

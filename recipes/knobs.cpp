@@ -129,7 +129,7 @@ std::vector<Knob> knobs(Recipe& r) {
       {"schedule.kind", choice(r.schedule.kind, schedule_names),
        "learning rate after the warm-up; wsd: constant, then linear"},
       {"schedule.warmup_steps", &r.schedule.warmup_steps, "steps from 0 to the peak", at_least(0)},
-      {"schedule.final_fraction", &r.schedule.final_fraction, "last learning rate over the peak",
+      {"schedule.final_fraction", &r.schedule.final_fraction, "rate one step past the last, over the peak",
        between(0, 1)},
       {"schedule.decay_fraction", &r.schedule.decay_fraction, "wsd: share of the steps that decay",
        between(0, 1)},
@@ -179,7 +179,7 @@ std::vector<Knob> knobs(PrecisionRule& rule) {
 
 std::vector<Knob> knobs(PrecisionPhase& phase) {
   return {
-      {"precision.phases.start", &phase.start, "step from which the phase's rules hold", between(0, 0x1p31)},
+      {"precision.phases.start", &phase.start, "steps after which its rules hold", between(0, 0x1p31)},
       {"precision.phases.start_tokens", &phase.start_tokens, "instead of start: after this many tokens",
        between(0, 0x1p62)},
       {"precision.phases.start_fraction", &phase.start_fraction,

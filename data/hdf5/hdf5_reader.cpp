@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/hdf5_library.h"
@@ -103,9 +104,7 @@ Hdf5Reader::Hdf5Reader(fs::path path) : state_(std::make_unique<State>(std::move
 Hdf5Reader::~Hdf5Reader() = default;
 
 std::int64_t Hdf5Reader::Info::count() const {
-  std::int64_t n = 1;
-  for (const auto extent : dims) n *= extent;
-  return n;
+  return std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies());
 }
 
 Hdf5Reader::Info Hdf5Reader::State::info(const std::string& name) const {
@@ -113,7 +112,8 @@ Hdf5Reader::Info Hdf5Reader::State::info(const std::string& name) const {
   const Handle type = check.open(H5Dget_type(set), H5Tclose, "ask the type of", name);
   const Handle space = check.open(H5Dget_space(set), H5Sclose, "ask the shape of", name);
   const int rank = check(H5Sget_simple_extent_ndims(space), "ask the rank of", name);
-  std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
+  const bool is_null = H5Sget_simple_extent_type(space) == H5S_NULL;  // no elements, though of no axes
+  std::vector<hsize_t> extents(is_null ? 1 : std::size_t(rank));
   check(H5Sget_simple_extent_dims(space, extents.data(), nullptr), "ask the extents of", name);
 
   Info result{name, {extents.begin(), extents.end()}, "other"};

@@ -89,16 +89,16 @@ void fill(Table& table, const std::vector<Row>& rows, bool histogram) {
   }
 }
 
-void put_tensor(Report& out, const HostTensor& x, const ErrorStatistics& blocks) {
+void put_tensor(Report& out, const HostTensor& x, const ErrorStatistics& all, const ErrorStatistics& blocks) {
   const std::size_t bytes = x.values.size() * sizeof(float);
-  const double rms = std::sqrt(blocks.mean_square);
+  const double rms = std::sqrt(all.mean_square);
   out.line(
       "{}: {} rows of {}, {} bytes in f32, rms {:.4g}, crest factor {:.2f}; largest/smallest in blocks of 32 "
       "over 2x {:.1f}%, 10x {:.1f}%, 100x {:.1f}%",
-      x.name, x.rows(), x.cols(), bytes, rms, blocks.crest_factor, 100 * blocks.spread_over[0],
+      x.name, x.rows(), x.cols(), bytes, rms, all.crest_factor, 100 * blocks.spread_over[0],
       100 * blocks.spread_over[1], 100 * blocks.spread_over[2]);
   Value tensor = object("name", x.name, "rows", x.rows(), "cols", x.cols(), "bytes", bytes, "rms", rms,
-                        "crest_factor", blocks.crest_factor);
+                        "crest_factor", all.crest_factor);
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
     put(tensor, fmt::format("blocks_spread_over_{}", spread_limits[k]), blocks.spread_over[k]);
   out.put("tensor", tensor);
@@ -122,11 +122,10 @@ Report run(const Arguments& a, const Given& given) {
   const auto measure = [&](const Quantizer& q) {
     return error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, DrawKey{a.seed});
   };
-  const ErrorStatistics blocks = measure(mxfp4);
   for (Row& row : rows) row.statistics = measure(row.quantizer);
   mark_best(rows);
   Report out;
-  put_tensor(out, x, blocks);
+  put_tensor(out, x, measure(f32_passthrough), measure(mxfp4));
   std::size_t width = 6;
   for (const Row& row : rows) width = std::max(width, row.format.size());
   out.line("  {:<{}} {:>12} {:>20} {:>15} {:>50}", "", width, "bits per", "", "saved against", "largest");

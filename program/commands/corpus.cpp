@@ -53,7 +53,7 @@ Report run(Arguments& options, const Given& given) {
   const bool to_file = !options.out.empty() || !options.text.empty();
   if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
   if (!to_file) {
-    require(options.tales > 0, ExitCode::usage, "corpus: --characters needs --out or --text");
+    require(options.characters == 0, ExitCode::usage, "corpus: --characters needs --out or --text");
     std::vector<std::string> texts;
     for (std::int64_t tale = 0; tale < options.tales; ++tale) {
       texts.push_back(tales::write_tale(options.seed, std::uint32_t(tale)).text);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "core/files/in_file.h"
 #include "data/hdf5/hdf5.h"
 #include "data/hdf5/seal.h"
 #include "formats/statistics.h"
@@ -73,14 +74,15 @@ Report quantize(const Arguments& options, bool seeded) {
   const HostTensor x = load_tensor(options.in);
   const Axis axis = options.axis == "rows" ? Axis::column : Axis::row;
   const DrawKey key{options.seed};
-  const MxTensor packed = pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key);
+  const MxTensor packed =
+      in_file(x.name, [&] { return pack(*backend, x.values.data(), x.rows(), x.cols(), axis, q, key); });
   write_packed(options.out, packed, x.dims);
   const ErrorStatistics s = error_statistics(x.values.data(), x.rows(), x.cols(), axis, q, key);
   const std::size_t wide = x.values.size() * sizeof(float);
   const bool known = s.nonfinite < s.count;
   Report out;
-  out.line("{} -> {}: {}, {} bytes of codes and scales of {} blocks for {} of f32 ({:.2f}x), SQNR {}", x.name,
-           options.out, to_text(q), packed.bytes(), s.blocks, wide, double(wide) / double(packed.bytes()),
+  out.line("{} -> {}: {}, {} bytes in {} blocks for {} of f32 ({:.2f}x), SQNR {}", x.name, options.out,
+           to_text(q), packed.bytes(), s.blocks, wide, double(wide) / double(packed.bytes()),
            known ? fmt::format("{:.2f} dB", s.sqnr_db()) : "-");
   if (s.nonfinite > 0) out.line("      {} elements not finite, left out of the SQNR", s.nonfinite);
   out.put("in", x.name, "out", options.out, "format", to_text(q), "elements", x.values.size(), "bytes",

@@ -104,14 +104,13 @@ std::string look_at_file(const fs::path& path) {
   const Hdf5Reader& file = *opened;
   if (content_of(file) == packed_content) return look_at_packed_model(opened);
   if (file.has_attribute("/", "content")) return look_at_checkpoint(opened);
-  if (file.has_attribute("/", "format")) {
-    const TokenFile tokens = TokenFile::read(path, TokenFile::SealIs::verified);
-    return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
-  }
-  require(file.has_attribute("/", "kind"), ExitCode::data,
+  if (file.has_attribute("/", "kind"))
+    return fmt::format("{}, {}", file.text_attribute("/", "kind"), file.text_attribute("/", "format"));
+  require(file.has_attribute("/", "format"), ExitCode::data,
           "{}: its content hash holds, but it is no checkpoint, token file, packed model or packed tensor",
           path.string());
-  return fmt::format("{}, {}", file.text_attribute("/", "kind"), file.text_attribute("/", "format"));
+  const TokenFile tokens = TokenFile::read(path, TokenFile::SealIs::verified);
+  return fmt::format("token file, {} + {} tokens", tokens.train.count(), tokens.validation.count());
 }
 
 std::string look_at_recipe(const fs::path& path) {

@@ -60,9 +60,9 @@ void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
     for (const auto& [slot, source] :
          {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
       require(source != OperandSource::shared, ExitCode::usage,
-              "recipe {}: {} of {} is '{}', and compute.gemm = integer keeps codes, which serve one axis; "
-              "want --compute.gemm=library",
-              r.name, slot, layer, to_text(source));
+              "recipe {}: {} of {} leaves the forward's values as they are, and compute.gemm = integer "
+              "keeps codes, which serve one axis; want --compute.gemm=library",
+              r.name, slot, layer);
 }
 
 /// True if a gradient that is infinite or NaN is not finite either when it comes out of its codes.

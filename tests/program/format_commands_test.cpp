@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
 #include "core/normal.h"
@@ -71,7 +72,10 @@ TEST(CompareCommand, ReadsSafetensorsAndSaysBlocksAndBytes) {
   EXPECT_TRUE(contains(r.output, "3 rows of 40, 480 bytes in f32")) << r.output;
   EXPECT_TRUE(contains(r.output, "    6         66 ")) << "two blocks a row, 60 bytes of codes\n" << r.output;
   r = run_program(folder.path(), {"quantize", "x.safetensors:b", "p.h5"});
-  EXPECT_TRUE(contains(r.output, "17 bytes of codes and scales of 1 blocks for 128 of f32")) << r.output;
+  EXPECT_TRUE(contains(r.output, "17 bytes in 1 blocks for 128 of f32")) << r.output;
+  r = run_program(folder.path(), {"verify", "p.h5"});
+  EXPECT_EQ(r.code, 0) << r.output;
+  EXPECT_TRUE(contains(r.output, "mxtape packed tensor, mxfp4")) << r.output;
   r = run_program(folder.path(), {"compare", "x.safetensors"});
   EXPECT_EQ(r.code, int(ExitCode::data));
   EXPECT_TRUE(contains(r.output,
@@ -86,6 +90,19 @@ TEST(CompareCommand, ReadsSafetensorsAndSaysBlocksAndBytes) {
   write_atomically(folder / "x.bin", std::string_view("none of these"));
   r = run_program(folder.path(), {"compare", "x.bin"});
   EXPECT_TRUE(contains(r.output, "; want FILE.npy, FILE.safetensors:NAME")) << r.output;
+}
+
+TEST(CompareCommand, MeasuresWhatIsFiniteAndNoBlocksWithoutThem) {
+  const TemporaryFolder folder;
+  write_npy(folder / "x.npy", std::vector<std::int64_t>{1, 4}, std::vector<float>{NAN, 3, -4, 5});
+  const Result r = run_program(folder.path(), {"compare", "x.npy", "--format", "e4m3", "--json"});
+  EXPECT_EQ(r.code, 0) << r.output;
+  const auto out = nlohmann::json::parse(r.output);
+  EXPECT_NEAR(out["tensor"]["rms"].get<double>(), std::sqrt(50.0 / 3), 1e-12);
+  EXPECT_NEAR(out["tensor"]["crest_factor"].get<double>(), 5 / std::sqrt(50.0 / 3), 1e-12);
+  EXPECT_EQ(out["formats"][0]["not_finite"], 1);
+  EXPECT_EQ(out["formats"][0]["blocks"], 0);
+  EXPECT_TRUE(out["formats"][0]["scales"].empty());
 }
 
 TEST(CompareCommand, MarksTheBestOfTheFormatsThatShareAWidth) {
@@ -210,6 +227,7 @@ TEST(FormatCommands, AnOptionWithoutEffectIsRefused) {
        {std::vector<std::string>{"quantize", "x.npy", "p.h5", "--seed", "5"},
         {"compare", "x.npy", "--format", "mxfp4", "--seed", "5"},
         {"corpus", "--tales", "1", "--validation", "0.2"},
+        {"corpus", "--tales", "5", "--characters", "10"},
         {"corpus", "--score", "x.txt", "--seed", "2"},
         {"corpus", "--score", "x.txt", "--validation", "0.2"},
         {"recipes", "precision/mxfp4", "--reference"}})

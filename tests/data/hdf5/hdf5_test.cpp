@@ -1,6 +1,7 @@
 #include "data/hdf5/hdf5.h"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <array>
 #include <cmath>
@@ -89,6 +90,19 @@ TEST(Hdf5, nothing_is_on_the_disk_without_commit) {
     fill(writer);
   }
   EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Hdf5, a_null_dataspace_has_no_numbers) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "null.h5").string();
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+              space = H5Screate(H5S_NULL);
+  const hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_GE(H5Dclose(set), 0);
+  H5Sclose(space), H5Fclose(file);
+  const Hdf5Reader reader(path);
+  EXPECT_EQ(reader.info("x").dims, std::vector<std::int64_t>{0});
+  EXPECT_TRUE(reader.read_f32("x").empty());
 }
 
 TEST(Hdf5, missing_things_and_wrong_types_are_named) {
