@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "core/files/atomic_file.h"
+#include "data/hdf5/hdf5_library.h"
 #include "data/hdf5/seal.h"
 #include "tests/support/temporary_folder.h"
 
@@ -95,6 +96,7 @@ TEST(Hdf5, nothing_is_on_the_disk_without_commit) {
 TEST(Hdf5, a_null_dataspace_has_no_numbers) {
   const TemporaryFolder folder;
   const std::string path = (folder / "null.h5").string();
+  hdf5::prepare_library();
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
               space = H5Screate(H5S_NULL);
   const hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
