@@ -69,7 +69,7 @@ MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
 }
 
 /// The factor s_enc that brings a whole tensor into the range of floating block scales; `amax` of the tensor.
-/// The guard is for an all-zero tensor, and holds s_enc at 2^126; a larger one would change gradients.
+/// The guard is for an all-zero tensor, and keeps s_enc at or below 2^126; a larger one changes gradients.
 MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
   const float top = r.element_max * r.scale_target, guard = top > 0x1p26f ? top * 0x1p-126f : 1e-30f;
   return top / (amax < guard ? guard : amax);
@@ -79,7 +79,7 @@ MXT_HD constexpr BlockScale floating_block(const BlockRule& r, float scale, floa
   return {scale >= 0x1p-126f ? encode / scale * r.alpha : 0, scale};
 }
 /// The scale of a block below an outer scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
-/// (or 4 when four-over-six tries that). A scale that rounds to zero makes the block zero.
+/// (or 4 when four-over-six tries that). One that rounds to zero makes the block zero.
 MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float element_max, float encode) {
   if (!(amax <= 0x1.fffffep127f && encode > 0)) return nan_block();
   return floating_block(r, round_even(r.scale_grid, amax / element_max * encode), encode);
@@ -89,7 +89,7 @@ MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float
 MXT_HD constexpr BlockScale f32_scale(const BlockRule& r, float amax, float element_max) {
   if (!(amax <= 0x1.fffffep127f)) return nan_block();
   const float scale = amax / element_max;
-  if (amax < r.flush_below || scale < 0x1p-126f) return {0, 0};
+  if (scale < 0x1p-126f) return {0, 0};
   return {1 / scale * r.alpha, scale};
 }
 

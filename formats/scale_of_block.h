@@ -141,7 +141,7 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
               unit = first < 0x1p-126f ? 0x1p-126f : float_of(bits_of(first) & 0x7f800000u);
   const auto error = [&](const BlockScale& with) { return error_with(r, with, unit, offset, block); };
   const auto take_if_better = [&](const BlockScale& other) {
-    if (s.inverse == 0 || error(other) < error(s)) s = other;  // 0 loses all, of which error() sees nothing
+    if (s.inverse == 0 || error(other) < error(s)) s = other;  // 0: all is lost, error() is 0
   };
   if (r.four_over_six) take_if_better(with_largest_at(4));
   if (r.search && s.inverse > 0) {

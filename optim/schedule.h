@@ -5,7 +5,7 @@ namespace mxtape {
 
 enum class ScheduleKind : std::uint8_t {
   constant,
-  linear,  ///< straight down to final_fraction at the last step
+  linear,  ///< straight down to final_fraction, one step past the last
   cosine,  ///< half a cosine down to final_fraction
   wsd,     ///< warm up, stay, then straight down over the last decay_fraction of the steps
 };

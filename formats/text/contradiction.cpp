@@ -24,7 +24,7 @@ std::string Quantizer::contradiction() const {
   if (scale_bits < 2 || scale_bits > 11) return "power-of-two scales have 2 to 11 exponent bits";
   const bool floating = scale == ScaleKind::floating, amax = statistic == Statistic::amax;
   if (element.exponent_bits == 8 && (scale_bits > 8 || floating || scale == ScaleKind::f32))
-    return "elements with f32's exponents need no scale that reaches as far; write scale=e8m0";
+    return "elements with f32's exponents take power-of-two scales of at most 8 bits; write scale=e8m0";
   const bool emax_counts = scale == ScaleKind::power_of_two && rule <= ScaleRule::even;
   if (!element.is_integer() && element.emax != element.max_exponent() && !emax_counts)
     return "emax is for power-of-two scales by rule=floor, ceil or even";
@@ -40,7 +40,7 @@ std::string Quantizer::contradiction() const {
     return "a floating scale is a float format of at most 16 bits, as e4m3";
   if (!floating && (scale_rounding != ScaleRounding::even || eden || outer != OuterScale::tensor))
     return "scale.round, eden and outer are for floating scales, as scale=e4m3";
-  if (floating && flush_subnormals) return "flush is for power-of-two and f32 scales";
+  if (flush_subnormals && scale != ScaleKind::power_of_two) return "flush is for power-of-two scales";
   const int of_scale = scale_format.exponent_bits;
   if (floating && outer != OuterScale::none && (of_scale == 8 || of_scale + element.exponent_bits == 14))
     return "the largest element times the largest scale is beyond f32; write outer=none";

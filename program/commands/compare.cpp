@@ -60,7 +60,7 @@ void mark_best(std::vector<Row>& rows) {
 std::string remarks(const ErrorStatistics& s, bool histogram) {
   std::string text;
   if (s.nonfinite > 0) text += fmt::format("      {} elements not finite, left out\n", s.nonfinite);
-  if (!histogram) return text;
+  if (!histogram || s.scales.empty()) return text;
   text += "      scales";
   for (const auto& [exponent, blocks] : s.scales) text += fmt::format("  2^{}: {}", exponent, blocks);
   return text + "\n";

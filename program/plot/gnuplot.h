@@ -18,7 +18,7 @@ std::string_view colour_of(std::size_t curve);
 /// mark; of 30, none share colour and dashes. `alpha`: "A0" is faint.
 std::string line_of(std::size_t curve, std::string_view alpha = "");
 std::string mark_of(std::size_t curve);
-/// A text in gnuplot's double quotes, where it would run what stands in backquotes.
+/// A text in gnuplot's double quotes. Backquotes are escaped: gnuplot would run what stands in them.
 std::string quoted(const std::string& text);
 /// The data block $name.
 void put_points(std::string& script, const std::string& name, const std::vector<RunLog::Point>&);

@@ -14,7 +14,7 @@ std::optional<double> mean_of(const std::vector<std::optional<double>>&);
 
 /// Whose seeds verdicts are of, once a run with these is finished; until then the first ones.
 Stage shown_stage(const Results&);
-/// The last point that has a gap on their seeds; the first one if none has.
+/// The last point that has a finished pair on their seeds; the first one if none has.
 std::size_t largest_shown(const Results&);
 /// A row for each arm at each point from `first` to before `last` where a run of the stage is finished.
 /// `whole`: with what a terminal has no room for. effN, effD and break-even stand at largest_shown().

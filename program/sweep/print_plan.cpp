@@ -9,7 +9,7 @@
 namespace mxtape {
 namespace {
 
-constexpr const char* unknown = "a step takes seconds, or diverges, and no run is finished yet";
+constexpr const char* unknown = "a step of an arm without finished runs takes seconds, or diverges";
 
 /// Milliseconds of a step of the arm, timed with a run's threads; NaN: it would take seconds; none: it
 /// diverges, as the plan notes.

@@ -247,8 +247,7 @@ std::string Results::why_open(std::size_t point, std::size_t arm, Stage stage, s
   if (blew_up(point, baseline, stage)) return "the loss of the baseline blew up";
   // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
   const std::size_t all = seeds(stage).size(), missing = all - finished;
-  if (missing > 0)
-    return fmt::format("{} of {} {} {} not finished", missing, all, of, missing == 1 ? "is" : "are");
+  if (missing > 0) return fmt::format("{} of {} {} missing or failed", missing, all, of);
   return all == 1 ? "one seed says nothing about others" : "";
 }
 

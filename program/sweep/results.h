@@ -188,7 +188,7 @@ struct Results {
   std::string data_file, data_hash;
   std::optional<double> floor{};  ///< the data's entropy [nats per token]
   bool complete = false;
-  std::int64_t tokens_trained = 0, tokens_apart = 0;  ///< as it was, and with each length trained anew
+  std::int64_t tokens_trained = 0, tokens_apart = 0;  ///< so far, and if each length were trained anew
 
   // What was measured.
   std::vector<Tuned> tunes;
@@ -210,7 +210,7 @@ struct Results {
   const auto& seeds(Stage stage) const { return stage == Stage::select ? asked.select : asked.confirm; }
   /// The one that verdicts are of.
   Stage judged() const { return asked.confirm.empty() ? Stage::select : Stage::confirm; }
-  /// Of `confirm`, when it has begun.
+  /// Whether the stage trains the arm; of `confirm` known once it has begun.
   bool is_planned(std::size_t arm, Stage stage) const { return stage == Stage::select || arms[arm].chosen; }
   bool has_points() const { return !asked.lengths.empty(); }
   /// The run of a seed; null: there is none.

@@ -103,11 +103,11 @@ class Runner {
     const bool saved = end.code == int(ExitCode::interrupted);
     // One that was asked to stop before it could catch the signal.
     const bool untouched = stopped_ && end.code == 128 + SIGTERM;
+    const auto saves = list_checkpoints(run.folder);
+    const auto step = saves.empty() ? std::nullopt : step_of_checkpoint(saves.front());
     if (saved || untouched) {
-      const auto checkpoints = list_checkpoints(run.folder);
-      run.state = checkpoints.empty() ? RunState::fresh : RunState::unfinished;
-      run.steps_done =
-          checkpoints.empty() ? run.first_step : step_of_checkpoint(checkpoints.front()).value_or(0);
+      run.state = step ? RunState::unfinished : RunState::fresh;
+      run.steps_done = step.value_or(run.first_step);
       if (stopped_) return;
     }
     run.stale.clear();
@@ -132,6 +132,7 @@ class Runner {
       }
     if (!saved) run.state = log ? RunState::finished : RunState::failed;
     progress_.ended(run, end.seconds, log);
+    if (!log) run.steps_done = step.value_or(run.first_step);  // as the next sweep will find it
     try {
       // Of one that could not even make its folder there is nothing to note.
       std::error_code unknown;
@@ -167,7 +168,7 @@ std::vector<Error> problems(const SweepPlan& plan) {
     all.emplace_back(
         ExitCode(code),
         fmt::format("{} of {} runs {}:{}", count, plan.runs.size(),
-                    saved ? "stopped and saved; the same sweep once more goes on" : "failed", runs));
+                    saved ? "stopped and saved; the same sweep once more goes on with" : "failed", runs));
   }
   return all;
 }

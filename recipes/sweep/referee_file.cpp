@@ -210,7 +210,7 @@ void RefereeFile::read_tune() {
   for (std::size_t point = 0; point < points.size(); point += std::max<std::size_t>(1, lengths.size()))
     for (const SweepArm& arm : sweep(points[point]).arms)
       require(arm.recipe.origin(tuned_key) == of_base, ExitCode::usage,
-              "{}: {} is set for arm '{}', but [tune] sets it in all arms; want it in one of both",
+              "{}: {} reaches arm '{}', but [tune] sets it in all arms; want it in one of the two",
               arm.recipe.origin(tuned_key), tuned_key, arm.name);
 }
 

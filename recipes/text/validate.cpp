@@ -60,8 +60,8 @@ void validate_sources(const Recipe& r, const PrecisionPlan& plan) {
     for (const auto& [slot, source] :
          {std::pair("dgrad.source", quant.dgrad_source), std::pair("wgrad.source", quant.wgrad_source)})
       require(source != OperandSource::shared, ExitCode::usage,
-              "recipe {}: {} of {} leaves the forward's values as they are, and compute.gemm = integer "
-              "keeps codes, which serve one axis; want --compute.gemm=library",
+              "recipe {}: {} of {} takes the forward's values as they are, and compute.gemm = integer keeps "
+              "codes, which serve one axis; want source=master or --compute.gemm=library",
               r.name, slot, layer);
 }
 

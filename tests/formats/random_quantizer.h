@@ -68,7 +68,7 @@ inline Quantizer random_quantizer(Random& random) {
     q.statistic = Statistic::rms;
     q.clip = float(one_of({1, 2, 3}));
   }
-  q.flush_subnormals = q.scale != ScaleKind::floating && random() % 4 == 0;
+  q.flush_subnormals = q.scale == ScaleKind::power_of_two && random() % 4 == 0;
   const bool is_e2m1 = q.element == e2m1;
   if (is_e2m1 && q.scale != ScaleKind::power_of_two) q.four_over_six = random() % 2;
   if (random() % 4 == 0) q.alpha = float(one_of({1, 2, 3})) / 4;

@@ -121,7 +121,7 @@ TEST(ScaleOfBlock, ChoicesAreTheSameAtEveryMagnitude) {
 TEST(ScaleOfBlock, FourOverSixKeepsWhatOneOfItsScalesWouldLose) {
   const Quantizer q = parse_quantizer("nvfp4 4o6");
   std::vector<float> x(32);
-  x[0] = 1, x[16] = 3e-6f;  // s_b = 2^-9.3 / 2 by 6 rounds to 0, by 4 to 2^-9
+  x[0] = 1, x[16] = 3e-6f;  // s_b: 2^-10.3 by 6 rounds to 0, 2^-9.8 by 4 to 2^-9
   EXPECT_FLOAT_EQ(quantized(x, q)[16], 2 * 0x1p-9f / 1536);
 }
 
@@ -152,7 +152,7 @@ TEST(ScaleOfBlock, TensorScalesOfTinyTensorsAreFinite) {
   for (const char* text : {"e5m2 scale=e5m2", "e5m2 scale=e6m2", "nvfp4", "nvfp4 scale=e7m2"})
     for (const float amax : {1e-26f, 5e-30f, 1e-30f}) {
       const auto y = quantized({amax, 0.75f * amax}, parse_quantizer(text));
-      // Half a step of the element's, and of the scale's: each at most an eighth of the value.
+      // Half a step of element and scale: an eighth each in e5m2; e2m1 has 6 itself, and 4.5 becomes 4.
       EXPECT_NEAR(y[0] / amax, 1, 0.27) << text << " " << amax;
       EXPECT_NEAR(y[1] / amax, 0.75, 0.27) << text << " " << amax;
     }

@@ -134,6 +134,7 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
                            "bf16 scale=f32",
                            "e7m2 scale=e7m2",
                            "nvfp4 flush",
+                           "mxfp4 scale=f32 flush",
                            "e2m1 specials=nan scale=e4m3 4o6"})
     EXPECT_NE(error_of(text), "no error") << text;
 }

@@ -131,7 +131,7 @@ TEST(PrecisionPlan, ASharedOperandIsRoundedAsTheForwardsAndNotRotatedForItsOwnGe
   EXPECT_TRUE(
       contains(refused_plan("[compute]\ngemm = \"integer\"\n" + rule_of("blocks.*", "fprop.*", "mxfp4") +
                             rule_of("blocks.*", "*.source", "source=shared")),
-               "keeps codes, which serve one axis; want --compute.gemm=library"));
+               "codes, which serve one axis; want source=master or --compute.gemm=library"));
   const std::string refused = refused_plan(rule_of("blocks.*", "*.source", "source=shared") +
                                            rule_of("blocks.1.mlp.up", "wgrad.hadamard", "hadamard=16"));
   EXPECT_TRUE(contains(refused,

@@ -30,7 +30,7 @@ void require_valid(const BpeTraining&);
 
 /// Byte-level BPE: merges the pair of tokens with the largest count in all words until the vocabulary is
 /// full; the smaller (left id, right id) among equal counts. Any number of threads gives the same merges.
-/// Memory follows the distinct words, not the texts, of which `qwen2` makes a copy in NFC. `progress` is told
+/// Memory follows the distinct words; `qwen2` also makes a copy of the texts in NFC. `progress` is told
 /// how many tokens there are. Throws Error(data) at the first byte that is not UTF-8, Error(usage) as
 /// require_valid, and as soon as a merge makes the text of a special token. Source: Sennrich, Haddow & Birch
 /// 2016; the rule for ties is that of Hugging Face's tokenizers.

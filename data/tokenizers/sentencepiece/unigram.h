@@ -17,7 +17,7 @@ class Unigram {
     std::int32_t id;  // -1: a character that is no piece
   };
   /// Viterbi's algorithm in f32, from left to right; a later way must be strictly better. A character that is
-  /// no piece has the lowest score of all pieces less 10, a user-defined piece a tenth for each byte but one.
+  /// no piece has the lowest score of normal pieces less 10, a user-defined piece 0.1 (bytes - 1).
   std::vector<Piece> best(std::string_view text) const;
 
  private:

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "program/referee/tables.h"
 #include "tests/program/referee/judged_results.h"
@@ -62,6 +63,9 @@ TEST(Judge, LossesThatNoLawFitsAreSaidAndAllElseStands) {
 TEST(Judge, EfficienciesAreOfEachArmAtEachPoint) {
   Results r = results();
   judge(r);
+  std::set<std::pair<std::size_t, std::size_t>> different;
+  for (const Efficiency& e : r.efficiencies) different.insert({e.arm, e.point});
+  EXPECT_EQ(different.size(), 2u * 9);
   EXPECT_EQ(r.efficiencies.size(), 2u * 9);
 }
 
@@ -89,7 +93,7 @@ TEST(Judge, WhatHasNoResultsYetCountsInItsFamilyAndWithdrawsNoVerdictLater) {
   Results r = results();
   r.gaps.resize(2);
   r.gaps[1].gap.p = 0.038, r.gaps[1].verdict = Verdict::worse;
-  r.gaps[0].gap.p = 1e-6, r.gaps[0].reason = "1 of 3 pairs is not finished";
+  r.gaps[0].gap.p = 1e-6, r.gaps[0].reason = "1 of 3 pairs missing or failed";
   Results alone = r, confirmed = r;
   judge(r);
   EXPECT_EQ(r.gaps[1].holm, 2 * 0.038) << "an arm of which a seed is missing";
@@ -101,7 +105,7 @@ TEST(Judge, WhatHasNoResultsYetCountsInItsFamilyAndWithdrawsNoVerdictLater) {
   alone.add_gaps();
   ASSERT_EQ(alone.gaps.size(), 18u) << "one for each arm that is planned";
   EXPECT_EQ(alone.gaps[0].gap.pairs, 0);
-  EXPECT_EQ(alone.gaps[0].reason, "3 of 3 pairs are not finished");
+  EXPECT_EQ(alone.gaps[0].reason, "3 of 3 pairs missing or failed");
   alone.gaps[1].gap.p = 0.038;
   judge(alone);
   EXPECT_EQ(alone.gaps[1].holm, 2 * 0.038) << "an arm of which all is missing";
@@ -122,13 +126,13 @@ TEST(Judge, AContrastThatLacksRunsSaysSoAndCounts) {
   judge(r);
   ASSERT_EQ(r.contrast_results.size(), 18u);
   const auto &lacking = r.contrast_results[0], &other = r.contrast_results[1];
-  EXPECT_EQ(lacking.reason, "mxfp4: 1 of 3 runs is not finished");
+  EXPECT_EQ(lacking.reason, "mxfp4: 1 of 3 runs missing or failed");
   EXPECT_EQ(lacking.gap.pairs, 0);
   EXPECT_EQ(lacking.holm, 1);
   EXPECT_EQ(other.holm, 2 * other.gap.p);
-  EXPECT_NE(page(r).find("<td>mxfp4: 1 of 3 runs is not finished</td>"), std::string::npos);
+  EXPECT_NE(page(r).find("<td>mxfp4: 1 of 3 runs missing or failed</td>"), std::string::npos);
   EXPECT_NE(page(r).find("18 gaps and 17 sums of arms were looked at"), std::string::npos);
-  EXPECT_NE(results_table(r, 0).find("mxfp4: 1 of 3 runs is not finished"), std::string::npos);
+  EXPECT_NE(results_table(r, 0).find("mxfp4: 1 of 3 runs missing or failed"), std::string::npos);
 
   confirmed.asked.confirm = {1, 2, 3};
   for (auto& run : confirmed.runs) run.stage = Stage::confirm;

@@ -124,10 +124,12 @@ TEST(ScalingLaw, TooFewPointsAreNoLaw) {
             "the baseline has too few sizes (2), lengths (2) or points (4): a law of 5 parameters wants 3, 3 "
             "and 6");
   EXPECT_THROW((void)fit_law(table, 0.3), Error);
-  for (std::size_t p = 0; p < 9; ++p)  // two lengths of each size are no six
+  for (std::size_t p = 0; p < 9; ++p)  // three sizes with two lengths each have two lengths, not six
     table.points[p].tokens = table.points[p].parameters * (20 + 20 * double(p % 3)),
     table.losses[0][p].assign(p % 3 < 2, 1.0);
   EXPECT_TRUE(no_law_because(table, true).starts_with("the baseline has too few sizes (3), lengths (2)"));
+  for (const std::size_t p : {5, 8}) table.losses[0][p].assign(1, 1.0);
+  EXPECT_EQ(no_law_because(table, true), "") << "the first size alone has two lengths";
 }
 
 TEST(ScalingLaw, OneArmDoesNotChangeAnother) {

@@ -220,7 +220,7 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
                                                   "set.optim.learning_rate = 1e-3\n");
     EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
     EXPECT_TRUE(
-        says(fmt::format("{}: {} is set for arm '{}', but [tune] sets it in all arms; want it in one of both",
+        says(fmt::format("{}: {} reaches arm '{}', but [tune] sets it in all arms; want it in one of the two",
                          place, tuned, tuned == std::string("optim.beta2") ? "nearest" : "own")));
   }
   write_question("", "");

@@ -119,7 +119,8 @@ TEST_F(SweepCommand, CheckSaysWhichArmsStepsDivergeAndTimesTheOthers) {
   const Json json = Json::parse(output_);
   EXPECT_GT(json["stages"][0]["expected_seconds"].get<double>(), 0);
   EXPECT_TRUE(json["stages"][0]["ms"].is_null());
-  EXPECT_EQ(json["stages"][0]["ms_reason"], "a step takes seconds, or diverges, and no run is finished yet");
+  EXPECT_EQ(json["stages"][0]["ms_reason"],
+            "a step of an arm without finished runs takes seconds, or diverges");
   EXPECT_EQ(json["notes"].size(), 1u) << json["notes"];
 }
 

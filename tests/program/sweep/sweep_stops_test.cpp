@@ -58,9 +58,9 @@ TEST_F(SweepCommand, ARunThatSomebodyElseStopsIsSavedAndNotFailed) {
   output_ = program.output();
   EXPECT_TRUE(says("[1/6] f32 seed 1 | saved, not finished | "));
   EXPECT_TRUE(
-      says("1 of 6 runs stopped and saved; the same sweep once more goes on:\n"
+      says("1 of 6 runs stopped and saved; the same sweep once more goes on with:\n"
            "  f32 seed 1: "));
-  EXPECT_TRUE(!says("FAILED") && !says("failed"));
+  EXPECT_TRUE(!says("FAILED") && !says("runs failed"));
   EXPECT_EQ(arm(results(), "f32")["runs"][0]["state"], "unfinished");
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   EXPECT_TRUE(says("1 of 6 runs to do"));
@@ -88,7 +88,7 @@ TEST_F(SweepCommand, AFailedRunsCodeGoesBeforeThatOfAStoppedOneButNotBeforeThatO
   }
   EXPECT_TRUE(says("1 of 2 runs failed:\n  wild seed 1: exit code 4: "));
   EXPECT_TRUE(says("1 of 2 runs stopped and saved"));
-  EXPECT_LT(output_.find("runs failed"), output_.find("runs was stopped"));
+  EXPECT_LT(output_.find("runs failed"), output_.find("runs stopped and saved"));
   Program again(folder_.path(), {"sweep", "ask.toml"});
   ASSERT_TRUE(again.printed("1 of 2 runs to do"));
   trains_beyond(std::filesystem::file_size(metrics));
@@ -98,7 +98,8 @@ TEST_F(SweepCommand, AFailedRunsCodeGoesBeforeThatOfAStoppedOneButNotBeforeThatO
 
 TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   write_sweep("f32", 12,
-              "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\nset.optim.clip_norm = 0\n");
+              "[[arm]]\nname = \"wild\"\nset.optim.learning_rate = 1e30\nset.optim.clip_norm = 0\n"
+              "set.train.save_every = 1\n");
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::diverged)) << output_;
   EXPECT_TRUE(says("2 of 8 runs failed:\n  wild seed 1: exit code 4: "));
   const Json json = results();
@@ -107,11 +108,13 @@ TEST_F(SweepCommand, ARunThatDivergesIsReportedAndTheOthersGoOn) {
   EXPECT_EQ(wild["runs"][0]["state"], "failed");
   EXPECT_EQ(wild["runs"][0]["code"], 4);
   EXPECT_EQ(wild["gap"]["pairs"], 0);
-  EXPECT_EQ(wild["gap"]["reason"], "2 of 2 pairs are not finished");
+  EXPECT_EQ(wild["gap"]["reason"], "2 of 2 pairs missing or failed");
   EXPECT_EQ(nearest["gap"]["pairs"], 2);
   // The same recipe would give the same bits: it is not tried again, and still reported.
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::diverged)) << output_;
   EXPECT_TRUE(says("; nothing to do") && says("2 of 8 runs failed"));
+  EXPECT_EQ(results()["tokens_trained"], json["tokens_trained"]);
+  EXPECT_GT(json["tokens_trained"], 6 * json["points"][0]["tokens"].get<std::int64_t>()) << "wild ones count";
 }
 
 TEST_F(SweepCommand, ARunWhoseRecordsWereDeletedIsReportedAndTheOthersCount) {
@@ -132,7 +135,7 @@ TEST_F(SweepCommand, AnArmWithoutAllItsPairsGetsNoVerdict) {
   const Json json = results();
   EXPECT_EQ(arm(json, "nearest")["gap"]["pairs"], 1);
   EXPECT_EQ(arm(json, "nearest")["gap"]["verdict"], "not resolved");
-  EXPECT_EQ(arm(json, "nearest")["gap"]["reason"], "1 of 2 pairs is not finished");
+  EXPECT_EQ(arm(json, "nearest")["gap"]["reason"], "1 of 2 pairs missing or failed");
   EXPECT_EQ(arm(json, "4 bit")["gap"]["pairs"], 2);
 }
 
