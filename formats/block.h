@@ -69,10 +69,10 @@ MXT_HD constexpr BlockScale power_of_two_scale(const BlockRule& r, float amax) {
 }
 
 /// The factor s_enc that brings a whole tensor into the range of floating block scales; `amax` of the tensor.
-/// The guard is for an all-zero tensor, and keeps s_enc at or below 2^126; a larger one changes gradients.
+/// 1e-30 is for an all-zero tensor: a larger guard would change gradients. 1 / 2^126 is still a normal f32.
 MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
-  const float top = r.element_max * r.scale_target, guard = top > 0x1p26f ? top * 0x1p-126f : 1e-30f;
-  return top / (amax < guard ? guard : amax);
+  const float encode = r.element_max * r.scale_target / (amax < 1e-30f ? 1e-30f : amax);
+  return encode > 0x1p126f ? 0x1p126f : encode;
 }
 
 MXT_HD constexpr BlockScale floating_block(const BlockRule& r, float scale, float encode) {

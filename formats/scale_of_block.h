@@ -136,12 +136,12 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
   // With a zero point the range counts, which one more code makes longer.
   const bool moves = r.offset == Offset::zero_point;
   BlockScale s = with_largest_at(moves ? (r.grid.highest - r.grid.lowest) * 0.5f : r.element_max);
-  // A power of two, so that no bit of an error changes and no square leaves f32.
-  const float first = s.scale / s.lift,
-              unit = first < 0x1p-126f ? 0x1p-126f : float_of(bits_of(first) & 0x7f800000u);
-  const auto error = [&](const BlockScale& with) { return error_with(r, with, unit, offset, block); };
   const auto take_if_better = [&](const BlockScale& other) {
-    if (s.inverse == 0 || error(other) < error(s)) s = other;  // 0: all is lost, error() is 0
+    // In units of a power of two no bit of an error changes, and no square leaves f32.
+    const float scale = s.scale / s.lift,
+                unit = scale < 0x1p-126f ? 0x1p-126f : float_of(bits_of(scale) & 0x7f800000u);
+    const auto error = [&](const BlockScale& with) { return error_with(r, with, unit, offset, block); };
+    if (s.inverse == 0 || error(other) < error(s)) s = other;  // 0 makes the block zero: error() is 0
   };
   if (r.four_over_six) take_if_better(with_largest_at(4));
   if (r.search && s.inverse > 0) {

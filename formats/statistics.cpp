@@ -15,12 +15,14 @@ struct StatisticsSink {
   const float* x;
   std::int64_t cols;
   Grid grid;
+  bool has_blocks;
   std::vector<float> values{};
   ErrorStatistics result{};
   std::int64_t clipped = 0;
   std::array<std::int64_t, 3> spread_over{};
 
   void block(const BlockRange& range, const BlockScale& s) {
+    if (!has_blocks) return;
     if (s.scale > 0) ++result.scales[std::ilogb(s.scale) - std::ilogb(s.lift)];
     float largest = 0, smallest = INFINITY;
     for_each_element(range, cols, [&](std::int64_t i) {
@@ -61,7 +63,7 @@ double memory_saved(const Quantizer& q, double bits) { return 1 - q.bits_per_ele
 
 ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t cols, Axis axis,
                                  const Quantizer& q, const DrawKey& key, std::optional<float> tensor_amax) {
-  StatisticsSink sink{x, cols, grid_of(q.element)};
+  StatisticsSink sink{x, cols, grid_of(q.element), q.scale != ScaleKind::none};
   sink.values.resize(std::size_t(rows * cols));
   const double multiplier = quantize_blocks(
       x, rows, cols, axis, q, [&](std::int64_t i) { return decision(q, key, i, x); }, sink, tensor_amax);
@@ -84,9 +86,7 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
     r.max_abs_error = std::max(r.max_abs_error, std::fabs(y - v));
     if (v != 0 && y == 0) ++flushed;
   }
-  const auto share = [](std::int64_t part, std::int64_t of) {
-    return of > 0 ? double(part) / double(of) : 0;
-  };
+  const auto share = [](auto part, auto of) { return of > 0 ? double(part) / double(of) : 0; };
   const auto finite = double(std::max<std::int64_t>(r.count - r.nonfinite, 1));
   r.mean_square = squares / finite;
   r.mse = errors / finite;
@@ -101,7 +101,6 @@ ErrorStatistics error_statistics(const float* x, std::int64_t rows, std::int64_t
   for (std::size_t k = 0; k < spread_limits.size(); ++k)
     r.spread_over[k] = share(sink.spread_over[k], r.blocks);
   r.bits_per_element = q.bits_per_element();
-  if (r.blocks == 0) r.scales.clear();
   r.bytes = packed.codes + packed.scales + packed.offsets + 4 * outer_scales(q, rows, cols, axis);
   return r;
 }

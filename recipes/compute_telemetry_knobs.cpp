@@ -53,7 +53,7 @@ std::vector<Knob> telemetry_knobs(TelemetryConfig& t, bool switches) {
       untraced(
           {"telemetry.sample", &t.sample, "numbers measured of an operand, about", between(1024, 1 << 28)}),
       untraced({"telemetry.window", &t.window,
-                "steps of oscillation before a measurement; at most `every` count", between(1, 0x1p31)}),
+                "oscillation is measured over so many steps, at most `every`", between(1, 0x1p31)}),
   };
 }
 

@@ -168,7 +168,7 @@ std::vector<Error> problems(const SweepPlan& plan) {
     all.emplace_back(
         ExitCode(code),
         fmt::format("{} of {} runs {}:{}", count, plan.runs.size(),
-                    saved ? "stopped and saved; the same sweep once more goes on with" : "failed", runs));
+                    saved ? "stopped and saved; run the same sweep again to go on with" : "failed", runs));
   }
   return all;
 }

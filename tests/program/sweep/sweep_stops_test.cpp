@@ -58,7 +58,7 @@ TEST_F(SweepCommand, ARunThatSomebodyElseStopsIsSavedAndNotFailed) {
   output_ = program.output();
   EXPECT_TRUE(says("[1/6] f32 seed 1 | saved, not finished | "));
   EXPECT_TRUE(
-      says("1 of 6 runs stopped and saved; the same sweep once more goes on with:\n"
+      says("1 of 6 runs stopped and saved; run the same sweep again to go on with:\n"
            "  f32 seed 1: "));
   EXPECT_TRUE(!says("FAILED") && !says("runs failed"));
   EXPECT_EQ(arm(results(), "f32")["runs"][0]["state"], "unfinished");
