@@ -12,8 +12,6 @@ struct Lifetime {
   std::int64_t bytes = 0;
   std::int64_t birth = 0;
   std::int64_t death = never;
-
-  bool meets(const Lifetime& other) const { return birth < other.death && other.birth < death; }
 };
 
 /// Places in one block: pieces that are wanted at the same time share no byte.

@@ -1,14 +1,11 @@
 #include "core/threads/affinity.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <thread>
-#ifdef __linux__
-#include <sched.h>
-#endif
 
 namespace mxtape {
-
-#ifdef __linux__
 namespace {
 
 /// An empty set where the kernel has more processors than the set has room for.
@@ -34,9 +31,5 @@ std::string allowed_processors_text() {
     if (CPU_ISSET(i, &set)) text.append(text.empty() ? "" : ",").append(std::to_string(i));
   return text;
 }
-#else
-int allowed_processors() { return std::max(1, int(std::thread::hardware_concurrency())); }
-std::string allowed_processors_text() { return "all"; }
-#endif
 
 }  // namespace mxtape

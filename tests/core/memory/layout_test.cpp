@@ -11,6 +11,8 @@
 namespace mxtape {
 namespace {
 
+bool meet(const Lifetime& a, const Lifetime& b) { return a.birth < b.death && b.birth < a.death; }
+
 /// Work like a training step's: a stack of pieces that grows and then shrinks, with short-lived ones between.
 std::vector<Lifetime> random_trace(unsigned seed) {
   std::mt19937 random(seed);
@@ -40,7 +42,7 @@ TEST(Layout, PiecesThatAreWantedAtTheSameTimeShareNoByte) {
       ASSERT_EQ(layout.offsets[a] % MemoryLayout::alignment, 0);
       ASSERT_LE(layout.offsets[a] + pieces[a].bytes, layout.bytes);
       for (std::size_t b = 0; b < a; ++b)
-        ASSERT_TRUE(!pieces[a].meets(pieces[b]) || layout.offsets[a] + pieces[a].bytes <= layout.offsets[b] ||
+        ASSERT_TRUE(!meet(pieces[a], pieces[b]) || layout.offsets[a] + pieces[a].bytes <= layout.offsets[b] ||
                     layout.offsets[b] + pieces[b].bytes <= layout.offsets[a])
             << "seed " << seed << ", pieces " << b << " and " << a;
     }
@@ -54,7 +56,7 @@ std::int64_t bytes_by_first_fit(const std::vector<Lifetime>& pieces) {
   for (const Lifetime& piece : pieces) {
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;
     for (std::size_t i = 0; i < places.size(); ++i)
-      if (piece.meets(pieces[i])) taken.push_back(places[i]);
+      if (meet(piece, pieces[i])) taken.push_back(places[i]);
     std::sort(taken.begin(), taken.end());
     const std::int64_t size = std::max<std::int64_t>((piece.bytes + 255) / 256, 1) * 256;
     std::int64_t begin = 0;
