@@ -59,7 +59,7 @@ __attribute__((target("avx512f,avx512bf16"))) double dots_of_a_loop() {
 double dot_peak() {
 #if defined(__x86_64__)
   std::vector<double> rates;
-  for (int i = 0; i < 9 && cpu::has_pair_tiles(); ++i) {
+  for (int i = 0; i < 9 && cpu::use_pair_tiles(true) && !cpu::has_own_gemm(); ++i) {
     const double start = processor_seconds();
     const double flops = dots_of_a_loop();
     rates.push_back(flops / (processor_seconds() - start));
@@ -86,7 +86,7 @@ void attention(benchmark::State& state, AttentionShape s, bool back) {
   const Tensor qkv = random_tensor(wide), d_o = random_tensor(narrow), dqkv = backend().empty(wide);
   const Tensor o = backend().empty(narrow), lse = backend().empty({s.batch, s.heads, s.time});
   const auto run = [&](bool own) {
-    cpu::set_pair_tiles(own);
+    cpu::use_pair_tiles(own);
     const double start = processor_seconds();
     if (back)
       backend().run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, s, quant});
@@ -130,6 +130,6 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   mxtape::set_threads(1);
   benchmark::AddCustomContext("backend", mxtape::backend().description());
-  if (mxtape::cpu::has_pair_tiles()) mxtape::register_all();
+  if (mxtape::cpu::use_pair_tiles(true)) mxtape::register_all();
   benchmark::RunSpecifiedBenchmarks();
 }

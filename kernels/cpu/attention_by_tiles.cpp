@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t queries = 64;
 constexpr std::int64_t lanes = 16;  // rows of scratch are whole vectors
 
-/// Heads' matrices as sides of GEMMs: in place in f32, copied in bf16.
+/// Heads' matrices as sides of GEMMs: in place, or from f32 to bf16.
 class Operands {
  public:
   Operands(Backend& memory, const AttentionShape& s, DType dtype, std::int64_t count)
@@ -24,13 +24,10 @@ class Operands {
   }
   /// `place` < count is where the copy goes.
   MatrixView take(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t place) const {
-    if (dtype_ == DType::f32) return {x.data() + part.offset(head), DType::f32, part.row};
+    if (x.dtype() == dtype_)
+      return {static_cast<const char*>(x.raw()) + part.offset(head) * size_of(dtype_), dtype_, part.row};
     bf16* const copy = copies_.data<bf16>() + place * room_;
-    if (x.dtype() == DType::f32)
-      attention_loops().narrow_rows(copy, x.data() + part.offset(head), part.row, part.rows, part.width);
-    else
-      for (std::int64_t row = 0; row < part.rows; ++row)
-        std::copy_n(x.data<bf16>() + part.offset(head) + row * part.row, part.width, copy + row * part.width);
+    attention_loops().narrow_rows(copy, x.data() + part.offset(head), part.row, part.rows, part.width);
     return {copy, DType::bf16, part.width};
   }
 

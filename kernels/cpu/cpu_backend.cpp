@@ -76,8 +76,10 @@ std::string CpuBackend::description() const {
   const std::string integers = gemm_kernels_ == GemmKernels::integer
                                    ? fmt::format(", integer GEMMs {}", cpu::name_of(cpu::dot_tier()))
                                    : "";
-  const std::string_view attention = cpu::pair_tiles() ? ", bf16 attention avx512_bf16" : "";
-  return fmt::format("cpu, {}{}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers, attention,
+  const std::string_view pairs = cpu::has_own_gemm() ? ", bf16 GEMMs and attention amx_bf16"
+                                 : cpu::pair_tiles() ? ", bf16 attention avx512_bf16"
+                                                     : "";
+  return fmt::format("cpu, {}{}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers, pairs,
                      cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/integer/dots.h"
 #include "kernels/cpu/loops/decode_loops.h"
+#include "kernels/cpu/pairs/pairs.h"
 #include "kernels/extents.h"
 #include "kernels/gemm_codes.h"
 
@@ -78,6 +79,7 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most)
     if (longer < 2 * granule) break;
     longer = ((longer + 1) / 2 + granule - 1) / granule * granule;
   }
+  while (piece.rows < M && (M - 1) % piece.rows < most_few_rows) piece.rows += granule;
   return piece;
 }
 
@@ -92,9 +94,12 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  // Lines of a large piece would leave the second cache between b's strips.
-  const double of_codes = std::max(2.0 * threads(), double(M) * double(N) * double(K) * 0x1p-26);
-  const cpu::Piece piece = cpu::cut(M, N, K, last_gemm_ == GemmPath::integer ? std::min(16.0, of_codes) : 16);
+  // Bits of own GEMMs do not depend on pieces. Of codes, lines of a large piece would leave the second cache
+  // between b's strips.
+  const bool integer = last_gemm_ == GemmPath::integer;
+  const double large = integer ? double(M) * double(N) * double(K) * 0x1p-26 : 0;
+  const bool own = integer || (last_gemm_ == GemmPath::bf16 && cpu::has_own_gemm());
+  const cpu::Piece piece = cpu::cut(M, N, K, own ? std::min(16.0, std::max(2.0 * threads(), large)) : 16);
   const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
   const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
     parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {

@@ -18,7 +18,7 @@ struct MatrixView {
 /// rows of c are c_stride apart. `bias` [N] is added to every row. Write::accumulate adds to c. Two bf16
 /// sides multiply exactly; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of
 /// additions depends on the extents, types and axes only. Few rows are multiplied by own loops
-/// (is_few_rows()), more by oneDNN.
+/// (is_few_rows()), more by oneDNN, or two bf16 sides by own tiles (has_own_gemm()).
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr);
 
@@ -39,10 +39,10 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
 struct Piece {
   std::int64_t rows, cols;
 };
-/// Cuts c[M, N] into equal pieces for the threads. Bits of values depend on it, so it must not depend on the
-/// threads; those of codes do not. K is never cut. A piece packs its share of both sides, so nearly square
-/// pieces waste least; of few rows, pieces read equal parts of the other side. Pieces that are not the last
-/// have whole panels of codes.
+/// Cuts c[M, N] into equal pieces for the threads, none of few rows unless M is. oneDNN's bits depend on it, so
+/// there it must not depend on the threads. K is never cut. A piece packs its share of both sides, so nearly
+/// square pieces waste least; of few rows, pieces read equal parts of the other side. Pieces that are not the
+/// last have whole panels of codes.
 Piece cut(std::int64_t M, std::int64_t N, std::int64_t K, double most = 16);
 
 /// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no

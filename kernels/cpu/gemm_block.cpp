@@ -11,6 +11,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/isa_name.h"
 #include "kernels/cpu/loops/few_rows_loops.h"
+#include "kernels/cpu/pairs/pairs.h"
 
 namespace mxtape::cpu {
 namespace {
@@ -147,6 +148,20 @@ void multiply_into_column(float* c, std::int64_t c_stride, const MatrixView& a, 
   for (std::int64_t m = 0; m < M; ++m) c[m * c_stride] = column[std::size_t(m)];
 }
 
+void multiply_pairs(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
+                    std::int64_t N, std::int64_t K, Write write, const float* bias) {
+  struct alignas(64) Line {
+    Word words[16];
+  };
+  thread_local std::vector<Line> room(PairGemm::scratch_words / 16);
+  const auto source = [K](const MatrixView& x, std::int64_t lines) {
+    const bool columns = x.axis == Axis::column;
+    return PairSource{x.data, x.stride, columns ? K : lines, columns ? lines : K, true};
+  };
+  pair_tiles()->gemm({source(a, M), source(b, N), a.axis == Axis::column, b.axis == Axis::column, c, c_stride,
+                      bias, write == Write::accumulate, room.front().words});
+}
+
 }  // namespace
 
 bool gemm_takes_bf16() {
@@ -191,6 +206,7 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
   thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && gemm_takes_bf16();
+  if (narrow && has_own_gemm()) return multiply_pairs(c, c_stride, a, b, M, N, K, write, bias);
   MatrixView sides[2] = {a, b};
   thread_local std::vector<float> wide[2];
   for (int side = 0; side < 2 && !narrow; ++side) {

@@ -25,19 +25,21 @@ class CpuGemm : public testing::Test {
 };
 
 TEST_F(CpuGemm, TheNumberOfThreadsChangesNoBit) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Problem p = normal_values({500, 700, 300}, random);
-    const Rounded a = unrounded(upload_as(*backend, dtype, p.a_shape(), p.a)),
-                  b = unrounded(upload_as(*backend, dtype, p.b_shape(), p.b));
-    const Tensor one = backend->empty({500, 700}), more = backend->empty({500, 700});
-    set_threads(1);
-    backend->run(call::Gemm{one, a, b});
-    for (const int count : {2, 3}) {
-      set_threads(count);
-      backend->run(call::Gemm{more, a, b});
-      EXPECT_EQ(std::memcmp(one.raw(), more.raw(), std::size_t(one.bytes())), 0) << count << " threads";
+  // In the last two, a last piece of a few rows would be multiplied in another way.
+  for (const Extents e : {Extents{500, 700, 300}, {257, 64, 2048}, {521, 256, 1024}})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Problem p = normal_values(e, random);
+      const Rounded a = unrounded(upload_as(*backend, dtype, p.a_shape(), p.a)),
+                    b = unrounded(upload_as(*backend, dtype, p.b_shape(), p.b));
+      const Tensor one = backend->empty({e.M, e.N}), more = backend->empty({e.M, e.N});
+      set_threads(1);
+      backend->run(call::Gemm{one, a, b});
+      for (const int count : {2, 3, 8}) {
+        set_threads(count);
+        backend->run(call::Gemm{more, a, b});
+        EXPECT_EQ(std::memcmp(one.raw(), more.raw(), std::size_t(one.bytes())), 0) << count << " threads";
+      }
     }
-  }
 }
 
 // On a GPU the library may add in another order for a result of another type.

@@ -5,113 +5,119 @@ namespace {
 
 constexpr std::int64_t most_keys = PairBackward::keys_at_once, most_queries = PairBackward::queries_at_once;
 constexpr std::int64_t words_of_query = most_keys / 2;  // in ds_rows
-/// Words of a panel of keys in p and ds_lines.
-MXT_LANES std::int64_t panel_of_queries(const PairHead& h) {
-  return PairBackward::scratch_words(h.queries) / (most_keys / lanes);
+
+// Queries and keys go in groups of as many as multiply() takes lines. Scores and dP of one group of keys
+// against so many queries are in the first cache.
+constexpr std::int64_t group = line_granule, queries_of_scores = 96;
+
+/// A head's copies; and P and dS of a block, with a line for each key and, of dS, for each query.
+struct Copies {
+  Word *k_rows, *k_columns, *v_rows, *q_lines, *q_columns, *do_lines, *do_columns, *p, *ds, *ds_rows;
+};
+MXT_LANES Copies copies_of(const PairBackward& b) {
+  Word* next = b.scratch;
+  const auto take = [&](std::int64_t words) { return (next += words) - words; };
+  const std::int64_t k = b.k.in_rows(), q = b.q.in_rows(), q_turned = b.q.in_columns();
+  const std::int64_t of_block = most_keys * b.words_of_key();
+  return {take(k), take(b.k.in_columns()), take(k),        take(q),        take(q_turned),
+          take(q), take(q_turned),         take(of_block), take(of_block), take(of_block)};
 }
 
-/// Queries from `query` on against keys from `key` on, multiples of 8 and of 64.
+/// Queries from `query` on against keys from `key` on, multiples of a group and of 64.
 struct Block {
   std::int64_t query, queries, key, keys;
+  std::int64_t end() const { return query + (queries + group - 1) / group * group; }
 };
 
-/// P and dS of eight queries and sixteen keys; scores and dP stay in registers.
-MXT_LANES void score_gradients(const PairBackward& b, const Block& at, std::int64_t q, std::int64_t panel) {
-  const PairHead& h = b.head;
-  const PairSource rows{nullptr, 0, h.queries, h.width};
-  const std::int64_t query = at.query + q, key = at.key + panel * lanes;
-  const std::int64_t steps = (h.width + 1) / 2, lines = key / lanes * (steps * lanes);
-  f32x16 s[block_lines][1] = {}, dp[block_lines][1] = {};
-  add_dots<1>(s, Rows{b.q_rows + query * rows.row_words(), rows.row_words()}, b.k_lines + lines, 0, steps);
-  add_dots<1>(dp, Rows{b.do_rows + query * rows.row_words(), rows.row_words()}, b.v_lines + lines, 0, steps);
-  constexpr float log2_e = 0x1.715476p+0f;
-  const float to_exponents = h.scale * log2_e;
-  const std::int64_t line = panel * panel_of_queries(h) + q / 2 * lanes;
-  Word* const ds_row = b.ds_rows + q * words_of_query + panel * lanes / 2;
-  f32x16 p[block_lines], ds[block_lines];
-  for (int i = 0; i < block_lines; ++i) {
-    const std::int64_t row = query + i;
-    const bool there = row < h.queries;
-    const __mmask16 kept = there ? first_lanes(h.seen(row) - key) : __mmask16(0);
-    const f32x16 x = s[i][0] * to_exponents - (there ? b.lse[row] * log2_e : 0);
-    // No probability is above 1, whatever rounding makes of large scores.
-    p[i] = _mm512_maskz_mov_ps(kept, power_of_two(_mm512_maskz_min_ps(0xffff, f32x16{}, x)));
-    ds[i] = _mm512_maskz_mov_ps(kept, p[i] * (dp[i][0] - (there ? b.delta[row] : 0)) * h.scale);
-  }
-  for (int i = 0; i < block_lines; i += 2) {
-    store_as(b.p + line + i / 2 * lanes, pairs_of(p[i], p[i + 1]));
-    store_as(b.ds_lines + line + i / 2 * lanes, pairs_of(ds[i], ds[i + 1]));
-    store_as(ds_row + i * words_of_query, _mm512_cvtneps_pbh(ds[i]));
-    store_as(ds_row + (i + 1) * words_of_query, _mm512_cvtneps_pbh(ds[i + 1]));
-  }
-}
-
-/// The first query, from a block of eight on, that sees a key.
+/// The first query of the group whose last one sees a key.
 MXT_LANES std::int64_t first_query(const PairHead& h, std::int64_t key) {
-  const std::int64_t first = h.causal && key > h.first ? key - h.first : 0;
-  return first / block_lines * block_lines;
+  return h.causal && key > h.first ? (key - h.first) / group * group : 0;
 }
 
-/// Panels of a block's keys that eight queries see.
-MXT_LANES std::int64_t seen_panels(const PairHead& h, const Block& at, std::int64_t q) {
-  const std::int64_t last = at.query + q + block_lines < h.queries ? at.query + q + block_lines : h.queries;
-  const std::int64_t seen = h.seen(last - 1) - at.key;
-  return ((seen < at.keys ? seen : at.keys) + lanes - 1) / lanes;
+/// P and dS of a group of keys, and of 96 queries or of those that are left; a line of scores is a key's.
+MXT_LANES void score_gradients(const PairBackward& b, const Copies& c, const Block& at, std::int64_t k,
+                               std::int64_t query) {
+  constexpr std::int64_t stride = queries_of_scores;
+  alignas(64) float scores[group * stride], dp[group * stride];
+  const std::int64_t left = at.end() - query, count = left < stride ? left : stride, key = at.key + k;
+  const std::int64_t line = key * b.k.row_words(), panel = query / lanes * b.q.panel_of_rows();
+  multiply({scores, stride, group, count, false}, {c.k_rows + line, b.k.row_words()},
+           {c.q_lines + panel, b.q.panel_of_rows()}, (b.width + 1) / 2, false);
+  multiply({dp, stride, group, count, false}, {c.v_rows + line, b.k.row_words()},
+           {c.do_lines + panel, b.q.panel_of_rows()}, (b.width + 1) / 2, false);
+  constexpr float log2_e = 0x1.715476p+0f;
+  const float to_exponents = b.scale * log2_e;
+  for (std::int64_t q = 0; q < count; q += lanes) {
+    const std::int64_t row = query + q, line_words = b.words_of_key();
+    const __mmask16 there = first_lanes(b.queries - row);
+    const f32x16 lse = (f32x16)_mm512_maskz_loadu_ps(there, b.lse + row) * log2_e;
+    const f32x16 delta = (f32x16)_mm512_maskz_loadu_ps(there, b.delta + row);
+    i32x16 pairs[lanes] = {};
+    for (int i = 0; i < group; i += 2) {
+      f32x16 ds[2];
+      for (int j = 0; j < 2; ++j) {
+        const __mmask16 unseen = first_lanes(b.causal ? key + i + j - b.first - row : 0);
+        const __mmask16 kept = key + i + j < b.keys ? __mmask16(there & ~unseen) : __mmask16(0);
+        const std::int64_t from = (i + j) * stride + q, to = (k + i + j) * line_words + (row - at.query) / 2;
+        const f32x16 x = load(scores + from) * to_exponents - lse;
+        // No probability is above 1, whatever rounding makes of large scores.
+        const f32x16 p =
+            (f32x16)_mm512_maskz_mov_ps(kept, power_of_two(_mm512_maskz_min_ps(0xffff, f32x16{}, x)));
+        ds[j] = (f32x16)_mm512_maskz_mov_ps(kept, p * (load(dp + from) - delta) * b.scale);
+        store_as(c.p + to, _mm512_cvtneps_pbh(p));
+        store_as(c.ds + to, _mm512_cvtneps_pbh(ds[j]));
+      }
+      pairs[i / 2] = pairs_of(ds[0], ds[1]);
+    }
+    transpose(pairs);
+    for (int i = 0; i < lanes; ++i)
+      _mm512_mask_storeu_epi32(c.ds_rows + (row - at.query + i) * words_of_query + k / 2,
+                               first_lanes(group / 2), (__m512i)pairs[i]);
+  }
 }
 
 /// A block's share of dV, dK and dQ. Keys and queries that were in a block before have sums to go on with.
-MXT_LANES void multiply(const PairBackward& b, const Block& at, Fetcher& fetcher) {
-  const PairHead& h = b.head;
-  const PairSource queries{nullptr, 0, h.queries, h.width}, keys{nullptr, 0, h.keys, h.width};
-  const std::int64_t d_panels = (h.width + lanes - 1) / lanes;
-  const std::int64_t steps = (at.queries + block_lines - 1) / block_lines * block_lines / 2;
-  // dV and dK: lines of keys, sums along queries.
-  for_panels(
-      d_panels, [&]<int n>(std::int64_t p) __attribute__((always_inline)) {
-        for (std::int64_t k = 0; k < at.keys; k += block_lines) {
-          const std::int64_t first = first_query(h, at.key + k) - at.query;
-          const std::int64_t skip = (first > 0 ? first : 0) / 2;
-          if (skip >= steps) continue;
-          const std::int64_t words = k / lanes * panel_of_queries(h) + skip * lanes + k % lanes;
-          const std::int64_t column = p * queries.panel_of_columns() + (at.query / 2 + skip) * lanes;
-          const std::int64_t to = (at.key + k) * b.k_stride + p * lanes;
-          const std::int64_t d_cols = h.width - p * lanes;
-          const bool add = b.accumulate || first < 0;
-          fetcher.step();
-          multiply_block<n>({b.dv + to, b.k_stride, at.keys - k, d_cols}, Lines{b.p + words},
-                            b.do_columns + column, queries.panel_of_columns(), steps - skip, add);
-          multiply_block<n>({b.dk + to, b.k_stride, at.keys - k, d_cols}, Lines{b.ds_lines + words},
-                            b.q_columns + column, queries.panel_of_columns(), steps - skip, add);
-        }
-      });
-  // dQ: lines of queries, sums along keys.
-  for_panels(
-      d_panels, [&]<int n>(std::int64_t p) __attribute__((always_inline)) {
-        for (std::int64_t q = 0; q < at.queries; q += block_lines)
-          multiply_block<n>({b.dq + (at.query + q) * b.q_stride + p * lanes, b.q_stride, at.queries - q,
-                             h.width - p * lanes},
-                            Rows{b.ds_rows + q * words_of_query, words_of_query},
-                            b.k_columns + p * keys.panel_of_columns() + at.key / 2 * lanes,
-                            keys.panel_of_columns(), seen_panels(h, at, q) * lanes / 2, at.key > 0);
-      });
+MXT_LANES void sum_gradients(const PairBackward& b, const Copies& c, const Block& at) {
+  for (std::int64_t k = 0; k < at.keys; k += group) {  // sums along queries
+    const std::int64_t first = first_query(b, at.key + k), from = first > at.query ? first : at.query;
+    if (from >= at.end()) continue;
+    const std::int64_t words = k * b.words_of_key() + (from - at.query) / 2, to = (at.key + k) * b.k_stride;
+    const std::int64_t steps = (at.end() - from) / 2, rows = at.keys - k < group ? at.keys - k : group;
+    const bool add = b.same_keys || first < at.query;
+    multiply({b.dv + to, b.k_stride, rows, b.width}, {c.p + words, b.words_of_key()},
+             {c.do_columns + from / 2 * lanes, b.q.panel_of_columns()}, steps, add);
+    multiply({b.dk + to, b.k_stride, rows, b.width}, {c.ds + words, b.words_of_key()},
+             {c.q_columns + from / 2 * lanes, b.q.panel_of_columns()}, steps, add);
+  }
+  for (std::int64_t q = at.query; q < at.query + at.queries; q += group) {  // sums along keys
+    std::int64_t seen = 0;
+    while (seen < at.keys && first_query(b, at.key + seen) <= q) seen += group;
+    const std::int64_t left = at.query + at.queries - q;
+    multiply({b.dq + q * b.q_stride, b.q_stride, left < group ? left : group, b.width},
+             {c.ds_rows + (q - at.query) * words_of_query, words_of_query},
+             {c.k_columns + at.key / 2 * lanes, b.k.panel_of_columns()}, seen / 2, at.key > 0);
+  }
 }
 
 }  // namespace
 
 void backward(const PairBackward& job) {
   const PairBackward b = job;  // which no store can change
-  const PairHead& h = b.head;
-  Fetcher fetcher(b.ahead);
-  for (std::int64_t key = 0; key < h.keys; key += most_keys)
-    for (std::int64_t query = first_query(h, key); query < h.queries; query += most_queries) {
-      const Block at{query, h.queries - query < most_queries ? h.queries - query : most_queries, key,
-                     h.keys - key < most_keys ? h.keys - key : most_keys};
-      for (std::int64_t q = 0; q < at.queries; q += block_lines) {
-        const std::int64_t panels = seen_panels(h, at, q);
-        for (std::int64_t panel = 0; panel < panels; ++panel)
-          fetcher.step(), score_gradients(b, at, q, panel);
+  const Copies c = copies_of(b);
+  if (!b.same_keys) pack(b.k, {.rows = c.k_rows, .columns = c.k_columns}), pack(b.v, {.rows = c.v_rows});
+  pack(b.q, {.lines = c.q_lines, .columns = c.q_columns});
+  pack(b.d_o, {.lines = c.do_lines, .columns = c.do_columns});
+  [[maybe_unused]] const TileShapes shapes;
+  for (std::int64_t key = 0; key < b.keys; key += most_keys)
+    for (std::int64_t query = first_query(b, key); query < b.queries; query += most_queries) {
+      const Block at{query, b.queries - query < most_queries ? b.queries - query : most_queries, key,
+                     b.keys - key < most_keys ? b.keys - key : most_keys};
+      for (std::int64_t k = 0; k < at.keys; k += group) {
+        const std::int64_t first = first_query(b, key + k);
+        for (std::int64_t q = first > query ? first : query; q < at.end(); q += queries_of_scores)
+          score_gradients(b, c, at, k, q);
       }
-      multiply(b, at, fetcher);
+      sum_gradients(b, c, at);
     }
 }
 

@@ -6,9 +6,7 @@
 #if defined(__AVX512BF16__)  // as those files are compiled
 namespace mxtape::cpu::MXT_TIER {
 
-// A block of sums is so many lines of a high and up to so many panels of b wide: 24 registers of 32, and
-// enough that no sum waits for the one before it.
-inline constexpr int block_lines = 8, most_panels = 3;
+void pack(const PairSource&, const PairCopies&);
 
 MXT_LANES f32x16 add_pair_products(const f32x16& sum, const i32x16& a, const i32x16& b) {
   return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
@@ -25,107 +23,160 @@ MXT_LANES i32x16 joined(const f32x16& a, const f32x16& b) {
   return (i32x16)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
 }
 
+/// Blocks of words beside the diagonal change places.
+template <int block>
+MXT_LANES void exchange(i32x16 (&w)[lanes]) {
+  const i32x16 lane = lane_numbers(), right = (lane & block) != 0;
+  const i32x16 upper = select(right, lane + (lanes - block), lane);
+  const i32x16 lower = select(right, lane + lanes, lane + block);
+  for (int i = 0; i < lanes; ++i) {
+    if (i & block) continue;
+    const __m512i a = (__m512i)w[i], b = (__m512i)w[i + block];
+    w[i] = (i32x16)_mm512_permutex2var_epi32(a, (__m512i)upper, b);
+    w[i + block] = (i32x16)_mm512_permutex2var_epi32(a, (__m512i)lower, b);
+  }
+}
+/// Words [r][i] to [i][r].
+MXT_LANES void transpose(i32x16 (&w)[lanes]) {
+  exchange<8>(w), exchange<4>(w), exchange<2>(w), exchange<1>(w);
+}
+
 MXT_LANES __mmask16 first_lanes(std::int64_t n) {
   return n >= lanes ? __mmask16(0xffff) : n <= 0 ? __mmask16(0) : __mmask16((1u << n) - 1);
 }
 
-/// Lane i with lane i + 8, then 4, 2, 1, as sum() and largest() of simd.h, in registers.
-template <class Join>
-MXT_LANES float fold_lanes(f32x16 v, const Join& join) {
-  v = join(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
-  v = join(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7));
-  v = join(v, __builtin_shufflevector(v, v, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));
-  v = join(v, __builtin_shufflevector(v, v, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
-  return v[0];
-}
-MXT_LANES float sum_of_lanes(const f32x16& v) {
-  return fold_lanes(
-      v, [](const f32x16& a, const f32x16& b) __attribute__((always_inline)) { return a + b; });
-}
-MXT_LANES float largest_lane(const f32x16& v) {
-  return fold_lanes(
-      v, [](const f32x16& a, const f32x16& b) __attribute__((always_inline)) { return max(a, b); });
-}
-
-/// Fetches what the thread reads next, a few lines at a time: the processor drops what is more than it can
-/// have on its way.
-class Fetcher {
- public:
-  explicit Fetcher(const PairAhead& ahead) : ahead_(ahead) {}
-  [[gnu::always_inline]] void step() {
-    constexpr int lines_at_once = 16;
-    for (int lines = 0; lines < lines_at_once && row_ < ahead_.rows;) {
-      const PairSource& m = ahead_.sources[source_];
-      const std::int64_t size = m.narrow ? 2 : 4;
-      const char* const x = static_cast<const char*>(m.x) + row_ * m.stride * size;
-      for (std::int64_t c = 0; row_ < m.rows && c < m.width * size; c += 64, ++lines)
-        __builtin_prefetch(x + c, 0, 2);
-      if (++source_ == ahead_.count) source_ = 0, ++row_;
-    }
-  }
-
- private:
-  const PairAhead& ahead_;
-  int source_ = 0;
-  std::int64_t row_ = 0;
-};
-
-/// Lines whose words lie side by side: word k of line i.
+/// Lines whose words lie side by side, a multiple of 16 for each.
 struct Rows {
   const Word* words;
   std::int64_t stride;
-  [[gnu::always_inline]] const Word* at(int i, std::int64_t k) const { return words + i * stride + k; }
 };
-/// The same in panels: sixteen lines' words of a step side by side.
-struct Lines {
+/// Panels of sixteen lines, `panel` words apart: word k of line i of a panel is word 16 k + i.
+struct Panels {
   const Word* words;
-  [[gnu::always_inline]] const Word* at(int i, std::int64_t k) const { return words + k * lanes + i; }
+  std::int64_t panel;
+};
+/// Where sums go: rows `stride` apart.
+struct Target {
+  float* c;
+  std::int64_t stride, rows, cols;
+  bool far = true;              ///< may have to be fetched from memory
+  const float* bias = nullptr;  ///< [cols], added behind the products; of AMX only
 };
 
+#if defined(MXT_AMX)
+// A block of sums is 32 x 32: four tiles, so that no sum waits for the one before it.
+inline constexpr int line_granule = 32;
+
+/// While it lives, all eight tiles have 16 rows of 64 bytes.
+struct TileShapes {
+  TileShapes() {
+    alignas(64) std::uint8_t shapes[64] = {1};  // palette 1; bytes of a row from 16 on, rows from 48 on
+    for (int i = 0; i < 8; ++i) shapes[16 + 2 * i] = 64, shapes[48 + i] = 16;
+    asm volatile("ldtilecfg %0" ::"m"(shapes));
+  }
+  ~TileShapes() { _tile_release(); }
+};
+
+// Rows of a tile are so many bytes apart.
+template <int tile>
+MXT_LANES void load_tile(const void* from, std::int64_t bytes) {
+  asm volatile("tileloadd (%1,%2,1), %%tmm%c0" ::"i"(tile), "r"(from), "r"(bytes) : "memory");
+}
+template <int tile>
+MXT_LANES void store_tile(void* to, std::int64_t bytes) {
+  asm volatile("tilestored %%tmm%c0, (%1,%2,1)" ::"i"(tile), "r"(to), "r"(bytes) : "memory");
+}
+template <int tile>
+MXT_LANES void clear_tile() {
+  asm volatile("tilezero %%tmm%c0" ::"i"(tile));
+}
+template <int sums, int a, int b>
+MXT_LANES void add_products() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(a), "i"(b));
+}
+
+/// c = or += the products of lines of a and of b, `steps` words of each, with zeros up to a multiple of 16.
+/// Lines can be read up to a multiple of 32, panels up to an even number.
+MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int64_t steps, bool accumulate) {
+  constexpr std::int64_t block = line_granule;
+  for (std::int64_t col = 0; col < to.cols; col += block)
+    for (std::int64_t row = 0; row < to.rows; row += block) {
+      alignas(64) float part[block * block];
+      const bool whole = to.rows - row >= block && to.cols - col >= block;
+      float* const there = to.c + row * to.stride + col;
+      const auto each_at_edge = [&](const auto& copy) __attribute__((always_inline)) {
+        for (std::int64_t i = 0; i < block && row + i < to.rows; ++i)
+          for (std::int64_t j = 0; j < block && col + j < to.cols; ++j)
+            copy(part[i * block + j], there[i * to.stride + j]);
+      };
+      float* const c = whole ? there : part;
+      const std::int64_t stride = (whole ? to.stride : block), bytes = stride * 4;
+      if (accumulate) {
+        if (!whole) each_at_edge([](float& near, float& far) { near = far; });
+        load_tile<0>(c, bytes), load_tile<1>(c + lanes, bytes);
+        load_tile<2>(c + lanes * stride, bytes), load_tile<3>(c + lanes * stride + lanes, bytes);
+      } else {
+        clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
+      }
+      const Word *left = a.words + row * a.stride, *right = b.words + col / lanes * b.panel;
+      const std::int64_t rows_a_step = to.far ? block * lanes / steps + 1 : 0;
+      std::int64_t fetched = 0;
+      for (std::int64_t k = 0; k < steps; k += lanes, left += lanes, right += lanes * lanes) {
+        for (const std::int64_t end = fetched + rows_a_step; fetched < end && row + fetched < to.rows;
+             ++fetched)
+          for (int p = 0; p < block; p += lanes) __builtin_prefetch(there + fetched * to.stride + p, 1);
+        load_tile<4>(left, a.stride * 4), load_tile<5>(left + lanes * a.stride, a.stride * 4);
+        load_tile<6>(right, 64), load_tile<7>(right + b.panel, 64);
+        add_products<0, 4, 6>(), add_products<1, 4, 7>(), add_products<2, 5, 6>(), add_products<3, 5, 7>();
+      }
+      store_tile<0>(c, bytes), store_tile<1>(c + lanes, bytes);
+      store_tile<2>(c + lanes * stride, bytes), store_tile<3>(c + lanes * stride + lanes, bytes);
+      for (int i = 0; to.bias && i < block; ++i)
+        for (int p = 0; p < block; p += lanes)
+          store(c + i * stride + p,
+                load(c + i * stride + p) +
+                    (f32x16)_mm512_maskz_loadu_ps(first_lanes(to.cols - col - p), to.bias + col + p));
+      if (!whole) each_at_edge([](float& near, float& far) { far = near; });
+    }
+}
+#else
+// A block of sums is eight lines of a and up to three panels of b wide: 24 registers of 32, and enough that
+// no sum waits for the one before it.
+inline constexpr int line_granule = 16, block_lines = 8, most_panels = 3;
+struct TileShapes {};
+
 /// sums[i][p] += the products of line i of a with the sixteen lines of panel p of b, from the first step to
-/// the last. Panels are `panel` words apart.
-template <int panels, class A>
-MXT_LANES void add_dots(f32x16 (&sums)[block_lines][panels], const A a, const Word* b, std::int64_t panel,
+/// the last.
+template <int panels>
+MXT_LANES void add_dots(f32x16 (&sums)[block_lines][panels], const Rows a, const Panels at,
                         std::int64_t steps) {
+  const Word* b = at.words;
   for (std::int64_t k = 0; k < steps; ++k, b += lanes) {
     i32x16 of_b[panels];
-    for (int p = 0; p < panels; ++p) of_b[p] = load_as<i32x16>(b + p * panel);
+    for (int p = 0; p < panels; ++p) of_b[p] = load_as<i32x16>(b + p * at.panel);
     for (int i = 0; i < block_lines; ++i) {
-      const i32x16 of_a = all_ints(std::int32_t(*a.at(i, k)));
+      const i32x16 of_a = all_ints(std::int32_t(a.words[i * a.stride + k]));
       for (int p = 0; p < panels; ++p) sums[i][p] = add_pair_products(sums[i][p], of_a, of_b[p]);
     }
   }
 }
 
-/// Where a block of sums goes: rows `stride` apart, of which the first `rows` and `cols` are there.
-struct Target {
-  float* c;
-  std::int64_t stride, rows, cols;
-  bool far = true;  ///< may have to be fetched from memory
-};
-
 /// c = or += the products of eight lines of a and `panels` panels of b.
-template <int panels, class A>
-MXT_LANES void multiply_block(const Target& to, const A& a, const Word* b, std::int64_t panel,
-                              std::int64_t steps, bool accumulate) {
+template <int panels>
+MXT_LANES void multiply_block(const Target& to, const Rows a, const Panels b, std::int64_t steps,
+                              bool accumulate) {
   f32x16 sums[block_lines][panels];
   if (to.far)  // its lines are on their way while the products are summed: stores would wait for them
     for (int i = 0; i < block_lines && i < to.rows; ++i)
       for (int p = 0; p < panels; ++p) __builtin_prefetch(to.c + i * to.stride + p * lanes, 1);
   const bool whole = to.rows >= block_lines && to.cols >= panels * lanes;
-  if (!accumulate) {
-    for (auto& line : sums)
-      for (auto& sum : line) sum = f32x16{};
-  } else if (whole) {
-    for (int i = 0; i < block_lines; ++i)
-      for (int p = 0; p < panels; ++p) sums[i][p] = load(to.c + i * to.stride + p * lanes);
-  } else {
-    for (int i = 0; i < block_lines; ++i)
-      for (int p = 0; p < panels; ++p)
-        sums[i][p] = _mm512_maskz_loadu_ps(i < to.rows ? first_lanes(to.cols - p * lanes) : __mmask16(0),
-                                           to.c + i * to.stride + p * lanes);
-  }
-  add_dots<panels>(sums, a, b, panel, steps);
+  for (int i = 0; i < block_lines; ++i)
+    for (int p = 0; p < panels; ++p) {
+      const float* const c = to.c + i * to.stride + p * lanes;
+      const __mmask16 kept = i < to.rows ? first_lanes(to.cols - p * lanes) : __mmask16(0);
+      sums[i][p] = !accumulate ? f32x16{} : whole ? load(c) : (f32x16)_mm512_maskz_loadu_ps(kept, c);
+    }
+  add_dots<panels>(sums, a, b, steps);
   for (int i = 0; i < block_lines; ++i)
     for (int p = 0; p < panels; ++p) {
       float* const c = to.c + i * to.stride + p * lanes;
@@ -136,15 +187,22 @@ MXT_LANES void multiply_block(const Target& to, const A& a, const Word* b, std::
     }
 }
 
-/// body.operator()<n>(first) for `count` panels, n at a time: three, but no single one behind them.
-template <class Body>
-MXT_LANES void for_panels(std::int64_t count, const Body& body) {
-  std::int64_t p = 0;
-  while (count - p >= most_panels && count - p != 4)
-    body.template operator()<most_panels>(p), p += most_panels;
-  while (count - p >= 2) body.template operator()<2>(p), p += 2;
-  if (p < count) body.template operator()<1>(p);
+/// c = or += the products of lines of a and of b, `steps` words of each. Three panels at a time, but no
+/// single one behind them.
+MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int64_t steps, bool accumulate) {
+  const auto blocks = [&]<int n>(std::int64_t col) __attribute__((always_inline)) {
+    for (std::int64_t row = 0; row < to.rows; row += block_lines)
+      multiply_block<n>({to.c + row * to.stride + col, to.stride, to.rows - row, to.cols - col, to.far},
+                        {a.words + row * a.stride, a.stride}, {b.words + col / lanes * b.panel, b.panel},
+                        steps, accumulate);
+  };
+  std::int64_t left = (to.cols + lanes - 1) / lanes, col = 0;
+  for (; left >= most_panels && left != 4; left -= most_panels, col += most_panels * lanes)
+    blocks.template operator()<most_panels>(col);
+  for (; left >= 2; left -= 2, col += 2 * lanes) blocks.template operator()<2>(col);
+  if (left > 0) blocks.template operator()<1>(col);
 }
+#endif
 
 }  // namespace mxtape::cpu::MXT_TIER
 #endif

@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "core/error.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/loops/tier.h"
 
@@ -12,37 +11,34 @@ namespace mxtape::cpu {
 namespace avx512_bf16 {
 extern const PairTiles pair_tiles;
 }
+namespace amx_bf16 {
+extern const PairTiles pair_tiles;
+}
 #endif
 
 namespace {
 
+/// Of what oneDNN may use (ONEDNN_MAX_CPU_ISA), too; it has asked the system for AMX's registers.
 const PairTiles* tiles_of_this_machine() {
 #if defined(__x86_64__)
-  if (has_tier(Tier::avx512) && __builtin_cpu_supports("avx512bf16")) return &avx512_bf16::pair_tiles;
+  if (gemm_takes_bf16() && has_tier(Tier::avx512) && __builtin_cpu_supports("avx512bf16"))
+    return gemm_has_matrix_unit() ? &amx_bf16::pair_tiles : &avx512_bf16::pair_tiles;
 #endif
   return nullptr;
 }
 
-/// What oneDNN may use counts, too: its environment holds this machine to what another has. Matrix units are
-/// faster than dot products.
-const PairTiles* best_tiles() {
-  return gemm_takes_bf16() && !gemm_has_matrix_unit() ? tiles_of_this_machine() : nullptr;
-}
-
 std::atomic<const PairTiles*>& current() {
-  static std::atomic<const PairTiles*> chosen{best_tiles()};
+  static std::atomic<const PairTiles*> chosen{tiles_of_this_machine()};
   return chosen;
 }
 
 }  // namespace
 
-bool has_pair_tiles() { return tiles_of_this_machine() != nullptr; }
-
 const PairTiles* pair_tiles() { return current().load(std::memory_order_relaxed); }
 
-void set_pair_tiles(bool used) {
-  require(!used || has_pair_tiles(), ExitCode::usage, "cpu: this machine has no avx512_bf16");
+bool use_pair_tiles(bool used) {
   current().store(used ? tiles_of_this_machine() : nullptr, std::memory_order_relaxed);
+  return tiles_of_this_machine() != nullptr;
 }
 
 }  // namespace mxtape::cpu

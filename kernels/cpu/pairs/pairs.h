@@ -7,100 +7,106 @@ namespace mxtape::cpu {
 /// dot product instruction multiplies and adds at a time.
 using Word = std::uint32_t;
 
-/// A head's matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. What is
-/// missing in a pair, a panel or a block of eight rows is 0.
+/// A matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. Rows and columns that
+/// a granule lacks are 0.
 struct PairSource {
   const void* x;
   std::int64_t stride, rows, width;
   bool narrow = false;
 
-  static constexpr std::int64_t lanes = 16, block = 8;
-  /// Pairs along a row, [rows up to a multiple of 16][row_words()].
-  constexpr std::int64_t row_words() const { return (width + 2 * lanes - 1) / (2 * lanes) * lanes; }
-  constexpr std::int64_t in_rows() const { return (rows + lanes - 1) / lanes * lanes * row_words(); }
-  /// The same with sixteen rows side by side, [panels of rows][panel_of_rows() / 16][16].
-  constexpr std::int64_t panel_of_rows() const { return (width + 1) / 2 * lanes; }
-  constexpr std::int64_t in_lines() const { return (rows + lanes - 1) / lanes * panel_of_rows(); }
-  /// Pairs along a column, sixteen columns side by side: [panels of columns][panel_of_columns() / 16][16].
-  constexpr std::int64_t panel_of_columns() const { return (rows + lanes - 1) / lanes * block * lanes; }
-  constexpr std::int64_t in_columns() const { return (width + lanes - 1) / lanes * panel_of_columns(); }
+  static constexpr std::int64_t lanes = 16, granule = 2 * lanes;
+  static constexpr std::int64_t granules(std::int64_t n) { return (n + granule - 1) / granule; }
+  /// Pairs along a row, a left side's lines: [rows][row_words()].
+  constexpr std::int64_t row_words() const { return granules(width) * lanes; }
+  constexpr std::int64_t in_rows() const { return granules(rows) * granule * row_words(); }
+  /// The same with sixteen rows side by side, a right side's: [panels of rows][row_words()][16].
+  constexpr std::int64_t panel_of_rows() const { return row_words() * lanes; }
+  /// Pairs along a column, sixteen columns side by side: [panels of columns][column_words()][16] ...
+  constexpr std::int64_t column_words() const { return granules(rows) * lanes; }
+  constexpr std::int64_t panel_of_columns() const { return column_words() * lanes; }
+  constexpr std::int64_t in_columns() const { return granules(width) * granule * column_words(); }
 };
 
-/// Where copies go, if they are wanted.
+/// Where copies go, if they are wanted: in_rows() words, the same, in_columns(), the same.
 struct PairCopies {
-  Word *rows = nullptr, *lines = nullptr, *columns = nullptr;
+  Word *rows = nullptr, *lines = nullptr, *columns = nullptr, *turned = nullptr;
 };
 
-/// One head's queries against keys that are packed. A query i sees the first seen(i) keys.
+/// One head's queries against its keys. A query i sees the first seen(i) keys.
 struct PairHead {
   std::int64_t queries, keys, width;
   std::int64_t first, length;  ///< position of query 0 among the keys; how many may be seen at all
   bool causal;
   float scale;
+  PairSource q, k, v;
+  bool same_keys;  ///< k and v are those of the call before, whose copies are in the scratch
+  float* lse;      ///< of each query
+  Word* scratch = nullptr;
   constexpr std::int64_t seen(std::int64_t i) const {
     return causal && first + i < length ? first + i + 1 : length;
   }
 };
 
-/// What the thread will read next: it is fetched meanwhile.
-struct PairAhead {
-  PairSource sources[5];
-  int count = 0;
-  std::int64_t rows = 0;  ///< the most of a source
-  void add(const PairSource& m) {
-    sources[count++] = m;
-    rows = m.rows > rows ? m.rows : rows;
+/// o = softmax(scale q k^T) v and lse.
+struct PairForward : PairHead {
+  float* o;
+  std::int64_t o_stride;
+  constexpr std::int64_t scores() const {  // [32][keys up to a multiple of 32]
+    return PairSource::granules(keys) * PairSource::granule * PairSource::granule;
+  }
+  constexpr std::int64_t scratch_words() const {
+    return k.in_rows() + v.in_columns() + q.in_rows() + 2 * scores();
   }
 };
 
-/// o = softmax(scale q k^T) v and lse, of one head.
-struct PairForward {
-  PairHead head;
-  const Word *q, *k, *v;  ///< in rows, lines, columns
-  float* o;
-  std::int64_t o_stride;
-  float* lse;
-  float* s;  ///< scratch, [16][keys up to a multiple of 16]
-  Word* p;   ///< scratch, [16][half as many]
-  PairAhead ahead{};
-
-  static constexpr std::int64_t tile = 16;
-  static constexpr std::int64_t scratch_words(std::int64_t keys) { return (keys + 15) / 16 * 16 * tile; }
-};
-
-/// The gradients of one head; dk and dv are added to if `accumulate`, and only of keys that a query sees.
-struct PairBackward {
-  PairHead head;
-  const Word *q_rows, *q_columns, *do_rows, *do_columns, *k_lines, *k_columns, *v_lines;
-  const float *lse, *delta;  ///< delta: dO . O of each query
+/// The gradients; dk and dv are added to if `same_keys`, and only of keys that a query sees.
+struct PairBackward : PairHead {
+  PairSource d_o;
+  const float* delta;  ///< dO . O of each query
   float *dq, *dk, *dv;
   std::int64_t q_stride, k_stride;
-  bool accumulate;
-  Word *p, *ds_lines, *ds_rows;  ///< scratch, scratch_words() each
-  PairAhead ahead{};
 
   // So many keys against so many queries at a time: their P and dS stay in the second cache.
   static constexpr std::int64_t keys_at_once = 64, queries_at_once = 512;
-  static constexpr std::int64_t scratch_words(std::int64_t queries) {
-    const std::int64_t most = queries < queries_at_once ? queries : queries_at_once;
-    return (most + 7) / 8 * 4 * keys_at_once;
+  constexpr std::int64_t words_of_key() const {
+    const std::int64_t all = PairSource::granules(queries) * PairSource::granule;
+    return (all < queries_at_once ? all : queries_at_once) / 2;
+  }
+  constexpr std::int64_t scratch_words() const {
+    return 2 * k.in_rows() + k.in_columns() + 2 * (q.in_rows() + q.in_columns()) +
+           3 * keys_at_once * words_of_key();
   }
 };
 
-/// One head of attention with operands in bf16. Queries, keys and width are at least 1, and every key is
-/// seen.
-struct PairTiles {
-  /// Rounds to bf16, to nearest even; numbers that are subnormal in bf16 become 0.
-  void (*pack)(const PairSource&, const PairCopies&);
-  void (*forward)(const PairForward&);
-  void (*backward)(const PairBackward&);
+/// c[M, N] = or += the products of a's M lines, its rows or columns, with b's N; and a bias.
+struct PairGemm {
+  PairSource a, b;
+  bool a_columns, b_columns;
+  float* c;
+  std::int64_t c_stride;
+  const float* bias;  ///< [N], or null
+  bool accumulate;
+  Word* scratch;
+
+  // Parts of b and c stay in the second cache while lines of a are multiplied by b's. Short sums are not cut:
+  // c would come from memory once more.
+  static constexpr std::int64_t lines_at_once = 128, short_depth = 1536, depth_at_once = 1024;
+  static constexpr std::int64_t words_of_b = 5 << 16;
+  static constexpr std::int64_t scratch_words = lines_at_once * short_depth / 2 + words_of_b;
 };
 
-/// Null where oneDNN multiplies: without AVX-512 BF16, or with AMX, or after set_pair_tiles(false).
+/// One head of attention with operands in bf16, and products of bf16 matrices. No extent is 0, and every key
+/// is seen.
+struct PairTiles {
+  void (*forward)(const PairForward&);
+  void (*backward)(const PairBackward&);
+  void (*gemm)(const PairGemm&);  ///< null where oneDNN is as fast: without AMX
+};
+
+/// Null where oneDNN multiplies: without AVX-512 BF16, or after use_pair_tiles(false).
 const PairTiles* pair_tiles();
-/// Whether this machine has the instructions.
-bool has_pair_tiles();
-/// For tests and benchmarks. Throws Error(usage) if this machine does not have them.
-void set_pair_tiles(bool used);
+inline bool has_own_gemm() { return pair_tiles() && pair_tiles()->gemm; }
+/// For tests and benchmarks. False if this machine has none, or ONEDNN_MAX_CPU_ISA holds it to less.
+bool use_pair_tiles(bool);
 
 }  // namespace mxtape::cpu

@@ -3,10 +3,14 @@
 
 namespace mxtape::cpu::MXT_TIER {
 
-void pack(const PairSource&, const PairCopies&);
 void forward(const PairForward&);
 void backward(const PairBackward&);
+void gemm(const PairGemm&);
 
-extern const PairTiles pair_tiles{pack, forward, backward};
+#if defined(MXT_AMX)
+extern const PairTiles pair_tiles{forward, backward, gemm};
+#else
+extern const PairTiles pair_tiles{forward, backward, nullptr};
+#endif
 
 }  // namespace mxtape::cpu::MXT_TIER

@@ -34,7 +34,7 @@ AttentionShape with_keys(AttentionShape s, AttentionMask mask, std::int64_t keys
   return s;
 }
 
-/// Whole and ragged tiles of 16 queries, panels of 16 keys and columns, blocks of 8 and of 64 keys, a part of
+/// Whole and ragged groups of queries, panels of 16 keys and columns, blocks of 8 and of 64 keys, a part of
 /// 512 queries and one more; odd widths, whose last pair is half empty.
 std::vector<Problem> problems() {
   return {{{1, 17, 1, 1}},
@@ -77,15 +77,15 @@ std::vector<float> results(const Problem& p, const AttentionInput& in) {
 
 /// By own tiles or by the library, while it lives.
 struct Way {
-  explicit Way(bool own) { cpu::set_pair_tiles(own); }
-  ~Way() { cpu::set_pair_tiles(before); }
+  explicit Way(bool own) { cpu::use_pair_tiles(own); }
+  ~Way() { cpu::use_pair_tiles(before); }
   bool before = cpu::pair_tiles() != nullptr;
 };
 
 class AttentionByPairs : public testing::Test {
  protected:
   void SetUp() override {
-    if (!cpu::has_pair_tiles()) GTEST_SKIP() << "this machine has no dot products of bf16";
+    if (!cpu::pair_tiles()) GTEST_SKIP() << "this machine has no dot products of bf16";
   }
 };
 
@@ -202,7 +202,7 @@ TEST_F(AttentionByPairs, NanAndInfinityShowWhereTheyAreSeen) {
     if (i >= 40) {
       EXPECT_EQ(of_value.o[at], INFINITY) << i;
     }
-    // Queries of the same 16 multiply it by the 0 of a key that they do not see.
+    // Queries of the same group multiply it by the 0 of a key that they do not see.
     if (i < 32) {
       EXPECT_TRUE(std::isfinite(of_value.o[at])) << i;
     }
