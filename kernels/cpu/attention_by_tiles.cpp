@@ -67,10 +67,6 @@ AttentionTile tile_at(const AttentionShape& s, std::int64_t first, std::int64_t 
           s.mask == AttentionMask::causal};
 }
 
-void clear_rows(float* x, std::int64_t stride, std::int64_t first, std::int64_t end, std::int64_t width) {
-  for (std::int64_t row = first; row < end; ++row) std::fill_n(x + row * stride, width, 0.0f);
-}
-
 }  // namespace
 
 void attention_by_tiles(Backend& memory, const call::Attention& call, DType operands) {
@@ -112,7 +108,9 @@ void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&
     float* const dk = dkv.data() + s.k().offset(key_head);
     float* const dv = dkv.data() + s.v().offset(key_head);
     // What the last tile of the first head does not see, no tile does: it overwrites the keys it sees.
-    for (float* const sums : {dk, dv}) clear_rows(sums, s.k().row, s.seen(T - 1, length), s.keys, D);
+    for (float* const sums : {dk, dv})
+      for (std::int64_t row = s.seen(T - 1, length); row < s.keys; ++row)
+        std::fill_n(sums + row * s.k().row, D, 0.0f);
     Write write = Write::overwrite;
     for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
       const MatrixView q = sides.take(call.qkv, s.q(), head, 0);

@@ -39,10 +39,9 @@ void multiply_few_rows(float* c, std::int64_t c_stride, const MatrixView& a, con
 struct Piece {
   std::int64_t rows, cols;
 };
-/// Cuts c[M, N] into equal pieces for the threads, none of few rows unless M is. oneDNN's bits depend on it, so
-/// there it must not depend on the threads. K is never cut. A piece packs its share of both sides, so nearly
-/// square pieces waste least; of few rows, pieces read equal parts of the other side. Pieces that are not the
-/// last have whole panels of codes.
+/// Cuts c[M, N] into equal pieces for the threads, none of few rows unless M is, all but the last of whole
+/// panels of codes. oneDNN's bits depend on it, so there it must not depend on the threads. A piece packs its
+/// share of both sides, so nearly square ones waste least; of few rows, they read equal parts of b.
 Piece cut(std::int64_t M, std::int64_t N, std::int64_t K, double most = 16);
 
 /// Whether two bf16 sides are multiplied as they are; otherwise gemm_block() widens both, which changes no

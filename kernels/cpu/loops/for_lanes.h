@@ -7,8 +7,13 @@ namespace mxtape::cpu::MXT_TIER {
 // Sixteen lanes at p, or the first n of them: a loop body reads and writes through one of these, so that the
 // same body serves full vectors and the tail. keep(v) puts `other`, 0 unless given, into the missing lanes.
 struct Full {
-  [[gnu::always_inline]] static f32x16 load(const float* p) { return MXT_TIER::load(p); }
-  [[gnu::always_inline]] static void store(float* p, const f32x16& v) { MXT_TIER::store(p, v); }
+  static constexpr int ahead = 256;  // numbers: of several streams a processor foresees too little
+  [[gnu::always_inline]] static f32x16 load(const float* p) {
+    return __builtin_prefetch(p + ahead), MXT_TIER::load(p);
+  }
+  [[gnu::always_inline]] static void store(float* p, const f32x16& v) {
+    __builtin_prefetch(p + ahead, 1), MXT_TIER::store(p, v);
+  }
   [[gnu::always_inline]] static void store_upper(std::uint16_t* p, const u32x16& v) {
     MXT_TIER::store_upper(p, v);
   }

@@ -122,8 +122,7 @@ MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int
       const std::int64_t rows_a_step = to.far ? block * lanes / steps + 1 : 0;
       std::int64_t fetched = 0;
       for (std::int64_t k = 0; k < steps; k += lanes, left += lanes, right += lanes * lanes) {
-        for (const std::int64_t end = fetched + rows_a_step; fetched < end && row + fetched < to.rows;
-             ++fetched)
+        for (const auto end = fetched + rows_a_step; fetched < end && row + fetched < to.rows; ++fetched)
           for (int p = 0; p < block; p += lanes) __builtin_prefetch(there + fetched * to.stride + p, 1);
         load_tile<4>(left, a.stride * 4), load_tile<5>(left + lanes * a.stride, a.stride * 4);
         load_tile<6>(right, 64), load_tile<7>(right + b.panel, 64);
@@ -140,8 +139,7 @@ MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int
     }
 }
 #else
-// A block of sums is eight lines of a and up to three panels of b wide: 24 registers of 32, and enough that
-// no sum waits for the one before it.
+// A block of sums is eight lines by up to three panels: 24 registers, so that no sum waits for the last.
 inline constexpr int line_granule = 16, block_lines = 8, most_panels = 3;
 struct TileShapes {};
 
