@@ -34,13 +34,13 @@ PairHead head_of(const AttentionShape& s, const auto& call, std::int64_t h) {
           .lse = call.lse.data() + h * s.time};
 }
 
-/// Heads that share keys, one behind the other: run(job_of(head)) with memory for the first one's copies.
+/// Heads that share keys, one behind the other: run(prepare(head)), with memory that keeps the keys' copies.
 template <class Job>
-void for_heads(Backend& memory, const AttentionShape& s, const auto& job_of, void (*run)(const Job&)) {
+void for_heads(Backend& memory, const AttentionShape& s, const auto& prepare, void (*run)(const Job&)) {
   parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
     Tensor scratch;
     for (std::int64_t h = key_head * s.group(); h < (key_head + 1) * s.group(); ++h) {
-      Job job = job_of(h);
+      Job job = prepare(h);
       if (!scratch) scratch = memory.empty({job.scratch_words()}, DType::i32);
       job.scratch = static_cast<Word*>(scratch.raw());
       run(job);
@@ -52,22 +52,22 @@ void for_heads(Backend& memory, const AttentionShape& s, const auto& job_of, voi
 
 void attention_by_pairs(Backend& memory, const call::Attention& call) {
   const AttentionShape& s = call.shape;
-  const auto job_of = [&](std::int64_t h) {
+  const auto prepare = [&](std::int64_t h) {
     return PairForward{head_of(s, call, h), call.o.data() + s.o().offset(h), s.o().row};
   };
-  for_heads(memory, s, job_of, pair_tiles()->forward);
+  for_heads(memory, s, prepare, pair_tiles()->forward);
 }
 
 void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward& call) {
   const AttentionShape& s = call.shape;
   const Tensor& dkv = s.own_keys ? call.dkv : call.dqkv;
   const Tensor delta = memory.empty({s.batch * s.heads, s.time});
-  const auto job_of = [&](std::int64_t h) {
+  const auto prepare = [&](std::int64_t h) {
     const PairHead head = head_of(s, call, h);
     float* const dk = dkv.data() + s.k().offset(h / s.group());
     float* const dv = dkv.data() + s.v().offset(h / s.group());
     for (float* const sums : {dk, dv})  // of keys that no query sees
-      for (std::int64_t row = head.keys; row < s.keys; ++row)
+      for (std::int64_t row = head.keys; !head.same_keys && row < s.keys; ++row)
         std::fill_n(sums + row * s.k().row, s.width, 0.0f);
     float* const to = delta.data() + h * s.time;
     attention_loops().row_dots(to, call.d_o.data() + s.o().offset(h), s.o().row,
@@ -75,7 +75,7 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
     float* const dq = call.dqkv.data() + s.q().offset(h);
     return PairBackward{head, source(call.d_o, s.o(), h, s.time), to, dq, dk, dv, s.q().row, s.k().row};
   };
-  for_heads(memory, s, job_of, pair_tiles()->backward);
+  for_heads(memory, s, prepare, pair_tiles()->backward);
 }
 
 }  // namespace mxtape::cpu

@@ -203,10 +203,10 @@ void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const Matr
   if (M == 0 || N == 0) return;
   // Those of no products, too.
   if (K == 0 || is_few_rows(a, M)) return multiply_few_rows(c, c_stride, a, b, M, N, K, write, bias);
-  if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
-  thread_local Thread thread;
   const bool narrow = a.dtype == DType::bf16 && b.dtype == DType::bf16 && gemm_takes_bf16();
   if (narrow && has_own_gemm()) return multiply_pairs(c, c_stride, a, b, M, N, K, write, bias);
+  if (N == 1 && c_stride > 1) return multiply_into_column(c, c_stride, a, b, M, K, write, bias);
+  thread_local Thread thread;
   MatrixView sides[2] = {a, b};
   thread_local std::vector<float> wide[2];
   for (int side = 0; side < 2 && !narrow; ++side) {

@@ -7,7 +7,7 @@ namespace mxtape::cpu::MXT_TIER {
 // Sixteen lanes at p, or the first n of them: a loop body reads and writes through one of these, so that the
 // same body serves full vectors and the tail. keep(v) puts `other`, 0 unless given, into the missing lanes.
 struct Full {
-  static constexpr int ahead = 256;  // numbers: of several streams a processor foresees too little
+  static constexpr int ahead = 256;  // numbers: processors (a Xeon) foresee too little of several streams
   [[gnu::always_inline]] static f32x16 load(const float* p) {
     return __builtin_prefetch(p + ahead), MXT_TIER::load(p);
   }

@@ -8,8 +8,8 @@ namespace {
 PairSource part(const PairSource& m, bool columns, std::int64_t line, std::int64_t k, std::int64_t lines,
                 std::int64_t depth) {
   const std::int64_t row = columns ? k : line, column = columns ? line : k;
-  return {static_cast<const char*>(m.x) + (row * m.stride + column) * (m.narrow ? 2 : 4), m.stride,
-          columns ? depth : lines, columns ? lines : depth, m.narrow};
+  return {static_cast<const std::uint16_t*>(m.x) + row * m.stride + column, m.stride, columns ? depth : lines,
+          columns ? lines : depth, true};
 }
 
 MXT_LANES std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }

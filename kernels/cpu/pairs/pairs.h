@@ -16,18 +16,18 @@ struct PairSource {
 
   static constexpr std::int64_t lanes = 16, granule = 2 * lanes;
   static constexpr std::int64_t granules(std::int64_t n) { return (n + granule - 1) / granule; }
-  /// Pairs along a row, a left side's lines: [rows][row_words()].
+  /// A left side's pairs: along a row [rows][row_words()]; along a column, turned, [width][column_words()].
   constexpr std::int64_t row_words() const { return granules(width) * lanes; }
   constexpr std::int64_t in_rows() const { return granules(rows) * granule * row_words(); }
-  /// The same with sixteen rows side by side, a right side's: [panels of rows][row_words()][16].
+  /// For a right side, the same with sixteen rows side by side, lines: [panels of rows][row_words()][16] ...
   constexpr std::int64_t panel_of_rows() const { return row_words() * lanes; }
-  /// Pairs along a column, sixteen columns side by side: [panels of columns][column_words()][16] ...
+  /// ... or sixteen columns: [panels of columns][column_words()][16].
   constexpr std::int64_t column_words() const { return granules(rows) * lanes; }
   constexpr std::int64_t panel_of_columns() const { return column_words() * lanes; }
   constexpr std::int64_t in_columns() const { return granules(width) * granule * column_words(); }
 };
 
-/// Where copies go, if they are wanted: in_rows() words, the same, in_columns(), the same.
+/// Where copies go, if they are wanted: in_rows() words for rows and lines, in_columns() for the others.
 struct PairCopies {
   Word *rows = nullptr, *lines = nullptr, *columns = nullptr, *turned = nullptr;
 };
@@ -78,7 +78,7 @@ struct PairBackward : PairHead {
   }
 };
 
-/// c[M, N] = or += the products of a's M lines, its rows or columns, with b's N; and a bias.
+/// c[M, N] = or += the products of a's M lines, its rows or columns, with b's N; and a bias. Both are narrow.
 struct PairGemm {
   PairSource a, b;
   bool a_columns, b_columns;
@@ -100,7 +100,7 @@ struct PairGemm {
 struct PairTiles {
   void (*forward)(const PairForward&);
   void (*backward)(const PairBackward&);
-  void (*gemm)(const PairGemm&);  ///< null where oneDNN is as fast: without AMX
+  void (*gemm)(const PairGemm&);  ///< null without AMX: oneDNN multiplies
 };
 
 /// Null where oneDNN multiplies: without AVX-512 BF16, or after use_pair_tiles(false).
