@@ -1,11 +1,11 @@
-// Attention with bf16 operands on a CPU, by tiles of mxtape's own (kernels/cpu/pairs/) and by the GEMM
-// library, in turns.
+// Attention with bf16 operands on a CPU, with instructions for bf16 and by loops without (kernels/cpu/pairs/),
+// in turns.
 //
 //   build/bench/bench_attention [--benchmark_filter=forward]
 //
-// `faster` is the median of the library's processor time over that of the own tiles. `peak` is the part of
-// the own tiles' time that their products would take at the rate of AMX, or of dot products of bf16, without
-// memory; products are those of keys that a query sees. Both are processor time of one thread, which other
+// `faster` is the median of the loops' processor time over that with instructions. `peak` is the part of the
+// latter that products would take at the rate of AMX, or of dot products of bf16, without memory; products are
+// those of keys that a query sees. Both are processor time of one thread, which other
 // processes disturb less than wall time. `peak flop/s` is that rate.
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -20,6 +20,7 @@
 #include "core/parallel.h"
 #include "kernels/calls_rows.h"
 #include "kernels/choose/make_backend.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/pairs/pairs.h"
 
 namespace mxtape {
@@ -68,13 +69,13 @@ double tiles_of_a_loop() {
   return double(rounds) * chains * 2 * 16 * 16 * 32;
 }
 #endif
-/// flop a second of one thread, or 0 where there are no own tiles.
+/// flop a second of one thread, or 0 where there are no instructions for bf16.
 double peak_of_products() {
 #if defined(__x86_64__)
   std::vector<double> rates;
-  for (int i = 0; i < 9 && cpu::use_pair_tiles(true); ++i) {
+  for (int i = 0; i < 9 && cpu::use_bf16_instructions(true); ++i) {
     const double start = processor_seconds();
-    const double flops = cpu::has_own_gemm() ? tiles_of_a_loop() : dots_of_a_loop();
+    const double flops = cpu::has_amx() ? tiles_of_a_loop() : dots_of_a_loop();
     rates.push_back(flops / (processor_seconds() - start));
   }
   if (!rates.empty()) return median(rates);
@@ -98,8 +99,8 @@ void attention(benchmark::State& state, AttentionShape s, bool back) {
   const Shape wide{s.batch, s.time, s.q_row()}, narrow{s.batch, s.time, s.heads * s.width};
   const Tensor qkv = random_tensor(wide), d_o = random_tensor(narrow), dqkv = backend().empty(wide);
   const Tensor o = backend().empty(narrow), lse = backend().empty({s.batch, s.heads, s.time});
-  const auto run = [&](bool own) {
-    cpu::use_pair_tiles(own);
+  const auto run = [&](bool instructions) {
+    cpu::use_bf16_instructions(instructions);
     const double start = processor_seconds();
     if (back)
       backend().run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, s, quant});
@@ -109,18 +110,18 @@ void attention(benchmark::State& state, AttentionShape s, bool back) {
   };
   backend().run(call::Attention{o, lse, qkv, s, quant});
   run(false), run(true);
-  std::vector<double> ratios, own_seconds;
+  std::vector<double> ratios, seconds;
   for (auto _ : state) {
-    const double theirs = run(false), ours = run(true);
-    state.SetIterationTime(ours);
-    ratios.push_back(theirs / ours);
-    own_seconds.push_back(ours);
+    const double loops = run(false), best = run(true);
+    state.SetIterationTime(best);
+    ratios.push_back(loops / best);
+    seconds.push_back(best);
   }
   const double products = double(s.batch * s.heads) * double(s.time) * double(s.time + 1) / 2;
   const double flops = 2 * products * double(s.width) * (back ? 5 : 2);
   static const double peak = peak_of_products();
   state.counters["faster"] = median(ratios);
-  if (peak > 0) state.counters["peak"] = flops / median(own_seconds) / peak;
+  if (peak > 0) state.counters["peak"] = flops / median(seconds) / peak;
   if (peak > 0) state.counters["peak flop/s"] = peak;
   state.counters["flop/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -144,6 +145,6 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   mxtape::set_threads(1);
   benchmark::AddCustomContext("backend", mxtape::backend().description());
-  if (mxtape::cpu::use_pair_tiles(true)) mxtape::register_all();
+  if (mxtape::cpu::use_bf16_instructions(true)) mxtape::register_all();
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -2,7 +2,7 @@
 # Debian's names. CMake says which of the libraries are missing (cmake/dependencies.cmake); this list serves machines that
 # have no CMake yet.
 tools=(build-essential cmake ninja-build)
-libraries=(libdnnl-dev libhdf5-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev
+libraries=(libhdf5-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev
   libeigen3-dev)
 test_libraries=(libgtest-dev libbenchmark-dev)
 

@@ -1,7 +1,8 @@
-# Files named *_loops.cpp hold the vector loops of the CPU backend. Each is compiled once per tier, in its own namespace
+# Files named *_loops.cpp and *_pairs.cpp hold the vector loops of the CPU backend. Each is compiled once per tier, in its own namespace
 # (kernels/cpu/loops/tier.h picks at run time), so one binary is fast everywhere and never meets an unknown instruction.
 function(mxtape_tiers target)
-  file(GLOB_RECURSE loops CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_loops.cpp")
+  file(GLOB_RECURSE loops CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_loops.cpp"
+    "${PROJECT_SOURCE_DIR}/kernels/cpu/*_pairs.cpp")
   if(NOT loops)
     return()
   endif()
@@ -39,7 +40,7 @@ function(mxtape_tiers target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_dots_${tier}>)
   endforeach()
 
-  # Products of pairs of bf16 (kernels/cpu/pairs/pairs.h).
+  # Products of pairs of bf16 have two more tiers (kernels/cpu/pairs/pairs.h).
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     file(GLOB pairs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/pairs/*_pairs.cpp")
     set(flags_amx_bf16 -mamx-tile -mamx-bf16)

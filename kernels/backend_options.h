@@ -17,16 +17,4 @@ struct BackendOptions {
   GemmKernels gemm = GemmKernels::library;
 };
 
-/// How a device multiplies two bf16 operands: as they are, or widened to f32 first. Either way products are
-/// exact.
-enum class Bf16Products : bool { native, widened };
-
-/// All that decides how two operands are multiplied, besides their roundings.
-struct Products {
-  Products(Bf16Products narrow, GemmKernels preferred = GemmKernels::library)
-      : bf16(narrow), kernels(preferred) {}
-  Bf16Products bf16;
-  GemmKernels kernels;
-};
-
 }  // namespace mxtape

@@ -8,22 +8,21 @@
 
 namespace mxtape {
 
-/// Which GEMMs a device prefers where both are possible: its library's, of values, or its own of codes. Both
+/// Which GEMMs a device prefers where both are possible: those of values, or those of codes. Both
 /// multiply the same operands; they add in another order.
 enum class GemmKernels : std::uint8_t { library, integer };
 
 /// How the two sides of a GEMM are multiplied. Products of bf16 numbers are exact in all of them; those of
 /// codes and their sums in a block, too.
-enum class GemmPath : std::uint8_t { f32, one_widened, both_widened, bf16, integer };
-inline constexpr std::array<std::string_view, 5> gemm_path_names{
-    "f32 GEMM", "f32 GEMM, one side widened from bf16",
-    "f32 GEMM, both sides widened from bf16, exact products", "bf16 GEMM, exact products",
+enum class GemmPath : std::uint8_t { f32, one_widened, bf16, integer };
+inline constexpr std::array<std::string_view, 4> gemm_path_names{
+    "f32 GEMM", "f32 GEMM, one side widened from bf16", "bf16 GEMM, exact products",
     "integer GEMM, exact block sums"};
 /// Codes are of type u8, on both sides or on none.
-constexpr GemmPath gemm_path(DType a, DType b, bool bf16_products = true) {
+constexpr GemmPath gemm_path(DType a, DType b) {
   if (a == DType::u8 && b == DType::u8) return GemmPath::integer;
   if (a != DType::bf16 || b != DType::bf16) return a == b ? GemmPath::f32 : GemmPath::one_widened;
-  return bf16_products ? GemmPath::bf16 : GemmPath::both_widened;
+  return GemmPath::bf16;
 }
 
 }  // namespace mxtape

@@ -22,8 +22,8 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
       {"compute.attention", choice(c.attention, attention_names),
        "attention's kernels; cudnn: NVIDIA's, for unquantized attention in bf16 on cuda"},
       {"compute.gemm", choice(c.gemm, gemm_names),
-       "on a CPU, GEMMs of formats with integer codes. library: bf16 values, by oneDNN; integer: codes, the "
-       "same bits on every machine; auto: integer on CPUs that multiply codes quicker"},
+       "on a CPU, GEMMs of formats with integer codes. library: bf16 values; integer: codes, the same bits "
+       "on every machine; auto: integer on CPUs that multiply codes quicker"},
       untraced({"compute.recompute", choice(c.recompute, recompute_names),
                 "what backward computes again, in all blocks but the last (gelu: SwiGLU too): less memory, more time, "
                 "the same bits; auto: norm+gelu where compute.saved = \"auto\" packs"}),

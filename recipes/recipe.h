@@ -38,7 +38,6 @@ struct ComputeConfig {
     return gemm == GemmChoice::integer ? GemmKernels::integer : GemmKernels::library;
   }
   std::int64_t bucket_elements() const { return bucket_kib * (1024 / std::int64_t(sizeof(float))); }
-  Products products() const { return {bf16_products(device), gemm_kernels()}; }
   BackendOptions options() const { return {.graph = graph, .attention = attention, .gemm = gemm_kernels()}; }
 };
 

@@ -9,7 +9,7 @@ source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 only_root=
 [ "${1:-}" != --root ] || { only_root=yes && shift; }
 folder=$(realpath -m "${1:-$source/build-aarch64}")
-packages=libc6-dev,libdnnl-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
+packages=libc6-dev,libhdf5-dev,libtomlplusplus-dev,libcli11-dev
 packages+=,nlohmann-json3-dev,libfmt-dev,libxxhash-dev,libeigen3-dev
 
 skip() {

@@ -19,7 +19,7 @@ struct Forked {
 
 /// Makes this process rank 0 of `size`, and returns in each of them. The others are killed when it ends, in
 /// whatever way. A fork has the thread that forked alone, and half of whatever libraries had begun: so this
-/// comes before threads, oneDNN, CUDA, HDF5 and files, and fails if there is another thread. Throws
+/// comes before threads, CUDA, HDF5 and files, and fails if there is another thread. Throws
 /// Error(resource).
 Forked fork_ranks(int size);
 

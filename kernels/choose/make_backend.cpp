@@ -30,19 +30,9 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
   fail(ExitCode::usage, "no device '{}'; this build has: {}", device, have);
 }
 
-Bf16Products bf16_products(std::string_view device) {
-  return device == "cpu" && !cpu::gemm_takes_bf16() ? Bf16Products::widened : Bf16Products::native;
-}
-
 GemmKernels quicker_gemm_kernels(std::string_view device) {
-  const bool codes = device == "cpu" && cpu::codes_are_quicker() && !cpu::gemm_has_matrix_unit();
+  const bool codes = device == "cpu" && cpu::codes_are_quicker() && !cpu::has_amx();
   return codes ? GemmKernels::integer : GemmKernels::library;
-}
-
-CpuLibraryVersion cpu_library_version() {
-  const std::string text = cpu::describe_gemm_library();  // "oneDNN 2.6.3 avx512_core_bf16"
-  const auto version = text.find(' ') + 1, instructions = text.find(' ', version) + 1;
-  return {text.substr(version, instructions - 1 - version), text.substr(instructions)};
 }
 
 std::optional<CudaVersions> cuda_versions() {

@@ -10,22 +10,12 @@
 namespace mxtape {
 
 /// What a device multiplies quicker: codes where the CPU has byte dot products (VNNI, SDOT), or AVX2 and not
-/// AVX-512, and its library no matrix unit (AMX); else its library's values. Measures nothing.
+/// AVX-512, and no AMX; else values. Measures nothing.
 GemmKernels quicker_gemm_kernels(std::string_view device);
 
 /// "cpu", "cuda". Throws Error(usage) for devices that this build does not have, naming those it has, and for
 /// attention or GEMM kernels that the device or this build does not have.
 std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOptions& = {});
-
-/// On a CPU what its GEMM library says of this machine and of its own settings; on a GPU always native.
-Bf16Products bf16_products(std::string_view device);
-
-/// The library of the CPU's products, as it runs here.
-struct CpuLibraryVersion {
-  std::string version;          ///< of oneDNN: "2.6.3"
-  std::string instruction_set;  ///< "avx512_core_bf16", and what it cannot do on this machine
-};
-CpuLibraryVersion cpu_library_version();
 
 struct CudaVersions {
   std::string runtime;        ///< of the toolkit that built the program, whose runtime is linked in: "13.0"

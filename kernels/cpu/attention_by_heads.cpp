@@ -35,7 +35,7 @@ class Rows final : public AttentionRows {
       std::copy_n(x.data() + t * part.width, part.width, y.data() + part.offset(head) + t * part.row);
   }
   void softmax(const Tensor& s, std::int64_t head) override {
-    attention_loops().softmax(s.data(), nullptr, lse(head), whole(head), scale_);
+    attention_loops().softmax(s.data(), lse(head), whole(head), scale_);
   }
   void softmax_backward([[maybe_unused]] const Tensor& p, [[maybe_unused]] const Tensor& dp,
                         [[maybe_unused]] std::int64_t head) override {
@@ -45,8 +45,8 @@ class Rows final : public AttentionRows {
       const AttentionPart o = s_.o();
       loops.row_dots(delta.data(), call_.d_o.data() + o.offset(head), o.row, call_.o.data() + o.offset(head),
                      o.row, s_.time, s_.width);
-      loops.softmax_again(p.data(), nullptr, lse(head), whole(head), scale_);
-      loops.softmax_backward(dp.data(), nullptr, p.data(), delta.data(), whole(head), scale_);
+      loops.softmax_again(p.data(), lse(head), whole(head), scale_);
+      loops.softmax_backward(dp.data(), p.data(), delta.data(), whole(head), scale_);
     }
   }
   void hide(const Tensor& s, std::int64_t head) override { attention_loops().hide(s.data(), whole(head)); }
@@ -82,33 +82,21 @@ void by_heads(Backend& memory, const auto& call, const auto& composed) {
 namespace mxtape {
 namespace {
 
-/// The type of all operands, if tiles can do without the composition.
-std::optional<DType> tile_operands(const AttentionShape& shape, const AttentionQuant& quant) {
-  if (shape.dropout != 0) return {};
-  if (every_operand_is(quant, f32_passthrough)) return DType::f32;
-  if (every_operand_is(quant, bf16_cast)) return DType::bf16;
-  return {};
-}
-
-/// Few queries go the way of few rows, so that a token computed alone gets the bits that it gets among
-/// others.
-bool by_pairs(const AttentionShape& shape, DType operands) {
-  return operands == DType::bf16 && shape.time > cpu::most_few_rows && cpu::pair_tiles();
+bool without_dropout(const auto& call, const Quantizer& every) {
+  return call.shape.dropout == 0 && every_operand_is(call.quant, every);
 }
 
 }  // namespace
 
 void CpuBackend::compute(const call::Attention& call) {
-  if (const auto operands = tile_operands(call.shape, call.quant))
-    return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs(*this, call)
-                                           : cpu::attention_by_tiles(*this, call, *operands);
+  if (without_dropout(call, bf16_cast)) return cpu::attention_by_pairs(*this, call);
+  if (without_dropout(call, f32_passthrough)) return cpu::attention_by_tiles(*this, call);
   cpu::by_heads(*this, call, attention_composed);
 }
 
 void CpuBackend::compute(const call::AttentionBackward& call) {
-  if (const auto operands = tile_operands(call.shape, call.quant))
-    return by_pairs(call.shape, *operands) ? cpu::attention_by_pairs_backward(*this, call)
-                                           : cpu::attention_by_tiles_backward(*this, call, *operands);
+  if (without_dropout(call, bf16_cast)) return cpu::attention_by_pairs_backward(*this, call);
+  if (without_dropout(call, f32_passthrough)) return cpu::attention_by_tiles_backward(*this, call);
   cpu::by_heads(*this, call, attention_composed_backward);
 }
 

@@ -4,6 +4,7 @@
 #include "core/parallel.h"
 #include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
+#include "kernels/cpu/flush_subnormals.h"
 #include "kernels/cpu/loops/attention_loops.h"
 #include "kernels/cpu/pairs/pairs.h"
 
@@ -43,6 +44,7 @@ void for_heads(Backend& memory, const AttentionShape& s, const auto& prepare, vo
       Job job = prepare(h);
       if (!scratch) scratch = memory.empty({job.scratch_words()}, DType::i32);
       job.scratch = static_cast<Word*>(scratch.raw());
+      const FlushSubnormals flush(true);
       run(job);
     }
   });
@@ -55,7 +57,7 @@ void attention_by_pairs(Backend& memory, const call::Attention& call) {
   const auto prepare = [&](std::int64_t h) {
     return PairForward{head_of(s, call, h), call.o.data() + s.o().offset(h), s.o().row};
   };
-  for_heads(memory, s, prepare, pair_tiles()->forward);
+  for_heads(memory, s, prepare, best_pair_loops().forward);
 }
 
 void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward& call) {
@@ -75,7 +77,7 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
     float* const dq = call.dqkv.data() + s.q().offset(h);
     return PairBackward{head, source(call.d_o, s.o(), h, s.time), to, dq, dk, dv, s.q().row, s.k().row};
   };
-  for_heads(memory, s, prepare, pair_tiles()->backward);
+  for_heads(memory, s, prepare, best_pair_loops().backward);
 }
 
 }  // namespace mxtape::cpu

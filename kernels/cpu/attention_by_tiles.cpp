@@ -11,32 +11,13 @@ namespace mxtape::cpu {
 namespace {
 
 // Queries of one tile. Smaller ones waste less on masked keys: T (T + queries) / 2 of T^2 products are
-// computed. Below 64 the GEMMs of oneDNN lose more than that.
+// computed. Below 64 GEMMs lose more than that.
 constexpr std::int64_t queries = 64;
 constexpr std::int64_t lanes = 16;  // rows of scratch are whole vectors
 
-/// Heads' matrices as sides of GEMMs: in place, or from f32 to bf16.
-class Operands {
- public:
-  Operands(Backend& memory, const AttentionShape& s, DType dtype, std::int64_t count)
-      : room_(std::max(s.time, s.keys) * s.width), dtype_(dtype) {
-    if (dtype == DType::bf16) copies_ = memory.empty({count, room_}, DType::bf16);
-  }
-  /// `place` < count is where the copy goes.
-  MatrixView take(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t place) const {
-    if (x.dtype() == dtype_)
-      return {static_cast<const char*>(x.raw()) + part.offset(head) * size_of(dtype_), dtype_, part.row};
-    bf16* const copy = copies_.data<bf16>() + place * room_;
-    attention_loops().narrow_rows(copy, x.data() + part.offset(head), part.row, part.rows, part.width);
-    return {copy, DType::bf16, part.width};
-  }
-
- private:
-  std::int64_t room_;
-  DType dtype_;
-  Tensor copies_;
-};
-
+MatrixView side(const Tensor& x, const AttentionPart& part, std::int64_t head) {
+  return {x.data() + part.offset(head), DType::f32, part.row};
+}
 MatrixView by_columns(MatrixView view) {
   view.axis = Axis::column;
   return view;
@@ -46,19 +27,10 @@ MatrixView from_row(MatrixView view, std::int64_t row) {
   return view;
 }
 
-/// A tile of scores: f32, and in bf16 where that is the operand.
-struct Scores {
-  Tensor wide, narrow;
-  Scores(Backend& memory, const AttentionShape& s, DType dtype) {
-    const std::int64_t stride = (s.keys + lanes - 1) / lanes * lanes, rows = std::min(queries, s.time);
-    wide = memory.empty({rows, stride});
-    if (dtype == DType::bf16) narrow = memory.empty({rows, stride}, dtype);
-  }
-  std::int64_t stride() const { return wide.cols(); }
-  MatrixView operand() const {
-    return {narrow ? narrow.raw() : wide.raw(), narrow ? DType::bf16 : DType::f32, stride()};
-  }
-};
+Tensor scores(Backend& memory, const AttentionShape& s) {
+  return memory.empty({std::min(queries, s.time), (s.keys + lanes - 1) / lanes * lanes});
+}
+MatrixView view(const Tensor& scores) { return {scores.raw(), DType::f32, scores.cols()}; }
 
 /// The queries from `first` on, against the keys that the last of them sees.
 AttentionTile tile_at(const AttentionShape& s, std::int64_t first, std::int64_t length, std::int64_t stride) {
@@ -69,41 +41,39 @@ AttentionTile tile_at(const AttentionShape& s, std::int64_t first, std::int64_t 
 
 }  // namespace
 
-void attention_by_tiles(Backend& memory, const call::Attention& call, DType operands) {
+void attention_by_tiles(Backend& memory, const call::Attention& call) {
   const AttentionShape& s = call.shape;
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
   const Tensor& kv = s.own_keys ? call.kv : call.qkv;
   parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
-    const Operands sides(memory, s, operands, 3);
-    const MatrixView k = sides.take(kv, s.k(), key_head, 1), v = sides.take(kv, s.v(), key_head, 2);
-    const Scores p(memory, s, operands);
+    const MatrixView k = side(kv, s.k(), key_head), v = side(kv, s.v(), key_head);
+    const Tensor p = scores(memory, s);
     const std::int64_t length = attention_length(s, call.lengths, key_head / s.kv_heads);
     for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
-      const MatrixView q = sides.take(call.qkv, s.q(), head, 0);
+      const MatrixView q = side(call.qkv, s.q(), head);
       float* const o = call.o.data() + s.o().offset(head);
       for (std::int64_t first = 0; first < T; first += queries) {
-        const AttentionTile tile = tile_at(s, first, length, p.stride());
-        gemm_block(p.wide.data(), tile.stride, from_row(q, first), k, tile.rows, tile.keys, D);
-        loops.softmax(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile, scale);
-        gemm_block(o + first * s.o().row, s.o().row, p.operand(), by_columns(v), tile.rows, D, tile.keys);
+        const AttentionTile tile = tile_at(s, first, length, p.cols());
+        gemm_block(p.data(), tile.stride, from_row(q, first), k, tile.rows, tile.keys, D);
+        loops.softmax(p.data(), call.lse.data() + head * T + first, tile, scale);
+        gemm_block(o + first * s.o().row, s.o().row, view(p), by_columns(v), tile.rows, D, tile.keys);
       }
     }
   });
 }
 
-void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward& call, DType operands) {
+void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward& call) {
   const AttentionShape& s = call.shape;
   const std::int64_t T = s.time, D = s.width;
   const float scale = 1 / std::sqrt(float(D));
   const auto& loops = attention_loops();
   const Tensor &kv = s.own_keys ? call.kv : call.qkv, &dkv = s.own_keys ? call.dkv : call.dqkv;
   parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
-    const Operands sides(memory, s, operands, 4);
-    const MatrixView k = sides.take(kv, s.k(), key_head, 1), v = sides.take(kv, s.v(), key_head, 2);
+    const MatrixView k = side(kv, s.k(), key_head), v = side(kv, s.v(), key_head);
     const std::int64_t length = attention_length(s, call.lengths, key_head / s.kv_heads);
-    const Scores p(memory, s, operands), ds(memory, s, operands);
+    const Tensor p = scores(memory, s), ds = scores(memory, s);
     const Tensor delta = memory.empty({T});  // dP . P per query, which is dO . O
     float* const dk = dkv.data() + s.k().offset(key_head);
     float* const dv = dkv.data() + s.v().offset(key_head);
@@ -113,26 +83,22 @@ void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&
         std::fill_n(sums + row * s.k().row, D, 0.0f);
     Write write = Write::overwrite;
     for (std::int64_t head = key_head * s.group(); head < (key_head + 1) * s.group(); ++head) {
-      const MatrixView q = sides.take(call.qkv, s.q(), head, 0);
-      const MatrixView d_o = sides.take(call.d_o, s.o(), head, 3);
+      const MatrixView q = side(call.qkv, s.q(), head);
+      const MatrixView d_o = side(call.d_o, s.o(), head);
       loops.row_dots(delta.data(), call.d_o.data() + s.o().offset(head), s.o().row,
                      call.o.data() + s.o().offset(head), s.o().row, T, D);
       float* const dq = call.dqkv.data() + s.q().offset(head);
       // From the last tile to the first, of which each adds to the keys it sees.
       for (std::int64_t first = (T - 1) / queries * queries; first >= 0; first -= queries) {
-        const AttentionTile tile = tile_at(s, first, length, p.stride());
+        const AttentionTile tile = tile_at(s, first, length, p.cols());
         const MatrixView d_o_tile = from_row(d_o, first), q_tile = from_row(q, first);
-        gemm_block(p.wide.data(), tile.stride, q_tile, k, tile.rows, tile.keys, D);
-        loops.softmax_again(p.wide.data(), p.narrow.data<bf16>(), call.lse.data() + head * T + first, tile,
-                            scale);
-        gemm_block(dv, s.v().row, by_columns(p.operand()), by_columns(d_o_tile), tile.keys, D, tile.rows,
-                   write);
-        gemm_block(ds.wide.data(), tile.stride, d_o_tile, v, tile.rows, tile.keys, D);
-        loops.softmax_backward(ds.wide.data(), ds.narrow.data<bf16>(), p.wide.data(), delta.data() + first,
-                               tile, scale);
-        gemm_block(dq + first * s.q().row, s.q().row, ds.operand(), by_columns(k), tile.rows, D, tile.keys);
-        gemm_block(dk, s.k().row, by_columns(ds.operand()), by_columns(q_tile), tile.keys, D, tile.rows,
-                   write);
+        gemm_block(p.data(), tile.stride, q_tile, k, tile.rows, tile.keys, D);
+        loops.softmax_again(p.data(), call.lse.data() + head * T + first, tile, scale);
+        gemm_block(dv, s.v().row, by_columns(view(p)), by_columns(d_o_tile), tile.keys, D, tile.rows, write);
+        gemm_block(ds.data(), tile.stride, d_o_tile, v, tile.rows, tile.keys, D);
+        loops.softmax_backward(ds.data(), p.data(), delta.data() + first, tile, scale);
+        gemm_block(dq + first * s.q().row, s.q().row, view(ds), by_columns(k), tile.rows, D, tile.keys);
+        gemm_block(dk, s.k().row, by_columns(view(ds)), by_columns(q_tile), tile.keys, D, tile.rows, write);
         write = Write::accumulate;
       }
     }

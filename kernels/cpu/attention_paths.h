@@ -9,12 +9,11 @@ namespace mxtape::cpu {
 // `memory` gives scratch.
 
 // By tiles of queries against the keys that they see: half the work of the whole square where the mask is
-// causal, and scratch of one tile. All operands are f32 (unrounded), or all are rounded to bf16, to nearest
-// even. Nothing is dropped.
-void attention_by_tiles(Backend& memory, const call::Attention&, DType operands);
-void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&, DType operands);
+// causal, and scratch of one tile. All operands are f32, unrounded. Nothing is dropped.
+void attention_by_tiles(Backend& memory, const call::Attention&);
+void attention_by_tiles_backward(Backend& memory, const call::AttentionBackward&);
 
-// The same with all operands in bf16 by own tiles (pairs/pairs.h), where pair_tiles() is not null.
+// The same with all operands rounded to bf16, to nearest even, and multiplied two at a time (pairs/pairs.h).
 void attention_by_pairs(Backend& memory, const call::Attention&);
 void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&);
 

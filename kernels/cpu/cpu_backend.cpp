@@ -67,7 +67,7 @@ CpuBackend::CpuBackend(GemmKernels gemms)
           [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free,
           Pool::Memory::host)),
       gemm_kernels_(gemms) {
-  cpu::check_gemm_library();
+  cpu::tier();  // which throws where MXTAPE_MAX_CPU is wrong
 }
 
 CpuBackend::~CpuBackend() = default;
@@ -76,10 +76,7 @@ std::string CpuBackend::description() const {
   const std::string integers = gemm_kernels_ == GemmKernels::integer
                                    ? fmt::format(", integer GEMMs {}", cpu::name_of(cpu::dot_tier()))
                                    : "";
-  const std::string_view pairs = cpu::has_own_gemm() ? ", bf16 GEMMs and attention amx_bf16"
-                                 : cpu::pair_tiles() ? ", bf16 attention avx512_bf16"
-                                                     : "";
-  return fmt::format("cpu, {}{}{}, loops {}, {} thread{}", cpu::describe_gemm_library(), integers, pairs,
+  return fmt::format("cpu, {}{}, loops {}, {} thread{}", cpu::describe_gemms(), integers,
                      cpu::name_of(cpu::tier()), threads(), threads() == 1 ? "" : "s");
 }
 
@@ -112,13 +109,19 @@ void CpuBackend::compute(const call::Copy& call) {
   require(call.y.count() == call.x.count(), "copy: y is {}, x is {}; want the same size", call.y.shape(),
           call.x.shape());
   if (call.y.dtype() == call.x.dtype()) return copy_bytes(call.y.raw(), call.x.raw(), call.x.bytes());
-  if (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)
-    return parallel_for(
-        call.x.count(), range_bytes / std::int64_t(sizeof(float)), [&](std::int64_t begin, std::int64_t end) {
-          cpu::decode_loops().to_bf16.from_f32(static_cast<std::uint16_t*>(call.y.raw()) + begin,
-                                               call.x.data() + begin, end - begin, 1.0f);
-        });
-  if (call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16) return widen(call.y, call.x);
+  const bool widens = call.y.dtype() == DType::f32 && call.x.dtype() == DType::bf16;
+  if (widens || (call.y.dtype() == DType::bf16 && call.x.dtype() == DType::f32)) {
+    auto* const narrow = static_cast<std::uint16_t*>((widens ? call.x : call.y).raw());
+    float* const wide = (widens ? call.y : call.x).data();
+    const auto& loops = cpu::decode_loops();
+    return parallel_for(call.x.count(), range_bytes / std::int64_t(sizeof(float)),
+                        [&](std::int64_t begin, std::int64_t end) {
+                          if (widens)
+                            loops.to_f32.from_bf16(wide + begin, narrow + begin, end - begin, 1.0f);
+                          else
+                            loops.to_bf16.from_f32(narrow + begin, wide + begin, end - begin, 1.0f);
+                        });
+  }
   fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16",
        name_of(call.y.dtype()), name_of(call.x.dtype()));
 }

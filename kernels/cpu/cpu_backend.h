@@ -5,10 +5,9 @@
 
 namespace mxtape {
 
-/// The CPU: oneDNN for GEMMs of values, our own loops (tier.h, integer/dots.h) for those of codes and for the
-/// rest, parallel_for over ranges cut by shape. Results are the same bits for any number of threads; those of
-/// our loops on any tier, oneDNN's for one version and instruction set of it. Kernels live in files by the
-/// groups below.
+/// The CPU: vector loops (loops/tier.h), dot products of codes (integer/dots.h) and of bf16 (pairs/pairs.h),
+/// parallel_for over ranges cut by shape. Results are the same bits for any number of threads; on which
+/// machines, docs/platforms.md says. Kernels live in files by the groups below.
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(GemmKernels = GemmKernels::library);
@@ -64,8 +63,6 @@ class CpuBackend final : public Backend {
   void compute(const call::Attention&);
   void compute(const call::AttentionBackward&);
 
-  /// x of bf16 as f32.
-  static void widen(const Tensor& y, const Tensor& x);
   /// x after a rotation; or before it.
   Tensor rotated(const Tensor& x, const Quantization&, RotationWay = RotationWay::forth);
 

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/integer/dots.h"
-#include "kernels/cpu/loops/decode_loops.h"
-#include "kernels/cpu/pairs/pairs.h"
 #include "kernels/extents.h"
 #include "kernels/gemm_codes.h"
 
@@ -18,26 +15,13 @@ namespace {
 
 using cpu::MatrixView;
 
-MatrixView view(const Rounded& x, const Tensor& values) {
-  return {values.raw(), values.dtype(), x.cols(), x.axis};
-}
+MatrixView view(const Rounded& x) { return {x.elements.raw(), x.elements.dtype(), x.cols(), x.axis}; }
 
 /// x from a line on.
 MatrixView from(MatrixView x, std::int64_t line) {
   const std::int64_t offset = (x.axis == Axis::row ? line * x.stride : line) * size_of(x.dtype);
   x.data = static_cast<const char*>(x.data) + offset;
   return x;
-}
-
-/// c = sums * factor + bias (+ c). c may be the memory of sums.
-void scale_into(float* c, std::int64_t c_stride, const float* sums, std::int64_t sums_stride, std::int64_t M,
-                std::int64_t N, float factor, const float* bias, Write write) {
-  for (std::int64_t m = 0; m < M; ++m)
-    for (std::int64_t n = 0; n < N; ++n) {
-      float& out = c[m * c_stride + n];
-      const float value = sums[m * sums_stride + n] * factor + (bias ? bias[n] : 0.0f);
-      out = write == Write::accumulate ? out + value : value;
-    }
 }
 
 constexpr int panel = CodeLayout::panel;
@@ -67,8 +51,8 @@ cpu::DotsSide side(const Rounded& x, const Tensor& scales, std::int64_t segments
 
 cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most) {
   constexpr double work = 0x1p22;  // products that pay for handing out a piece and packing its sides again
-  constexpr std::int64_t granule = 64;  // whole register tiles of oneDNN's kernels
-  if (M <= most_few_rows) {             // a stream over the other side, for all threads to share
+  constexpr std::int64_t granule = 64;
+  if (M <= most_few_rows) {  // a stream over the other side, for all threads to share
     constexpr std::int64_t numbers = 1 << 18;
     return {M, std::max(granule, numbers / std::max<std::int64_t>(K, 1) / granule * granule)};
   }
@@ -89,17 +73,15 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most)
 // instruction sets or libraries.
 void CpuBackend::compute(const call::Gemm& call) {
   const auto [M, N, K] = extents_of(call);
-  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype(), cpu::gemm_takes_bf16());
+  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
   if (M == 0 || N == 0) return;
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  // Bits of own GEMMs do not depend on pieces. Of codes, lines of a large piece would leave the second cache
-  // between b's strips.
+  // Of codes, lines of a large piece would leave the second cache between b's strips.
   const bool integer = last_gemm_ == GemmPath::integer;
   const double large = integer ? double(M) * double(N) * double(K) * 0x1p-26 : 0;
-  const bool own = integer || (last_gemm_ == GemmPath::bf16 && cpu::has_own_gemm());
-  const cpu::Piece piece = cpu::cut(M, N, K, own ? std::min(16.0, std::max(2.0 * threads(), large)) : 16);
+  const cpu::Piece piece = cpu::cut(M, N, K, std::max(2.0 * threads(), std::min(16.0, large)));
   const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
   const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
     parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {
@@ -109,7 +91,7 @@ void CpuBackend::compute(const call::Gemm& call) {
     });
   };
 
-  if (last_gemm_ == GemmPath::integer) {
+  if (integer) {
     const int segment = std::gcd(call.a.by.quantizer.block.along, call.b.by.quantizer.block.along);
     const std::int64_t segments = CodeLayout{M, K, segment}.blocks();
     const Tensor a_scales = scales_of_segments(*this, call.a, segment),
@@ -130,34 +112,11 @@ void CpuBackend::compute(const call::Gemm& call) {
     });
   }
 
-  const bool as_they_are = last_gemm_ == GemmPath::bf16 || cpu::is_few_rows(view(call.a, call.a.elements), M);
-  const auto wide = [&](const Tensor& x) {
-    if (as_they_are || x.dtype() != DType::bf16) return x;
-    const Tensor y = empty(x.shape());
-    return widen(y, x), y;
-  };
-  const Tensor a = wide(call.a.elements), b = wide(call.b.elements);
-  const MatrixView av = view(call.a, a), bv = view(call.b, b);
+  const MatrixView av = view(call.a), bv = view(call.b);
   for_pieces([&, N = N, K = K](std::int64_t m, std::int64_t n, std::int64_t rows, std::int64_t cols,
                                float* out, const float* bias) {
     const MatrixView left = from(av, m), right = from(bv, n);
-    if (!scaled) return cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, bias);
-    if (call.write == Write::overwrite) {
-      cpu::gemm_block(out, N, left, right, rows, cols, K);
-      return scale_into(out, N, out, N, rows, cols, factor, bias, call.write);
-    }
-    thread_local std::vector<float> sums;
-    sums.resize(std::size_t(rows * cols));
-    cpu::gemm_block(sums.data(), cols, left, right, rows, cols, K);
-    scale_into(out, N, sums.data(), cols, rows, cols, factor, bias, call.write);
-  });
-}
-
-void CpuBackend::widen(const Tensor& y, const Tensor& x) {
-  const auto* const in = static_cast<const std::uint16_t*>(x.raw());
-  constexpr std::int64_t grain = 1 << 16;
-  parallel_for(x.count(), grain, [&](std::int64_t begin, std::int64_t end) {
-    cpu::decode_loops().to_f32.from_bf16(y.data() + begin, in + begin, end - begin, 1.0f);
+    cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, bias, scaled ? &factor : nullptr);
   });
 }
 

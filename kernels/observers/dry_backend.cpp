@@ -11,7 +11,7 @@
 namespace mxtape {
 
 // Addresses that differ, as code may ask whether two tensors share storage, and that no pointer can be.
-DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention, Products products)
+DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention, GemmKernels kernels)
     : memory_(memory),
       gpu_attention_(gpu_attention),
       pool_(Pool::create(
@@ -20,7 +20,7 @@ DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attent
           },
           [](void*) {})),
       arena_(pool_),
-      products_(products) {}
+      kernels_(kernels) {}
 
 Tensor DryBackend::empty(Shape shape, DType dtype) {
   return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
@@ -48,15 +48,10 @@ void DryBackend::dispatch(AnyCall any) {
 
 void DryBackend::count(const call::Gemm& call) {
   const DType a = call.a.elements.dtype(), b = call.b.elements.dtype();
-  last_gemm_ = gemm_path(a, b, products_.bf16 == Bf16Products::native);
+  last_gemm_ = gemm_path(a, b);
   Gemms& gemms = last_gemm_ == GemmPath::integer ? integer_ : a == b && a == DType::bf16 ? bf16_ : f32_;
   ++gemms.calls;
   gemms.flops += flops_of(call);
-  const bool as_they_are = gpu_attention_ || last_gemm_ == GemmPath::bf16;
-  const auto widened = [&](const Tensor& x) {
-    return as_they_are || x.dtype() != DType::bf16 ? Tensor{} : empty(x.shape());
-  };
-  const Tensor both[] = {widened(call.a.elements), widened(call.b.elements)};
 }
 
 // As the devices' compute() take it: at most, as the CPU rotates what it can in the cache.

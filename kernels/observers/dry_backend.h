@@ -27,7 +27,7 @@ class DryBackend final : public Backend {
   };
   /// `gpu_attention`: it stands for a GPU, and attention takes these kernels' scratch (attention/scratch.h).
   explicit DryBackend(Memory = Memory::pool, std::optional<AttentionKernels> gpu_attention = {},
-                      Products = Bf16Products::native);
+                      GemmKernels = GemmKernels::library);
 
   /// GEMMs seen, by the operands that meet. Attention's are not among them.
   struct Gemms {
@@ -40,7 +40,7 @@ class DryBackend final : public Backend {
 
   std::string description() const override { return "dry run"; }
   void dispatch(AnyCall) override;
-  GemmKernels gemm_kernels() const override { return products_.kernels; }
+  GemmKernels gemm_kernels() const override { return kernels_; }
   bool narrows() const override { return !gpu_attention_; }
   GemmPath last_gemm() const override { return last_gemm_; }
   Tensor empty(Shape, DType = DType::f32) override;
@@ -69,7 +69,7 @@ class DryBackend final : public Backend {
   std::shared_ptr<Pool> pool_;
   Arena arena_;
   Gemms integer_, bf16_, f32_;
-  Products products_;
+  GemmKernels kernels_;
   GemmPath last_gemm_{};
 };
 

@@ -37,7 +37,7 @@ std::string loss_text(const Replay& r) {
   if (!r.recorded) return loss + ", not on record";
   if (r.same_bits()) return loss + ", bit for bit as on record";
   return fmt::format(
-      "{}; on record {}: not the same bits; another device, oneDNN or instruction set has another order of "
+      "{}; on record {}: not the same bits; another device or instruction set may have another order of "
       "additions",
       loss, *r.recorded);
 }

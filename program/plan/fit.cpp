@@ -19,14 +19,12 @@ void put_work(RunPlan& plan) {
   const MemoryPlan& memory = *plan.memory;
   const double flops = memory.integer_ops + memory.bf16_flops + memory.f32_flops;
   const bool large = flops >= 1e12;
-  const bool widened = bf16_products(plan.recipe.compute.device) == Bf16Products::widened;
   const std::string integers = memory.integer_ops > 0 ? fmt::format("{:.0f}% of it in integer GEMMs, ",
                                                                     100 * memory.integer_ops / flops)
                                                       : "";
-  plan.fact("work        {:.4g} {} a step in linear layers, {}{:.0f}% of it {}",
+  plan.fact("work        {:.4g} {} a step in linear layers, {}{:.0f}% of it in bf16 GEMMs",
             flops * (large ? 1e-12 : 1e-9), large ? "TFLOP" : "GFLOP", integers,
-            100 * memory.bf16_flops / flops,
-            widened ? "of bf16 operands, which are widened to f32" : "in bf16 GEMMs");
+            100 * memory.bf16_flops / flops);
   plan.numbers["step_flops"] = flops;
   plan.numbers["step_bf16_flops"] = memory.bf16_flops;
   plan.numbers["step_integer_ops"] = memory.integer_ops;

@@ -27,18 +27,6 @@ std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
                                             {SIGUSR1, "SIGUSR1", {}},
                                             {SIGUSR2, "SIGUSR2", {}}}};
 
-// Code that oneDNN makes at run time may have the stack pointer in a buffer of the heap (seen with 2.6.3, in
-// f32 products): a handler that ran on that stack would write over whatever lies below the buffer.
-alignas(16) std::array<std::byte, 64 << 10> handlers_stack;
-
-void use_handlers_stack() {
-  stack_t now{};
-  if (sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0)
-    return;  // a sanitizer's serves as well
-  const stack_t ours{.ss_sp = handlers_stack.data(), .ss_flags = 0, .ss_size = handlers_stack.size()};
-  sigaltstack(&ours, nullptr);
-}
-
 /// Whether a second one is a user who does not want to wait. A lost connection sends several SIGHUP, from the
 /// kernel and from the shell; a batch system's SIGUSR1 warns of the SIGTERM that comes later.
 bool is_impatience(int signal) { return signal == SIGINT || (signal == SIGTERM && !shared); }
@@ -74,8 +62,7 @@ void leave_no_unfinished_file() {
   struct sigaction action {
   }, before{};
   action.sa_handler = on_end;
-  action.sa_flags = SA_RESETHAND | SA_NODEFER | SA_ONSTACK;
-  use_handlers_stack();
+  action.sa_flags = SA_RESETHAND | SA_NODEFER;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
@@ -88,8 +75,7 @@ StopSignals::StopSignals() {
   asked_to_save = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;  // file operations in progress go on
-  use_handlers_stack();
+  action.sa_flags = SA_RESTART;  // file operations in progress go on
   for (auto& [number, name, before] : caught_signals) {
     sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);

@@ -42,7 +42,7 @@ std::string text_of(const Trace::Side& side) {
 
 /// Compares one product with what was wanted of it.
 void compare(std::vector<std::string>& lines, const std::string& layer, const Wanted& want,
-             const Product& ran, Products products) {
+             const Product& ran, GemmKernels kernels) {
   const auto side = [&](const char* name, const Trace::Side& asked, const Trace::Side& found) {
     if (found != asked)
       lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name, text_of(asked),
@@ -50,7 +50,7 @@ void compare(std::vector<std::string>& lines, const std::string& layer, const Wa
   };
   side(want.a_name, {want.a, want.rotation}, ran.a);
   side(want.b_name, {want.b, want.b_rotation, want.b_source == OperandSource::forward}, ran.b);
-  const std::string_view path = gemm_path(want.a, want.b, products),
+  const std::string_view path = gemm_path(want.a, want.b, kernels),
                          taken = gemm_path_names[std::size_t(ran.path)];
   if (path != taken) lines.push_back(fmt::format("{} {}: planned {}, ran {}", layer, want.slot, path, taken));
 }
@@ -110,7 +110,6 @@ void compare_ways_back(std::vector<std::string>& lines, const std::string& layer
 std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Found& trace,
                                      const std::string& device, GemmKernels kernels) {
   const PrecisionPlan plan = realised(asked, device);
-  const Products products{bf16_products(device), kernels};
   std::vector<std::string> lines;
   for (const auto& [layer, quant] : plan.linear) {
     const auto of_layer = trace.gemms.find(layer);
@@ -119,7 +118,7 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
       if (!ran) lines.push_back(fmt::format("{} {}: did not run", layer, want.slot));
       if (ran)
         for (const Product& product : of_layer->second.at(want.slot))
-          compare(lines, layer, want, product, products);
+          compare(lines, layer, want, product, kernels);
     }
     compare_roundings(lines, layer, output_slots[0].name, "value", quant.out, trace);
     compare_ways_back(lines, layer, asked.linear.at(layer), trace);

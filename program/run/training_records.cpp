@@ -110,7 +110,7 @@ void TrainingLoop::record_precision(const Trace::Found& trace) {
   record([&] {
     std::ofstream out(folder_.precision(), std::ios::app);
     out << fmt::format("seen in step {}\n{}", trainer_.steps_done(),
-                       precision_table(realised(plan, recipe.compute.device), recipe.compute.products()));
+                       precision_table(realised(plan, recipe.compute.device), recipe.compute.gemm_kernels()));
     require(out.flush().good(), ExitCode::resource, "{}: cannot be written", folder_.precision().string());
   });
 }

@@ -161,14 +161,13 @@ std::string cuda_text(const std::optional<CudaVersions>& cuda) {
 
 /// What runs: version and commit of mxtape, compiler, and the libraries as they are found here.
 Report version(std::string_view commit) {
-  const CpuLibraryVersion onednn = cpu_library_version();
+  const std::string cpu = make_backend("cpu", {.gemm = GemmKernels::integer})->description().substr(5);
   const auto cuda = cuda_versions();
   Report out;
   out.line("mxtape {} (commit {})", MXTAPE_VERSION, commit);
-  out.line("compiler  {}\noneDNN    {} {}\nCUDA      {}\nHDF5      {}", compiler(), onednn.version,
-           onednn.instruction_set, cuda_text(cuda), hdf5_version());
-  out.put("version", MXTAPE_VERSION, "commit", commit, "compiler", compiler(), "onednn",
-          object("version", onednn.version, "instruction_set", onednn.instruction_set), "cuda",
+  out.line("compiler  {}\nCPU       {}\nCUDA      {}\nHDF5      {}", compiler(), cpu, cuda_text(cuda),
+           hdf5_version());
+  out.put("version", MXTAPE_VERSION, "commit", commit, "compiler", compiler(), "cpu", cpu, "cuda",
           cuda ? object("runtime", cuda->runtime, "architectures", cuda->architectures, "driver",
                         Value(cuda->driver, "no driver on this machine"))
                : Value(nullptr, "built without CUDA"),

@@ -16,7 +16,7 @@ Value rules_json(const std::vector<PrecisionRule>& rules) {
   return table;
 }
 
-Value layer_json(const std::string& name, const LinearQuant& quant, Products products) {
+Value layer_json(const std::string& name, const LinearQuant& quant, GemmKernels kernels) {
   Value slots = object();
   for (const auto& slot : linear_slots) put(slots, slot.name, to_text(quant.*slot.field));
   for (const auto& slot : rotation_slots)
@@ -30,9 +30,9 @@ Value layer_json(const std::string& name, const LinearQuant& quant, Products pro
   for (const auto& slot : output_slots)
     if (!(quant.*slot.field).is_identity()) put(slots, slot.name, to_text(quant.*slot.field));
   return object("layer", name, "kind", "linear", "slots", slots, "gemms",
-                object("fprop", gemm_path(quant.fprop_x, quant.fprop_w, products), "dgrad",
-                       gemm_path(quant.dgrad_dy, quant.dgrad_w, products), "wgrad",
-                       gemm_path(quant.wgrad_dy, quant.wgrad_x, products)));
+                object("fprop", gemm_path(quant.fprop_x, quant.fprop_w, kernels), "dgrad",
+                       gemm_path(quant.dgrad_dy, quant.dgrad_w, kernels), "wgrad",
+                       gemm_path(quant.wgrad_dy, quant.wgrad_x, kernels)));
 }
 
 /// Without "gemms": they belong to attention's kernel, which may fuse them.
@@ -81,7 +81,7 @@ Value recipe_json(const Recipe& recipe) {
 
 std::vector<Value> precision_json(const Recipe& recipe) {
   std::vector<Value> json;
-  const Products products = recipe.compute.products();
+  const GemmKernels kernels = recipe.compute.gemm_kernels();
   const auto add = [&](const Value& start, const PrecisionPlan& asked) {
     const PrecisionPlan plan = realised(asked, recipe.compute.device);
     std::vector<Value> layers;
@@ -90,7 +90,7 @@ std::vector<Value> precision_json(const Recipe& recipe) {
       if (!quant.is_identity())
         layers.push_back(object("layer", name, "kind", kind, "slots", object(slot, to_text(quant))));
     };
-    for (const auto& [name, quant] : plan.linear) layers.push_back(layer_json(name, quant, products));
+    for (const auto& [name, quant] : plan.linear) layers.push_back(layer_json(name, quant, kernels));
     for (const auto& [name, quant] : plan.attention) layers.push_back(layer_json(name, quant));
     for (const auto& [name, quant] : plan.parameters)
       rounded(name, "parameter", name_of(name == "embedding" ? Slot::table : Slot::gain), quant);

@@ -52,18 +52,17 @@ std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
 }
 
 /// Attention's GEMMs belong to its kernel, which may fuse them: only its operands' types are said.
-std::string_view attention_path(const Quantizer& a, const Quantizer& b, Products products) {
+std::string_view attention_path(const Quantizer& a, const Quantizer& b, GemmKernels) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
-  if (a_narrow && b_narrow)
-    return products.bf16 == Bf16Products::native ? "bf16 operands" : "bf16 operands, widened to f32";
+  if (a_narrow && b_narrow) return "bf16 operands";
   return a_narrow || b_narrow ? "a bf16 and an f32 operand" : "f32 operands";
 }
 
 /// What shall multiply two operands.
 struct Path {
-  std::string_view (*name)(const Quantizer&, const Quantizer&, Products);
-  Products products;
-  std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, products); }
+  std::string_view (*name)(const Quantizer&, const Quantizer&, GemmKernels);
+  GemmKernels kernels;
+  std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, kernels); }
 };
 
 void write_line(std::string& out, const GemmLine& line, Path path) {
@@ -154,10 +153,10 @@ void write_others(std::string& out, const std::map<std::string, Quantizer>& laye
                    rounding.first, rounding.second);
 }
 
-std::string table_of(const PrecisionPlan& plan, Products products, Unrounded unrounded) {
+std::string table_of(const PrecisionPlan& plan, GemmKernels kernels, Unrounded unrounded) {
   std::string out;
-  write_groups(out, plan.linear, 4, {gemm_path, products});
-  write_groups(out, plan.attention, 1, {attention_path, products});
+  write_groups(out, plan.linear, 4, {gemm_path, kernels});
+  write_groups(out, plan.attention, 1, {attention_path, kernels});
   write_others(out, plan.parameters, unrounded, 1, [](const std::string& name, const Quantizer& q) {
     return std::pair(std::string(name == "embedding" ? "table" : "gain"), to_text(q));
   });
@@ -204,30 +203,28 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device) {
   return plan;
 }
 
-std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Products products) {
-  const bool codes = gemm_layout(products.kernels, a, b) == Layout::codes;
-  const GemmPath path =
-      codes ? GemmPath::integer
-            : gemm_path(a.operand_dtype(), b.operand_dtype(), products.bf16 == Bf16Products::native);
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b, GemmKernels kernels) {
+  const bool codes = gemm_layout(kernels, a, b) == Layout::codes;
+  const GemmPath path = codes ? GemmPath::integer : gemm_path(a.operand_dtype(), b.operand_dtype());
   return gemm_path_names[std::size_t(path)];
 }
 
-std::string precision_table(const PrecisionPlan& plan, Products products) {
-  return table_of(plan, products, Unrounded::hide);
+std::string precision_table(const PrecisionPlan& plan, GemmKernels kernels) {
+  return table_of(plan, kernels, Unrounded::hide);
 }
 
 std::string precision_table(const Recipe& recipe) {
-  return precision_table(recipe, recipe.compute.products());
+  return precision_table(recipe, recipe.compute.gemm_kernels());
 }
 
-std::string precision_table(const Recipe& recipe, Products products) {
+std::string precision_table(const Recipe& recipe, GemmKernels kernels) {
   std::string out;
   const auto plan_at = [&](const Recipe& r, std::int64_t step) {
     return realised(precision_plan(r, step), recipe.compute.device);
   };
   const auto put_changes = [&](const PrecisionPlan& before, const PrecisionPlan& plan) {
     const PrecisionPlan changes = changed(before, plan);
-    const std::string table = table_of(changes, products, Unrounded::show);
+    const std::string table = table_of(changes, kernels, Unrounded::show);
     out += table.empty() ? "  nothing changes\n" : table;
   };
   std::int64_t before = 0;
@@ -235,7 +232,7 @@ std::string precision_table(const Recipe& recipe, Products products) {
     const PrecisionPlan plan = plan_at(recipe, step);
     if (step == 0) {
       out += fmt::format("stored activations {}\n", name_of(plan.activations));
-      out += precision_table(plan, products);
+      out += precision_table(plan, kernels);
     } else {
       out += fmt::format("from step {}\n", step);
       put_changes(plan_at(recipe, before), plan);

@@ -7,9 +7,9 @@
 namespace mxtape {
 
 /// "bf16 GEMM, exact products", "f32 GEMM" or "f32 GEMM, one side widened from bf16": what kernels/backend.h
-/// promises for two operands rounded so. Where bf16 products are widened, "f32 GEMM, both sides widened from
-/// bf16, exact products"; where integers are preferred and both have codes, "integer GEMM, exact block sums".
-std::string_view gemm_path(const Quantizer& a, const Quantizer& b, Products);
+/// promises for two operands rounded so; where integers are preferred and both have codes, "integer GEMM,
+/// exact block sums".
+std::string_view gemm_path(const Quantizer& a, const Quantizer& b, GemmKernels);
 
 /// The plan as it runs: with bf16 activations an operand that nothing rounds is one of bf16. So are P and dS
 /// on CUDA, whose products of bf16 activations take no other operands; the CPU keeps them in f32.
@@ -20,10 +20,10 @@ PrecisionPlan realised(PrecisionPlan plan, std::string_view device);
 ///   blocks.0-3.*  (16 layers)
 ///     fprop  x  mxfp4 rule=even                   w  mxfp4 rule=even                   bf16 GEMM, exact
 ///     products
-std::string precision_table(const PrecisionPlan&, Products);
+std::string precision_table(const PrecisionPlan&, GemmKernels);
 /// The tables of all phases, each under the step, or the rollback to come, from which it holds. A phase shows
 /// only what it changes.
-std::string precision_table(const Recipe&, Products);
+std::string precision_table(const Recipe&, GemmKernels);
 /// On the recipe's device, here.
 std::string precision_table(const Recipe&);
 

@@ -188,7 +188,7 @@ struct Composition {
   Product output(const Floats& q, const Floats& k, const Floats& v, Floats& lse) const {
     Floats p = products(q, k);
     const Floats before = p;
-    cpu::attention_loops().softmax(p.data(), nullptr, lse.data(), square(), scale());
+    cpu::attention_loops().softmax(p.data(), lse.data(), square(), scale());
     const double error = score_error(before, lse);
     return product(round_scores(dropped(p), quant.pv_p, Axis::row, 2, error),
                    round_keys(v, quant.pv_v, Axis::column, 3), s.time, s.width, s.keys);
@@ -203,14 +203,14 @@ struct Composition {
     const auto& loops = cpu::attention_loops();
     Floats p = products(q, k);
     const double error = score_error(p, lse);
-    loops.softmax_again(p.data(), nullptr, lse.data(), square(), scale());
+    loops.softmax_again(p.data(), lse.data(), square(), scale());
     Floats ds = product(round_queries(d_o, quant.dp_do, Axis::row, 6),
                         round_keys(v, quant.dp_v, Axis::row, 7), T, S, D)
                     .rounded();
     ds = dropped(ds);
     Floats delta(std::size_t(T), 0);
     loops.row_dots(delta.data(), d_o.data(), D, o.data(), D, T, D);
-    loops.softmax_backward(ds.data(), nullptr, p.data(), delta.data(), square(), scale());
+    loops.softmax_backward(ds.data(), p.data(), delta.data(), square(), scale());
     return {product(round_scores(ds, quant.dq_ds, Axis::row, 8, error),
                     round_keys(k, quant.dq_k, Axis::column, 9), T, D, S),
             product(round_scores(ds, quant.dk_ds, Axis::column, 10, error),

@@ -54,7 +54,7 @@ struct DryModel {
   CopiesThatTravel copies;
 
   DryModel(const Recipe& recipe, const PrecisionPlan& precision)
-      : device(DryBackend::Memory::pool, {}, {Bf16Products::native, recipe.compute.gemm_kernels()}),
+      : device(DryBackend::Memory::pool, {}, recipe.compute.gemm_kernels()),
         model(make_model(device, recipe.model, precision, recipe.seed)),
         parameters(model->parameters()) {
     model->make_weight_copies(device, pass_key(recipe, 0));

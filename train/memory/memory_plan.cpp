@@ -115,8 +115,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   const std::int64_t strands = strands_of_plan(recipe.train.strands, size);
   repeats *= double(recipe.train.strands) / double(strands);
   recipe.train.strands = strands;
-  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute),
-                    {bf16_products(recipe.compute.device), recipe.compute.gemm_kernels()});
+  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
   const TelemetryPlan telemetry = telemetry_plan(recipe);
   MeasureMemory measured([&](std::string_view layer) { return telemetry.wants_layer(layer); },
                          !telemetry.formats.empty());

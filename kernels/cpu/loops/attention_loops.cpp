@@ -1,14 +1,9 @@
 #include "kernels/cpu/loops/attention_loops.h"
 
-#include "kernels/cpu/loops/simd_round.h"
 #include "kernels/cpu/loops/softmax_lanes.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
-
-MXT_LANES void store_narrow(bf16* y, const f32x16& v) {
-  store_upper(reinterpret_cast<std::uint16_t*>(y), nearest_bf16(bits(v)));
-}
 
 /// body(i, Full, Masked or First) over the first `seen` numbers of a row with room for `stride`.
 template <class Body>
@@ -22,13 +17,11 @@ MXT_LANES void for_seen(std::int64_t seen, std::int64_t stride, const Body& body
     body(i, First{seen - i});
 }
 
-MXT_LANES void finish_row(float* row, bf16* narrow, std::int64_t seen, const AttentionTile& tile) {
+MXT_LANES void finish_row(float* row, std::int64_t seen, const AttentionTile& tile) {
   for (std::int64_t i = seen; i < tile.keys; ++i) row[i] = 0;
-  if (narrow)
-    for (std::int64_t i = 0; i < tile.keys; i += lanes) store_narrow(narrow + i, load(row + i));
 }
 
-void softmax(float* s, bf16* narrow, float* lse, const AttentionTile& tile, float scale) {
+void softmax(float* s, float* lse, const AttentionTile& tile, float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
     const std::int64_t seen = tile.seen(r);
     f32x16 highest = all(s[0]);
@@ -45,30 +38,26 @@ void softmax(float* s, bf16* narrow, float* lse, const AttentionTile& tile, floa
     lse[r] = top + float(__builtin_log(double(total)));
     const float factor = 1 / total;
     for_seen(seen, tile.stride, [&](std::int64_t i, auto l) { l.store(s + i, l.load(s + i) * factor); });
-    finish_row(s, narrow, seen, tile);
-    if (narrow) narrow += tile.stride;
+    finish_row(s, seen, tile);
   }
 }
 
-void softmax_again(float* s, bf16* narrow, const float* lse, const AttentionTile& tile, float scale) {
+void softmax_again(float* s, const float* lse, const AttentionTile& tile, float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) {
     const std::int64_t seen = tile.seen(r);
     for_seen(seen, tile.stride,
              [&](std::int64_t i, auto l) { l.store(s + i, exp(l.load(s + i) * scale - lse[r])); });
-    finish_row(s, narrow, seen, tile);
-    if (narrow) narrow += tile.stride;
+    finish_row(s, seen, tile);
   }
 }
 
-void softmax_backward(float* dp, bf16* narrow, const float* p, const float* delta, const AttentionTile& tile,
-                      float scale) {
+void softmax_backward(float* dp, const float* p, const float* delta, const AttentionTile& tile, float scale) {
   for (std::int64_t r = 0; r < tile.rows; ++r, dp += tile.stride, p += tile.stride) {
     const std::int64_t seen = tile.seen(r);
     for_seen(seen, tile.stride, [&](std::int64_t i, auto l) {
       l.store(dp + i, l.load(p + i) * (l.load(dp + i) - delta[r]) * scale);
     });
-    finish_row(dp, narrow, seen, tile);
-    if (narrow) narrow += tile.stride;
+    finish_row(dp, seen, tile);
   }
 }
 
@@ -79,20 +68,11 @@ void row_dots(float* sums, const float* a, std::int64_t a_stride, const float* b
 }
 
 void hide(float* s, const AttentionTile& tile) {
-  for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) finish_row(s, nullptr, tile.seen(r), tile);
-}
-
-void narrow_rows(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols) {
-  for (std::int64_t r = 0; r < rows; ++r, x += stride, y += cols) {
-    std::int64_t i = 0;
-    for (; i + lanes <= cols; i += lanes) store_narrow(y + i, load(x + i));
-    for (; i < cols; ++i) y[i] = to_bf16(x[i]);
-  }
+  for (std::int64_t r = 0; r < tile.rows; ++r, s += tile.stride) finish_row(s, tile.seen(r), tile);
 }
 
 }  // namespace
 
-extern const AttentionLoops attention_loops{softmax,  softmax_again, softmax_backward,
-                                            row_dots, hide,          narrow_rows};
+extern const AttentionLoops attention_loops{softmax, softmax_again, softmax_backward, row_dots, hide};
 
 }  // namespace mxtape::cpu::MXT_TIER

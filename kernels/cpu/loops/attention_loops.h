@@ -1,5 +1,6 @@
 #pragma once
-#include "core/bf16.h"
+#include <cstdint>
+
 #include "kernels/cpu/loops/tier.h"
 
 namespace mxtape::cpu {
@@ -16,23 +17,19 @@ struct AttentionTile {
   }
 };
 
-/// Everything works in place on f32 tiles and writes 0 to the masked keys. `narrow`, unless null, gets the
-/// results in bf16 too, in the same layout; it needs a stride that is a multiple of 16.
+/// Everything works in place on tiles and writes 0 to the masked keys.
 struct AttentionLoops {
   /// s = softmax(scale s) over the keys that a query sees; lse[i] = log of its sum of exponentials.
-  void (*softmax)(float* s, bf16* narrow, float* lse, const AttentionTile&, float scale);
+  void (*softmax)(float* s, float* lse, const AttentionTile&, float scale);
   /// s = e^(scale s - lse[i]): the same numbers up to rounding.
-  void (*softmax_again)(float* s, bf16* narrow, const float* lse, const AttentionTile&, float scale);
+  void (*softmax_again)(float* s, const float* lse, const AttentionTile&, float scale);
   /// dp = scale p (dp - delta[i]): the gradient of the products Q K^T.
-  void (*softmax_backward)(float* dp, bf16* narrow, const float* p, const float* delta, const AttentionTile&,
-                           float scale);
+  void (*softmax_backward)(float* dp, const float* p, const float* delta, const AttentionTile&, float scale);
   /// sums[r] = the dot product of rows r of a and b.
   void (*row_dots)(float* sums, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
                    std::int64_t rows, std::int64_t cols);
   /// s = 0 for the masked keys.
   void (*hide)(float* s, const AttentionTile&);
-  /// Rows of x, `stride` apart, rounded to bf16 without gaps.
-  void (*narrow_rows)(bf16* y, const float* x, std::int64_t stride, std::int64_t rows, std::int64_t cols);
 };
 
 MXT_TIER_TABLE(AttentionLoops, attention_loops)

@@ -1,20 +1,15 @@
 #include "kernels/cpu/loops/few_rows_loops.h"
 
-#include "core/bf16.h"
 #include "kernels/cpu/loops/simd.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
 
-MXT_LANES f32x16 wide(const float* p) { return load(p); }
-MXT_LANES f32x16 wide(const bf16* p) {
-  return floats(load_halves(reinterpret_cast<const std::uint16_t*>(p)) << 16);
-}
 /// The first n < 16; the rest is 0.
 MXT_LANES f32x16 wide_first(const float* p, std::int64_t n) { return load_first(p, n); }
-MXT_LANES f32x16 wide_first(const bf16* p, std::int64_t n) {
-  bf16 s[lanes] = {};
-  std::memcpy(s, p, std::size_t(n) * sizeof(bf16));
+MXT_LANES f32x16 wide_first(const std::uint16_t* p, std::int64_t n) {
+  std::uint16_t s[lanes] = {};
+  std::memcpy(s, p, std::size_t(n) * sizeof *p);
   return wide(s);
 }
 
@@ -23,17 +18,17 @@ MXT_LANES f32x16 wide_first(const bf16* p, std::int64_t n) {
 constexpr int block_rows = 4, block_columns = 4, block_vectors = 4, blocks_ahead = 4;
 
 template <int rows, int columns, class B>
-MXT_LANES void dots_block(const FewRowsJob& j, std::int64_t m, std::int64_t n) {
-  const float* const a = j.a + m * j.a_stride;
-  const B* const b = static_cast<const B*>(j.b) + n * j.b_stride;
+MXT_LANES void dots_block(const GemmJob& j, std::int64_t m, std::int64_t n) {
+  const float* const a = static_cast<const float*>(j.a.x) + m * j.a.stride;
+  const B* const b = static_cast<const B*>(j.b.x) + n * j.b.stride;
   f32x16 sums[rows][columns] = {};
   std::int64_t k = 0;
   const auto add = [&](const auto& of_a, const auto& of_b) {
     for (int column = 0; column < columns; ++column) {
       // Rows are too short for the processor to see where it goes on: it is told, a block ahead.
-      __builtin_prefetch(b + (blocks_ahead * columns + column) * j.b_stride + k, 0, 2);
-      const f32x16 w = of_b(b + column * j.b_stride);
-      for (int row = 0; row < rows; ++row) sums[row][column] += of_a(a + row * j.a_stride) * w;
+      __builtin_prefetch(b + (blocks_ahead * columns + column) * j.b.stride + k, 0, 2);
+      const f32x16 w = of_b(b + column * j.b.stride);
+      for (int row = 0; row < rows; ++row) sums[row][column] += of_a(a + row * j.a.stride) * w;
     }
   };
   for (; k + lanes <= j.K; k += lanes)
@@ -57,7 +52,7 @@ MXT_LANES void for_row_blocks(std::int64_t M, const auto& body) {
 }
 
 template <class B>
-void dots(const FewRowsJob& j) {
+void dots(const GemmJob& j) {
   const auto all_rows = [&]<int columns>(std::int64_t n) {
     for_row_blocks(j.M, [&](std::int64_t m, auto rows) { dots_block<rows(), columns, B>(j, m, n); });
   };
@@ -68,16 +63,16 @@ void dots(const FewRowsJob& j) {
 
 /// `count` columns from n on: 16 for each vector, or fewer of one.
 template <int rows, int vectors, class B>
-MXT_LANES void columns_block(const FewRowsJob& j, std::int64_t m, std::int64_t n, std::int64_t count) {
-  const float* const a = j.a + m * j.a_stride;
-  const B* const b = static_cast<const B*>(j.b) + n;
+MXT_LANES void columns_block(const GemmJob& j, std::int64_t m, std::int64_t n, std::int64_t count) {
+  const float* const a = static_cast<const float*>(j.a.x) + m * j.a.stride;
+  const B* const b = static_cast<const B*>(j.b.x) + n;
   const bool whole = count == vectors * lanes;
   f32x16 sums[rows][vectors] = {};
   const auto add = [&](const auto& load_b) {
     for (std::int64_t k = 0; k < j.K; ++k)
       for (int v = 0; v < vectors; ++v) {
-        const f32x16 w = load_b(b + k * j.b_stride + v * lanes);
-        for (int row = 0; row < rows; ++row) sums[row][v] += w * a[row * j.a_stride + k];
+        const f32x16 w = load_b(b + k * j.b.stride + v * lanes);
+        for (int row = 0; row < rows; ++row) sums[row][v] += w * a[row * j.a.stride + k];
       }
   };
   if (whole)
@@ -99,7 +94,7 @@ MXT_LANES void columns_block(const FewRowsJob& j, std::int64_t m, std::int64_t n
 }
 
 template <class B>
-void columns(const FewRowsJob& j) {
+void columns(const GemmJob& j) {
   const auto all_rows = [&]<int vectors>(std::int64_t n, std::int64_t count) {
     for_row_blocks(j.M,
                    [&](std::int64_t m, auto rows) { columns_block<rows(), vectors, B>(j, m, n, count); });
@@ -113,6 +108,7 @@ void columns(const FewRowsJob& j) {
 
 }  // namespace
 
-extern const FewRowsLoops few_rows_loops{dots<float>, dots<bf16>, columns<float>, columns<bf16>};
+extern const FewRowsLoops few_rows_loops{dots<float>, dots<std::uint16_t>, columns<float>,
+                                         columns<std::uint16_t>};
 
 }  // namespace mxtape::cpu::MXT_TIER

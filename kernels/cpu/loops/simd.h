@@ -182,6 +182,13 @@ MXT_LANES void store_first(float* p, const f32x16& v, std::int64_t n) {
   store(s, v);
   std::memcpy(p, s, std::size_t(n) * sizeof(float));
 }
+/// As many of sixteen numbers as there are, the rest 0.
+MXT_LANES f32x16 load_there(const float* p, std::int64_t n) {
+  return n >= lanes ? load(p) : n <= 0 ? f32x16{} : load_first(p, n);
+}
+MXT_LANES void store_there(float* p, const f32x16& v, std::int64_t n) {
+  if (n > 0) n >= lanes ? store(p, v) : store_first(p, v, n);
+}
 
 MXT_LANES i32x16 all_ints(std::int32_t v) { return i32x16{} + v; }
 MXT_LANES i32x16 lane_numbers() {
@@ -272,6 +279,9 @@ MXT_LANES V load_halves(const std::uint16_t* p) {
 #endif
   }
 }
+
+MXT_LANES f32x16 wide(const float* p) { return load(p); }
+MXT_LANES f32x16 wide(const std::uint16_t* p) { return floats(load_halves(p) << 16); }  // of bf16
 
 /// The lowest bytes of 16 words to memory.
 template <class V>

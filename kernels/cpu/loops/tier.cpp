@@ -1,6 +1,8 @@
 #include "kernels/cpu/loops/tier.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 #include "core/error.h"
 
@@ -19,7 +21,20 @@ std::atomic<Tier>& current() {
 
 }  // namespace
 
+bool may_use(std::string_view set) {
+  static constexpr std::string_view sets[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
+  static const auto most = [] {
+    const char* const named = std::getenv("MXTAPE_MAX_CPU");
+    const auto* const found = named ? std::ranges::find(sets, named) : std::end(sets) - 1;
+    require(found != std::end(sets), ExitCode::usage, "MXTAPE_MAX_CPU is '{}'; want one of {}",
+            named ? named : "", fmt::join(sets, ", "));
+    return found;
+  }();
+  return std::ranges::find(sets, set) <= most;
+}
+
 bool has_tier(Tier t) {
+  if (!may_use(name_of(t))) return false;
   switch (t) {
     case Tier::baseline:
       return true;

@@ -12,6 +12,9 @@ Tier tier();
 /// For tests and benchmarks. Throws Error(usage) if this machine does not have it.
 void set_tier(Tier);
 bool has_tier(Tier);
+/// Whether MXTAPE_MAX_CPU allows a set: baseline, avx2, avx512, avx512_bf16 or amx_bf16, each with those
+/// before it. Throws Error(usage) if it names another.
+bool may_use(std::string_view set);
 std::string_view name_of(Tier);
 
 /// Loop tables come in one copy per tier; this picks the one to call.

@@ -49,30 +49,34 @@ MXT_LANES void score_gradients(const PairBackward& b, const Copies& c, const Blo
   const float to_exponents = b.scale * log2_e;
   for (std::int64_t q = 0; q < count; q += lanes) {
     const std::int64_t row = query + q, line_words = b.words_of_key();
-    const __mmask16 there = first_lanes(b.queries - row);
-    const f32x16 lse = (f32x16)_mm512_maskz_loadu_ps(there, b.lse + row) * log2_e;
-    const f32x16 delta = (f32x16)_mm512_maskz_loadu_ps(there, b.delta + row);
-    i32x16 pairs[lanes] = {};
+    const i32x16 there = first_lanes(b.queries - row);
+    const bool seen = row + lanes <= b.queries && key + group <= b.keys &&
+                      (!b.causal || key + group - 1 - b.first <= row);  // all of these
+    const f32x16 lse = load_there(b.lse + row, b.queries - row) * log2_e;
+    const f32x16 delta = load_there(b.delta + row, b.queries - row);
+    u32x16 pairs[lanes] = {};
     for (int i = 0; i < group; i += 2) {
       f32x16 ds[2];
       for (int j = 0; j < 2; ++j) {
-        const __mmask16 unseen = first_lanes(b.causal ? key + i + j - b.first - row : 0);
-        const __mmask16 kept = key + i + j < b.keys ? __mmask16(there & ~unseen) : __mmask16(0);
+        const i32x16 unseen = first_lanes(b.causal ? key + i + j - b.first - row : 0);
+        const i32x16 kept = key + i + j < b.keys ? there & ~unseen : i32x16{};
         const std::int64_t from = (i + j) * stride + q, to = (k + i + j) * line_words + (row - at.query) / 2;
         const f32x16 x = load(scores + from) * to_exponents - lse;
         // No probability is above 1, whatever rounding makes of large scores.
-        const f32x16 p =
-            (f32x16)_mm512_maskz_mov_ps(kept, power_of_two(_mm512_maskz_min_ps(0xffff, f32x16{}, x)));
-        ds[j] = (f32x16)_mm512_maskz_mov_ps(kept, p * (load(dp + from) - delta) * b.scale);
-        store_as(c.p + to, _mm512_cvtneps_pbh(p));
-        store_as(c.ds + to, _mm512_cvtneps_pbh(ds[j]));
+        f32x16 p = power_of_two(min(f32x16{}, x));
+        if (!seen) p = select(kept, p, f32x16{});
+        ds[j] = p * (load(dp + from) - delta) * b.scale;
+        if (!seen) ds[j] = select(kept, ds[j], f32x16{});
+        store_pairs(c.p + to, p), store_pairs(c.ds + to, ds[j]);
       }
       pairs[i / 2] = pairs_of(ds[0], ds[1]);
     }
     transpose(pairs);
     for (int i = 0; i < lanes; ++i)
-      _mm512_mask_storeu_epi32(c.ds_rows + (row - at.query + i) * words_of_query + k / 2,
-                               first_lanes(group / 2), (__m512i)pairs[i]);
+      if (Word* const to = c.ds_rows + (row - at.query + i) * words_of_query + k / 2; group == 2 * lanes)
+        store_as(to, pairs[i]);
+      else
+        store_lower(to, pairs[i]);
   }
 }
 

@@ -14,15 +14,17 @@ MXT_LANES void powers(const PairHead& h, std::int64_t query, float* s, std::int6
                       std::int64_t panels, float factor, float* tops, float* totals) {
   f32x16 top[rows_at_once], total[rows_at_once] = {};
   const auto at = [&](int r, std::int64_t i) { return s + r * stride + i * lanes; };
-  const auto kept = [&](int r, std::int64_t i) { return first_lanes(h.seen(query + r) - i * lanes); };
+  const std::int64_t seen_by_all = h.seen(query) / lanes;  // panels
+  const auto where_seen = [&](int r, std::int64_t i, const f32x16& yes, const f32x16& no) {
+    return i < seen_by_all ? yes : select(first_lanes(h.seen(query + r) - i * lanes), yes, no);
+  };
   for (int r = 0; r < rows_at_once; ++r) top[r] = all(*at(r, 0));
   for (std::int64_t i = 0; i < panels; ++i)
-    for (int r = 0; r < rows_at_once; ++r)
-      top[r] = _mm512_mask_max_ps(top[r], kept(r, i), load(at(r, i)), top[r]);
+    for (int r = 0; r < rows_at_once; ++r) top[r] = where_seen(r, i, max(load(at(r, i)), top[r]), top[r]);
   for (int r = 0; r < rows_at_once; ++r) tops[r] = largest(top[r]), top[r] = all(tops[r]);
   for (std::int64_t i = 0; i < panels; ++i)
     for (int r = 0; r < rows_at_once; ++r) {
-      const f32x16 e = _mm512_maskz_mov_ps(kept(r, i), power_of_two((load(at(r, i)) - top[r]) * factor));
+      const f32x16 e = where_seen(r, i, power_of_two((load(at(r, i)) - top[r]) * factor), f32x16{});
       store(at(r, i), e), total[r] += e;
     }
   for (int r = 0; r < rows_at_once; ++r) totals[r] = sum(total[r]);
@@ -38,16 +40,16 @@ MXT_LANES void softmax(const PairForward& f, float* scores, Word* of_p, std::int
     powers(f, query + r, scores + r * stride, stride, panels, f.scale * log2_e, tops + r, totals + r);
   for (int r = 0; r < tile; r += lanes) {
     store(factors + r, 1.0f / load(totals + r));
-    _mm512_mask_storeu_ps(f.lse + query + r, first_lanes(rows - r),
-                          load(tops + r) * f.scale + log_of(load(totals + r)));
+    store_there(f.lse + query + r, load(tops + r) * f.scale + log_of(load(totals + r)), rows - r);
   }
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* const s = scores + r * stride;
     Word* const p = of_p + r * stride / 2;
-    std::int64_t i = 0;
-    for (; i + 2 * lanes <= panels * lanes; i += 2 * lanes)
-      store_as(p + i / 2, joined(load(s + i) * factors[r], load(s + i + lanes) * factors[r]));
-    if (i < panels * lanes) store_as(p + i / 2, _mm512_cvtneps_pbh(load(s + i) * factors[r]));
+    for (std::int64_t i = 0; i < panels * lanes; i += 2 * lanes) {
+      const bool two = i + lanes < panels * lanes;
+      store_as(p + i / 2,
+               joined(load(s + i) * factors[r], two ? load(s + i + lanes) * factors[r] : f32x16{}));
+    }
   }
 }
 

@@ -11,27 +11,30 @@ struct Reader {
   const PairSource& m;
 
   /// 32 of row r from column c on.
-  [[gnu::always_inline]] i32x16 along_row(std::int64_t r, std::int64_t c) const {
+  [[gnu::always_inline]] u32x16 along_row(std::int64_t r, std::int64_t c) const {
     if constexpr (!narrow) return joined(wide(r, c), wide(r, c + lanes));
-    const std::uint32_t kept = std::uint32_t(there(r, c + lanes)) << 16 | there(r, c);
-    return (i32x16)_mm512_maskz_loadu_epi16(kept, static_cast<const std::uint16_t*>(m.x) + r * m.stride + c);
+    const auto* const from = static_cast<const std::uint16_t*>(m.x) + r * m.stride + c;
+    if constexpr (whole) return first_above(load_as<u32x16>(from));
+    std::uint16_t halves[granule] = {};
+    const std::int64_t left = m.width - c, count = r >= m.rows ? 0 : left < granule ? left : granule;
+    if (count > 0) std::memcpy(halves, from, std::size_t(count) * sizeof *from);
+    return first_above(load_as<u32x16>(halves));
   }
   /// Those of rows r and r + 1 in sixteen columns.
-  [[gnu::always_inline]] i32x16 along_column(std::int64_t r, std::int64_t c) const {
+  [[gnu::always_inline]] u32x16 along_column(std::int64_t r, std::int64_t c) const {
     if constexpr (!narrow) return pairs_of(wide(r, c), wide(r + 1, c));
-    return (i32x16)(extended(r, c) | extended(r + 1, c) << 16);
+    return paired(extended(r, c), extended(r + 1, c));
   }
 
  private:
-  [[gnu::always_inline]] __mmask16 there(std::int64_t r, std::int64_t c) const {
-    return whole ? __mmask16(0xffff) : r < m.rows ? first_lanes(m.width - c) : __mmask16(0);
+  [[gnu::always_inline]] std::int64_t there(std::int64_t r, std::int64_t c) const {
+    return whole ? lanes : r < m.rows ? m.width - c : 0;
   }
   [[gnu::always_inline]] f32x16 wide(std::int64_t r, std::int64_t c) const {
-    return (f32x16)_mm512_maskz_loadu_ps(there(r, c), static_cast<const float*>(m.x) + r * m.stride + c);
+    return load_there(static_cast<const float*>(m.x) + r * m.stride + c, there(r, c));
   }
   [[gnu::always_inline]] u32x16 extended(std::int64_t r, std::int64_t c) const {
-    const auto* const from = static_cast<const std::uint16_t*>(m.x) + r * m.stride + c;
-    return (u32x16)_mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(there(r, c), from));
+    return load_halves_there(static_cast<const std::uint16_t*>(m.x) + r * m.stride + c, there(r, c));
   }
 };
 
@@ -39,7 +42,7 @@ struct Reader {
 template <bool whole, bool narrow>
 MXT_LANES void pack_chunk(const PairSource& m, const PairCopies& to, std::int64_t r, std::int64_t c) {
   const Reader<whole, narrow> from{m};
-  i32x16 w[lanes];
+  u32x16 w[lanes];
   for (std::int64_t row = r; (to.rows || to.lines) && row < r + granule; row += lanes) {
     for (int i = 0; i < lanes; ++i) w[i] = from.along_row(row + i, c);
     for (int i = 0; to.rows && i < lanes; ++i) store_as(to.rows + (row + i) * m.row_words() + c / 2, w[i]);

@@ -1,48 +1,18 @@
 #pragma once
 // For *_pairs.cpp only: sums of products of bf16, two at a time, in blocks that stay in registers.
-#include "kernels/cpu/loops/simd.h"
-#include "kernels/cpu/pairs/pairs.h"
+#include "kernels/cpu/pairs/pair_words.h"
 
-#if defined(__AVX512BF16__)  // as those files are compiled
 namespace mxtape::cpu::MXT_TIER {
 
 void pack(const PairSource&, const PairCopies&);
 
-MXT_LANES f32x16 add_pair_products(const f32x16& sum, const i32x16& a, const i32x16& b) {
+MXT_LANES f32x16 add_pair_products(const f32x16& sum, const u32x16& a, const u32x16& b) {
+#if defined(__AVX512BF16__)
   return (f32x16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
-}
-
-/// Two vectors, each number rounded to bf16: as pairs (a[i], b[i]) of sixteen words ...
-MXT_LANES i32x16 pairs_of(const f32x16& a, const f32x16& b) {
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return (i32x16)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a));
-}
-/// ... and one behind the other.
-MXT_LANES i32x16 joined(const f32x16& a, const f32x16& b) {
-  return (i32x16)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
-}
-
-/// Blocks of words beside the diagonal change places.
-template <int block>
-MXT_LANES void exchange(i32x16 (&w)[lanes]) {
-  const i32x16 lane = lane_numbers(), right = (lane & block) != 0;
-  const i32x16 upper = select(right, lane + (lanes - block), lane);
-  const i32x16 lower = select(right, lane + lanes, lane + block);
-  for (int i = 0; i < lanes; ++i) {
-    if (i & block) continue;
-    const __m512i a = (__m512i)w[i], b = (__m512i)w[i + block];
-    w[i] = (i32x16)_mm512_permutex2var_epi32(a, (__m512i)upper, b);
-    w[i + block] = (i32x16)_mm512_permutex2var_epi32(a, (__m512i)lower, b);
-  }
-}
-/// Words [r][i] to [i][r].
-MXT_LANES void transpose(i32x16 (&w)[lanes]) {
-  exchange<8>(w), exchange<4>(w), exchange<2>(w), exchange<1>(w);
-}
-
-MXT_LANES __mmask16 first_lanes(std::int64_t n) {
-  return n >= lanes ? __mmask16(0xffff) : n <= 0 ? __mmask16(0) : __mmask16((1u << n) - 1);
+#else
+  const f32x16 first = multiply_add(floats(a & 0xffff0000u), floats(b & 0xffff0000u), sum);
+  return multiply_add(floats(a << 16), floats(b << 16), first);
+#endif
 }
 
 /// Lines whose words lie side by side, a multiple of 16 for each.
@@ -60,7 +30,8 @@ struct Target {
   float* c;
   std::int64_t stride, rows, cols;
   bool far = true;              ///< may have to be fetched from memory
-  const float* bias = nullptr;  ///< [cols], added behind the products; of AMX only
+  bool apart = false;           ///< products are added up before what is in c; AMX takes no notice
+  const float* bias = nullptr;  ///< [cols], added last; without AMX only if `apart`
 };
 
 #if defined(MXT_AMX)
@@ -133,14 +104,18 @@ MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int
       for (int i = 0; to.bias && i < block; ++i)
         for (int p = 0; p < block; p += lanes)
           store(c + i * stride + p,
-                load(c + i * stride + p) +
-                    (f32x16)_mm512_maskz_loadu_ps(first_lanes(to.cols - col - p), to.bias + col + p));
+                load(c + i * stride + p) + load_there(to.bias + col + p, to.cols - col - p));
       if (!whole) each_at_edge([](float& near, float& far) { far = near; });
     }
 }
 #else
-// A block of sums is eight lines by up to three panels: 24 registers, so that no sum waits for the last.
-inline constexpr int line_granule = 16, block_lines = 8, most_panels = 3;
+// A block of sums is so many lines by up to three panels, in registers, and no sum waits for the last.
+#if defined(__AVX512F__)
+inline constexpr int block_lines = 8, most_panels = 3;
+#else
+inline constexpr int block_lines = 4, most_panels = 1;
+#endif
+inline constexpr int line_granule = 16;
 struct TileShapes {};
 
 /// sums[i][p] += the products of line i of a with the sixteen lines of panel p of b, from the first step to
@@ -150,10 +125,10 @@ MXT_LANES void add_dots(f32x16 (&sums)[block_lines][panels], const Rows a, const
                         std::int64_t steps) {
   const Word* b = at.words;
   for (std::int64_t k = 0; k < steps; ++k, b += lanes) {
-    i32x16 of_b[panels];
-    for (int p = 0; p < panels; ++p) of_b[p] = load_as<i32x16>(b + p * at.panel);
+    u32x16 of_b[panels];
+    for (int p = 0; p < panels; ++p) of_b[p] = load_as<u32x16>(b + p * at.panel);
     for (int i = 0; i < block_lines; ++i) {
-      const i32x16 of_a = all_ints(std::int32_t(a.words[i * a.stride + k]));
+      const u32x16 of_a = as_unsigned(all_ints(std::int32_t(a.words[i * a.stride + k])));
       for (int p = 0; p < panels; ++p) sums[i][p] = add_pair_products(sums[i][p], of_a, of_b[p]);
     }
   }
@@ -167,40 +142,41 @@ MXT_LANES void multiply_block(const Target& to, const Rows a, const Panels b, st
   if (to.far)  // its lines are on their way while the products are summed: stores would wait for them
     for (int i = 0; i < block_lines && i < to.rows; ++i)
       for (int p = 0; p < panels; ++p) __builtin_prefetch(to.c + i * to.stride + p * lanes, 1);
-  const bool whole = to.rows >= block_lines && to.cols >= panels * lanes;
   for (int i = 0; i < block_lines; ++i)
     for (int p = 0; p < panels; ++p) {
       const float* const c = to.c + i * to.stride + p * lanes;
-      const __mmask16 kept = i < to.rows ? first_lanes(to.cols - p * lanes) : __mmask16(0);
-      sums[i][p] = !accumulate ? f32x16{} : whole ? load(c) : (f32x16)_mm512_maskz_loadu_ps(kept, c);
+      const bool from_there = accumulate && !to.apart && i < to.rows;
+      sums[i][p] = from_there ? load_there(c, to.cols - p * lanes) : f32x16{};
     }
   add_dots<panels>(sums, a, b, steps);
   for (int i = 0; i < block_lines; ++i)
-    for (int p = 0; p < panels; ++p) {
+    for (int p = 0; p < panels && i < to.rows; ++p) {
       float* const c = to.c + i * to.stride + p * lanes;
-      if (whole)
-        store(c, sums[i][p]);
-      else if (i < to.rows)
-        _mm512_mask_storeu_ps(c, first_lanes(to.cols - p * lanes), sums[i][p]);
+      const std::int64_t there = to.cols - p * lanes;
+      if (to.apart && accumulate) sums[i][p] = load_there(c, there) + sums[i][p];
+      if (to.bias) sums[i][p] += load_there(to.bias + p * lanes, there);
+      store_there(c, sums[i][p], there);
     }
 }
 
-/// c = or += the products of lines of a and of b, `steps` words of each. Three panels at a time, but no
-/// single one behind them.
+/// c = or += the products of lines of a and of b, `steps` words of each. As many panels at a time as may be,
+/// but no single one behind three.
 MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int64_t steps, bool accumulate) {
   const auto blocks = [&]<int n>(std::int64_t col) __attribute__((always_inline)) {
     for (std::int64_t row = 0; row < to.rows; row += block_lines)
-      multiply_block<n>({to.c + row * to.stride + col, to.stride, to.rows - row, to.cols - col, to.far},
+      multiply_block<n>({to.c + row * to.stride + col, to.stride, to.rows - row, to.cols - col, to.far,
+                         to.apart, to.bias ? to.bias + col : nullptr},
                         {a.words + row * a.stride, a.stride}, {b.words + col / lanes * b.panel, b.panel},
                         steps, accumulate);
   };
   std::int64_t left = (to.cols + lanes - 1) / lanes, col = 0;
-  for (; left >= most_panels && left != 4; left -= most_panels, col += most_panels * lanes)
-    blocks.template operator()<most_panels>(col);
-  for (; left >= 2; left -= 2, col += 2 * lanes) blocks.template operator()<2>(col);
-  if (left > 0) blocks.template operator()<1>(col);
+  if constexpr (most_panels == 3) {
+    for (; left >= most_panels && left != 4; left -= most_panels, col += most_panels * lanes)
+      blocks.template operator()<most_panels>(col);
+    for (; left >= 2; left -= 2, col += 2 * lanes) blocks.template operator()<2>(col);
+  }
+  for (; left > 0; --left, col += lanes) blocks.template operator()<1>(col);
 }
 #endif
 
 }  // namespace mxtape::cpu::MXT_TIER
-#endif

@@ -2,7 +2,6 @@
 // For *_pairs.cpp only: elementary functions of sixteen lanes, with fused multiplications and additions.
 #include "kernels/cpu/pairs/pair_dots.h"
 
-#if defined(__AVX512BF16__)  // as those files are compiled
 namespace mxtape::cpu::MXT_TIER {
 
 /// 2^x for x <= 0; 0 below -126.5. A NaN passes. (2^f - 1) / f for |f| <= 1/2 is a minimax fit whose error is
@@ -27,7 +26,7 @@ MXT_LANES f32x16 log_of(const f32x16& x) {
   const f32x16 m = floats(bits(x) - e), exponent = to_floats(as_signed(e) >> 23);
   alignas(64) float halves[3][lanes];
   store(halves[0], m), store(halves[1], exponent);
-  for (int i = 0; i < lanes; i += 8) {
+  for (int i = 0; i < lanes; i += int(sizeof(native::f64) / sizeof(double))) {
     const native::f64 of_m = load_double<native::f64>(halves[0] + i);
     const native::f64 z = (of_m - 1.0) / (of_m + 1.0), z2 = z * z;
     const native::f64 series =
@@ -40,4 +39,3 @@ MXT_LANES f32x16 log_of(const f32x16& x) {
 }
 
 }  // namespace mxtape::cpu::MXT_TIER
-#endif

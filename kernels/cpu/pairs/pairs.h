@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/cpu/loops/gemm_loops.h"
+
 namespace mxtape::cpu {
 
-/// Two bf16 that follow each other along the axis of a sum, the first in the low half: what one lane of a
-/// dot product instruction multiplies and adds at a time.
+/// Two bf16 that follow each other along the axis of a sum, the first in the high half but with AMX: what one
+/// lane of a dot product instruction multiplies and adds at a time, the high half first.
 using Word = std::uint32_t;
 
 /// A matrix of f32 or, if `narrow`, bf16, rows `stride` apart, and where its words lie. Rows and columns that
@@ -78,35 +80,25 @@ struct PairBackward : PairHead {
   }
 };
 
-/// c[M, N] = or += the products of a's M lines, its rows or columns, with b's N; and a bias. Both are narrow.
+/// What a product of two narrow sides needs beside its job.
 struct PairGemm {
-  PairSource a, b;
-  bool a_columns, b_columns;
-  float* c;
-  std::int64_t c_stride;
-  const float* bias;  ///< [N], or null
-  bool accumulate;
-  Word* scratch;
-
-  // Parts of b and c stay in the second cache while lines of a are multiplied by b's. Short sums are not cut:
-  // c would come from memory once more.
-  static constexpr std::int64_t lines_at_once = 128, short_depth = 1536, depth_at_once = 1024;
-  static constexpr std::int64_t words_of_b = 5 << 16;
-  static constexpr std::int64_t scratch_words = lines_at_once * short_depth / 2 + words_of_b;
+  static constexpr std::int64_t lines_of_a = 128, longest = 1536, words_of_b = 5 << 16;
+  static constexpr std::int64_t scratch_words = lines_of_a * longest / 2 + words_of_b;
 };
 
-/// One head of attention with operands in bf16, and products of bf16 matrices. No extent is 0, and every key
-/// is seen.
-struct PairTiles {
+/// One head of attention with operands in bf16, and products of two narrow sides. No extent is 0, and every
+/// key is seen.
+struct PairLoops {
   void (*forward)(const PairForward&);
   void (*backward)(const PairBackward&);
-  void (*gemm)(const PairGemm&);  ///< null without AMX: oneDNN multiplies
+  void (*gemm)(const GemmJob&, Word* scratch);  ///< null without bf16 instructions: GemmLoops have it
+  bool amx;  ///< its order of additions is another (docs/numerics.md), and a job may add to c with a bias
 };
+MXT_TIER_TABLE(PairLoops, pair_loops)
 
-/// Null where oneDNN multiplies: without AVX-512 BF16, or after use_pair_tiles(false).
-const PairTiles* pair_tiles();
-inline bool has_own_gemm() { return pair_tiles() && pair_tiles()->gemm; }
-/// For tests and benchmarks. False if this machine has none, or ONEDNN_MAX_CPU_ISA holds it to less.
-bool use_pair_tiles(bool);
+/// By AMX or AVX-512 BF16, if the machine has them and may use them, else of its tier.
+const PairLoops& best_pair_loops();
+/// For tests and benchmarks. False if there are no bf16 instructions.
+bool use_bf16_instructions(bool);
 
 }  // namespace mxtape::cpu

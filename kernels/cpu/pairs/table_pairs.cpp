@@ -5,12 +5,14 @@ namespace mxtape::cpu::MXT_TIER {
 
 void forward(const PairForward&);
 void backward(const PairBackward&);
-void gemm(const PairGemm&);
+void gemm(const GemmJob&, Word*);
 
 #if defined(MXT_AMX)
-extern const PairTiles pair_tiles{forward, backward, gemm};
+extern const PairLoops pair_loops{forward, backward, gemm, true};
+#elif defined(__AVX512BF16__)
+extern const PairLoops pair_loops{forward, backward, gemm, false};
 #else
-extern const PairTiles pair_tiles{forward, backward, nullptr};
+extern const PairLoops pair_loops{forward, backward, nullptr, false};
 #endif
 
 }  // namespace mxtape::cpu::MXT_TIER

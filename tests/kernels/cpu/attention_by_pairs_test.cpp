@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/pairs/pairs.h"
 #include "tests/support/attention_run.h"
 #include "tests/support/every_tier.h"
@@ -75,23 +76,15 @@ std::vector<float> results(const Problem& p, const AttentionInput& in) {
   return append(r.o, r.dkv);
 }
 
-/// By own tiles or by the library, while it lives.
+/// With or without instructions for bf16, while it lives.
 struct Way {
-  explicit Way(bool own) { cpu::use_pair_tiles(own); }
-  ~Way() { cpu::use_pair_tiles(before); }
-  bool before = cpu::pair_tiles() != nullptr;
+  explicit Way(bool instructions) { cpu::use_bf16_instructions(instructions); }
+  ~Way() { cpu::use_bf16_instructions(true); }
 };
 
-class AttentionByPairs : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!cpu::pair_tiles()) GTEST_SKIP() << "this machine has no dot products of bf16";
-  }
-};
-
-TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAreWithinTheirRoundingErrors) {
-  for (const bool own : {true, false}) {
-    const Way way(own);
+TEST(AttentionByPairs, IsWithinItsRoundingErrors) {
+  for (const bool instructions : {true, false}) {
+    const Way way(instructions);
     for (const Problem& p : problems()) {
       const AttentionInput in = input_of(p);
       const AttentionRun got = run_attention(p.s, in, all_slots(bf16_cast));
@@ -107,8 +100,8 @@ TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAreWithinTheirRoundingErrors) {
       const std::vector<float> all = results(p, in);
       std::vector<float> gradients(all.begin() + std::ptrdiff_t(got.o.size() + got.lse.size()), all.end());
       const Reference o = want(0).forward(), g = want(0).backward(got.o);
-      EXPECT_TRUE(within(got.o, o.value, o.bound)) << own << " " << testing::PrintToString(p.s);
-      EXPECT_TRUE(within(gradients, g.value, g.bound)) << own << " " << testing::PrintToString(p.s);
+      EXPECT_TRUE(within(got.o, o.value, o.bound)) << instructions << " " << testing::PrintToString(p.s);
+      EXPECT_TRUE(within(gradients, g.value, g.bound)) << instructions << " " << testing::PrintToString(p.s);
       if (!p.s.is_causal_self()) continue;
       EXPECT_FALSE(within(got.o, want(1).forward().value, o.bound)) << testing::PrintToString(p.s);
       EXPECT_FALSE(within(gradients, want(1).backward(got.o).value, g.bound)) << testing::PrintToString(p.s);
@@ -116,17 +109,7 @@ TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAreWithinTheirRoundingErrors) {
   }
 }
 
-TEST_F(AttentionByPairs, OwnTilesAndTheLibraryAddInOtherOrders) {
-  const Problem p{{1, 81, 2, 64}};
-  const auto by = [&](bool own) {
-    const Way way(own);
-    return results(p, input_of(p));
-  };
-  EXPECT_NE(by(true), by(false));
-}
-
-TEST_F(AttentionByPairs, LseIsTheLogarithmOfTheSumOfExponentials) {
-  const Way way(true);
+TEST(AttentionByPairs, LseIsTheLogarithmOfTheSumOfExponentials) {
   const Problem p{{1, 70, 1, 16}};
   AttentionInput in = input_of(p);
   for (float& v : in.qkv) v = to_f32(to_bf16(v));
@@ -148,16 +131,33 @@ TEST_F(AttentionByPairs, LseIsTheLogarithmOfTheSumOfExponentials) {
   }
 }
 
-TEST_F(AttentionByPairs, ThreadsAndTiersOfOtherLoopsChangeNoBit) {
-  const Way way(true);
+TEST(AttentionByPairs, ThreadsAndInstructionSetsChangeNoBitButAmxAndThoseWithoutFma) {
+  const cpu::Tier best = cpu::tier();
+  const int before = threads();
   for (const Problem& p : problems()) {
     const AttentionInput in = input_of(p);
-    expect_same_bits_everywhere([&] { return results(p, in); });
+    const bool amx = cpu::has_amx();
+    const std::vector<float> want = results(p, in);
+    const auto is_same = [&] {
+      const std::vector<float> got = results(p, in);
+      return std::memcmp(got.data(), want.data(), want.size() * sizeof(float)) == 0;
+    };
+    for (const int count : {1, 3}) {
+      set_threads(count);
+      EXPECT_TRUE(is_same()) << count << " threads";
+    }
+    const Way way(false);
+    for (const cpu::Tier t : tiers_of_this_machine()) {
+      if (t == cpu::Tier::baseline && best != t) continue;
+      cpu::set_tier(t);
+      EXPECT_EQ(is_same(), !amx) << cpu::name_of(t) << " " << testing::PrintToString(p.s);
+    }
+    cpu::set_tier(best);
   }
+  set_threads(before);
 }
 
-TEST_F(AttentionByPairs, LaterTokensChangeNoBitOfEarlierQueries) {
-  const Way way(true);
+TEST(AttentionByPairs, LaterTokensChangeNoBitOfEarlierQueries) {
   const AttentionShape s{1, 130, 2, 20};
   const AttentionInput in(s);
   const AttentionRun before = run_attention(s, in, all_slots(bf16_cast));
@@ -172,8 +172,7 @@ TEST_F(AttentionByPairs, LaterTokensChangeNoBitOfEarlierQueries) {
   }
 }
 
-TEST_F(AttentionByPairs, AQueryHasTheSameBitsWithMoreKeysBehindIt) {
-  const Way way(true);
+TEST(AttentionByPairs, AQueryHasTheSameBitsWithMoreKeysBehindIt) {
   const AttentionShape longer{1, 90, 1, 24}, shorter{1, 37, 1, 24};
   const AttentionInput in(longer);
   AttentionInput first = in;
@@ -183,8 +182,7 @@ TEST_F(AttentionByPairs, AQueryHasTheSameBitsWithMoreKeysBehindIt) {
   EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()));
 }
 
-TEST_F(AttentionByPairs, NanAndInfinityShowWhereTheyAreSeen) {
-  const Way way(true);
+TEST(AttentionByPairs, NanAndInfinityShowWhereTheyAreSeen) {
   const AttentionShape s{1, 70, 1, 16};
   const std::int64_t row = 48, query = 0, key = 16, value = 32;
   const auto run = [&](std::int64_t part, float number) {
@@ -211,8 +209,7 @@ TEST_F(AttentionByPairs, NanAndInfinityShowWhereTheyAreSeen) {
   }
 }
 
-TEST_F(AttentionByPairs, LargeScoresDoNotOverflow) {
-  const Way way(true);
+TEST(AttentionByPairs, LargeScoresDoNotOverflow) {
   const AttentionShape s{1, 40, 1, 16};
   for (const float factor : {1e4f, 1e15f}) {
     AttentionInput in(s);
@@ -223,8 +220,7 @@ TEST_F(AttentionByPairs, LargeScoresDoNotOverflow) {
   }
 }
 
-TEST_F(AttentionByPairs, NumbersThatAreSubnormalInBf16CountAsZero) {
-  const Way way(true);
+TEST(AttentionByPairs, NumbersThatAreSubnormalInBf16CountAsZero) {
   const AttentionShape s{1, 20, 1, 16};
   AttentionInput in(s);
   for (std::size_t i = 0; i < in.qkv.size(); ++i)

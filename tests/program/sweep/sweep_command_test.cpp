@@ -81,11 +81,11 @@ TEST_F(SweepCommand, RunsOfAnotherRecipeAreNamedAndTrainedAnewOnlyWhenAsked) {
 TEST_F(SweepCommand, RunsOfAnotherProgramAreNotMixedWithThisOnes) {
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   RunRecord record = *read_record(folder_ / "runs/ask/runs/f32/2");
-  record.arithmetic = "mxtape 0.1.0, cpu, oneDNN 1.0 another_cpu, loops avx2";
+  record.arithmetic = "mxtape 0.1.0, cpu, bf16 GEMMs another_cpu, loops avx2";
   write_record(folder_ / "runs/ask/runs/f32/2", record);
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
   EXPECT_TRUE(
-      says("f32 seed 2: trained by mxtape 0.1.0, cpu, oneDNN 1.0 another_cpu, loops avx2; this is mxtape"));
+      says("f32 seed 2: trained by mxtape 0.1.0, cpu, bf16 GEMMs another_cpu, loops avx2; this is mxtape"));
 }
 
 TEST_F(SweepCommand, CheckListsTheRunsAndWritesNothing) {

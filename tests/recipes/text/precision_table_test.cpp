@@ -6,7 +6,7 @@ namespace mxtape {
 namespace {
 
 TEST(PrecisionTable, LayersTreatedAlikeShareTheirLines) {
-  const std::string table = precision_table(read_recipe("shakespeare-mxfp4"), Bf16Products::native);
+  const std::string table = precision_table(read_recipe("shakespeare-mxfp4"), GemmKernels::library);
   EXPECT_EQ(
       table,
       "stored activations f32\n"
@@ -44,21 +44,9 @@ TEST(PrecisionTable, LayersThatDifferAreNamed) {
 
 TEST(PrecisionTable, OperandsThatAreNotExactInBf16SayThatTheyTakeTheF32Gemm) {
   const Quantizer offset = parse_quantizer("int4 block=32 scale=e8m0 offset=fp16");
-  EXPECT_EQ(gemm_path(offset, offset, Bf16Products::native), "f32 GEMM");
-  EXPECT_EQ(gemm_path(mxfp4, offset, Bf16Products::native), "f32 GEMM, one side widened from bf16");
-  EXPECT_EQ(gemm_path(mxfp4, nvfp4, Bf16Products::native), "bf16 GEMM, exact products");
-}
-
-TEST(PrecisionTable, WhereTheDeviceWidensBf16NoLineSpeaksOfABf16Gemm) {
-  const std::string table = precision_table(
-      read_recipe("shakespeare-mxfp4", {"precision.phases=[{start=100, rules=[{layers=\"head\", "
-                                        "format=\"mxint8\"}]}]"}),
-      Bf16Products::widened);
-  EXPECT_FALSE(contains(table, "bf16 GEMM")) << table;
-  EXPECT_TRUE(
-      contains(table, "rule=even                   f32 GEMM, both sides widened from bf16, exact products\n"))
-      << table;
-  EXPECT_TRUE(contains(table, "bf16 operands, widened to f32\n")) << table;
+  EXPECT_EQ(gemm_path(offset, offset, GemmKernels::library), "f32 GEMM");
+  EXPECT_EQ(gemm_path(mxfp4, offset, GemmKernels::library), "f32 GEMM, one side widened from bf16");
+  EXPECT_EQ(gemm_path(mxfp4, nvfp4, GemmKernels::library), "bf16 GEMM, exact products");
 }
 
 TEST(PrecisionTable, APhaseShowsWhatItChangesAndNothingElse) {
@@ -82,7 +70,7 @@ TEST(PrecisionTable, SourcesStraightThroughKindsAndWhatEntersNoGemmAreShown) {
                rule("*.attn", "scores", "mxfp6") + rule("blocks.*.norm1|norm", "*.gain", "mxint8") +
                rule("embedding", "embedding.table", "nvfp4") + "]",
            "precision.phases=[{start=100, rules=[" + rule("norm", "*.gain", "f32") + "]}]"}),
-      Bf16Products::native);
+      GemmKernels::library);
   for (const char* part :
        {"exact products; gradient of w: ste=dge k=3\n", "exact products; w is fprop's w\n",
         "x  mxfp6                             bf16 GEMM, exact products; x rounded from fprop's x\n",
@@ -93,7 +81,7 @@ TEST(PrecisionTable, SourcesStraightThroughKindsAndWhatEntersNoGemmAreShown) {
 }
 
 TEST(PrecisionTable, ARotationIsShownWithItsGemm) {
-  const std::string table = precision_table(read_recipe("shakespeare-tseng2025"), Bf16Products::native);
+  const std::string table = precision_table(read_recipe("shakespeare-tseng2025"), GemmKernels::library);
   EXPECT_TRUE(contains(table, "exact products; hadamard=64 signs=call")) << table;
 }
 
