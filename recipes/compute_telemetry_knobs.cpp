@@ -23,7 +23,7 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
        "attention's kernels; cudnn: NVIDIA's, for unquantized attention in bf16 on cuda"},
       {"compute.gemm", choice(c.gemm, gemm_names),
        "on a CPU, GEMMs of formats with integer codes. library: bf16 values; integer: codes, the same bits "
-       "on every machine; auto: integer on CPUs that multiply codes quicker"},
+       "on every machine; auto: integer on CPUs with AVX2 or SDOT and no AMX"},
       untraced({"compute.recompute", choice(c.recompute, recompute_names),
                 "what backward computes again, in all blocks but the last (gelu: SwiGLU too): less memory, more time, "
                 "the same bits; auto: norm+gelu where compute.saved = \"auto\" packs"}),

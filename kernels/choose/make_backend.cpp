@@ -31,8 +31,9 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
 }
 
 GemmKernels quicker_gemm_kernels(std::string_view device) {
-  const bool codes = device == "cpu" && cpu::codes_are_quicker() && !cpu::has_amx();
-  return codes ? GemmKernels::integer : GemmKernels::library;
+  const cpu::DotTier dots = cpu::dot_tier();
+  const bool slow = dots == cpu::DotTier::portable || dots == cpu::DotTier::neon || cpu::has_amx();
+  return device == "cpu" && !slow ? GemmKernels::integer : GemmKernels::library;
 }
 
 std::optional<CudaVersions> cuda_versions() {

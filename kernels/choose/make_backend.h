@@ -9,8 +9,8 @@
 
 namespace mxtape {
 
-/// What a device multiplies quicker: codes where the CPU has byte dot products (VNNI, SDOT), or AVX2 and not
-/// AVX-512, and no AMX; else values. Measures nothing.
+/// What a device multiplies quicker: codes on a CPU with AVX2 or SDOT, and no AMX; else values. Measures
+/// nothing: AVX-512 without VNNI was not tried, and takes codes for the same bits as its neighbours.
 GemmKernels quicker_gemm_kernels(std::string_view device);
 
 /// "cpu", "cuda". Throws Error(usage) for devices that this build does not have, naming those it has, and for

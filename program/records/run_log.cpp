@@ -164,9 +164,11 @@ void write_record(const std::filesystem::path& run, const RunRecord& record) {
 
 std::string arithmetic_of(const std::string& description) {
   std::string text = description.substr(0, description.find('\n'));
-  const auto comma = text.rfind(", ");
-  if (comma != std::string::npos && (text.ends_with(" thread") || text.ends_with(" threads")))
-    text.erase(comma);
+  if (text.starts_with("cpu, ")) {
+    const auto has = [&](std::string_view words) { return text.find(words) != std::string::npos; };
+    text = fmt::format("cpu{}{}", has("GEMMs amx") ? ", AMX" : has("loops baseline") ? ", baseline" : "",
+                       has("integer GEMMs") ? ", integer GEMMs" : "");
+  }
   return fmt::format("mxtape {}, {}", MXTAPE_VERSION, text);
 }
 

@@ -65,9 +65,9 @@ void write_record(const std::filesystem::path& run, const RunRecord&);
 /// Error(resource) if they cannot be read: the run may be whole.
 std::optional<RunLog> log_of_whole_run(const std::filesystem::path& run, std::int64_t steps);
 
-/// What decides the bits of a run beside its recipe and data: "mxtape 0.1.0, cpu, bf16 GEMMs avx512_bf16,
-/// loops avx512". `description` is Backend::description() or the first line of a run's
-/// device.txt; the number of threads at its end decides nothing.
+/// What decides the bits of a run beside its recipe and data: "mxtape 0.1.0, cpu, AMX". `description` is
+/// Backend::description() or the first line of a run's device.txt, of which most decides nothing
+/// (docs/platforms.md).
 std::string arithmetic_of(const std::string& description);
 
 }  // namespace mxtape

@@ -15,6 +15,7 @@
 #include "dist/together.h"
 #include "kernels/choose/gpu.h"
 #include "kernels/choose/make_backend.h"
+#include "program/records/run_log.h"
 
 namespace mxtape {
 namespace {
@@ -27,12 +28,6 @@ std::string program_text() {
   while (file.read(bytes.data(), std::streamsize(bytes.size())), file.gcount() > 0)
     hash = XXH3_64bits_withSeed(bytes.data(), std::size_t(file.gcount()), hash);
   return fmt::format("mxtape {}, program file {:016x}", MXTAPE_VERSION, hash);
-}
-
-/// The device's description without a CPU's threads, on which no bit depends.
-std::string arithmetic_of(const ComputeConfig& compute) {
-  const std::string text = make_backend(compute.device)->description();
-  return compute.device == "cpu" ? text.substr(0, text.rfind(',')) : text;
 }
 
 /// No two processes may have one GPU. `mine`: what it is called on this host, "" if there is none.
@@ -93,7 +88,7 @@ void agree_on_start(Devices& devices, RunPlan& plan) {
     if (recipe.compute.threads > 0) set_threads(int(recipe.compute.threads));
   });
   std::string arithmetic;
-  together(&group, [&] { arithmetic = arithmetic_of(recipe.compute); });
+  together(&group, [&] { arithmetic = arithmetic_of(make_backend(recipe.compute.device)->description()); });
   require_same(
       group, ExitCode::resource, "arithmetic", arithmetic,
       "the bits of a run want one instruction set or GPU model, and one library: take equal machines");

@@ -177,12 +177,14 @@ TEST(AttentionShapes, TheScoreMatrixIsRoundedWithoutKeysThatAQueryDoesNotSee) {
 TEST(AttentionShapes, TiersAndThreadCountsGiveTheSameBits) {
   for (const Problem& p : {grouped_problems()[0], masked_problems()[5]})
     for (const AttentionQuant& quant : {AttentionQuant{}, all_slots(bf16_cast), mixture()})
-      expect_same_bits_everywhere([&] {
-        AttentionRun r = run_attention(p.s, p.input(), quant, draws);
-        append(r.o, r.lse);
-        append(r.o, r.dkv);
-        return append(r.o, r.dqkv);
-      });
+      expect_same_bits_everywhere(
+          [&] {
+            AttentionRun r = run_attention(p.s, p.input(), quant, draws);
+            append(r.o, r.lse);
+            append(r.o, r.dkv);
+            return append(r.o, r.dqkv);
+          },
+          tiers_with_fma());
 }
 
 }  // namespace

@@ -120,11 +120,13 @@ TEST(Attention, TiersAndThreadCountsGiveTheSameBits) {
   const AttentionShape s{2, 70, 3, 20};
   const AttentionInput in(s);
   for (const Quantizer& q : {f32_passthrough, bf16_cast})
-    expect_same_bits_everywhere([&] {
-      AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(q));
-      append(r.o, r.lse);
-      return append(r.o, r.dqkv);
-    });
+    expect_same_bits_everywhere(
+        [&] {
+          AttentionRun r = run_attention(s, in.qkv, in.d_o, all_slots(q));
+          append(r.o, r.lse);
+          return append(r.o, r.dqkv);
+        },
+        tiers_with_fma());
 }
 
 TEST(Attention, Bf16ActivationsGiveTheSameBitsEachTime) {

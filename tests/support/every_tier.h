@@ -18,15 +18,22 @@ inline std::vector<cpu::Tier> tiers_of_this_machine() {
   return tiers;
 }
 
-/// Runs `compute` (which returns std::vector<float>) on every tier of this machine, with 1, 2 and 3 threads,
-/// or once more where the device is not the CPU, and expects the same bits each time. NaNs count by their
-/// bits too.
+/// Without one whose products of f32 are rounded, unless there is none else.
+inline std::vector<cpu::Tier> tiers_with_fma() {
+  std::vector<cpu::Tier> tiers = tiers_of_this_machine();
+  if (tiers.size() > 1) tiers.erase(tiers.begin());
+  return tiers;
+}
+
+/// Runs `compute` (which returns std::vector<float>) on every tier, with 1, 2 and 3 threads, or once more
+/// where the device is not the CPU, and expects the same bits each time. NaNs count by their bits too.
 template <class Compute>
-void expect_same_bits_everywhere(const Compute& compute) {
+void expect_same_bits_everywhere(const Compute& compute,
+                                 const std::vector<cpu::Tier>& every = tiers_of_this_machine()) {
   const cpu::Tier best = cpu::tier();
   const int before = threads();
   const std::vector<float> want = compute();
-  const auto tiers = device_is_cpu() ? tiers_of_this_machine() : std::vector{best};
+  const auto tiers = device_is_cpu() ? every : std::vector{best};
   const auto counts = device_is_cpu() ? std::vector{1, 2, 3} : std::vector{before};
   for (const cpu::Tier t : tiers)
     for (const int count : counts) {

@@ -81,11 +81,6 @@ void set_dot_tier(DotTier t) {
   current().store(loop, std::memory_order_relaxed);
 }
 
-bool codes_are_quicker() {
-  const DotTier t = dot_tier();
-  return t == DotTier::avx2 ? !has_tier(Tier::avx512) : t != DotTier::portable && t != DotTier::neon;
-}
-
 std::string_view name_of(DotTier t) { return names[std::size_t(t)]; }
 
 void multiply_codes(const DotsJob& job) {

@@ -49,8 +49,6 @@ DotTier dot_tier();
 void set_dot_tier(DotTier);
 bool has_dot_tier(DotTier);
 std::string_view name_of(DotTier);
-/// True if codes are quicker than bf16 and f32 here. AVX2 beside the f32 of AVX-512 was not measured.
-bool codes_are_quicker();
 
 /// Computes a job on the calling thread.
 void multiply_codes(const DotsJob&);

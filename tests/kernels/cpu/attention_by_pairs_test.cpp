@@ -147,8 +147,7 @@ TEST(AttentionByPairs, ThreadsAndInstructionSetsChangeNoBitButAmxAndThoseWithout
       EXPECT_TRUE(is_same()) << count << " threads";
     }
     const Way way(false);
-    for (const cpu::Tier t : tiers_of_this_machine()) {
-      if (t == cpu::Tier::baseline && best != t) continue;
+    for (const cpu::Tier t : tiers_with_fma()) {
       cpu::set_tier(t);
       EXPECT_EQ(is_same(), !amx) << cpu::name_of(t) << " " << testing::PrintToString(p.s);
     }

@@ -112,6 +112,14 @@ TEST_F(Mpirun, AnotherInstructionSetOnOneProcessIsRefused) {
   EXPECT_TRUE(says("differ in arithmetic"));
 }
 
+TEST_F(Mpirun, ProcessesWithOtherInstructionSetsTrainTogetherToTheSameBits) {
+  ::setenv("MXTAPE_MAX_CPU", "avx512_bf16", 1);
+  EXPECT_EQ(run(train({"--name=alone"})), 0) << output_;
+  EXPECT_EQ(on_two(train({"--name=mixed"}), {"MXTAPE_MAX_CPU=avx2"}, train({"--name=mixed"})), 0) << output_;
+  ::unsetenv("MXTAPE_MAX_CPU");
+  EXPECT_TRUE(same_checkpoint(last("alone"), last("mixed"))) << output_;
+}
+
 TEST_F(Mpirun, AKilledProcessEndsTheRunWhichGoesOnToTheSameBits) {
   train_whole();
   Program program(folder_.path(), ranks(2, long_run("killed")), {}, mpirun());
