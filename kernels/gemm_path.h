@@ -21,8 +21,7 @@ inline constexpr std::array<std::string_view, 4> gemm_path_names{
 /// Codes are of type u8, on both sides or on none.
 constexpr GemmPath gemm_path(DType a, DType b) {
   if (a == DType::u8 && b == DType::u8) return GemmPath::integer;
-  if (a != DType::bf16 || b != DType::bf16) return a == b ? GemmPath::f32 : GemmPath::one_widened;
-  return GemmPath::bf16;
+  return a != b ? GemmPath::one_widened : a == DType::bf16 ? GemmPath::bf16 : GemmPath::f32;
 }
 
 }  // namespace mxtape

@@ -116,10 +116,8 @@ void CpuBackend::compute(const call::Copy& call) {
     const auto& loops = cpu::decode_loops();
     return parallel_for(call.x.count(), range_bytes / std::int64_t(sizeof(float)),
                         [&](std::int64_t begin, std::int64_t end) {
-                          if (widens)
-                            loops.to_f32.from_bf16(wide + begin, narrow + begin, end - begin, 1.0f);
-                          else
-                            loops.to_bf16.from_f32(narrow + begin, wide + begin, end - begin, 1.0f);
+                          widens ? loops.to_f32.from_bf16(wide + begin, narrow + begin, end - begin, 1.0f)
+                                 : loops.to_bf16.from_f32(narrow + begin, wide + begin, end - begin, 1.0f);
                         });
   }
   fail(ExitCode::internal, "copy: y is {}, x is {}; want the same type, or f32 and bf16",

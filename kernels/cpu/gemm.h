@@ -16,9 +16,9 @@ struct MatrixView {
 
 /// c[M, N] = sum over k of a(m, k) b(n, k), in f32 sums, on the calling thread (also inside parallel_for);
 /// rows of c are c_stride apart. Sums are multiplied by `factor`; `bias` [N] is added to every row.
-/// Write::accumulate adds to c. Two bf16 sides multiply exactly, and what is below 2^-126 is zero; a bf16
-/// side that meets an f32 one is widened. Extents may be 0. The order of additions depends on K, types, axes
-/// and is_few_rows() alone (GemmJob), and of two bf16 sides on whether there is AMX.
+/// Write::accumulate adds to c. Two bf16 sides multiply exactly, and but for few rows what is below 2^-126 is
+/// zero; a bf16 side that meets an f32 one is widened. Extents may be 0. The order of additions depends on K,
+/// types, axes and is_few_rows() alone (GemmJob), and of two bf16 sides on whether there is AMX.
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write = Write::overwrite, const float* bias = nullptr,
                 const float* factor = nullptr);

@@ -106,6 +106,7 @@ MXT_LANES void multiply_block(const Target& to, const float* a, std::int64_t a_s
     for (int p = 0; p < panels && i < to.rows; ++p) {
       float* const c = to.c + i * to.stride + p * lanes;
       const std::int64_t there = to.cols - p * lanes;
+      sums[i][p] += 0.0f;  // of -0, too
       if (to.accumulate) sums[i][p] = load_there(c, there) + sums[i][p];
       if (to.bias) sums[i][p] += load_there(to.bias + p * lanes, there);
       store_there(c, sums[i][p], there);

@@ -153,6 +153,7 @@ MXT_LANES void multiply_block(const Target& to, const Rows a, const Panels b, st
     for (int p = 0; p < panels && i < to.rows; ++p) {
       float* const c = to.c + i * to.stride + p * lanes;
       const std::int64_t there = to.cols - p * lanes;
+      if (to.apart) sums[i][p] += 0.0f;  // of -0: an odd number has a 0 beside it
       if (to.apart && accumulate) sums[i][p] = load_there(c, there) + sums[i][p];
       if (to.bias) sums[i][p] += load_there(to.bias + p * lanes, there);
       store_there(c, sums[i][p], there);
