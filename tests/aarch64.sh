@@ -51,29 +51,20 @@ command -v qemu-aarch64-static >/dev/null || skip "compiled, but not run: no qem
 rm -rf "$folder/run"
 mkdir "$folder/run"
 cd "$folder/run"
-# This machine's program, from here or from the bare root of .ci/run, trains too: Arm must have the bits of x86-64.
-native() {
-  local root=$source/build/bare/bookworm/root
-  if [ -x "$source/build/mxtape" ]; then
-    "$source/build/mxtape" "$@"
-  else
-    "$root/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" "$root/mxtape/build/mxtape" "$@"
-  fi
-}
-emulated() { qemu-aarch64-static -cpu "$core" -L "$folder/root" "$folder/build/$@"; }
-steps=(train demo-mxfp4 --data.file=tales.h5 --compute.gemm=integer --model.layers=1 --model.width=32 --model.heads=2
-  --model.context=32 --schedule.warmup_steps=0 --train.steps=3 --train.batch_size=2 --train.eval_windows=2)
+# Arm must have the bits of x86-64: a checkpoint of build/mxtape, or the one that tests/bare.sh --tests keeps.
+native=$source/build/three_steps.h5
+if [ -x "$source/build/mxtape" ]; then
+  "$source/tests/three_steps.sh" native "$source/build/mxtape" >native.txt
+  native=native/runs/three/checkpoints/step_00000003.h5
+fi
 # Byte dot products by SDOT, and without it.
 for core in neoverse-n1 cortex-a72; do
+  emulator=(qemu-aarch64-static -cpu "$core" -L "$folder/root")
   echo "== $core"
-  emulated mxtape --version
-  emulated mxtape formats >formats.txt
-  emulated mxtape-conformance "$source/tests/golden"
-  emulated mxtape corpus --tales 200 --out tales.h5 --force >corpus.txt
-  emulated mxtape "${steps[@]}" --name="$core" >train.txt
-  grep '^device\|^validation loss' train.txt
-  if [ ! -d runs/native ]; then
-    MXTAPE_MAX_CPU=avx512_bf16 native "${steps[@]}" --name=native >native.txt || skip "run, but not compared: no program of this machine"
-  fi
-  emulated mxtape diff runs/native "runs/$core"
+  "${emulator[@]}" "$folder/build/mxtape" --version
+  "${emulator[@]}" "$folder/build/mxtape" formats >formats.txt
+  "${emulator[@]}" "$folder/build/mxtape-conformance" "$source/tests/golden"
+  "$source/tests/three_steps.sh" "$core" "${emulator[@]}" "$folder/build/mxtape"
+  [ ! -f "$native" ] || "${emulator[@]}" "$folder/build/mxtape" diff "$native" "$core/runs/three"
 done
+[ -f "$native" ] || skip "run, but not compared: no checkpoint of x86-64 in $native"

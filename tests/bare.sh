@@ -119,6 +119,8 @@ if [ "$part" = --tests ]; then
   [ ! -d ../shared ] || mkdir -p "$root/home/user/shared"  # a larger golden set
   inside root 'apt-get update -qq && apt-get install -qq -y --no-install-recommends gnuplot-nox libopenmpi-dev openmpi-bin openssh-client python3 doxygen git libonig-dev libsentencepiece-dev libutf8proc-dev' >/dev/null
   first_steps
+  inside user 'tests/three_steps.sh runs/three_steps "$PWD/build/mxtape"'
+  cp "$root/home/user/mxtape/runs/three_steps/runs/three/checkpoints/step_00000003.h5" build/three_steps.h5
   as_user test
 elif [ "$part" = --numbers ]; then
   first_steps

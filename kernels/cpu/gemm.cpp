@@ -17,13 +17,6 @@ using cpu::MatrixView;
 
 MatrixView view(const Rounded& x) { return {x.elements.raw(), x.elements.dtype(), x.cols(), x.axis}; }
 
-/// x from a line on.
-MatrixView from(MatrixView x, std::int64_t line) {
-  const std::int64_t offset = (x.axis == Axis::row ? line * x.stride : line) * size_of(x.dtype);
-  x.data = static_cast<const char*>(x.data) + offset;
-  return x;
-}
-
 constexpr int panel = CodeLayout::panel;
 
 /// The scales of each segment, where a block has several.
@@ -69,8 +62,8 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most)
 
 // Of codes: for each block of both sides the exact sum of the products of codes, times both scales, added in
 // f32 from the first block to the last (integer/dots.h). Where the blocks of the two sides differ in length,
-// sums are over their greatest common divisor. The bits depend on the operands alone: not on threads,
-// instruction sets or libraries.
+// sums are over their greatest common divisor. The bits depend on the operands alone: not on threads or
+// instruction sets.
 void CpuBackend::compute(const call::Gemm& call) {
   const auto [M, N, K] = extents_of(call);
   last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
@@ -115,8 +108,8 @@ void CpuBackend::compute(const call::Gemm& call) {
   const MatrixView av = view(call.a), bv = view(call.b);
   for_pieces([&, N = N, K = K](std::int64_t m, std::int64_t n, std::int64_t rows, std::int64_t cols,
                                float* out, const float* bias) {
-    const MatrixView left = from(av, m), right = from(bv, n);
-    cpu::gemm_block(out, N, left, right, rows, cols, K, call.write, bias, scaled ? &factor : nullptr);
+    cpu::gemm_block(out, N, av.from(m), bv.from(n), rows, cols, K, call.write, bias,
+                    scaled ? &factor : nullptr);
   });
 }
 

@@ -12,6 +12,11 @@ struct MatrixView {
   DType dtype;  ///< f32 or bf16
   std::int64_t stride;
   Axis axis = Axis::row;  ///< over which the product sums
+
+  MatrixView from(std::int64_t line) const {
+    const std::int64_t offset = (axis == Axis::row ? line * stride : line) * size_of(dtype);
+    return {static_cast<const std::byte*>(data) + offset, dtype, stride, axis};
+  }
 };
 
 /// c[M, N] = sum over k of a(m, k) b(n, k), in f32 sums, on the calling thread (also inside parallel_for);

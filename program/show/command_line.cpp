@@ -161,7 +161,9 @@ std::string cuda_text(const std::optional<CudaVersions>& cuda) {
 
 /// What runs: version and commit of mxtape, compiler, and the libraries as they are found here.
 Report version(std::string_view commit) {
-  const std::string cpu = make_backend("cpu", {.gemm = GemmKernels::integer})->description().substr(5);
+  const std::string cpu = make_backend("cpu", {.gemm = GemmKernels::integer})
+                              ->description()
+                              .substr(std::string_view("cpu, ").size());
   const auto cuda = cuda_versions();
   Report out;
   out.line("mxtape {} (commit {})", MXTAPE_VERSION, commit);

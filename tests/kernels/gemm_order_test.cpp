@@ -111,7 +111,7 @@ TEST_F(GemmOrder, IsThatOfTheDefinitionWithEveryInstructionSet) {
                           {33, 40, 31},
                           {65, 64, 32},
                           {150, 1050, 33},
-                          {99, 50, 513},
+                          {1050, 17, 513},
                           {20, 33, 1536},
                           {20, 450, 1601}})
     for (const auto& [a_axis, b_axis] : all_forms) {
