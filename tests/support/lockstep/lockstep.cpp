@@ -85,6 +85,17 @@ bool release_block(std::span<Fiber> fibers) {
   return true;
 }
 
+/// A function of its own: getcontext may return twice, which the caller's variables need not survive.
+void give_stack(Fiber& f, unsigned index) {
+  getcontext(&f.start);
+  // Stacks that began at the same place of their pages would have their ends in the same few sets of the
+  // caches.
+  f.start.uc_stack.ss_sp = f.stack.get();
+  f.start.uc_stack.ss_size = stack_bytes - index % 64 * 5 * cache_line;
+  f.start.uc_link = nullptr;
+  makecontext(&f.start, enter, 0);
+}
+
 void run_block(unsigned threads, bool descending) {
   Block& b = block();
   b.barriers = 0;
@@ -100,14 +111,7 @@ void run_block(unsigned threads, bool descending) {
 #ifdef ASAN_UNPOISON_MEMORY_REGION
     ASAN_UNPOISON_MEMORY_REGION(f.stack.get(), stack_bytes);  // of frames that were jumped out of
 #endif
-    if (f.entered) continue;
-    getcontext(&f.start);
-    // Stacks that began at the same place of their pages would have their ends in the same few sets of the
-    // caches.
-    f.start.uc_stack.ss_sp = f.stack.get();
-    f.start.uc_stack.ss_size = stack_bytes - t % 64 * 5 * cache_line;
-    f.start.uc_link = nullptr;
-    makecontext(&f.start, enter, 0);
+    if (!f.entered) give_stack(f, t);
   }
   // A warp runs as far as it can before the next one does: the stacks of 32 threads stay in the cache.
   const auto in_turn = [descending](unsigned i, unsigned count) { return descending ? count - 1 - i : i; };
