@@ -1,12 +1,12 @@
-// Attention with bf16 operands on a CPU, with instructions for bf16 and by loops without (kernels/cpu/pairs/),
-// in turns.
+// Attention with bf16 operands on a CPU, with the widest instructions for bf16 and by loops without
+// (kernels/cpu/pairs/), in turns.
 //
 //   build/bench/bench_attention [--benchmark_filter=forward]
 //
 // `faster` is the median of the loops' processor time over that with instructions. `peak` is the part of the
-// latter that products would take at the rate of AMX, or of dot products of bf16, without memory; products are
-// those of keys that a query sees. Both are processor time of one thread, which other
-// processes disturb less than wall time. `peak flop/s` is that rate.
+// latter that products would take at the rate of AMX, or of dot products of bf16, without memory; products
+// are those of keys that a query sees. Both are processor time of one thread, which other processes disturb
+// less than wall time. `peak flop/s` is that rate.
 #include <benchmark/benchmark.h>
 #include <time.h>
 #if defined(__x86_64__)
@@ -69,13 +69,18 @@ double tiles_of_a_loop() {
   return double(rounds) * chains * 2 * 16 * 16 * 32;
 }
 #endif
+const cpu::PairTier widest = [] {
+  using enum cpu::PairTier;
+  return cpu::has_pair_tier(amx_bf16) ? amx_bf16 : cpu::has_pair_tier(avx512_bf16) ? avx512_bf16 : loops;
+}();
+
 /// flop a second of one thread, or 0 where there are no instructions for bf16.
 double peak_of_products() {
 #if defined(__x86_64__)
   std::vector<double> rates;
-  for (int i = 0; i < 9 && cpu::use_bf16_instructions(true); ++i) {
+  for (int i = 0; i < 9 && widest != cpu::PairTier::loops; ++i) {
     const double start = processor_seconds();
-    const double flops = cpu::has_amx() ? tiles_of_a_loop() : dots_of_a_loop();
+    const double flops = widest == cpu::PairTier::amx_bf16 ? tiles_of_a_loop() : dots_of_a_loop();
     rates.push_back(flops / (processor_seconds() - start));
   }
   if (!rates.empty()) return median(rates);
@@ -100,7 +105,7 @@ void attention(benchmark::State& state, AttentionShape s, bool back) {
   const Tensor qkv = random_tensor(wide), d_o = random_tensor(narrow), dqkv = backend().empty(wide);
   const Tensor o = backend().empty(narrow), lse = backend().empty({s.batch, s.heads, s.time});
   const auto run = [&](bool instructions) {
-    cpu::use_bf16_instructions(instructions);
+    cpu::set_pair_tier(instructions ? widest : cpu::PairTier::loops);
     const double start = processor_seconds();
     if (back)
       backend().run(call::AttentionBackward{dqkv, d_o, qkv, o, lse, s, quant});
@@ -145,6 +150,6 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   mxtape::set_threads(1);
   benchmark::AddCustomContext("backend", mxtape::backend().description());
-  if (mxtape::cpu::use_bf16_instructions(true)) mxtape::register_all();
+  if (mxtape::widest != mxtape::cpu::PairTier::loops) mxtape::register_all();
   benchmark::RunSpecifiedBenchmarks();
 }

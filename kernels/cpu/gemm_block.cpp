@@ -57,22 +57,21 @@ GemmSide side(const MatrixView& x) {
 
 }  // namespace
 
-bool has_amx() { return best_pair_loops().amx; }
+bool has_amx() { return pair_tier() == PairTier::amx_bf16; }
 
 std::string describe_gemms() {
-  const PairLoops& pairs = best_pair_loops();
-  return fmt::format("bf16 GEMMs {}", pairs.amx ? "amx_bf16" : pairs.gemm ? "avx512_bf16" : name_of(tier()));
+  const auto name = best_pair_loops().gemm ? "avx512_bf16" : name_of(tier());
+  return fmt::format("bf16 GEMMs {}", has_amx() ? "amx_bf16" : name);
 }
 
 void gemm_block(float* c, std::int64_t c_stride, const MatrixView& a, const MatrixView& b, std::int64_t M,
                 std::int64_t N, std::int64_t K, Write write, const float* bias, const float* factor) {
   if (M == 0 || N == 0) return;
-  const PairLoops& pairs = best_pair_loops();
   const bool few = K == 0 || is_few_rows(a, M);  // those of no products, too
-  const bool by_pairs = !few && a.dtype == DType::bf16 && b.dtype == DType::bf16 && pairs.gemm;
+  const bool by_pairs = !few && a.dtype == DType::bf16 && b.dtype == DType::bf16 && best_pair_loops().gemm;
   const bool accumulate = write == Write::accumulate;
   // What is in c comes last.
-  const bool apart = accumulate && !few && (bias || GemmJob::depth < K) && !(by_pairs && pairs.amx);
+  const bool apart = accumulate && !few && (bias || GemmJob::depth < K) && !(by_pairs && has_amx());
   if (!factor && !apart)
     return multiply({side(a), side(b), M, N, K, c, c_stride, bias, accumulate}, few, by_pairs);
   // Sums come in place, or in parts of so many rows and columns.

@@ -100,7 +100,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 
 class GemmOrder : public testing::Test {
  protected:
-  void TearDown() override { cpu::set_tier(best), cpu::use_bf16_instructions(true); }
+  void TearDown() override { cpu::set_tier(best); }
   const cpu::Tier best = cpu::tier();
 };
 
@@ -122,15 +122,17 @@ TEST_F(GemmOrder, IsThatOfTheDefinitionWithEveryInstructionSet) {
                             {DType::bf16, Write::overwrite, true},
                             {DType::bf16, Write::accumulate, false}}) {
         const auto text = fmt::format("{}, {} x {} x {}", name_of(f.dtype), e.M, e.N, e.K);
-        EXPECT_TRUE(!f.tiles() || same(product(p, f), want(p, f))) << text;
-        cpu::use_bf16_instructions(false);
+        for (const cpu::PairTier t : pair_tiers_of_this_machine()) {
+          const InPairs pairs(t);
+          EXPECT_TRUE(same(product(p, f), want(p, f))) << name_of(t) << ", " << text;
+        }
+        const InPairs loops(cpu::PairTier::loops);
         const std::vector<float> wanted = want(p, f);
         for (const cpu::Tier t : f.dtype == DType::bf16 ? tiers_of_this_machine() : tiers_with_fma()) {
           cpu::set_tier(t);
           EXPECT_TRUE(same(product(p, f), wanted)) << cpu::name_of(t) << ", " << text;
         }
-        cpu::set_tier(best), cpu::use_bf16_instructions(true);
-        EXPECT_TRUE(f.tiles() || same(product(p, f), wanted)) << text;
+        cpu::set_tier(best);
       }
     }
 }
@@ -141,8 +143,11 @@ TEST_F(GemmOrder, OfBf16TakesNumbersBelowTheNormalOnesForZero) {
                           [&] { return std::ldexp(float(random() % 200) - 100, random() % 4 ? -67 : -130); });
   const Form f{DType::bf16, Write::overwrite, false};
   const auto is_right = [&] { return same(product(p, f), want(p, f)); };
-  EXPECT_TRUE(cpu::has_amx() || best == cpu::Tier::baseline || is_right());
-  cpu::use_bf16_instructions(false);
+  for (const cpu::PairTier t : pair_tiers_of_this_machine()) {
+    const InPairs pairs(t);
+    EXPECT_TRUE(cpu::has_amx() || best == cpu::Tier::baseline || is_right()) << name_of(t);
+  }
+  const InPairs loops(cpu::PairTier::loops);
   for (const cpu::Tier t : tiers_of_this_machine()) {
     cpu::set_tier(t);
     EXPECT_TRUE(t == cpu::Tier::baseline || is_right())
@@ -154,8 +159,8 @@ TEST_F(GemmOrder, AProductThatIsFlushedToMinusZeroIsZero) {
   int drawn_before = 0;
   const Problem p =
       drawn({17, 3, 1}, Axis::row, Axis::row, [&] { return drawn_before++ < 17 ? -0x1p-70f : 0x1p-70f; });
-  for (const bool instructions : {false, true}) {
-    cpu::use_bf16_instructions(instructions);
+  for (const cpu::PairTier t : pair_tiers_of_this_machine()) {
+    const InPairs pairs(t);
     for (const float x : product(p, {DType::bf16, Write::overwrite, false})) EXPECT_FALSE(std::signbit(x));
   }
 }

@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "kernels/cpu/loops/tier.h"
+#include "kernels/cpu/pairs/pairs.h"
 #include "tests/support/device.h"
 
 namespace mxtape::test {
@@ -24,6 +25,22 @@ inline std::vector<cpu::Tier> tiers_with_fma() {
   if (tiers.size() > 1) tiers.erase(tiers.begin());
   return tiers;
 }
+
+inline std::vector<cpu::PairTier> pair_tiers_of_this_machine() {
+  std::vector<cpu::PairTier> tiers;
+  for (const auto t : {cpu::PairTier::loops, cpu::PairTier::avx512_bf16, cpu::PairTier::amx_bf16})
+    if (cpu::has_pair_tier(t)) tiers.push_back(t);
+  return tiers;
+}
+inline std::string name_of(cpu::PairTier t) {
+  return t == cpu::PairTier::loops ? "loops" : t == cpu::PairTier::amx_bf16 ? "AMX" : "AVX-512 BF16";
+}
+/// Pairs are multiplied so while it lives.
+struct InPairs {
+  explicit InPairs(cpu::PairTier t) { cpu::set_pair_tier(t); }
+  ~InPairs() { cpu::set_pair_tier(best); }
+  const cpu::PairTier best = cpu::pair_tier();
+};
 
 /// Runs `compute` (which returns std::vector<float>) on every tier, with 1, 2 and 3 threads, or once more
 /// where the device is not the CPU, and expects the same bits each time. NaNs count by their bits too.

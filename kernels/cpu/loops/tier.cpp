@@ -35,24 +35,16 @@ bool may_use(std::string_view set) {
 
 bool has_tier(Tier t) {
   if (!may_use(name_of(t))) return false;
-  switch (t) {
-    case Tier::baseline:
-      return true;
 #if defined(__x86_64__)
-    case Tier::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi2");
-    case Tier::avx512:
-      return has_tier(Tier::avx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-    case Tier::avx2:
-    case Tier::avx512:
-      return false;
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  if (t == Tier::avx2) return avx2;
+  if (t == Tier::avx512)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 #endif
-  }
-  return false;
+  return t == Tier::baseline;
 }
 
 Tier tier() { return current().load(std::memory_order_relaxed); }

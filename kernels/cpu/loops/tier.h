@@ -33,8 +33,7 @@ const Table& choose([[maybe_unused]] const Table& baseline, [[maybe_unused]] con
 }
 
 // In each *_loops.h, for a table `struct Table { pointers to functions }`: declares the table of each tier,
-// which
-// *_loops.cpp defines, and name(), the one to call on this machine.
+// which *_loops.cpp defines, and name(), the one to call on this machine.
 #if defined(__x86_64__)
 #define MXT_TIER_TABLE(Table, name) \
   namespace baseline {              \

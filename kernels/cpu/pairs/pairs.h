@@ -92,13 +92,17 @@ struct PairLoops {
   void (*forward)(const PairForward&);
   void (*backward)(const PairBackward&);
   void (*gemm)(const GemmJob&, Word* scratch);  ///< null without bf16 instructions: GemmLoops have it
-  bool amx;  ///< its order of additions is another (docs/numerics.md), and a job may add to c with a bias
 };
 MXT_TIER_TABLE(PairLoops, pair_loops)
 
-/// By AMX or AVX-512 BF16, if the machine has them and may use them, else of its tier.
+/// Loops of the tier, which widen bf16, or instructions for it. AMX has another order of additions
+/// (docs/numerics.md), and its GEMM may add to c with a bias.
+enum class PairTier { loops, avx512_bf16, amx_bf16 };
+/// The fastest on this machine, unless set_pair_tier() chose another.
+PairTier pair_tier();
+bool has_pair_tier(PairTier);
+/// For tests and benchmarks, of those that the machine has.
+void set_pair_tier(PairTier);
 const PairLoops& best_pair_loops();
-/// For tests and benchmarks. False if there are no bf16 instructions.
-bool use_bf16_instructions(bool);
 
 }  // namespace mxtape::cpu

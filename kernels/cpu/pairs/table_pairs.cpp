@@ -7,12 +7,10 @@ void forward(const PairForward&);
 void backward(const PairBackward&);
 void gemm(const GemmJob&, Word*);
 
-#if defined(MXT_AMX)
-extern const PairLoops pair_loops{forward, backward, gemm, true};
-#elif defined(__AVX512BF16__)
-extern const PairLoops pair_loops{forward, backward, gemm, false};
+#if defined(__AVX512BF16__)
+extern const PairLoops pair_loops{forward, backward, gemm};
 #else
-extern const PairLoops pair_loops{forward, backward, nullptr, false};
+extern const PairLoops pair_loops{forward, backward, nullptr};
 #endif
 
 }  // namespace mxtape::cpu::MXT_TIER

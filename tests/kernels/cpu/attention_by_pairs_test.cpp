@@ -1,5 +1,4 @@
-// Attention with bf16 operands by mxtape's own tiles, on machines that have their instruction; and by the
-// GEMM library, whose way other machines go.
+// Attention with bf16 operands, with each instruction for them that the machine has, and without.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,15 +75,9 @@ std::vector<float> results(const Problem& p, const AttentionInput& in) {
   return append(r.o, r.dkv);
 }
 
-/// With or without instructions for bf16, while it lives.
-struct Way {
-  explicit Way(bool instructions) { cpu::use_bf16_instructions(instructions); }
-  ~Way() { cpu::use_bf16_instructions(true); }
-};
-
 TEST(AttentionByPairs, IsWithinItsRoundingErrors) {
-  for (const bool instructions : {true, false}) {
-    const Way way(instructions);
+  for (const cpu::PairTier t : pair_tiers_of_this_machine()) {
+    const InPairs pairs(t);
     for (const Problem& p : problems()) {
       const AttentionInput in = input_of(p);
       const AttentionRun got = run_attention(p.s, in, all_slots(bf16_cast));
@@ -100,8 +93,8 @@ TEST(AttentionByPairs, IsWithinItsRoundingErrors) {
       const std::vector<float> all = results(p, in);
       std::vector<float> gradients(all.begin() + std::ptrdiff_t(got.o.size() + got.lse.size()), all.end());
       const Reference o = want(0).forward(), g = want(0).backward(got.o);
-      EXPECT_TRUE(within(got.o, o.value, o.bound)) << instructions << " " << testing::PrintToString(p.s);
-      EXPECT_TRUE(within(gradients, g.value, g.bound)) << instructions << " " << testing::PrintToString(p.s);
+      EXPECT_TRUE(within(got.o, o.value, o.bound)) << name_of(t) << " " << testing::PrintToString(p.s);
+      EXPECT_TRUE(within(gradients, g.value, g.bound)) << name_of(t) << " " << testing::PrintToString(p.s);
       if (!p.s.is_causal_self()) continue;
       EXPECT_FALSE(within(got.o, want(1).forward().value, o.bound)) << testing::PrintToString(p.s);
       EXPECT_FALSE(within(gradients, want(1).backward(got.o).value, g.bound)) << testing::PrintToString(p.s);
@@ -146,7 +139,11 @@ TEST(AttentionByPairs, ThreadsAndInstructionSetsChangeNoBitButAmxAndThoseWithout
       set_threads(count);
       EXPECT_TRUE(is_same()) << count << " threads";
     }
-    const Way way(false);
+    if (cpu::has_pair_tier(cpu::PairTier::avx512_bf16)) {
+      const InPairs dots(cpu::PairTier::avx512_bf16);
+      EXPECT_EQ(is_same(), !amx) << testing::PrintToString(p.s);
+    }
+    const InPairs loops(cpu::PairTier::loops);
     for (const cpu::Tier t : tiers_with_fma()) {
       cpu::set_tier(t);
       EXPECT_EQ(is_same(), !amx) << cpu::name_of(t) << " " << testing::PrintToString(p.s);
