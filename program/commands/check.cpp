@@ -103,10 +103,12 @@ Report run(Arguments& a, const Given& given) {
   Report out;
   out.line("# {}, with everything that it extends and overrides{}\n{}", title(a),
            a.all ? "" : "; --all shows the defaults too", shown(to_toml(plan.recipe), a.all));
+  out.put("recipe", title(a), "keys", recipe_json(plan.recipe));
+  out.show(given.json);
+  plan_through(plan, Station::settled);  // as a checkpoint has it, too
   out.line("precision: what was asked for, and what is planned to multiply it here\n{}",
            precision_table(plan.recipe));
-  out.put("recipe", title(a), "keys", recipe_json(plan.recipe), "precision", precision_json(plan.recipe));
-  out.show(given.json);
+  out.put("precision", precision_json(plan.recipe));
   plan_through(plan);
   if (plan.begin.finished)
     plan.notes.push_back(fmt::format("all {} steps of {} are done: nothing is left to train",

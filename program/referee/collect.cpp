@@ -23,11 +23,12 @@ void describe(Arm& arm, const Recipe& recipe) {
   for (const std::string& layer : layers) {
     for (const auto& slot : linear_slots) {
       const Quantizer& q = plan.linear.at(layer).*slot.field;
-      if (layer != "head") arm.bits += q.bits_per_element() / double(slots_of_linear * (layers.size() - 1));
+      if (layer != "head") arm.bits += q.bits_per_element();
       if (layer == layers[layers.size() / 2])
         arm.slots.push_back(fmt::format("{} {}", slot.name, to_text(q)));
     }
   }
+  arm.bits /= double(slots_of_linear * (layers.size() - 1));
 }
 
 /// The records of a run's last measured step.
@@ -195,9 +196,9 @@ std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, co
       const bool whole = tuned.runs == std::int64_t(file.tune.size());
       if (whole && (best == values || *tuned.loss < *tried[best].loss)) best = value;
     }
-    require(best < values || !stage.over(), ExitCode::diverged,
-            "{}: arm '{}' has no value of {} with which all runs of [tune] ended well; want other values",
-            file.file, results.arms[arm].name, file.tuned_key);
+    const std::string& name = results.arms[arm].name;
+    if (best == values && stage.over())
+      results.not_run.push_back(fmt::format("tune: '{}' ended well with no {}", name, file.tuned_key));
     if (best < values) tried[best].best = true, tried[best].edge = best == 0 || best + 1 == values;
     best_values.push_back(best < values ? best : values / 2);
     results.tunes.insert(results.tunes.end(), tried.begin(), tried.end());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 #include <numeric>
 
@@ -15,10 +14,11 @@
 namespace mxtape::referee {
 namespace {
 
-/// Of the finished runs, by seed; none beside a baseline that did not keep what it had learned.
-std::vector<double> finished_losses(const Results& r, std::size_t point, std::size_t arm, Stage stage) {
+/// Of the finished runs, by seed; none beside an arm that did not keep what it had learned.
+std::vector<double> finished_losses(const Results& r, std::size_t point, std::size_t arm, Stage stage,
+                                    std::size_t beside) {
   std::vector<double> finished;
-  const bool blew_up = r.blew_up(point, r.baseline, stage);
+  const bool blew_up = r.blew_up(point, beside, stage);
   for (const auto& loss : r.losses(point, arm, stage))
     if (loss && !blew_up) finished.push_back(*loss);
   return finished;
@@ -57,10 +57,11 @@ void add_contrasts(Results& r) {
         std::string reason;
         std::vector<double> sums(r.seeds(stage).size());  // by seed
         for (std::size_t i = 0; i < arms.size() && reason.empty(); ++i) {
-          const auto losses = finished_losses(r, point, arms[i], stage);
+          const auto losses = finished_losses(r, point, arms[i], stage, arms[i]);
           for (std::size_t seed = 0; seed < losses.size(); ++seed) sums[seed] += weights[i] * losses[seed];
           if (losses.size() < sums.size())
-            reason = r.arms[arms[i]].name + ": " + r.why_open(point, arms[i], stage, losses.size(), "runs");
+            reason = r.arms[arms[i]].name + ": " +
+                     r.why_open(point, arms[i], stage, losses.size(), "runs", arms[i]);
         }
         if (!reason.empty()) sums.clear();
         r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance), 1, reason});
@@ -79,7 +80,7 @@ LossTable table_of(const Results& r) {
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     auto& of_arm = table.losses.emplace_back();
     for (std::size_t point = 0; point < r.points.size(); ++point) {
-      of_arm.push_back(finished_losses(r, point, arm, r.judged()));
+      of_arm.push_back(finished_losses(r, point, arm, r.judged(), r.baseline));
       if (of_arm.back().size() < r.seeds(r.judged()).size()) of_arm.back().clear();
     }
   }
@@ -168,8 +169,7 @@ void add_law(Results& r, const LossTable& table) {
 
 void add_correlations(Results& r) {
   for (std::size_t point = 0; point < r.points.size(); ++point) {
-    std::map<std::string, std::map<std::size_t, std::pair<double, double>>>
-        measures;  // by arm: sum, how many
+    std::map<std::string, std::map<std::size_t, std::pair<double, double>>> measures;  // sum, count by arm
     for (const Run& run : r.runs) {
       if (run.point != point || run.stage != r.judged() || run.arm == r.baseline || !run.telemetry) continue;
       const auto add = [&](const std::string& name, double value) {

@@ -2,9 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -24,11 +22,10 @@ namespace fs = std::filesystem;
 /// Throws Error(usage) as the file does, and for words that are no part.
 Asked asked_by(const Words& words) {
   std::map<std::string, InitialWeights> weights;
-  Asked asked{.file = RefereeFile(words.sweep.file,
-                                  [&](const std::string& init) {
-                                    return weights.try_emplace(init, init).first->second.model();
-                                  }),
-              .options = words.sweep};
+  const auto model_of = [&](const std::string& init) {
+    return weights.try_emplace(init, init).first->second.model();
+  };
+  Asked asked{.file = RefereeFile(words.sweep.file, model_of), .options = words.sweep};
   int end = 0;
   if (words.part.find_first_not_of("0123456789/") == std::string::npos)
     std::sscanf(words.part.c_str(), "%4d/%4d%n", &asked.part, &asked.parts, &end);

@@ -43,7 +43,7 @@ const char* seeds_of(const Results& r, Stage stage) {
 /// "baseline", the verdict, or why there is none.
 std::string word_on(const Results& r, const Gap* gap, std::size_t point, std::size_t arm, Stage stage) {
   if (arm == r.baseline) return "baseline";
-  if (!gap) return r.why_open(point, arm, stage, 0, "pairs");
+  if (!gap) return r.why_open(point, arm, stage, 0, "pairs", r.baseline);
   return std::string(name_of(gap->verdict)) + (gap->reason.empty() ? "" : ": " + gap->reason);
 }
 
@@ -106,7 +106,7 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
       if (!loss && (stage != r.judged() || !has_losses(r, stage, point))) continue;
       table.row(r.points[point].name, seeds_of(r, stage), r.arms[arm].name, r.arms[arm].bits, loss,
                 gap ? mean_value(gap->gap) : none, gap ? interval_value(gap->gap) : none,
-                gap ? p_value(r, stage, gap->gap, gap->holm) : none,
+                gap && !r.blew_up(point, r.baseline, stage) ? p_value(r, stage, gap->gap, gap->holm) : none,
                 efficiency ? estimate_value(efficiency->ratio) : none,
                 law ? estimate_value(law->parameters) : none, law ? estimate_value(law->tokens) : none,
                 time ? Value(time->ms) : none, time && arm != r.baseline ? Value(time->ratio) : none,

@@ -136,11 +136,13 @@ void run_command(const Command& command, Words words) {
   bound.run(given);
 }
 
+bool asks_for_help(const std::string& word) { return word == "help" || word == "-h" || word == "--help"; }
+
 /// `mxtape help`, `mxtape help train`: what --help prints.
 void print_help(const Words& words) {
   require(words.size() <= 2, ExitCode::usage, "help: '{}' is one word too many; want mxtape help COMMAND",
           words.back());
-  if (words.size() == 1 || words[1] == "help") return fmt::print("{}", help_of_program());
+  if (words.size() == 1 || asks_for_help(words[1])) return fmt::print("{}", help_of_program());
   const Command& command = known_command(words[1]);
   fmt::print("{}", help_of(command, command.bind().options));
 }
@@ -198,7 +200,7 @@ void print_version_of(const Words& words) {
 void run_command_line(int argc, char** argv) {
   if (argc < 2) refuse_nothing();
   const Words words(argv + 1, argv + argc);
-  if (words[0] == "help" || words[0] == "-h" || words[0] == "--help") return print_help(words);
+  if (asks_for_help(words[0])) return print_help(words);
   if (words[0] == "-V" || words[0] == "--version") return print_version_of(words);
   if (words[0].starts_with('-'))
     refuse_option("", {"--help", "-h", "--version", "-V"}, words[0],

@@ -241,10 +241,11 @@ bool Results::blew_up(std::size_t point, std::size_t arm, Stage stage) const {
 }
 
 std::string Results::why_open(std::size_t point, std::size_t arm, Stage stage, std::size_t finished,
-                              const char* of) const {
+                              const char* of, std::size_t beside) const {
   if (!is_planned(arm, stage)) return "not chosen on the first seeds";
   // Whatever stands beside a run that lost what it had learned looks better.
-  if (blew_up(point, baseline, stage)) return "the loss of the baseline blew up";
+  if (blew_up(point, beside, stage))
+    return fmt::format("the loss of {} blew up", beside == baseline ? "the baseline" : arms[beside].name);
   // Whoever looks before all runs are there, and stops where he likes what he sees, fools himself.
   const std::size_t all = seeds(stage).size(), missing = all - finished;
   if (missing > 0) return fmt::format("{} of {} {} missing or failed", missing, all, of);
@@ -262,7 +263,7 @@ void Results::add_gaps() {
           if (all[i] && of_baseline[i]) differences.push_back(*all[i] - *of_baseline[i]);
         if (arm == baseline || all.empty() || !run(point, arm, stage, seeds(stage)[0])) continue;
         Gap gap{point, arm, stage, paired_gap(differences, asked.tolerance)};
-        gap.reason = why_open(point, arm, stage, differences.size(), "pairs");
+        gap.reason = why_open(point, arm, stage, differences.size(), "pairs", baseline);
         gap.holm = gap.gap.p;
         if (gap.reason.empty()) gap.verdict = gap.gap.verdict;
         if (gap.gap.pairs > 1) deviations.push_back(gap.gap.standard_error * std::sqrt(gap.gap.pairs));

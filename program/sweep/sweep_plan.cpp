@@ -8,12 +8,26 @@
 #include "program/plan/resume.h"
 #include "program/plan/run_plan.h"
 #include "program/records/room.h"
+#include "program/records/run_name.h"
 #include "recipes/knobs.h"
 #include "recipes/text/precision_notes.h"
 
 namespace mxtape {
 namespace fs = std::filesystem;
 namespace {
+
+/// Keys that decide what a run's records hold, which are judged: runs that differ in one are not paired.
+bool is_measured(const std::string& key) {
+  return key == "train.eval_every" || key == "train.eval_windows" || key.starts_with("telemetry.");
+}
+
+/// As a run's newest whole checkpoint says; "" without one.
+std::string data_hash_of(const fs::path& run) {
+  std::optional<CheckpointFile> whole;
+  for (const fs::path& file : list_checkpoints(run))
+    if (fault_of(file, whole).empty()) return whole->header().data_hash;
+  return "";
+}
 
 /// Fills a plan in, step by step. Each step throws what would stop the runs.
 class Planner {
@@ -110,8 +124,7 @@ class Planner {
   void look_at(SweepRun& run) const {
     if (!fs::exists(run.folder / "recipe.toml")) return;
     run.record = read_record(run.folder);
-    run.stale = stale_reason(run);
-    if (!run.stale.empty()) return;
+    if (run.stale = stale_reason(run); !run.stale.empty()) return;
     const auto checkpoints = list_checkpoints(run.folder);
     if (!checkpoints.empty())
       run.state = RunState::unfinished, run.steps_done = step_of_checkpoint(checkpoints.front()).value_or(0);
@@ -130,7 +143,7 @@ class Planner {
       wanted.train.rollbacks = there.train.rollbacks;  // the run's own
       settle_gemm(wanted.compute, &there.compute);
       for (const auto& change : differences(with_vocabulary(there, data_->tokenizer), wanted))
-        if (changes_numbers(wanted, key_of(change))) return change;
+        if (changes_numbers(wanted, key_of(change)) || is_measured(key_of(change))) return change;
     } catch (const Error& e) {
       if (e.code() == ExitCode::resource) throw;  // what cannot be read may be this run's
       return e.what();
@@ -141,8 +154,9 @@ class Planner {
       trained_by = arithmetic_of(read_whole_text(run.folder / "device.txt"));
     if (!trained_by.empty() && trained_by != arithmetic)
       return fmt::format("trained by {}; this is {}", trained_by, arithmetic);
-    if (run.record && run.record->data_hash != plan_.data_hash)
-      return fmt::format("trained on data of hash {}; {} has {}", run.record->data_hash,
+    const std::string trained_on = run.record ? run.record->data_hash : data_hash_of(run.folder);
+    if (!trained_on.empty() && trained_on != plan_.data_hash)
+      return fmt::format("trained on data of hash {}; {} has {}", trained_on,
                          plan_.sweep.arms[run.arm].recipe.data.file, plan_.data_hash);
     const std::string began_with = initial_hash_of(run.folder);
     if (!weights_hash_.empty() && !began_with.empty() && began_with != weights_hash_)

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <numeric>
+#include <map>
 #include <set>
 
 #include "core/text/nearest_name.h"
@@ -216,22 +216,25 @@ void RefereeFile::read_tune() {
 
 /// Arms' names may hold dashes; the signs have a blank on both sides.
 Contrast RefereeFile::contrast_of(const std::string& text, const std::string& place) const {
-  Contrast sum{text, {}, {}};
-  double sign = 1;
+  std::map<std::size_t, double> terms;
+  std::int64_t sign = 1, total = 0;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min({text.find(" - ", begin), text.find(" + ", begin), text.size()});
     const std::string name = text.substr(begin, end - begin);
     const auto found = std::ranges::find(arms, name);
     require(found != arms.end(), ExitCode::usage, "{}: contrasts: '{}' is no arm{}", place, name,
             suggestion(name, std::vector<std::string_view>(arms.begin(), arms.end())));
-    sum.arms.push_back(std::size_t(found - arms.begin()));
-    sum.weights.push_back(sign);
+    require(terms.emplace(found - arms.begin(), sign).second, ExitCode::usage,
+            "{}: contrasts: \"{}\" names '{}' twice; want each arm once", place, text, name);
+    total += sign;
     if (end < text.size()) sign = text[end + 1] == '+' ? 1 : -1;
     begin = end + 3;
   }
-  require(std::accumulate(sum.weights.begin(), sum.weights.end(), 0.0) == 0, ExitCode::usage,
-          "{}: contrasts: \"{}\" adds {} and takes away {}; want as many of both, as in \"a - b - c + d\"",
-          place, text, std::ranges::count(sum.weights, 1), std::ranges::count(sum.weights, -1));
+  require(total == 0, ExitCode::usage,
+          "{}: contrasts: \"{}\"; want a sum that adds as many arms as it takes away: \"a - b - c + d\"",
+          place, text);
+  Contrast sum{text, {}, {}};
+  for (const auto& [arm, weight] : terms) sum.arms.push_back(arm), sum.weights.push_back(weight);
   return sum;
 }
 

@@ -53,7 +53,7 @@ TEST_F(ProgramTest, AFinishedRunsCheckpointGivesABranchNothingToDoAndLeavesNoFol
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs/branch"));
 }
 
-TEST_F(ProgramTest, AutomaticGemmsAreRecordedAsWhatTheyBecameAndKeptOnResume) {
+TEST_F(ProgramTest, AutomaticGemmsAreRecordedAsWhatTheyBecameAndKeptOnResumeAsCheckSays) {
   const std::string formats[] = {"--precision.weights=mxfp4", "--precision.activations=mxfp4",
                                  "--precision.gradients=mxfp4"};
   const auto train = [&](std::vector<std::string> more) {
@@ -78,6 +78,12 @@ TEST_F(ProgramTest, AutomaticGemmsAreRecordedAsWhatTheyBecameAndKeptOnResume) {
   EXPECT_TRUE(says("allow it with --allow-change compute.gemm")) << output_;
   EXPECT_EQ(with("auto"), 0) << output_;
   EXPECT_TRUE(says("here, as in the checkpoint")) << output_;
+  ASSERT_EQ(train({"--train.steps=3", "--name=other", "--compute.gemm=" + other}), 0) << output_;
+  std::vector<std::string> check{"check", "tiny.toml", "--name=other", "--compute.gemm=auto"};
+  check.insert(check.end(), std::begin(formats), std::end(formats));
+  check.insert(check.end(), on.begin(), on.end());
+  ASSERT_EQ(run(check), 0) << output_;
+  EXPECT_EQ(says("integer GEMM, exact block sums"), other == "integer") << output_;
 }
 
 TEST_F(ProgramTest, AFormatOfAnotherSpellingIsNoChange) {

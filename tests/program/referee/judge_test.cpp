@@ -86,7 +86,17 @@ TEST(Judge, APointWhoseBaselineBlewUpCountsForNothing) {
   judge(r);
   for (const Efficiency& e : r.efficiencies) EXPECT_NE(e.point, 0u);
   for (const ContrastResult& c : r.contrast_results)
-    EXPECT_EQ(c.reason, c.point == 0 ? "mxfp4: the loss of the baseline blew up" : "");
+    EXPECT_EQ(c.reason, c.point == 0 ? "bf16: the loss of the baseline blew up" : "");
+}
+
+TEST(Judge, ASumWithAnArmThatBlewUpIsNotGiven) {
+  Results r = results();
+  r.asked.contrasts = {{"mxfp4 - mxfp8", {2, 1}, {1, -1}}};
+  for (auto& run : r.runs)
+    if (run.point == 0 && run.arm == 1) run.spikes.push_back({.step = 9, .z = 8, .unlearned = 0.7});
+  judge(r);
+  for (const ContrastResult& c : r.contrast_results)
+    EXPECT_EQ(c.reason, c.point == 0 ? "mxfp8: the loss of mxfp8 blew up" : "");
 }
 
 TEST(Judge, WhatHasNoResultsYetCountsInItsFamilyAndWithdrawsNoVerdictLater) {

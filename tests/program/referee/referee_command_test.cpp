@@ -203,7 +203,8 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   refuses("confirm = [1]\n", "", "seed 1 is in two of select, confirm and tune.seeds");
   refuses("best = 1\n", "", "best = 1 chooses arms of [families] for the seeds of `confirm`; want both");
   refuses("contrasts = [\"4 bit - nearer\"]\n", "", "contrasts: 'nearer' is no arm; did you mean 'nearest'?");
-  refuses("contrasts = [\"4 bit + nearest\"]\n", "", "adds 2 and takes away 0");
+  refuses("contrasts = [\"4 bit + nearest\"]\n", "", "want a sum that adds as many arms as it takes away");
+  refuses("contrasts = [\"4 bit - 4 bit\"]\n", "", "names '4 bit' twice; want each arm once");
   refuses("[families]\nbits = [\"f32\"]\n", "", "families.bits: 'f32' is the baseline");
   refuses("[tune]\nseeds = [1]\noptim.learning_rate = [1e-3]\n", "", "seed 1 is in two");
   refuses("[tune]\nseeds = [9]\noptim.learning_rate = [1e-3, 2e-3, 1e-3]\n", "",

@@ -78,6 +78,33 @@ TEST_F(SweepCommand, RunsOfAnotherRecipeAreNamedAndTrainedAnewOnlyWhenAsked) {
   EXPECT_EQ(second[0], first[0]);
 }
 
+TEST_F(SweepCommand, RunsThatWereValidatedOtherwiseAreNotTaken) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const std::string text = read_whole_text(folder_ / "ask.toml"), every = "train.eval_every = 4\n";
+  for (const std::string key : {"train.eval_every = 5\n", "train.eval_every = 4\ntrain.eval_windows = 1\n",
+                                "train.eval_every = 4\ntelemetry.every = 4\n"}) {
+    std::string changed = text;
+    write_atomically(folder_ / "ask.toml", changed.replace(changed.find(every), every.size(), key));
+    EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(says("6 runs there have another recipe")) << output_;
+  }
+}
+
+TEST_F(SweepCommand, RunsWithoutARecordAreOfTheDataThatTheirCheckpointsName) {
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const auto record = folder_ / "runs/ask/runs/f32/1/sweep.json";
+  std::filesystem::remove(record);
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  EXPECT_TRUE(says("nothing to do")) << output_;
+  std::filesystem::remove(record);
+  TokenFile other = test::tiny_data();
+  std::swap(other.train, other.validation);
+  other.write(folder_ / "data.h5");
+  EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
+  EXPECT_TRUE(says("6 runs there have another recipe, program or data")) << output_;
+  EXPECT_TRUE(says("f32 seed 1: trained on data of hash ")) << output_;
+}
+
 TEST_F(SweepCommand, RunsOfAnotherProgramAreNotMixedWithThisOnes) {
   ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
   RunRecord record = *read_record(folder_ / "runs/ask/runs/f32/2");
