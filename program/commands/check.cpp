@@ -105,7 +105,7 @@ Report run(Arguments& a, const Given& given) {
            a.all ? "" : "; --all shows the defaults too", shown(to_toml(plan.recipe), a.all));
   out.put("recipe", title(a), "keys", recipe_json(plan.recipe));
   out.show(given.json);
-  plan_through(plan, Station::settled);  // as a checkpoint has it, too
+  plan_through(plan, Station::settled);  // a checkpoint may decide on compute.gemm
   out.line("precision: what was asked for, and what is planned to multiply it here\n{}",
            precision_table(plan.recipe));
   out.put("precision", precision_json(plan.recipe));

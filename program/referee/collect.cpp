@@ -196,9 +196,9 @@ std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, co
       const bool whole = tuned.runs == std::int64_t(file.tune.size());
       if (whole && (best == values || *tuned.loss < *tried[best].loss)) best = value;
     }
-    const std::string& name = results.arms[arm].name;
     if (best == values && stage.over())
-      results.not_run.push_back(fmt::format("tune: '{}' ended well with no {}", name, file.tuned_key));
+      results.not_run.push_back(fmt::format("tune: no {} suits '{}': the middle one stands in",
+                                            file.tuned_key, results.arms[arm].name));
     if (best < values) tried[best].best = true, tried[best].edge = best == 0 || best + 1 == values;
     best_values.push_back(best < values ? best : values / 2);
     results.tunes.insert(results.tunes.end(), tried.begin(), tried.end());

@@ -225,7 +225,7 @@ struct Results {
   std::vector<std::optional<double>> losses(std::size_t point, std::size_t arm, Stage) const;
   /// Whether a run of them gave back more than half of what it had learned.
   bool blew_up(std::size_t point, std::size_t arm, Stage) const;
-  /// Why so many finished "pairs" or "runs" (`of`) of an arm give no verdict; empty: they do.
+  /// Why "pairs" or "runs" (`of`) of an arm give no verdict: too few, or `beside` blew up. Empty: they do.
   std::string why_open(std::size_t point, std::size_t arm, Stage, std::size_t finished, const char* of,
                        std::size_t beside) const;
   /// Every planned arm's gap at every point, each by itself: holm is p, until families are judged together.

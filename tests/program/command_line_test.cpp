@@ -60,7 +60,8 @@ TEST(CommandLine, EveryOptionThatIsNamedIsThere) {
 TEST_F(ProgramTest, HelpIsAWordToo) {
   ASSERT_EQ(run({"--help"}), 0);
   const std::string overview = output_;
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"-h"}, {"help"}, {"help", "help"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-h"}, {"help"}, {"help", "help"}, {"help", "--help"}}) {
     EXPECT_EQ(run(words), 0);
     EXPECT_EQ(output_, overview);
   }

@@ -132,6 +132,13 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
   EXPECT_EQ(timeless("stopped"), all);
 }
 
+TEST_F(RefereeCommand, WhereNoTunedValueSuitsTheRunsAreTriedAllTheSame) {
+  write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e30, 1e31, 1e32]\n");
+  EXPECT_EQ(run({"sweep", "points.toml"}), int(ExitCode::diverged)) << output_;
+  EXPECT_TRUE(says("tune: no optim.learning_rate suits '4 bit': the middle one stands in")) << output_;
+  EXPECT_FALSE(results("runs/points")["runs"].empty()) << "they were tried";
+}
+
 TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize) {
   write_question("[tune]\nseeds = [5]\noptim.learning_rate = [1e-2, 1e-9, 2e-9, 3e-9, 4e-9]\n",
                  "learning_rate_power = -0.5\n");

@@ -126,6 +126,7 @@ TEST_F(SweepCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
     EXPECT_EQ(arm(results(), name)["gap"]["reason"], "the loss of the baseline blew up");
   }
   EXPECT_TRUE(says("not resolved: the loss of the baseline blew up\n"));
+  EXPECT_FALSE(says("1.0000")) << "a p where nothing was tested";
   EXPECT_TRUE(says("spikes of the training loss: f32: seed 2 at step 14 (unlearned: "));
   const std::string page = read_whole_text(folder_ / "runs/ask/report.html");
   EXPECT_EQ(html_fault(page), "");
