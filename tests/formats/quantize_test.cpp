@@ -170,6 +170,26 @@ TEST(Quantize, SquareTilesGiveTheSameCopyForBothAxes) {
   EXPECT_EQ(quantized(s, s.x), quantized(down, s.x));
 }
 
+// precision/fp8-tensor: a bf16 operand of code * 448, and the rest of amax / largest in the multiplier.
+TEST(Quantize, AFloatScaleOfTheTensorLeavesItsF32ScaleToTheMultiplier) {
+  for (const char* element : {"e4m3", "e5m2"}) {
+    Random random(7);
+    Sample s{parse_quantizer(fmt::format("{} block=tensor scale=e4m3", element)), 6, 50, Axis::row, {}};
+    s.x = random_values(random, 300);
+    EXPECT_EQ(s.q.operand_dtype(), DType::bf16);
+    std::vector<float> y(s.x.size());
+    const float multiplier =
+        quantize_reference(y.data(), s.x.data(), s.rows, s.cols, s.axis, s.q, DrawKey{});
+    float amax = 0;
+    for (const float v : s.x) amax = std::max(amax, std::fabs(v));
+    const float scale = amax / s.q.element.max_finite();
+    EXPECT_NEAR(multiplier * 448 / scale, 1, 0x1p-22);  // four roundings
+    const std::vector<float> codes = quantized({plain_cast(s.q.element), s.rows, s.cols, s.axis, {}},
+                                               times(s.x, 1 / scale));
+    EXPECT_EQ(times(codes, 448), y) << element;
+  }
+}
+
 TEST(Quantize, BothAxisCopiesUseTheSameDrawsByTheElementsIndex) {
   // Whole-tensor blocks share one scale, so that only draws could differ.
   Sample s{parse_quantizer("mxfp4 block=tensor round=stochastic"), 9, 31, Axis::row, {}};
