@@ -71,10 +71,12 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  // Of codes, lines of a large piece would leave the second cache between b's strips.
+  // Each piece packs its sides again. Of codes, lines of a large one would leave the second cache between b's
+  // strips.
   const bool integer = last_gemm_ == GemmPath::integer;
   const double large = integer ? double(M) * double(N) * double(K) * 0x1p-26 : 0;
-  const cpu::Piece piece = cpu::cut(M, N, K, std::max(2.0 * threads(), std::min(16.0, large)));
+  const cpu::Piece piece =
+      cpu::cut(M, N, K, std::max(threads() > 1 ? 2.0 * threads() : 1.0, std::min(16.0, large)));
   const std::int64_t down = (M + piece.rows - 1) / piece.rows, across = (N + piece.cols - 1) / piece.cols;
   const auto for_pieces = [&, M = M, N = N](const auto& multiply) {
     parallel_for(down * across, 1, [&](std::int64_t index, std::int64_t) {

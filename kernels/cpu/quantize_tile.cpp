@@ -183,7 +183,7 @@ void quantize_tile(const Out& y, const Tile& t, Axis axis, const Quantizer& q, c
   const bool moves = q.offset == Offset::midpoint;
   const int along = loop_length(q.block);
   for (int r = 0; r < t.rows; r += rows) {
-    Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols};
+    Tile window{t.x + r * t.stride, t.stride, std::min(rows, t.rows - r), t.cols, t.ahead};
     if (moves) window = centred(window, axis, along);
     CopyDraws own = draws;
     own.first += std::uint64_t(r) * std::uint64_t(draws.cols);

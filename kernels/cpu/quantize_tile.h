@@ -93,9 +93,10 @@ void for_tiles(const float* x, std::int64_t rows, std::int64_t cols, TileExtent 
   const std::int64_t across = (cols + extent.cols - 1) / extent.cols;
   parallel_for((rows + extent.rows - 1) / extent.rows * across, 1, [&](std::int64_t index, std::int64_t) {
     const std::int64_t row = index / across * extent.rows, col = index % across * extent.cols;
-    const std::int64_t first = row * cols + col;
+    const std::int64_t first = row * cols + col, next = row + std::int64_t{threads()} * extent.rows;
     const Tile tile{x + first, cols, int(std::min<std::int64_t>(extent.rows, rows - row)),
-                    int(std::min<std::int64_t>(extent.cols, cols - col))};
+                    int(std::min<std::int64_t>(extent.cols, cols - col)),
+                    across == 1 && next + extent.rows <= rows ? (next - row) * cols : 0};
     visit(tile, row, col, key ? TileScratch::own().draw(*key, std::uint64_t(first), tile) : TileDraws{});
   });
 }

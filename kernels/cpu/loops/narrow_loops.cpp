@@ -184,18 +184,6 @@ void pack_floats(std::uint8_t* y, const float* scales, std::int64_t count, float
 /// Columns at a time: codes are read as registers a while after they were written lane by lane.
 constexpr int chunk = NarrowLoops::chunk;
 
-/// Sixteen bf16 numbers, of which `there` are there.
-MXT_LANES u32x16 load_some(const std::uint16_t* x, std::int64_t there) {
-  if (there >= lanes) return load_halves(x);
-  std::uint16_t s[lanes] = {};
-  if (there > 0) std::memcpy(s, x, std::size_t(there) * sizeof *s);
-  return load_halves(s);
-}
-template <class T>
-MXT_LANES void copy_first(T* y, const T* x, std::int64_t count) {
-  std::memcpy(y, x, std::size_t(count) * sizeof(T));
-}
-
 // First what each column is divided or multiplied by, then row after row, as memory lies.
 
 template <class Bits>
@@ -208,7 +196,7 @@ MXT_LANES void pack_columns(std::uint8_t* y, std::uint8_t* scales, float* invers
     for (std::int64_t r = 0; r < rows; ++r)
       for (int g = 0; g < chunk / lanes; ++g) {
         const std::int64_t c = first + g * lanes;
-        amax[g] = max(amax[g], as_signed(load_some(x + r * cols + c, cols - c) & 0x7fffu));
+        amax[g] = max(amax[g], as_signed(load_halves_there(x + r * cols + c, cols - c) & 0x7fffu));
       }
     for (int g = 0; g < chunk / lanes; ++g) {
       const std::int64_t c = first + g * lanes, there = cols - c < lanes ? cols - c : lanes;
@@ -218,7 +206,7 @@ MXT_LANES void pack_columns(std::uint8_t* y, std::uint8_t* scales, float* invers
       const u32x16 field = select(number, as_unsigned(max(exponent, i32x16{})), u32x16{} + nan_field);
       std::uint8_t fields[lanes];
       store_narrow(fields, field);
-      if (there > 0) copy_first(scales + c, fields, there);
+      if (there > 0) std::memcpy(scales + c, fields, std::size_t(there));
       const u32x16 of_inverse = 254u - field;
       const f32x16 power = floats(select(as_signed(of_inverse) == 0, u32x16{} + 0x400000u, of_inverse << 23));
       store(inverse + c, select(number, power, f32x16{}));  // 0: the block is NaN
@@ -232,13 +220,14 @@ MXT_LANES void pack_columns(std::uint8_t* y, std::uint8_t* scales, float* invers
       std::uint8_t codes[chunk], some[chunk];
       for (int i = 0; i < chunk; i += lanes) {
         const f32x16 factor = load(inverse + c + i);
-        const u32x16 value = load_some(row + c + i, cols - c - i) << 16;
+        const u32x16 value = load_halves_there(row + c + i, cols - c - i) << 16;
         const u32x16 code = grid.code_of(floats(value) * factor) | value >> 31 << sign;
         store_narrow(codes + i, select(factor == f32x16{}, u32x16{}, code));
       }
       for (int i = 0; i < chunk; i += width)
         put(some + i / 8 * bits_of_code, load_as<u8>(codes + i), bits_of_code);
-      copy_first(y + r * row_bytes + c / 8 * bits_of_code, some, (there + 7) / 8 * bits_of_code);
+      std::memcpy(y + r * row_bytes + c / 8 * bits_of_code, some,
+                  std::size_t((there + 7) / 8 * bits_of_code));
     }
   }
 }
@@ -252,7 +241,7 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
   for (std::int64_t c = 0; c < (cols + chunk - 1) / chunk * chunk; c += lanes) {
     std::uint8_t fields[lanes] = {};
     const std::int64_t there = cols - c < lanes ? cols - c : lanes;
-    if (there > 0) copy_first(fields, scales + c, there);
+    if (there > 0) std::memcpy(fields, scales + c, std::size_t(there));
     store(scale + c, power_of_field(load_narrow(fields)));
   }
   const std::uint32_t sign = std::uint32_t(bits_of_code - 1);
@@ -262,7 +251,8 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
       const std::int64_t there = cols - c < chunk ? cols - c : chunk;
       std::uint8_t codes[chunk], some[chunk] = {};
       std::uint16_t values[chunk];
-      copy_first(some, x + r * row_bytes + c / 8 * bits_of_code, (there + 7) / 8 * bits_of_code);
+      std::memcpy(some, x + r * row_bytes + c / 8 * bits_of_code,
+                  std::size_t((there + 7) / 8 * bits_of_code));
       for (int i = 0; i < chunk; i += width)
         store_as(codes + i, take(some + i / 8 * bits_of_code, bits_of_code));
       for (int i = 0; i < chunk; i += lanes) {
@@ -270,25 +260,19 @@ MXT_LANES void unpack_columns(std::uint16_t* y, const std::uint8_t* x, const std
         const f32x16 value = grid.value_of(code & ((1u << sign) - 1)) * load(scale + c + i);
         store_upper(values + i, bits(value) | code >> sign << 31);
       }
-      copy_first(row + c, values, there);
+      std::memcpy(row + c, values, std::size_t(there) * sizeof *values);
     }
   }
 }
 
 void pack_values(std::uint8_t* y, std::uint8_t* scales, float* scratch, const std::uint16_t* x,
                  std::int64_t rows, std::int64_t cols, FloatNumbers of) {
-  with_bits(
-      of.bits, [&](auto bits) __attribute__((always_inline)) {
-        pack_columns(y, scales, scratch, x, rows, cols, of, bits);
-      });
+  with_bits(of.bits, [&](auto bits) { pack_columns(y, scales, scratch, x, rows, cols, of, bits); });
 }
 
 void unpack_values(std::uint16_t* y, const std::uint8_t* x, const std::uint8_t* scales, float* scratch,
                    std::int64_t rows, std::int64_t cols, FloatNumbers of) {
-  with_bits(
-      of.bits, [&](auto bits) __attribute__((always_inline)) {
-        unpack_columns(y, x, scales, scratch, rows, cols, of, bits);
-      });
+  with_bits(of.bits, [&](auto bits) { unpack_columns(y, x, scales, scratch, rows, cols, of, bits); });
 }
 
 }  // namespace

@@ -142,7 +142,9 @@ void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileSca
       [&](int r, std::int64_t c, auto part, const f32x16& inverse, const f32x16& scale)
           __attribute__((always_inline)) {
             const std::int64_t at = r * out.stride + c;
-            const f32x16 scaled = part.load(t.x + r * t.stride + c) * inverse;
+            const float* const x = t.x + r * t.stride + c;
+            __builtin_prefetch(x + t.ahead, 0, 2);  // into the second cache, while this tile is in it
+            const f32x16 scaled = part.load(x) * inverse;
             const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
             // Zeros in a block with an infinite inverse are NaN.
             const f32x16 known = write == Write::exact ? value : select(scaled == scaled, value, scaled);

@@ -10,6 +10,7 @@ struct Tile {
   const float* x;
   std::int64_t stride;
   int rows, cols;
+  std::int64_t ahead = 0;  ///< from an element to one of the tile that the thread likely takes next
 };
 
 /// What the blocks of a tile are rounded with, one entry a block: BlockScale in columns.

@@ -280,6 +280,14 @@ MXT_LANES V load_halves(const std::uint16_t* p) {
   }
 }
 
+/// As many of them as there are, the rest 0.
+MXT_LANES u32x16 load_halves_there(const std::uint16_t* p, std::int64_t n) {
+  if (n >= lanes) return load_halves(p);
+  std::uint16_t s[lanes] = {};
+  if (n > 0) std::memcpy(s, p, std::size_t(n) * sizeof *p);
+  return load_halves(s);
+}
+
 MXT_LANES f32x16 wide(const float* p) { return load(p); }
 MXT_LANES f32x16 wide(const std::uint16_t* p) { return floats(load_halves(p) << 16); }  // of bf16
 

@@ -5,6 +5,12 @@ namespace {
 
 constexpr std::int64_t granule = PairSource::granule;
 
+/// A line's number, of which g++ knows nothing: it would keep the addresses of all lines, in memory.
+MXT_LANES std::int64_t number(std::int64_t line) {
+  asm("" : "+r"(line));
+  return line;
+}
+
 /// Numbers of one matrix, in words; those that are not there are 0.
 template <bool whole, bool narrow>
 struct Reader {
@@ -44,20 +50,21 @@ MXT_LANES void pack_chunk(const PairSource& m, const PairCopies& to, std::int64_
   const Reader<whole, narrow> from{m};
   u32x16 w[lanes];
   for (std::int64_t row = r; (to.rows || to.lines) && row < r + granule; row += lanes) {
-    for (int i = 0; i < lanes; ++i) w[i] = from.along_row(row + i, c);
-    for (int i = 0; to.rows && i < lanes; ++i) store_as(to.rows + (row + i) * m.row_words() + c / 2, w[i]);
+    for (int i = 0; i < lanes; ++i) w[i] = from.along_row(number(row + i), c);
+    for (int i = 0; to.rows && i < lanes; ++i)
+      store_as(to.rows + number(row + i) * m.row_words() + c / 2, w[i]);
     if (!to.lines) continue;
     transpose(w);
     Word* const line = to.lines + row / lanes * m.panel_of_rows() + c / 2 * lanes;
     for (int i = 0; i < lanes; ++i) store_as(line + i * lanes, w[i]);
   }
   for (std::int64_t column = c; (to.columns || to.turned) && column < c + granule; column += lanes) {
-    for (int i = 0; i < lanes; ++i) w[i] = from.along_column(r + 2 * i, column);
+    for (int i = 0; i < lanes; ++i) w[i] = from.along_column(number(r + 2 * i), column);
     for (int i = 0; to.columns && i < lanes; ++i)
       store_as(to.columns + column / lanes * m.panel_of_columns() + (r / 2 + i) * lanes, w[i]);
     if (!to.turned) continue;
     transpose(w);
-    for (int i = 0; i < lanes; ++i) store_as(to.turned + (column + i) * m.column_words() + r / 2, w[i]);
+    for (int i = 0; i < lanes; ++i) store_as(to.turned + number(column + i) * m.column_words() + r / 2, w[i]);
   }
 }
 

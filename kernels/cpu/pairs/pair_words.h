@@ -7,13 +7,6 @@ namespace mxtape::cpu::MXT_TIER {
 
 /// -1 in the first n lanes.
 MXT_LANES i32x16 first_lanes(std::int64_t n) { return lane_numbers() < std::int32_t(n < lanes ? n : lanes); }
-/// As many bf16 as there are, in the lower halves.
-MXT_LANES u32x16 load_halves_there(const std::uint16_t* p, std::int64_t n) {
-  if (n >= lanes) return load_halves(p);
-  std::uint16_t s[lanes] = {};
-  if (n > 0) std::memcpy(s, p, std::size_t(n) * sizeof *p);
-  return load_halves(s);
-}
 
 // AMX adds up first and second numbers apart, so there the first may stay below, where it lies in memory.
 #if defined(MXT_AMX)
