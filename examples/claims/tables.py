@@ -79,20 +79,22 @@ def four_bit_table():
     return markdown(["arm", "gap to bf16", f"for {tolerance}"], rows)
 
 
-def points_table(name):
-    """Of a sweep with [points]: each arm's gap, verdict and efficiency in tokens at each."""
+def points_table(name, lengths):
+    """Of a sweep with [points]: each arm's gap, verdict and efficiency in tokens at each, of the seeds that decide."""
     results = judge.results_of(name)
+    points = [point for point, one in enumerate(results["points"]) if one["tokens_per_parameter"] in lengths]
+    decided = [one for one in results["gaps"] if one["stage"] == results["efficiencies"][0]["stage"]]
 
     def cell(arm, point):
-        here = [one for one in results["gaps"] + results["efficiencies"]
+        here = [one for one in decided + results["efficiencies"]
                 if (one["arm"], one["point"]) == (arm, point) and one.get("along", "tokens") == "tokens"]
         gap, efficiency = here[0], here[1]["ratio"]
         text = f"{gap_text(gap['gap']['mean'], gap['gap']['interval95'])}, {gap['verdict']}"
         return text + (f", {number(efficiency['value'], True)}" if efficiency else "")
     names = [arm["name"] for arm in results["arms"]]
-    rows = [[name, *(cell(arm, point) for point in range(len(results["points"])))]
-            for arm, name in enumerate(names) if arm != results["baseline"]]
-    return markdown(["", *(point["name"] for point in results["points"])], rows)
+    rows = [[name, *(cell(arm, point) for point in points)]
+            for arm, name in enumerate(names) if any(one["arm"] == arm and one["gap"] for one in decided)]
+    return markdown(["", *(results["points"][point]["name"] for point in points)], rows)
 
 
 def runs_table():
@@ -105,7 +107,8 @@ tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
     "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
     "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True),
-    "evening": lambda: points_table("evening"), **papers.tables}
+    "evening": lambda: points_table("evening", [8, 16]), "referee": lambda: points_table("referee-w32", [10, 30, 80]),
+    **papers.tables}
 
 
 def renewed(text, page):
