@@ -31,7 +31,7 @@ std::vector<Knob> compute_knobs(ComputeConfig& c) {
                 "what is kept for backward, the same bits. packed: at its format's width, unpacked when it is "
                 "used; auto: packed in large models where layers keep codes of integer GEMMs, else ready"}),
       untraced({"compute.graph", &c.graph, "cuda: launch steps as a CUDA graph; the same bits"}),
-      untraced({"compute.threads", &c.threads, "CPU threads, 0: all; the same bits", between(0, 4096)}),
+      untraced({"compute.threads", &c.threads, "CPU threads, 0: all; the same bits", between(0, 1024)}),
       untraced({"compute.overlap", &c.overlap,
                 "devices exchange gradients during backward: more memory, the same bits"}),
       untraced({"compute.bucket_kib", &c.bucket_kib,

@@ -118,8 +118,7 @@ struct Arena::Run {
 
   /// False if something that used to outlive the run did not: its memory may have gone to others since.
   bool results_live() const {
-    return std::none_of(last_results.begin(), last_results.end(),
-                        [](const auto& result) { return result.expired(); });
+    return std::ranges::none_of(last_results, [](const auto& result) { return result.expired(); });
   }
 
   void make_plan() {

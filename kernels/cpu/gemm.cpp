@@ -71,8 +71,7 @@ void CpuBackend::compute(const call::Gemm& call) {
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
-  // Each piece packs its sides again. Of codes, lines of a large one would leave the second cache between b's
-  // strips.
+  // A piece packs its sides anew; of codes, lines of a large one leave the second cache between b's strips.
   const bool integer = last_gemm_ == GemmPath::integer;
   const double large = integer ? double(M) * double(N) * double(K) * 0x1p-26 : 0;
   const cpu::Piece piece =

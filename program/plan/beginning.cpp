@@ -38,12 +38,6 @@ void settle_compute(RunPlan& plan) {
         goes_on ? "here, as in the checkpoint" : "on this machine, by its instruction set"));
 }
 
-void branch_off(RunPlan& plan) {
-  plan.branch->check_data(plan.recipe, *plan.data, plan.words.allow_change);
-  if (std::string note = plan.branch->other_parent(plan.folder); !note.empty())
-    plan.notes.push_back(std::move(note));
-}
-
 /// With the run's own checkpoint, or that of --resume FILE.
 void go_on(RunPlan& plan, CheckpointHeader there) {
   const RunPaths run(plan.folder);
@@ -115,10 +109,12 @@ void stations::settled(RunPlan& plan) {
       plan.recipe = with_vocabulary(plan.recipe, plan.data->tokenizer);
       if (!begin.known) return;
       settle_compute(plan);
-      if (begin.from == From::parent)
-        branch_off(plan);
-      else if (plan.writes && begin.checkpoint)
+      if (begin.from == From::parent) {
+        plan.branch->check_data(plan.recipe, *plan.data, plan.words.allow_change);
+        if (auto note = plan.branch->other_parent(plan.folder); !note.empty()) plan.notes.push_back(note);
+      } else if (plan.writes && begin.checkpoint) {
         go_on(plan, begin.checkpoint->header());
+      }
     });
   if (plan.rehearses && !begin.finished) plan.note(surprises);
 }

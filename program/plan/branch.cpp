@@ -69,22 +69,19 @@ class Authors {
     return origin == "command line" || file == given_ || file == "recipes/" + given_ + ".toml" ||
            !more_than_precision_.contains(file);
   }
-  std::string origin(const std::string& key) const {
+  /// Of a line of differences(), which counts the rules.
+  std::string origin(const std::string& change) const {
+    const std::string key = key_of(change);
     if (key != "precision.rules") return recipe_.origin(key);
-    for (const auto* rule : rules())
-      if (!wrote(rule->where)) return rule->where;
-    return "command line";
+    std::vector<std::string> all;
+    for (const auto& rule : recipe_.precision.rules) all.push_back(rule.where);
+    for (const auto& phase : recipe_.precision.phases)
+      for (const auto& rule : phase.rules) all.push_back(rule.where);
+    const std::size_t n = std::stoul(change.substr(key.size()));
+    return n <= all.size() ? all[n - 1] : "command line";
   }
 
  private:
-  std::vector<const PrecisionRule*> rules() const {
-    std::vector<const PrecisionRule*> all;
-    for (const auto& rule : recipe_.precision.rules) all.push_back(&rule);
-    for (const auto& phase : recipe_.precision.phases)
-      for (const auto& rule : phase.rules) all.push_back(&rule);
-    return all;
-  }
-
   const Recipe& recipe_;
   std::string given_, parent_;
   std::set<std::string> more_than_precision_;
@@ -178,7 +175,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
     const std::string key = key_of(change);
     if (!changes_numbers(settled, key)) continue;
     branch.turn.changed.push_back(change);
-    const std::string origin = authors.origin(key);
+    const std::string origin = authors.origin(change);
     const bool begins_anew = (key == "schedule.start" && fresh("schedule")) ||
                              (key == "optim.start" && fresh("optimizer")) ||
                              (key.starts_with("precision.") && fresh("precision"));
@@ -201,7 +198,8 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
   for (const auto& change : branch.turn.changed) lines.push_back("  " + change);
   if (branch.turn.changed.empty()) lines.push_back("  nothing differs that changes numbers");
   for (const auto& word : words.fresh) lines.push_back("  fresh " + word);
-  for (const auto& line : learning_rate_lines(parent, recipe, step)) lines.push_back("  " + line);
+  if (recipe.schedule.start <= step)  // else it is refused, as any run's
+    for (const auto& line : learning_rate_lines(parent, recipe, step)) lines.push_back("  " + line);
   return branch;
 }
 

@@ -37,7 +37,7 @@ std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telem
   const Recipe& recipe = trainer.recipe();
   const float most = recipe.precision.switch_error;
   const double error = telemetry ? error_of_gradients(telemetry->last()) : 0;
-  if (most == 0 || error <= double(most) || coming_rollbacks(recipe).empty()) return {};
+  if (trainer.finished() || most == 0 || error <= double(most) || coming_rollbacks(recipe).empty()) return {};
   trainer.begin_phase(Rollback{trainer.steps_done(), trainer.steps_done(), true}.text());
   write_atomically(folder.recipe(), to_toml(recipe));
   Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();

@@ -40,8 +40,7 @@ Beginning from_the_beginning(const RunPaths& folder, std::int64_t first_step) {
 }  // namespace
 
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& a) { return key == a || key.starts_with(a + "."); });
+  return std::ranges::any_of(allowed, [&](const auto& a) { return key == a || key.starts_with(a + "."); });
 }
 
 Beginning choose_start(const RunPaths& folder, const std::string& resume, std::int64_t first_step) {
@@ -170,8 +169,7 @@ void write_recipe(const RunFolder& folder, const Beginning& start, std::int64_t 
       start.file && std::filesystem::equivalent(std::filesystem::absolute(*start.file).parent_path(),
                                                 folder.checkpoint(step).parent_path(), error);
   if (goes_on) {
-    std::filesystem::path then =
-        folder.recipe();  // what the last steps before the checkpoint were trained with
+    std::filesystem::path then = folder.recipe();                 // of the last steps before the checkpoint
     for (const auto& [until, file] : folder.earlier_recipes()) {  // the last one first
       if (until < step) break;
       if (then != folder.recipe()) std::filesystem::remove(then);

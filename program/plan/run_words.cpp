@@ -52,6 +52,9 @@ void require_sense(const RunWords& words) {
       ExitCode::usage,
       "--allow-change: only a run that goes on has something to differ from; want --resume auto, or a "
       "checkpoint's path, or --from RUN, with it");
+  require(words.from.empty() || words.resume.empty() || words.resume == "auto" || words.resume == "no",
+          ExitCode::usage, "--from {} and --resume {}: a run begins at one checkpoint; want one of them",
+          words.from, words.resume);
   require_known_changes(words.allow_change);
 }
 

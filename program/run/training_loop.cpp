@@ -191,7 +191,7 @@ void TrainingLoop::validate() {
   progress_.validation(done, loss, data_.floor, seconds_since(begin));
   const bool better = !best_ || loss < *best_;
   if (better) best_ = loss, best_step_ = done;
-  if (better && config_.keep_best && saved_ != done) save();
+  if (better && config_.keep_best) saved_ == done ? retain() : save();
 }
 
 void TrainingLoop::save() {
@@ -214,14 +214,18 @@ void TrainingLoop::save() {
     device.insert(device.begin(), backend_.description());
     write_atomically(folder_.device(), fmt::format("{}\n", fmt::join(device, "\n")));
   });
-  folder_.retain(config_.keep, [&](std::int64_t step) {
-    return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
-           (config_.keep_best && step == best_step_) ||
-           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, done));
-  });
+  retain();
   if (!trainer_.finished() && !folder_.reserve_again())
     progress_.note(
         fmt::format("{}: there is no room left for the next checkpoint; make some", folder_.path().string()));
+}
+
+void TrainingLoop::retain() const {
+  folder_.retain(config_.keep, [&](std::int64_t step) {
+    return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
+           (config_.keep_best && step == best_step_) ||
+           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, saved_));
+  });
 }
 
 }  // namespace mxtape

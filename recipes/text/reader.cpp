@@ -185,13 +185,14 @@ bool same_rule(const PrecisionRule& a, const PrecisionRule& b) {
   return a.layers == b.layers && a.slots == b.slots && a.format == b.format;
 }
 
-/// If what follows the first `count` begins with the same again, the first ones go.
+/// If what follows the first `count` begins with them again, these go; if they end with it, it goes.
 template <class T>
-void drop_repeated(std::vector<T>& all, std::size_t count, const auto& same) {
-  const auto middle = all.begin() + std::ptrdiff_t(count);
-  if (all.size() >= 2 * count &&
-      std::equal(all.begin(), middle, middle, middle + std::ptrdiff_t(count), same))
+void drop_repeated(std::vector<T>& all, std::ptrdiff_t count, const auto& same) {
+  const auto middle = all.begin() + count, end = all.end();
+  if (end - middle >= count && std::equal(all.begin(), middle, middle, same))
     all.erase(all.begin(), middle);
+  else if (end - middle < count && std::equal(middle, end, middle - (end - middle), same))
+    all.erase(middle, end);
 }
 
 void settle_auto_gemm(Recipe& r) {
@@ -226,8 +227,8 @@ Recipe read_recipe_onto(Recipe recipe, const std::string& path_or_name,
                         const std::vector<std::string>& overrides) {
   const PrecisionConfig base = recipe.precision;
   read_keys(recipe, path_or_name, overrides);
-  drop_repeated(recipe.precision.rules, base.rules.size(), same_rule);
-  drop_repeated(recipe.precision.phases, base.phases.size(), [](const auto& a, const auto& b) {
+  drop_repeated(recipe.precision.rules, std::ssize(base.rules), same_rule);
+  drop_repeated(recipe.precision.phases, std::ssize(base.phases), [](const auto& a, const auto& b) {
     return a.start == b.start && a.start_tokens == b.start_tokens && a.start_fraction == b.start_fraction &&
            a.start_of_decay == b.start_of_decay && a.start_rollback == b.start_rollback &&
            std::ranges::equal(a.rules, b.rules, same_rule);

@@ -41,7 +41,7 @@ constexpr std::string_view precision_text = R"(
 
 A rule names layers and slots by patterns:
 
-* `*`: any letters, dots included. `a|b`: either.
+* `*`: any letters, dots included. Of layers, `a|b`: either.
 * `blocks.-1.*`: the last block.
 * `blocks[:2].*`, `blocks[2:-2].*`: the first two; all but two at each end, as Python slices.
 

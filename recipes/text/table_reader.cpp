@@ -192,8 +192,8 @@ void TableReader::read_entry(const toml::table& table, std::string_view prefix,
   std::vector<std::string_view> known;
   for (const Knob& knob : entry_knobs) known.push_back(knob.key());
   for (const auto& [key, node] : table) {
-    const auto knob = std::find_if(entry_knobs.begin(), entry_knobs.end(),
-                                   [name = key.str()](const Knob& k) { return k.key() == name; });
+    const auto knob =
+        std::ranges::find_if(entry_knobs, [name = key.str()](const Knob& k) { return k.key() == name; });
     if (knob != entry_knobs.end())
       Setter(*knob, node, source_.place(key.source())).set();
     else if (!nested(key, node, known))

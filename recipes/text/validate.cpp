@@ -131,7 +131,8 @@ void validate(const Recipe& r) {
       "recipe {}: train.steps x train.strands x train.accumulation = {} x {} x {}; want less than 2^32",
       r.name, r.train.steps, r.train.strands, r.train.accumulation);
   for (const auto& phase : r.precision.phases)
-    if (const std::int64_t start = phase_start(r, phase); start >= r.train.steps && start != never)
+    if (const std::int64_t start = phase_start(r, phase);
+        start >= r.train.steps && start != never && phase.start_rollback == 0)
       fail(ExitCode::usage,
            "recipe {}: a precision phase starts at step {}; want less than train.steps = {}, or it never "
            "starts",

@@ -216,5 +216,48 @@ TEST_F(BranchTest, AStartThatTheRunHasNotReachedIsRefused) {
     }
 }
 
+TEST_F(BranchTest, AStartBeyondItsStepIsRefusedLikeARunsOwn) {
+  train_parent();
+  EXPECT_EQ(run({"check", "--from", "runs/parent@3", "--name=x", "--schedule.start=4"}), 2) << output_;
+  EXPECT_TRUE(says("the run begins at step 3; want none above it")) << output_;
+}
+
+TEST_F(BranchTest, AnotherCheckpointBesideTheParentsIsRefused) {
+  train_parent();
+  const std::string file = "runs/parent/checkpoints/step_00000006.h5";
+  EXPECT_EQ(run({"train", "--from", "runs/parent@3", "--name=x", "--resume", file}), 2) << output_;
+  EXPECT_TRUE(says("a run begins at one checkpoint; want one of them")) << output_;
+}
+
+TEST_F(BranchTest, OneWithRulesOnAParentWithRulesGoesOnToTheSameBytes) {
+  const std::string rule =
+      "[[precision.rules]]\nlayers = 'blocks.*'\nslots = ['dgrad.dy']\nformat = 'mxfp8'\n";
+  write_atomically(folder_ / "old.toml", "extends = 'tiny.toml'\n" + rule);
+  ASSERT_EQ(run({"train", "old.toml", "--train.save_every=3"}), 0) << output_;
+  write_new(
+      "[train]\nsave_every = 1\nkeep = 9\n[[precision.rules]]\nlayers = 'blocks.0.*'\nformat = 'bf16'\n");
+  const std::vector<std::string> words{"train", "new.toml", "--from", "runs/old@3", "--resume", "auto"};
+  ASSERT_EQ(run(words), 0) << output_;
+  const auto whole = bytes("new", 6);
+  for (const char* last : {"5", "6"})
+    std::filesystem::remove(in(fmt::format("new/checkpoints/step_0000000{}.h5", last)));
+  ASSERT_EQ(run(words), 0) << output_;
+  EXPECT_EQ(bytes("new", 6), whole);
+  EXPECT_EQ(CheckpointFile(in("new/checkpoints/step_00000006.h5")).header().recipe.precision.rules.size(),
+            2u);
+}
+
+TEST_F(BranchTest, AFileMayExtendTheParentsAndAddRules) {
+  const std::string rule =
+      "[[precision.rules]]\nlayers = 'blocks.*'\nslots = ['dgrad.dy']\nformat = 'mxfp8'\n";
+  write_atomically(folder_ / "old.toml", "extends = 'tiny.toml'\nseed = 3\n" + rule);
+  ASSERT_EQ(run({"train", "old.toml", "--train.save_every=3"}), 0) << output_;
+  write_new(
+      "extends = 'old.toml'\n[model]\nvocabulary = 13\n[[precision.rules]]\nlayers = 'blocks.0.*'\nformat = "
+      "'bf16'\n");
+  EXPECT_EQ(run({"check", "new.toml", "--from", "runs/old@3"}), 0) << output_;
+  EXPECT_TRUE(says("precision.rules 2: nothing -> rule: layers = \"blocks.0.*\"")) << output_;
+}
+
 }  // namespace
 }  // namespace mxtape::test

@@ -45,6 +45,17 @@ TEST(Switch, BeginsAPhaseAfterTheMeasuredStepAndTakesNoneBack) {
   EXPECT_NE(precision.find("seen in step 5\n"), std::string::npos) << precision;
 }
 
+TEST(Switch, BeginsNoPhaseAfterTheLastStepWhoseCheckpointIsRead) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.telemetry.every = 10;
+  LoopRun run(recipe);
+  ASSERT_EQ(run.train(), "");
+  EXPECT_TRUE(rollbacks_of(run, 10).empty());
+  // Of builds before, which began it.
+  recipe.train.rollbacks = {"10 -> 10 same batches"};
+  EXPECT_EQ(recipe_from_toml(to_toml(recipe), "old").train.rollbacks, recipe.train.rollbacks);
+}
+
 TEST(Switch, GivesTheBitsOfARunThatWasPlannedSo) {
   LoopRun run(recipe_that_switches(1e-6f));
   ASSERT_EQ(run.train(), "");

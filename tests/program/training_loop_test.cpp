@@ -122,6 +122,18 @@ TEST(TrainingLoop, KeepsEveryMultipleTheBestAndTheNewest) {
   EXPECT_LE(list_checkpoints(run.folder / "run").size(), 4u);
 }
 
+TEST(TrainingLoop, TheBestBeforeGoesWhereTheLastOneIsBetter) {
+  Recipe recipe = recipe_of(6);
+  recipe.train.keep = 1;
+  recipe.train.keep_best = true;
+  recipe.train.eval_every = 3;
+  LoopRun run(recipe);
+  ASSERT_EQ(run.train(), "");
+  const RunLog log = read_run_log(run.folder / "run");
+  ASSERT_LT(log.validation.back().loss, log.validation.front().loss);
+  EXPECT_EQ(list_checkpoints(run.folder / "run").size(), 1u);
+}
+
 TEST(TrainingLoop, AStepIsSkippedAtTheStartOfAPhaseAndTheNextOneIsLookedAt) {
   Recipe recipe = tiny_mxfp4_recipe(6);
   recipe.train.on_divergence = OnDivergence::skip;

@@ -44,8 +44,7 @@ Rounded PackedGradients::wanted_of(std::size_t parameter) const {
 }
 
 bool PackedGradients::concerns(const Bucket& bucket) const {
-  return std::any_of(bucket.slots.begin(), bucket.slots.end(),
-                     [&](const InBucket& slot) { return is_packed(slot.parameter); });
+  return std::ranges::any_of(bucket.slots, [&](const InBucket& slot) { return is_packed(slot.parameter); });
 }
 
 void PackedGradients::make_room(Backend& backend, const Bucket& bucket) {
@@ -80,8 +79,8 @@ void PackedGradients::make_room(Backend& backend, const Shard& shard) {
 PackedGradients PackedGradients::part(const Shard& shard) const {
   PackedGradients part(shapes_, formats_);
   for (const mxtape::Piece& of : shard.pieces) {
-    const auto whole = std::find_if(pieces_.begin(), pieces_.end(),
-                                    [&](const Piece& piece) { return piece.parameter == of.parameter; });
+    const auto whole =
+        std::ranges::find_if(pieces_, [&](const Piece& piece) { return piece.parameter == of.parameter; });
     require(whole != pieces_.end(), "packed gradients: parameter {} is not in this bucket", of.parameter);
     part.pieces_.push_back({of.parameter, rows_of(whole->gradient, of)});
   }

@@ -121,8 +121,7 @@ class Block {
   /// True if rounding the values again, with the scale that they have, changes none.
   bool holds() const {
     const BlockScale again = scale_of(values_);
-    return std::all_of(values_.begin(), values_.end(),
-                       [&](float v) { return !differ(v, rounded(again, v)); });
+    return std::ranges::all_of(values_, [&](float v) { return !differ(v, rounded(again, v)); });
   }
 
   const Weight& weight_;

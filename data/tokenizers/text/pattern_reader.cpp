@@ -12,8 +12,7 @@ namespace {
 void fold(CharacterSet& set) {
   const auto items = set.items;
   const auto has = [&](char32_t c) {
-    return std::any_of(items.begin(), items.end(),
-                       [&](const auto& i) { return c >= i.first && c <= i.last; });
+    return std::ranges::any_of(items, [&](const auto& i) { return c >= i.first && c <= i.last; });
   };
   const auto put = [&](char32_t c) { set.items.push_back({.first = c, .last = c}); };
   for (char32_t lower = 'a'; lower <= 'z'; ++lower) {

@@ -131,9 +131,10 @@ MXT_UNARY(to_floats, native::i32, native::f32, __builtin_convertvector(v, native
 MXT_UNARY(to_ints, native::f32, native::i32, __builtin_convertvector(v, native::i32))
 #undef MXT_UNARY
 
-MXT_LANES native::f32 select(native::i32 mask, native::f32 yes, native::f32 no) { return mask ? yes : no; }
-MXT_LANES native::i32 select(native::i32 mask, native::i32 yes, native::i32 no) { return mask ? yes : no; }
-MXT_LANES native::u32 select(native::i32 mask, native::u32 yes, native::u32 no) { return mask ? yes : no; }
+template <class V>
+MXT_LANES V select(const native::i32& mask, const V& yes, const V& no) {
+  return mask ? yes : no;
+}
 template <class M, class V>
 MXT_LANES Pair<V> select(const Pair<M>& mask, const Pair<V>& yes, const Pair<V>& no) {
   return {select(mask.lo, yes.lo, no.lo), select(mask.hi, yes.hi, no.hi)};
