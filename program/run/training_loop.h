@@ -51,7 +51,7 @@ class TrainingLoop {
   void step_or_skip();
   void validate();
   void save();
-  void retain() const;  // of the checkpoints there are
+  void retain() const;
   void record(const std::function<void()>& write);
   [[noreturn]] void end_without_log();
   void record_precision(const Trace::Found&);

@@ -185,7 +185,7 @@ bool same_rule(const PrecisionRule& a, const PrecisionRule& b) {
   return a.layers == b.layers && a.slots == b.slots && a.format == b.format;
 }
 
-/// If what follows the first `count` begins with them again, these go; if they end with it, it goes.
+/// The first `count` go if the others begin with them; the others go if the first end with them.
 template <class T>
 void drop_repeated(std::vector<T>& all, std::ptrdiff_t count, const auto& same) {
   const auto middle = all.begin() + count, end = all.end();

@@ -132,7 +132,7 @@ void validate(const Recipe& r) {
       r.name, r.train.steps, r.train.strands, r.train.accumulation);
   for (const auto& phase : r.precision.phases)
     if (const std::int64_t start = phase_start(r, phase);
-        start >= r.train.steps && start != never && phase.start_rollback == 0)
+        start >= r.train.steps && start != never && phase.start_rollback == 0)  // old builds switched there
       fail(ExitCode::usage,
            "recipe {}: a precision phase starts at step {}; want less than train.steps = {}, or it never "
            "starts",

@@ -18,6 +18,13 @@ class BranchTest : public ProgramTest {
   void train_parent(const std::string& more = "--train.accumulation=1") {
     ASSERT_EQ(run({"train", "tiny.toml", "--name=parent", "--train.save_every=3", more}), 0) << output_;
   }
+  /// The same, "old", by a file that says more than precision.
+  void train_parent_with_a_rule() {
+    write_atomically(folder_ / "old.toml",
+                     "extends = 'tiny.toml'\nseed = 3\n[[precision.rules]]\nlayers = 'blocks.*'\n"
+                     "slots = ['dgrad.dy']\nformat = 'mxfp8'\n");
+    ASSERT_EQ(run({"train", "old.toml", "--train.save_every=3"}), 0) << output_;
+  }
   void write_new(const std::string& text) { write_atomically(folder_ / "new.toml", text); }
   std::filesystem::path in(const std::string& file) const { return folder_ / "runs" / file; }
   /// Of a run below `out`, as a file: what sha256sum would compare.

@@ -230,10 +230,7 @@ TEST_F(BranchTest, AnotherCheckpointBesideTheParentsIsRefused) {
 }
 
 TEST_F(BranchTest, OneWithRulesOnAParentWithRulesGoesOnToTheSameBytes) {
-  const std::string rule =
-      "[[precision.rules]]\nlayers = 'blocks.*'\nslots = ['dgrad.dy']\nformat = 'mxfp8'\n";
-  write_atomically(folder_ / "old.toml", "extends = 'tiny.toml'\n" + rule);
-  ASSERT_EQ(run({"train", "old.toml", "--train.save_every=3"}), 0) << output_;
+  train_parent_with_a_rule();
   write_new(
       "[train]\nsave_every = 1\nkeep = 9\n[[precision.rules]]\nlayers = 'blocks.0.*'\nformat = 'bf16'\n");
   const std::vector<std::string> words{"train", "new.toml", "--from", "runs/old@3", "--resume", "auto"};
@@ -248,10 +245,7 @@ TEST_F(BranchTest, OneWithRulesOnAParentWithRulesGoesOnToTheSameBytes) {
 }
 
 TEST_F(BranchTest, AFileMayExtendTheParentsAndAddRules) {
-  const std::string rule =
-      "[[precision.rules]]\nlayers = 'blocks.*'\nslots = ['dgrad.dy']\nformat = 'mxfp8'\n";
-  write_atomically(folder_ / "old.toml", "extends = 'tiny.toml'\nseed = 3\n" + rule);
-  ASSERT_EQ(run({"train", "old.toml", "--train.save_every=3"}), 0) << output_;
+  train_parent_with_a_rule();
   write_new(
       "extends = 'old.toml'\n[model]\nvocabulary = 13\n[[precision.rules]]\nlayers = 'blocks.0.*'\nformat = "
       "'bf16'\n");
