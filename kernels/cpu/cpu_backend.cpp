@@ -3,6 +3,7 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +13,6 @@
 #include "core/error.h"
 #include "core/normal.h"
 #include "core/parallel.h"
-#include "kernels/calls_rows.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/integer/dots.h"
 #include "kernels/cpu/loops/decode_loops.h"
@@ -59,14 +59,21 @@ std::int64_t first_nonfinite_of(const Tensor& x, Bits exponent) {
   return first == x.count() ? -1 : first;
 }
 
+/// From a cache line on, or from a large page on, which many systems give only to those who ask: each row of
+/// a tile lies in another small one.
+void* allocate(std::int64_t bytes) {
+  constexpr std::size_t line = 64, large_page = 2 << 20;
+  const auto size = std::size_t(bytes);
+  void* block = nullptr;
+  if (posix_memalign(&block, size < large_page ? line : large_page, size) != 0) return nullptr;
+  if (size >= large_page) madvise(block, size, MADV_HUGEPAGE);
+  return block;
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(GemmKernels gemms)
-    : pool_(Pool::create(
-          // A cache line, and the longest vector register.
-          [](std::int64_t bytes) { return std::aligned_alloc(64, std::size_t(bytes)); }, std::free,
-          Pool::Memory::host)),
-      gemm_kernels_(gemms) {
+    : pool_(Pool::create(allocate, std::free, Pool::Memory::host)), gemm_kernels_(gemms) {
   cpu::tier();  // which throws where MXTAPE_MAX_CPU is wrong
 }
 
