@@ -1,7 +1,5 @@
 #include "autograd/fixed_weight.h"
 
-#include <vector>
-
 #include "autograd/weight_average.h"
 #include "kernels/mx_transfer.h"
 
@@ -9,8 +7,7 @@ namespace mxtape {
 
 MxTensor pack_weight(Backend& backend, const Parameter& w, const LinearUse& use) {
   const std::int64_t rows = w.value.rows(), cols = w.value.cols();
-  std::vector<float> values(std::size_t(rows * cols));
-  backend.download(values.data(), w.value);
+  std::vector<float> values = downloaded(backend, w.value);
   const Quantization by = use.operand(Slot::fprop_w).by;
   if (by.rotation.size)
     rotate_reference(values.data(), values.data(), rows, cols, by.axis, by.rotation, by.signs);

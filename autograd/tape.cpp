@@ -3,7 +3,6 @@
 #include "kernels/calls_rows.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace mxtape {
 

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
 #include <exception>
 
@@ -14,17 +13,11 @@ namespace mxtape {
 
 template <class Done>
 bool NcclCommunicator::wait(double seconds, const Done& done) const {
-  using Clock = std::chrono::steady_clock;
-  auto last = Clock::now();
-  auto deadline = last + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  Deadline deadline(seconds, Patience::step);
   constexpr std::int64_t eager = 2000;
   for (std::int64_t polls = 0; !done(); ++polls) {
     polls < eager ? void(::sched_yield()) : void(::usleep(50));
-    // What this process slept through itself, stopped by a signal, is not the others' fault.
-    const auto now = Clock::now();
-    if (now - last > std::chrono::seconds(1)) deadline += now - last;
-    last = now;
-    if (now >= deadline) return false;
+    if (deadline.has_passed()) return false;
   }
   return true;
 }

@@ -3,7 +3,6 @@
 // vllm-project/compressed-tensors, compressors/ and quantization/.
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "data/byte_reader.h"
 #include "interop/export.h"
 #include "interop/hf_names.h"

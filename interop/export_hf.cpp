@@ -125,11 +125,8 @@ std::uint64_t export_plain_file(const fs::path& path,
                                 const std::vector<std::pair<std::string, Shape>>& shapes,
                                 const WeightSource& source, const ExportOptions& options) {
   std::vector<TensorInfo> infos;
-  for (const auto& [name, shape] : shapes) {
-    TensorInfo info{.name = name, .type = options.type, .dims = {}};
-    for (int axis = 0; axis < shape.rank; ++axis) info.dims.push_back(std::uint64_t(shape[axis]));
-    infos.push_back(std::move(info));
-  }
+  for (const auto& [name, shape] : shapes)
+    infos.push_back({name, options.type, {shape.dims.begin(), shape.dims.begin() + shape.rank}});
   UnfinishedFile file(path);
   SafetensorsWriter writer(file.path(), infos, {{"format", "mxtape"}});
   for (const auto& [name, shape] : shapes) writer.write(source(name));

@@ -175,6 +175,8 @@ Recipe recipe_from_toml(const std::string& text, const std::string& where);
 /// Keys whose values differ, as "optim.beta2: 0.99 -> 0.95"; empty for equal recipes. Origins do not count,
 /// nor does how a number format is written.
 std::vector<std::string> differences(const Recipe& before, const Recipe& after);
+/// The key in "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ...".
+inline std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
 
 /// Throws Error(usage) if keys that are fine one by one do not fit together: a warm-up longer than the run,
 /// a width that the heads do not divide, a precision pattern that matches nothing.

@@ -1,7 +1,5 @@
 #include "recipes/rollbacks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <set>

@@ -28,12 +28,9 @@ TelemetryPlan telemetry_plan(const Recipe& recipe) {
   for (const auto& name : names)
     if (std::find(matching.begin(), matching.end(), name) != matching.end()) plan.layers.push_back(name);
 
-  const auto chosen = [&](std::string_view slot) {
-    return t.slots.empty() || std::any_of(t.slots.begin(), t.slots.end(),
-                                          [&](const std::string& glob) { return matches_glob(glob, slot); });
-  };
   for (const std::string_view slot : measured_slots)
-    if (chosen(slot)) plan.slots.emplace_back(slot);
+    if (t.slots.empty() || std::ranges::any_of(t.slots, [&](auto& glob) { return matches_glob(glob, slot); }))
+      plan.slots.emplace_back(slot);
   for (const std::string& glob : t.slots)
     require(std::any_of(measured_slots.begin(), measured_slots.end(),
                         [&](std::string_view slot) { return matches_glob(glob, slot); }),

@@ -1,7 +1,5 @@
 #include "train/high_loss.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 
 #include "core/error.h"
 #include "core/files/descriptor.h"

@@ -83,17 +83,4 @@ void Pool::release_idle() {
   idle_.clear();
 }
 
-std::int64_t Pool::used_bytes() const {
-  std::lock_guard lock(mutex_);
-  return used_;
-}
-std::int64_t Pool::peak_bytes() const {
-  std::lock_guard lock(mutex_);
-  return peak_;
-}
-std::int64_t Pool::reserved_bytes() const {
-  std::lock_guard lock(mutex_);
-  return reserved_;
-}
-
 }  // namespace mxtape

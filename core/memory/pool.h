@@ -27,15 +27,19 @@ class Pool : public std::enable_shared_from_this<Pool> {
   /// none, the idle blocks given back.
   std::shared_ptr<void> take(std::int64_t bytes);
 
-  std::int64_t used_bytes() const;      ///< handed out now
-  std::int64_t peak_bytes() const;      ///< most ever handed out at a time
-  std::int64_t reserved_bytes() const;  ///< asked from the device, in use or kept for reuse
+  std::int64_t used_bytes() const { return locked(used_); }          ///< handed out now
+  std::int64_t peak_bytes() const { return locked(peak_); }          ///< most ever handed out at a time
+  std::int64_t reserved_bytes() const { return locked(reserved_); }  ///< asked from the device, used or idle
   /// Gives unused blocks back to the device.
   void trim();
 
  private:
   Pool(Allocate allocate, Release release, Memory memory)
       : allocate_(std::move(allocate)), release_(std::move(release)), memory_(memory) {}
+  std::int64_t locked(const std::int64_t& bytes) const {
+    std::lock_guard lock(mutex_);
+    return bytes;
+  }
   /// Only the first `used` of the block's `bytes` may be touched.
   void allow(void* block, std::int64_t used, std::int64_t bytes) const;
   void give_back(void* block, std::int64_t bytes);

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"

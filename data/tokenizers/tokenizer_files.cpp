@@ -1,7 +1,6 @@
 #include "data/tokenizers/tokenizer_files.h"
 
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "core/files/atomic_file.h"
 #include "core/files/in_file.h"

@@ -13,7 +13,6 @@
 #include <sstream>
 
 #include "dist/deadline.h"
-#include "dist/together.h"
 
 namespace mxtape {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "core/text/short_lines.h"
 #include "dist/deadline.h"
-#include "dist/together.h"
 
 namespace mxtape {
 namespace {

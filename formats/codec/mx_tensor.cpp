@@ -42,8 +42,6 @@ MxTensor pack_blocks(const float* x, std::int64_t rows, std::int64_t cols, Axis 
 
 }  // namespace
 
-std::int64_t MxTensor::blocks() const { return packed_layout(quantizer, rows, cols, axis).blocks; }
-
 std::int64_t MxTensor::bytes() const {
   return std::int64_t(codes.size() + scales.size() + sizeof(std::uint16_t) * offsets.size() +
                       (quantizer.has_multiplier() ? sizeof multiplier : 0));

@@ -17,7 +17,6 @@ struct MxTensor {
   std::vector<std::uint16_t> offsets;  ///< per block, if there are: FP16 bits, or steps as signed integers
   float multiplier = 1;                ///< true value = element * scale * multiplier + offset
 
-  std::int64_t blocks() const;  ///< number of blocks of a [rows, cols] tensor
   /// Bytes of codes, scales, offsets and the multiplier.
   std::int64_t bytes() const;
   /// Throws Error(data) if the sizes of the arrays do not fit.

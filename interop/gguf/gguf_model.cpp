@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/files/output_file.h"
 #include "data/byte_reader.h"
 #include "data/safetensors/safetensors_writer.h"

@@ -13,7 +13,6 @@
 #include "kernels/attention/composed.h"
 
 #include "kernels/attention/slots.h"
-#include "kernels/calls_rows.h"
 
 namespace mxtape {
 namespace {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "core/parallel.h"
 #include "kernels/attention/composed.h"

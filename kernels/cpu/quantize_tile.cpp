@@ -1,6 +1,5 @@
 #include "kernels/cpu/quantize_tile.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <memory>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "kernels/calls_rows.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/make_cuda_backend.h"
 

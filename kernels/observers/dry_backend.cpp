@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/attention/scratch.h"
-#include "kernels/calls_rows.h"
 #include "kernels/extents.h"
 #include "kernels/observers/forwarding_backend.h"
 

@@ -1,7 +1,6 @@
 #include "program/commands/tensor_source.h"
 
 #include <charconv>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/files/status.h"

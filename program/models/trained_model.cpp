@@ -20,10 +20,6 @@ std::unique_ptr<Backend> backend_for(CheckpointHeader& header, const std::string
 
 }  // namespace
 
-PassKey TrainedModel::next_pass() const {
-  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.passes())};
-}
-
 TrainedModel load_trained_model(const std::string& run, const std::string& device,
                                 std::optional<GemmChoice> gemm) {
   TrainedModel loaded;
@@ -119,7 +115,7 @@ void put_packed_table(Report& out, const PackedModelFile& file) {
     const std::string format = row.rotation.empty() ? row.format : row.format + ", " + row.rotation;
     Table::Row& line = table.row(row.name, row.packed, row.format, row.rotation, format,
                                  Value(row.dims, "", indices_text(row.dims)),
-                                 8 * double(row.bytes) / double(row.numbers()), row.bytes);
+                                 8 * double(row.bytes) / double(shape_of(row.dims).count()), row.bytes);
     bytes += row.bytes;
     if (row.dims.size() > 1) continue;
     line.whom = Table::Row::For::programs;

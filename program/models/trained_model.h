@@ -10,6 +10,7 @@
 #include "nn/model.h"
 #include "program/show/report.h"
 #include "train/checkpoint.h"
+#include "train/devices/passes.h"
 #include "train/saved/packed_model.h"
 
 namespace mxtape {
@@ -24,7 +25,7 @@ struct TrainedModel {
   std::string packed_as;  ///< precision of a packed model, which takes no other; empty: a checkpoint
 
   /// Key of the pass that would come next in training.
-  PassKey next_pass() const;
+  PassKey next_pass() const { return pass_key(header.recipe, header.step); }
 };
 
 /// From what checkpoint_of() (program/records/run_name.h) takes, or a packed model, on `device`, or the

@@ -46,10 +46,7 @@ std::vector<std::string> learning_rate_lines(const Recipe& parent, const Recipe&
 namespace fs = std::filesystem;
 
 /// "file:12" without its line.
-std::string file_of(const std::string& origin) {
-  const auto colon = origin.rfind(':');
-  return colon == std::string::npos ? origin : origin.substr(0, colon);
-}
+std::string file_of(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
 
 /// Who wrote what differs from the parent.
 class Authors {

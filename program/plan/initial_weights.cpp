@@ -169,15 +169,10 @@ std::string InitialWeights::load(Backend& backend, Model& model) const {
 }
 
 Turn InitialWeights::turn(const std::string& hash, const ModelConfig& here) const {
-  Turn turn;
-  turn.init = true;
-  turn.parent = name_;
-  turn.hash = hash;
   Recipe before, after;
   before.model = model_;
   after.model = here;
-  turn.changed = differences(before, after);
-  return turn;
+  return {.parent = name_, .hash = hash, .fresh = {}, .changed = differences(before, after), .init = true};
 }
 
 std::string initial_hash_of(const fs::path& run) {

@@ -45,6 +45,7 @@ bool is_allowed(const std::string& key, const std::vector<std::string>& allowed)
 
 Beginning choose_start(const RunPaths& folder, const std::string& resume, std::int64_t first_step) {
   const auto files = folder.checkpoints();
+  Beginning start;
   if (resume.empty()) {
     if (files.empty()) return from_the_beginning(folder, first_step);
     fail(ExitCode::usage,
@@ -54,7 +55,6 @@ Beginning choose_start(const RunPaths& folder, const std::string& resume, std::i
          files.front().filename().string());
   }
   if (resume == "no") {
-    Beginning start;
     start.archive = !files.empty() || std::filesystem::exists(folder.metrics());
     return start;
   }
@@ -72,17 +72,15 @@ Beginning choose_start(const RunPaths& folder, const std::string& resume, std::i
             "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
             "own --name",
             resume, files.empty() ? "" : files.front().string());
-    Beginning start;
     start.file = chosen, start.from = Beginning::From::checkpoint;
     return start;
   }
   if (files.empty()) {
-    Beginning start = from_the_beginning(folder, first_step);
+    start = from_the_beginning(folder, first_step);
     if (start.notes.empty())
       start.notes.push_back(fmt::format("no checkpoint yet; starting at step {}", first_step));
     return start;
   }
-  Beginning start;
   std::string first_fault;
   for (const auto& file : files) {
     const std::string fault = fault_of(file, start.checkpoint);
@@ -135,11 +133,9 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
   auto changes = differences(header.recipe, without_whereabouts(recipe));
   if (header.data_hash != data_hash)
     changes.push_back(fmt::format("data: {} -> {}", header.data_hash, data_hash));
-  std::vector<std::string> notes;
   std::string refused, idle;
   for (const auto& change : changes) {
     const std::string key = key_of(change);
-    notes.push_back(change);
     if (!changes_numbers(recipe, key)) continue;
     idle += "\n  " + change;
     if (!is_allowed(key, allowed))
@@ -151,7 +147,7 @@ std::vector<std::string> check_changes(const CheckpointHeader& header, const Rec
           header.step, idle);
   require(refused.empty(), ExitCode::usage,
           "resume: the recipe differs from the checkpoint's where numbers change:{}", refused);
-  return notes;
+  return changes;
 }
 
 void settle_gemm(ComputeConfig& compute, const ComputeConfig* checkpoint) {

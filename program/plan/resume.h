@@ -18,9 +18,6 @@ Beginning choose_start(const RunPaths&, const std::string& resume, std::int64_t 
 /// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.
 std::vector<std::string> set_earlier_aside(const RunFolder&, const Beginning&);
 
-/// The key in "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ...".
-inline std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
-
 /// Whether the words of --allow-change name this key or its section.
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed);
 

@@ -1,5 +1,4 @@
 // Pictures of layers: maps of layers by steps, and bars of what each layer costs.
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

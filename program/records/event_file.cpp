@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/crc32c.h"
+#include "data/byte_reader.h"
 
 // Message layouts: tensorflow/core/util/event.proto (Event: 1 wall_time double, 2 step int64, 3 file_version
 // string, 5 summary) and framework/summary.proto (Summary: 1 repeated value; Value: 1 tag string, 2
@@ -29,11 +30,6 @@ void put_varint(std::string& out, std::uint64_t value) {
 
 void put_tag(std::string& out, unsigned field, Wire type) { put_varint(out, field << 3 | type); }
 
-template <class T>
-void put_little_endian(std::string& out, T value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) out += char(value >> (8 * i) & 0xff);
-}
-
 void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
   put_tag(out, field, bytes_type);
   put_varint(out, bytes.size());
@@ -43,7 +39,7 @@ void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
 std::string event_at(double wall_time, std::int64_t step) {
   std::string event;
   put_tag(event, 1, fixed64_type);
-  put_little_endian(event, __builtin_bit_cast(std::uint64_t, wall_time));
+  append_bytes(event, wall_time);
   put_tag(event, 2, varint_type);
   put_varint(event, std::uint64_t(step));
   return event;
@@ -141,7 +137,7 @@ void EventFile::scalar(std::string_view tag, std::int64_t step, double value, do
   std::string entry;
   put_bytes(entry, 1, tag);
   put_tag(entry, 2, fixed32_type);
-  put_little_endian(entry, __builtin_bit_cast(std::uint32_t, float(value)));
+  append_bytes(entry, float(value));
   std::string event = event_at(wall_time, step);
   put_bytes(event, 5, summary_of(entry));
   record(event);
@@ -153,8 +149,8 @@ void EventFile::histogram(std::string_view tag, std::int64_t step,
   double count = 0, sum = 0, squares = 0;
   std::string limits, buckets;
   const auto bucket = [&](double limit, double number) {
-    put_little_endian(limits, __builtin_bit_cast(std::uint64_t, limit));
-    put_little_endian(buckets, __builtin_bit_cast(std::uint64_t, number));
+    append_bytes(limits, limit);
+    append_bytes(buckets, number);
   };
   const int first = by_exponent.begin()->first, last = by_exponent.rbegin()->first;
   bucket(std::ldexp(1.0, first), 0);  // where the first one begins
@@ -169,7 +165,7 @@ void EventFile::histogram(std::string_view tag, std::int64_t step,
   unsigned field = 0;
   for (const double number : {std::ldexp(1.0, first), std::ldexp(1.0, last), count, sum, squares}) {
     put_tag(histogram, ++field, fixed64_type);
-    put_little_endian(histogram, __builtin_bit_cast(std::uint64_t, number));
+    append_bytes(histogram, number);
   }
   put_bytes(histogram, 6, limits);  // packed
   put_bytes(histogram, 7, buckets);
@@ -214,10 +210,10 @@ void EventFile::cut_after(std::int64_t last_step) {
 
 void EventFile::record(const std::string& event) {
   std::string frame;
-  put_little_endian(frame, std::uint64_t(event.size()));
-  put_little_endian(frame, masked_crc32c(bytes_of(frame)));
+  append_bytes(frame, std::uint64_t(event.size()));
+  append_bytes(frame, masked_crc32c(bytes_of(frame)));
   frame += event;
-  put_little_endian(frame, masked_crc32c(bytes_of(event)));
+  append_bytes(frame, masked_crc32c(bytes_of(event)));
   out_.write(frame.data(), std::streamsize(frame.size()));
 }
 

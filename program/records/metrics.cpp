@@ -1,7 +1,6 @@
 #include "program/records/metrics.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,13 +8,11 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
-#include "core/files/descriptor.h"
 
 namespace mxtape {
 namespace {
@@ -57,15 +54,13 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t steps_done,
                         lines.size() == 1 ? std::string("this line is no record")
                                           : fmt::format("{} lines from here on are no records", lines.size()),
                         aside.string());
-  file_ = retried([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
-  require(file_ >= 0, ExitCode::resource, "{}: cannot be written: {}", path.string(), std::strerror(errno));
-  written_ = ::lseek(file_, 0, SEEK_END);
+  file_ = Descriptor(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  require(bool(file_), ExitCode::resource, "{}: cannot be written: {}", path.string(), std::strerror(errno));
+  written_ = ::lseek(file_.number(), 0, SEEK_END);
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   const int error = sync_folder(folder);  // else a power cut leaves a checkpoint without its records
   require(error == 0, ExitCode::resource, "{}: cannot be synced: {}", folder.string(), std::strerror(error));
 }
-
-JsonLines::~JsonLines() { ::close(file_); }
 
 void JsonLines::add(const std::string& records) {
   const std::string last = records.substr(records.rfind('\n') + 1);
@@ -78,12 +73,11 @@ void JsonLines::add(const std::string& records) {
 void JsonLines::flush() {
   std::size_t done = 0;
   while (done < pending_.size()) {
-    const ssize_t n = ::write(file_, pending_.data() + done, pending_.size() - done);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = file_.write(std::as_bytes(std::span(pending_)).subspan(done));
     if (n <= 0) {
       const int error = errno;
       // No half of a record stays; all of it comes with the next try.
-      [[maybe_unused]] const int cut = ::ftruncate(file_, written_);
+      [[maybe_unused]] const int cut = ::ftruncate(file_.number(), written_);
       fail(ExitCode::resource, "{}: cannot be written: {}", path_.string(), std::strerror(error));
     }
     done += std::size_t(n);
@@ -93,7 +87,7 @@ void JsonLines::flush() {
 }
 
 void JsonLines::sync() {
-  const bool synced = retried([&] { return ::fsync(file_); }) == 0;
+  const bool synced = file_.sync();
   require(synced, ExitCode::resource, "{}: cannot be written to the disk: {}", path_.string(),
           std::strerror(errno));
 }

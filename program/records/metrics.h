@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/files/descriptor.h"
 #include "program/records/event_file.h"
 
 namespace mxtape {
@@ -18,9 +19,6 @@ class JsonLines {
   /// around it stay. Throws Error(resource).
   JsonLines(const std::filesystem::path&, std::int64_t steps_done,
             const std::function<bool(const std::string& record)>& stale = {});
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
 
   /// What was found wrong with the file, for people; empty if nothing was.
   const std::string& note() const { return note_; }
@@ -34,7 +32,7 @@ class JsonLines {
 
  private:
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;
   std::int64_t written_ = 0;  // bytes of whole records in the file
   std::string pending_;       // records that could not be written yet
   std::string note_, last_;

@@ -1,7 +1,6 @@
 #include "program/records/paired_gap.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/error.h"

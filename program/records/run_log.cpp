@@ -1,7 +1,5 @@
 #include "program/records/run_log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -92,9 +90,8 @@ RunLog read_run_log_with_parent(const std::filesystem::path& run) {
   RunLog log = read_run_log(run);
   if (log.turns.empty() || log.turns.front().event != "branch") return log;
   if (!std::filesystem::exists(run / "parent.json")) return log;
-  const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"), nullptr, false);
-  if (!json.is_object()) return log;
   try {
+    const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"));
     const RunLog parent = read_run_log(json.at("run").get<std::string>());
     const std::int64_t step = log.turns.front().step;
     const auto join = [&](std::vector<RunLog::Point>& points, const std::vector<RunLog::Point>& of_parent) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/linear_operands.h"
-#include "program/records/metrics.h"
 
 namespace mxtape {
 namespace {

@@ -1,7 +1,5 @@
 #include "program/referee/charts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,7 +1,5 @@
 #include "program/referee/referee.h"
 
-#include <fmt/ranges.h>
-
 #include <chrono>
 #include <functional>
 #include <numeric>

@@ -8,7 +8,6 @@
 #include "dist/together.h"
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
-#include "program/plan/run_plan.h"
 #include "program/records/model_files.h"
 #include "program/records/room.h"
 #include "program/run/stop_signals.h"

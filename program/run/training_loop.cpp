@@ -50,8 +50,7 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
   if (telemetry_ && !telemetry_->note().empty()) progress_.note(telemetry_->note());
   if (turn) metrics_.turn(turn->to_json());
   // Of an earlier attempt.
-  if (trainer.steps_done() == 0 && std::filesystem::exists(folder.precision()))
-    std::filesystem::remove(folder.precision());
+  if (trainer.steps_done() == 0) std::filesystem::remove(folder.precision());
   saved_ = trainer.steps_done();
   try {
     restore(read_run_log(folder.path()));

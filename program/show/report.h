@@ -1,6 +1,4 @@
 #pragma once
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <deque>
 #include <filesystem>

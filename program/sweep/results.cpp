@@ -1,7 +1,5 @@
 #include "program/sweep/results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "recipes/sweep/arm_checks.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -53,8 +52,6 @@ bool is_shared(std::string_view key) {
   return (key.starts_with("model.") && key != "model.dropout") ||
          std::find(keys.begin(), keys.end(), key) != keys.end();
 }
-
-std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
 
 void require_pairs(const SweepArm& arm, const SweepArm& baseline) {
   for (const auto& change : differences(baseline.recipe, arm.recipe)) {

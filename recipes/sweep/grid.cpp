@@ -27,10 +27,7 @@ void collect(std::vector<GridAxis>& axes, const Source& source, const std::strin
   }
 }
 
-std::string last_part(const std::string& key) {
-  const auto dot = key.rfind('.');
-  return dot == std::string::npos ? key : key.substr(dot + 1);
-}
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 std::string value_text(const toml::node& value) {
   std::string text = found_text(value);

@@ -35,15 +35,6 @@ const toml::table& table_of(const Source& source, std::string_view name, const t
   return *node.as_table();
 }
 double number_or_nan(const toml::node& node) { return node.is_number() ? *node.value<double>() : NAN; }
-/// The items of a list, as far as they are of this type; empty if one is not.
-template <class T>
-std::vector<T> list_of(const toml::node& node) {
-  std::vector<T> all;
-  if (const toml::array* items = node.as_array())
-    for (const auto& item : *items)
-      if (const auto value = item.value<T>()) all.push_back(*value);
-  return node.is_array() && all.size() == node.as_array()->size() ? all : std::vector<T>();
-}
 
 Recipe base_of(const SweepText& text) {
   Recipe recipe;

@@ -1,7 +1,5 @@
 #include "recipes/text/layer_patterns.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>

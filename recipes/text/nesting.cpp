@@ -1,7 +1,5 @@
 #include "recipes/text/table_reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace mxtape {
@@ -28,9 +26,8 @@ std::size_t behind_quotes(std::string_view text, std::size_t at) {
 
 Nesting nesting_at(std::string_view text, std::size_t at, std::string what) {
   const auto before = text.substr(0, at);
-  const auto start = before.rfind('\n');
-  return {std::size_t(std::count(before.begin(), before.end(), '\n')) + 1,
-          at - (start == std::string_view::npos ? 0 : start + 1) + 1, std::move(what)};
+  return {std::size_t(std::count(before.begin(), before.end(), '\n')) + 1, at - before.rfind('\n'),
+          std::move(what)};
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "recipes/text/precision_table.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -66,8 +65,8 @@ struct Path {
 };
 
 void write_line(std::string& out, const GemmLine& line, Path path) {
-  fmt::format_to(std::back_inserter(out), "  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name,
-                 to_text(line.a), line.b_name, to_text(line.b), path(line.a, line.b));
+  out += fmt::format("  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name, to_text(line.a),
+                     line.b_name, to_text(line.b), path(line.a, line.b));
   out += line.rest + '\n';
 }
 
@@ -108,17 +107,17 @@ void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
     return line.a == q && line.b == q && line.rest.empty();
   });
   if (alike)
-    fmt::format_to(std::back_inserter(out), "  all operands {:<67} {}\n", to_text(q), path(q, q));
+    out += fmt::format("  all operands {:<67} {}\n", to_text(q), path(q, q));
   else
     for (const GemmLine& line : lines) write_line(out, line, path);
 }
 
 /// What is rounded after the GEMMs.
 void write_output(std::string& out, const LinearQuant& q) {
-  if (!q.out.is_identity()) fmt::format_to(std::back_inserter(out), "  result y     {}\n", to_text(q.out));
+  if (!q.out.is_identity()) out += fmt::format("  result y     {}\n", to_text(q.out));
 }
 void write_output(std::string& out, const AttentionQuant& q) {
-  if (!q.qk_s.is_identity()) fmt::format_to(std::back_inserter(out), "  scores       {}\n", to_text(q.qk_s));
+  if (!q.qk_s.is_identity()) out += fmt::format("  scores       {}\n", to_text(q.qk_s));
 }
 
 /// Writes the groups of `layers` that are treated alike, each under the names of its layers.
@@ -149,8 +148,8 @@ void write_others(std::string& out, const std::map<std::string, Quantizer>& laye
   for (const auto& [name, q] : layers)
     if (!q.is_identity() || unrounded == Unrounded::show) groups[what(name, q)].push_back(name);
   for (const auto& [rounding, names] : groups)
-    fmt::format_to(std::back_inserter(out), "{}\n  {:<12} {}\n", joined_names(names, parts_of_a_block),
-                   rounding.first, rounding.second);
+    out += fmt::format("{}\n  {:<12} {}\n", joined_names(names, parts_of_a_block), rounding.first,
+                       rounding.second);
 }
 
 std::string table_of(const PrecisionPlan& plan, GemmKernels kernels, Unrounded unrounded) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <functional>
 #include <map>
 #include <set>
 
@@ -72,20 +70,6 @@ Document find_document(const std::string& reference, const std::filesystem::path
           }};
 }
 
-/// The documents that one extends, in order: a text or a list of texts.
-std::vector<std::string> extended_names(const toml::node& node, const std::string& place) {
-  const auto* items = node.as_array();
-  std::vector<std::string> names;
-  if (node.is_string()) names.push_back(*node.value<std::string>());
-  if (items)
-    for (const auto& item : *items)
-      if (item.is_string()) names.push_back(*item.value<std::string>());
-  require(!names.empty() && (!items || names.size() == items->size()), ExitCode::usage,
-          "{}: extends = {}; want the name of a file or of a shipped recipe, or a list of them", place,
-          found_text(node));
-  return names;
-}
-
 /// A document as it is put on top of others.
 struct Layer {
   Source source;
@@ -115,7 +99,12 @@ std::vector<Layer> layers_of(const Document& top) {
     const toml::node* extended = layers.back().table.get("extends");
     if (!extended) continue;
     const std::string place = source.place(extended->source());
-    for (const auto& name : extended_names(*extended, place)) {
+    const auto names = extended->is_string() ? std::vector{*extended->value<std::string>()}
+                                             : list_of<std::string>(*extended);
+    require(!names.empty(), ExitCode::usage,
+            "{}: extends = {}; want the name of a file or of a shipped recipe, or a list of them", place,
+            found_text(*extended));
+    for (const auto& name : names) {
       const Document base = find_document(name, document.folder, place + ": extends: ");
       require(!open.contains(base.identity), ExitCode::usage,
               "{}: extends '{}': the files extend each other in a circle", place, name);

@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <iterator>
 #include <sstream>
 
 #include "autograd/slots.h"
@@ -110,7 +108,7 @@ quantize the linear layers of the blocks; attention and head are bf16. [papers.m
 
 template <class Slots>
 void write_names(std::string& out, const Slots& slots) {
-  for (const auto& slot : slots) fmt::format_to(std::back_inserter(out), " `{}`", slot.name);
+  for (const auto& slot : slots) out += fmt::format(" `{}`", slot.name);
 }
 
 /// Lines of TOML with the defaults, and the meanings as comments.
@@ -136,8 +134,7 @@ void write_knobs(std::string& out, std::span<const Knob> knobs) {
 }
 
 void write_keys(std::string& out, std::span<const Knob> knobs) {
-  for (const Knob& knob : knobs)
-    fmt::format_to(std::back_inserter(out), "* `{}`: {}\n", knob.key(), knob.help);
+  for (const Knob& knob : knobs) out += fmt::format("* `{}`: {}\n", knob.key(), knob.help);
 }
 
 }  // namespace
@@ -162,8 +159,7 @@ std::string recipe_reference() {
   write_names(out, straight_through_slots);
   out += ": of [linear layers](numerics.md#linear-layers);\n*";
   write_names(out, attention_slots);
-  fmt::format_to(
-      std::back_inserter(out),
+  out += fmt::format(
       ": of [attention](numerics.md#attention);\n* `out`: of linear layers: Y after the bias, along "
       "out-features;\n* `{}`: of attention: S before it is scaled, along keys;\n* `{}`: of norms, "
       "along channels;\n* `{}`: of the embedding, along channels;\n* `{}`: of linear layers and the "
@@ -180,7 +176,7 @@ std::string recipe_reference() {
   out += shipped_text;
   for (const auto& shipped : shipped_recipes())
     if (shipped.name.starts_with("precision/"))
-      fmt::format_to(std::back_inserter(out), "{}`{}`", out.ends_with('\n') ? "" : ", ", shipped.name);
+      out += fmt::format("{}`{}`", out.ends_with('\n') ? "" : ", ", shipped.name);
   return out + "\n";
 }
 

@@ -1,6 +1,5 @@
 #include "recipes/text/precision_notes.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

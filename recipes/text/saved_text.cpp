@@ -1,7 +1,5 @@
 #include "recipes/text/precision_table.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <string>
 

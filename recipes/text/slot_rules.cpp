@@ -1,6 +1,5 @@
 #include "recipes/text/slot_rules.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -80,21 +79,15 @@ void share(const std::string& layer, std::string_view gemm, OperandSource& sourc
   backward = forward;
 }
 
-void write_linear(RuleWriter& writer, const Rotation& value, LinearQuant& q) {
-  writer.write(rotation_slots, q, value);
-}
-void write_linear(RuleWriter& writer, OperandSource value, LinearQuant& q) {
-  writer.write(source_slots, q, value);
-}
-void write_linear(RuleWriter& writer, const StraightThrough& value, LinearQuant& q) {
-  writer.write(straight_through_slots, q, value);
-}
+const auto& slots_of(const Rotation&) { return rotation_slots; }
+const auto& slots_of(OperandSource) { return source_slots; }
+const auto& slots_of(const StraightThrough&) { return straight_through_slots; }
 
 /// What only linear layers have.
 template <class Value>
 void write(RuleWriter& writer, const Value& value, const std::string& layer, PrecisionPlan& plan) {
   if (const auto linear = plan.linear.find(layer); linear != plan.linear.end())
-    write_linear(writer, value, linear->second);
+    writer.write(slots_of(value), linear->second, value);
 }
 void write(RuleWriter& writer, const Quantizer& value, const std::string& layer, PrecisionPlan& plan) {
   if (const auto sum = plan.sums.find(layer); sum != plan.sums.end())

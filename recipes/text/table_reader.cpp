@@ -1,7 +1,5 @@
 #include "recipes/text/table_reader.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -68,13 +66,8 @@ class Setter {
     refuse();
   }
   void operator()(std::vector<std::string>* field) const {
-    const toml::array* items = node_.as_array();
-    if (!items) refuse();
-    std::vector<std::string> texts;
-    for (const auto& item : *items) {
-      if (!item.is_string()) refuse();
-      texts.push_back(*item.value<std::string>());
-    }
+    auto texts = list_of<std::string>(node_);
+    if (!node_.is_array() || texts.size() != node_.as_array()->size()) refuse();
     *field = std::move(texts);
   }
 

@@ -31,6 +31,16 @@ toml::table parse_toml(const std::string& text, const Source&);
 /// A node as a message shows it.
 std::string found_text(const toml::node&);
 
+/// The items of a list, as far as they are of this type; empty if one is not.
+template <class T>
+std::vector<T> list_of(const toml::node& node) {
+  std::vector<T> all;
+  if (const toml::array* items = node.as_array())
+    for (const auto& item : *items)
+      if (const auto value = item.value<T>()) all.push_back(*value);
+  return node.is_array() && all.size() == node.as_array()->size() ? all : std::vector<T>();
+}
+
 /// Puts parsed tables into a recipe, key by key, by the knob table. Whatever no knob knows or accepts throws
 /// Error(usage) with place, key, found and wanted.
 class TableReader {

@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
 
 #include "formats/quantizer.h"
 #include "recipes/knobs.h"
@@ -12,9 +9,8 @@ namespace {
 
 void write_rules(std::string& out, std::span<const PrecisionRule> rules, std::string_view name) {
   for (PrecisionRule rule : rules) {
-    fmt::format_to(std::back_inserter(out), "\n[[{}]]  # {}\n", name, rule.where);
-    for (const Knob& knob : knobs(rule))
-      fmt::format_to(std::back_inserter(out), "{} = {}\n", knob.key(), value_text(knob));
+    out += fmt::format("\n[[{}]]  # {}\n", name, rule.where);
+    for (const Knob& knob : knobs(rule)) out += fmt::format("{} = {}\n", knob.key(), value_text(knob));
   }
 }
 
@@ -75,12 +71,12 @@ std::string to_toml(const Recipe& recipe) {
     if (section != "precision") return;
     write_rules(out, r.precision.rules, "precision.rules");
     for (PrecisionPhase& phase : r.precision.phases) {
-      fmt::format_to(std::back_inserter(out), "\n[[precision.phases]]\n");
+      out += fmt::format("\n[[precision.phases]]\n");
       PrecisionPhase unset;
       const auto own = knobs(phase), initial = knobs(unset);
       for (std::size_t i = 0; i < own.size(); ++i)
         if (value_text(own[i]) != value_text(initial[i]))
-          fmt::format_to(std::back_inserter(out), "{} = {}\n", own[i].key(), value_text(own[i]));
+          out += fmt::format("{} = {}\n", own[i].key(), value_text(own[i]));
       write_rules(out, phase.rules, "precision.phases.rules");
     }
   };
@@ -88,10 +84,10 @@ std::string to_toml(const Recipe& recipe) {
     if (knob.section() != section) {
       finish_section();
       section = knob.section();
-      fmt::format_to(std::back_inserter(out), "\n[{}]\n", section);
+      out += fmt::format("\n[{}]\n", section);
     }
-    fmt::format_to(std::back_inserter(out), "{:<36}  # {}\n",
-                   fmt::format("{} = {}", knob.key(), value_text(knob)), r.origin(knob.name));
+    out += fmt::format("{:<36}  # {}\n", fmt::format("{} = {}", knob.key(), value_text(knob)),
+                       r.origin(knob.name));
   }
   finish_section();
   return out;

@@ -28,17 +28,14 @@ void BucketMessages::pack(Backend& backend, const DrawKey& strand) {
 }
 
 void BucketMessages::add_parts(int busy, std::vector<Part>& send, std::vector<Part>& receive) const {
-  const auto add = [](std::vector<Part>& parts, std::size_t rank, const Tensor& data) {
-    if (data && data.count() > 0) parts.push_back({int(rank), data});
-  };
   for (std::size_t rank = 0; rank < of_.shards.size(); ++rank) {
     if (rank == of_.rank) continue;
     const Shard& shard = of_.shards[rank];
     const bool sends = of_.rank < std::size_t(busy), receives = rank < std::size_t(busy);
     if (sends && rounded_) room_->packed.part(shard).add_parts(send, int(rank));
-    if (sends && !rounded_) add(send, rank, of_.gradients.part(shard.first, {shard.count}));
+    if (sends && !rounded_) add_part(send, int(rank), of_.gradients.part(shard.first, {shard.count}));
     if (receives && rounded_) room_->packed_inbox[rank].add_parts(receive, int(rank));
-    if (receives && !rounded_) add(receive, rank, room_->inbox[rank]);
+    if (receives && !rounded_) add_part(receive, int(rank), room_->inbox[rank]);
   }
 }
 

@@ -9,6 +9,11 @@
 
 namespace mxtape {
 
+/// Nothing is sent for no elements.
+inline void add_part(std::vector<Part>& parts, int rank, const Tensor& data) {
+  if (data && data.count() > 0) parts.push_back({rank, data});
+}
+
 /// The gradients of a bucket on the way from a round's strands to the devices that add them: each device gets
 /// its shard of them. Rounded ones are packed before they go (PackedGradients), also on one device.
 class BucketMessages {

@@ -56,10 +56,6 @@ Exchange::Exchange(Backend& backend, std::vector<Parameter*> parameters, std::in
   set_precision({});
 }
 
-void Exchange::add_part(std::vector<Part>& parts, int rank, const Tensor& data) {
-  if (data && data.count() > 0) parts.push_back({rank, data});
-}
-
 std::int64_t Exchange::strand_of(std::int64_t round) const {
   const std::int64_t strand = round * size_ + rank_;
   return strand < strands_ ? strand : -1;

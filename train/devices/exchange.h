@@ -75,7 +75,6 @@ class Exchange {
   void pack(std::size_t bucket);
   void start(std::size_t bucket);
   void settle();
-  static void add_part(std::vector<Part>&, int rank, const Tensor& data);
   /// parts(rank), of each rank, to all others.
   void share(const std::function<std::vector<Tensor>(int rank)>& parts);
   /// The parts of a parameter that ranks own, to rank 0's `whole` or from it.

@@ -19,8 +19,8 @@ namespace {
 /// what this one does. Takes a strand's tensors without memory and moves nothing.
 class DryDevice final : public Group, public Communicator {
  public:
-  DryDevice(int rank, int size) {
-    place_.rank = rank, place_.size = size;
+  explicit DryDevice(int size) {
+    place_.size = size;
     place_.host = place_.launcher = "dry run";
   }
   const Place& place() const override { return place_; }
@@ -123,14 +123,9 @@ DevicePlan device_plan(const Recipe& recipe, int devices) {
   plan.devices = devices;
   plan.strands = recipe.train.strands;
   plan.rounds = (plan.strands + devices - 1) / devices;
-  MemoryPlan memory;
-  if (devices == 1) {
-    memory = memory_plan(recipe);
-  } else {
-    DryDevice first(0, devices);
-    Devices all(first, first);
-    memory = memory_plan(recipe, &all);
-  }
+  DryDevice first(devices);
+  Devices all(first, first);
+  const MemoryPlan memory = memory_plan(recipe, devices > 1 ? &all : nullptr);
   if (devices > 1) plan.gathers = gather_plans(recipe);
   plan.weights = memory.weights;
   plan.gradients = memory.gradients;

@@ -1,6 +1,5 @@
 #include "train/memory/memory_budget.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace mxtape {

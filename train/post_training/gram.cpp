@@ -7,19 +7,16 @@
 #include "core/parallel.h"
 
 namespace mxtape {
-namespace {
 
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr std::int64_t tile = 128;          // columns of a tile of G
 constexpr std::int64_t rows_at_once = 256;  // of X, widened to double
 
-}  // namespace
-
 Gram::Gram(std::int64_t features) : features_(features), sums_(std::size_t(features * features)) {}
 
 void Gram::add(const float* x, std::int64_t rows) {
-  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const std::int64_t k = features_, tiles = (k + tile - 1) / tile;
   Eigen::Map<RowMajor> g(sums_.data(), k, k);
   for (std::int64_t first = 0; first < rows; first += rows_at_once) {
@@ -50,10 +47,7 @@ double Gram::squared_output(const float* d, std::int64_t n) const {
   const Eigen::Map<const RowMajor> g(sums_.data(), k, k);
   std::vector<double> of_rows(std::size_t(n), 0.0);
   parallel_for(n, 16, [&](std::int64_t begin, std::int64_t end) {
-    const RowMajor rows =
-        Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
-            d + begin * k, end - begin, k)
-            .cast<double>();
+    const RowMajor rows = Eigen::Map<const Floats>(d + begin * k, end - begin, k).cast<double>();
     const RowMajor products = rows * g;
     for (std::int64_t r = begin; r < end; ++r)
       of_rows[std::size_t(r)] = products.row(r - begin).dot(rows.row(r - begin));

@@ -1,7 +1,6 @@
 #include "train/saved/header.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "data/hdf5/seal.h"
 
@@ -33,12 +32,6 @@ std::string read_long_text(const Hdf5Reader& file, const std::string& name) {
   for (std::size_t index = 0; file.has_attribute("/", part(name, index)); ++index)
     text += file.text_attribute("/", part(name, index));
   return text;
-}
-
-/// None if there is neither.
-std::optional<std::string> find_long_text(const Hdf5Reader& file, const std::string& name) {
-  if (!file.has_attribute("/", part(name, 0))) return file.find_text_attribute("/", name);
-  return read_long_text(file, name);
 }
 
 }  // namespace
@@ -74,17 +67,16 @@ CheckpointHeader read_header(const Hdf5Reader& file, std::int64_t layout_version
   header.recipe = recipe_from_toml(read_long_text(file, "recipe"), name);
   header.tokenizer = Tokenizer::from_json(read_long_text(file, "tokenizer"));
   header.data_hash = file.text_attribute("/", "data_hash");
-  header.lineage = find_long_text(file, "lineage").value_or("");
+  if (file.has_attribute("/", "lineage") || file.has_attribute("/", part("lineage", 0)))
+    header.lineage = read_long_text(file, "lineage");
   header.written_by = file.find_text_attribute("/", "written_by").value_or("");
   return header;
 }
 
 Shape shape_of(const std::vector<std::int64_t>& dims) {
   Shape shape;
-  for (auto extent : dims) {
-    if (shape.rank == int(shape.dims.size())) break;
-    shape.dims[std::size_t(shape.rank++)] = extent;
-  }
+  shape.rank = int(std::min(dims.size(), shape.dims.size()));
+  std::copy_n(dims.begin(), shape.rank, shape.dims.begin());
   return shape;
 }
 

@@ -5,6 +5,7 @@
 
 #include "autograd/fixed_weight.h"
 #include "formats/codec/block_codec.h"
+#include "kernels/mx_transfer.h"
 #include "kernels/observers/dry_backend.h"
 
 namespace mxtape {
@@ -73,13 +74,10 @@ void write_packed_model(const std::filesystem::path& path, const PackedHeader& h
     if (progress) progress(i + 1, weights.size());
   }
   const auto without = only_packed(model);
-  std::vector<float> host;
-  for (const Parameter* parameter : model.parameters()) {
-    if (without.contains(parameter)) continue;
-    host.resize(std::size_t(parameter->value.count()));
-    backend.download(host.data(), parameter->value);
-    file.dataset(place_of(*parameter), parameter->value.shape(), DType::f32, host.data());
-  }
+  for (const Parameter* parameter : model.parameters())
+    if (!without.contains(parameter))
+      file.dataset(place_of(*parameter), parameter->value.shape(), DType::f32,
+                   downloaded(backend, parameter->value).data());
   file.commit(Seal::yes);
 }
 
@@ -145,12 +143,6 @@ std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
   const std::size_t found = file_->datasets().size();
   require(found == count, ExitCode::data, "{}: {} datasets, its recipe's model has {}", path, found, count);
   return model;
-}
-
-std::int64_t PackedModelFile::Row::numbers() const {
-  std::int64_t product = 1;
-  for (const auto extent : dims) product *= extent;
-  return product;
 }
 
 std::vector<PackedModelFile::Row> PackedModelFile::rows() const {

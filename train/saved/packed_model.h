@@ -50,7 +50,6 @@ class PackedModelFile {
     std::vector<std::int64_t> dims;
     std::int64_t bytes = 0;
     bool packed = false;
-    std::int64_t numbers() const;
   };
   /// Packed ones first.
   std::vector<Row> rows() const;

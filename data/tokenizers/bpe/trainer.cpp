@@ -37,11 +37,9 @@ struct Candidate {
 class Trainer {
  public:
   Trainer(std::vector<Word> words, const BpeTraining& options) : words_(std::move(words)), options_(options) {
-    for (int b = 0; b < 256; ++b) bytes_[std::size_t(gpt2_order(static_cast<unsigned char>(b)))] = char(b);
-    for (std::size_t i = 0; i < 256; ++i) {
-      pieces_.emplace_back(1, bytes_[i]);
-      ids_.emplace(pieces_.back(), Symbol(i));
-    }
+    pieces_.resize(256);
+    for (int b = 0; b < 256; ++b) pieces_[std::size_t(gpt2_order(static_cast<unsigned char>(b)))] = char(b);
+    for (std::size_t i = 0; i < 256; ++i) ids_.emplace(pieces_[i], Symbol(i));
     for (std::uint32_t w = 0; w < words_.size(); ++w) {
       const auto& symbols = words_[w].symbols;
       for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
@@ -137,7 +135,6 @@ class Trainer {
 
   std::vector<Word> words_;
   const BpeTraining& options_;
-  char bytes_[256];  // in GPT-2's order
   std::vector<std::string> pieces_;
   std::unordered_map<std::string, Symbol> ids_;
   std::unordered_map<PairKey, Pair> pairs_;

@@ -8,14 +8,7 @@ namespace mxtape {
 
 /// What a SentencePiece model says of encoding and decoding.
 struct SentencePieceProto {
-  enum class PieceType : std::uint8_t {
-    normal = 1,
-    unknown = 2,
-    control = 3,
-    user_defined = 4,
-    unused = 5,
-    byte = 6
-  };
+  enum class PieceType : std::uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, byte = 6 };
   enum class ModelType : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
   struct Piece {
     std::string text;

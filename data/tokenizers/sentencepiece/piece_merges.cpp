@@ -2,8 +2,6 @@
 
 #include <map>
 
-#include "data/tokenizers/text/utf8.h"
-
 namespace mxtape {
 
 PieceMerges::PieceMerges(const SentencePieceProto& proto) : pieces_(std::int32_t(proto.pieces.size())) {
@@ -56,10 +54,6 @@ std::size_t PieceMerges::plain_end(std::string_view word, const PieceTrie& kept,
     at += c.length;
   }
   return at;
-}
-
-std::size_t PieceMerges::next_character(std::string_view word) {
-  return word.empty() ? 0 : known_character_at(word.data()).length;
 }
 
 }  // namespace mxtape

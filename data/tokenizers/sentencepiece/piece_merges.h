@@ -7,6 +7,7 @@
 #include "data/tokenizers/bpe/merges.h"
 #include "data/tokenizers/bpe/piece_trie.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 
@@ -36,7 +37,7 @@ class PieceMerges {
         word.remove_prefix(text.size());
       }
       symbols.clear();
-      if (length == 0 && end == 0) length = next_character(word);
+      if (length == 0 && end == 0) length = known_character_at(word.data()).length;
       if (length == 0) continue;
       piece(Piece{word.substr(0, length), own});
       word.remove_prefix(length);
@@ -48,7 +49,6 @@ class PieceMerges {
   /// (0: at once).
   std::size_t plain_end(std::string_view word, const PieceTrie& kept,
                         std::vector<std::int32_t>& symbols) const;
-  static std::size_t next_character(std::string_view word);
 
   Merges merges_;
   std::int32_t pieces_;  // symbols from here on are characters that are no piece

@@ -1,7 +1,4 @@
-#include <cmath>
-
 #include "kernels/cuda/attention/attention_flash.cuh"
-#include "kernels/cuda/launch.h"
 
 namespace mxtape::cuda {
 namespace {

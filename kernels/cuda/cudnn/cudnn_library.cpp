@@ -1,7 +1,5 @@
 #include "kernels/cuda/cudnn/cudnn_library.h"
 
-#include <fmt/format.h>
-
 #include "core/error.h"
 #include "kernels/cuda/nvidia_library.h"
 

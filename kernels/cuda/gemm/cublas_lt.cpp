@@ -1,7 +1,5 @@
 #include "kernels/cuda/gemm/cublas_lt.h"
 
-#include <fmt/format.h>
-
 #include <vector>
 
 #include "core/error.h"
