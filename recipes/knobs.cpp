@@ -1,7 +1,5 @@
 #include "recipes/knobs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -46,10 +44,7 @@ std::string_view Knob::section() const {
   const auto dot = name.rfind('.');
   return dot == std::string_view::npos ? std::string_view{} : name.substr(0, dot);
 }
-std::string_view Knob::key() const {
-  const auto dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
+std::string_view Knob::key() const { return name.substr(name.rfind('.') + 1); }
 
 void copy_value(const Knob& to, const Knob& from) {
   std::visit(
@@ -65,7 +60,7 @@ void copy_value(const Knob& to, const Knob& from) {
 
 std::vector<Knob> knobs(Recipe& r) {
   std::vector<Knob> all{
-      recorded({"name", &r.name, "the run's folder is <train.out>/<name>; if empty, the recipe file's name",
+      recorded({"name", &r.name, "the run's folder is <train.out>/<name>; without it, the recipe file's name",
                 TextCheck{"a name for a folder", check_name}}),
       recorded({"description", &r.description, "one line for `mxtape recipes`"}),
       {"seed", &r.seed, "seeds initialisation, data order, dropout and stochastic rounding",

@@ -70,7 +70,9 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
   const std::int64_t scored = count - (bos_each ? 0 : 1);
   require(scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}",
           source, count, bos_each ? 1 : 2,
-          count == 1 ? ", or --bos each, which puts a token in front of the first" : "");
+          count == 1 && tokenizer.template_before().size() == 1
+              ? ", or --bos each, which puts a token in front of the first"
+              : "");
   const std::size_t windows = stride_windows(count, context, options.stride, bos_each).size();
   out.line("text        {}: {} bytes, {} tokens, {} scored", source, text.size(), count, scored);
   out.line("windows     {} of {} tokens, one every {}, {}", windows, context, options.stride,

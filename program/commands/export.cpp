@@ -80,7 +80,7 @@ Report run(const Arguments& arguments, const Given& given) {
   const fs::path source = checkpoint_of(arguments.run);
   const CheckpointHeader trained = CheckpointFile(source).header();
   const std::string out = arguments.out.empty() ? file_beside(source, trained.step).string() : arguments.out;
-  require_output(out, {source.string()}, arguments.force);
+  require_output(out, {source.string(), arguments.cast.precision}, arguments.force);
 
   PackedHeader header{trained, arguments.cast.text(), verify_seal(source)};
   header.model.recipe = cast_recipe(trained.recipe, trained.step, arguments.cast);

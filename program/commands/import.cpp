@@ -16,8 +16,7 @@ struct Arguments {
 
 /// "models/gpt2" for "downloads/gpt2/" and for "downloads/gpt2.bin".
 fs::path default_out(const fs::path& source) {
-  const fs::path named = source.has_filename() ? source : source.parent_path();
-  const fs::path whole = fs::absolute(named).lexically_normal();
+  const fs::path whole = (fs::absolute(source) / "").lexically_normal().parent_path();
   return fs::path("models") / (is_folder(whole) ? whole.filename() : whole.stem());
 }
 

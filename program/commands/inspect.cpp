@@ -107,13 +107,15 @@ Rows rows_of(const Inspection& inspection, bool by_layer) {
   return rows;
 }
 
-/// Takes out the rows whose format loses nothing, and with `top` > 0 all places but those that lose most in
-/// the format in use, which stands first. Returns what is missing now.
+/// Takes out the rows whose format loses nothing, and with `top` > 0 all places but those that lose most in a
+/// format in use. Returns what is missing now.
 std::string leave_out(Rows& rows, std::int64_t top) {
   const auto error_of = [](const Row& row) { return row.median([](auto& e) { return e.relative_rmse(); }); };
   std::vector<std::pair<double, std::string>> worst;  // places
-  for (const auto& [key, row] : rows)
-    if (worst.empty() || worst.back().second != key.first) worst.emplace_back(-error_of(row), key.first);
+  for (const auto& [key, row] : rows) {
+    if (worst.empty() || worst.back().second != key.first) worst.emplace_back(0, key.first);
+    if (key.second.ends_with('*')) worst.back().first = std::min(worst.back().first, -error_of(row));
+  }
   std::string text;
   if (const auto exact = std::erase_if(rows, [&](auto& row) { return error_of(row.second) == 0; }))
     text = fmt::format("left out: {} rows in formats that lose nothing here\n", exact);
@@ -200,15 +202,17 @@ Report run(const Arguments& a) {
 }
 
 Options options(Arguments& a) {
-  return {{"run", &a.run, run_name_help},
-          {"--data", &a.data, "another token file than the recipe's"},
-          device_of_run_option(a.device),
-          {"--format", &a.formats,
-           "a format that is tried on every operand besides its own (mxtape formats lists them); may be "
-           "repeated"},
-          {"--by", &a.by, "rows: slot (medians over layers) or layer", one_of("slot layer")},
-          {"--top", &a.top, "only so many slots or layers, the worst first; 0: all, in their order"},
-          {"--spectra", &a.spectra, "singular values of every operand's matrix, too"}};
+  return {
+      {"run", &a.run, run_name_help},
+      {"--data", &a.data, "another token file than the recipe's"},
+      device_of_run_option(a.device),
+      {"--format", &a.formats,
+       "a format that is tried on every operand besides its own (mxtape formats lists them); may be "
+       "repeated"},
+      {"--by", &a.by, "rows: slot (medians over layers) or layer", one_of("slot layer")},
+      {"--top", &a.top, "only so many slots, or slots of a layer, the worst first; 0: all, in their order",
+       from(0).excludes("--json")},
+      {"--spectra", &a.spectra, "singular values of every operand's matrix, too"}};
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Report plot_runs(const Arguments& a, const Given& given) {
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
   Report out;
   out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
-  out.put("runs", table);
+  out.put("runs", table, "losses_compare", remark_on_data(data).empty());
   std::optional<double> level;
   if (given("--steps-to")) {
     level = a.loss;
@@ -83,14 +83,17 @@ Report plot_differences(const Arguments& a, const Given& given) {
           a.base);
   constexpr std::int64_t windows =
       50;  // wider than those of losses: a gap is small beside what steps jump about
-  const std::int64_t width = steps_per_point(logs, windows);
+  std::int64_t shared = 1;
+  for (const auto& log : logs) shared = std::max(shared, std::min(log.last_step(), base.last_step()));
+  const std::int64_t width = std::max<std::int64_t>(1, shared / windows);
   std::vector<RunDifference> runs;
   for (const auto& log : logs) runs.push_back(difference(log, base, width));
   const auto data = data_beside_names(paths);
   const Table table = difference_table(runs, width, data);
   Report out;
   out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
-  out.put("base", summary_table({&base, 1}).object(0), "window_steps", width, "differences", table);
+  out.put("base", summary_table({&base, 1}).object(0), "window_steps", width, "differences", table,
+          "losses_compare", remark_on_data(data).empty());
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].base += data[0], runs[i].name += data[i + 1];
   return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {
                 return difference_script(runs, width, terminal, output, a.title);
@@ -137,7 +140,6 @@ Report plot_telemetry(const Arguments& a, const Given& given) {
 
 Report run(Arguments& a, const Given& given) {
   const bool gaps = given("--difference");
-  require(!gaps || !a.base.empty(), ExitCode::usage, "--difference '': want a run");
   if (!given("--out")) a.output = !a.measures.empty() ? "telemetry" : gaps ? "difference" : "loss";
   gnuplot::require_stem("--out", a.output);
   if (!a.measures.empty()) return plot_telemetry(a, given);

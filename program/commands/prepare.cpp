@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include "data/hdf5/token_file.h"
 #include "data/hdf5/token_ids.h"
 #include "data/tokenizers/text/utf8.h"
@@ -160,6 +158,7 @@ Report run(const Arguments& options, const Given& given) {
       options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
   std::vector<std::string> files = inputs;
   std::erase(files, standard_input);
+  files.insert(files.end(), {options.tokenizer, options.tokenizer_of});
   require_output(out, files, options.force);
   TokenFile file =
       options.tokens.empty()

@@ -18,7 +18,9 @@ Report run(const Arguments& arguments, const Given& given) {
   RunPlan plan({.recipe = arguments.recipe, .overrides = overrides_of(given, arguments.device)});
   plan.writes = false;
   plan_through(plan, Station::recipe);
-  if (!arguments.flame.empty()) require_output(arguments.flame, {plan.recipe.data.file}, true);
+  std::vector<std::string> inputs{plan.recipe.data.file, arguments.recipe};
+  for (const auto& [key, origin] : plan.recipe.origins) inputs.push_back(origin.substr(0, origin.rfind(':')));
+  if (!arguments.flame.empty()) require_output(arguments.flame, inputs, true);
   const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
   const DevicePeaks& peaks = p.peaks;

@@ -23,7 +23,6 @@ Options options(Arguments& a) {
 
 Report run(const Arguments& a, const Given& given) {
   const SweepOptions& options = a.sweep;
-  require(!given("--out") || !options.out.empty(), ExitCode::usage, "--out '': want a folder");
   if (a.check) return referee::sweep_plan(a);
   std::string words = program_name() + " sweep " + shell_quoted(options.file);
   if (given("--jobs")) words += fmt::format(" --jobs {}", options.jobs);

@@ -21,7 +21,7 @@ namespace {
 struct Arguments {
   std::string action, special_tokens = "text", out, tokens;
   std::vector<std::string> operands;
-  bool llmc_header = false;
+  bool llmc_header = false, force = false;
   BpeTraining training{.specials = {"<|endoftext|>"}};
 };
 
@@ -80,6 +80,7 @@ std::tuple<Tokenizer, std::string, std::string> tokenizer_and_text(const Argumen
   require(from == standard_input || is_there(from), ExitCode::data,
           "{}: no such file; what is typed comes by standard input: echo ... | {} tokenizer {} {}", from,
           program_name(), options.action, options.operands[0]);
+  if (!options.out.empty()) require_output(options.out, {options.operands[0], from}, options.force);
   auto tokenizer = read_tokenizer(options.operands[0]);
   return {std::move(tokenizer), read_input(from), from};
 }
@@ -156,8 +157,10 @@ Options options(Arguments& a) {
       {"--specials", &a.special_tokens,
        "encode: what <|endoftext|> and the like are: text, or parse for the tokens of that name",
        one_of("text parse")},
-      {"--tokens", &a.tokens, "encode with --out: width of an id; default: the narrowest", one_of("u16 u32")},
-      {"--llmc-header", &a.llmc_header, "encode with --out: begin with llm.c's header"}};
+      {"--tokens", &a.tokens, "encode with --out: width of an id; default: the narrowest",
+       one_of("u16 u32").needs("--out")},
+      {"--llmc-header", &a.llmc_header, "encode with --out: begin with llm.c's header", needs("--out")},
+      {"--force", &a.force, "encode, decode: write over a file that is there", needs("--out")}};
 }
 
 Report run(const Arguments& a, const Given& given) {

@@ -58,7 +58,8 @@ ChoiceItem item_of(const std::string& line, const Tokenizer& tokenizer, std::int
     if (!choice.is_string() || choice == "") fields.wrong("choices", choice, "texts");
     add_choice(item, tokenizer, most, context, between, choice);
   }
-  if (item.choices.size() != 1)
+  if (item.choices.empty()) fields.wrong("choices", json["choices"], "a text or more");
+  if (item.choices.size() > 1)
     item.answer = fields.integer("answer", 0, std::int64_t(item.choices.size()) - 1);
   fields.done();
   return item;
@@ -85,7 +86,7 @@ Scoring choices_to_score(const TrainedModel& trained, const std::string& file, R
       std::ranges::count(items, 1u, [](const ChoiceItem& item) { return item.choices.size(); });
   const auto cut = std::ranges::count(items, true, &ChoiceItem::cut);
   out.line("choices     {}: {} items, {} of them a last word", file, items.size(), words);
-  if (cut) out.line("cut         {} contexts on the left, which are longer than {} tokens", cut, context);
+  if (cut) out.line("cut         {} contexts on the left: with a choice, above {} tokens", cut, context);
   out.put("choices", file, "items", items.size(), "last_words", words, "context", context, "cut", cut);
   Table* table = nullptr;
   return [&trained, &out, items, words, table](const std::string& precision, const auto& look) mutable {

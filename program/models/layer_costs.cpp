@@ -1,7 +1,5 @@
 #include "program/models/layer_costs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -32,6 +30,7 @@ PrecisionPlan with_layer(PrecisionPlan plan, const PrecisionPlan& rounded, const
 }
 
 std::string cost_text(const RoundedLoss& loss) {
+  if (std::isnan(loss.error)) return fmt::format("{:+.4f}          ", loss.above_f32);  // of one window
   return fmt::format("{:+.4f} +- {:<6.4f}", loss.above_f32, loss.error);
 }
 

@@ -1,7 +1,10 @@
 #include "program/plan/beginning.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
+#include "nn/model.h"
 #include "program/models/trained_model.h"
 #include "program/plan/resume.h"
 #include "program/plan/rollback.h"
@@ -53,6 +56,10 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
     written = own;
   }
   auto changes = check_changes(there, plan.recipe, plan.data->hash, plan.words.allow_change);
+  const auto ours = parameter_count(plan.recipe.model), theirs = parameter_count(there.recipe.model);
+  require(ours == theirs, ExitCode::usage,
+          "resume: the recipe's model has {} parameters, the checkpoint's {}:\n  {}\nwant the checkpoint's",
+          ours, theirs, fmt::join(changes, "\n  "));
   for (const auto& change : changes) plan.notes.push_back("changed " + change);
   std::erase_if(changes, [&](const auto& c) { return !changes_numbers(plan.recipe, key_of(c)); });
   if (!changes.empty()) begin.turn = Turn{there.step, {}, {}, {}, std::move(changes)};

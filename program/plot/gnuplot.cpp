@@ -1,22 +1,23 @@
 #include "program/plot/gnuplot.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 
 #include "core/files/atomic_file.h"
+#include "core/files/descriptor.h"
+#include "core/text/printable.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
 namespace {
 
 /// Feeds `script` to gnuplot. Throws if there is none or it complains.
 void run_gnuplot(const std::string& script) {
-  std::FILE* pipe = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
+  std::FILE* pipe = ::popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot -d", "w");
   require(pipe != nullptr, ExitCode::resource, "plot: no process could be started for gnuplot");
   // A gnuplot that ends early closes the pipe: an error of the write, not the end of this program.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
@@ -36,18 +37,15 @@ void run_gnuplot(const std::string& script) {
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(::memfd_create("mxtape-plot", 0)) {
-    require(descriptor_ >= 0, ExitCode::resource, "plot: no memory for a picture");
+    require(bool(descriptor_), ExitCode::resource, "plot: no memory for a picture");
   }
-  ~MemoryFile() { ::close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
 
   /// Its name in a process that this one starts.
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_.number()); }
   std::string content() const { return read_whole_text(path()); }
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 /// `end`: of every whole picture: the closing tag, the chunk IEND.
@@ -88,8 +86,10 @@ std::string mark_of(std::size_t curve) {
 }
 
 std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
+  std::string out = "\"", readable = printable(text);
+  for (std::size_t bad; (bad = first_bad_byte(readable)) < readable.size();)
+    readable.replace(bad, 1, "\uFFFD");
+  for (char c : readable) {
     if (c == '"' || c == '\\' || c == '`') out += '\\';
     out += c == '\n' ? ' ' : c;
   }

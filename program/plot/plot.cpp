@@ -1,7 +1,5 @@
 #include "program/plot/plot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,8 +7,9 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
-#include "program/records/run_log.h"
+#include "program/records/run_name.h"
 #include "recipes/recipe.h"
+#include "train/checkpoint.h"
 
 namespace mxtape {
 namespace {
@@ -54,7 +53,11 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
 struct DataOfRun {
   std::filesystem::path file;
   std::int64_t vocabulary;
-  bool operator==(const DataOfRun&) const = default;
+  std::string hash;  ///< of its content; empty without a checkpoint that can be read
+  bool operator==(const DataOfRun& other) const {
+    return hash.empty() || other.hash.empty() ? file == other.file && vocabulary == other.vocabulary
+                                              : hash == other.hash;
+  }
 };
 
 std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
@@ -62,7 +65,12 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
       (std::filesystem::is_directory(run) ? run : run.parent_path()) / "recipe.toml";
   if (!std::filesystem::exists(file)) return {};
   const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
-  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary};
+  std::string hash;
+  try {
+    hash = CheckpointFile(find_checkpoint(file.parent_path())).header().data_hash;
+  } catch (const Error&) {  // none, or none that can be read
+  }
+  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary, hash};
 }
 
 }  // namespace
@@ -167,9 +175,9 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
       }
     table
         .row(Value(run.name, "", name), run.train.back().step, Value(loss, no_validation),
-             Value(perplexity, loss ? "above the largest double" : no_validation), Value(run.floor, no_floor),
-             Value(gap, loss ? no_floor : no_validation), run.median_milliseconds,
-             run.median_tokens_per_second, rollbacks)
+             Value(perplexity, loss ? "above the largest double" : no_validation),
+             Value(run.floor, loss ? no_floor : no_validation), Value(gap, loss ? no_floor : no_validation),
+             run.median_milliseconds, run.median_tokens_per_second, rollbacks)
         .below = i + 1 == runs.size() ? turns : "";
   }
   return table;

@@ -1,7 +1,5 @@
 #include "program/plot/plot.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -50,27 +48,24 @@ std::string gap_text(const RunDifference& run) {
 
 RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width) {
   RunDifference result{.name = run.name, .base = base.name, .training = {}, .validation = {}};
-  struct Window {
-    double sum = 0;
-    std::vector<std::int64_t> steps{};
-  };
-  std::map<std::int64_t, Window> windows;
+  std::vector<RunLog::Point> gaps;  // of the steps that both have
   const auto base_training = by_step(base.train), base_validation = by_step(base.validation);
   for (const auto& point : run.train) {
     const auto other = base_training.find(point.step);
-    if (other == base_training.end()) continue;
-    Window& window = windows[(point.step - 1) / width];
-    window.sum += point.loss - other->second;
-    window.steps.push_back(point.step);
+    if (other != base_training.end()) gaps.push_back({point.step, point.loss - other->second});
   }
-  for (const auto& [index, window] : windows) {
-    const std::size_t count = window.steps.size();
-    result.shared_steps += std::int64_t(count);
-    result.last_step = window.steps.back();
-    result.training.push_back({window.steps[(count - 1) / 2], window.sum / double(count)});
-  }
-  require(result.shared_steps > 0, ExitCode::data, "plot: {} and the base {} share no step: {}, {}", run.name,
+  require(!gaps.empty(), ExitCode::data, "plot: {} and the base {} share no step: {}, {}", run.name,
           base.name, steps_text(run), steps_text(base));
+  result.shared_steps = std::ssize(gaps), result.last_step = gaps.back().step;
+  // The last window is whole.
+  for (auto end = std::ssize(gaps), begin = end; end > 0; end = begin) {
+    begin = std::max<std::ptrdiff_t>(end - width, 0);
+    const std::span window(gaps.begin() + begin, gaps.begin() + end);
+    double sum = 0;
+    for (const auto& point : window) sum += point.loss;
+    result.training.push_back({window[(window.size() - 1) / 2].step, sum / double(window.size())});
+  }
+  std::ranges::reverse(result.training);
   for (const auto& point : run.validation) {
     const auto other = base_validation.find(point.step);
     if (other == base_validation.end()) continue;

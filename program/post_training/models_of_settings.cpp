@@ -7,6 +7,7 @@
 #include "program/records/lineage.h"
 #include "program/records/model_files.h"
 #include "program/records/run_log.h"
+#include "train/memory/memory_plan.h"
 #include "train/trainer.h"
 
 namespace mxtape {
@@ -91,6 +92,10 @@ void ModelsOfSettings::check(const std::string& precision, Setting setting, Post
   }
   const std::int64_t tokens = calibration_.batch * calibration_.time;
   subject.diffusion_bytes = std::max(subject.diffusion_bytes, diffusion_bytes(model, tokens));
+  const std::int64_t capacity = trained_.backend->capacity_bytes();
+  require(subject.diffusion_bytes <= capacity, ExitCode::resource,
+          "--calibration {}: its {} are more than this machine's {}; want fewer windows", calibration_.batch,
+          bytes_text(double(subject.diffusion_bytes)), bytes_text(double(capacity)));
   for (const LinearWeight& weight : model.linear_weights()) {
     const bool known =
         std::find(subject.tied.begin(), subject.tied.end(), weight.layer) != subject.tied.end();

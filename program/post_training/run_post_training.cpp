@@ -50,87 +50,82 @@ class ResultsFile {
  public:
   /// Reads what an earlier process measured with the same options. Throws Error(usage) if the folder has
   /// other results, naming what differs, or other files; Error(resource) if another process is at work there.
-  ResultsFile(const std::filesystem::path& folder, const PostTraining& subject);
+  ResultsFile(const fs::path& folder, const PostTraining& subject) {
+    if (folder.empty()) return;
+    path_ = folder / "results.json";
+    std::error_code error;
+    const bool there = fs::exists(path_, error);
+    require(there || !fs::exists(folder, error) || holds_nothing(folder), ExitCode::usage,
+            "{}: this folder holds other files; name a new one with --out", folder.string());
+    fs::create_directories(folder, error);
+    require(!error, ExitCode::resource, "{}: the folder cannot be made: {}", folder.string(),
+            error.message());
+    lock_ = FileLock(folder / ".lock");
+    require(lock_.take(), ExitCode::resource,
+            "{}: another process is at work in this folder; name another --out", folder.string());
+    if (there) read(subject);
+  }
 
   /// Throws Error(usage) if what is there under this precision's name is of another one: of a file with other
   /// content, or of one whose models have the same names.
-  void check(const std::string& precision, Setting, const std::vector<std::string>& changed) const;
+  void check(const std::string& precision, Setting setting, const std::vector<std::string>& changed) const {
+    for (const Measurement& m : measurements_) {
+      require(
+          m.precision == precision || folder_name(m.precision) != folder_name(precision), ExitCode::usage,
+          "{}: has results of --precision '{}', and models of '{}' would have the same names; name another "
+          "folder with --out",
+          path_.string(), m.precision, precision);
+      require(m.precision != precision || m.setting != setting || m.changed == changed, ExitCode::usage,
+              "{}: --precision '{}' meant something else when it was measured:{}{}\nname another folder with "
+              "--out, or give the file another name",
+              path_.string(), precision, listed("then", m.changed), listed("now", changed));
+    }
+  }
   /// What is there of a measurement; with `kept`, only if its model was kept as well.
-  std::optional<Measurement> find(const std::string& precision, Setting, bool kept) const;
-  void write(const PostTraining&) const;
+  std::optional<Measurement> find(const std::string& precision, Setting setting, bool kept) const {
+    const auto found = std::find_if(measurements_.begin(), measurements_.end(), [&](const Measurement& m) {
+      return m.precision == precision && m.setting == setting;
+    });
+    if (found == measurements_.end()) return {};
+    const bool has_model = is_diffused(setting) || setting == Setting::finetuned;
+    if (kept && has_model && found->loss && found->kept.empty()) return {};
+    return *found;
+  }
+  void write(const PostTraining& results) const {
+    if (path_.empty()) return;
+    PostTraining all = results;
+    for (const Measurement& old : measurements_) {
+      const bool measured = std::any_of(all.measurements.begin(), all.measurements.end(), [&](const auto& m) {
+        return m.precision == old.precision && m.setting == old.setting;
+      });
+      if (!measured) all.measurements.push_back(old);
+    }
+    write_atomically(path_, json_text(value_of(all)));
+  }
 
  private:
-  void read(const PostTraining& subject);
+  void read(const PostTraining& subject) {
+    try {
+      const Json json = Json::parse(read_whole_text(path_));
+      const std::string other = differences(json, *value_of(subject).json);
+      require(other.empty(), ExitCode::usage,
+              "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
+              path_.string(), other);
+      for (const Json& result : json.at("results")) {
+        std::string& kept = measurements_.emplace_back(measurement_of(result)).kept;
+        if (!kept.empty()) kept = (path_.parent_path() / fs::path(kept).filename()).string();
+        if (!fs::exists(kept)) kept.clear();  // the folder may have been moved, and files be gone
+      }
+    } catch (const nlohmann::json::exception& e) {
+      fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
+           path_.string(), json_reason(e));
+    }
+  }
 
   std::filesystem::path path_;
   FileLock lock_;
   std::vector<Measurement> measurements_;
 };
-
-ResultsFile::ResultsFile(const fs::path& folder, const PostTraining& subject) {
-  if (folder.empty()) return;
-  path_ = folder / "results.json";
-  std::error_code error;
-  const bool there = fs::exists(path_, error);
-  require(there || !fs::exists(folder, error) || holds_nothing(folder), ExitCode::usage,
-          "{}: this folder holds other files; name a new one with --out", folder.string());
-  fs::create_directories(folder, error);
-  require(!error, ExitCode::resource, "{}: the folder cannot be made: {}", folder.string(), error.message());
-  lock_ = FileLock(folder / ".lock");
-  require(lock_.take(), ExitCode::resource,
-          "{}: another process is at work in this folder; name another --out", folder.string());
-  if (there) read(subject);
-}
-
-void ResultsFile::read(const PostTraining& subject) {
-  try {
-    const Json json = Json::parse(read_whole_text(path_));
-    const std::string other = differences(json, *value_of(subject).json);
-    require(other.empty(), ExitCode::usage,
-            "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
-            path_.string(), other);
-    for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
-  } catch (const nlohmann::json::exception& e) {
-    fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
-         path_.string(), json_reason(e));
-  }
-}
-
-void ResultsFile::check(const std::string& precision, Setting setting,
-                        const std::vector<std::string>& changed) const {
-  for (const Measurement& m : measurements_) {
-    require(m.precision == precision || folder_name(m.precision) != folder_name(precision), ExitCode::usage,
-            "{}: has results of --precision '{}', and models of '{}' would have the same names; name another "
-            "folder with --out",
-            path_.string(), m.precision, precision);
-    require(m.precision != precision || m.setting != setting || m.changed == changed, ExitCode::usage,
-            "{}: --precision '{}' meant something else when it was measured:{}{}\nname another folder with "
-            "--out, or give the file another name",
-            path_.string(), precision, listed("then", m.changed), listed("now", changed));
-  }
-}
-
-std::optional<Measurement> ResultsFile::find(const std::string& precision, Setting setting, bool kept) const {
-  const auto found = std::find_if(measurements_.begin(), measurements_.end(), [&](const Measurement& m) {
-    return m.precision == precision && m.setting == setting;
-  });
-  if (found == measurements_.end()) return {};
-  const bool has_model = is_diffused(setting) || setting == Setting::finetuned;
-  if (kept && has_model && found->loss && found->kept.empty()) return {};
-  return *found;
-}
-
-void ResultsFile::write(const PostTraining& results) const {
-  if (path_.empty()) return;
-  PostTraining all = results;
-  for (const Measurement& old : measurements_) {
-    const bool measured = std::any_of(all.measurements.begin(), all.measurements.end(), [&](const auto& m) {
-      return m.precision == old.precision && m.setting == old.setting;
-    });
-    if (!measured) all.measurements.push_back(old);
-  }
-  write_atomically(path_, json_text(value_of(all)));
-}
 
 /// A cell of the table before it is measured.
 struct Job {

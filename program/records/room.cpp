@@ -43,7 +43,7 @@ std::vector<fs::path> orphans_in(const fs::path& folder) {
 void fail_for_room(const fs::path& run, std::int64_t bytes, int reason) {
   std::string found = std::strerror(reason);
   if (reason == ENOSPC) found = bytes_text(double(free_bytes(run))) + " are free";
-  if (reason == EFBIG) found = "which is above the limit of a file's size (ulimit -f)";
+  if (reason == EFBIG) found = "reserved as one file, above the limit of a file's size (ulimit -f)";
   fail(ExitCode::resource, "{}: a checkpoint and the records need {}, {}; make room, or change train.out",
        run.string(), bytes_text(double(bytes)), found);
 }

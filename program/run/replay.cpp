@@ -53,8 +53,8 @@ bool same_numbers(Recipe a, const Recipe& b) {
 /// What the run has recorded: losses by step, steps that were skipped, the last step.
 struct Records {
   std::map<std::int64_t, double> losses;
-  std::set<std::int64_t> skipped;
-  std::int64_t last = 0;  ///< on record; the one after it may have diverged
+  std::set<std::int64_t> skipped, changed;  ///< after these, the run went on with another recipe or data
+  std::int64_t last = 0;                    ///< on record; the one after it may have diverged
 
   void read(const fs::path& file, std::int64_t from_step) {
     std::erase_if(losses, [&](const auto& one) { return one.first >= from_step; });
@@ -64,6 +64,8 @@ struct Records {
         if (point.step >= from_step) losses[point.step] = point.loss;
       for (const auto& turn : log.turns)
         if (turn.event == "skip") skipped.insert(turn.step);
+      for (const auto& turn : log.turns)
+        if (turn.event == "change") changed.insert(turn.step);
       last = log.last_step();
     } catch (const Error&) {
       if (!fs::exists(file) || read_whole_text(file).find("\"loss\"") != std::string::npos) throw;
@@ -89,6 +91,22 @@ Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& rec
     }
   }
   return begin;
+}
+
+/// The content hash of the data of a step: that of the next checkpoint, else of the one before it; empty
+/// where that is not known.
+std::string data_hash_of(std::int64_t step, const fs::path& run, const Records& records) {
+  std::string hash;
+  for (const auto& file : list_checkpoints(run)) {  // the newest first
+    const std::int64_t at = step_of_checkpoint(file).value_or(step);
+    if (at < step && (!hash.empty() || records.changed.lower_bound(at) != records.changed.end())) break;
+    try {
+      hash = CheckpointFile(file).header().data_hash;
+    } catch (const Error&) {  // another one serves as well
+    }
+    if (at < step && !hash.empty()) break;
+  }
+  return hash;
 }
 
 }  // namespace
@@ -122,17 +140,20 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     records.read(records_before_rollback(run, options.rollback), turn.step + 1);
     records.last = turn.from - 1;
   }
-  const std::int64_t last = std::min(records.last + 1, recipe.train.steps);
-  require(step >= 1 && step <= last, ExitCode::usage, "--step {}: {} has done {} steps; want 1 to {}", step,
-          run.string(), records.last, last);
+  const std::int64_t last = std::min(records.last + 1, recipe.train.steps),
+                     first = records.losses.empty() ? 1 : std::min(last, records.losses.begin()->first);
+  require(step >= first && step <= last, ExitCode::usage,
+          "--step {}: {} has steps {} to {} on record; want one of {} to {}", step, run.string(), first,
+          records.last, first, last);
 
   RunPlan plan(recipe);
   plan.begin = begin_before(step, run, recipe);
   result.checkpoint = plan.begin.file;
   const std::string hash = result.checkpoint ? "" : initial_hash_of(run);
-  require(result.checkpoint || !hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
-          "{}: no checkpoint before step {}, and the run is a branch: its first step needs one; {}",
-          run.string(), step, keep_some);
+  require(
+      result.checkpoint || !hash.empty() || !fs::exists(run / "parent.json"), ExitCode::data,
+      "{}: no checkpoint of its own before step {}, and a branch can be replayed from its first one on; {}",
+      run.string(), step, keep_some);
   if (plan.begin.checkpoint) result.begin = plan.begin.checkpoint->header().step;
   for (const auto& [until, earlier] : course.until)
     require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
@@ -141,9 +162,10 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
 
   compute_again(plan, options.device, options.data);
   plan_through(plan, Station::data);
-  require(!plan.begin.checkpoint || plan.begin.checkpoint->header().data_hash == plan.data->hash,
-          ExitCode::data, "{}: its content is not what {} was trained with", plan.recipe.data.file,
-          run.string());
+  const std::string trained_with = data_hash_of(step, run, records);
+  require(trained_with.empty() || trained_with == plan.data->hash, ExitCode::data,
+          "{}: its content is not what {} was trained with at step {}; name that with --data",
+          plan.recipe.data.file, run.string(), step);
   Watch watch;
   std::optional<ObservingBackend> watched;
   std::unique_ptr<Trainer> trainer;

@@ -90,6 +90,8 @@ std::string TrainingLoop::advice() const {
   if (files.empty())
     return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
                        config_.save_minutes);
+  if (saved_ == trainer_.recipe().train.steps)
+    return fmt::format("all steps are done; {} holds what they led to", files.front().string());
   std::string command = command_;  // without the rate that failed
   for (std::size_t at; (at = command.find(" --optim.learning_rate")) != std::string::npos;)
     command.erase(at, command.find(' ', command.find_first_of("= ", at + 1) + 1) - at);

@@ -49,6 +49,8 @@ std::string wrong_word(const std::string& word, const Option& row) {
   if (row.is_real()) return wrong_real(word, row.limits);
   if (!row.is_list() && !std::holds_alternative<std::string*>(row.field))
     return wrong_whole(word, row.limits);
+  if (word.empty())
+    return "nothing is given; want a value, or leave it out";  // of a variable that is not set
   const bool fits = choices.empty() || std::find(choices.begin(), choices.end(), word) != choices.end();
   return fits ? "" : fmt::format("{} not in {{{}}}", word, fmt::join(choices, ","));
 }

@@ -19,6 +19,8 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   for (const char* key : {"model.rope_theta", "model.rope_scaling"})
     add(!turned, key, "model.positions is not rope");
   add(!turned || m.rope.scaling == RopeScaling::none, "model.rope_factor", "nothing is scaled");
+  add(m.rope.factor == 1 && m.rope.scaling != RopeScaling::none, "model.rope_scaling",
+      "model.rope_factor is 1");
   for (const char* key : {"model.rope_low", "model.rope_high", "model.rope_original"})
     add(!turned || m.rope.scaling != RopeScaling::llama3, key, "the scaling is not llama3");
   const auto kind = recipe.schedule.kind;
@@ -26,12 +28,11 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   add(kind == ScheduleKind::constant, "schedule.final_fraction", "schedule.kind is constant");
   add(recipe.compute.device != "cpu", "compute.gemm", "compute.device is not cpu: its library multiplies");
   add(recipe.compute.device == "cpu", "compute.graph", "compute.device is cpu, which records nothing");
-  for (const char* key : {"compute.overlap", "compute.bucket_kib"})
+  for (const char* key : {"compute.overlap", "compute.bucket_kib", "train.gather", "train.verify_every"})
     add(recipe.train.strands == 1, key, "train.strands is 1: devices have nothing to share");
   add(recipe.train.on_divergence != OnDivergence::skip, "train.skip_most", "train.on_divergence is not skip");
   for (const char* key : {"train.rollback_most", "train.rollback_skip"})
     add(recipe.train.on_divergence != OnDivergence::rollback, key, "train.on_divergence is not rollback");
-  add(recipe.train.strands == 1, "train.gather", "train.strands is 1: one device makes a step");
   add(!saves_meanwhile(recipe.train), "train.keep", "one checkpoint is written, at the end");
   for (const char* key :
        {"telemetry.formats", "telemetry.layers", "telemetry.slots", "telemetry.sample", "telemetry.window"})

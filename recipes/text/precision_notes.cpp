@@ -1,6 +1,5 @@
 #include "recipes/text/precision_notes.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "autograd/slots.h"
 #include "recipes/rollbacks.h"
+#include "recipes/telemetry.h"
 #include "recipes/text/layer_patterns.h"
 #include "recipes/text/slot_rules.h"
 
@@ -36,9 +36,7 @@ bool quantizes(const PrecisionPlan& plan) {
   };
   const auto one = [](const auto& layer) { return !is_unquantized(layer.second); };
   return any(plan.linear, linear_slots) || any(plan.linear, output_slots) ||
-         any(plan.attention, attention_slots) ||
-         std::any_of(plan.attention.begin(), plan.attention.end(),
-                     [](const auto& layer) { return !is_unquantized(layer.second.qk_s); }) ||
+         any(plan.attention, attention_slots) || any(plan.attention, std::array{score_slot}) ||
          std::any_of(plan.parameters.begin(), plan.parameters.end(), one) ||
          std::any_of(plan.sums.begin(), plan.sums.end(), one);
 }
@@ -174,6 +172,15 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   if (std::string nothing = nothing_quantized(recipe); !nothing.empty()) notes.insert(notes.begin(), nothing);
   const RuleNotes of_rules = rule_notes(recipe);
   note_unreached_head(recipe, notes);
+  const TelemetryPlan measured = telemetry_plan(recipe);
+  if (recipe.precision.switch_error > 0 &&
+      std::ranges::none_of(precision_plan(recipe, 0).linear, [&](const auto& layer) {
+        const LinearQuant& q = layer.second;
+        return measured.wants_layer(layer.first) &&
+               !(is_unquantized(q.wgrad_dy) && is_unquantized(q.wgrad_x));
+      }))
+    notes.push_back(
+        "precision.switch_error: nothing quantizes the operands of wgrad that telemetry measures");
   notes.insert(notes.end(), of_rules.idle.begin(), of_rules.idle.end());
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = precision_plan(recipe, step);

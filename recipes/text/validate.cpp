@@ -134,9 +134,8 @@ void validate(const Recipe& r) {
     if (const std::int64_t start = phase_start(r, phase);
         start >= r.train.steps && start != never && phase.start_rollback == 0)  // old builds switched there
       fail(ExitCode::usage,
-           "recipe {}: a precision phase starts at step {}; want less than train.steps = {}, or it never "
-           "starts",
-           r.name, start, r.train.steps);
+           "{}: its precision phase starts at step {}; want less than train.steps = {}, or it never starts",
+           phase.rules.front().where, start, r.train.steps);
   validate_rollbacks(r);
   bool averages = false;
   const auto validate_plan = [&](const PrecisionPlan& plan) {

@@ -123,7 +123,7 @@ TEST_F(Choices, WhatALineLacksOrHasTooMuchOfIsRefusedByItsNumber) {
   refused(R"({"choices": ["a"]})", "item.context is missing");
   refused(R"({"context": "the", "choices": "a"})", "item.choices = \"a\"; want a list");
   refused(R"({"context": "the", "choices": ["a", ""]})", "item.choices = \"\"; want texts");
-  refused(R"({"context": "the", "choices": []})", "item.answer is missing");
+  refused(R"({"context": "the", "choices": []})", "item.choices = []; want a text or more");
   refused(R"({"context": "the", "choices": ["a", "t"]})", "item.answer is missing");
   refused(R"({"context": "the", "choices": ["a", "t"], "answer": 2})", "item.answer = 2; want");
   refused(R"({"context": "the", "choices": ["a", "t"], "answer": 1, "gold": 1})",

@@ -278,6 +278,7 @@ TEST(ImportCommand, TheFolderThatItMakesIsARunsAtStepZero) {
   r = run({"import", "gpt"});
   EXPECT_EQ(r.code, int(ExitCode::usage)) << r.output;
   EXPECT_TRUE(contains(r.output, "models/gpt: is there already"));
+  EXPECT_TRUE(contains(run({"import", "gpt/."}).output, "models/gpt: is there already"));
   r = run({"verify", "models/gpt"});
   EXPECT_EQ(r.code, 0) << r.output;
   r = run({"info", "models/gpt"});

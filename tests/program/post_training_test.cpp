@@ -187,6 +187,20 @@ TEST_F(PostTraining, ResultsOfARulesFileAreNotThoseOfItsLaterContent) {
   EXPECT_EQ(json_of(command), before) << "the same precision, written otherwise";
 }
 
+TEST_F(PostTraining, AModelThatIsGoneIsMadeAgainAndAFolderMayMove) {
+  const auto command = [](const std::string& folder) {
+    return std::vector<std::string>{"post-training", "runs/tiny", "--precision", "mxfp4", "--setting",
+                                    "diffused",      "--out",     folder,        "--keep"};
+  };
+  const Json before = json_of(command("table"));
+  std::filesystem::remove(folder_ / "table/mxfp4-diffused.h5");
+  std::filesystem::rename(folder_ / "table", folder_ / "moved");
+  const Json again = json_of(command("moved"));
+  EXPECT_EQ(cell(again, "mxfp4", "diffused")["loss"], cell(before, "mxfp4", "diffused")["loss"]);
+  EXPECT_EQ(cell(again, "mxfp4", "diffused")["kept"], "moved/mxfp4-diffused.h5");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "moved/mxfp4-diffused.h5"));
+}
+
 TEST_F(PostTraining, AModelIsNotReplacedByOneOfAnotherPrecision) {
   const auto command = [](const std::string& precision) {
     return std::vector<std::string>{"post-training", "runs/tiny", "--precision", precision, "--setting",

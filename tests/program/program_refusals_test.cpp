@@ -23,9 +23,30 @@ TEST_F(ProgramTest, AGpuThatIsNotThereIsOneMessageFromTrainAndAFindingOfCheck) {
 }
 
 TEST_F(ProgramTest, APlotsNameIsOneWithoutEnding) {
-  for (const char* name : {"", "loss.svg", "loss.png", "pictures/", ".", ".."}) {
+  for (const char* name : {"loss.svg", "loss.png", "pictures/", ".", ".."}) {
     EXPECT_EQ(run({"plot", "runs/tiny", "--out", name}), int(ExitCode::usage));
     EXPECT_TRUE(says(fmt::format("--out '{}': want the name of the files without .svg and .png", name)));
+  }
+}
+
+TEST_F(ProgramTest, AnOptionWithoutAValueIsRefused) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "tiny.toml", "--resume", ""},
+        {"train", "tiny.toml", "--from", "", "--name=b"},
+        {"eval", "runs/tiny", "--text", ""},
+        {"plot", "runs/tiny", "--difference", ""},
+        {"sample", "runs/tiny", "--stop", ""},
+        {"train", ""}}) {
+    EXPECT_EQ(run(words), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(says("nothing is given; want a value, or leave it out")) << output_;
+  }
+}
+
+TEST_F(ProgramTest, AFlameGraphIsNotWrittenOverWhatIsRead) {
+  write_atomically(folder_ / "top.toml", std::string("extends = 'tiny.toml'\n"));
+  for (const char* file : {"top.toml", "tiny.toml", "data.h5"}) {
+    EXPECT_EQ(run({"profile", "top.toml", "--steps", "1", "--flame", file}), int(ExitCode::usage));
+    EXPECT_TRUE(says(std::string(file) + ": this command reads or writes that file already")) << output_;
   }
 }
 
@@ -103,7 +124,7 @@ TEST_F(ProgramTest, AMisspeltCommandOrABadOptionEndsWithExit2AndAHint) {
 }
 
 TEST_F(ProgramTest, ANameThatNoFolderShouldHaveEndsWithExit2) {
-  for (const auto& name : {std::string("a\tb"), std::string("a\x1b[31mb"), std::string(" "),
+  for (const auto& name : {std::string(), std::string("a\tb"), std::string("a\x1b[31mb"), std::string(" "),
                            std::string("a "), std::string("a/b"), std::string(256, 'x')}) {
     EXPECT_EQ(run({"train", "tiny.toml", "--name=" + name}), int(ExitCode::usage)) << name;
     EXPECT_TRUE(says("no tab, line break or other control character"));
@@ -188,7 +209,8 @@ TEST_F(ProgramTest, ATextOfOneTokenIsRefusedByItsNameBeforeAnythingIsPrinted) {
   ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
   write_atomically(folder_ / "one.txt", std::string("t"));
   EXPECT_EQ(run({"eval", "runs/tiny", "--text", "one.txt"}), int(ExitCode::data));
-  EXPECT_TRUE(says("one.txt: 1 tokens, so none that can be scored; want at least 2, or --bos each"));
+  EXPECT_TRUE(says("one.txt: 1 tokens, so none that can be scored; want at least 2\n"))
+      << "the tokenizer has no BOS";
   EXPECT_FALSE(says("0 scored"));
 }
 

@@ -46,6 +46,30 @@ TEST_F(ProgramTest, AFinishedRunTakesNoOtherPrecisionAndNamesNoFileThatIsNotTher
   for (const auto& path : paths_in(output_)) EXPECT_TRUE(std::filesystem::exists(folder_ / path)) << path;
 }
 
+TEST_F(ProgramTest, ARunGoesOnWithItsOwnModelAsCheckSaysToo) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=3"}), 0) << output_;
+  for (const char* command : {"check", "train"})
+    for (const char* key : {"model.width=64", "model.layers=3", "model.context=8", "model.tied_head=false"}) {
+      EXPECT_EQ(run({command, "tiny.toml", "--resume=auto", "--allow-change=model",
+                     "--allow-change=train.steps", std::string("--") + key}),
+                2);
+      EXPECT_TRUE(says("parameters, the checkpoint's ")) << output_;
+    }
+}
+
+TEST_F(ProgramTest, LossesCompareByTheContentOfTheDataAndNotByItsPath) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=a"}), 0) << output_;
+  std::filesystem::copy(folder_ / "data.h5", folder_ / "copy.h5");
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=same", "--data.file=copy.h5"}), 0) << output_;
+  ASSERT_EQ(run({"corpus", "--tales", "40", "--seed", "9", "--out", "data.h5", "--force"}), 0) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=other"}), 0) << output_;
+  const std::string remark = "losses of other texts or other tokens do not compare";
+  run({"plot", "runs/a", "runs/same"});
+  EXPECT_FALSE(says(remark)) << output_;
+  run({"plot", "runs/a", "runs/other"});
+  EXPECT_TRUE(says(remark)) << output_;
+}
+
 TEST_F(ProgramTest, AFinishedRunsCheckpointGivesABranchNothingToDoAndLeavesNoFolder) {
   ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
   EXPECT_EQ(run({"train", "tiny.toml", "--name=branch", "--resume", checkpoint(6).string()}), 0) << output_;

@@ -109,6 +109,13 @@ TEST_F(ProgramTest, TheAdviceAfterADivergenceIsAnotherRateAndACommandThatRuns) {
   }
 }
 
+TEST_F(ProgramTest, ARunWhoseLastValidationDivergesIsNotToldToGoOn) {
+  EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0", "--train.steps=1",
+                 "--train.save_every=1", "--schedule.warmup_steps=0"}),
+            int(ExitCode::diverged));
+  EXPECT_TRUE(says("all steps are done; runs/tiny/checkpoints/step_00000001.h5 holds what they led to"));
+}
+
 TEST_F(ProgramTest, TheMemoryOfTheProcessIsItsOwnAndNotThatOfWhatStartedIt) {
   constexpr std::size_t mib = 600;
   const std::vector<char> much(mib << 20,

@@ -83,7 +83,7 @@ TEST_F(ReplayTest, NamesTheFirstTensorOfAStepThatDiverged) {
   EXPECT_EQ(json["first_not_finite"]["tensor"], "fprop.y");
   EXPECT_EQ(json["first_not_finite"]["pass"], "forward");
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "3"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("--step 3: runs/tiny has done 1 steps; want 1 to 2"));
+  EXPECT_TRUE(says("--step 3: runs/tiny has steps 1 to 1 on record; want one of 1 to 2"));
 }
 
 TEST_F(ReplayTest, RefusesWhatCannotBeComputedAgain) {
@@ -91,7 +91,7 @@ TEST_F(ReplayTest, RefusesWhatCannotBeComputedAgain) {
   EXPECT_TRUE(says("runs/tiny: want the folder of a run"));
   ASSERT_EQ(run({"train", "tiny.toml", "--train.save_every=3"}), 0) << output_;
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "7"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("--step 7: runs/tiny has done 6 steps; want 1 to 6"));
+  EXPECT_TRUE(says("--step 7: runs/tiny has steps 1 to 6 on record; want one of 1 to 6"));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "0"}), int(ExitCode::usage));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "2", "--rollback", "1"}), int(ExitCode::usage));
   EXPECT_TRUE(says("--rollback 1: runs/tiny has gone back 0 times"));
@@ -104,7 +104,28 @@ TEST_F(ReplayTest, RefusesWhatCannotBeComputedAgain) {
   write_atomically(folder_ / "new.toml", "[optim]\nbeta2 = 0.9\n");
   ASSERT_EQ(run({"train", "new.toml", "--from", "runs/tiny@3"}), 0) << output_;
   EXPECT_EQ(run({"replay", "runs/new", "--step", "5"}), int(ExitCode::data));
-  EXPECT_TRUE(says("no checkpoint before step 5, and the run is a branch"));
+  EXPECT_TRUE(
+      says("no checkpoint of its own before step 5, and a branch can be replayed from its first one on"));
+  EXPECT_EQ(run({"replay", "runs/new", "--step", "3"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("runs/new has steps 4 to 6 on record"));
+}
+
+TEST_F(ReplayTest, WantsTheDataOfTheStepAndNotThoseOfTheCheckpointBeforeIt) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=3"}), 0) << output_;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += i % 7 == 0 ? "cat the cat " : "the cat sat ";
+  write_atomically(folder_ / "other.txt", text);
+  ASSERT_EQ(run({"prepare", "other.txt", "--tokenizer-of", "runs/tiny", "--out", "other.h5"}), 0) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--resume=auto", "--allow-change=train.steps", "--allow-change=data",
+                 "--data.file=other.h5"}),
+            0)
+      << output_;
+  for (const char* step : {"2", "5"}) EXPECT_EQ(replayed({"--step", step})["same_bits"], true) << step;
+  for (const auto& [step, data] : {std::pair{"2", "other.h5"}, {"5", "data.h5"}}) {
+    EXPECT_EQ(run({"replay", "runs/tiny", "--step", step, "--data", data}), int(ExitCode::data)) << output_;
+    EXPECT_TRUE(says(fmt::format("its content is not what runs/tiny was trained with at step {}", step)));
+  }
+  EXPECT_EQ(run({"replay", "runs/tiny", "--step", "5", "--data", "gone.h5"}), int(ExitCode::data));
 }
 
 TEST_F(ReplayTest, KnowsWhereTheRecipeChanged) {

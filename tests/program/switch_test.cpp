@@ -150,6 +150,14 @@ TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
     EXPECT_NE(output_.find("switch_error = 1e-06 wants telemetry.every above 0"), std::string::npos)
         << output_;
   }
+  const std::string idle = "precision.switch_error: nothing quantizes the operands of wgrad";
+  ASSERT_EQ(run({"check", "switch.toml", "--name=c"}), 0) << output_;
+  EXPECT_EQ(output_.find(idle), std::string::npos) << output_;
+  ASSERT_EQ(
+      run({"check", "switch.toml", "--name=c", "--precision.gradients=bf16", "--precision.activations=f32"}),
+      0)
+      << output_;
+  EXPECT_NE(output_.find(idle), std::string::npos) << output_;
   recipe.precision.phases.push_back({.start_rollback = 3, .rules = recipe.precision.phases[0].rules});
   write_atomically(folder_ / "switch.toml", to_toml(recipe));
   EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;

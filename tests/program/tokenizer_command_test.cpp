@@ -113,6 +113,24 @@ TEST_F(TokenizerCommandTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(says("no tokenizer in this folder")) << output_;
 }
 
+TEST_F(TokenizerCommandTest, NoInputIsWrittenOver) {
+  train_tokenizer();
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"tokenizer", "encode", "tok", "cats.txt", "--out", "cats.txt", "--force"}, "cats.txt"},
+      {{"tokenizer", "encode", "tok", "cats.txt", "--out", "tok/vocab.json", "--force"}, "tok/vocab.json"},
+      {{"tokenizer", "decode", "tok", "cats.txt", "--out", "cats.txt", "--force"}, "cats.txt"},
+      {{"prepare", "cats.txt", "--tokenizer", "tok", "--out", "tok/vocab.json", "--force"},
+       "tok/vocab.json"}};
+  for (const auto& [arguments, input] : cases) {
+    EXPECT_EQ(run(arguments), int(ExitCode::usage)) << input;
+    EXPECT_TRUE(says(std::string(input) + ": this command reads or writes that file already")) << output_;
+  }
+  ASSERT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin"}), 0) << output_;
+  EXPECT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin"}), int(ExitCode::usage));
+  EXPECT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin", "--force"}), 0) << output_;
+  EXPECT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--tokens", "u16"}), int(ExitCode::usage));
+}
+
 TEST_F(TokenizerCommandTest, AModelIsTrainedSampledAndShownWithIt) {
   train_tokenizer();
   ASSERT_EQ(run({"prepare", "cats.txt", "--tokenizer", "tok", "--out", "cats.h5"}), 0) << output_;

@@ -35,18 +35,21 @@ TEST(TelemetryRecipe, MeasuresEveryMultipleAndWhatPatternsName) {
 }
 
 TEST(TelemetryRecipe, WhatNamesNothingIsRefusedWithKeyAndOrigin) {
-  EXPECT_TRUE(contains(refused_override({"telemetry.every=-1"}), "telemetry.every = -1; want an integer in [0, "));
-  EXPECT_TRUE(contains(refused_override({"telemetry.evry=10"}), "did you mean 'telemetry.every'?"));
   EXPECT_TRUE(
-      contains(refused_override({"telemetry.formats=[\"mxfp5\"]"}), "telemetry.formats (command line): 'mxfp5': "));
+      contains(refused_override({"telemetry.every=-1"}), "telemetry.every = -1; want an integer in [0, "));
+  EXPECT_TRUE(contains(refused_override({"telemetry.evry=10"}), "did you mean 'telemetry.every'?"));
+  EXPECT_TRUE(contains(refused_override({"telemetry.formats=[\"mxfp5\"]"}),
+                       "telemetry.formats (command line): 'mxfp5': "));
   EXPECT_TRUE(contains(refused_override({"telemetry.formats=[\"mxfp8\", \"mxfp8_e4m3\"]"}),
                        "telemetry.formats (command line): 'mxfp8_e4m3' is there twice"));
   EXPECT_TRUE(contains(refused_override({"telemetry.slots=[\"fprop.y\"]"}),
                        "telemetry.slots (command line): 'fprop.y' names no slot; known: fprop.x fprop.w"));
-  EXPECT_TRUE(contains(refused_override({"telemetry.layers=blocks.99.*"}), "telemetry.layers (command line)"));
   EXPECT_TRUE(
-      contains(refused_override({"telemetry.sample=10"}), "telemetry.sample = 10; want an integer in [1024, "));
-  EXPECT_TRUE(contains(refused_override({"telemetry.window=0"}), "telemetry.window = 0; want an integer in [1, "));
+      contains(refused_override({"telemetry.layers=blocks.99.*"}), "telemetry.layers (command line)"));
+  EXPECT_TRUE(contains(refused_override({"telemetry.sample=10"}),
+                       "telemetry.sample = 10; want an integer in [1024, "));
+  EXPECT_TRUE(
+      contains(refused_override({"telemetry.window=0"}), "telemetry.window = 0; want an integer in [1, "));
 }
 
 TEST(TelemetryRecipe, ItsOtherKeysAreIdleWhileItIsOff) {
@@ -57,6 +60,18 @@ TEST(TelemetryRecipe, ItsOtherKeysAreIdleWhileItIsOff) {
   };
   EXPECT_EQ(idle({"telemetry.formats=[\"mxfp8\"]"}), "telemetry.every is 0");
   EXPECT_EQ(idle({"telemetry.every=10"}), "");
+}
+
+TEST(IdleKeys, AreWhatOneStrandAndAFactorOfOneLeaveWithoutEffect) {
+  const auto idle = [](const std::vector<std::string>& overrides, std::string_view wanted) {
+    return std::ranges::count(idle_keys(read_recipe("shakespeare", overrides)), wanted, &IdleKey::key) > 0;
+  };
+  EXPECT_TRUE(idle({}, "train.verify_every"));
+  EXPECT_FALSE(idle({"train.strands=2"}, "train.verify_every"));
+  const std::string turned = "model.positions=rope", scaled = "model.rope_scaling=linear";
+  EXPECT_TRUE(idle({turned, scaled}, "model.rope_scaling"));
+  EXPECT_FALSE(idle({turned, scaled, "model.rope_factor=2"}, "model.rope_scaling"));
+  EXPECT_FALSE(idle({turned}, "model.rope_scaling"));
 }
 
 }  // namespace

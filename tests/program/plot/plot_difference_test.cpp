@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
 #include "program/records/metrics.h"
 #include "tests/program/program.h"
@@ -38,6 +39,16 @@ TEST(Difference, IsOfTheSameStepsOnlyInWindowsOfTheSameSteps) {
   EXPECT_EQ(d.validation.back().loss, 0.125);
   EXPECT_EQ(d.validation_loss, 2.375);
   EXPECT_EQ(d.base_validation_loss, 2.25);
+}
+
+TEST(Difference, ItsLastWindowIsWholeWhereverTheStepsEnd) {
+  RunLog run = log_of("run", 1, 43, 0);
+  for (auto& point : run.train) point.loss += double(point.step);
+  const RunDifference d = difference(run, log_of("base", 1, 41, 0), 4);
+  ASSERT_EQ(d.training.size(), 11u) << "1, 2 to 5, ... 38 to 41";
+  EXPECT_EQ(d.training.front().loss, 1);
+  EXPECT_EQ(d.training.back().loss, 39.5);
+  EXPECT_EQ(d.training.back().step, 39);
 }
 
 TEST(Difference, OfRunsWithoutACommonStepIsAnErrorThatNamesTheSteps) {
@@ -110,6 +121,25 @@ TEST_F(DifferenceCommand, DrawsBothPicturesLeavesTheBaseOutAndGivesTheSameAsJson
   EXPECT_EQ(json["differences"][0]["validation_gap"].get<double>(), 2.5125 - 2.5);
   EXPECT_EQ(json["differences"][0]["training"].size(), 20u);
   EXPECT_EQ(json["pictures"], (std::vector<std::string>{"d.svg", "d.png"}));
+}
+
+TEST_F(DifferenceCommand, APictureIsNotOfTheUsersSettingsAndHasTextThatCanBeRead) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
+  ::setenv("HOME", folder_.path().c_str(), 1);
+  write_atomically(folder_ / ".gnuplot", std::string_view("set logscale y\n"));
+  const auto draws = [&](std::vector<std::string> words) {
+    const auto r = test::run_program(folder_.path(), words);
+    EXPECT_EQ(r.code, 0) << r.output;
+    return read_whole_text(folder_ / "loss.svg");
+  };
+  const std::string with = draws({"plot", "base", "run"});
+  std::filesystem::remove(folder_ / ".gnuplot");
+  EXPECT_EQ(draws({"plot", "base", "run"}), with);
+  const std::string odd = draws({"plot", "base", "--title", "a\xff\x01"});
+  EXPECT_NE(odd.find("a\uFFFD&lt;U+0001>"), std::string::npos) << odd;
+  EXPECT_EQ(odd.find('\xff'), std::string::npos);
+  home.empty() ? ::unsetenv("HOME") : ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(DifferenceCommand, LossesAsJsonNameEachRunsResult) {

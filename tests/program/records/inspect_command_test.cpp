@@ -37,6 +37,16 @@ TEST_F(InspectCommand, RowsThatLoseNothingAreLeftOutAndTheWorstComeFirstWhenAske
   EXPECT_EQ(output_.find("\n" + worst[2].second + " "), std::string::npos) << output_;
 }
 
+TEST_F(InspectCommand, ASlotsRankIsOfItsWorstFormatInUse) {
+  ASSERT_EQ(run({"train", "tiny.toml", "--precision.head=bf16", "--precision.activations=mxfp4",
+                 "--precision.gradients=mxfp4 round=stochastic"}),
+            0)
+      << output_;
+  ASSERT_EQ(run({"inspect", "runs/tiny", "--top", "1"}), 0) << output_;
+  EXPECT_TRUE(output_.find("\nwgrad.dy ") != output_.npos || output_.find("\ndgrad.dy ") != output_.npos)
+      << output_;
+}
+
 TEST_F(InspectCommand, OscillationIsOfTheWeightsAsTheyAreRoundedAndLeftOutWhereEachStepTurnsThemElsewhere) {
   const auto oscillation_of_up = [&](const std::string& name, const char* rotation) {
     const std::string rules = fmt::format(
