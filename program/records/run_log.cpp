@@ -48,7 +48,7 @@ RunLog read_run_log(const std::filesystem::path& run) {
   std::istringstream in(read_whole_text(file));
 
   RunLog log;
-  const std::filesystem::path run_folder = std::filesystem::absolute(file).parent_path();
+  const std::filesystem::path run_folder = std::filesystem::absolute(file).lexically_normal().parent_path();
   log.name = run_folder.filename().string();
   // The runs of a sweep are called by their seed, in a folder that is called by the arm.
   if (std::filesystem::exists(run_folder / "sweep.json"))

@@ -104,7 +104,6 @@ std::string data_hash_of(std::int64_t step, const fs::path& run, const Records& 
       hash = CheckpointFile(file).header().data_hash;
     } catch (const Error&) {  // another one serves as well
     }
-    if (at < step && !hash.empty()) break;
   }
   return hash;
 }
@@ -140,8 +139,9 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     records.read(records_before_rollback(run, options.rollback), turn.step + 1);
     records.last = turn.from - 1;
   }
-  const std::int64_t last = std::min(records.last + 1, recipe.train.steps),
-                     first = records.losses.empty() ? 1 : std::min(last, records.losses.begin()->first);
+  const std::int64_t last = std::min(records.last + 1, recipe.train.steps);
+  std::int64_t first = records.losses.empty() ? 1 : records.losses.begin()->first;
+  if (!records.skipped.empty()) first = std::min(first, *records.skipped.begin());
   require(step >= first && step <= last, ExitCode::usage,
           "--step {}: {} has steps {} to {} on record; want one of {} to {}", step, run.string(), first,
           records.last, first, last);

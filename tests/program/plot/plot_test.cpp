@@ -48,6 +48,7 @@ class PlotTest : public testing::Test {
 
 TEST_F(PlotTest, ReadsARunBackAsItWasWritten) {
   const RunLog log = read_run_log(write_run("a", 1, 0.75));
+  EXPECT_EQ(read_run_log(folder_ / "a/.").name, log.name);
   EXPECT_EQ(log.name, "a");
   ASSERT_EQ(log.train.size(), 320u);
   EXPECT_EQ(log.train[1].loss, 2.0);
