@@ -169,4 +169,15 @@ std::optional<Tokenizer> plain_tokenizer_of(const nlohmann::json& file) {
   }
 }
 
+std::vector<std::string> files_of_tokenizer(const std::string& folder_or_file) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(folder_or_file, error) ? fs::path(folder_or_file)
+                                                                  : fs::path(folder_or_file).parent_path();
+  std::vector<std::string> files{folder_or_file};
+  for (const char* name :
+       {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "tokenizer.model"})
+    files.push_back((folder / name).string());
+  return files;
+}
+
 }  // namespace mxtape

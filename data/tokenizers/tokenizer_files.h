@@ -14,6 +14,8 @@ namespace mxtape {
 /// tokenizer.model, SentencePiece's; merges.txt or vocab.bpe alone, whose ids follow as GPT-2's do. Throws
 /// Error(data) where there is none, or with the file in front of what is wrong with it.
 Tokenizer read_tokenizer(const std::filesystem::path& folder_or_file);
+/// What it may read, and its argument.
+std::vector<std::string> files_of_tokenizer(const std::string& folder_or_file);
 
 /// The tokenizer of the text of a tokenizer.json. Throws Error(data) with the name of the file that has it.
 Tokenizer tokenizer_of_text(const std::filesystem::path&, const std::function<std::string()>& text);

@@ -158,7 +158,9 @@ Report run(const Arguments& options, const Given& given) {
       options.out.empty() ? std::filesystem::path(options.files[0]).stem().string() + ".h5" : options.out;
   std::vector<std::string> files = inputs;
   std::erase(files, standard_input);
-  files.insert(files.end(), {options.tokenizer, options.tokenizer_of});
+  if (!options.tokenizer_of.empty()) files.push_back(checkpoint_of(options.tokenizer_of).string());
+  if (!is_made_here(options.tokenizer))
+    for (const auto& file : files_of_tokenizer(options.tokenizer)) files.push_back(file);
   require_output(out, files, options.force);
   TokenFile file =
       options.tokens.empty()

@@ -80,7 +80,9 @@ std::tuple<Tokenizer, std::string, std::string> tokenizer_and_text(const Argumen
   require(from == standard_input || is_there(from), ExitCode::data,
           "{}: no such file; what is typed comes by standard input: echo ... | {} tokenizer {} {}", from,
           program_name(), options.action, options.operands[0]);
-  if (!options.out.empty()) require_output(options.out, {options.operands[0], from}, options.force);
+  auto inputs = files_of_tokenizer(options.operands[0]);
+  inputs.push_back(from);
+  if (!options.out.empty()) require_output(options.out, inputs, options.force);
   auto tokenizer = read_tokenizer(options.operands[0]);
   return {std::move(tokenizer), read_input(from), from};
 }
@@ -134,6 +136,8 @@ void require_fits(const Given& given, const Arguments& options) {
   };
   only("train", {"--vocabulary", "--style", "--min-count", "--longest", "--special"});
   only("encode", {"--specials", "--tokens", "--llmc-header"});
+  require(options.action != "train" || !given("--force"), ExitCode::usage,
+          "--force is for tokenizer encode and decode");
 }
 
 Options options(Arguments& a) {

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "core/files/status.h"
 #include "core/text/program_name.h"
 #include "program/plan/rollback.h"
 #include "program/records/room.h"
@@ -146,7 +147,7 @@ void compute_again(RunPlan& plan, const std::string& device, const std::string& 
   if (!data.empty()) recipe.data.file = data;
   require(!recipe.data.file.empty(), ExitCode::usage, "recipe '{}': data.file is not set; add --data FILE",
           recipe.name);
-  require(!data.empty() || fs::exists(recipe.data.file), ExitCode::data,
+  require(!data.empty() || is_there(recipe.data.file), ExitCode::data,
           "{}: no such file here; the run was trained with it: name it with --data FILE", recipe.data.file);
   if (device.empty() || device == recipe.compute.device) return;
   recipe.compute.device = device;

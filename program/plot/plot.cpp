@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "core/files/atomic_file.h"
+#include "data/hdf5/hdf5.h"
 #include "program/plot/gnuplot.h"
-#include "program/records/run_name.h"
+#include "program/records/run_folder.h"
 #include "recipes/recipe.h"
-#include "train/checkpoint.h"
 
 namespace mxtape {
 namespace {
@@ -67,7 +67,8 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
   const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
   std::string hash;
   try {
-    hash = CheckpointFile(find_checkpoint(file.parent_path())).header().data_hash;
+    if (const auto all = list_checkpoints(file.parent_path()); !all.empty())
+      hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
   } catch (const Error&) {  // none, or none that can be read
   }
   return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary, hash};

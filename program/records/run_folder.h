@@ -52,8 +52,6 @@ class RunFolder : public RunPaths {
   /// Error(resource) if that fails or another run holds it.
   explicit RunFolder(std::filesystem::path);
   ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   /// Takes room on the disk for the next checkpoint and the records, in a file `reserved`. Throws
   /// Error(resource) if it is not there: better before a run than at its end.

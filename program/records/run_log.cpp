@@ -63,6 +63,8 @@ RunLog read_run_log(const std::filesystem::path& run) {
       if (record.contains("event")) {
         log.turns.push_back({step, record.at("event").get<std::string>(), record.value("from", step),
                              record.value("number", std::int64_t(0))});
+        for (const std::string& change : record.value("changed", std::vector<std::string>()))
+          if (change.starts_with("data: ")) log.turns.back().data = change.substr(6);
       } else if (record.contains("validation_loss")) {
         log.validation.push_back({step, record["validation_loss"].get<double>()});
         if (record.contains("floor")) log.floor = record["floor"].get<double>();

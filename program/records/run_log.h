@@ -21,6 +21,7 @@ struct RunLog {
     std::string event;
     std::int64_t from = 0;    ///< of a rollback: the step that was not finite
     std::int64_t number = 0;  ///< of a rollback: the n-th of the run
+    std::string data{};       ///< of a change of the data: "<hash before> -> <hash after>"
   };
   std::vector<Turn> turns{};
   /// Training that rollbacks took back, by rollback.

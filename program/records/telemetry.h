@@ -24,8 +24,6 @@ class Telemetry {
   /// JsonLines does. Throws Error(resource).
   Telemetry(Measure& measure, Backend& backend, Trainer&, const std::filesystem::path& jsonl, EventFile&);
   ~Telemetry();
-  Telemetry(const Telemetry&) = delete;
-  Telemetry& operator=(const Telemetry&) = delete;
 
   const std::string& note() const { return lines_.note(); }
   void before_step();

@@ -53,8 +53,9 @@ bool same_numbers(Recipe a, const Recipe& b) {
 /// What the run has recorded: losses by step, steps that were skipped, the last step.
 struct Records {
   std::map<std::int64_t, double> losses;
-  std::set<std::int64_t> skipped, changed;  ///< after these, the run went on with another recipe or data
-  std::int64_t last = 0;                    ///< on record; the one after it may have diverged
+  std::set<std::int64_t> skipped;
+  std::map<std::int64_t, std::string> data;  ///< of changes: by the last step before
+  std::int64_t last = 0;                     ///< on record; the one after it may have diverged
 
   void read(const fs::path& file, std::int64_t from_step) {
     std::erase_if(losses, [&](const auto& one) { return one.first >= from_step; });
@@ -65,7 +66,7 @@ struct Records {
       for (const auto& turn : log.turns)
         if (turn.event == "skip") skipped.insert(turn.step);
       for (const auto& turn : log.turns)
-        if (turn.event == "change") changed.insert(turn.step);
+        if (!turn.data.empty()) data[turn.step] = turn.data;
       last = log.last_step();
     } catch (const Error&) {
       if (!fs::exists(file) || read_whole_text(file).find("\"loss\"") != std::string::npos) throw;
@@ -93,19 +94,17 @@ Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& rec
   return begin;
 }
 
-/// The content hash of the data of a step: that of the next checkpoint, else of the one before it; empty
-/// where that is not known.
+/// The content hash of the data of a step; empty where that is not known.
 std::string data_hash_of(std::int64_t step, const fs::path& run, const Records& records) {
-  std::string hash;
-  for (const auto& file : list_checkpoints(run)) {  // the newest first
-    const std::int64_t at = step_of_checkpoint(file).value_or(step);
-    if (at < step && (!hash.empty() || records.changed.lower_bound(at) != records.changed.end())) break;
-    try {
-      hash = CheckpointFile(file).header().data_hash;
+  const auto next = records.data.lower_bound(step);
+  if (next != records.data.end()) return next->second.substr(0, next->second.find(' '));
+  if (!records.data.empty())
+    return records.data.rbegin()->second.substr(records.data.rbegin()->second.rfind(' ') + 1);
+  for (const auto& file : list_checkpoints(run)) try {
+      return CheckpointFile(file).header().data_hash;
     } catch (const Error&) {  // another one serves as well
     }
-  }
-  return hash;
+  return "";
 }
 
 }  // namespace
@@ -143,8 +142,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
   std::int64_t first = records.losses.empty() ? 1 : records.losses.begin()->first;
   if (!records.skipped.empty()) first = std::min(first, *records.skipped.begin());
   require(step >= first && step <= last, ExitCode::usage,
-          "--step {}: {} has steps {} to {} on record; want one of {} to {}", step, run.string(), first,
-          records.last, first, last);
+          "--step {}: of {} there are steps {} to {} to replay", step, run.string(), first, last);
 
   RunPlan plan(recipe);
   plan.begin = begin_before(step, run, recipe);

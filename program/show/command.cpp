@@ -76,11 +76,11 @@ Option json_option(bool* field) {
 }
 
 void require_output(const std::string& out, const std::vector<std::string>& others, bool over) {
-  require(fs::path(out).has_filename(), ExitCode::usage, "{}: want a file's name", out);
+  require(fs::path(out).has_filename(), ExitCode::usage, "'{}': want a file's name", out);
   const fs::path file = file_to_write(out);
-  for (const auto& other : others)  // or a folder, of whose files each counts
-    require(!same_file(file, other) && !(fs::exists(file) && same_file(file.parent_path(), other)),
-            ExitCode::usage, "{}: this command reads or writes that file already; name another one", out);
+  for (const auto& other : others)
+    require(!same_file(file, other), ExitCode::usage,
+            "{}: this command reads or writes that file already; name another one", out);
   require(over || !fs::exists(file), ExitCode::usage,
           "{}: is there already; --force writes over it, or name another file", out);
 }

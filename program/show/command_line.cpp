@@ -18,6 +18,8 @@ namespace mxtape {
 namespace {
 
 using Words = std::vector<std::string>;
+/// As by a variable of the shell that is not set.
+constexpr const char* nothing_given = "nothing is given; want a value, or leave it out";
 
 /// A whole number in plain decimal digits, as recipes take them. (CLI11 wraps -1, clamps what is too large
 /// and reads 010 as 8.)
@@ -49,8 +51,7 @@ std::string wrong_word(const std::string& word, const Option& row) {
   if (row.is_real()) return wrong_real(word, row.limits);
   if (!row.is_list() && !std::holds_alternative<std::string*>(row.field))
     return wrong_whole(word, row.limits);
-  if (word.empty())
-    return "nothing is given; want a value, or leave it out";  // of a variable that is not set
+  if (word.empty()) return nothing_given;
   const bool fits = choices.empty() || std::find(choices.begin(), choices.end(), word) != choices.end();
   return fits ? "" : fmt::format("{} not in {{{}}}", word, fmt::join(choices, ","));
 }
@@ -117,6 +118,9 @@ void run_command(const Command& command, Words words) {
     for (const auto& other : split(row.limits.excluded))
       app.get_option(row.key())->excludes(app.get_option(other));
   }
+  for (const Option& row : bound.options)  // CLI11 would take the next word
+    require(row.by_place() || std::find(words.begin(), words.end(), row.key() + "=") == words.end(),
+            ExitCode::usage, "{}: {}: {}", command.name, row.key(), nothing_given);
   std::reverse(words.begin(), words.end());
   try {
     app.parse(words);

@@ -19,7 +19,7 @@ std::vector<IdleKey> idle_keys(const Recipe& recipe) {
   for (const char* key : {"model.rope_theta", "model.rope_scaling"})
     add(!turned, key, "model.positions is not rope");
   add(!turned || m.rope.scaling == RopeScaling::none, "model.rope_factor", "nothing is scaled");
-  add(m.rope.factor == 1 && m.rope.scaling != RopeScaling::none, "model.rope_scaling",
+  add(turned && m.rope.factor == 1 && m.rope.scaling != RopeScaling::none, "model.rope_scaling",
       "model.rope_factor is 1");
   for (const char* key : {"model.rope_low", "model.rope_high", "model.rope_original"})
     add(!turned || m.rope.scaling != RopeScaling::llama3, key, "the scaling is not llama3");

@@ -173,20 +173,20 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   const RuleNotes of_rules = rule_notes(recipe);
   note_unreached_head(recipe, notes);
   const TelemetryPlan measured = telemetry_plan(recipe);
-  if (recipe.precision.switch_error > 0 &&
-      std::ranges::none_of(precision_plan(recipe, 0).linear, [&](const auto& layer) {
-        const LinearQuant& q = layer.second;
-        return measured.wants_layer(layer.first) &&
-               !(is_unquantized(q.wgrad_dy) && is_unquantized(q.wgrad_x));
-      }))
-    notes.push_back(
-        "precision.switch_error: nothing quantizes the operands of wgrad that telemetry measures");
+  bool may_switch = recipe.precision.switch_error == 0;
   notes.insert(notes.end(), of_rules.idle.begin(), of_rules.idle.end());
   for (const std::int64_t step : plan_changes(recipe)) {
     const PrecisionPlan plan = precision_plan(recipe, step);
     note_idle_settings(plan, notes);
     note_library_gemms(recipe, plan, notes);
+    may_switch |= std::ranges::any_of(plan.linear, [&](const auto& layer) {
+      const LinearQuant& q = layer.second;
+      return measured.wants_layer(layer.first) && !(is_unquantized(q.wgrad_dy) && is_unquantized(q.wgrad_x));
+    });
   }
+  if (!may_switch)
+    notes.push_back(
+        "precision.switch_error: nothing quantizes the operands of wgrad that telemetry measures");
   for (const std::int64_t n : coming_rollbacks(recipe))
     note_library_gemms(recipe, precision_plan(as_rolled_back(recipe, n), 0), notes);
   notes.insert(notes.end(), of_rules.nearest.begin(), of_rules.nearest.end());

@@ -36,6 +36,7 @@ TEST_F(ProgramTest, AnOptionWithoutAValueIsRefused) {
         {"eval", "runs/tiny", "--text", ""},
         {"plot", "runs/tiny", "--difference", ""},
         {"sample", "runs/tiny", "--stop", ""},
+        {"prepare", "--out=", "data.h5", "a.txt", "--force"},
         {"train", ""}}) {
     EXPECT_EQ(run(words), int(ExitCode::usage)) << output_;
     EXPECT_TRUE(says("nothing is given; want a value, or leave it out")) << output_;

@@ -119,12 +119,17 @@ TEST_F(TokenizerCommandTest, NoInputIsWrittenOver) {
       {{"tokenizer", "encode", "tok", "cats.txt", "--out", "cats.txt", "--force"}, "cats.txt"},
       {{"tokenizer", "encode", "tok", "cats.txt", "--out", "tok/vocab.json", "--force"}, "tok/vocab.json"},
       {{"tokenizer", "decode", "tok", "cats.txt", "--out", "cats.txt", "--force"}, "cats.txt"},
-      {{"prepare", "cats.txt", "--tokenizer", "tok", "--out", "tok/vocab.json", "--force"},
-       "tok/vocab.json"}};
+      {{"prepare", "cats.txt", "--tokenizer", "tok", "--out", "tok/vocab.json", "--force"}, "tok/vocab.json"},
+      {{"prepare", "cats.txt", "--tokenizer", "tok/vocab.json", "--out", "tok/merges.txt", "--force"},
+       "tok/merges.txt"}};
   for (const auto& [arguments, input] : cases) {
     EXPECT_EQ(run(arguments), int(ExitCode::usage)) << input;
     EXPECT_TRUE(says(std::string(input) + ": this command reads or writes that file already")) << output_;
   }
+  for (int i = 0; i < 2; ++i)  // an output of one's own
+    EXPECT_EQ(run({"prepare", "cats.txt", "--tokenizer", "tok", "--out", "tok/cats.h5", "--force"}), 0)
+        << output_;
+  EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "--out", "new", "--force"}), int(ExitCode::usage));
   ASSERT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin"}), 0) << output_;
   EXPECT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin"}), int(ExitCode::usage));
   EXPECT_EQ(run({"tokenizer", "encode", "tok", "cats.txt", "--out", "ids.bin", "--force"}), 0) << output_;
