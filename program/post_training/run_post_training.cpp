@@ -111,10 +111,10 @@ class ResultsFile {
       require(other.empty(), ExitCode::usage,
               "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
               path_.string(), other);
-      for (const Json& result : json.at("results")) {
-        std::string& kept = measurements_.emplace_back(measurement_of(result)).kept;
-        if (!kept.empty()) kept = (path_.parent_path() / fs::path(kept).filename()).string();
-        if (!fs::exists(kept)) kept.clear();  // the folder may have been moved, and files be gone
+      for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
+      for (Measurement& m : measurements_) {
+        if (!m.kept.empty()) m.kept = (path_.parent_path() / fs::path(m.kept).filename()).string();
+        if (!fs::exists(m.kept)) m.kept.clear();  // the folder may have been moved, and files be gone
       }
     } catch (const nlohmann::json::exception& e) {
       fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
