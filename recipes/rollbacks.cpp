@@ -60,9 +60,8 @@ std::int64_t steps_passed_over(const Recipe& recipe, std::int64_t step) {
   return steps;
 }
 
-Recipe as_rolled_back(Recipe recipe, std::int64_t times) {
-  while (std::int64_t(recipe.train.rollbacks.size()) < times)
-    recipe.train.rollbacks.push_back(Rollback{1, 0, true}.text());
+Recipe as_rolled_back(Recipe recipe, std::int64_t times, std::int64_t step) {
+  recipe.train.rollbacks.assign(std::size_t(times), Rollback{step + 1, step, true}.text());
   return recipe;
 }
 

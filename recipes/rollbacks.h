@@ -24,9 +24,9 @@ std::vector<Rollback> rollbacks(const Recipe&);
 /// By how many steps' batches the data are ahead of step `step` (counted from 0): what rollbacks passed over.
 std::int64_t steps_passed_over(const Recipe&, std::int64_t step);
 
-/// The recipe as if it had gone back `times` times in all, the coming ones to step 0: to see what precision
+/// The recipe as if it had gone back `times` times in all, each time to `step`: to see what precision
 /// would hold then.
-Recipe as_rolled_back(Recipe, std::int64_t times);
+Recipe as_rolled_back(Recipe, std::int64_t times, std::int64_t step = 0);
 /// The numbers of the rollbacks that have not come and begin a phase, ascending.
 std::vector<std::int64_t> coming_rollbacks(const Recipe&);
 

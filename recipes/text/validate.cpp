@@ -144,7 +144,9 @@ void validate(const Recipe& r) {
     averages |= validate_averages(r, plan);
   };
   for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
-  for (const std::int64_t n : coming_rollbacks(r)) validate_plan(precision_plan(as_rolled_back(r, n), 0));
+  for (const std::int64_t n : coming_rollbacks(r))
+    for (const std::int64_t step : plan_changes(r))
+      validate_plan(precision_plan(as_rolled_back(r, n, step), step));
   require_use_of_averages(r, averages);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
   (void)telemetry_plan(r);

@@ -56,6 +56,9 @@ TEST(Rollbacks, BeginTheirPhasesWhereTheyLead) {
   EXPECT_EQ(coming_rollbacks(none), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(coming_rollbacks(one), std::vector<std::int64_t>{2});
   EXPECT_EQ(head(as_rolled_back(none, 1), 0), bf16_cast);
+  EXPECT_EQ(head(as_rolled_back(one, 1), 0), bf16_cast) << "the one that came holds before the next, too";
+  EXPECT_TRUE(head(as_rolled_back(none, 1, 500), 499).is_identity());
+  EXPECT_EQ(head(as_rolled_back(none, 1, 500), 500), bf16_cast);
 }
 
 TEST(Rollbacks, PassOverBatchesFromTheStepOnToWhichTheyLead) {
