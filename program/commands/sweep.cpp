@@ -23,6 +23,8 @@ Options options(Arguments& a) {
 
 Report run(const Arguments& a, const Given& given) {
   const SweepOptions& options = a.sweep;
+  for (const char* name : {"--check", "--again", "--jobs", "--part"})
+    require(!a.report || !given(name), ExitCode::usage, "{} is not for --report, which trains nothing", name);
   if (a.check) return referee::sweep_plan(a);
   std::string words = program_name() + " sweep " + shell_quoted(options.file);
   if (given("--jobs")) words += fmt::format(" --jobs {}", options.jobs);

@@ -59,11 +59,11 @@ void write_parent(const std::filesystem::path& json, const std::filesystem::path
 std::string lineage_text(const std::string& lineage) {
   std::string text;
   for (const Json& turn : turns_of(lineage)) {
-    const std::string parent = turn.value("parent", "");
+    const std::string event = turn.value("event", ""), parent = turn.value("parent", "");
     const std::string from =
         turn.contains("from") ? fmt::format(", from step {}", turn.value("from", 0)) : "";
     text += fmt::format(
-        "{:<10}  at step {}{}\n", turn.value("event", ""), turn.value("step", 0),
+        "{:<10} {}{}\n", event, event == "init" ? "" : fmt::format(" at step {}", turn.value("step", 0)),
         parent.empty() ? from : fmt::format(" of {}, content hash {}", parent, turn.value("hash", "")));
     for (const Json& change : turn["changed"]) text += fmt::format("  {}\n", change.get<std::string>());
   }

@@ -30,9 +30,10 @@ void correct(std::vector<T>& all, const std::function<std::string(const T&)>& na
   for (T& one : all) groups[{one.point, one.stage, name_of_group(one)}].push_back(&one);
   for (const auto& [key, members] : groups) {
     std::vector<double> p;
-    for (const T* one : members) p.push_back(one->reason.empty() ? one->gap.p : 1);
+    for (const T* one : members) p.push_back(one->reason.empty() ? std::min(1.0, one->gap.p) : 1);
     const auto corrected = holm(p);
-    for (std::size_t i = 0; i < p.size(); ++i) members[i]->holm = corrected[i];
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (members[i]->gap.pairs > 1) members[i]->holm = corrected[i];
   }
 }
 
@@ -62,7 +63,8 @@ void add_contrasts(Results& r) {
                      r.why_open(point, arms[i], stage, losses.size(), "runs", arms[i]);
         }
         if (!reason.empty()) sums.clear();
-        r.contrast_results.push_back({c, point, stage, paired_gap(sums, r.asked.tolerance), 1, reason});
+        r.contrast_results.push_back(
+            {c, point, stage, paired_gap(sums, r.asked.tolerance), INFINITY, reason});
       }
   correct<ContrastResult>(r.contrast_results, [&](const ContrastResult& c) {
     const auto planned = [&](std::size_t arm) { return r.is_planned(arm, c.stage); };
@@ -125,16 +127,17 @@ void add_efficiencies(Results& r, const LossTable& table, std::size_t size) {
 
 void add_law(Results& r, const LossTable& table) {
   Law& law = r.law;
-  law.limit = law_limit, law.floor_known = r.floor.has_value();
   const LawBootstrap bootstrap(table, r.floor);
   const LawFit& fit = bootstrap.fit;
-  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = fit.worst_residual;
+  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = 0;
+  for (const double off : fit.residuals[r.baseline])
+    if (!std::isnan(off)) law.worst = std::max(law.worst, std::abs(std::expm1(off)));
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
-  law.holds = law.worst <= law.limit;
+  law.holds = law.worst <= law.limit, law.why.clear();
   if (!law.holds)
-    law.why = fmt::format("the baseline is off it by {:.1f} % of its loss; want at most {:.1f} %",
-                          100 * law.worst, 100 * law.limit);
+    law.why = fmt::format("the baseline is off it by {:.1f} %; want at most {:.1f} %", 100 * law.worst,
+                          100 * law.limit);
   const auto estimate = [&](const std::function<double(const LawFit&)>& quantity) {
     Estimate made{.value = quantity(fit), .interval95 = bootstrap.interval(quantity)};
     if (!made.interval95) made.why = "a size with one seed has no spread";
@@ -216,6 +219,7 @@ void judge(Results& r) {
   correct_families(r);
   add_contrasts(r);
   add_correlations(r);
+  r.law.limit = law_limit, r.law.floor_known = r.floor.has_value(), r.law.why = "one size and one length";
   if (!r.has_points()) return;
   const LossTable table = table_of(r);
   for (std::size_t size = 0; size < r.sizes.size(); ++size) add_efficiencies(r, table, size);

@@ -3,7 +3,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <unsupported/Eigen/LevenbergMarquardt>
 
 #include "core/error.h"
@@ -126,13 +125,13 @@ struct Squares : Eigen::DenseFunctor<double> {  // inputs: the unknowns that are
     solver.minimize(free);
     law = with(free);
     const double sum = 0.5 * solver.fnorm() * solver.fnorm();
-    return free.allFinite() && std::isfinite(sum) ? sum : std::numeric_limits<double>::infinity();
+    return free.allFinite() && std::isfinite(sum) ? sum : INFINITY;
   }
 };
 
 /// Laws that share the loss above the floor at the middle in different ways.
 std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::optional<double> floor) {
-  double least = std::numeric_limits<double>::infinity(), middle = 0;
+  double least = INFINITY, middle = 0;
   for (const Mean& p : points)
     least = std::min(least, std::exp(p.value)), middle += std::exp(p.value) / double(points.size());
   std::vector<ScalingLaw> all;
@@ -153,7 +152,7 @@ std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::opt
 double ScalingLaw::break_even(double parameters, double tokens, double eff_n, double eff_d) const {
   const double lost = A * (std::pow(eff_n * parameters, -alpha) - std::pow(parameters, -alpha)),
                left = B * std::pow(tokens, -beta) - lost;
-  if (left <= 0) return std::numeric_limits<double>::infinity();
+  if (left <= 0) return INFINITY;
   return std::pow(left / B, -1 / beta) / (eff_d * tokens);
 }
 
@@ -174,13 +173,12 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
                const SeedShares& shares) {
   const std::string reason = no_law_because(table, floor.has_value());
   require(reason.empty(), "{}", reason);
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   LawFit fit;
-  fit.eff_n.assign(table.losses.size(), nan);
+  fit.eff_n.assign(table.losses.size(), NAN);
   fit.eff_d = fit.delta = fit.eff_n;
-  fit.residuals.assign(table.losses.size(), std::vector<double>(table.points.size(), nan));
+  fit.residuals.assign(table.losses.size(), std::vector<double>(table.points.size(), NAN));
   fit.eff_n[table.baseline] = fit.eff_d[table.baseline] = 1;
-  fit.objective = std::numeric_limits<double>::infinity();
+  fit.objective = INFINITY;
 
   const Means points = means_of(table, table.baseline, shares);
   const double delta = fit.delta[table.baseline] = near ? near->delta[table.baseline] : huber_delta(points);
@@ -196,10 +194,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   fit.law = best.law();
   require(std::isfinite(fit.objective + fit.law.A + fit.law.B),
           "a fit is not finite: a loss is at or below the floor, or losses lie on a plateau");
-  for (const Mean& p : points) {
-    const double off = fit.residuals[table.baseline][p.point] = p.value - best.at(p);
-    fit.worst_residual = std::max(fit.worst_residual, std::abs(off));
-  }
+  for (const Mean& p : points) fit.residuals[table.baseline][p.point] = p.value - best.at(p);
   for (std::size_t arm = 0; arm < table.losses.size(); ++arm) {
     Means of_arm = means_of(table, arm, shares);
     if (arm == table.baseline || of_arm.size() < 3) continue;

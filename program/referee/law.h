@@ -43,7 +43,6 @@ struct LawFit {
   /// By arm and point: of the baseline log(L / law), of another arm log(L / L_baseline) less the law's; NaN
   /// where it was not fitted.
   std::vector<std::vector<double>> residuals;
-  double worst_residual = 0;  ///< the baseline's largest: how far the law is off where it was fitted
 };
 
 /// Why these losses cannot be held to a law; empty: they can. It takes three sizes, three lengths, and more

@@ -27,9 +27,9 @@ Asked asked_by(const Words& words) {
   int end = 0;
   if (words.part.find_first_not_of("0123456789/") == std::string::npos)
     std::sscanf(words.part.c_str(), "%4d/%4d%n", &asked.part, &asked.parts, &end);
-  require(std::size_t(end) == words.part.size() && asked.part >= 1 && asked.part <= asked.parts,
-          ExitCode::usage, "--part {}: want the number of a part and how many there are, such as 3/16",
-          words.part);
+  require(
+      std::size_t(end) == words.part.size() && asked.part >= 1 && asked.part <= asked.parts, ExitCode::usage,
+      "--part {}: want the number of a part and how many there are, at most 9999, such as 3/16", words.part);
   const RefereeFile& file = asked.file;
   if (asked.options.out.empty())
     asked.options.out =
@@ -58,7 +58,13 @@ Report shown(const Results& results, const std::vector<std::string>& curves, con
 Report published(Measured measured, const fs::path& folder, bool json, std::FILE* out) {
   Results& results = measured.results;
   results.add_gaps(), add_steps_to(results), judge(results);
-  write_atomically(folder / "results.json", json_text(value_of(results)));
+  const fs::path file = folder / "results.json";
+  if (fs::exists(file)) try {
+      if (const std::string other = read_results(file).asked.file; other != results.asked.file)
+        say(out, "note: {} was of {}; the runs are there, and --report shows them\n", file.string(), other);
+    } catch (const Error&) {  // of another version
+    }
+  write_atomically(file, json_text(value_of(results)));
   write_atomically(folder / "results.csv", results_csv(results));
   const Curves curves = draw_curves(results, measured.logs, folder);
   if (!curves.why.empty()) say(out, "no pictures{}\n", curves.why);
@@ -137,6 +143,7 @@ Report run_sweep(const Words& words, const std::string& command, bool json) {
   const Asked asked = asked_by(words);
   const fs::path folder = asked.options.out;
   const auto nothing = [](StagePlan&, const std::string&) {};
+  require(!words.report || fs::is_directory(folder), ExitCode::data, "{}: no such folder", folder.string());
   if (words.report) return published(through_stages(asked, nothing), folder, json, out);
   const std::string part = asked.parts == 1 ? "" : fmt::format("-{}-of-{}", asked.part, asked.parts);
   std::vector<FileLock> locks;  // taken when a plan stands

@@ -104,12 +104,9 @@ Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
     if (same) logs.push_back(std::log(*same / x));
     if (other) logs.push_back(std::log(x / *other));
   }
-  if (logs.size() < seeds.size()) {
-    efficiency.why =
-        fmt::format("beyond the curves with {} of {} seeds", seeds.size() - logs.size(), seeds.size());
-    return efficiency;
-  }
-  efficiency.ratio = paired_ratio(logs);
+  const std::size_t beyond = seeds.size() - logs.size();
+  if (beyond == 0) efficiency.ratio = paired_ratio(logs);
+  if (beyond > 0) efficiency.why = fmt::format("beyond the curves with {} of {} seeds", beyond, seeds.size());
   return efficiency;
 }
 

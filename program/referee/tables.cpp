@@ -190,7 +190,8 @@ std::vector<std::string> switch_lines(const Results& r) {
 
 std::string resolution(const Results& r, const std::string& gap) {
   if (r.resolvable_gap)
-    return fmt::format("{} seeds tell a gap of {} from none", r.seeds(r.judged()).size(), gap);
+    return fmt::format("{} seeds tell a gap of {} from none{}", r.seeds(r.judged()).size(), gap,
+                       r.has_points() ? " at the largest point" : "");
   if (shown_stage(r) == r.judged()) return "it takes two finished seeds of an arm to tell a gap from none";
   return fmt::format("verdicts wait for the runs of seeds {}", fmt::join(r.asked.confirm, ", "));
 }

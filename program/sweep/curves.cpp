@@ -1,7 +1,7 @@
 #include "program/sweep/curves.h"
 
 #include <algorithm>
-#include <functional>
+#include <numeric>
 
 #include "program/plot/plot.h"
 
@@ -16,7 +16,7 @@ void add(Values& values, const std::vector<RunLog::Point>& points) {
 
 /// The steps that have a value of each of `runs` runs.
 BandCurve curve_of(const Values& values, std::size_t runs,
-                   const std::function<BandPoint(std::int64_t, const std::vector<double>&)>& point) {
+                   BandPoint point(std::int64_t, const std::vector<double>&)) {
   BandCurve curve;
   for (const auto& [step, of_runs] : values)
     if (of_runs.size() == runs) curve.push_back(point(step, of_runs));
@@ -30,10 +30,9 @@ BandPoint mean_with_interval(std::int64_t step, const std::vector<double>& gaps)
 }
 
 BandPoint mean_with_range(std::int64_t step, const std::vector<double>& losses) {
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  const auto [low, high] = std::minmax_element(losses.begin(), losses.end());
-  return {step, sum / double(losses.size()), *low, *high};
+  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+  const auto [low, high] = std::ranges::minmax(losses);
+  return {step, sum / double(losses.size()), low, high};
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ struct Gap {
   std::size_t point = 0, arm = 0;
   Stage stage = Stage::select;
   PairedGap gap{};
-  double holm = 1;  ///< p, corrected together with the arms of its family at the point
+  double holm = INFINITY;  ///< p, corrected together with the arms of its family at the point
   Verdict verdict = Verdict::not_resolved;
   std::string reason{};  ///< what kept it from a verdict
 };
@@ -95,7 +95,7 @@ struct ContrastResult {
   std::size_t contrast = 0, point = 0;
   Stage stage = Stage::select;
   PairedGap gap{};
-  double holm = 1;
+  double holm = INFINITY;
   std::string reason{};
 };
 
@@ -119,10 +119,10 @@ struct Residual {
 /// L(N, D) = (A / (effN N)^alpha + B / (effD D)^beta)^gamma + E; effN = effD = 1 for the baseline.
 struct Law {
   bool fitted = false, holds = false;
-  std::string why{};  ///< not
-  double A = 0, alpha = 0, B = 0, beta = 0, gamma = 1, E = 0;
-  bool floor_known = false;     ///< E is the data's, and was not fitted
-  double limit = 0, worst = 0;  ///< of the baseline's residuals, as shares of the loss: allowed, found
+  std::string why{};                                                  ///< not
+  double A = INFINITY, alpha = A, B = A, beta = A, gamma = A, E = A;  ///< infinite: not fitted, as worst
+  bool floor_known = false;                                           ///< E is the data's
+  double limit = 0, worst = A;  ///< |L / law - 1| of the baseline's mean losses: allowed, found
   std::int64_t draws = 0;       ///< of the bootstrap
   std::vector<LawArm> arms{};
   std::vector<Residual> residuals{};
@@ -238,8 +238,7 @@ Value value_of(const Results&);
 /// where it cannot be read.
 Results read_results(const std::filesystem::path&);
 
-/// The baseline may be off the law by this share of its loss where it is worst; beyond, the law does not
-/// hold.
+/// The baseline may be off the law by this share where it is worst; beyond, the law does not hold.
 inline constexpr double law_limit = 0.01;
 /// From runs and gaps, what follows: Holm's correction, sums of arms, efficiencies, the law, break-even
 /// speed-ups, and whether rounding errors predict the gaps. Losses at a point count if all seeds of the stage

@@ -102,7 +102,7 @@ TEST_F(InitTest, WhereItCameFromIsInTheFolderTheCheckpointAndTheMetrics) {
   ASSERT_EQ(log.turns.size(), 1u);
   EXPECT_EQ(log.turns[0].event, "init");
   ASSERT_EQ(run({"info", "runs/t"}), 0);
-  EXPECT_TRUE(says("init        at step 0 of hf, content hash " + hash));
+  EXPECT_TRUE(says("init        of hf, content hash " + hash));
   EXPECT_TRUE(fs::exists(in("t") / "tokenizer.json")) << "for export";
 }
 

@@ -138,7 +138,7 @@ TEST(Judge, AContrastThatLacksRunsSaysSoAndCounts) {
   const auto &lacking = r.contrast_results[0], &other = r.contrast_results[1];
   EXPECT_EQ(lacking.reason, "mxfp4: 1 of 3 runs missing or failed");
   EXPECT_EQ(lacking.gap.pairs, 0);
-  EXPECT_EQ(lacking.holm, 1);
+  EXPECT_TRUE(std::isinf(lacking.holm)) << "no test, no p";
   EXPECT_EQ(other.holm, 2 * other.gap.p);
   EXPECT_NE(page(r).find("<td>mxfp4: 1 of 3 runs missing or failed</td>"), std::string::npos);
   EXPECT_NE(page(r).find("18 gaps and 17 sums of arms were looked at"), std::string::npos);

@@ -117,7 +117,8 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
   ASSERT_EQ(run({"sweep", "parts/results.json", "--report", "--json", "--out", "page"}), 0) << output_;
   EXPECT_EQ(Json::parse(output_), results("parts"));
   EXPECT_EQ(run({"sweep", "points.toml", "--part", "3/2"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("--part 3/2: want the number of a part and how many there are, such as 3/16"));
+  EXPECT_TRUE(
+      says("--part 3/2: want the number of a part and how many there are, at most 9999, such as 3/16"));
 
   Program program(folder_.path(), {"sweep", "points.toml", "--out", "stopped", "--jobs", "1"});
   const auto metrics = folder_ / "stopped/runs/m/0.5/f32/1/metrics.jsonl";
@@ -164,6 +165,9 @@ TEST_F(RefereeCommand, TheBestValueIsTunedAtTheSmallestPointAndMovesWithTheSize)
   EXPECT_EQ(all["tokens_apart"], apart * tokens_per_step);
   ASSERT_EQ(run({"sweep", "points.toml", "--check", "--json", "--out", "nowhere"}), 0) << output_;
   EXPECT_EQ(Json::parse(output_)["tokens_trained"], all["tokens_trained"]) << "what it will train";
+  ASSERT_EQ(run({"sweep", "points.toml", "--report", "--out", "nowhere"}), 3) << output_;
+  EXPECT_TRUE(says("nowhere: no such folder"));
+  std::filesystem::create_directory(folder_ / "nowhere");
   ASSERT_EQ(run({"sweep", "points.toml", "--report", "--out", "nowhere"}), 0) << output_;
   EXPECT_EQ(results("nowhere")["tokens_trained"], 0) << "what it has trained";
 }

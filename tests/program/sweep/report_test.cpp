@@ -16,6 +16,23 @@ TEST_F(SweepCommand, JsonGoesToStandardOutputAloneAndIsTheFile) {
   EXPECT_EQ(Json::parse(text), results());
 }
 
+TEST_F(SweepCommand, ResultsHaveNullWhereThereIsNoTestAndNoLawAndAreNotReplacedSilently) {
+  write_sweep_of_two_gemms();
+  ASSERT_EQ(run({"sweep", "gemms.toml", "--out", "both"}), 0) << output_;
+  const Json gap = results("both")["gaps"][0], law = results("both")["law"];
+  for (const auto& number : {gap["gap"]["p"], gap["holm"], law["A"], law["E"], law["worst"]})
+    EXPECT_TRUE(number.is_null()) << "one seed, one size: " << number;
+  EXPECT_EQ(law["why"], "one size and one length");
+  EXPECT_EQ(law["floor_known"], results("both")["floor"].is_number());
+  ASSERT_EQ(run({"sweep", "gemms.toml", "--out", "both"}), 0) << output_;
+  EXPECT_FALSE(says("note: both/results.json"));
+  std::filesystem::copy_file(folder_ / "gemms.toml", folder_ / "other.toml");
+  ASSERT_EQ(run({"sweep", "other.toml", "--out", "both", "--report"}), 0) << output_;
+  EXPECT_TRUE(says("note: both/results.json was of gemms.toml; the runs are there, and --report shows them"));
+  for (const char* option : {"--check", "--again"})
+    EXPECT_EQ(run({"sweep", "gemms.toml", "--report", option}), int(ExitCode::usage)) << option;
+}
+
 /// Every number that results.json has and the report shows.
 void expect_numbers(const std::string& page, const Json& json) {
   const auto holds = [&](const Json& number) {
