@@ -19,9 +19,14 @@ Recipe small_recipe(const std::string& precision) {
   return recipe_from_toml(text, "small");
 }
 
-TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsScratch) {
-  for (const char* precision : {"bf16", "mxfp8", "mxfp4", "nvfp4", "quartet2025", "tseng2025"}) {
-    TinyRun run(small_recipe(precision));
+TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAHundredthMoreForItsScratch) {
+  // "bf16+": kept in bf16, which a CPU widens; tetrajet2025 rounds again what is in bf16.
+  for (const char* precision :
+       {"bf16", "bf16+", "mxfp8", "mxfp4", "mxfp4+", "nvfp4", "quartet2025", "tseng2025", "tetrajet2025"}) {
+    const std::string_view shown = precision;
+    Recipe recipe = small_recipe(std::string(shown.substr(0, shown.find('+'))));
+    if (shown.ends_with('+')) recipe.compute.activations = ActivationType::bf16;
+    TinyRun run(recipe);
     const MemoryPlan plan = memory_plan(run.trainer.recipe());
     run.run(3);
     run.trainer.validate();
@@ -34,7 +39,7 @@ TEST(MemoryPlan, TheCpuBackendNeedsThePlannedTensorsAndAtMostAQuarterMoreForItsS
     const std::string_view name = precision;
     const int rotated = name == "quartet2025" ? 3 : name == "tseng2025" ? 1 : 0;
     EXPECT_GE(peak, plan.peak - rotated * widest) << precision;
-    EXPECT_LE(double(peak), 1.25 * double(plan.peak)) << precision;
+    EXPECT_LE(double(peak), 1.01 * double(plan.peak)) << precision;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "autograd/linear_operands.h"
 #include "kernels/choose/make_backend.h"
+#include "kernels/observers/bf16_activations.h"
 #include "kernels/observers/dry_backend.h"
 #include "kernels/observers/observer.h"
 #include "recipes/rollbacks.h"
@@ -115,21 +116,24 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   const std::int64_t strands = strands_of_plan(recipe.train.strands, size);
   repeats *= double(recipe.train.strands) / double(strands);
   recipe.train.strands = strands;
-  DryBackend device(memory_of(recipe.compute), gpu_attention(recipe.compute), recipe.compute.gemm_kernels());
+  auto dry = std::make_unique<DryBackend>(memory_of(recipe.compute), gpu_attention(recipe.compute),
+                                          recipe.compute.gemm_kernels());
+  const DryBackend& counted = *dry;
+  std::unique_ptr<Backend> device = std::move(dry);
+  if (recipe.compute.device == "cpu") device = std::make_unique<Bf16Activations>(std::move(device));
   const TelemetryPlan telemetry = telemetry_plan(recipe);
   MeasureMemory measured([&](std::string_view layer) { return telemetry.wants_layer(layer); },
                          !telemetry.formats.empty());
-  ObservingBackend observed(device, {&measured});
-  Trainer trainer(recipe.telemetry.every > 0 ? static_cast<Backend&>(observed) : device, recipe, data,
-                  devices);
+  ObservingBackend observed(*device, {&measured});
+  Trainer trainer(recipe.telemetry.every > 0 ? observed : *device, recipe, data, devices);
   trainer.step();
   trainer.step();  // the first to follow a plan, on devices that plan
 
   MemoryPlan plan;
   constexpr double steps = 2;
-  plan.integer_ops = device.integer_gemms().flops * repeats / steps;
-  plan.bf16_flops = device.bf16_gemms().flops * repeats / steps;
-  plan.f32_flops = device.f32_gemms().flops * repeats / steps;
+  plan.integer_ops = counted.integer_gemms().flops * repeats / steps;
+  plan.bf16_flops = counted.bf16_gemms().flops * repeats / steps;
+  plan.f32_flops = counted.f32_gemms().flops * repeats / steps;
   const std::vector<Parameter*> parameters = trainer.model().parameters();
   const std::vector<Quantizer> formats = sum_formats(parameters, precision_plan(recipe, 0));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -142,9 +146,9 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
     for (const Rounded& copy : own_copies(*p)) plan.weight_copies += copy.bytes();
   }
   add_telemetry(plan, measured, trainer);
-  plan.step_peak = device.peak_bytes();
+  plan.step_peak = counted.peak_bytes();
   trainer.validate();
-  plan.peak = device.peak_bytes();
+  plan.peak = counted.peak_bytes();
   return plan;
 }
 
@@ -153,16 +157,14 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
 MemoryPlan memory_plan(const Recipe& recipe, Devices* devices) {
   const TokenFile data = blank_tokens(recipe, devices ? devices->size() : 1);
   MemoryPlan plan;
-  const auto look_at = [&](const Recipe& course, std::int64_t start) {
+  for (const auto& [course, start, rollback] : possible_phases(recipe)) {
     const MemoryPlan phase = plan_of_phase(from_phase(course, start), data, devices);
     const std::int64_t peak = std::max(plan.peak, phase.peak),
                        telemetry = std::max(plan.telemetry, phase.telemetry),
                        travelling = std::max(plan.travelling, phase.travelling);
     if (phase.step_peak > plan.step_peak) plan = phase;
     plan.peak = peak, plan.telemetry = telemetry, plan.travelling = travelling;
-  };
-  for (const std::int64_t start : plan_changes(recipe)) look_at(recipe, start);
-  for (const std::int64_t n : coming_rollbacks(recipe)) look_at(as_rolled_back(recipe, n), 0);
+  }
   return plan;
 }
 
