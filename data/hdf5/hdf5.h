@@ -48,10 +48,8 @@ class Hdf5Writer {
   void attribute(const std::string& object, const std::string& name, std::int64_t value);
   void attribute(const std::string& object, const std::string& name, double value);
 
-  /// The bytes of the finished file. Nothing can be added afterwards.
-  std::vector<std::byte> image(Seal);
-  /// Writes image(seal), without making a copy of it. Throws Error(resource) with path, needed and free
-  /// bytes. Seal::yes appends the content hash of data/hdf5/seal.h, which h5dump and h5py do not see.
+  /// Writes the finished file; nothing can be added afterwards. Throws Error(resource) with path, needed and
+  /// free bytes. Seal::yes appends the content hash of data/hdf5/seal.h, which h5dump and h5py do not see.
   void commit(Seal seal = Seal::no);
 
  private:

@@ -155,19 +155,6 @@ void Hdf5Writer::attribute(const std::string& object, const std::string& name, d
   state_->attribute(object, name, H5T_NATIVE_DOUBLE, &value);
 }
 
-std::vector<std::byte> Hdf5Writer::image(Seal seal) {
-  const auto made = state_->image();
-  std::vector<std::byte> bytes;
-  bytes.reserve(made.size() + seal_bytes);  // the seal's insertion would copy the image into twice the room
-  bytes.assign(made.begin(), made.end());
-  if (seal == Seal::yes) {
-    const auto end = make_seal(bytes);
-    bytes.insert(bytes.end(), end.begin(), end.end());
-  }
-  state_->check.close(state_->file, "the image");
-  return bytes;
-}
-
 void Hdf5Writer::commit(Seal seal) {
   const auto made = state_->image();
   if (seal == Seal::yes)

@@ -49,19 +49,11 @@ MXT_HD constexpr BlockScale load_scale(const std::uint8_t* scales, std::int64_t 
   std::uint32_t bits = 0;
   for (int k = 0; k < scale_bytes(q); ++k)
     bits |= std::uint32_t(scales[index * scale_bytes(q) + k]) << (8 * k);
-  switch (q.scale) {
-    case ScaleKind::none:
-      return {0, 1};
-    case ScaleKind::power_of_two:
-      return bits == low_bits(q.scale_bits)
-                 ? nan_block()
-                 : power_of_two_block(int(bits) - int(exponent_code(0, q.scale_bits)), 1);
-    case ScaleKind::floating:
-      return {0, decode(q.scale_format, bits)};
-    case ScaleKind::f32:
-      break;
-  }
-  return {0, float_of(bits)};
+  if (q.scale == ScaleKind::none) return {0, 1};
+  if (q.scale == ScaleKind::f32) return {0, float_of(bits)};
+  if (q.scale == ScaleKind::floating) return {0, decode(q.scale_format, bits)};
+  if (bits == low_bits(q.scale_bits)) return nan_block();
+  return power_of_two_block(int(bits) - int(exponent_code(0, q.scale_bits)), 1);
 }
 
 /// What a block's two bytes say: its midpoint as FP16 bits, or its zero point in steps, in two's complement.

@@ -14,7 +14,8 @@
 namespace mxtape::fuzz {
 namespace {
 
-std::vector<std::byte> told(const std::string& input) {
+/// Writes what the input tells to `path`.
+void write_told(const std::string& input, const std::filesystem::path& path) {
   std::istringstream in(input);
   std::string lines[6];
   for (auto& line : lines) std::getline(in, line);
@@ -25,7 +26,7 @@ std::vector<std::byte> told(const std::string& input) {
     return std::int64_t(std::strtoll(text.c_str(), nullptr, 10));
   };
   const auto own = content_hash(std::as_bytes(std::span(tokens)));
-  Hdf5Writer file("input");
+  Hdf5Writer file(path);
   file.attribute("/", "format", lines[0]);
   file.attribute("/", "version", number(lines[1]));
   file.attribute("/", "vocabulary", number(lines[2]));
@@ -39,7 +40,7 @@ std::vector<std::byte> told(const std::string& input) {
     file.attribute(name, "count", number(lines[3]));
     file.attribute(name, "xxh3-128", own);
   }
-  return file.image(Seal::yes);
+  file.commit(Seal::yes);
 }
 
 }  // namespace
@@ -49,13 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t cou
   using namespace mxtape;
   if (count == 0) return 0;
   return fuzz::taken_or_refused([&] {
-    std::filesystem::path file;
-    if (bytes[0] % 2) {
-      const auto image = fuzz::told(fuzz::text_of(bytes + 1, count - 1));
-      file = fuzz::file_with(reinterpret_cast<const std::uint8_t*>(image.data()), image.size());
-    } else {
-      file = fuzz::file_with(bytes + 1, count - 1);
-    }
+    const std::filesystem::path file = fuzz::file_with(bytes + 1, count - 1);
+    if (bytes[0] % 2) fuzz::write_told(fuzz::text_of(bytes + 1, count - 1), file);
     const TokenFile tokens = TokenFile::read(file);
     for (const Split* split : {&tokens.train, &tokens.validation})
       for (std::int64_t i = 0; i < split->count(); ++i)
