@@ -177,6 +177,8 @@ Recipe recipe_from_toml(const std::string& text, const std::string& where);
 std::vector<std::string> differences(const Recipe& before, const Recipe& after);
 /// The key in "optim.beta2: 0.99 -> 0.95", "precision.rules 1: ... -> ...".
 inline std::string key_of(const std::string& change) { return change.substr(0, change.find_first_of(": ")); }
+/// The file in "file:12", where a key or rule was written.
+inline std::string file_of(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
 
 /// Throws Error(usage) if keys that are fine one by one do not fit together: a warm-up longer than the run,
 /// a width that the heads do not divide, a precision pattern that matches nothing.

@@ -21,12 +21,6 @@ std::int64_t take_step(std::string_view& text) {
   return step;
 }
 
-/// How often the run may go back in all.
-std::int64_t most_rollbacks(const TrainConfig& train) {
-  const auto were = std::int64_t(train.rollbacks.size());
-  return train.on_divergence == OnDivergence::rollback ? std::max(were, train.rollback_most) : were;
-}
-
 }  // namespace
 
 std::string Rollback::text() const {
@@ -45,8 +39,7 @@ std::vector<Rollback> rollbacks(const Recipe& recipe) {
     }
     require(one.to >= 0 && one.from >= one.to + !one.same_batches && (rest.empty() || one.same_batches),
             ExitCode::usage,
-            "{}: train.rollbacks: '{}' is no rollback; want what a run has written there, such as "
-            "'512{}400'",
+            "{}: train.rollbacks: '{}' is no rollback; want what a run writes there, such as '512{}400'",
             recipe.origin("train.rollbacks"), text, arrow);
     all.push_back(one);
   }
@@ -73,26 +66,34 @@ std::vector<std::int64_t> coming_rollbacks(const Recipe& recipe) {
   return {numbers.begin(), numbers.end()};
 }
 
+std::vector<PossiblePhase> possible_phases(const Recipe& recipe) {
+  std::vector<PossiblePhase> phases;
+  const auto steps = plan_changes(recipe);
+  for (const std::int64_t step : steps) phases.push_back({recipe, step, 0});
+  for (const std::int64_t n : coming_rollbacks(recipe))
+    for (const std::int64_t step : steps) phases.push_back({as_rolled_back(recipe, n, step), step, n});
+  return phases;
+}
+
 void validate_rollbacks(const Recipe& recipe) {
   (void)rollbacks(recipe);
   const TrainConfig& train = recipe.train;
+  const bool goes_back = train.on_divergence == OnDivergence::rollback;
   const auto begun = coming_rollbacks(recipe);
-  const std::int64_t most = most_rollbacks(train);
+  const auto were = std::int64_t(train.rollbacks.size());
+  const std::int64_t most = goes_back ? std::max(were, train.rollback_most) : were;
   if (!begun.empty() && begun.back() > most && recipe.precision.switch_error == 0)
     fail(ExitCode::usage, "recipe {}: a precision phase starts at rollback {}, which never comes: {}",
          recipe.name, begun.back(),
-         train.on_divergence == OnDivergence::rollback
-             ? fmt::format("train.rollback_most = {}", train.rollback_most)
-             : std::string("train.on_divergence is not rollback"));
-  if (train.on_divergence != OnDivergence::rollback || train.rollback_skip) return;
-  for (std::int64_t n = std::int64_t(train.rollbacks.size()) + 1; n <= most; ++n)
-    require(
-        std::binary_search(begun.begin(), begun.end(), n), ExitCode::usage,
-        "recipe {}: rollback {} of train.rollback_most = {} would change nothing, and the same step would "
-        "diverge again; want train.rollback_skip = true, or a [[precision.phases]] with start_rollback = {}, "
-        "or "
-        "a lower train.rollback_most",
-        recipe.name, n, train.rollback_most, n);
+         goes_back ? fmt::format("train.rollback_most = {}", train.rollback_most)
+                   : "train.on_divergence is not rollback");
+  if (!goes_back || train.rollback_skip) return;
+  for (std::int64_t n = were + 1; n <= most; ++n)
+    require(std::ranges::binary_search(begun, n), ExitCode::usage,
+            "recipe {}: rollback {} of train.rollback_most = {} would change nothing, and the same step "
+            "would diverge again; want train.rollback_skip = true, or a [[precision.phases]] with "
+            "start_rollback = {}, or a lower train.rollback_most",
+            recipe.name, n, train.rollback_most, n);
 }
 
 }  // namespace mxtape

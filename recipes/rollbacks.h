@@ -9,8 +9,7 @@ namespace mxtape {
 
 /// A run's way back from a step that was not finite: after its step `to` came step `to` + 1 again, with
 /// another batch or in another precision. A switch (precision.switch_error) is one that takes no step back.
-/// Recipes hold them as texts (train.rollbacks): with them, what a step computes follows from recipe and step
-/// alone, as always.
+/// Recipes hold them as texts (train.rollbacks): what a step computes follows from recipe and step alone.
 struct Rollback {
   std::int64_t from;         ///< the step that was not finite, counted from 1; of a switch: `to`
   std::int64_t to;           ///< steps done in the checkpoint
@@ -24,11 +23,18 @@ std::vector<Rollback> rollbacks(const Recipe&);
 /// By how many steps' batches the data are ahead of step `step` (counted from 0): what rollbacks passed over.
 std::int64_t steps_passed_over(const Recipe&, std::int64_t step);
 
-/// The recipe as if it had gone back `times` times in all, each time to `step`: to see what precision
-/// would hold then.
+/// The recipe as if it had gone back `times` times in all, each time to `step`.
 Recipe as_rolled_back(Recipe, std::int64_t times, std::int64_t step = 0);
 /// The numbers of the rollbacks that have not come and begin a phase, ascending.
 std::vector<std::int64_t> coming_rollbacks(const Recipe&);
+
+/// What may hold from a step on: precision_plan(course, step).
+struct PossiblePhase {
+  Recipe course;
+  std::int64_t step, rollback;  ///< rollback: the coming one that leads to the step, or 0
+};
+/// Each step of plan_changes(), as planned; then each again, as if a coming rollback led there.
+std::vector<PossiblePhase> possible_phases(const Recipe&);
 
 /// Throws Error(usage) for phases that no rollback can begin, and for a rollback that would change nothing,
 /// after which the same step would diverge again.

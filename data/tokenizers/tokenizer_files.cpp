@@ -169,14 +169,12 @@ std::optional<Tokenizer> plain_tokenizer_of(const nlohmann::json& file) {
   }
 }
 
-std::vector<std::string> files_of_tokenizer(const std::string& folder_or_file) {
+std::vector<std::string> files_of_tokenizer(const fs::path& folder_or_file) {
   std::error_code error;
-  const fs::path folder = fs::is_directory(folder_or_file, error) ? fs::path(folder_or_file)
-                                                                  : fs::path(folder_or_file).parent_path();
-  std::vector<std::string> files{folder_or_file};
-  for (const char* name :
-       {"tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", "tokenizer.model"})
-    files.push_back((folder / name).string());
+  const bool is_folder = fs::is_directory(folder_or_file, error);
+  std::vector<std::string> files{folder_or_file.string()};
+  for (const auto name : tokenizer_file_names)
+    files.push_back(((is_folder ? folder_or_file : folder_or_file.parent_path()) / name).string());
   return files;
 }
 

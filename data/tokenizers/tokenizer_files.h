@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -14,8 +15,20 @@ namespace mxtape {
 /// tokenizer.model, SentencePiece's; merges.txt or vocab.bpe alone, whose ids follow as GPT-2's do. Throws
 /// Error(data) where there is none, or with the file in front of what is wrong with it.
 Tokenizer read_tokenizer(const std::filesystem::path& folder_or_file);
-/// What it may read, and its argument.
-std::vector<std::string> files_of_tokenizer(const std::string& folder_or_file);
+
+/// What a folder's tokenizer may consist of.
+inline constexpr std::array<std::string_view, 10> tokenizer_file_names{"tokenizer.json",
+                                                                       "tokenizer.model",
+                                                                       "vocab.json",
+                                                                       "merges.txt",
+                                                                       "encoder.json",
+                                                                       "vocab.bpe",
+                                                                       "tokenizer_config.json",
+                                                                       "special_tokens_map.json",
+                                                                       "added_tokens.json",
+                                                                       "chat_template.jinja"};
+/// The argument and all that may belong to its tokenizer, there or not.
+std::vector<std::string> files_of_tokenizer(const std::filesystem::path& folder_or_file);
 
 /// The tokenizer of the text of a tokenizer.json. Throws Error(data) with the name of the file that has it.
 Tokenizer tokenizer_of_text(const std::filesystem::path&, const std::function<std::string()>& text);

@@ -160,7 +160,7 @@ Report run(const Arguments& options, const Given& given) {
   std::erase(files, standard_input);
   if (!options.tokenizer_of.empty()) files.push_back(checkpoint_of(options.tokenizer_of).string());
   if (!is_made_here(options.tokenizer))
-    for (const auto& file : files_of_tokenizer(options.tokenizer)) files.push_back(file);
+    std::ranges::copy(files_of_tokenizer(options.tokenizer), std::back_inserter(files));
   require_output(out, files, options.force);
   TokenFile file =
       options.tokens.empty()

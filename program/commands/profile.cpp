@@ -19,7 +19,8 @@ Report run(const Arguments& arguments, const Given& given) {
   plan.writes = false;
   plan_through(plan, Station::recipe);
   std::vector<std::string> inputs{plan.recipe.data.file, arguments.recipe};
-  for (const auto& [key, origin] : plan.recipe.origins) inputs.push_back(origin.substr(0, origin.rfind(':')));
+  for (const auto& [key, origin] : plan.recipe.origins) inputs.push_back(file_of(origin));
+  for (const auto& rule : plan.recipe.precision.rules) inputs.push_back(file_of(rule.where));
   if (!arguments.flame.empty()) require_output(arguments.flame, inputs, true);
   const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));

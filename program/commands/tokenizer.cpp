@@ -131,13 +131,12 @@ Report decode(const Arguments& options) {
 void require_fits(const Given& given, const Arguments& options) {
   const auto only = [&](const std::string& action, const std::vector<std::string>& names) {
     for (const auto& name : names)
-      require(options.action == action || !given(name), ExitCode::usage, "{} is for tokenizer {}", name,
-              action);
+      require(action.find(options.action) != action.npos || !given(name), ExitCode::usage,
+              "{} is for tokenizer {}", name, action);
   };
   only("train", {"--vocabulary", "--style", "--min-count", "--longest", "--special"});
   only("encode", {"--specials", "--tokens", "--llmc-header"});
-  require(options.action != "train" || !given("--force"), ExitCode::usage,
-          "--force is for tokenizer encode and decode");
+  only("encode and decode", {"--force"});
 }
 
 Options options(Arguments& a) {

@@ -1,5 +1,6 @@
 #include "program/models/trained_model.h"
 
+#include "core/files/status.h"
 #include "core/text/program_name.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/mx_transfer.h"
@@ -45,16 +46,19 @@ TrainedModel load_trained_model(const std::string& run, const std::string& devic
   return loaded;
 }
 
+void require_data_of(const std::filesystem::path& model, const std::string& file) {
+  require(is_there(file), ExitCode::data,
+          "{}: no such file here; {} was trained with it{}: name it with --data FILE", file, model.string(),
+          std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
+}
+
 MeasuredData read_data_of(const TrainedModel& trained, const std::string& given) {
   const std::string file = given.empty() ? trained.header.recipe.data.file : given;
   require(!file.empty(), ExitCode::usage,
           "{}: was imported, so it has no data of its own: name a token file with --data FILE, or evaluate a "
           "text with `eval --text FILE`",
           trained.file.string());
-  require(!given.empty() || std::filesystem::exists(file), ExitCode::data,
-          "{}: no such file here; {} was trained with it{}: name it with --data FILE", file,
-          trained.file.string(),
-          std::filesystem::path(file).is_relative() ? ", from the folder where its path holds" : "");
+  if (given.empty()) require_data_of(trained.file, file);
   MeasuredData data{file, TokenFile::read(file)};
   require_same_tokenizer(trained.header, trained.file, data.tokens, file);
   return data;

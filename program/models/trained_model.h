@@ -42,6 +42,8 @@ struct MeasuredData {
   std::string file;
   TokenFile tokens;
 };
+/// Throws Error(data) if the token file that `model` was trained with is not where its recipe says.
+void require_data_of(const std::filesystem::path& model, const std::string& file);
 /// `given`, or the recipe's file if that is empty. Throws Error(data) if it is not there or its tokenizer is
 /// another one.
 MeasuredData read_data_of(const TrainedModel&, const std::string& given);

@@ -1,7 +1,5 @@
 #include "program/plan/beginning.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "nn/model.h"
@@ -56,10 +54,14 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
     written = own;
   }
   auto changes = check_changes(there, plan.recipe, plan.data->hash, plan.words.allow_change);
+  std::string model;
+  for (const auto& change : changes)
+    if (change.starts_with("model.")) model += "\n  " + change;
   const auto ours = parameter_count(plan.recipe.model), theirs = parameter_count(there.recipe.model);
-  require(ours == theirs, ExitCode::usage,
-          "resume: the recipe's model has {} parameters, the checkpoint's {}:\n  {}\nwant the checkpoint's",
-          ours, theirs, fmt::join(changes, "\n  "));
+  require(
+      ours == theirs, ExitCode::usage,
+      "resume: the recipe's model has {} parameters, the checkpoint's {}; want these keys as they were:{}",
+      ours, theirs, model);
   for (const auto& change : changes) plan.notes.push_back("changed " + change);
   std::erase_if(changes, [&](const auto& c) { return !changes_numbers(plan.recipe, key_of(c)); });
   if (!changes.empty()) begin.turn = Turn{there.step, {}, {}, {}, std::move(changes)};

@@ -45,9 +45,6 @@ std::vector<std::string> learning_rate_lines(const Recipe& parent, const Recipe&
 
 namespace fs = std::filesystem;
 
-/// "file:12" without its line.
-std::string file_of(const std::string& origin) { return origin.substr(0, origin.rfind(':')); }
-
 /// Who wrote what differs from the parent.
 class Authors {
  public:

@@ -2,8 +2,8 @@
 
 #include <iterator>
 
-#include "core/files/status.h"
 #include "core/text/program_name.h"
+#include "program/models/trained_model.h"
 #include "program/plan/rollback.h"
 #include "program/records/room.h"
 #include "program/records/run_name.h"
@@ -147,8 +147,7 @@ void compute_again(RunPlan& plan, const std::string& device, const std::string& 
   if (!data.empty()) recipe.data.file = data;
   require(!recipe.data.file.empty(), ExitCode::usage, "recipe '{}': data.file is not set; add --data FILE",
           recipe.name);
-  require(!data.empty() || is_there(recipe.data.file), ExitCode::data,
-          "{}: no such file here; the run was trained with it: name it with --data FILE", recipe.data.file);
+  if (data.empty()) require_data_of(plan.begin.file.value_or(recipe.name), recipe.data.file);
   if (device.empty() || device == recipe.compute.device) return;
   recipe.compute.device = device;
   recipe.compute.gemm = GemmChoice::library;  // codes are the CPU's alone

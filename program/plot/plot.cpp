@@ -6,27 +6,14 @@
 #include <optional>
 
 #include "core/files/atomic_file.h"
-#include "data/hdf5/hdf5.h"
 #include "program/plot/gnuplot.h"
-#include "program/records/run_folder.h"
+#include "program/records/run_name.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
 namespace {
 
 using namespace gnuplot;
-
-/// Means over `width` steps each, at the middle of their steps.
-std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std::int64_t width) {
-  std::vector<RunLog::Point> means;
-  for (std::size_t first = 0; first < points.size(); first += std::size_t(width)) {
-    const std::size_t last = std::min(points.size(), first + std::size_t(width));
-    double sum = 0;
-    for (std::size_t i = first; i < last; ++i) sum += points[i].loss;
-    means.push_back({points[(first + last - 1) / 2].step, sum / double(last - first)});
-  }
-  return means;
-}
 
 /// The first point, where a curve leaves another, and means of the others.
 std::vector<RunLog::Point> thinned_after_first(const std::vector<RunLog::Point>& points, std::int64_t width) {
@@ -65,16 +52,22 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
       (std::filesystem::is_directory(run) ? run : run.parent_path()) / "recipe.toml";
   if (!std::filesystem::exists(file)) return {};
   const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
-  std::string hash;
-  try {
-    if (const auto all = list_checkpoints(file.parent_path()); !all.empty())
-      hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
-  } catch (const Error&) {  // none, or none that can be read
-  }
-  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary, hash};
+  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary,
+                   data_hash_of(file.parent_path())};
 }
 
 }  // namespace
+
+std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>& points, std::int64_t width) {
+  std::vector<RunLog::Point> means;
+  for (std::size_t first = 0; first < points.size(); first += std::size_t(width)) {
+    const std::size_t last = std::min(points.size(), first + std::size_t(width));
+    double sum = 0;
+    for (std::size_t i = first; i < last; ++i) sum += points[i].loss;
+    means.push_back({points[(first + last - 1) / 2].step, sum / double(last - first)});
+  }
+  return means;
+}
 
 std::int64_t steps_per_point(std::span<const RunLog> runs, std::int64_t points) {
   std::int64_t most = 1;
@@ -185,6 +178,7 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
 }
 
 std::vector<std::string> data_beside_names(const std::vector<std::string>& runs) {
+  if (runs.size() < 2) return {""};  // a checkpoint is read whole
   std::vector<std::string> texts;
   std::optional<DataOfRun> first;
   bool differs = false;

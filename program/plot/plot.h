@@ -13,6 +13,9 @@ namespace mxtape {
 /// than two runs differ.
 std::int64_t steps_per_point(std::span<const RunLog>, std::int64_t points = 160);
 
+/// Means over `width` points each, at the middle of their steps.
+std::vector<RunLog::Point> thinned(const std::vector<RunLog::Point>&, std::int64_t width);
+
 /// Loss curves as a gnuplot script: training faint, validation bold with its last value in the key, floors
 /// dashed. `terminal` is gnuplot's, "svg" or "pngcairo"; `title` may be empty; `level`: a loss, at which each
 /// run has a ring where it is first there.
@@ -42,7 +45,8 @@ struct RunDifference {
   double validation_loss = 0, base_validation_loss = 0;
 };
 
-/// `width`: steps of a window, as in 1 to `width`. Throws Error(data) if the two share no step.
+/// `width`: steps of a window, but of the first, so that the last is whole. Throws Error(data) if the two
+/// share no step.
 RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width);
 
 /// The gaps as a gnuplot script: zero is the base; training faint, validation bold with its last gap in the

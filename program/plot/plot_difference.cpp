@@ -57,15 +57,9 @@ RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t wid
   require(!gaps.empty(), ExitCode::data, "plot: {} and the base {} share no step: {}, {}", run.name,
           base.name, steps_text(run), steps_text(base));
   result.shared_steps = std::ssize(gaps), result.last_step = gaps.back().step;
-  // The last window is whole.
-  for (auto end = std::ssize(gaps), begin = end; end > 0; end = begin) {
-    begin = std::max<std::ptrdiff_t>(end - width, 0);
-    const std::span window(gaps.begin() + begin, gaps.begin() + end);
-    double sum = 0;
-    for (const auto& point : window) sum += point.loss;
-    result.training.push_back({window[(window.size() - 1) / 2].step, sum / double(window.size())});
-  }
-  std::ranges::reverse(result.training);
+  const auto whole = gaps.begin() + std::ssize(gaps) % width;
+  result.training = thinned({gaps.begin(), whole}, width);
+  for (const auto& point : thinned({whole, gaps.end()}, width)) result.training.push_back(point);
   for (const auto& point : run.validation) {
     const auto other = base_validation.find(point.step);
     if (other == base_validation.end()) continue;

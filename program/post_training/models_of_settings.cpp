@@ -11,11 +11,14 @@
 #include "train/trainer.h"
 
 namespace mxtape {
+namespace {
 
 namespace fs = std::filesystem;
 
 constexpr double windows_of_a_step = 3;       // forward and two products backward, for each sequence
 constexpr double windows_of_a_diffusion = 4;  // a forward pass, and its Gram matrices in double
+
+}  // namespace
 
 std::string folder_name(const std::string& precision) {
   std::string name;

@@ -10,24 +10,12 @@
 #include "data/json/json_file.h"
 #include "data/tokenizers/sentencepiece/model_proto.h"
 #include "data/tokenizers/text/utf8.h"
+#include "data/tokenizers/tokenizer_files.h"
 
 namespace mxtape {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What a folder's tokenizer may consist of. generation_config.json is no part of it, but goes with it.
-constexpr std::string_view names[] = {"tokenizer.json",
-                                      "tokenizer.model",
-                                      "vocab.json",
-                                      "merges.txt",
-                                      "encoder.json",
-                                      "vocab.bpe",
-                                      "tokenizer_config.json",
-                                      "special_tokens_map.json",
-                                      "added_tokens.json",
-                                      "chat_template.jinja",
-                                      generation_config_name};
 
 fs::path resolved(const fs::path& path) {
   std::error_code error;
@@ -65,6 +53,8 @@ void check_content(const fs::path& file) {
 
 std::vector<std::string> model_files_in(const fs::path& folder) {
   std::vector<std::string> files;
+  std::vector<std::string_view> names(tokenizer_file_names.begin(), tokenizer_file_names.end());
+  names.push_back(generation_config_name);  // no part of it, but goes with it
   for (const auto name : names) {
     const fs::path file = folder / name;
     const fs::file_status link = link_status_of(file);

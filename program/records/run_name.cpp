@@ -79,4 +79,12 @@ fs::path checkpoint_of(std::string_view run) {
        near_path(path));
 }
 
+std::string data_hash_of(const std::filesystem::path& run) {
+  for (const auto& file : list_checkpoints(run)) try {
+      return CheckpointFile(file).header().data_hash;
+    } catch (const Error&) {  // another one serves as well
+    }
+  return "";
+}
+
 }  // namespace mxtape

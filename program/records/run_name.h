@@ -23,6 +23,9 @@ std::string fault_of(const std::filesystem::path&, std::optional<CheckpointFile>
 /// Error(data) if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& file_or_run);
 
+/// The content hash of the data of a run's newest checkpoint that verifies; empty without one.
+std::string data_hash_of(const std::filesystem::path& run);
+
 /// The checkpoint that `RUN[@STEP]|CKPT` means: a file is itself, a folder its run's newest that verifies,
 /// RUN@STEP the run's checkpoint of that step. A name that is there is taken as it is, '@' or not. Throws
 /// Error(data) if nothing is there, with the steps that are; Error(usage) if STEP is no step.

@@ -12,6 +12,7 @@
 #include "program/plan/rollback.h"
 #include "program/plan/run_plan.h"
 #include "program/records/run_log.h"
+#include "program/records/run_name.h"
 #include "program/show/progress.h"
 #include "recipes/knobs.h"
 
@@ -63,10 +64,10 @@ struct Records {
       const RunLog log = read_run_log(file);
       for (const auto& point : log.train)
         if (point.step >= from_step) losses[point.step] = point.loss;
-      for (const auto& turn : log.turns)
+      for (const auto& turn : log.turns) {
         if (turn.event == "skip") skipped.insert(turn.step);
-      for (const auto& turn : log.turns)
         if (!turn.data.empty()) data[turn.step] = turn.data;
+      }
       last = log.last_step();
     } catch (const Error&) {
       if (!fs::exists(file) || read_whole_text(file).find("\"loss\"") != std::string::npos) throw;
@@ -95,16 +96,12 @@ Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& rec
 }
 
 /// The content hash of the data of a step; empty where that is not known.
-std::string data_hash_of(std::int64_t step, const fs::path& run, const Records& records) {
+std::string data_hash_at(std::int64_t step, const fs::path& run, const Records& records) {
+  if (records.data.empty()) return data_hash_of(run);
   const auto next = records.data.lower_bound(step);
   if (next != records.data.end()) return next->second.substr(0, next->second.find(' '));
-  if (!records.data.empty())
-    return records.data.rbegin()->second.substr(records.data.rbegin()->second.rfind(' ') + 1);
-  for (const auto& file : list_checkpoints(run)) try {
-      return CheckpointFile(file).header().data_hash;
-    } catch (const Error&) {  // another one serves as well
-    }
-  return "";
+  const std::string& last = records.data.rbegin()->second;
+  return last.substr(last.rfind(' ') + 1);
 }
 
 }  // namespace
@@ -160,7 +157,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
 
   compute_again(plan, options.device, options.data);
   plan_through(plan, Station::data);
-  const std::string trained_with = data_hash_of(step, run, records);
+  const std::string trained_with = data_hash_at(step, run, records);
   require(trained_with.empty() || trained_with == plan.data->hash, ExitCode::data,
           "{}: its content is not what {} was trained with at step {}; name that with --data",
           plan.recipe.data.file, run.string(), step);

@@ -11,7 +11,9 @@
 #include "program/show/streams.h"
 
 namespace mxtape {
+namespace {
 constexpr const char* line_start = "\r\033[K";
+}  // namespace
 
 std::string duration_text(double seconds) {
   const auto s = std::int64_t(std::max(0.0, std::ceil(seconds)));

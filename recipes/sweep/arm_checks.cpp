@@ -34,13 +34,11 @@ Meaning meaning_of(const Recipe& recipe) {
     if (knob.effect == Effect::numbers && idle_reason(recipe, knob.name).empty() &&
         (knob.section() != "precision" || !std::holds_alternative<std::string*>(knob.field)))
       meaning.keys += fmt::format("{} = {}\n", knob.name, value_text(knob));
-  for (const std::int64_t step : plan_changes(recipe)) {
-    PrecisionPlan plan = precision_plan(recipe, step);
+  for (const auto& [course, step, rollback] : possible_phases(recipe)) {
+    PrecisionPlan plan = precision_plan(course, step);
     if (meaning.plans.empty() || meaning.plans.back().second != plan)
-      meaning.plans.emplace_back(step, std::move(plan));
+      meaning.plans.emplace_back(rollback ? -rollback : step, std::move(plan));
   }
-  for (const std::int64_t n : coming_rollbacks(recipe))
-    meaning.plans.emplace_back(-n, precision_plan(as_rolled_back(recipe, n), 0));
   return meaning;
 }
 

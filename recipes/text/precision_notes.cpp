@@ -157,10 +157,8 @@ std::string nothing_quantized(const Recipe& recipe) {
                                   std::pair{"head", &p.head}})
     if (!is_unquantized(parse_quantizer(*text))) asked = fmt::format("precision.{} is {}", key, *text);
   if (asked.empty()) return "";
-  for (const std::int64_t step : plan_changes(recipe))
-    if (quantizes(precision_plan(recipe, step))) return "";
-  for (const std::int64_t n : coming_rollbacks(recipe))
-    if (quantizes(precision_plan(as_rolled_back(recipe, n), 0))) return "";
+  for (const PossiblePhase& phase : possible_phases(recipe))
+    if (quantizes(precision_plan(phase.course, phase.step))) return "";
   return fmt::format(
       "nothing is quantized: every operand of all {} blocks and of the head is f32 or bf16. {}, but rules "
       "take it back everywhere",
@@ -175,20 +173,20 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   const TelemetryPlan measured = telemetry_plan(recipe);
   bool may_switch = recipe.precision.switch_error == 0;
   notes.insert(notes.end(), of_rules.idle.begin(), of_rules.idle.end());
-  for (const std::int64_t step : plan_changes(recipe)) {
-    const PrecisionPlan plan = precision_plan(recipe, step);
-    note_idle_settings(plan, notes);
+  for (const auto& [course, step, rollback] : possible_phases(recipe)) {
+    const PrecisionPlan plan = precision_plan(course, step);
     note_library_gemms(recipe, plan, notes);
+    if (rollback > 0) continue;
+    note_idle_settings(plan, notes);
     may_switch |= std::ranges::any_of(plan.linear, [&](const auto& layer) {
       const LinearQuant& q = layer.second;
-      return measured.wants_layer(layer.first) && !(is_unquantized(q.wgrad_dy) && is_unquantized(q.wgrad_x));
+      return measured.wants_layer(layer.first) && !(q.wgrad_dy.is_identity() && q.wgrad_x.is_identity());
     });
   }
   if (!may_switch)
     notes.push_back(
-        "precision.switch_error: nothing quantizes the operands of wgrad that telemetry measures");
-  for (const std::int64_t n : coming_rollbacks(recipe))
-    note_library_gemms(recipe, precision_plan(as_rolled_back(recipe, n), 0), notes);
+        "precision.switch_error can never act: in the layers that telemetry measures nothing rounds the "
+        "operands of wgrad");
   notes.insert(notes.end(), of_rules.nearest.begin(), of_rules.nearest.end());
   std::set<std::string> said;
   std::erase_if(notes, [&](const std::string& note) { return !said.insert(note).second; });

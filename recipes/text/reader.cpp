@@ -192,11 +192,10 @@ void settle_auto_gemm(Recipe& r) {
       return quant.dgrad_source == OperandSource::shared || quant.wgrad_source == OperandSource::shared;
     });
   };
-  bool any = false;
-  for (const std::int64_t step : plan_changes(r)) any = any || shares(precision_plan(r, step));
-  for (const std::int64_t n : coming_rollbacks(r))
-    any = any || shares(precision_plan(as_rolled_back(r, n), 0));
-  if (!any) return;
+  const auto may = [&](const PossiblePhase& phase) {
+    return shares(precision_plan(phase.course, phase.step));
+  };
+  if (std::ranges::none_of(possible_phases(r), may)) return;
   r.compute.gemm = GemmChoice::library;
   r.origins["compute.gemm"] = "auto, with source=shared";
 }

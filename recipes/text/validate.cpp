@@ -46,10 +46,8 @@ void validate_cudnn_attention(const Recipe& r) {
              slot.name, to_text(quant.*slot.field), layer, when);
     }
   };
-  for (const std::int64_t step : plan_changes(r))
-    look_at(precision_plan(r, step), fmt::format("step {}", step));
-  for (const std::int64_t n : coming_rollbacks(r))
-    look_at(precision_plan(as_rolled_back(r, n), 0), fmt::format("rollback {}", n));
+  for (const auto& [course, step, n] : possible_phases(r))
+    look_at(precision_plan(course, step), n ? fmt::format("rollback {}", n) : fmt::format("step {}", step));
 }
 
 /// Integer GEMMs read codes along the axis that they sum over: a copy of codes serves one axis. With auto
@@ -135,7 +133,7 @@ void validate(const Recipe& r) {
         start >= r.train.steps && start != never && phase.start_rollback == 0)  // old builds switched there
       fail(ExitCode::usage,
            "{}: its precision phase starts at step {}; want less than train.steps = {}, or it never starts",
-           phase.rules.front().where, start, r.train.steps);
+           phase.rules.empty() ? "recipe " + r.name : phase.rules.front().where, start, r.train.steps);
   validate_rollbacks(r);
   bool averages = false;
   const auto validate_plan = [&](const PrecisionPlan& plan) {
@@ -143,10 +141,8 @@ void validate(const Recipe& r) {
     validate_sums(r, plan);
     averages |= validate_averages(r, plan);
   };
-  for (const std::int64_t step : plan_changes(r)) validate_plan(precision_plan(r, step));
-  for (const std::int64_t n : coming_rollbacks(r))
-    for (const std::int64_t step : plan_changes(r))
-      validate_plan(precision_plan(as_rolled_back(r, n, step), step));
+  for (const PossiblePhase& phase : possible_phases(r))
+    validate_plan(precision_plan(phase.course, phase.step));
   require_use_of_averages(r, averages);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
   (void)telemetry_plan(r);

@@ -137,6 +137,22 @@ TEST_F(SwitchProgram, WhatItMeasuresChangesNumbersOnAResume) {
   EXPECT_EQ(run(allowed), 0) << output_;
 }
 
+TEST_F(SwitchProgram, IsHeldToThePhasesThatBeginBeforeIt) {
+  Recipe recipe = recipe_that_switches(1e-6f);
+  recipe.data.file = "data.h5";
+  const auto rule = [](const char* slot, const char* format) {
+    return std::vector<PrecisionRule>{{.layers = "blocks.*", .slots = {slot}, .format = format}};
+  };
+  recipe.precision.phases = {{.start = 2, .rules = rule("wgrad.hadamard", "hadamard=16 signs=run")},
+                             {.start_rollback = 1, .rules = rule("wgrad.source", "source=forward")}};
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 0) << output_;
+  recipe.precision.phases[1].rules = rule("wgrad.source", "source=shared");
+  write_atomically(folder_ / "switch.toml", to_toml(recipe));
+  EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;
+  EXPECT_NE(output_.find("wgrad.source is shared, and wgrad.hadamard is 'hadamard=16"), std::string::npos);
+}
+
 TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
   Recipe recipe = recipe_that_switches(1e-6f);
   recipe.data.file = "data.h5";
@@ -150,12 +166,12 @@ TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {
     EXPECT_NE(output_.find("switch_error = 1e-06 wants telemetry.every above 0"), std::string::npos)
         << output_;
   }
-  const std::string idle = "precision.switch_error: nothing quantizes the operands of wgrad";
+  const std::string idle = "precision.switch_error can never act";
   ASSERT_EQ(run({"check", "switch.toml", "--name=c"}), 0) << output_;
   EXPECT_EQ(output_.find(idle), std::string::npos) << output_;
-  ASSERT_EQ(
-      run({"check", "switch.toml", "--name=c", "--precision.gradients=bf16", "--precision.activations=f32"}),
-      0)
+  ASSERT_EQ(run({"check", "switch.toml", "--name=c", "--precision.gradients=f32", "--precision.head=f32",
+                 "--precision.activations=f32"}),
+            0)
       << output_;
   EXPECT_NE(output_.find(idle), std::string::npos) << output_;
   recipe.precision.phases.push_back({.start_rollback = 3, .rules = recipe.precision.phases[0].rules});

@@ -57,6 +57,9 @@ TEST(Rollbacks, BeginTheirPhasesWhereTheyLead) {
   EXPECT_EQ(coming_rollbacks(one), std::vector<std::int64_t>{2});
   EXPECT_EQ(head(as_rolled_back(none, 1), 0), bf16_cast);
   EXPECT_EQ(head(as_rolled_back(one, 1), 0), bf16_cast) << "the one that came holds before the next, too";
+  const auto phases = possible_phases(one);
+  ASSERT_EQ(phases.size(), 4u) << "steps 0 and 600, as planned and after the second rollback";
+  EXPECT_EQ(head(phases[3].course, phases[3].step), parse_quantizer("mxint8"));
   EXPECT_TRUE(head(as_rolled_back(none, 1, 500), 499).is_identity());
   EXPECT_EQ(head(as_rolled_back(none, 1, 500), 500), bf16_cast);
 }

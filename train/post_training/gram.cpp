@@ -7,12 +7,15 @@
 #include "core/parallel.h"
 
 namespace mxtape {
+namespace {
 
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr std::int64_t tile = 128;          // columns of a tile of G
 constexpr std::int64_t rows_at_once = 256;  // of X, widened to double
+
+}  // namespace
 
 Gram::Gram(std::int64_t features) : features_(features), sums_(std::size_t(features * features)) {}
 
