@@ -15,6 +15,7 @@ struct PairSource {
   const void* x;
   std::int64_t stride, rows, width;
   bool narrow = false;
+  bool scattered = false;  ///< rows are short and lie far apart: they are fetched ahead
 
   static constexpr std::int64_t lanes = 16, granule = 2 * lanes;
   static constexpr std::int64_t granules(std::int64_t n) { return (n + granule - 1) / granule; }
