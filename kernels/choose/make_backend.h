@@ -19,7 +19,7 @@ std::unique_ptr<Backend> make_backend(const std::string& device, const BackendOp
 
 struct CudaVersions {
   std::string runtime;        ///< of the toolkit that built the program, whose runtime is linked in: "13.0"
-  std::string architectures;  ///< that kernels were compiled for: "90a 100a"
+  std::string architectures;  ///< that kernels were compiled for: "90 100"
   std::string driver;         ///< the newest CUDA that this machine's driver runs; empty: no driver
 };
 /// Nothing in a build without CUDA.

@@ -93,8 +93,9 @@ TEST(QuantizeBackward, GoesBackThroughTheRotation) {
     for (const Axis axis : {Axis::row, Axis::column})
       for (const SignsPer per : {SignsPer::none, SignsPer::run})
         for (const bool rotated : {false, true})
-          expect_definition({mxfp4, axis, parse_straight_through(ste), {.size = 32, .signs = per}, rotated},
-                            {70, 48}, DType::f32);
+          for (const Shape shape : {Shape{70, 48}, Shape{0, 48}, Shape{70, 0}})
+            expect_definition({mxfp4, axis, parse_straight_through(ste), {.size = 32, .signs = per}, rotated},
+                              shape, DType::f32);
 }
 
 TEST(QuantizeBackward, WantsTensorsThatFit) {

@@ -85,6 +85,7 @@ Tensor CudaBackend::rotated(const Tensor& x, const Quantization& by, RotationWay
           "quantize: the key of the signs has purpose {}; want {}", int(by.signs.purpose),
           int(Purpose::hadamard_signs));
   const Tensor y = empty(x.shape());
+  if (x.count() == 0) return y;
   const std::int64_t rows = x.rows(), cols = x.cols();
   const cuda::Lines at =
       by.axis == Axis::row ? cuda::Lines{cols, rows, 1, cols} : cuda::Lines{rows, cols, cols, 1};
