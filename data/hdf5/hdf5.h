@@ -81,8 +81,6 @@ class Hdf5Reader {
   std::vector<std::uint8_t> read_u8(const std::string& dataset) const;
   std::vector<std::uint16_t> read_u16(const std::string& dataset) const;
   std::vector<std::uint32_t> read_u32(const std::string& dataset) const;
-  /// i8, i16, i32, u8 and u16 datasets; what does not fit for certain throws.
-  std::vector<std::int32_t> read_i32(const std::string& dataset) const;
   std::string read_text(const std::string& dataset) const;
   /// The byte of the file at which the numbers of a u16 or u32 dataset begin. None unless they lie there as
   /// they do in memory: not in chunks, not compressed, not in other files, in the machine's byte order.

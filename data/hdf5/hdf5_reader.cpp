@@ -172,9 +172,6 @@ std::vector<std::uint16_t> Hdf5Reader::read_u16(const std::string& dataset) cons
 std::vector<std::uint32_t> Hdf5Reader::read_u32(const std::string& dataset) const {
   return state_->read<std::uint32_t>(dataset, H5T_NATIVE_UINT32, {"u32"});
 }
-std::vector<std::int32_t> Hdf5Reader::read_i32(const std::string& dataset) const {
-  return state_->read<std::int32_t>(dataset, H5T_NATIVE_INT32, {"i8", "i16", "i32", "u8", "u16"});
-}
 std::string Hdf5Reader::read_text(const std::string& name) const {
   const Handle set = state_->dataset(name);
   const Handle type = state_->check.open(H5Dget_type(set), H5Tclose, "ask the type of", name);

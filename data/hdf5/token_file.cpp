@@ -108,10 +108,11 @@ std::string verify_split(const Hdf5Reader& file, const std::string& name, const 
 
 }  // namespace
 
-std::string TokenFile::fill(Hdf5Writer& file) const {
+std::string TokenFile::write(const std::filesystem::path& path) && {
+  Hdf5Writer file(path);
   const auto description = tokenizer.to_json();
   const auto train_hash = write_split(file, "train", train, tokenizer.size());
-  const auto content =
+  auto content =
       file_hash(description, train_hash, write_split(file, "validation", validation, tokenizer.size()));
   file.text("tokenizer", description);
   file.attribute("/", "format", std::string(format_name));
@@ -124,19 +125,6 @@ std::string TokenFile::fill(Hdf5Writer& file) const {
     file.attribute("/", "entropy", entropy->value);
     file.attribute("/", "entropy_error", entropy->standard_error);
   }
-  return content;
-}
-
-std::string TokenFile::write(const std::filesystem::path& path) const& {
-  Hdf5Writer file(path);
-  auto content = fill(file);
-  file.commit(Seal::yes);
-  return content;
-}
-
-std::string TokenFile::write(const std::filesystem::path& path) && {
-  Hdf5Writer file(path);
-  auto content = fill(file);
   train = {};
   validation = {};
   file.commit(Seal::yes);

@@ -8,8 +8,6 @@
 
 namespace mxtape {
 
-class Hdf5Writer;
-
 /// A sampled mean.
 struct Estimate {
   double value = 0, standard_error = 0;
@@ -33,14 +31,8 @@ struct TokenFile {
   enum class SealIs : bool { unknown, verified };
   static TokenFile read(const std::filesystem::path&, SealIs seal = SealIs::unknown);
   /// Throws Error(internal) for a token outside the vocabulary, Error(resource) as Hdf5Writer::commit.
-  /// Returns the hash.
-  std::string write(const std::filesystem::path&) const&;
-  /// The same; the splits are gone while the file is written.
+  /// Returns the hash. The splits are gone while the file is written.
   std::string write(const std::filesystem::path&) &&;
-
- private:
-  /// Returns the hash.
-  std::string fill(Hdf5Writer&) const;
 };
 
 }  // namespace mxtape

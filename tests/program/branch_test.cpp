@@ -116,7 +116,7 @@ TEST_F(BranchTest, AnotherModelAnotherTokenizerAndTheParentsFolderAreRefused) {
   other.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "абвгдеёжзийклмнопрстуф");
   other.train = Split::from_tokens(std::vector<std::int32_t>(2000, 1), 18);
   other.validation = other.train;
-  other.write(folder_ / "other.h5");
+  TokenFile(other).write(folder_ / "other.h5");
   EXPECT_EQ(run({"train", "new.toml", "--from", "runs/parent@3", "--data.file=other.h5"}), 3);
   EXPECT_TRUE(says("its tokenizer")) << output_;
 }
@@ -140,7 +140,7 @@ TEST_F(BranchTest, AnotherTextUnderTheParentsNameIsRefusedUnlessItIsWrittenOrAll
   TokenFile other = tiny_data();
   other.train = other.validation;
   std::filesystem::remove(folder_ / "data.h5");
-  other.write(folder_ / "data.h5");
+  TokenFile(other).write(folder_ / "data.h5");
   const std::vector<std::string> words{"train", "new.toml", "--from", "runs/parent@3"};
   const auto with = [&](std::initializer_list<const char*> more) {
     auto all = words;

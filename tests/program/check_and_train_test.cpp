@@ -25,13 +25,13 @@ class CheckAndTrain : public FaultTest {
     write_atomically(folder_ / "new.toml", std::string("[train]\nsteps = 4\n"));
     TokenFile other = tiny_data();
     other.train = other.validation;
-    other.write(folder_ / "other.h5");  // another text
+    TokenFile(other).write(folder_ / "other.h5");  // another text
     other.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "абвгдеёжзийклмнопрстуф");
     other.train = other.validation = Split::from_tokens(std::vector<std::int32_t>(2000, 1), 18);
-    other.write(folder_ / "foreign.h5");  // another tokenizer
+    TokenFile(other).write(folder_ / "foreign.h5");  // another tokenizer
     other = tiny_data();
     other.validation = Split::from_tokens(std::vector<std::int32_t>(10, 1), 18);
-    other.write(folder_ / "short.h5");
+    TokenFile(other).write(folder_ / "short.h5");
   }
 
   /// The first message, up to the next one.

@@ -161,7 +161,7 @@ TEST(RunPlan, StepsThatAreComputedAgainTakeAllThreadsAndNoValidationSplit) {
   Place place;
   TokenFile data = tiny_data();
   data.validation = Split::from_tokens(std::vector<std::int32_t>{1, 2, 3}, data.tokenizer.size());
-  data.write(place.recipe.data.file);
+  TokenFile(data).write(place.recipe.data.file);
   place.recipe.compute.threads = 1;
   RunPlan plan(place.recipe);
   compute_again(plan, "", "");
@@ -213,7 +213,7 @@ TEST(Check, CheckpointsThatAreThereAreAProblemUnlessTheRunIsResumed) {
   const std::string own = std::exchange(place.recipe.data.file, (place.folder / "foreign.h5").string());
   TokenFile foreign = tiny_data();
   foreign.tokenizer = Tokenizer::of_ids(foreign.tokenizer.size() + 1);
-  foreign.write(place.recipe.data.file);
+  TokenFile(foreign).write(place.recipe.data.file);
   const auto unknown = place.checked("auto").problems;
   ASSERT_EQ(unknown.size(), 1u) << "no --allow-change could help: " << unknown.back().what();
   EXPECT_NE(std::string(unknown[0].what()).find("its tokenizer"), std::string::npos);

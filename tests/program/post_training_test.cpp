@@ -137,9 +137,9 @@ TEST_F(PostTraining, CalibratesOnTheTrainingSplitAlone) {
   TokenFile other = test::tiny_data();
   const auto validation = other.tokenizer.encode(test::tiny_text().substr(500, 2000));
   other.validation = Split::from_tokens(validation, other.tokenizer.size());
-  other.write(folder_ / "validation.h5");
+  TokenFile(other).write(folder_ / "validation.h5");
   other.train = Split::from_tokens(validation, other.tokenizer.size());
-  other.write(folder_ / "both.h5");
+  TokenFile(other).write(folder_ / "both.h5");
   const auto table = [&](const std::string& data) {
     return json_of(
         {"post-training", "runs/tiny", "--precision", "mxfp4", "--setting", "diffused", "--data", data});

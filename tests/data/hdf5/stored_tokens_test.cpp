@@ -46,7 +46,7 @@ TEST(StoredTokens, GiveTheBatchesOfTokensInMemory) {
   const TemporaryFolder folder;
   for (const std::int64_t vocabulary : {50257, 65536, 65537, 128256}) {
     const TokenFile memory = counting_file(5000, vocabulary);
-    memory.write(folder / "a.h5");
+    TokenFile(memory).write(folder / "a.h5");
     const TokenFile stored = TokenFile::read(folder / "a.h5");
     EXPECT_EQ(stored.train.bytes_in_memory() + stored.validation.bytes_in_memory(), 0);
     for (const std::uint32_t step : {0, 1, 1000}) {
@@ -57,7 +57,7 @@ TEST(StoredTokens, GiveTheBatchesOfTokensInMemory) {
     const Windows in_memory(memory.validation, 9), in_file(stored.validation, 9);
     ASSERT_EQ(in_memory.count(), in_file.count());
     EXPECT_EQ(in_memory.at(0, in_memory.count()).targets, in_file.at(0, in_file.count()).targets);
-    EXPECT_EQ(stored.write(folder / "again.h5"), memory.write(folder / "a.h5"));
+    EXPECT_EQ(TokenFile(stored).write(folder / "again.h5"), TokenFile(memory).write(folder / "a.h5"));
     EXPECT_TRUE(read_whole(folder / "again.h5") == read_whole(folder / "a.h5"));
   }
 }
@@ -100,7 +100,7 @@ TEST(StoredTokens, ThatDoNotLieInOnePieceAreReadIntoMemory) {
   const TemporaryFolder folder;
   const TokenFile memory = counting_file(1000, 300);
   for (const bool in_chunks : {true, false}) {
-    const auto hash = memory.write(folder / "a.h5");
+    const auto hash = TokenFile(memory).write(folder / "a.h5");
     store_train_otherwise(folder / "a.h5", in_chunks);
     const TokenFile read = TokenFile::read(folder / "a.h5");
     EXPECT_EQ(read.hash, hash);
@@ -248,7 +248,7 @@ TEST_F(HashRecord, IsMadeOfAFileWithAnEmptySplit) {
     TokenFile file = counting_file(9'000'000, 1000);
     std::swap(file.train, empty == &TokenFile::train ? file.validation : file.train);
     file.*empty = {};
-    file.write(path());
+    std::move(file).write(path());
     wait();
     const std::string hash = TokenFile::read(path()).hash;
     EXPECT_TRUE(hashed_before(RandomAccessFile(path())));

@@ -47,7 +47,7 @@ std::string refusal(const std::filesystem::path& path) {
 TEST(TokenFile, ComesBackWithEverythingItCarries) {
   const TemporaryFolder folder;
   const auto written = small_file();
-  const auto hash = written.write(folder / "a.h5");
+  const auto hash = TokenFile(written).write(folder / "a.h5");
   const auto read = TokenFile::read(folder / "a.h5");
   EXPECT_EQ(read.train.in_memory().narrow, written.train.narrow);
   EXPECT_EQ(read.validation.in_memory().narrow, written.validation.narrow);
@@ -64,15 +64,15 @@ TEST(TokenFile, TheHashFollowsTokensSplitsAndTokenizerButNotTheSource) {
   const auto hash = small_file().write(folder / "a.h5");
   auto other = small_file();
   other.source = "elsewhere";
-  EXPECT_EQ(other.write(folder / "b.h5"), hash);
+  EXPECT_EQ(TokenFile(other).write(folder / "b.h5"), hash);
   other.train.narrow[0] = 1;
-  EXPECT_NE(other.write(folder / "b.h5"), hash);
+  EXPECT_NE(TokenFile(other).write(folder / "b.h5"), hash);
   other = small_file();
   std::swap(other.train, other.validation);
-  EXPECT_NE(other.write(folder / "b.h5"), hash);
+  EXPECT_NE(TokenFile(other).write(folder / "b.h5"), hash);
   other = small_file();
   other.tokenizer = Tokenizer::from_text(Tokenizer::Kind::characters, "vwxyz");
-  EXPECT_NE(other.write(folder / "b.h5"), hash);
+  EXPECT_NE(TokenFile(other).write(folder / "b.h5"), hash);
 }
 
 TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
@@ -86,7 +86,7 @@ TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
   ASSERT_EQ(file.tokenizer.size(), 65537);
   file.train = file.validation = Split::from_tokens(std::vector<std::int32_t>{65536, 0, 65535}, 65537);
   EXPECT_TRUE(file.train.narrow.empty());
-  file.write(folder / "a.h5");
+  TokenFile(file).write(folder / "a.h5");
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").info("train").type, "u32");
   EXPECT_EQ(TokenFile::read(folder / "a.h5").train[0], 65536);
   EXPECT_FALSE(Split::from_tokens(std::vector<std::int32_t>{65535}, 65536).narrow.empty());
@@ -95,11 +95,9 @@ TEST(TokenFile, VocabulariesAbove65536AreStoredIn32Bits) {
 TEST(TokenFile, LetsGoOfItsTokensWhereItIsGivenUpForTheFile) {
   const TemporaryFolder folder;
   auto file = small_file();
-  const auto hash = file.write(folder / "kept.h5");
-  EXPECT_EQ(file.train.count(), 6);
-  EXPECT_EQ(std::move(file).write(folder / "given.h5"), hash);
+  std::move(file).write(folder / "a.h5");
   EXPECT_EQ(file.train.narrow.capacity() + file.validation.narrow.capacity(), 0u);
-  EXPECT_TRUE(read_whole(folder / "given.h5") == read_whole(folder / "kept.h5"));
+  EXPECT_EQ(TokenFile::read(folder / "a.h5").train.count(), 6);
 }
 
 TEST(TokenFile, TakesATailOutOfASplitOfEitherWidth) {
@@ -202,7 +200,7 @@ TEST(TokenFile, TokensOutsideTheVocabularyAreNotWritten) {
   const TemporaryFolder folder;
   auto file = small_file();
   file.validation.narrow[1] = 5;
-  EXPECT_THROW(file.write(folder / "a.h5"), Error);
+  EXPECT_THROW(std::move(file).write(folder / "a.h5"), Error);
   EXPECT_TRUE(folder.names().empty());
 }
 

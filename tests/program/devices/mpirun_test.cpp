@@ -84,7 +84,7 @@ TEST_F(Mpirun, AnotherDataFileOrNoneOnOneHostIsNamed) {
   EXPECT_EQ(times("data.h5: no such token file"), 1) << output_;
   TokenFile data = tiny_data();
   data.train.narrow.pop_back();
-  data.write(elsewhere / "data.h5");
+  TokenFile(data).write(elsewhere / "data.h5");
   EXPECT_EQ(on_two(train(), there, train()), 3) << output_;
   EXPECT_TRUE(says("differ in the content of data.h5"));
   EXPECT_TRUE(says("copy one file to all hosts"));

@@ -99,7 +99,7 @@ TEST_F(SweepCommand, RunsWithoutARecordAreOfTheDataThatTheirCheckpointsName) {
   std::filesystem::remove(record);
   TokenFile other = test::tiny_data();
   std::swap(other.train, other.validation);
-  other.write(folder_ / "data.h5");
+  TokenFile(other).write(folder_ / "data.h5");
   EXPECT_EQ(run({"sweep", "ask.toml"}), int(ExitCode::usage)) << output_;
   EXPECT_TRUE(says("6 runs there have another recipe, program or data")) << output_;
   EXPECT_TRUE(says("f32 seed 1: trained on data of hash ")) << output_;
