@@ -15,7 +15,7 @@ if(NOT MXTAPE_CUDA STREQUAL "OFF")
 endif()
 # Where nobody says which architectures to compile for: ON compiles for all of them, a program to give away. AUTO compiles
 # for the GPUs of this machine, or for Hopper alone where there are none, to see that it compiles: a fifth of the time.
-# Code for 8.0 runs on 8.6 too, and so on below the next ten: no kernel needs what only a 90a or 100a has.
+# Code for X.0 runs on every X.y. No kernel needs what 90a or 100a adds, whose code runs nowhere else.
 set(mxtape_all_architectures 80-real 89-real 90-real 100-real 120-real)  # Ampere, Ada, Hopper, Blackwell twice
 function(mxtape_architectures_here result)
   set(found "")

@@ -3,7 +3,8 @@
 namespace mxtape {
 
 /// A second queue of a GPU's work, beside that of its Backend: for what moves tensors. Nothing orders the two
-/// but the calls below. Needs the backend for these alone, and may outlive it.
+/// but the calls below. It may outlive the backend, which it needs for these alone, and must outlive what was
+/// recorded with its marks.
 class SideStream {
  public:
   virtual ~SideStream() = default;

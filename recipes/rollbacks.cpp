@@ -15,9 +15,8 @@ constexpr std::string_view arrow = " -> ", same = " same batches";
 /// Reads a step and removes it from the front of `text`; -1 if there is none.
 std::int64_t take_step(std::string_view& text) {
   std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  if (error != std::errc{}) return -1;
-  text.remove_prefix(std::size_t(end - text.data()));
+  text.remove_prefix(
+      std::size_t(std::from_chars(text.data(), text.data() + text.size(), step).ptr - text.data()));
   return step;
 }
 
@@ -32,11 +31,8 @@ std::vector<Rollback> rollbacks(const Recipe& recipe) {
   for (const std::string& text : recipe.train.rollbacks) {
     std::string_view rest = text;
     Rollback one{.from = take_step(rest), .to = -1, .same_batches = false};
-    if (rest.starts_with(arrow)) {
-      rest.remove_prefix(arrow.size());
-      one.to = take_step(rest);
-      one.same_batches = rest == same;
-    }
+    if (rest.starts_with(arrow))
+      rest.remove_prefix(arrow.size()), one.to = take_step(rest), one.same_batches = rest == same;
     require(one.to >= 0 && one.from >= one.to + !one.same_batches && (rest.empty() || one.same_batches),
             ExitCode::usage,
             "{}: train.rollbacks: '{}' is no rollback; want what a run writes there, such as '512{}400'",
@@ -68,10 +64,13 @@ std::vector<std::int64_t> coming_rollbacks(const Recipe& recipe) {
 
 std::vector<PossiblePhase> possible_phases(const Recipe& recipe) {
   std::vector<PossiblePhase> phases;
-  const auto steps = plan_changes(recipe);
-  for (const std::int64_t step : steps) phases.push_back({recipe, step, 0});
+  const auto add = [&](const Recipe& course, std::int64_t first, std::int64_t rollback) {
+    for (const std::int64_t step : plan_changes(course))
+      if (step >= first) phases.push_back({course, step, rollback});
+  };
+  add(recipe, 0, 0);
   for (const std::int64_t n : coming_rollbacks(recipe))
-    for (const std::int64_t step : steps) phases.push_back({as_rolled_back(recipe, n, step), step, n});
+    for (const std::int64_t to : plan_changes(recipe)) add(as_rolled_back(recipe, n, to), to, n);
   return phases;
 }
 

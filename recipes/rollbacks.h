@@ -31,9 +31,9 @@ std::vector<std::int64_t> coming_rollbacks(const Recipe&);
 /// What may hold from a step on: precision_plan(course, step).
 struct PossiblePhase {
   Recipe course;
-  std::int64_t step, rollback;  ///< rollback: the coming one that leads to the step, or 0
+  std::int64_t step, rollback;  ///< rollback: the coming one that is thought to have come, or 0
 };
-/// Each step of plan_changes(), as planned; then each again, as if a coming rollback led there.
+/// Each step of plan_changes(), as planned; then each, and those after it, as if a coming rollback led there.
 std::vector<PossiblePhase> possible_phases(const Recipe&);
 
 /// Throws Error(usage) for phases that no rollback can begin, and for a rollback that would change nothing,

@@ -63,8 +63,8 @@ std::string listed(std::span<const std::string_view> names) {
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> known) {
   const auto nearest = nearest_names(word, known);
-  std::string text = nearest.empty() ? "; known:" : "; did you mean ";
-  if (nearest.empty()) return text + listed(known);
+  if (nearest.empty()) return known.empty() ? "" : "; known:" + listed(known);
+  std::string text = "; did you mean ";
   for (std::size_t i = 0; i < nearest.size(); ++i)
     text.append(i ? " or '" : "'").append(nearest[i]).append("'");
   return text + "?";

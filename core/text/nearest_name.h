@@ -21,7 +21,7 @@ std::vector<std::string_view> nearest_names(std::string_view word, std::span<con
 std::string listed(std::span<const std::string_view> names);
 
 /// The end of an error message about an unknown word: "; did you mean 'optim.beta1'?", or, if nothing is
-/// near, "; known: constant linear cosine wsd".
+/// near, "; known: constant linear cosine wsd"; nothing where nothing is known.
 std::string suggestion(std::string_view word, std::span<const std::string_view> known);
 
 /// " (near: 'runs/tales')": what stands under a like name where a path is not; empty if nothing does.

@@ -15,8 +15,7 @@ namespace mxtape {
 /// knows the step's peak memory and its GEMMs, for a model of any size, in milliseconds. Tensors have
 /// addresses that no one may read; download() gives zeros. Blocks are reused as on a real device. What a
 /// device takes for itself inside a kernel is not counted, but for what may be of the size of a step's
-/// largest tensors, or of many of them: rotated tensors, operands that a CPU widens, attention's share on a
-/// GPU.
+/// largest tensors, or of many of them: rotated tensors, attention's share on a GPU.
 class DryBackend final : public Backend {
  public:
   /// How the device that it stands for keeps the memory of work that repeats.

@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "core/files/atomic_file.h"
+#include "data/hdf5/hdf5.h"
 #include "program/plot/gnuplot.h"
-#include "program/records/run_name.h"
+#include "program/records/run_folder.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -52,8 +53,13 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
       (std::filesystem::is_directory(run) ? run : run.parent_path()) / "recipe.toml";
   if (!std::filesystem::exists(file)) return {};
   const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
-  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary,
-                   data_hash_of(file.parent_path())};
+  std::string hash;
+  try {  // without reading a checkpoint whole
+    if (const auto all = list_checkpoints(file.parent_path()); !all.empty())
+      hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
+  } catch (const Error&) {  // none, or none that can be read
+  }
+  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary, hash};
 }
 
 }  // namespace

@@ -79,11 +79,10 @@ fs::path checkpoint_of(std::string_view run) {
        near_path(path));
 }
 
-std::string data_hash_of(const std::filesystem::path& run) {
-  for (const auto& file : list_checkpoints(run)) try {
-      return CheckpointFile(file).header().data_hash;
-    } catch (const Error&) {  // another one serves as well
-    }
+std::string data_hash_of(const fs::path& run) {
+  std::optional<CheckpointFile> whole;
+  for (const fs::path& file : list_checkpoints(run))
+    if (fault_of(file, whole).empty()) return whole->header().data_hash;
   return "";
 }
 

@@ -34,8 +34,7 @@ void describe(Arm& arm, const Recipe& recipe) {
 /// The records of a run's last measured step.
 std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
   std::error_code error;
-  if (std::filesystem::file_size(run / "telemetry.jsonl", error) == 0 || error)
-    return {};  // nothing is rounded
+  if (std::filesystem::file_size(run / "telemetry.jsonl", error) == 0 || error) return {};  // no rounding
   const TelemetryLog log = read_telemetry(run);
   std::map<std::string, std::vector<double>> values;  // squares of a slot; without one, cosines
   const auto last = log.records.back().at("step");

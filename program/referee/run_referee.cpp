@@ -60,9 +60,11 @@ Report published(Measured measured, const fs::path& folder, bool json, std::FILE
   results.add_gaps(), add_steps_to(results), judge(results);
   const fs::path file = folder / "results.json";
   if (fs::exists(file)) try {
-      if (const std::string other = read_results(file).asked.file; other != results.asked.file)
-        say(out, "note: {} was of {}; the runs are there, and --report shows them\n", file.string(), other);
-    } catch (const Error&) {  // of another version
+      const std::string was = read_results(file).asked.file;
+      if (fs::weakly_canonical(was) != fs::weakly_canonical(results.asked.file))
+        say(out, "note: {} was of {}, and is replaced\n", file.string(), was);
+    } catch (const Error&) {
+      say(out, "note: {} was something else, and is replaced\n", file.string());
     }
   write_atomically(file, json_text(value_of(results)));
   write_atomically(folder / "results.csv", results_csv(results));

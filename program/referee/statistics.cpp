@@ -95,7 +95,6 @@ std::optional<double> LossCurve::x_at(double wanted) const {
 
 Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
   require(!seeds.empty(), "efficiency: no seeds");
-  Efficiency efficiency;
   std::vector<double> logs;
   for (const CurvePair& pair : seeds) {
     const auto arm = pair.arm.loss_at(x), baseline = pair.baseline.loss_at(x);
@@ -105,9 +104,8 @@ Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
     if (other) logs.push_back(std::log(x / *other));
   }
   const std::size_t beyond = seeds.size() - logs.size();
-  if (beyond == 0) efficiency.ratio = paired_ratio(logs);
-  if (beyond > 0) efficiency.why = fmt::format("beyond the curves with {} of {} seeds", beyond, seeds.size());
-  return efficiency;
+  if (beyond == 0) return {.ratio = paired_ratio(logs)};
+  return {.why = fmt::format("beyond the curves with {} of {} seeds", beyond, seeds.size())};
 }
 
 }  // namespace mxtape::referee

@@ -21,14 +21,6 @@ bool is_measured(const std::string& key) {
   return key == "train.eval_every" || key == "train.eval_windows" || key.starts_with("telemetry.");
 }
 
-/// As a run's newest whole checkpoint says; "" without one.
-std::string data_hash_of(const fs::path& run) {
-  std::optional<CheckpointFile> whole;
-  for (const fs::path& file : list_checkpoints(run))
-    if (fault_of(file, whole).empty()) return whole->header().data_hash;
-  return "";
-}
-
 /// Fills a plan in, step by step. Each step throws what would stop the runs.
 class Planner {
  public:

@@ -36,8 +36,10 @@ Meaning meaning_of(const Recipe& recipe) {
       meaning.keys += fmt::format("{} = {}\n", knob.name, value_text(knob));
   for (const auto& [course, step, rollback] : possible_phases(recipe)) {
     PrecisionPlan plan = precision_plan(course, step);
-    if (meaning.plans.empty() || meaning.plans.back().second != plan)
-      meaning.plans.emplace_back(rollback ? -rollback : step, std::move(plan));
+    const std::int64_t from = rollback > 0 ? -rollback : step;
+    const auto& plans = meaning.plans;
+    if (plans.empty() || plans.back().second != plan || (rollback > 0 && plans.back().first != from))
+      meaning.plans.emplace_back(from, std::move(plan));
   }
   return meaning;
 }

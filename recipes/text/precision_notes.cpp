@@ -176,8 +176,8 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
   for (const auto& [course, step, rollback] : possible_phases(recipe)) {
     const PrecisionPlan plan = precision_plan(course, step);
     note_library_gemms(recipe, plan, notes);
-    if (rollback > 0) continue;
-    note_idle_settings(plan, notes);
+    if (rollback == 0) note_idle_settings(plan, notes);
+    if (rollback > 0 && recipe.train.on_divergence != OnDivergence::rollback) continue;  // a switch begins it
     may_switch |= std::ranges::any_of(plan.linear, [&](const auto& layer) {
       const LinearQuant& q = layer.second;
       return measured.wants_layer(layer.first) && !(q.wgrad_dy.is_identity() && q.wgrad_x.is_identity());

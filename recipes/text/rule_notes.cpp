@@ -168,7 +168,8 @@ RuleNotes rule_notes(const Recipe& recipe) {
     }
   };
   follow(recipe);
-  for (const std::int64_t n : coming_rollbacks(recipe)) follow(as_rolled_back(recipe, n));
+  for (const std::int64_t n : coming_rollbacks(recipe))
+    for (const std::int64_t step : plan_changes(recipe)) follow(as_rolled_back(recipe, n, step));
   std::size_t number = 0;
   const auto look = [&](const std::vector<PrecisionRule>& rules) {
     for (const PrecisionRule& rule : rules)

@@ -137,7 +137,7 @@ TEST_F(SwitchProgram, WhatItMeasuresChangesNumbersOnAResume) {
   EXPECT_EQ(run(allowed), 0) << output_;
 }
 
-TEST_F(SwitchProgram, IsHeldToThePhasesThatBeginBeforeIt) {
+TEST_F(SwitchProgram, IsHeldToThePhasesThatBeginBeforeItAndAfterIt) {
   Recipe recipe = recipe_that_switches(1e-6f);
   recipe.data.file = "data.h5";
   const auto rule = [](const char* slot, const char* format) {
@@ -148,9 +148,13 @@ TEST_F(SwitchProgram, IsHeldToThePhasesThatBeginBeforeIt) {
   write_atomically(folder_ / "switch.toml", to_toml(recipe));
   EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 0) << output_;
   recipe.precision.phases[1].rules = rule("wgrad.source", "source=shared");
-  write_atomically(folder_ / "switch.toml", to_toml(recipe));
-  EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;
-  EXPECT_NE(output_.find("wgrad.source is shared, and wgrad.hadamard is 'hadamard=16"), std::string::npos);
+  // Of a switch before step 2 the phase of that step is the later one.
+  for (const char* after : {"hadamard=16 signs=run", "hadamard=0"}) {
+    recipe.precision.phases[1].rules.push_back(rule("wgrad.hadamard", after)[0]);
+    write_atomically(folder_ / "switch.toml", to_toml(recipe));
+    EXPECT_EQ(run({"check", "switch.toml", "--name=c"}), 2) << output_;
+    EXPECT_NE(output_.find("wgrad.source is shared, and wgrad.hadamard is 'hadamard=16"), std::string::npos);
+  }
 }
 
 TEST_F(SwitchProgram, WantsAMeasurementAndAPhaseAndIsFoundInACheckpoint) {

@@ -156,6 +156,16 @@ TEST_F(SweepFile, RefusesArmsThatTrainAlike) {
   refuses(head + two_arms + "[grid]\noptim.beta2 = [0.95, 0.95]\n", "a second arm 'beta2=0.95'");
 }
 
+TEST_F(SweepFile, TakesAnArmThatIsAnotherOnlyAfterARollback) {
+  const std::string rule = "[[arm.set.precision.phases.rules]]\nlayers = \"blocks.*\"\nformat = \"bf16\"\n",
+                    late = "[[arm.set.precision.phases]]\nstart_fraction = 0.9\n" + rule,
+                    after = "[[arm.set.precision.phases]]\nstart_rollback = 1\n" + rule;
+  const std::string arms = head + "[set]\ntrain.on_divergence = \"rollback\"\n" + two_arms + late +
+                           "[[arm]]\nname = \"careful\"\nrecipe = \"precision/mxfp4\"\n" + late;
+  refuses(arms, "arm 'careful' trains as arm 'mxfp4'");
+  EXPECT_EQ(refusal(arms + after), "");
+}
+
 TEST_F(SweepFile, RefusesKeysWithoutEffectInTheirArm) {
   refuses(head + two_arms + "[arm.set]\nschedule.decay_fraction = 0.3\n",
           "schedule.decay_fraction has no effect in arm 'mxfp4': schedule.kind is not wsd; leave it out");

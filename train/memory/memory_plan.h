@@ -32,8 +32,8 @@ struct MemoryPlan {
   std::int64_t save_peak() const { return state() - gradients + 2 * checkpoint(); }
 };
 
-/// An estimate: what kernels take for themselves comes on top, but for attention's on a GPU, which is counted
-/// (kernels/attention/scratch.h), and so does the program itself. The recipe's vocabulary must be set.
+/// An estimate: the program itself comes on top, and what kernels take for themselves but for what
+/// kernels/observers/dry_backend.h names and the f32 copies that a CPU makes of bf16. The recipe's vocabulary must be set.
 /// `devices`: of a dry run as one of several (device_plan.h); null for one.
 MemoryPlan memory_plan(const Recipe&, Devices* devices = nullptr);
 

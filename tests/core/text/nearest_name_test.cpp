@@ -54,6 +54,7 @@ TEST(NearestName, APathIsNearToWhatItsFolderHas) {
 
 TEST(NearestName, AWordThatIsNoMisspellingGetsTheWholeList) {
   EXPECT_EQ(suggestion("momentum", names), "; known: beta1 beta2 eps weight_decay");
+  EXPECT_EQ(suggestion("momentum", {}), "") << "of names of which none is left";
 }
 
 }  // namespace

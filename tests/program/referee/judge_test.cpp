@@ -36,6 +36,10 @@ TEST(Judge, WithoutALawSaysHowFarItIsOffAndGoesByTheCurves) {
   EXPECT_TRUE(r.law.fitted);
   EXPECT_FALSE(r.law.holds);
   EXPECT_NE(r.law.why.find("the baseline is off it by"), std::string::npos);
+  double worst = 0;
+  for (const Residual& x : r.law.residuals)
+    if (x.arm == r.baseline) worst = std::max(worst, std::abs(x.measured / x.fitted - 1));
+  EXPECT_NEAR(r.law.worst, worst, 1e-12);
   for (const BreakEven& k : r.break_even) EXPECT_EQ(k.from, "tokens");
   EXPECT_EQ(page(r).find("<b>It does not hold here.</b>") != std::string::npos, true);
 }

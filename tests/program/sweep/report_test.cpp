@@ -23,13 +23,17 @@ TEST_F(SweepCommand, ResultsHaveNullWhereThereIsNoTestAndNoLawAndAreNotReplacedS
   for (const auto& number : {gap["gap"]["p"], gap["holm"], law["A"], law["E"], law["worst"]})
     EXPECT_TRUE(number.is_null()) << "one seed, one size: " << number;
   EXPECT_EQ(law["why"], "one size and one length");
-  EXPECT_EQ(law["floor_known"], results("both")["floor"].is_number());
   ASSERT_EQ(run({"sweep", "gemms.toml", "--out", "both"}), 0) << output_;
   EXPECT_FALSE(says("note: both/results.json"));
   std::filesystem::copy_file(folder_ / "gemms.toml", folder_ / "other.toml");
   ASSERT_EQ(run({"sweep", "other.toml", "--out", "both", "--report"}), 0) << output_;
-  EXPECT_TRUE(says("note: both/results.json was of gemms.toml; the runs are there, and --report shows them"));
-  for (const char* option : {"--check", "--again"})
+  EXPECT_TRUE(says("note: both/results.json was of gemms.toml, and is replaced"));
+  ASSERT_EQ(run({"sweep", "./other.toml", "--out", "both", "--report"}), 0) << output_;
+  EXPECT_FALSE(says("is replaced"));
+  write_atomically(folder_ / "both/results.json", std::string("{}"));
+  ASSERT_EQ(run({"sweep", "other.toml", "--out", "both", "--report"}), 0) << output_;
+  EXPECT_TRUE(says("note: both/results.json was something else, and is replaced"));
+  for (const char* option : {"--check", "--again", "--jobs=1", "--part=1/2"})
     EXPECT_EQ(run({"sweep", "gemms.toml", "--report", option}), int(ExitCode::usage)) << option;
 }
 
