@@ -72,7 +72,7 @@ void leave_no_unfinished_file() {
 StopSignals::StopSignals() {
   first_signal = 0;
   asked_to_stop = 0;
-  asked_to_save = 0;
+  if (!shared) asked_to_save = 0;  // a follower may have been asked by now
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // file operations in progress go on
@@ -93,9 +93,9 @@ StopSignals::~StopSignals() {
 int StopSignals::received() { return first_signal; }
 
 bool StopSignals::take_save_request() {
-  const bool asked = asked_to_save != 0;
+  if (!asked_to_save) return false;
   asked_to_save = 0;
-  return asked;
+  return true;
 }
 
 const char* StopSignals::name_of(int signal) {

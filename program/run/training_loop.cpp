@@ -124,7 +124,8 @@ void TrainingLoop::step_or_skip() {
     if (e.code() != ExitCode::diverged) throw;
     if (telemetry_) telemetry_->abandon();
     if (traced) trace_.stop(), traced_ = false;  // the next step is looked at instead
-    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most &&
+                       !Finite::is_asked_for();  // which throws amid a step, on one device
     if (!skips) diverged(e, trainer_.steps_done() + 1);
     ++skipped_;
     trainer_.skip_step();
@@ -156,7 +157,7 @@ void TrainingLoop::step_or_skip() {
 
 /// Goes back if the recipe says so and the run may; else this is its end.
 void TrainingLoop::diverged(const Error& e, std::int64_t step) {
-  if (config_.on_divergence == OnDivergence::rollback) {
+  if (config_.on_divergence == OnDivergence::rollback && !Finite::is_asked_for()) {
     const auto were = std::int64_t(trainer_.recipe().train.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));

@@ -122,6 +122,7 @@ void TrainingLoop::record(const std::function<void()>& write) {
   try {
     write();
   } catch (const Error& e) {
+    if (e.code() == ExitCode::peer) throw;  // telemetry gathers weights
     if (!log_error_) log_error_ = e;
   }
 }

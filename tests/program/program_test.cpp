@@ -30,6 +30,20 @@ TEST_F(ProgramTest, CheckingEveryKernelLeavesTheSameBytes) {
   EXPECT_TRUE(read_whole(checkpoint(6)) == read_whole(folder_ / "checked/tiny/checkpoints/step_00000006.h5"));
 }
 
+TEST_F(ProgramTest, WhatCheckingFindsEndsARunThatElseWouldSkipAStepOrGoBack) {
+  ::setenv("MXTAPE_CHECK", "1", 1);
+  for (const char* policy : {"skip", "rollback"}) {
+    EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0",
+                   "--train.save_every=1", "--schedule.warmup_steps=0", "--resume=no",
+                   fmt::format("--train.on_divergence={}", policy)}),
+              int(ExitCode::diverged))
+        << output_;
+    EXPECT_TRUE(says("not finite")) << output_;
+    EXPECT_FALSE(says("is skipped") || says("goes back") || says("rollback 1")) << output_;
+  }
+  ::unsetenv("MXTAPE_CHECK");
+}
+
 TEST_F(ProgramTest, EvaluatesTheLastCheckpointToTheLossThatTrainingReported) {
   ASSERT_EQ(run({"train", "tiny.toml", "--precision.weights=f32", "--precision.activations=f32"}), 0)
       << output_;

@@ -110,12 +110,12 @@ void Exchange::share_squares() {
 }
 
 void Exchange::share_values(std::span<const Tensor> others) {
-  share([&](int rank) {
-    std::vector<Tensor> parts;
-    if (rank == 0) parts = values_, parts.insert(parts.end(), others.begin(), others.end());
-    return parts;
-  });
-  settle();
+  std::vector<Tensor> all = values_;
+  all.insert(all.end(), others.begin(), others.end());
+  for (const Tensor& one : all) {  // each has a deadline of its own
+    share([&](int rank) { return rank == 0 ? std::vector{one} : std::vector<Tensor>(); });
+    settle();
+  }
   whole_ = true;
 }
 

@@ -1,5 +1,6 @@
 #include "train/devices/losses.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -19,25 +20,23 @@ std::vector<std::vector<float>> gather_numbers(const std::vector<float>& own, De
 
 void compute_shared(std::vector<float>& numbers, Devices* devices,
                     const std::function<float(std::size_t)>& compute) {
-  const std::size_t rank = devices ? std::size_t(devices->rank()) : 0;
-  const std::size_t size = devices ? std::size_t(devices->size()) : 1;
-  std::exception_ptr error;
-  std::vector<float> own;
-  try {
-    for (std::size_t i = rank; i < numbers.size(); i += size) own.push_back(numbers[i] = compute(i));
-  } catch (...) {
-    if (!devices || rank != 0) throw;
-    error = std::current_exception();
-  }
-  if (!devices) return;
-  const auto all = gather_numbers(own, *devices, Patience::alone);
-  if (error) {
-    devices->agree();
-    std::rethrow_exception(error);
-  }
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto& from = all[i % size];
-    numbers[i] = i / size < from.size() ? from[i / size] : 0;  // rank 0 has given up
+  const std::size_t rank = devices ? devices->rank() : 0, size = devices ? devices->size() : 1;
+  // One of each rank at a time, so that all hear at once that rank 0 gives up.
+  for (std::size_t first = 0; first < numbers.size(); first += size) {
+    std::exception_ptr error;
+    std::vector<float> own;
+    try {
+      if (first + rank < numbers.size()) own.push_back(numbers[first + rank] = compute(first + rank));
+    } catch (...) {
+      if (!devices || rank != 0) throw;
+      error = std::current_exception();
+    }
+    if (!devices) continue;
+    const auto all = gather_numbers(own, *devices, Patience::alone);
+    if (error) devices->agree(), std::rethrow_exception(error);
+    if (all[0].empty()) return;  // rank 0 has given up
+    for (std::size_t i = first; i < std::min(first + size, numbers.size()); ++i)
+      numbers[i] = all[i - first].at(0);
   }
 }
 

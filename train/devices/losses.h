@@ -18,8 +18,8 @@ std::vector<std::vector<float>> gather_numbers(const std::vector<float>& own, De
                                                Patience = Patience::step);
 
 /// numbers[i] = compute(i), each on device i mod N, and then known on all. If `compute` throws on rank 0,
-/// that is thrown there when the others are done, and they return without a result; on another rank it breaks
-/// the run.
+/// that is thrown there when the others are done with the one they are at, and they return without a result;
+/// on another rank it breaks the run.
 void compute_shared(std::vector<float>& numbers, Devices*, const std::function<float(std::size_t)>& compute);
 
 /// Computes a step once more, each device its strands, up to the first kernel with a result that is not

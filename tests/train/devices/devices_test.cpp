@@ -1,10 +1,12 @@
 // A run on several devices has the bits of the run on one: ranks are threads here, which share no tensor.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "tests/support/tensors.h"
 #include "tests/train/devices/shared_run.h"
+#include "train/devices/losses.h"
 
 namespace mxtape::test {
 namespace {
@@ -200,6 +202,28 @@ TEST(SharedRun, ACheckpointThatCannotBeWrittenLeavesARunThatGoesOn) {
     EXPECT_THROW(trainer.save(folder / "file" / "1.h5"), Error);
     EXPECT_EQ(outcome_of(trainer, folder / "end.h5").checkpoint, want.checkpoint);
   });
+}
+
+TEST(SharedRun, WhatRankZeroGivesUpIsGivenUpByAllInTheSameTurn) {
+  struct Stopped {};
+  ThreadRanks ranks(3);
+  std::array<int, 3> computed{};
+  on_threads(ranks, [&](Devices& devices) {
+    std::vector<float> numbers(20);
+    const auto compute = [&](std::size_t i) {
+      ++computed[std::size_t(devices.rank())];
+      if (i == 3) throw Stopped{};  // the second of rank 0
+      return float(i);
+    };
+    if (devices.rank() == 0) {
+      EXPECT_THROW(compute_shared(numbers, &devices, compute), Stopped);
+    } else {
+      compute_shared(numbers, &devices, compute);
+      devices.agree();
+      EXPECT_EQ(numbers[2], 2) << "what was shared before is there";
+    }
+  });
+  EXPECT_EQ(computed, (std::array{2, 2, 2}));
 }
 
 TEST(SharedRun, AValidationThatRankZeroGivesUpLeavesARunThatGoesOn) {
