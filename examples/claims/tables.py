@@ -79,10 +79,10 @@ def four_bit_table():
     return markdown(["arm", "gap to bf16", f"for {tolerance}"], rows)
 
 
-def points_table(name, lengths):
+def points_table(name, shown):
     """Of a sweep with [points]: each arm's gap, verdict and efficiency in tokens at each, of the seeds that decide."""
     results = judge.results_of(name)
-    points = [point for point, one in enumerate(results["points"]) if one["tokens_per_parameter"] in lengths]
+    points = [point for point, one in enumerate(results["points"]) if one["name"] in shown]
     decided = [one for one in results["gaps"] if one["stage"] == results["efficiencies"][0]["stage"]]
 
     def cell(arm, point):
@@ -107,7 +107,7 @@ tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
     "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
     "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True),
-    "evening": lambda: points_table("evening", [8, 16]), "referee": lambda: points_table("referee-w32", [10, 30, 80]),
+    "evening": lambda: points_table("evening", ["w64 x 16", "w96 x 8", "w96 x 16"]), "referee": lambda: points_table("referee-w64", ["w64 x 10", "w64 x 30", "w64 x 80"]),
     **papers.tables}
 
 
