@@ -184,11 +184,13 @@ void PairGroup::abandon(ExitCode code, std::string_view why) noexcept {
   } catch (const Error& e) {
     text = e.what();
   }
-  if (cause_ != ExitCode::ok) code = cause_;
+  if (cause_ != ExitCode::ok && code != ExitCode::interrupted) code = cause_;  // a stop has saved
   std::fflush(nullptr);
   std::fprintf(stderr, "mxtape: %s\n", with_short_lines(text).c_str());
   for (const Peer& p : peers_)
-    if (p.process != 0) ::kill(p.process, SIGKILL), ::waitpid(p.process, nullptr, 0);
+    if (p.process != 0) ::kill(p.process, SIGKILL);
+  for (const Peer& p : peers_)  // one that hangs in the kernel is left
+    if (p.process != 0) comes_true(2, [&] { return end_of(p.process).has_value(); });
   ::_exit(int(code));
 }
 
