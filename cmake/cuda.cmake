@@ -15,7 +15,7 @@ if(NOT MXTAPE_CUDA STREQUAL "OFF")
 endif()
 # Where nobody says which architectures to compile for: ON compiles for all of them, a program to give away. AUTO compiles
 # for the GPUs of this machine, or for Hopper alone where there are none, to see that it compiles: a fifth of the time.
-# Code for X.0 runs on every X.y. No kernel needs what 90a or 100a adds, whose code runs nowhere else.
+# Code for 90 runs on every 9.x, code for 90a on 9.0 alone; no kernel needs what 90a adds. So for 100 and 120.
 set(mxtape_all_architectures 80-real 89-real 90-real 100-real 120-real)  # Ampere, Ada, Hopper, Blackwell twice
 function(mxtape_architectures_here result)
   set(found "")

@@ -15,8 +15,8 @@ constexpr std::string_view arrow = " -> ", same = " same batches";
 /// Reads a step and removes it from the front of `text`; -1 if there is none.
 std::int64_t take_step(std::string_view& text) {
   std::int64_t step = -1;
-  text.remove_prefix(
-      std::size_t(std::from_chars(text.data(), text.data() + text.size(), step).ptr - text.data()));
+  const char* const end = std::from_chars(text.data(), text.data() + text.size(), step).ptr;
+  text.remove_prefix(std::size_t(end - text.data()));
   return step;
 }
 

@@ -31,9 +31,10 @@ std::vector<std::int64_t> coming_rollbacks(const Recipe&);
 /// What may hold from a step on: precision_plan(course, step).
 struct PossiblePhase {
   Recipe course;
-  std::int64_t step, rollback;  ///< rollback: the coming one that is thought to have come, or 0
+  std::int64_t step, rollback;  ///< rollback: the last that came in `course` and has not come yet; or 0
 };
-/// Each step of plan_changes(), as planned; then each, and those after it, as if a coming rollback led there.
+/// As planned: each step at which formats change. Then for each coming rollback, and for each of these steps
+/// as the one that it leads to: that step, and those after it.
 std::vector<PossiblePhase> possible_phases(const Recipe&);
 
 /// Throws Error(usage) for phases that no rollback can begin, and for a rollback that would change nothing,

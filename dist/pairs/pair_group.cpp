@@ -48,7 +48,7 @@ PairGroup::~PairGroup() {
     constexpr double patience = 30;
     if (comes_true(patience, [&] { return end_of(peer.process).has_value(); })) continue;
     ::kill(peer.process, SIGKILL);
-    ::waitpid(peer.process, nullptr, 0);
+    comes_true(2, [&] { return end_of(peer.process).has_value(); });
   }
 }
 

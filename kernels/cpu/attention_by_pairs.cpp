@@ -13,7 +13,7 @@ namespace {
 
 PairSource source(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t rows) {
   const auto* const first = static_cast<const char*>(x.raw()) + part.offset(head) * size_of(x.dtype());
-  return {first, part.row, rows, part.width, x.dtype() == DType::bf16, true};
+  return {first, part.row, rows, part.width, x.dtype() == DType::bf16, /*scattered=*/true};
 }
 
 PairHead head_of(const AttentionShape& s, const auto& call, std::int64_t h) {

@@ -1,6 +1,7 @@
 #include "program/run/profile.h"
 #include "core/files/atomic_file.h"
 #include "program/show/command.h"
+#include "recipes/text/precision_notes.h"
 
 namespace mxtape {
 namespace {
@@ -20,9 +21,7 @@ Report run(const Arguments& arguments, const Given& given) {
   plan_through(plan, Station::recipe);
   std::vector<std::string> inputs{plan.recipe.data.file, arguments.recipe};
   for (const auto& [key, origin] : plan.recipe.origins) inputs.push_back(file_of(origin));
-  for (const auto& rule : plan.recipe.precision.rules) inputs.push_back(file_of(rule.where));
-  for (const auto& phase : plan.recipe.precision.phases)
-    for (const auto& rule : phase.rules) inputs.push_back(file_of(rule.where));
+  for (const auto& rule : all_rules(plan.recipe)) inputs.push_back(file_of(rule.where));
   if (!arguments.flame.empty()) require_output(arguments.flame, inputs, true);
   const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));

@@ -56,7 +56,7 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
   auto changes = check_changes(there, plan.recipe, plan.data->hash, plan.words.allow_change);
   std::string model;
   for (const auto& change : changes)
-    if (change.starts_with("model.")) model += "\n  " + change;
+    if (!keeps_the_model(key_of(change))) model += "\n  " + change;
   const auto ours = parameter_count(plan.recipe.model), theirs = parameter_count(there.recipe.model);
   require(
       ours == theirs, ExitCode::usage,

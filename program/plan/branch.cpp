@@ -11,6 +11,7 @@
 #include "program/plan/resume.h"
 #include "program/records/run_name.h"
 #include "recipes/knobs.h"
+#include "recipes/text/precision_notes.h"
 #include "recipes/text/reader.h"
 
 namespace mxtape {
@@ -67,12 +68,9 @@ class Authors {
   std::string origin(const std::string& change) const {
     const std::string key = key_of(change);
     if (key != "precision.rules") return recipe_.origin(key);
-    std::vector<std::string> all;
-    for (const auto& rule : recipe_.precision.rules) all.push_back(rule.where);
-    for (const auto& phase : recipe_.precision.phases)
-      for (const auto& rule : phase.rules) all.push_back(rule.where);
+    const auto all = all_rules(recipe_);
     const std::size_t n = std::stoul(change.substr(key.size()));
-    return n <= all.size() ? all[n - 1] : "command line";
+    return n <= all.size() ? all[n - 1].where : "command line";
   }
 
  private:
@@ -80,11 +78,6 @@ class Authors {
   std::string given_, parent_;
   std::set<std::string> more_than_precision_;
 };
-
-/// What of a model may change without its being another one.
-bool keeps_the_model(const std::string& key) {
-  return !key.starts_with("model.") || key == "model.dropout" || key == "model.attention_dropout";
-}
 
 /// The content hash of the checkpoint that `run` means; empty if there is none.
 std::string hash_of(const std::string& run) {

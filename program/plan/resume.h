@@ -18,6 +18,11 @@ Beginning choose_start(const RunPaths&, const std::string& resume, std::int64_t 
 /// never overwritten. Call it when nothing else can keep the run from starting. Returns notes for the user.
 std::vector<std::string> set_earlier_aside(const RunFolder&, const Beginning&);
 
+/// Whether weights of before fit where this key has changed.
+inline bool keeps_the_model(const std::string& key) {
+  return !key.starts_with("model.") || key == "model.dropout" || key == "model.attention_dropout";
+}
+
 /// Whether the words of --allow-change name this key or its section.
 bool is_allowed(const std::string& key, const std::vector<std::string>& allowed);
 

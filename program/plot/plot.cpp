@@ -184,7 +184,6 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
 }
 
 std::vector<std::string> data_beside_names(const std::vector<std::string>& runs) {
-  if (runs.size() < 2) return {""};  // a checkpoint is read whole
   std::vector<std::string> texts;
   std::optional<DataOfRun> first;
   bool differs = false;

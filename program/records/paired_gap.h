@@ -22,10 +22,10 @@ constexpr std::string_view name_of(Verdict verdict) { return verdict_names[std::
 struct PairedGap {
   int pairs = 0;
   double mean = INFINITY;            ///< [nats per token]; infinite: of no pairs
-  double standard_error = INFINITY;  ///< sqrt(sum (d_i - mean)^2 / (n (n - 1))); of fewer than two infinite, as p
+  double standard_error = INFINITY;  ///< sqrt(sum (d_i - mean)^2 / (n (n - 1))); infinite: of one or none
   /// mean -+ t(0.95, n - 1) standard_error, and the same with 0.90.
   std::array<double, 2> interval95{-INFINITY, INFINITY}, interval90 = interval95;
-  double p = INFINITY;  ///< of "no difference": two-sided paired t test
+  double p = INFINITY;  ///< of "no difference": two-sided paired t test; infinite: of one or none
   Verdict verdict = Verdict::not_resolved;
 };
 

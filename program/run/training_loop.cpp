@@ -42,6 +42,10 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
                }),
       progress_(stdout, config_.steps, trainer.steps_done()),
       spike_(trainer.recipe().model.vocabulary) {
+  if (Finite::is_asked_for() && config_.on_divergence != OnDivergence::stop) {
+    progress_.note("MXTAPE_CHECK=1: what it finds ends the run, whatever train.on_divergence says");
+    config_.on_divergence = OnDivergence::stop;  // it throws amid a step, on one device of several
+  }
   if (!metrics_.note().empty()) progress_.note(metrics_.note());
   if (trainer.recipe().telemetry.every > 0)
     telemetry_.emplace(observed.measure, backend_, trainer, folder.telemetry(), metrics_.events());
@@ -124,8 +128,7 @@ void TrainingLoop::step_or_skip() {
     if (e.code() != ExitCode::diverged) throw;
     if (telemetry_) telemetry_->abandon();
     if (traced) trace_.stop(), traced_ = false;  // the next step is looked at instead
-    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most &&
-                       !Finite::is_asked_for();  // which throws amid a step, on one device
+    const bool skips = config_.on_divergence == OnDivergence::skip && skipped_ < config_.skip_most;
     if (!skips) diverged(e, trainer_.steps_done() + 1);
     ++skipped_;
     trainer_.skip_step();
@@ -157,7 +160,7 @@ void TrainingLoop::step_or_skip() {
 
 /// Goes back if the recipe says so and the run may; else this is its end.
 void TrainingLoop::diverged(const Error& e, std::int64_t step) {
-  if (config_.on_divergence == OnDivergence::rollback && !Finite::is_asked_for()) {
+  if (config_.on_divergence == OnDivergence::rollback) {
     const auto were = std::int64_t(trainer_.recipe().train.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));

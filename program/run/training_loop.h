@@ -69,7 +69,7 @@ class TrainingLoop {
   RunFolder& folder_;
   const TokenFile& data_;
   Trainer& trainer_;
-  const TrainConfig config_;
+  TrainConfig config_;
   Metrics metrics_;
   std::optional<Telemetry> telemetry_;
   Progress progress_;

@@ -118,12 +118,12 @@ struct Residual {
 };
 /// L(N, D) = (A / (effN N)^alpha + B / (effD D)^beta)^gamma + E; effN = effD = 1 for the baseline.
 struct Law {
-  bool fitted = false, holds = false;
-  std::string why{};                                                  ///< not
-  double A = INFINITY, alpha = A, B = A, beta = A, gamma = A, E = A;  ///< infinite: not fitted, as worst
-  bool floor_known = false;                                           ///< E is the data's
-  double limit = 0, worst = A;  ///< |L / law - 1| of the baseline's mean losses: allowed, found
-  std::int64_t draws = 0;       ///< of the bootstrap
+  bool fitted = false, holds = false;  ///< not fitted: the parameters are infinite, as is `worst`
+  std::string why{};                   ///< not
+  double A = INFINITY, alpha = INFINITY, B = INFINITY, beta = INFINITY, gamma = INFINITY, E = INFINITY;
+  bool floor_known = false;            ///< E is the data's, and not fitted
+  double limit = 0, worst = INFINITY;  ///< |L / law - 1| of the baseline's mean losses: allowed, found
+  std::int64_t draws = 0;              ///< of the bootstrap
   std::vector<LawArm> arms{};
   std::vector<Residual> residuals{};
 };

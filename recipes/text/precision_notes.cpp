@@ -15,6 +15,14 @@
 #include "recipes/text/slot_rules.h"
 
 namespace mxtape {
+
+std::vector<PrecisionRule> all_rules(const Recipe& recipe) {
+  std::vector<PrecisionRule> rules = recipe.precision.rules;
+  for (const auto& phase : recipe.precision.phases)
+    rules.insert(rules.end(), phase.rules.begin(), phase.rules.end());
+  return rules;
+}
+
 namespace {
 
 /// True for operands that only a cast to bf16, or nothing, rounds.
@@ -39,13 +47,6 @@ bool quantizes(const PrecisionPlan& plan) {
          any(plan.attention, attention_slots) || any(plan.attention, std::array{score_slot}) ||
          std::any_of(plan.parameters.begin(), plan.parameters.end(), one) ||
          std::any_of(plan.sums.begin(), plan.sums.end(), one);
-}
-
-std::vector<PrecisionRule> all_rules(const Recipe& recipe) {
-  std::vector<PrecisionRule> rules = recipe.precision.rules;
-  for (const auto& phase : recipe.precision.phases)
-    rules.insert(rules.end(), phase.rules.begin(), phase.rules.end());
-  return rules;
 }
 
 /// A sentence for each rule without slots that rounds attention's operands beside those of linear layers,
@@ -177,7 +178,7 @@ std::vector<std::string> precision_notes(const Recipe& recipe) {
     const PrecisionPlan plan = precision_plan(course, step);
     note_library_gemms(recipe, plan, notes);
     if (rollback == 0) note_idle_settings(plan, notes);
-    if (rollback > 0 && recipe.train.on_divergence != OnDivergence::rollback) continue;  // a switch begins it
+    if (rollback > 0 && recipe.train.on_divergence != OnDivergence::rollback) continue;  // only by a switch
     may_switch |= std::ranges::any_of(plan.linear, [&](const auto& layer) {
       const LinearQuant& q = layer.second;
       return measured.wants_layer(layer.first) && !(q.wgrad_dy.is_identity() && q.wgrad_x.is_identity());

@@ -6,6 +6,9 @@
 
 namespace mxtape {
 
+/// Those of [precision], then those of its phases: as differences() counts them.
+std::vector<PrecisionRule> all_rules(const Recipe&);
+
 /// What a recipe's precision does that its author may not have meant, a sentence each: nothing_quantized(),
 /// rules without slots that round attention's operands where precision.attention is f32, a head that the
 /// broad keys leave in f32, rules that round a gradient to nearest that was rounded stochastically before,

@@ -39,6 +39,7 @@ TEST_F(ProgramTest, WhatCheckingFindsEndsARunThatElseWouldSkipAStepOrGoBack) {
               int(ExitCode::diverged))
         << output_;
     EXPECT_TRUE(says("not finite")) << output_;
+    EXPECT_TRUE(says("MXTAPE_CHECK=1: what it finds ends the run, whatever train.on_divergence says"));
     EXPECT_FALSE(says("is skipped") || says("goes back") || says("rollback 1")) << output_;
   }
   ::unsetenv("MXTAPE_CHECK");

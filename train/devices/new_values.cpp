@@ -23,7 +23,7 @@ void Exchange::share_new_values() {
     weights.unpack(backend_);
     all_values &= weights.all_values();
   }
-  if (!all_values && std::exchange(whole_, false)) settle(), lose_others_values();  // which may wait
+  if (!all_values && std::exchange(whole_, false)) settle(), lose_others_values();  // an upload may wait
   backend_.enter("", false);
 }
 

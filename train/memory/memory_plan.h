@@ -32,9 +32,9 @@ struct MemoryPlan {
   std::int64_t save_peak() const { return state() - gradients + 2 * checkpoint(); }
 };
 
-/// An estimate: the program itself comes on top, and what kernels take for themselves but for what
-/// kernels/observers/dry_backend.h names and the f32 copies that a CPU makes of bf16. The recipe's vocabulary must be set.
-/// `devices`: of a dry run as one of several (device_plan.h); null for one.
+/// An estimate. The program itself comes on top, and what kernels take for themselves, but for what
+/// DryBackend counts of it and for the f32 copies that a CPU makes of bf16. The recipe's vocabulary must be
+/// set. `devices`: of a dry run as one of several (device_plan.h); null for one.
 MemoryPlan memory_plan(const Recipe&, Devices* devices = nullptr);
 
 /// "3.1 MiB".

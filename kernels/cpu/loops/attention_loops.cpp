@@ -63,7 +63,7 @@ void softmax_backward(float* dp, const float* p, const float* delta, const Atten
 
 void row_dots(float* sums, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride,
               std::int64_t rows, std::int64_t cols) {
-  constexpr std::int64_t ahead = 16, line = 16;
+  constexpr std::int64_t ahead = 16, line = 16;  // rows; numbers of a line of the cache
   for (std::int64_t r = 0; r < rows; ++r, a += a_stride, b += b_stride) {
     for (std::int64_t i = 0; r + ahead < rows && i < cols; i += line)
       __builtin_prefetch(a + ahead * a_stride + i), __builtin_prefetch(b + ahead * b_stride + i);
