@@ -23,21 +23,16 @@ void require_switch(const Recipe& recipe) {
           recipe.name, error, next);
 }
 
-namespace {
-double error_of_gradients(const Measurements& measured) {
-  double squares = 0, count = 0;
-  for (const auto& gradient : measured.gradients)
-    if (gradient.slot == "wgrad.dw") squares += gradient.relative_error * gradient.relative_error, ++count;
-  return count > 0 ? std::sqrt(squares / count) : 0;
-}
-}  // namespace
-
 std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telemetry>& telemetry,
                                      const RunPaths& folder) {
   const Recipe& recipe = trainer.recipe();
   const float most = recipe.precision.switch_error;
-  const double error = telemetry ? error_of_gradients(telemetry->last()) : 0;
-  if (trainer.finished() || most == 0 || error <= double(most) || coming_rollbacks(recipe).empty()) return {};
+  if (!telemetry || trainer.finished() || most == 0 || coming_rollbacks(recipe).empty()) return {};
+  double squares = 0, count = 0;
+  for (const auto& gradient : telemetry->last().gradients)
+    if (gradient.slot == "wgrad.dw") squares += gradient.relative_error * gradient.relative_error, ++count;
+  const double error = count > 0 ? std::sqrt(squares / count) : 0;
+  if (error <= double(most)) return {};
   trainer.begin_phase(Rollback{trainer.steps_done(), trainer.steps_done(), true}.text());
   write_atomically(folder.recipe(), to_toml(recipe));
   Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();

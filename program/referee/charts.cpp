@@ -1,42 +1,50 @@
-#include "program/referee/charts.h"
-
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <map>
 #include <set>
 
 #include "core/text/base64.h"
 #include "program/plot/gnuplot.h"
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 
 namespace mxtape::referee {
 namespace {
 
 using gnuplot::quoted;
 
-constexpr const char* nats = "nats per token";
+/// A picture over a logarithm: a line an arm, of the stage that verdicts are of.
+struct Chart {
+  struct Mark {
+    double x, y;
+    std::optional<std::array<double, 2>> interval{};  ///< whiskers
+  };
+  std::string title, x_label, y_label = "nats per token";
+  std::optional<double> level{};  ///< a rule across
+  bool joined = true;
+  std::map<std::size_t, std::vector<Mark>> lines{};  ///< by arm; its name stands at the end
+};
 
 /// Labels at their lines' ends, moved apart by at least `height`, and below `top`.
-std::vector<double> apart(const std::vector<double>& wanted, double height, double top) {
-  std::vector<std::size_t> order(wanted.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return wanted[i]; });
-  std::vector<double> y = wanted;
-  for (std::size_t k = 1; k < order.size(); ++k)
-    y[order[k]] = std::max(y[order[k]], y[order[k - 1]] + height);
-  for (std::size_t k = order.size(); k-- > 0; top = y[order[k]] - height)
-    y[order[k]] = std::min(y[order[k]], top);
+std::vector<double> apart(std::vector<double> y, double height, double top) {
+  std::vector<double*> rising;
+  for (double& one : y) rising.push_back(&one);
+  std::ranges::stable_sort(rising, {}, [](const double* one) { return *one; });
+  for (std::size_t k = 1; k < rising.size(); ++k) *rising[k] = std::max(*rising[k], *rising[k - 1] + height);
+  for (std::size_t k = rising.size(); k-- > 0; top = *rising[k] - height)
+    *rising[k] = std::min(*rising[k], top);
   return y;
 }
 
-std::string script_of(const Chart& chart, const std::string& terminal, const std::filesystem::path& file) {
+/// Eight colours, the latter four dashed; later arms share them, with other marks.
+std::string script_of(const Results& r, const Chart& chart, const std::string& terminal,
+                      const std::filesystem::path& file) {
   double low = chart.level.value_or(INFINITY), high = chart.level.value_or(-INFINITY);
   std::set<double> places;
   std::size_t longest = 0;
   std::vector<double> ends;
-  for (const auto& line : chart.lines) {
-    longest = std::max(longest, line.name.size()), ends.push_back(line.marks.back().y);
-    for (const auto& mark : line.marks) {
+  for (const auto& [arm, marks] : chart.lines) {
+    longest = std::max(longest, r.arms[arm].name.size()), ends.push_back(marks.back().y);
+    for (const auto& mark : marks) {
       const auto [from, to] = mark.interval.value_or(std::array{mark.y, mark.y});
       places.insert(mark.x), low = std::min(low, from), high = std::max(high, to);
     }
@@ -61,125 +69,94 @@ std::string script_of(const Chart& chart, const std::string& terminal, const std
   std::vector<std::string> curves;
   if (chart.level) curves.push_back(fmt::format("{} linewidth 1 linecolor rgb '#333333'", *chart.level));
   const auto labels = apart(ends, 0.06 * (high - low), high);
-  for (std::size_t i = 0; i < chart.lines.size(); ++i) {
-    const Chart::Line& line = chart.lines[i];
+  for (std::size_t i = 0; const auto& [arm, marks] : chart.lines) {
+    const bool baseline = arm == r.baseline;
+    const std::size_t place = arm - (arm > r.baseline);
+    const std::string_view colour = baseline ? "1B1B1B" : colours[place % 8];
     script += fmt::format("$line{} << EOD\n", i);
-    for (const auto& [x, y, interval] : line.marks)
+    for (const auto& [x, y, interval] : marks)
       script +=
           fmt::format("{} {} {} {}\n", x, y, interval ? (*interval)[0] : y, interval ? (*interval)[1] : y);
     script += fmt::format(
         "EOD\nset label {} at graph 1.04, first {} noenhanced textcolor rgb '#{}'\n"
         "set arrow from {}, {} to graph 1.03, first {} nohead linecolor rgb '#{}'\n",
-        quoted(line.name), labels[i], line.colour, line.marks.back().x, ends[i], labels[i], line.colour);
-    const std::string style = fmt::format("linecolor rgb '#{}' {}", line.colour, line.style);
+        quoted(r.arms[arm].name), labels[i], colour, marks.back().x, ends[i], labels[i], colour);
+    const std::string style = fmt::format("linecolor rgb '#{}' dashtype {} {}", colour,
+                                          !baseline && place % 8 >= 4 ? "(12,4)" : "solid",
+                                          gnuplot::mark_of(6 * (place % 4 + place / 8)));
     curves.push_back(fmt::format("$line{} with yerrorbars {} pointsize 0", i, style));
-    curves.push_back(fmt::format("$line{} with {} {} linewidth 2 pointsize 0.7", i,
+    curves.push_back(fmt::format("$line{} with {} {} linewidth 2 pointsize 0.7", i++,
                                  chart.joined ? "linespoints" : "points", style));
   }
   return script + gnuplot::plot_command(curves);
 }
 
-/// Eight colours, the latter four dashed; later arms share them, with other marks.
-std::vector<Chart::Line> lines(const Results& r,
-                               const std::function<std::vector<Chart::Mark>(std::size_t arm)>& marks_of) {
-  std::vector<Chart::Line> lines;
-  for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-    auto marks = marks_of(arm);
-    std::ranges::stable_sort(marks, {}, &Chart::Mark::x);
-    const std::size_t i = arm - (arm > r.baseline);
-    if (!marks.empty())
-      lines.push_back({r.arms[arm].name, std::string(arm == r.baseline ? "1B1B1B" : colours[i % 8]),
-                       fmt::format("dashtype {} {}", arm != r.baseline && i % 8 >= 4 ? "(12,4)" : "solid",
-                                   gnuplot::mark_of(6 * (i % 4 + i / 8))),
-                       marks});
-  }
-  return lines;
-}
-
-}  // namespace
-
-std::string pictures(const std::vector<Chart>& charts) {
+std::string pictures(const Results& r, std::vector<Chart> charts) {
   std::string out;
   try {
-    for (const Chart& chart : charts)
-      if (std::ranges::any_of(chart.lines, [](const auto& line) { return line.marks.size() > 1; }))
+    for (Chart& chart : charts) {
+      for (auto& line : chart.lines) std::ranges::stable_sort(line.second, {}, &Chart::Mark::x);
+      if (std::ranges::any_of(chart.lines, [](const auto& line) { return line.second.size() > 1; }))
         out +=
             fmt::format("<img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"/>\n", html_escaped(chart.title),
                         to_base64(gnuplot::svg([&](const std::string& terminal, const auto& file) {
-                          return script_of(chart, terminal, file);
+                          return script_of(r, chart, terminal, file);
                         })));
+    }
   } catch (const Error& e) {
     return fmt::format("<p class=\"dim\">No pictures: {}</p>\n", html_escaped(e.what()));
   }
   return out.empty() ? "" : "<div class=\"charts\">\n" + out + "</div>\n";
 }
 
-std::vector<Chart> gap_charts(const Results& r) {
+}  // namespace
+
+std::string gap_pictures(const Results& r) {
   std::vector<Chart> charts;
-  const auto add = [&](const std::string& title, const char* x_label, std::int64_t Point::*x,
-                       const std::function<bool(const Point&)>& wanted) {
-    const auto marks_of = [&](std::size_t arm) {
-      std::vector<Chart::Mark> marks;
-      for (const Gap& g : r.gaps) {
-        const Point& point = r.points[g.point];
-        if (g.arm != arm || g.stage != r.judged() || g.gap.pairs == 0 || !wanted(point)) continue;
-        marks.push_back({double(point.*x), g.gap.mean});
-        if (g.gap.pairs > 1) marks.back().interval = g.gap.interval95;
-      }
-      return marks;
-    };
-    charts.push_back({title, x_label, nats, lines(r, marks_of), true, 0.0});
-  };
-  for (std::size_t size = 0; size < r.sizes.size(); ++size)
-    add("Gap over tokens, " + r.sizes[size].name, "tokens", &Point::tokens,
-        [=](const Point& p) { return p.size == size; });
+  for (const ModelSize& size : r.sizes) charts.push_back({"Gap over tokens, " + size.name, "tokens"});
   for (const double length : r.asked.lengths)
-    add(fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters", &Point::parameters,
-        [=](const Point& p) { return p.tokens_per_parameter == length; });
-  return charts;
-}
-
-std::vector<Chart> loss_charts(const Results& r, bool against_seconds) {
-  std::vector<Chart> charts;
-  for (std::size_t size = 0; size < r.sizes.size(); ++size) {
-    const auto marks = [&](std::size_t arm) {
-      std::vector<Chart::Mark> found;
-      for (std::size_t point = 0; point < r.points.size(); ++point) {
-        const auto losses = r.losses(point, arm, r.judged());
-        const bool whole = std::ranges::all_of(losses, [](const auto& loss) { return loss.has_value(); });
-        const StepTime* time = r.step_time(size, arm);
-        if (r.points[point].size == size && whole && time)
-          found.push_back({against_seconds ? double(r.points[point].steps) * time->ms / 1e3
-                                           : double(r.points[point].tokens),
-                           *mean_of(losses)});
-      }
-      return found;
-    };
-    charts.push_back(
-        {fmt::format("Loss against {}, {}", against_seconds ? "seconds" : "tokens", r.sizes[size].name),
-         against_seconds ? "seconds of steps" : "tokens", nats, lines(r, marks)});
+    charts.push_back({fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters"});
+  for (const Gap& g : r.gaps) {
+    if (g.stage != r.judged() || g.gap.pairs == 0) continue;
+    const Point& point = r.points[g.point];
+    const auto interval = g.gap.pairs > 1 ? std::optional(g.gap.interval95) : std::nullopt;
+    charts[point.size].lines[g.arm].push_back({double(point.tokens), g.gap.mean, interval});
+    charts[r.sizes.size() + g.point % r.asked.lengths.size()].lines[g.arm].push_back(
+        {double(point.parameters), g.gap.mean, interval});
   }
-  return charts;
+  for (Chart& chart : charts) chart.level = 0;
+  return pictures(r, charts);
 }
 
-std::vector<Chart> law_charts(const Results& r) {
-  const auto marks_of = [&](std::size_t arm) {
-    std::vector<Chart::Mark> marks;
-    for (const Residual& x : r.law.residuals)
-      if (x.arm == arm)
-        marks.push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
-    return marks;
-  };
-  return {{"Residuals of the law", "tokens", "% of the loss", lines(r, marks_of), false, 0.0}};
+std::string loss_pictures(const Results& r, bool against_seconds) {
+  std::vector<Chart> charts;
+  for (const ModelSize& size : r.sizes)
+    charts.push_back({fmt::format("Loss against {}, {}", against_seconds ? "seconds" : "tokens", size.name),
+                      against_seconds ? "seconds of steps" : "tokens"});
+  for (std::size_t arm = 0; arm < r.arms.size(); ++arm)
+    for (std::size_t p = 0; p < r.points.size(); ++p) {
+      const Point& point = r.points[p];
+      const StepTime* time = r.step_time(point.size, arm);
+      const auto losses = r.losses(p, arm, r.judged());
+      if (!time || std::count(losses.begin(), losses.end(), std::nullopt)) continue;
+      const double x = against_seconds ? double(point.steps) * time->ms / 1e3 : double(point.tokens);
+      charts[point.size].lines[arm].push_back({x, *mean_of(losses)});
+    }
+  return pictures(r, charts);
 }
 
-std::vector<Chart> tuning_charts(const Results& r) {
-  return {{"Loss at the smallest point", r.asked.tuned_key, nats, lines(r, [&](std::size_t arm) {
-             std::vector<Chart::Mark> marks;
-             for (const Tuned& tuned : r.tunes)
-               if (tuned.arm == arm && tuned.loss) marks.push_back({tuned.value, *tuned.loss});
-             return marks;
-           })}};
+std::string law_picture(const Results& r) {
+  Chart chart{"Residuals of the law", "tokens", "% of the loss", 0.0, false};
+  for (const Residual& x : r.law.residuals)
+    chart.lines[x.arm].push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
+  return pictures(r, {chart});
+}
+
+std::string tuning_picture(const Results& r) {
+  Chart chart{"Loss at the smallest point", r.asked.tuned_key};
+  for (const Tuned& tuned : r.tunes)
+    if (tuned.loss) chart.lines[tuned.arm].push_back({tuned.value, *tuned.loss});
+  return pictures(r, {chart});
 }
 
 std::string with_prefix(double x) {

@@ -20,14 +20,13 @@ namespace {
 void describe(Arm& arm, const Recipe& recipe) {
   const PrecisionPlan plan = precision_plan(recipe, recipe.train.steps - 1);
   const auto layers = linear_layer_names(recipe.model);
-  for (const std::string& layer : layers) {
+  for (const std::string& layer : layers)
     for (const auto& slot : linear_slots) {
       const Quantizer& q = plan.linear.at(layer).*slot.field;
       if (layer != "head") arm.bits += q.bits_per_element();
       if (layer == layers[layers.size() / 2])
         arm.slots.push_back(fmt::format("{} {}", slot.name, to_text(q)));
     }
-  }
   arm.bits /= double(slots_of_linear * (layers.size() - 1));
 }
 
@@ -60,8 +59,8 @@ std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
 using Turn = std::tuple<std::size_t, bool, std::uint64_t>;
 
 /// Curve and spikes of a run and, before it, of its trunks.
-void add_steps(Run& run, const StagePlan& stage, const SweepRun& from, LossSpike& spike) {
-  if (const SweepRun* trunk = stage.sweep.trunk_of(from)) add_steps(run, stage, *trunk, spike);
+void add_steps(Run& run, const SweepPlan& stage, const SweepRun& from, LossSpike& spike) {
+  if (const SweepRun* trunk = stage.trunk_of(from)) add_steps(run, stage, *trunk, spike);
   const RunLog log = read_run_log(from.folder);
   for (const auto& point : log.train)
     if (const auto found = spike.look_at(point.loss))
@@ -71,18 +70,15 @@ void add_steps(Run& run, const StagePlan& stage, const SweepRun& from, LossSpike
 
 constexpr std::int64_t steps_after_switch = 50;  // few enough to see the jump, enough to see past the noise
 
-std::vector<Switch> switches(const StagePlan& stage, std::size_t baseline, const Logs& logs) {
+std::vector<Switch> switches(const SweepPlan& stage, const Results& results, const Logs& logs) {
   std::vector<Switch> all;
-  for (std::size_t i = 0; i < stage.places.size(); ++i) {
-    const Recipe& recipe = stage.sweep.sweep.arms[i].recipe;
-    const std::size_t arm = stage.places[i].arm;
-    for (const std::int64_t step : plan_changes(recipe)) {
-      const std::int64_t count = std::min(steps_after_switch, recipe.train.steps - step);
-      if (arm == baseline || step == 0 || count < 1) continue;
-      const auto after = gaps_after(pairs_of(logs[arm], logs[baseline]), step, count);
-      if (!after.empty()) all.push_back({arm, step, count, paired_gap(after, stage.sweep.sweep.tolerance)});
+  for (const SweepArm& arm : stage.sweep.arms)
+    for (const std::int64_t step : plan_changes(arm.recipe)) {
+      const std::int64_t count = std::min(steps_after_switch, arm.recipe.train.steps - step);
+      if (arm.arm == results.baseline || step == 0 || count < 1) continue;
+      const auto after = gaps_after(pairs_of(logs[arm.arm], logs[results.baseline]), step, count);
+      if (!after.empty()) all.push_back({arm.arm, step, count, paired_gap(after, results.asked.tolerance)});
     }
-  }
   return all;
 }
 
@@ -110,46 +106,42 @@ Results asked(const RefereeFile& file) {
   return results;
 }
 
-Logs add_runs(Results& results, const StagePlan& stage, Stage of) {
-  const SweepPlan& plan = stage.sweep;
+void add_runs(Results& results, const SweepPlan& plan, Stage of) {
   results.arithmetic = plan.arithmetics[plan.sweep.baseline_index()], results.times.device = plan.device;
   results.times.cores = threads();
   results.data_file = plan.sweep.arms.front().recipe.data.file, results.data_hash = plan.data_hash;
   Logs logs(results.arms.size());
-  std::map<std::pair<std::size_t, std::size_t>, std::map<Turn, double>> ms;  // by size and arm
-  std::vector<const SweepRun*> ordered;
-  for (const SweepRun& from : plan.runs) ordered.push_back(&from);
-  std::ranges::stable_sort(ordered, {}, [&](const SweepRun* run) {
-    return std::pair(stage.place_of(*run).point, stage.place_of(*run).arm);
-  });
-  for (const SweepRun* const from : ordered) {
-    const Place& place = stage.place_of(*from);
-    const std::size_t size = results.points[place.point].size;
+  std::map<std::pair<std::size_t, std::size_t>, std::map<Turn, double>> ms;     // by size and arm
+  std::multimap<std::pair<std::size_t, std::size_t>, const SweepRun*> ordered;  // by point and arm
+  for (const SweepRun& run : plan.runs)
+    ordered.emplace(std::pair(plan.arm_of(run).point, plan.arm_of(run).arm), &run);
+  for (const auto& [at, from] : ordered) {
+    const SweepArm& arm = plan.arm_of(*from);
+    const std::size_t size = results.points[arm.point].size;
     std::optional<RunLog> log;
     if (from->state == RunState::finished) {
       log = read_run_log(from->folder);
-      ms[{size, place.arm}][{place.point, place.trunk, from->seed}] = log->median_milliseconds;
+      ms[{size, arm.arm}][{arm.point, arm.is_trunk, from->seed}] = log->median_milliseconds;
     }
-    const Recipe& recipe = plan.sweep.arms[from->arm].recipe;
-    if (place.trunk) continue;
+    if (arm.is_trunk) continue;
     Run& run = results.runs.emplace_back();
     RunTime& time = results.times.runs.emplace_back();
-    run.point = place.point, run.arm = place.arm, run.seed = from->seed, run.stage = of;
+    run.point = arm.point, run.arm = arm.arm, run.seed = from->seed, run.stage = of;
     run.folder = from->folder.lexically_relative(plan.out).string();
-    run.state = name_of(from->state), run.learning_rate = double(recipe.optim.learning_rate);
+    run.state = name_of(from->state), run.learning_rate = double(arm.recipe.optim.learning_rate);
     if (from->record)
       run.code = from->record->code, results.times.threads = from->record->threads,
       time = {{}, from->record->peak_mib, from->record->seconds, from->record->threads};
     if (from->state == RunState::failed && from->record) run.message = from->record->message;
-    if (stage.failed(*from) && from->state != RunState::failed)
+    if (has_failed(plan, *from) && from->state != RunState::failed)
       run.state = "failed", run.message = "its trunk diverged";
     if (log) {
       LossSpike spike(plan.vocabulary);
-      add_steps(run, stage, *from, spike);
+      add_steps(run, plan, *from, spike);
       run.loss = run.curve.back().loss, time.ms = log->median_milliseconds;
       run.telemetry = telemetry_of(from->folder);
       if (log->floor) results.floor = log->floor;
-      if (!results.has_points()) logs[place.arm].emplace(from->seed, *std::move(log));
+      if (!results.has_points()) logs[arm.arm].emplace(from->seed, *std::move(log));
     }
   }
   for (const auto& [at, turns] : ms) {
@@ -164,21 +156,21 @@ Logs add_runs(Results& results, const StagePlan& stage, Stage of) {
     time.runs = std::int64_t(all.size());
     if (!ratios.empty()) time.ratio = median(ratios);
   }
-  if (!results.has_points()) results.switches = switches(stage, results.baseline, logs);
-  return logs;
+  if (!results.has_points()) results.switches = switches(plan, results, logs);
 }
 
-void add_work(Results& results, const StagePlan& stage, bool planned) {
-  for (const SweepRun& run : stage.sweep.runs) {
-    const std::int64_t step = stage.sweep.sweep.arms[run.arm].recipe.tokens_per_step(),
+void add_work(Results& results, const SweepPlan& stage, bool planned) {
+  for (const SweepRun& run : stage.runs) {
+    const std::int64_t step = stage.arm_of(run).recipe.tokens_per_step(),
                        done = planned || run.state == RunState::finished ? run.steps : run.steps_done;
     results.tokens_trained += (done - run.first_step) * step;
-    if (!stage.place_of(run).trunk && done > run.first_step) results.tokens_apart += done * step;
+    if (!stage.arm_of(run).is_trunk && done > run.first_step) results.tokens_apart += done * step;
     if (run.record) results.times.seconds_of_runs += run.record->seconds;
   }
 }
 
-std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, const StagePlan& stage) {
+std::vector<std::size_t> add_tunes(Results& results, const SweepPlan& stage) {
+  const Question& file = results.asked;
   std::vector<std::size_t> best_values;
   const std::size_t values = file.tuned_values.size();
   for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
@@ -187,15 +179,15 @@ std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, co
     for (std::size_t value = 0; value < values; ++value) {
       Tuned& tuned = tried.emplace_back(Tuned{arm, file.tuned_values[value]});
       double sum = 0;
-      for (const SweepRun& run : stage.sweep.runs)
-        if (stage.place_of(run).arm == arm && stage.place_of(run).point == value &&
+      for (const SweepRun& run : stage.runs)
+        if (stage.arm_of(run).arm == arm && stage.arm_of(run).point == value &&
             run.state == RunState::finished)
           sum += read_run_log(run.folder).validation.back().loss, ++tuned.runs;
       if (tuned.runs > 0) tuned.loss = sum / double(tuned.runs);
       const bool whole = tuned.runs == std::int64_t(file.tune.size());
       if (whole && (best == values || *tuned.loss < *tried[best].loss)) best = value;
     }
-    if (best == values && stage.over())
+    if (best == values && is_over(stage))
       results.not_run.push_back(fmt::format("tune: no {} suits '{}': the middle one stands in",
                                             file.tuned_key, results.arms[arm].name));
     if (best < values) tried[best].best = true, tried[best].edge = best == 0 || best + 1 == values;
@@ -205,24 +197,21 @@ std::vector<std::size_t> add_tunes(Results& results, const RefereeFile& file, co
   return best_values;
 }
 
-std::vector<std::size_t> chosen_arms(const Results& results) {
+void choose_arms(Results& results) {
   const auto loss = [&](std::size_t arm) {
     double sum = 0;
     for (const Run& run : results.runs)
       if (run.arm == arm && run.stage == Stage::select) sum += run.loss.value_or(INFINITY);
     return sum;
   };
-  std::vector<std::size_t> chosen;
   for (std::size_t arm = 0; arm < results.arms.size(); ++arm) {
     const auto is_better = [&](std::size_t other) {
       return std::pair(loss(other), other) < std::pair(loss(arm), arm);
     };
     const auto family = std::ranges::find(results.asked.families, results.arms[arm].family, &Family::name);
-    if (results.asked.best == 0 || family == results.asked.families.end() ||
-        std::ranges::count_if(family->arms, is_better) < results.asked.best)
-      chosen.push_back(arm);
+    results.arms[arm].chosen = results.asked.best == 0 || family == results.asked.families.end() ||
+                               std::ranges::count_if(family->arms, is_better) < results.asked.best;
   }
-  return chosen;
 }
 
 }  // namespace mxtape::referee

@@ -12,29 +12,18 @@
 namespace mxtape::referee {
 namespace {
 
-/// Of the finished runs, by seed; none beside an arm that did not keep what it had learned.
-std::vector<double> finished_losses(const Results& r, std::size_t point, std::size_t arm, Stage stage,
-                                    std::size_t beside) {
-  std::vector<double> finished;
-  const bool blew_up = r.blew_up(point, beside, stage);
-  for (const auto& loss : r.losses(point, arm, stage))
-    if (loss && !blew_up) finished.push_back(*loss);
-  return finished;
-}
-
 /// Corrects the p of each group of `all` together. What lacks runs counts as p = 1: results that come later
 /// withdraw no verdict.
 template <class T>
 void correct(std::vector<T>& all, const std::function<std::string(const T&)>& name_of_group) {
-  std::map<std::tuple<std::size_t, Stage, std::string>, std::vector<T*>> groups;
-  for (T& one : all) groups[{one.point, one.stage, name_of_group(one)}].push_back(&one);
-  for (const auto& [key, members] : groups) {
-    std::vector<double> p;
-    for (const T* one : members) p.push_back(one->reason.empty() ? std::min(1.0, one->gap.p) : 1);
-    const auto corrected = holm(p);
-    for (std::size_t i = 0; i < p.size(); ++i)
-      if (members[i]->gap.pairs > 1) members[i]->holm = corrected[i];
-  }
+  std::map<std::tuple<std::size_t, Stage, std::string>, std::vector<double>> groups;  // their p
+  const auto group_of = [&](const T& one) -> auto& {
+    return groups[{one.point, one.stage, name_of_group(one)}];
+  };
+  const auto p = [](const T& one) { return one.reason.empty() ? std::min(1.0, one.gap.p) : 1; };
+  for (const T& one : all) group_of(one).push_back(p(one));
+  for (T& one : all)
+    if (one.gap.pairs > 1) one.holm = holm(p(one), group_of(one));
 }
 
 void correct_families(Results& r) {
@@ -56,11 +45,13 @@ void add_contrasts(Results& r) {
         std::string reason;
         std::vector<double> sums(r.seeds(stage).size());  // by seed
         for (std::size_t i = 0; i < arms.size() && reason.empty(); ++i) {
-          const auto losses = finished_losses(r, point, arms[i], stage, arms[i]);
-          for (std::size_t seed = 0; seed < losses.size(); ++seed) sums[seed] += weights[i] * losses[seed];
-          if (losses.size() < sums.size())
+          const auto losses = r.losses(point, arms[i], stage);
+          const auto missing = std::size_t(std::count(losses.begin(), losses.end(), std::nullopt));
+          if (missing > 0 || r.blew_up(point, arms[i], stage))
             reason = r.arms[arms[i]].name + ": " +
-                     r.why_open(point, arms[i], stage, losses.size(), "runs", arms[i]);
+                     r.why_open(point, arms[i], stage, losses.size() - missing, "runs", arms[i]);
+          for (std::size_t seed = 0; seed < losses.size() && reason.empty(); ++seed)
+            sums[seed] += weights[i] * *losses[seed];
         }
         if (!reason.empty()) sums.clear();
         r.contrast_results.push_back(
@@ -80,43 +71,43 @@ LossTable table_of(const Results& r) {
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     auto& of_arm = table.losses.emplace_back();
     for (std::size_t point = 0; point < r.points.size(); ++point) {
-      of_arm.push_back(finished_losses(r, point, arm, r.judged(), r.baseline));
-      if (of_arm.back().size() < r.seeds(r.judged()).size()) of_arm.back().clear();
+      auto& by_seed = of_arm.emplace_back();
+      const auto losses = r.losses(point, arm, r.judged());
+      if (r.blew_up(point, r.baseline, r.judged()) || std::count(losses.begin(), losses.end(), std::nullopt))
+        continue;
+      for (const auto& loss : losses) by_seed.push_back(*loss);
     }
   }
   return table;
 }
 
-/// The curves of an arm and the baseline from one point to before another, by seed.
-std::vector<CurvePair> curves(const LossTable& table, std::size_t first, std::size_t last, std::size_t arm) {
-  std::vector<CurvePair> pairs;
+/// The curves of an arm by seed, over the points from one to before another that `beside` has too.
+std::vector<LossCurve> curves(const LossTable& table, std::size_t first, std::size_t last, std::size_t arm,
+                              std::size_t beside) {
+  std::vector<LossCurve> by_seed;
   for (std::size_t point = first; point < last; ++point) {
-    const auto &of_arm = table.losses[arm][point], &of_baseline = table.losses[table.baseline][point];
-    if (of_arm.empty() || of_baseline.empty()) continue;
-    const double x = table.points[point].tokens;
-    pairs.resize(of_arm.size());
-    for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
-      pairs[seed].baseline.x.push_back(x), pairs[seed].baseline.loss.push_back(of_baseline[seed]);
-      pairs[seed].arm.x.push_back(x), pairs[seed].arm.loss.push_back(of_arm[seed]);
-    }
+    const auto& losses = table.losses[arm][point];
+    if (losses.empty() || table.losses[beside][point].empty()) continue;
+    by_seed.resize(losses.size());
+    for (std::size_t seed = 0; seed < losses.size(); ++seed)
+      by_seed[seed].x.push_back(table.points[point].tokens), by_seed[seed].loss.push_back(losses[seed]);
   }
-  return pairs;
+  return by_seed;
 }
 
 void add_efficiencies(Results& r, const LossTable& table, std::size_t size) {
   const std::size_t lengths = r.asked.lengths.size(), first = size * lengths, last = first + lengths;
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
-    const auto pairs = curves(table, first, last, arm);
-    if (arm == r.baseline || pairs.empty()) continue;
-    auto swapped = pairs;
-    for (CurvePair& pair : swapped) std::swap(pair.arm, pair.baseline);
+    const auto own = curves(table, first, last, arm, r.baseline),
+               base = curves(table, first, last, r.baseline, arm);
+    if (arm == r.baseline || own.empty()) continue;
     for (std::size_t point = first; point < last; ++point) {
       const double x = table.points[point].tokens;
-      if (std::ranges::find(pairs[0].arm.x, x) == pairs[0].arm.x.end()) continue;
-      Efficiency& found = r.efficiencies.emplace_back(efficiency_at(x, pairs));
+      if (std::ranges::find(own[0].x, x) == own[0].x.end()) continue;
+      Efficiency& found = r.efficiencies.emplace_back(efficiency_at(x, own, base));
       found.arm = arm, found.point = point, found.stage = r.judged();
       if (size + 1 < r.sizes.size()) continue;
-      const Efficiency k = efficiency_at(x, swapped);  // of the longest that has one, at the largest size
+      const Efficiency k = efficiency_at(x, base, own);  // of the longest that has one, at the largest size
       std::erase_if(r.break_even,
                     [&](const BreakEven& b) { return b.arm == arm && (k.ratio || !b.speed_up); });
       if (std::ranges::find(r.break_even, arm, &BreakEven::arm) == r.break_even.end())
@@ -138,22 +129,15 @@ void add_law(Results& r, const LossTable& table) {
   if (!law.holds)
     law.why = fmt::format("the baseline is off it by {:.1f} %; want at most {:.1f} %", 100 * law.worst,
                           100 * law.limit);
-  const auto estimate = [&](const std::function<double(const LawFit&)>& quantity) {
-    Estimate made{.value = quantity(fit), .interval95 = bootstrap.interval(quantity)};
-    if (!made.interval95) made.why = "a size with one seed has no spread";
-    if (made.interval95 && !std::isfinite((*made.interval95)[1]))
-      made.interval95.reset(), made.why = "in some draws no number of tokens makes up for effN";
-    return made;
-  };
   const Point& largest = r.points.back();
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     if (arm == r.baseline || std::isnan(fit.eff_n[arm])) continue;
-    law.arms.push_back({arm, estimate([=](const LawFit& f) { return f.eff_n[arm]; }),
-                        estimate([=](const LawFit& f) { return f.eff_d[arm]; })});
+    law.arms.push_back({arm, bootstrap.estimate([=](const LawFit& f) { return f.eff_n[arm]; }),
+                        bootstrap.estimate([=](const LawFit& f) { return f.eff_d[arm]; })});
     if (!law.holds) continue;
     std::erase_if(r.break_even, [&](const BreakEven& b) { return b.arm == arm; });
     BreakEven& k = r.break_even.emplace_back(BreakEven{.arm = arm, .from = "law"});
-    k.speed_up = estimate([=](const LawFit& f) {
+    k.speed_up = bootstrap.estimate([=](const LawFit& f) {
       return f.law.break_even(double(largest.parameters), double(largest.tokens), f.eff_n[arm], f.eff_d[arm]);
     });
     if (!std::isfinite(k.speed_up->value))
@@ -170,22 +154,20 @@ void add_law(Results& r, const LossTable& table) {
 
 void add_correlations(Results& r) {
   for (std::size_t point = 0; point < r.points.size(); ++point) {
-    std::map<std::string, std::map<std::size_t, std::pair<double, double>>> measures;  // sum, count by arm
+    std::map<std::string, std::map<std::size_t, std::vector<double>>> measures;  // by arm
     for (const Run& run : r.runs) {
       if (run.point != point || run.stage != r.judged() || run.arm == r.baseline || !run.telemetry) continue;
-      const auto add = [&](const std::string& name, double value) {
-        auto& [sum, count] = measures[name][run.arm];
-        sum += value, count += 1;
-      };
-      for (std::size_t i = 0; i < run.telemetry->slots.size(); ++i)
-        add("relative error of " + run.telemetry->slots[i], run.telemetry->relative_error[i]);
-      if (run.telemetry->alignment) add("alignment of the gradient", *run.telemetry->alignment);
+      const auto& [slots, errors, alignment] = *run.telemetry;
+      for (std::size_t i = 0; i < slots.size(); ++i)
+        measures["relative error of " + slots[i]][run.arm].push_back(errors[i]);
+      if (alignment) measures["alignment of the gradient"][run.arm].push_back(*alignment);
     }
     for (const auto& [name, by_arm] : measures) {
       std::vector<double> x, y;
-      for (const Gap& g : r.gaps)
-        if (g.point == point && g.stage == r.judged() && g.gap.pairs > 0 && by_arm.contains(g.arm))
-          x.push_back(by_arm.at(g.arm).first / by_arm.at(g.arm).second), y.push_back(g.gap.mean);
+      for (const auto& [arm, of_runs] : by_arm)
+        if (const Gap* gap = r.gap(point, arm, r.judged()); gap && gap->gap.pairs > 0)
+          x.push_back(std::accumulate(of_runs.begin(), of_runs.end(), 0.0) / double(of_runs.size())),
+              y.push_back(gap->gap.mean);
       if (x.size() >= 3)
         r.correlations.push_back({name, point, std::int64_t(x.size()), rank_correlation(x, y)});
     }

@@ -50,6 +50,17 @@ double huber_delta(const Means& points) {
   return std::max(1e-3, 1.345 * std::sqrt(sum));
 }
 
+void require_enough(const Means& of_baseline, int parameters) {
+  std::map<double, std::size_t> lengths_of;  // by size
+  std::size_t lengths = 0;
+  for (const Mean& p : of_baseline) lengths = std::max(lengths, ++lengths_of[p.log_n]);
+  require(
+      lengths_of.size() >= 3 && lengths >= 3 && std::ssize(of_baseline) > parameters,
+      "the baseline has too few sizes ({}), lengths ({}) or points ({}): a law of {} parameters wants 3, 3 "
+      "and {}",
+      lengths_of.size(), lengths, of_baseline.size(), parameters, parameters + 1);
+}
+
 /// A law around the middle of its points, where terms and exponents hardly depend on each other. All is in
 /// logarithms: the two terms, alpha, beta, gamma, the floor, effN, effD.
 struct Centred {
@@ -156,23 +167,11 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
   return std::pow(left / B, -1 / beta) / (eff_d * tokens);
 }
 
-std::string no_law_because(const LossTable& table, bool floor_known) {
-  std::map<double, std::size_t> lengths_of;  // by size
-  std::size_t lengths = 0;
-  const Means points = means_of(table, table.baseline, {});
-  for (const Mean& p : points) lengths = std::max(lengths, ++lengths_of[p.log_n]);
-  const std::size_t parameters = floor_known ? 5 : 6;
-  if (lengths_of.size() >= 3 && lengths >= 3 && points.size() > parameters) return "";
-  return fmt::format(
-      "the baseline has too few sizes ({}), lengths ({}) or points ({}): a law of {} parameters wants 3, 3 "
-      "and {}",
-      lengths_of.size(), lengths, points.size(), parameters, parameters + 1);
-}
-
 LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near,
                const SeedShares& shares) {
-  const std::string reason = no_law_because(table, floor.has_value());
-  require(reason.empty(), "{}", reason);
+  const int parameters = floor ? 5 : 6;
+  const Means points = means_of(table, table.baseline, shares);
+  require_enough(points, parameters);
   LawFit fit;
   fit.eff_n.assign(table.losses.size(), NAN);
   fit.eff_d = fit.delta = fit.eff_n;
@@ -180,7 +179,6 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   fit.eff_n[table.baseline] = fit.eff_d[table.baseline] = 1;
   fit.objective = INFINITY;
 
-  const Means points = means_of(table, table.baseline, shares);
   const double delta = fit.delta[table.baseline] = near ? near->delta[table.baseline] : huber_delta(points);
   Centred start{0, 0}, best{0, 0};
   for (const Mean& p : points)
@@ -188,7 +186,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   for (const ScalingLaw& law :
        near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d, floor)) {
     start.set(law);
-    Squares squares{{floor ? 5 : 6, int(points.size())}, points, start, 0, delta};
+    Squares squares{{parameters, int(points.size())}, points, start, 0, delta};
     if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
   }
   fit.law = best.law();

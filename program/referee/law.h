@@ -1,10 +1,10 @@
 #pragma once
-#include <array>
 #include <functional>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
+
+#include "program/sweep/results.h"
 
 // How the loss falls with the size of a model and the tokens that it sees, and what of both a way of training
 // is worth.
@@ -45,10 +45,6 @@ struct LawFit {
   std::vector<std::vector<double>> residuals;
 };
 
-/// Why these losses cannot be held to a law; empty: they can. It takes three sizes, three lengths, and more
-/// points of the baseline than the law has parameters.
-std::string no_law_because(const LossTable&, bool floor_known);
-
 /// Two fits. The law's parameters minimise, over the baseline's points, the sum of Huber(log L - log law); L
 /// is the mean over a point's seeds. Then each arm's effN and effD minimise the same of log(L / L_baseline)
 /// less what the law says of it: pairs cancel what seeds share, and where the law itself is off. Arms do not
@@ -58,8 +54,8 @@ std::string no_law_because(const LossTable&, bool floor_known);
 /// intervals that are too wide. With 1.345 it takes 5 % more of the variance than least squares (Huber 1964,
 /// Ann. Math. Stat. 35, 73-101).
 /// MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 54 starts, three times as many if the
-/// floor is fitted; with `near`, from that fit alone and with its deltas. Throws Error if no_law_because()
-/// says why.
+/// floor is fitted; with `near`, from that fit alone and with its deltas. Throws Error unless the baseline
+/// has three sizes, three lengths, and more points than the law has parameters.
 LawFit fit_law(const LossTable&, std::optional<double> floor, const LawFit* near = nullptr,
                const SeedShares& = {});
 
@@ -74,11 +70,12 @@ struct LawBootstrap {
   /// Throws Error as fit_law() does.
   LawBootstrap(const LossTable&, std::optional<double> floor, std::size_t draws = default_draws);
 
-  /// The 95 % interval of a positive quantity of the fit; none if a size has one seed. In the logarithm:
-  ///   estimate + (t / 1.96) (the 2.5th and 97.5th percentile of the draws - estimate)
+  /// A positive quantity of the fit. Its interval, in the logarithm:
+  ///   value + (t / 1.96) (the 2.5th and 97.5th percentile of the draws - value)
   /// Few seeds make percentiles too narrow, as a normal distribution is too narrow for the mean of few. t is
-  /// Student's, with as many degrees of freedom as there are seeds less one, summed over the sizes.
-  std::optional<std::array<double, 2>> interval(const std::function<double(const LawFit&)>& quantity) const;
+  /// Student's, with as many degrees of freedom as there are seeds less one, summed over the sizes. There is
+  /// none if a size has one seed, or if its end is infinite.
+  Estimate estimate(const std::function<double(const LawFit&)>& quantity) const;
 
   LawFit fit;
   std::vector<LawFit> fits;  ///< of the draws; none if a size has one seed

@@ -42,19 +42,20 @@ LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, 
   }
 }
 
-std::optional<std::array<double, 2>> LawBootstrap::interval(
-    const std::function<double(const LawFit&)>& quantity) const {
-  if (fits.size() < 2) return std::nullopt;
+Estimate LawBootstrap::estimate(const std::function<double(const LawFit&)>& quantity) const {
+  const double value = quantity(fit), log_value = std::log(value);
+  if (fits.size() < 2) return {.value = value, .why = "a size with one seed has no spread"};
   std::vector<double> logs;
   for (const LawFit& of_draw : fits) logs.push_back(std::log(quantity(of_draw)));
   std::sort(logs.begin(), logs.end());
-  const double estimate = std::log(quantity(fit)),
-               wider = student_quantile(0.95, freedom) / 1.959963984540054;  // of a normal distribution
+  const double wider = student_quantile(0.95, freedom) / 1.959963984540054;  // of a normal distribution
   const auto end = [&](double share) {
-    const double drawn = percentile(logs, share), off = drawn - estimate;
-    return std::exp(std::isfinite(off) ? estimate + wider * off : drawn);
+    const double drawn = percentile(logs, share), off = drawn - log_value;
+    return std::exp(std::isfinite(off) ? log_value + wider * off : drawn);
   };
-  return std::array{end(0.025), end(0.975)};
+  if (!std::isfinite(end(0.975)))
+    return {.value = value, .why = "in some draws no number of tokens makes up for effN"};
+  return {.value = value, .interval95 = {{end(0.025), end(0.975)}}};
 }
 
 }  // namespace mxtape::referee

@@ -4,19 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text/base64.h"
-#include "program/referee/charts.h"
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 
 namespace mxtape::referee {
 
 std::string html_escaped(std::string_view text) {
+  static const std::map<char, std::string> signs{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string out;
-  for (const char c : text)
-    out += c == '&'   ? "&amp;"
-           : c == '<' ? "&lt;"
-           : c == '>' ? "&gt;"
-           : c == '"' ? "&quot;"
-                      : std::string(1, c);
+  for (const char c : text) out += signs.contains(c) ? signs.at(c) : std::string(1, c);
   return out;
 }
 
@@ -128,7 +124,7 @@ std::string law(const Results& r) {
              law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst, 100 * law.limit,
              law.draws ? fmt::format("Intervals: {} draws over seeds.", law.draws)
                        : "A size with one seed has no intervals.") +
-         pictures(law_charts(r));
+         law_picture(r);
 }
 
 /// Of every point and both kinds of seeds, unless that is the first table once more.
@@ -145,7 +141,7 @@ std::string tuning(const Results& r) {
     if (t.best && t.edge)
       edges.push_back(
           fmt::format("{}: {:g} is the best, and the end of the list", r.arms[t.arm].name, t.value));
-  return pictures(tuning_charts(r)) + list(edges);
+  return tuning_picture(r) + list(edges);
 }
 
 std::string arms(const Results& r) {
@@ -184,9 +180,8 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
     out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
   out += methods(r) + curves_of(r, curves);
   if (r.has_points())
-    out += section("Gaps", pictures(gap_charts(r))) +
-           section("Loss", pictures(loss_charts(r, false)) + pictures(loss_charts(r, true))) +
-           section("The law", law(r));
+    out += section("Gaps", gap_pictures(r)) +
+           section("Loss", loss_pictures(r, false) + loss_pictures(r, true)) + section("The law", law(r));
   out += section("Steps to a loss", html(steps_to_table(r)),
                  "<p>Means over the seeds that have the loss. Between two validations a run goes on a "
                  "straight line; seconds are of steps alone.</p>\n") +

@@ -8,10 +8,10 @@
 namespace mxtape::referee {
 namespace {
 
-void set_rate(Recipe& recipe, const RefereeFile& file, const Choices& choices, const Place& place) {
-  if (!choices.tuned.empty()) file.set_tuned(recipe, choices.tuned[place.arm]);
-  const double growth = double(file.points[place.point].parameters) / double(file.points.front().parameters);
-  recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
+void set_rate(SweepArm& arm, const RefereeFile& file, const std::vector<std::size_t>& tuned) {
+  if (!tuned.empty()) file.set_tuned(arm.recipe, tuned[arm.arm]);
+  const double growth = double(file.points[arm.point].parameters) / double(file.points.front().parameters);
+  arm.recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
 }
 
 /// The part of `longer` before its rate falls.
@@ -38,15 +38,14 @@ void require_same_steps(const SweepArm& leg, const SweepArm& whole) {
 }
 
 /// The stage of a sweep's arms. Chains, each a run with what branches from it, are dealt to the parts.
-StagePlan planned(Sweep sweep, std::vector<Place> places, const Asked& asked) {
+SweepPlan planned(Sweep sweep, const Asked& asked) {
   const auto baseline = std::ranges::find(asked.file.arms, asked.file.baseline) - asked.file.arms.begin();
-  const auto its = std::ranges::find(places, std::size_t(baseline), &Place::arm);
-  sweep.baseline = sweep.arms[std::size_t(its - places.begin())].name;
-  StagePlan stage{plan_sweep(asked.options, std::move(sweep)), std::move(places)};
+  sweep.baseline = std::ranges::find(sweep.arms, std::size_t(baseline), &SweepArm::arm)->name;
+  SweepPlan stage = plan_sweep(asked.options, std::move(sweep));
   std::vector<const SweepRun*> chains;
-  for (SweepRun& run : stage.sweep.runs) {
+  for (SweepRun& run : stage.runs) {
     const SweepRun* first = &run;
-    while (const SweepRun* trunk = stage.sweep.trunk_of(*first)) first = trunk;
+    while (const SweepRun* trunk = stage.trunk_of(*first)) first = trunk;
     const auto found = std::ranges::find(chains, first);
     run.elsewhere = (found - chains.begin()) % asked.parts != asked.part - 1;
     if (found == chains.end()) chains.push_back(first);
@@ -56,28 +55,28 @@ StagePlan planned(Sweep sweep, std::vector<Place> places, const Asked& asked) {
 
 }  // namespace
 
-bool StagePlan::failed(const SweepRun& run) const {
-  const SweepRun* trunk = sweep.trunk_of(run);
-  return (run.record && run.record->code == int(ExitCode::diverged)) || (trunk && failed(*trunk));
+bool has_failed(const SweepPlan& stage, const SweepRun& run) {
+  const SweepRun* trunk = stage.trunk_of(run);
+  return (run.record && run.record->code == int(ExitCode::diverged)) || (trunk && has_failed(stage, *trunk));
 }
 
-bool StagePlan::over() const {
-  return std::ranges::all_of(
-      sweep.runs, [&](const SweepRun& run) { return run.state == RunState::finished || failed(run); });
+bool is_over(const SweepPlan& stage) {
+  return std::ranges::all_of(stage.runs, [&](const SweepRun& run) {
+    return run.state == RunState::finished || has_failed(stage, run);
+  });
 }
 
-StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vector<std::uint64_t>& seeds) {
+SweepPlan plan_points(const Asked& asked, const Results& results, Stage stage,
+                      const std::vector<std::size_t>& tuned) {
   const RefereeFile& file = asked.file;
   Sweep sweep;
-  std::vector<Place> places;
   std::vector<SweepArm> arms;
-  const auto add = [&](SweepArm arm, const Place& place) {
-    const Point& point = file.points[place.point];
+  const auto add = [&](SweepArm arm) {
+    const Point& point = file.points[arm.point];
     if (!file.lengths.empty())
-      arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, place.trunk ? "trunk-" : "",
+      arm.name = fmt::format("{}/{}{:g}/{}", file.sizes[point.size].name, arm.is_trunk ? "trunk-" : "",
                              point.tokens_per_parameter, arm.name);
     arms.push_back(std::move(arm));
-    places.push_back(place);
     return arms.size() - 1;
   };
   const std::size_t lengths = std::max<std::size_t>(1, file.lengths.size());
@@ -85,9 +84,11 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
     std::vector<std::optional<std::size_t>> trunks(file.arms.size());
     for (std::size_t p = size * lengths; p < (size + 1) * lengths; ++p) {
       sweep = file.sweep(file.points[p]);
-      for (const std::size_t a : choices.arms) {
+      for (std::size_t a = 0; a < file.arms.size(); ++a) {
+        if (!results.is_planned(a, stage)) continue;
         SweepArm arm = sweep.arms[a];
-        set_rate(arm.recipe, file, choices, {p, a});
+        arm.point = p, arm.arm = a;
+        set_rate(arm, file, tuned);
         if (!file.lengths.empty() && arm.recipe.precision.switch_error == 0 &&
             !arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;
@@ -96,39 +97,38 @@ StagePlan plan_points(const Asked& asked, const Choices& choices, const std::vec
         arm.trunk = trunks[a];
         if (p + 1 < (size + 1) * lengths) {
           SweepArm leg = arm;
-          leg.recipe = leg_of(arm.recipe);
+          leg.recipe = leg_of(arm.recipe), leg.is_trunk = true;
           const std::int64_t before = arm.trunk ? arms[*arm.trunk].recipe.train.steps : 0;
           require(before < leg.recipe.train.steps && leg.recipe.train.steps < arm.recipe.train.steps,
                   ExitCode::usage,
                   "{}: point '{}': of its {} steps the decay begins after step {}, and that of the length "
                   "before it after step {}; want longer lengths, further apart",
                   file.file, file.points[p].name, arm.recipe.train.steps, leg.recipe.train.steps, before);
-          arm.trunk = trunks[a] = add(std::move(leg), {p, a, true});
+          arm.trunk = trunks[a] = add(std::move(leg));
         }
         for (auto trunk = arm.trunk; trunk; trunk = arms[*trunk].trunk) require_same_steps(arms[*trunk], arm);
-        add(std::move(arm), {p, a});
+        add(std::move(arm));
       }
     }
   }
-  sweep.arms = std::move(arms), sweep.seeds = seeds;
-  return planned(std::move(sweep), std::move(places), asked);
+  sweep.arms = std::move(arms), sweep.seeds = results.seeds(stage);
+  return planned(std::move(sweep), asked);
 }
 
-StagePlan plan_tune(const Asked& asked) {
+SweepPlan plan_tune(const Asked& asked) {
   const RefereeFile& file = asked.file;
   Sweep sweep = file.sweep(file.points.front());
   sweep.seeds = file.tune;
-  std::vector<Place> places;
   std::vector<SweepArm> arms;
   for (std::size_t value = 0; value < file.tuned_values.size(); ++value)
     for (std::size_t a = 0; a < file.arms.size(); ++a) {
       SweepArm& arm = arms.emplace_back(sweep.arms[a]);
+      arm.point = value, arm.arm = a;
       file.set_tuned(arm.recipe, value);
       arm.name = fmt::format("tune/{}/{}", file.tuned_values[value], arm.name);
-      places.push_back({value, a});
     }
   sweep.arms = std::move(arms);
-  return planned(std::move(sweep), std::move(places), asked);
+  return planned(std::move(sweep), asked);
 }
 
 }  // namespace mxtape::referee

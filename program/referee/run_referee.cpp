@@ -2,11 +2,10 @@
 
 #include <chrono>
 #include <functional>
-#include <numeric>
 
 #include "core/files/atomic_file.h"
 #include "program/plan/initial_weights.h"
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"
@@ -18,12 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Throws Error(usage) as the file does, and for words that are no part.
-Asked asked_by(const Words& words) {
+Asked asked_by(const SweepOptions& words) {
   std::map<std::string, InitialWeights> weights;
   const auto model_of = [&](const std::string& init) {
     return weights.try_emplace(init, init).first->second.model();
   };
-  Asked asked{.file = RefereeFile(words.sweep.file, model_of), .options = words.sweep};
+  Asked asked{.file = RefereeFile(words.file, model_of), .options = words};
   int end = 0;
   if (words.part.find_first_not_of("0123456789/") == std::string::npos)
     std::sscanf(words.part.c_str(), "%4d/%4d%n", &asked.part, &asked.parts, &end);
@@ -37,12 +36,6 @@ Asked asked_by(const Words& words) {
   return asked;
 }
 
-/// What was measured; of a sweep without [points] with the records of its runs.
-struct Measured {
-  Results results;
-  Logs logs;
-};
-
 /// Writes the page into the folder, which is made, and prints the table.
 Report shown(const Results& results, const std::vector<std::string>& curves, const fs::path& folder,
              bool json, std::FILE* out) {
@@ -55,8 +48,7 @@ Report shown(const Results& results, const std::vector<std::string>& curves, con
 }
 
 /// And results.json, results.csv and pictures.
-Report published(Measured measured, const fs::path& folder, bool json, std::FILE* out) {
-  Results& results = measured.results;
+Report published(Results results, const fs::path& folder, bool json, std::FILE* out) {
   results.add_gaps(), add_steps_to(results), judge(results);
   const fs::path file = folder / "results.json";
   if (fs::exists(file)) try {
@@ -68,7 +60,7 @@ Report published(Measured measured, const fs::path& folder, bool json, std::FILE
     }
   write_atomically(file, json_text(value_of(results)));
   write_atomically(folder / "results.csv", results_csv(results));
-  const Curves curves = draw_curves(results, measured.logs, folder);
+  const Curves curves = draw_curves(results, folder);
   if (!curves.why.empty()) say(out, "no pictures{}\n", curves.why);
   Report report = shown(results, curves.pictures, folder, json, out);
   say(out, "report      {}\n", (folder / "report.html").string());
@@ -86,73 +78,64 @@ Report shown_again(const fs::path& file, const std::string& wanted, bool json, s
 }
 
 /// Hears each stage, and may train its runs.
-using AtStage = std::function<void(StagePlan&, const std::string& name)>;
+using AtStage = std::function<void(SweepPlan&, const std::string& name)>;
 enum class Guess : bool { no, yes };
 
 /// In turn tune, select, confirm: each when the ones before are over, or, with a guess, when what these will
 /// choose can be stood in for. Returns what was measured.
-Measured through_stages(const Asked& in, const AtStage& at, Guess guess = Guess::no) {
-  const RefereeFile& file = in.file;
-  Measured measured{.results = asked(file), .logs = {}};
-  Results& results = measured.results;
+Results through_stages(const Asked& in, const AtStage& at = {}, Guess guess = Guess::no) {
+  Results results = asked(in.file);
   results.complete = true;
-  Choices choices{.tuned = {}, .arms = std::vector<std::size_t>(file.arms.size())};
-  std::iota(choices.arms.begin(), choices.arms.end(), std::size_t(0));
+  std::vector<std::size_t> tuned;
   bool goes_on = true;
   for (const std::string name : {"tune", "select", "confirm"}) {
-    const bool tunes = name == "tune", confirms = name == "confirm";
-    const auto& seeds = tunes ? file.tune : confirms ? file.confirm : file.select;
-    if (seeds.empty()) continue;
+    const bool tunes = name == "tune";
+    const Stage of = name == "confirm" ? Stage::confirm : Stage::select;
+    if ((tunes ? in.file.tune : results.seeds(of)).empty()) continue;
     if (!goes_on) {
       results.not_run.push_back(fmt::format("{}: it waits for the stage before it", name));
       break;
     }
-    if (confirms) {
-      choices.arms = chosen_arms(results);
-      for (const std::size_t arm : choices.arms) results.arms[arm].chosen = true;
-    }
-    StagePlan stage = tunes ? plan_tune(in) : plan_points(in, choices, seeds);
-    at(stage, name);
+    if (of == Stage::confirm) choose_arms(results);
+    SweepPlan stage = tunes ? plan_tune(in) : plan_points(in, results, of, tuned);
+    if (at) at(stage, name);
     std::size_t left = 0;
-    for (const SweepRun& run : stage.sweep.runs) {
+    for (const SweepRun& run : stage.runs) {
       left += run.state != RunState::finished;
       if (run.state == RunState::failed && run.record)
-        results.not_run.push_back(fmt::format("{}: {}", stage.sweep.name_of(run), run.record->message));
+        results.not_run.push_back(fmt::format("{}: {}", stage.name_of(run), run.record->message));
     }
     if (left > 0)
       results.not_run.push_back(
-          fmt::format("{}: {} of {} runs are not finished", name, left, stage.sweep.runs.size()));
+          fmt::format("{}: {} of {} runs are not finished", name, left, stage.runs.size()));
     results.complete = results.complete && left == 0;
     add_work(results, stage, guess == Guess::yes);
-    goes_on = stage.over() || guess == Guess::yes;
+    goes_on = is_over(stage) || guess == Guess::yes;
     if (tunes)
-      choices.tuned = add_tunes(results, file, stage);
+      tuned = add_tunes(results, stage);
     else
-      measured.logs = add_runs(results, stage, confirms ? Stage::confirm : Stage::select);
+      add_runs(results, stage, of);
   }
-  return measured;
+  return results;
 }
 
 }  // namespace
 
-Report run_sweep(const Words& words, const std::string& command, bool json) {
+Report run_sweep(const SweepOptions& words, const std::string& command, bool json) {
   outlive_readers();
   std::FILE* const out = json ? stderr : stdout;
-  if (words.report && words.sweep.file.ends_with(".json"))
-    return shown_again(words.sweep.file, words.sweep.out, json, out);
+  if (words.report && words.file.ends_with(".json")) return shown_again(words.file, words.out, json, out);
   const auto begin = std::chrono::steady_clock::now();
   const StopSignals signals;
   const Asked asked = asked_by(words);
   const fs::path folder = asked.options.out;
-  const auto nothing = [](StagePlan&, const std::string&) {};
   require(!words.report || fs::is_directory(folder), ExitCode::data, "{}: no such folder", folder.string());
-  if (words.report) return published(through_stages(asked, nothing), folder, json, out);
+  if (words.report) return published(through_stages(asked), folder, json, out);
   const std::string part = asked.parts == 1 ? "" : fmt::format("-{}-of-{}", asked.part, asked.parts);
   std::vector<FileLock> locks;  // taken when a plan stands
   std::vector<Error> failures;
   bool trained = false;
-  const auto train = [&](StagePlan& stage, const std::string& name) {
-    SweepPlan& plan = stage.sweep;
+  const auto train = [&](SweepPlan& plan, const std::string& name) {
     if (locks.empty()) locks = lock_folder(folder, out, part);
     for (const auto& note : plan.notes) say(out, "note: {}\n", note);
     if (asked.file.has_stages())
@@ -163,41 +146,39 @@ Report run_sweep(const Words& words, const std::string& command, bool json) {
     trained = trained || plan.to_do() > 0;
     for (Error& error : train_runs(plan, command, out)) failures.push_back(std::move(error));
   };
-  Measured measured;
+  Results results;
   try {
-    measured = through_stages(asked, train);
+    results = through_stages(asked, train);
   } catch (const Error& e) {
     if (e.code() == ExitCode::interrupted)
-      for (const Error& problem : published(through_stages(asked, nothing), folder, json, out).problems)
+      for (const Error& problem : published(through_stages(asked), folder, json, out).problems)
         say(out, "{}\n", problem.what());
     throw;
   }
-  if (asked.parts > 1) measured = through_stages(asked, nothing);  // what other parts have trained meanwhile
-  const double of_runs = measured.results.times.seconds_of_runs;
-  Report report = published(std::move(measured), folder, json, out);
+  if (asked.parts > 1) results = through_stages(asked);  // what other parts have trained meanwhile
+  Report report = published(results, folder, json, out);
   if (trained)
     say(out, "{} in all; the times of all runs add up to {}\n", duration_text(seconds_since(begin)),
-        duration_text(of_runs));
+        duration_text(results.times.seconds_of_runs));
   if (!failures.empty()) report.problems = std::move(failures);
   return report;
 }
 
-Report sweep_plan(const Words& words) {
+Report sweep_plan(const SweepOptions& words) {
   const Asked asked = asked_by(words);
   Report out;
   double seconds = 0;
   std::string device, plans;
   std::vector<std::string> notes;
   std::vector<Value> stages;
-  const auto look = [&](StagePlan& stage, const std::string& name) {
-    const SweepPlan& plan = stage.sweep;
-    const SweepTime time = expected_time(stage.sweep);
+  const auto look = [&](SweepPlan& plan, const std::string& name) {
+    const SweepTime time = expected_time(plan);
     plans += plan_text(plan, time, asked.file.has_stages() ? name : "runs");
     stages.push_back(object("stage", name, "*", plan_value(plan, time)));
     seconds += time.seconds, device = plan.device;
     notes.insert(notes.end(), plan.notes.begin(), plan.notes.end());
   };
-  const Results results = through_stages(asked, look, Guess::yes).results;
+  const Results results = through_stages(asked, look, Guess::yes);
   const Question& file = results.asked;
   out.line("sweep       {}: {} arms x {}, tolerance {}", file.file, results.arms.size(),
            results.has_points() ? fmt::format("{} points", results.points.size())

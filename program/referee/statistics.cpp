@@ -3,9 +3,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-
-#include "core/error.h"
 
 namespace mxtape::referee {
 namespace {
@@ -46,21 +43,16 @@ double between(const LossCurve& curve, std::size_t i, double share) {
 
 }  // namespace
 
-std::vector<double> holm(std::span<const double> p) {
-  std::vector<std::size_t> order(p.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p[i]; });
-  std::vector<double> corrected(p.size());
-  double largest = 0;
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    largest = std::min(1.0, std::max(largest, double(order.size() - k) * p[order[k]]));
-    corrected[order[k]] = largest;
-  }
-  return corrected;
+double holm(double p, std::span<const double> family) {
+  double corrected = 0;
+  for (const double lower : family)
+    if (lower <= p)
+      corrected = std::max(
+          corrected, lower * double(std::ranges::count_if(family, [&](double q) { return q >= lower; })));
+  return std::min(1.0, corrected);
 }
 
 Estimate rank_correlation(std::span<const double> x, std::span<const double> y) {
-  require(x.size() == y.size(), "rank correlation: {} values and {}", x.size(), y.size());
   const Eigen::VectorXd of_x = ranks(x), of_y = ranks(y);
   const double n = double(x.size()), rho = of_x.dot(of_y) / std::sqrt(of_x.dot(of_x) * of_y.dot(of_y));
   if (!std::isfinite(rho)) return {.why = "all values of one are the same"};
@@ -78,34 +70,30 @@ std::optional<double> LossCurve::loss_at(double at) const {
 }
 
 std::optional<double> LossCurve::x_at(double wanted) const {
-  std::optional<double> found;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
-    const bool last = i + 2 == x.size(), ends = loss[i + 1] == wanted;
-    if (loss[i] != wanted && (ends ? !last : (loss[i] > wanted) == (loss[i + 1] > wanted))) continue;
-    if (found) return std::nullopt;
+  std::vector<double> found;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (loss[i] == wanted) found.push_back(x[i]);
+    if (i + 1 == x.size() || (loss[i] - wanted) * (loss[i + 1] - wanted) >= 0) continue;
     double low = 0, high = 1;
-    if (loss[i] == wanted) high = 0;
-    if (loss[i] != wanted && ends) low = 1;
     for (double middle; low < (middle = low + (high - low) / 2) && middle < high;)
       ((between(*this, i, middle) > wanted) == (loss[i] > wanted) ? low : high) = middle;
-    found = x[i] * std::pow(x[i + 1] / x[i], high);
+    found.push_back(x[i] * std::pow(x[i + 1] / x[i], high));
   }
-  return found;
+  return found.size() == 1 ? std::optional(found[0]) : std::nullopt;
 }
 
-Efficiency efficiency_at(double x, std::span<const CurvePair> seeds) {
-  require(!seeds.empty(), "efficiency: no seeds");
+Efficiency efficiency_at(double x, std::span<const LossCurve> arm, std::span<const LossCurve> baseline) {
   std::vector<double> logs;
-  for (const CurvePair& pair : seeds) {
-    const auto arm = pair.arm.loss_at(x), baseline = pair.baseline.loss_at(x);
-    const auto same = arm ? pair.baseline.x_at(*arm) : std::nullopt,
-               other = !same && baseline ? pair.arm.x_at(*baseline) : std::nullopt;
+  for (std::size_t seed = 0; seed < arm.size(); ++seed) {
+    const auto own = arm[seed].loss_at(x), its = baseline[seed].loss_at(x);
+    const auto same = own ? baseline[seed].x_at(*own) : std::nullopt,
+               other = !same && its ? arm[seed].x_at(*its) : std::nullopt;
     if (same) logs.push_back(std::log(*same / x));
     if (other) logs.push_back(std::log(x / *other));
   }
-  const std::size_t beyond = seeds.size() - logs.size();
+  const std::size_t beyond = arm.size() - logs.size();
   if (beyond == 0) return {.ratio = paired_ratio(logs)};
-  return {.why = fmt::format("beyond the curves with {} of {} seeds", beyond, seeds.size())};
+  return {.why = fmt::format("beyond the curves with {} of {} seeds", beyond, arm.size())};
 }
 
 }  // namespace mxtape::referee

@@ -7,9 +7,9 @@
 
 namespace mxtape::referee {
 
-/// Holm 1979 (Scand. J. Stat. 6, 65-70): p values of a family, raised so that the chance of one false
-/// rejection among all stays below the level that each is held to.
-std::vector<double> holm(std::span<const double> p);
+/// Holm 1979 (Scand. J. Stat. 6, 65-70): the p value of one of a family, raised so that the chance of one
+/// false rejection among all stays below the level that each is held to.
+double holm(double p, std::span<const double> family);
 
 /// Spearman's rank correlation, ties sharing their mean rank. The interval is tanh(atanh(rho) -+ 1.96
 /// sqrt((1 + rho^2 / 2) / (n - 3))) (Bonett & Wright 2000, Psychometrika 65, 23-28); there is none below five
@@ -29,15 +29,11 @@ struct LossCurve {
   std::optional<double> x_at(double loss) const;
 };
 
-struct CurvePair {
-  LossCurve baseline, arm;
-};
-
 /// Mean over the seeds, of the logarithm, of r = x' / x: x' is where the baseline has the loss that the arm
 /// has at x. Where its curve does not reach that loss, r = x / x'', x'' being where the arm has the loss that
 /// the baseline has at x. Every seed must have its r. With the two in each other's place it is the break-even
 /// speed-up: how many times the baseline's tokens an arm needs.
-/// Only `ratio` and `why` are set.
-Efficiency efficiency_at(double x, std::span<const CurvePair> seeds);
+/// Both have a curve for each seed. Only `ratio` and `why` are set.
+Efficiency efficiency_at(double x, std::span<const LossCurve> arm, std::span<const LossCurve> baseline);
 
 }  // namespace mxtape::referee

@@ -1,4 +1,4 @@
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 
 #include <fmt/ranges.h>
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "program/plot/plot.h"
-
 namespace mxtape {
 namespace {
 
@@ -51,15 +49,10 @@ BandCurve validation_curve(std::span<const RunLog> runs) {
   return curve_of(values, runs.size(), mean_with_range);
 }
 
-BandCurve validation_gaps(std::span<const RunPair> pairs) {
+BandCurve gaps_of(std::span<const RunPair> pairs, std::vector<RunLog::Point> RunDifference::*losses,
+                  std::int64_t width) {
   Values values;
-  for (const RunPair& pair : pairs) add(values, difference(pair.arm, pair.baseline, 1).validation);
-  return curve_of(values, pairs.size(), mean_with_interval);
-}
-
-BandCurve training_gaps(std::span<const RunPair> pairs, std::int64_t width) {
-  Values values;
-  for (const RunPair& pair : pairs) add(values, difference(pair.arm, pair.baseline, width).training);
+  for (const RunPair& pair : pairs) add(values, difference(pair.arm, pair.baseline, width).*losses);
   return curve_of(values, pairs.size(), mean_with_interval);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "program/records/run_log.h"
+#include "program/plot/plot.h"
 #include "program/sweep/results.h"
 
 namespace mxtape {
@@ -29,10 +29,10 @@ std::vector<RunPair> pairs_of(const Logs::value_type& arm, const Logs::value_typ
 
 /// Validation losses, at the steps that all runs have.
 BandCurve validation_curve(std::span<const RunLog>);
-/// Gaps of the validation loss, at the steps that all runs have.
-BandCurve validation_gaps(std::span<const RunPair>);
-/// Gaps of the training loss in windows of `width` steps.
-BandCurve training_gaps(std::span<const RunPair>, std::int64_t width);
+/// Gaps of the validation loss, or of the training loss in windows of `width` steps, where all runs have
+/// them.
+BandCurve gaps_of(std::span<const RunPair>, std::vector<RunLog::Point> RunDifference::*,
+                  std::int64_t width = 1);
 /// The gap of the training loss over the `count` steps after `step`, by pair; empty if a run lacks them.
 std::vector<double> gaps_after(std::span<const RunPair>, std::int64_t step, std::int64_t count);
 
@@ -45,6 +45,6 @@ struct Curves {
   std::string why{};                    ///< no gnuplot
   std::optional<Error> fault{};
 };
-Curves draw_curves(const referee::Results&, const Logs&, const std::filesystem::path& folder);
+Curves draw_curves(const referee::Results&, const std::filesystem::path& folder);
 
 }  // namespace mxtape

@@ -13,9 +13,11 @@
 namespace mxtape {
 
 struct SweepOptions {
-  std::string file, out;
-  int jobs = 0;        ///< runs at a time; 0: as many as there are cores and memory for
-  bool again = false;  ///< train anew what another recipe or program trained
+  std::string file, out;  ///< the file: a sweep's, or a results.json
+  int jobs = 0;           ///< runs at a time; 0: as many as there are cores and memory for
+  bool again = false;     ///< train anew what another recipe or program trained
+  std::string part{};     ///< "3/16"
+  bool report = false;    ///< trains nothing
 };
 
 enum class RunState : std::uint8_t { fresh, unfinished, finished, failed };
@@ -49,6 +51,7 @@ struct SweepPlan {
   std::int64_t disk_needed = 0, disk_free = 0;  ///< of the runs that are still to do
   std::vector<std::string> notes;
 
+  const SweepArm& arm_of(const SweepRun& run) const { return sweep.arms[run.arm]; }
   /// The run that it branches from; null: it begins anew. The runs of a seed lie in the order of the arms.
   const SweepRun* trunk_of(const SweepRun& run) const {
     const auto trunk = sweep.arms[run.arm].trunk;

@@ -3,7 +3,6 @@
 
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
-#include "program/plot/plot.h"
 #include "program/sweep/curves.h"
 
 namespace mxtape {
@@ -118,30 +117,31 @@ std::string loss_script(const referee::Results& r, const std::vector<Shown>& sho
 
 }  // namespace
 
-Curves draw_curves(const referee::Results& r, const Logs& logs, const std::filesystem::path& folder) {
+Curves draw_curves(const referee::Results& r, const std::filesystem::path& folder) {
   Curves curves;
   if (r.has_points()) return curves;
   constexpr std::int64_t windows = 50;
-  std::vector<std::vector<RunLog>> finished;
+  Logs logs(r.arms.size());
+  std::vector<std::vector<RunLog>> finished(r.arms.size());
   std::int64_t window = 1;
-  for (const auto& of_arm : logs) {
-    auto& all = finished.emplace_back();
-    for (const auto& [seed, log] : of_arm) all.push_back(log);
-    window = std::max(window, steps_per_point(all, windows));
+  for (const referee::Run& run : r.runs) {
+    if (run.stage != r.judged() || !run.loss) continue;
+    finished[run.arm].push_back(read_run_log(folder / run.folder));
+    logs[run.arm].emplace(run.seed, finished[run.arm].back());
+    window = std::max(window, steps_per_point(finished[run.arm], windows));
   }
   std::vector<Shown> gaps, losses;
   std::size_t worst = r.baseline;
   for (std::size_t arm = 0; arm < logs.size(); ++arm) {
-    double mean = 0;
-    for (const RunLog& log : finished[arm]) mean += log.validation.back().loss / double(finished[arm].size());
     if (const BandCurve curve = validation_curve(finished[arm]); !curve.empty())
-      losses.push_back({fmt::format("{}  {:.4f}", r.arms[arm].name, mean), arm, curve});
+      losses.push_back({fmt::format("{}  {:.4f}", r.arms[arm].name, curve.back().mean), arm, curve});
     const referee::Gap* gap = r.gap(0, arm, r.judged());
     if (!gap || gap->gap.pairs == 0) continue;
     const referee::Gap* before = r.gap(0, worst, r.judged());
     if (!before || gap->gap.mean > before->gap.mean) worst = arm;
     const auto pairs = pairs_of(logs[arm], logs[r.baseline]);
-    const BandCurve curve = validation_gaps(pairs), training = training_gaps(pairs, window);
+    const BandCurve curve = gaps_of(pairs, &RunDifference::validation),
+                    training = gaps_of(pairs, &RunDifference::training, window);
     if (!curve.empty())
       gaps.push_back({fmt::format("{}  {:+.4f}", r.arms[arm].name, gap->gap.mean), arm, curve,
                       BandCurve(training.begin() + std::ptrdiff_t(training.size() / 8), training.end())});

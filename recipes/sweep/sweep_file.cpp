@@ -119,14 +119,7 @@ Sweep sweep_of(const SweepText& text, const InitialModel& model_of) {
   std::vector<BuiltArm> built;
   for (const ArmText& arm : text.arms) built.push_back(builder.build(arm));
   check_arms(built, text.baseline);
-  const std::string& path = text.source.label;
-  Sweep sweep{.file = path,
-              .name = std::filesystem::path(path).stem().string(),
-              .base = text.base.name,
-              .baseline = text.baseline,
-              .seeds = text.seeds,
-              .tolerance = text.tolerance,
-              .arms = {}};
+  Sweep sweep{.file = text.source.label, .baseline = text.baseline, .seeds = text.seeds, .arms = {}};
   for (BuiltArm& arm : built) sweep.arms.push_back(std::move(arm.arm));
   return sweep;
 }

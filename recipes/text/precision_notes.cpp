@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "autograd/slots.h"
 #include "recipes/rollbacks.h"
 #include "recipes/telemetry.h"
 #include "recipes/text/layer_patterns.h"
@@ -36,17 +35,9 @@ Quantizer number_format(const std::string& text) {
 }
 
 bool quantizes(const PrecisionPlan& plan) {
-  const auto any = [](const auto& layers, const auto& slots) {
-    return std::any_of(layers.begin(), layers.end(), [&](const auto& layer) {
-      return std::any_of(slots.begin(), slots.end(),
-                         [&](const auto& slot) { return !is_unquantized(layer.second.*slot.field); });
-    });
-  };
-  const auto one = [](const auto& layer) { return !is_unquantized(layer.second); };
-  return any(plan.linear, linear_slots) || any(plan.linear, output_slots) ||
-         any(plan.attention, attention_slots) || any(plan.attention, std::array{score_slot}) ||
-         std::any_of(plan.parameters.begin(), plan.parameters.end(), one) ||
-         std::any_of(plan.sums.begin(), plan.sums.end(), one);
+  bool any = false;
+  each_format(plan, [&](const std::string&, Slot, const Quantizer& q) { any |= !is_unquantized(q); });
+  return any;
 }
 
 /// A sentence for each rule without slots that rounds attention's operands beside those of linear layers,

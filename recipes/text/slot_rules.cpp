@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/slots.h"
 #include "core/error.h"
 #include "data/tokenizers/text/utf8.h"
 #include "recipes/text/layer_patterns.h"

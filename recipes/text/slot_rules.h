@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "autograd/slots.h"
 #include "recipes/recipe.h"
 
 namespace mxtape {
@@ -41,6 +42,21 @@ using SlotWatcher = std::function<void(const TimedRule&, const std::string& laye
 /// Changes in `plan` what the rules say, in order. Throws Error(usage) if a pattern of one names nothing.
 void apply_rules(std::span<const TimedRule>, PrecisionPlan& plan, const ModelConfig&,
                  const SlotWatcher& = {});
+
+/// Calls visit(layer, slot, format) for each slot of a plan that holds a number format.
+void each_format(const PrecisionPlan& plan, const auto& visit) {
+  for (const auto& [layer, quant] : plan.linear) {
+    for (const LinearSlot& slot : linear_slots) visit(layer, slot.slot, quant.*slot.field);
+    visit(layer, Slot::out, quant.out);
+  }
+  for (const auto& [layer, quant] : plan.attention) {
+    for (const AttentionSlot& slot : attention_slots) visit(layer, slot.slot, quant.*slot.field);
+    visit(layer, Slot::scores, quant.qk_s);
+  }
+  for (const auto& [layer, q] : plan.parameters)
+    visit(layer, layer == "embedding" ? Slot::table : Slot::gain, q);
+  for (const auto& [layer, q] : plan.sums) visit(layer, Slot::sum_dw, q);
+}
 
 /// What follows from settings together: an operand that is shared with the forward, or taken from it and
 /// rounded no more, is rounded as the forward's is; one taken from a forward that rounds nothing is taken

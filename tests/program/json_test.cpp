@@ -90,7 +90,7 @@ TEST_F(JsonTest, CheckGivesKeysPrecisionNumbersAndWhetherItIsReady) {
   EXPECT_EQ(first["layer"], "blocks.0.attn.out");
   EXPECT_EQ(first["slots"]["fprop.w"], "mxfp4 round=stochastic");
   EXPECT_EQ(first["slots"]["fprop.x"], "mxfp4");
-  EXPECT_EQ(first["gemms"]["fprop"], gemm_path(mxfp4, mxfp4, quicker_gemm_kernels("cpu")));
+  EXPECT_EQ(first["gemms"]["fprop"], gemm_path(mxfp4, mxfp4, GemmKernels::library));
 }
 
 TEST_F(JsonTest, CheckListsItsProblemsAndEndsWithTheCodeOfTheFirst) {

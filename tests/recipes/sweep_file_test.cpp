@@ -49,9 +49,8 @@ class SweepFile : public testing::Test {
 TEST_F(SweepFile, ArmsAreBaseThenSetThenTheirRecipesThenTheirOwnSet) {
   const Sweep sweep = read(head + "[set]\ntrain.steps = 500\noptim.beta2 = 0.9\n" + two_arms +
                            "set.optim.beta2 = 0.95\nset.precision.weights = \"mxfp6\"\n");
-  EXPECT_EQ(sweep.name, "sweep");
   EXPECT_EQ(sweep.seeds, (std::vector<std::uint64_t>{1, 2, 3}));
-  EXPECT_EQ(sweep.tolerance, 0.02);
+  EXPECT_EQ(SweepText((folder_ / "sweep.toml").string()).tolerance, 0.02);
   ASSERT_EQ(sweep.arms.size(), 2u);
   const Recipe &bf16 = sweep.baseline_arm().recipe, &mxfp4 = sweep.arms[1].recipe;
   EXPECT_EQ(bf16.precision.weights, "bf16");

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 #include "tests/program/referee/judged_results.h"
 
 namespace mxtape::referee::test {

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "program/referee/charts.h"
-#include "program/referee/tables.h"
+#include "program/referee/shown.h"
 #include "tests/program/referee/judged_results.h"
 #include "tests/program/sweep/html_check.h"
 #include "tests/support/temporary_folder.h"

@@ -17,8 +17,7 @@ constexpr double tolerance = 1e-9;
 TEST(RefereeStatistics, HolmsCorrectionIsStatsmodels) {
   const std::vector<double> p{0.0125, 0.6, 0.0031, 0.04, 0.0125, 0.9};
   const std::vector<double> wanted{0.0625, 1, 0.0186, 0.12, 0.0625, 1};
-  const auto got = holm(p);
-  for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(got[i], wanted[i], tolerance);
+  for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(holm(p[i], p), wanted[i], tolerance);
 }
 
 TEST(RefereeStatistics, RankCorrelationWithTiesIsSciPys) {
@@ -67,23 +66,24 @@ TEST(LossCurve, NothingIsExtrapolatedAndNoLossIsTakenTwice) {
 
 constexpr ScalingLaw of_pairs{.A = 100, .alpha = 0.5, .B = 300, .beta = 0.45, .gamma = 0.9, .floor = 0.3238};
 
-/// What a seed adds to all losses of both arms cancels; each loss has more of its own.
-CurvePair pair_of(double eff_d, double of_seed) {
-  CurvePair pair;
+/// What a seed adds to all losses of both arms cancels.
+LossCurve curve_of(double eff_d, double of_seed = 0) {
+  LossCurve curve;
   for (const double d : {1e6, 2e6, 4e6, 8e6}) {
-    pair.baseline.x.push_back(d), pair.arm.x.push_back(d);
-    pair.baseline.loss.push_back(loss(of_pairs, 1e5, d) * (1 + of_seed));
-    pair.arm.loss.push_back(loss(of_pairs, 1e5, d, 1, eff_d) * (1 + of_seed));
+    curve.x.push_back(d);
+    curve.loss.push_back(loss(of_pairs, 1e5, d, 1, eff_d) * (1 + of_seed));
   }
-  return pair;
+  return curve;
 }
 
 // The cubic through losses a factor of two apart is off by less than 1 % of the tokens here; a chord by 2.
 TEST(RefereeEfficiency, IsTheShareOfTokensThatMadeTheCurves) {
   for (const double eff_d : {0.7, 0.9, 1.1}) {
-    const std::vector<CurvePair> pairs{pair_of(eff_d, 0), pair_of(eff_d, 0.01), pair_of(eff_d, -0.01)};
+    std::vector<LossCurve> arm, baseline;
+    for (const double of_seed : {0.0, 0.01, -0.01})
+      arm.push_back(curve_of(eff_d, of_seed)), baseline.push_back(curve_of(1, of_seed));
     for (const double d : {2e6, 4e6, 8e6}) {
-      const Efficiency found = efficiency_at(d, pairs);
+      const Efficiency found = efficiency_at(d, arm, baseline);
       ASSERT_TRUE(found.ratio.has_value()) << found.why;
       EXPECT_NEAR(found.ratio->value / eff_d, 1, 0.01) << eff_d << " at " << d;
     }
@@ -91,16 +91,16 @@ TEST(RefereeEfficiency, IsTheShareOfTokensThatMadeTheCurves) {
 }
 
 TEST(RefereeEfficiency, TheOtherWayRoundIsTheBreakEvenSpeedUp) {
-  const CurvePair pair = pair_of(0.8, 0);
-  const std::vector<CurvePair> there{pair}, back{{pair.arm, pair.baseline}};
-  EXPECT_NEAR(efficiency_at(4e6, back).ratio.value().value, 1 / 0.8, 0.01);
-  EXPECT_EQ(efficiency_at(8e6, back).ratio.value().value, 1 / efficiency_at(8e6, there).ratio.value().value)
+  const std::vector<LossCurve> arm{curve_of(0.8)}, baseline{curve_of(1)};
+  EXPECT_NEAR(efficiency_at(4e6, baseline, arm).ratio.value().value, 1 / 0.8, 0.01);
+  EXPECT_EQ(efficiency_at(8e6, baseline, arm).ratio.value().value,
+            1 / efficiency_at(8e6, arm, baseline).ratio.value().value)
       << "at the longest only the baseline's curve reaches the arm's loss";
 }
 
 TEST(RefereeEfficiency, BeyondTheCurvesThereIsNone) {
-  EXPECT_EQ(efficiency_at(8e6, std::vector{pair_of(0.1, 0), pair_of(0.9, 0)}).why,
-            "beyond the curves with 1 of 2 seeds");
+  const std::vector<LossCurve> arm{curve_of(0.1), curve_of(0.9)}, baseline(2, curve_of(1));
+  EXPECT_EQ(efficiency_at(8e6, arm, baseline).why, "beyond the curves with 1 of 2 seeds");
 }
 
 }  // namespace

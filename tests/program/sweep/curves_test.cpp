@@ -21,7 +21,7 @@ std::vector<RunPair> two_pairs() {
 
 TEST(SweepCurves, ValidationGapsAreMeansOverTheSeedsWithStudentsInterval) {
   const auto pairs = two_pairs();
-  const BandCurve curve = validation_gaps(pairs);
+  const BandCurve curve = gaps_of(pairs, &RunDifference::validation);
   ASSERT_EQ(curve.size(), 1u) << "step 2 was not validated in all runs";
   EXPECT_EQ(curve[0].step, 4);
   EXPECT_EQ(curve[0].mean, 1);
@@ -32,7 +32,7 @@ TEST(SweepCurves, ValidationGapsAreMeansOverTheSeedsWithStudentsInterval) {
 
 TEST(SweepCurves, TrainingGapsAreMeansOverWindows) {
   const auto pairs = two_pairs();
-  const BandCurve curve = training_gaps(pairs, 2);
+  const BandCurve curve = gaps_of(pairs, &RunDifference::training, 2);
   ASSERT_EQ(curve.size(), 2u);
   EXPECT_EQ(curve[0].mean, 1.5);
   EXPECT_EQ(curve[1].mean, 3.5);

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -6,7 +7,7 @@
 #include "program/show/report.h"
 #include "program/sweep/results.h"
 
-// What of a sweep's results stands in tables and lines, on a terminal and on the page.
+// What of a sweep's results stands in tables and lines, on a terminal and on the page, and in its pictures.
 namespace mxtape::referee {
 
 /// Of those that are there; none if none is.
@@ -38,5 +39,22 @@ std::string results_table(const Results&, std::size_t width);
 /// One line a run: arm, seed, state, loss, gap to the baseline, ms, peak_mib, seconds, steps and seconds to
 /// each loss of `steps_to`.
 std::string results_csv(const Results&);
+
+/// On white no two are closer than 12 in CAM02-UCS, with full colour vision or without one kind of cones, nor
+/// than 3.5 in lightness, which is what grey print keeps; each has a contrast of three with the ground. Found
+/// by a random search over sRGB.
+inline constexpr std::array<std::string_view, 8> colours{"0022FF", "BB2200", "2299AA", "BB8822",
+                                                         "113377", "662233", "777766", "006688"};
+
+/// The page's pictures, drawn by gnuplot and held in the page itself; why there are none where it fails. Gaps
+/// are over tokens at each size, and over sizes at each length; mean losses over the seeds are at each size,
+/// against tokens or against the seconds of that many steps.
+std::string gap_pictures(const Results&), loss_pictures(const Results&, bool against_seconds);
+std::string law_picture(const Results&), tuning_picture(const Results&);
+
+/// A text in a page.
+std::string html_escaped(std::string_view text);
+/// "98.3k", "1.97M": three digits.
+std::string with_prefix(double x);
 
 }  // namespace mxtape::referee
