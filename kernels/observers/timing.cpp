@@ -34,21 +34,11 @@ double bytes_of(const auto& call) {
   return bytes;
 }
 
-void add_operations(Work& work, double flops, bool bf16) {
-  (bf16 ? work.bf16_flops : work.f32_flops) += flops;
-}
-
 void count_operations(Work& work, const call::Gemm& call) {
-  switch (gemm_path(call.a.elements.dtype(), call.b.elements.dtype())) {
-    case GemmPath::integer:
-      work.integer_ops += flops_of(call);
-      break;
-    case GemmPath::bf16:
-      work.bf16_flops += flops_of(call);
-      break;
-    default:
-      work.f32_flops += flops_of(call);
-  }
+  const GemmPath path = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
+  (path == GemmPath::integer ? work.integer_ops
+   : path == GemmPath::bf16  ? work.bf16_flops
+                             : work.f32_flops) += flops_of(call);
 }
 /// Of attention's GEMMs, each by its two operands, over what a causal mask leaves: half of the square of as
 /// many queries as keys.
@@ -63,7 +53,7 @@ void count_attention(Work& work, const auto& call,
   const double seen =
       s.mask == AttentionMask::none ? double(s.keys) : double(s.first_position) + double(s.time) / 2;
   const double flops = 2 * double(s.batch * s.heads) * double(s.time) * seen * double(s.width);
-  for (const auto& [a, b] : gemms) add_operations(work, flops, narrow(a) && narrow(b));
+  for (const auto& [a, b] : gemms) (narrow(a) && narrow(b) ? work.bf16_flops : work.f32_flops) += flops;
 }
 using Slots = AttentionQuant;
 void count_operations(Work& work, const call::Attention& call) {
