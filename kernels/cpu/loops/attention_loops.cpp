@@ -1,6 +1,7 @@
 #include "kernels/cpu/loops/attention_loops.h"
 
-#include "kernels/cpu/loops/softmax_lanes.h"
+#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/simd_math.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {

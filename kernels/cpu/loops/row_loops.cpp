@@ -1,6 +1,7 @@
 #include "kernels/cpu/loops/row_loops.h"
 
-#include "kernels/cpu/loops/softmax_lanes.h"
+#include "kernels/cpu/loops/for_lanes.h"
+#include "kernels/cpu/loops/simd_math.h"
 
 namespace mxtape::cpu::MXT_TIER {
 namespace {
@@ -54,16 +55,43 @@ void norm_backward(float* dx, float* dgain, float* dbias, const float* dy, const
   }
 }
 
+/// The largest of n > 0 numbers. A NaN may be passed over: the exponentials show it.
+MXT_LANES float largest_of(const float* x, std::int64_t n) {
+  f32x16 top = all(x[0]);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) top = max(top, load(x + i));
+  float result = largest(top);
+  for (; i < n; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+/// Sum of e^(x - shift) over n numbers; the terms go to y (may be x) unless it is null. Every 1024 terms are
+/// summed on their own first, so that long rows lose no more digits than short ones.
+MXT_LANES float exp_sum(float* y, const float* x, std::int64_t n, float shift) {
+  constexpr std::int64_t piece = 1024;
+  float total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += piece) {
+    const std::int64_t count = n - begin < piece ? n - begin : piece;
+    total += sum_lanes(count, [&](std::int64_t i, auto l) {
+      const f32x16 e = exp(l.load(x + begin + i) - shift);
+      if (y) l.store(y + begin + i, e);
+      return l.keep(e);
+    });
+  }
+  return total;
+}
+
 void cross_entropy(float* losses, float* dlogits, const float* logits, const std::int32_t* targets,
                    std::int64_t rows, std::int64_t V, float each) {
   for (std::int64_t r = 0; r < rows; ++r, logits += V) {
     const float top = largest_of(logits, V);
     const float at_target = logits[targets[r]] - top;
     float* const out = dlogits ? dlogits + r * V : nullptr;
-    const float total = exp_sum(out, logits, V, 1, top);
+    const float total = exp_sum(out, logits, V, top);
     losses[r] = float(__builtin_log(double(total)) - double(at_target));
     if (!out) continue;
-    multiply(out, out, V, each / total);
+    const float factor = each / total;
+    for_lanes(V, [&](std::int64_t i, auto l) { l.store(out + i, l.load(out + i) * factor); });
     out[targets[r]] -= each;
   }
 }
