@@ -10,13 +10,10 @@ MXT_LANES void store_number(float* y, const f32x16& v, auto part) { part.store(y
 MXT_LANES void store_number(std::uint16_t* y, const f32x16& v, auto part) {
   part.store_upper(y, nearest_bf16(bits(v)));
 }
-MXT_LANES f32x16 load_number(const float* x, Full) { return load(x); }
-MXT_LANES f32x16 load_number(const std::uint16_t* x, Full) { return floats(load_halves(x) << 16); }
-template <class X>
-MXT_LANES f32x16 load_number(const X* x, First first) {
-  X all_lanes[lanes] = {};
-  std::memcpy(all_lanes, x, std::size_t(first.n) * sizeof *x);
-  return load_number(all_lanes, Full{});
+MXT_LANES f32x16 load_number(const auto* x, Full) { return wide(x); }
+MXT_LANES f32x16 load_number(const float* x, First first) { return first.load(x); }
+MXT_LANES f32x16 load_number(const std::uint16_t* x, First first) {
+  return floats(load_halves_there(x, first.n) << 16);
 }
 
 /// Signed bytes at the upper end of words.

@@ -8,9 +8,7 @@ namespace {
 /// The first n < 16; the rest is 0.
 MXT_LANES f32x16 wide_first(const float* p, std::int64_t n) { return load_first(p, n); }
 MXT_LANES f32x16 wide_first(const std::uint16_t* p, std::int64_t n) {
-  std::uint16_t s[lanes] = {};
-  std::memcpy(s, p, std::size_t(n) * sizeof *p);
-  return wide(s);
+  return floats(load_halves_there(p, n) << 16);
 }
 
 // Rows of a and columns of c of one block: their sums stay in registers, and each number of b that was read
@@ -66,7 +64,6 @@ template <int rows, int vectors, class B>
 MXT_LANES void columns_block(const GemmJob& j, std::int64_t m, std::int64_t n, std::int64_t count) {
   const float* const a = static_cast<const float*>(j.a.x) + m * j.a.stride;
   const B* const b = static_cast<const B*>(j.b.x) + n;
-  const bool whole = count == vectors * lanes;
   f32x16 sums[rows][vectors] = {};
   const auto add = [&](const auto& load_b) {
     for (std::int64_t k = 0; k < j.K; ++k)
@@ -75,7 +72,7 @@ MXT_LANES void columns_block(const GemmJob& j, std::int64_t m, std::int64_t n, s
         for (int row = 0; row < rows; ++row) sums[row][v] += w * a[row * j.a.stride + k];
       }
   };
-  if (whole)
+  if (count == vectors * lanes)
     add([](const B* p) { return wide(p); });
   else
     add([count](const B* p) { return wide_first(p, count); });
@@ -84,12 +81,9 @@ MXT_LANES void columns_block(const GemmJob& j, std::int64_t m, std::int64_t n, s
       float* const c = j.c + (m + row) * j.c_stride + n + v * lanes;
       const float* const bias = j.bias ? j.bias + n + v * lanes : nullptr;
       f32x16 value = sums[row][v];
-      if (bias) value += whole ? load(bias) : load_first(bias, count);
-      if (j.accumulate) value = (whole ? load(c) : load_first(c, count)) + value;
-      if (whole)
-        store(c, value);
-      else
-        store_first(c, value, count);
+      if (bias) value += load_there(bias, count);
+      if (j.accumulate) value = load_there(c, count) + value;
+      store_there(c, value, count);
     }
 }
 
