@@ -71,10 +71,7 @@ void Measure::measure(const std::string& layer, const Matrix& x, std::span<const
                        across = std::clamp<std::int64_t>(options_.sample / std::max<std::int64_t>(along, 1),
                                                          1, lines);
     const std::int64_t rows = by_rows ? across : along, cols = by_rows ? along : across;
-    std::vector<float> window;
-    window.reserve(std::size_t(rows * cols));
-    for (std::int64_t r = 0; r < rows; ++r)
-      window.insert(window.end(), x.x.begin() + r * x.cols, x.x.begin() + r * x.cols + cols);
+    std::vector<float> window = x.corner(rows, cols).x;
     if (rotation.size) rotate_reference(window.data(), window.data(), rows, cols, axis, rotation, r.by.signs);
     if (options_.look) options_.look(layer, slot, x.x, x.rows, x.cols);
     const auto add = [&](const Quantizer& q, bool in_use) {
@@ -152,15 +149,9 @@ bool Measure::is_rounded(const Rounded& operand) const {
 
 /// dW[N, K] = dY^T X wants columns of both, dX[M, K] = dY W rows of dY.
 void Measure::keep_corners(Source& source, const Matrix& x, std::string_view tensor) {
-  const auto corner = [&](std::int64_t rows, std::int64_t cols) {
-    Matrix part{{}, std::min(rows, x.rows), std::min(cols, x.cols)};
-    for (std::int64_t r = 0; r < part.rows; ++r)
-      part.x.insert(part.x.end(), x.x.begin() + r * x.cols, x.x.begin() + r * x.cols + part.cols);
-    return part;
-  };
   const bool is_dy = tensor == "dy";
-  if (is_dy) source.rows = corner(gradient_rows, x.cols);
-  source.columns = corner(x.rows, is_dy ? gradient_rows : gradient_cols);
+  if (is_dy) source.rows = x.corner(gradient_rows, x.cols);
+  source.columns = x.corner(x.rows, is_dy ? gradient_rows : gradient_cols);
 }
 
 /// Null if the operand was rounded from what was not seen. `unrounded` keeps what had to be fetched.
@@ -211,7 +202,7 @@ void Measure::compare(const std::string& slot, const Tensor& result) {
   double exact_squares = 0, got_squares = 0, product = 0, errors = 0;
   for (std::int64_t r = 0; r < exact_.rows; ++r)
     for (std::int64_t c = 0; c < exact_.cols; ++c) {
-      const double exact = exact_.x[std::size_t(r * exact_.cols + c)], v = got.at(r, c);
+      const double exact = exact_.at(r, c), v = got.at(r, c);
       exact_squares += exact * exact;
       got_squares += v * v;
       product += exact * v;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -72,16 +73,20 @@ class Measure final : public Observer {
   bool wants_every_call() const override { return on_; }
 
  private:
-  struct Matrix {
-    std::vector<float> x{};
+  template <class T>
+  struct MatrixOf {
+    std::vector<T> x{};
     std::int64_t rows = 0, cols = 0;
-    float at(std::int64_t r, std::int64_t c) const { return x[std::size_t(r * cols + c)]; }
+    T at(std::int64_t r, std::int64_t c) const { return x[std::size_t(r * cols + c)]; }
+    /// Its first rows and columns, so many at most.
+    MatrixOf corner(std::int64_t most_rows, std::int64_t most_cols) const {
+      MatrixOf part{{}, std::min(most_rows, rows), std::min(most_cols, cols)};
+      for (std::int64_t r = 0; r < part.rows; ++r)
+        part.x.insert(part.x.end(), x.begin() + r * cols, x.begin() + r * cols + part.cols);
+      return part;
+    }
   };
-  /// The corner of a gradient of operands that nothing rounded.
-  struct Exact {
-    std::vector<double> x;
-    std::int64_t rows = 0, cols = 0;
-  };
+  using Matrix = MatrixOf<float>;
   /// What a layer's x or dy was before it was rounded: as much of it as the gradients that are computed again
   /// need, if they are.
   struct Source {
@@ -108,7 +113,7 @@ class Measure final : public Observer {
   std::map<std::uint32_t, Weight> weights_;
   std::set<std::pair<std::string, std::string>> seen_;                  // layers and slots that were measured
   std::map<std::pair<std::string, std::string_view>, Source> sources_;  // by layer and tensor: "x", "dy"
-  Exact exact_;                      // the last GEMM's gradient, of unrounded operands
+  MatrixOf<double> exact_;           // the last GEMM's gradient, of unrounded operands
   std::optional<std::string> last_;  // the slot of that gradient, if it was measured
   Measurements found_;
 };
