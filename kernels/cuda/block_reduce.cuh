@@ -39,6 +39,24 @@ __device__ inline float block_max(float x, int& turn) {
   return warp_max(partial[lane_id() < warps ? lane_id() : 0]);
 }
 
+/// `combine` over the warp, or over a block of `threads`, the same in all of them. Of a block some numbers
+/// are combined twice: for maxima and minima.
+template <class T, class Combine>
+__device__ inline T warp_fold(T mine, const Combine& combine) {
+  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) mine = combine(mine, warp_xor(mine, mask));
+  return mine;
+}
+template <int threads, class T, class Combine>
+__device__ inline T block_fold(T mine, const Combine& combine) {
+  __shared__ T of_warp[threads / warp_lanes];
+  mine = warp_fold(mine, combine);
+  if (lane_id() == 0) of_warp[warp_id()] = mine;
+  block_sync();
+  for (const T other : of_warp) mine = combine(mine, other);
+  block_sync();  // before the next one writes there
+  return mine;
+}
+
 /// The sum of a number of each of `threads` threads, a power of two, in double, by a fixed tree: in thread 0,
 /// 0 in the others.
 template <int threads>

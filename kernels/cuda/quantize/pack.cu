@@ -1,4 +1,5 @@
 #include "formats/codec/block_codec.h"
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
@@ -17,17 +18,9 @@ constexpr unsigned threads = 256;
 constexpr int of_thread = 8;         // codes of b bits are b bytes: no two threads write the same one
 constexpr std::uint32_t none = ~0u;  // as i32: -1
 
-/// The least of all threads' numbers, in thread 0.
+/// The least of all threads' numbers.
 __device__ inline std::uint32_t least_of_block(std::uint32_t mine) {
-  __shared__ std::uint32_t of_warp[threads / warp_lanes];
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other = warp_xor(mine, mask);
-    mine = other < mine ? other : mine;
-  }
-  if (lane_id() == 0) of_warp[warp_id()] = mine;
-  block_sync();
-  for (const std::uint32_t other : of_warp) mine = other < mine ? other : mine;
-  return mine;
+  return block_fold<int(threads)>(mine, [](std::uint32_t a, std::uint32_t b) { return b < a ? b : a; });
 }
 
 struct PackTask {

@@ -1,5 +1,6 @@
 #include "kernels/cuda/quantize/quantize_by_definition.h"
 
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/quantize/decide_by_average.cuh"
@@ -24,15 +25,10 @@ struct Team {
   /// `combine` over all members, the same in all of them.
   template <class T, class Combine>
   __device__ static T reduce(T mine, const Combine& combine) {
-    for (int mask = warp_lanes / 2; mask > 0; mask /= 2) mine = combine(mine, warp_xor(mine, mask));
-    if constexpr (whole_block) {
-      __shared__ T of_warp[threads / warp_lanes];
-      if (lane_id() == 0) of_warp[warp_id()] = mine;
-      block_sync();
-      for (const T other : of_warp) mine = combine(mine, other);
-      block_sync();  // before the next reduction writes there
-    }
-    return mine;
+    if constexpr (whole_block)
+      return block_fold<members>(mine, combine);
+    else
+      return warp_fold(mine, combine);
   }
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/cuda/quantize/tensor_scale.h"
 
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
 
@@ -8,17 +9,9 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// The largest of all threads' numbers, in thread 0. Magnitudes order as integers.
+/// The largest of all threads' numbers. Magnitudes order as integers.
 __device__ inline std::uint32_t largest_of_block(std::uint32_t mine) {
-  __shared__ std::uint32_t of_warp[threads / warp_lanes];
-  for (int mask = warp_lanes / 2; mask > 0; mask /= 2) {
-    const std::uint32_t other = warp_xor(mine, mask);
-    mine = other > mine ? other : mine;
-  }
-  if (lane_id() == 0) of_warp[warp_id()] = mine;
-  block_sync();
-  for (const std::uint32_t other : of_warp) mine = other > mine ? other : mine;
-  return mine;
+  return block_fold<int(threads)>(mine, [](std::uint32_t a, std::uint32_t b) { return b > a ? b : a; });
 }
 
 // A block has one part; a thread takes eight neighbours at a time.

@@ -1,6 +1,7 @@
 #include <climits>
 
 #include "core/normal.h"
+#include "kernels/cuda/block_reduce.cuh"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.h"
@@ -52,21 +53,12 @@ __global__ void normal_kernel(float* y, std::int64_t n, float deviation, Clocked
 // A block finds the first of its range; the host takes the first of all: no atomics, and no order.
 template <class T>
 __global__ void nonfinite_kernel(std::int32_t* first, const T* x, std::int64_t n) {
-  __shared__ std::int32_t of_warp[threads / warp_lanes];
   const std::int64_t i = std::int64_t(blockIdx.x) * threads + threadIdx.x;
   const float value = i < n ? value_at(x, i) : 0.0f;
-  const unsigned bad = warp_ballot((bits_of(value) & 0x7f800000u) == 0x7f800000u);
-  if (lane_id() == 0) {
-    int lane = 0;
-    while (lane < warp_lanes && !(bad >> lane & 1)) ++lane;
-    of_warp[warp_id()] = bad ? warp_id() * warp_lanes + lane : INT_MAX;
-  }
-  block_sync();
-  if (threadIdx.x == 0) {
-    std::int32_t least = INT_MAX;
-    for (const std::int32_t candidate : of_warp) least = candidate < least ? candidate : least;
-    first[blockIdx.x] = least;
-  }
+  const bool bad = (bits_of(value) & 0x7f800000u) == 0x7f800000u;
+  const int least =
+      block_fold<int(threads)>(bad ? int(threadIdx.x) : INT_MAX, [](int a, int b) { return b < a ? b : a; });
+  if (threadIdx.x == 0) first[blockIdx.x] = least;
 }
 
 }  // namespace
