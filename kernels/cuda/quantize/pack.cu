@@ -108,21 +108,16 @@ void CudaBackend::pack(const Rounded& y, const Tensor& x, const Tensor& first_un
 
   Tensor encode;
   if (q.has_tensor_scale() && x.count() > 0) {
-    const Tensor parts = empty({cuda::amax_parts(x.count())}, DType::i32);
-    cuda::largest_of_parts(stream_.get(), parts, x);
-    encode = empty({1});
-    cuda::tensor_scale(stream_.get(), encode, y.multiplier, parts, task.of.rule);
+    const Tensor parts = cuda::largest_of_parts(*this, stream_.get(), x);
+    encode = cuda::tensor_scale(*this, stream_.get(), y.multiplier, parts, task.of.rule);
     task.of.encode = encode.data();
   } else if (y.multiplier) {
     fill(y.multiplier, cuda::multiplier_of_zeros(q));
   }
 
-  const std::int64_t blocks = packed_layout(q, y.rows(), y.cols(), y.by.axis).blocks;
-  constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
-  const Tensor scales = blocks > 0 ? empty({blocks * floats}) : Tensor{};
+  const Tensor scales = cuda::scale_blocks(*this, stream_.get(), x, task.of);
   if (scales) {
-    task.of.scales = static_cast<BlockScale*>(scales.raw());
-    cuda::scale_blocks(stream_.get(), x, task.of);
+    const std::int64_t blocks = cuda::block_count(task.of);
     cuda::launch("pack: scales", stream_.get(), {cuda::blocks_for(blocks, cuda::threads), cuda::threads},
                  cuda::pack_scales_kernel, task, blocks);
   }

@@ -59,14 +59,9 @@ void CudaBackend::compute(const call::Quantize& call) {
     }
     const bool rotates = copy.by.rotation.size != 0;
     Tensor parts = rotates ? Tensor{} : parts_of_x;
-    if (!parts) {
-      parts = empty({cuda::amax_parts(source.count())}, DType::i32);
-      cuda::largest_of_parts(stream_.get(), parts, source);
-    }
+    if (!parts) parts = cuda::largest_of_parts(*this, stream_.get(), source);
     if (!rotates) parts_of_x = parts;
-    const Tensor encode = empty({1});
-    cuda::tensor_scale(stream_.get(), encode, copy.multiplier, parts, block_rule(q));
-    return encode;
+    return cuda::tensor_scale(*this, stream_.get(), copy.multiplier, parts, block_rule(q));
   };
   std::vector<std::pair<const Rounded*, Tensor>> tiled;  // of x itself, with their tensor scales
   for (const Rounded& copy : call.to) {
@@ -82,13 +77,10 @@ void CudaBackend::compute(const call::Quantize& call) {
       this->copy(copy.elements, source);
     } else if (!cuda::fits_tiles(q)) {
       cuda::DefinitionTask task = cuda::definition_task(q, copy.by.axis, rows, cols);
-      const bool scaled = q.scale != ScaleKind::none;
-      constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
-      const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
-      task.scales = static_cast<BlockScale*>(scales.raw());
       task.encode = cuda::scale_of(encode);
       task.draws = clocked(copy.by.draws);
       task.averages = copy.average ? copy.average.data() : nullptr;
+      const Tensor scales = cuda::scale_blocks(*this, stream_.get(), source, task);
       cuda::quantize_by_definition(stream_.get(), copy.elements, source, task);
     } else if (rotates) {
       cuda::TileTask task = cuda::tile_task(source, clocked(copy.by.draws));

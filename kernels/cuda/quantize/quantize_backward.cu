@@ -61,21 +61,14 @@ void CudaBackend::compute(const call::QuantizeBackward& call) {
     const Tensor x = turns ? rotated(call.x, call.by) : call.x;
     const Tensor bent = turns ? empty(call.dy.shape()) : call.dx;
     cuda::DefinitionTask task = cuda::definition_task(q, call.by.axis, call.dy.rows(), call.dy.cols());
-    const bool scaled = q.scale != ScaleKind::none;
-    constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
-    const Tensor scales = scaled ? empty({cuda::block_count(task) * floats}) : Tensor{};
-    task.scales = static_cast<BlockScale*>(scales.raw());
     task.draws = clocked(call.by.draws);
     Tensor encode;
     if (q.has_tensor_scale()) {
-      const Tensor parts = empty({cuda::amax_parts(x.count())}, DType::i32);
-      const Tensor unused = empty({1});  // the multiplier
-      encode = empty({1});
-      cuda::largest_of_parts(stream_.get(), parts, x);
-      cuda::tensor_scale(stream_.get(), encode, unused, parts, block_rule(q));
+      const Tensor parts = cuda::largest_of_parts(*this, stream_.get(), x);
+      encode = cuda::tensor_scale(*this, stream_.get(), {}, parts, task.rule);
       task.encode = encode.data();
     }
-    if (scaled) cuda::scale_blocks(stream_.get(), x, task);
+    const Tensor scales = cuda::scale_blocks(*this, stream_.get(), x, task);
     cuda::with_type(bent.dtype(), [&]<class Dx>(Dx*) {
       cuda::with_type(gradient.dtype(), [&]<class Dy>(Dy*) {
         cuda::with_type(x.dtype(), [&]<class X>(X*) {

@@ -116,36 +116,34 @@ __global__ void element_kernel(Y* y, const X* x, DefinitionTask task) {
 }  // namespace
 
 DefinitionTask definition_task(const Quantizer& q, Axis axis, std::int64_t rows, std::int64_t cols) {
-  return {rows,
-          cols,
-          block_rule(q),
-          block_extent(q.block, rows, cols, axis),
-          group_extent(q, rows, cols, axis),
-          nullptr,
-          nullptr,
-          {},
-          nullptr};
+  return {rows, cols, block_rule(q), block_extent(q.block, rows, cols, axis),
+          group_extent(q, rows, cols, axis)};
 }
 
 std::int64_t block_count(const DefinitionTask& t) {
   return ((t.rows + t.extent.rows - 1) / t.extent.rows) * ((t.cols + t.extent.cols - 1) / t.extent.cols);
 }
 
-void scale_blocks(cudaStream_t stream, const Tensor& x, const DefinitionTask& task) {
+Tensor scale_blocks(Backend& backend, cudaStream_t stream, const Tensor& x, DefinitionTask& task) {
+  const std::int64_t blocks = block_count(task);
+  if (task.rule.scale == ScaleKind::none || blocks == 0) return {};
+  constexpr std::int64_t floats = sizeof(BlockScale) / sizeof(float);
+  const Tensor scales = backend.empty({blocks * floats});
+  task.scales = static_cast<BlockScale*>(scales.raw());
   with_type(x.dtype(), [&]<class X>(X*) {
     const bool large = task.extent.rows * task.extent.cols > of_a_warp && !task.rule.adds_up;
     if (large)
-      launch("quantize: scales of large blocks", stream, {blocks_for(block_count(task), 1), threads},
+      launch("quantize: scales of large blocks", stream, {blocks_for(blocks, 1), threads},
              scale_kernel<X, true>, x.data<X>(), task);
     else
-      launch("quantize: scales", stream, {blocks_for(block_count(task), threads / warp_lanes), threads},
+      launch("quantize: scales", stream, {blocks_for(blocks, threads / warp_lanes), threads},
              scale_kernel<X, false>, x.data<X>(), task);
   });
+  return scales;
 }
 
 void quantize_by_definition(cudaStream_t stream, const Tensor& y, const Tensor& x,
                             const DefinitionTask& task) {
-  if (task.scales) scale_blocks(stream, x, task);
   with_type(x.dtype(), [&]<class X>(X*) {
     with_type(y.dtype(), [&]<class Y>(Y*) {
       launch("quantize: elements", stream, {blocks_for(x.count(), threads), threads}, element_kernel<Y, X>,

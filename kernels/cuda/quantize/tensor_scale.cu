@@ -8,6 +8,7 @@ namespace mxtape::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
+constexpr std::int64_t amax_part = 1 << 14;  // parts are cut by size only
 
 /// The largest of all threads' numbers. Magnitudes order as integers.
 __device__ inline std::uint32_t largest_of_block(std::uint32_t mine) {
@@ -47,23 +48,28 @@ __global__ void tensor_scale_kernel(float* encode, float* multiplier, const std:
   if (threadIdx.x != 0) return;
   const float scale = tensor_encode_scale(rule, float_of(most));
   *encode = scale;
-  *multiplier = 1 / scale / rule.alpha;
+  if (multiplier) *multiplier = 1 / scale / rule.alpha;
 }
 
 }  // namespace
 
-void largest_of_parts(cudaStream_t stream, const Tensor& parts, const Tensor& x) {
+Tensor largest_of_parts(Backend& backend, cudaStream_t stream, const Tensor& x) {
+  const unsigned count = blocks_for(x.count(), amax_part);
+  const Tensor parts = backend.empty({count}, DType::i32);
   const bool aligned = reinterpret_cast<std::uintptr_t>(x.raw()) % 16 == 0;
   with_type(x.dtype(), [&]<class X>(X*) {
-    launch("quantize: amax", stream, {blocks_for(x.count(), amax_part), threads}, largest_kernel<X>,
-           parts.data<std::int32_t>(), x.data<X>(), x.count(), aligned);
+    launch("quantize: amax", stream, {count, threads}, largest_kernel<X>, parts.data<std::int32_t>(),
+           x.data<X>(), x.count(), aligned);
   });
+  return parts;
 }
 
-void tensor_scale(cudaStream_t stream, const Tensor& encode, const Tensor& multiplier, const Tensor& parts,
-                  const BlockRule& rule) {
+Tensor tensor_scale(Backend& backend, cudaStream_t stream, const Tensor& multiplier, const Tensor& parts,
+                    const BlockRule& rule) {
+  const Tensor encode = backend.empty({1});
   launch("quantize: tensor scale", stream, {1, threads}, tensor_scale_kernel, encode.data(),
          multiplier.data(), parts.data<std::int32_t>(), parts.count(), rule);
+  return encode;
 }
 
 float multiplier_of_zeros(const Quantizer& q) {
