@@ -69,18 +69,13 @@ ClockedKey HeadOperands::stream_of(AttentionField field, std::int64_t heads,
 
 TileTask HeadOperands::task_of(const Tensor& x, const AttentionPart& part, AttentionField field) const {
   const Quantizer& q = quant.*field;
-  TileTask task{};
+  TileTask task = tile_task(x, stream_of(field, part.heads, part.rows * part.width));
   with_type(x.dtype(), [&]<class T>(T*) { task.x = x.data<T>() + part.first; });
-  task.dtype = x.dtype();
   task.rows = shape.batch * part.heads * part.rows;
   task.cols = part.width;
   task.layout = {part.rows, part.heads, part.row, part.width, part.sequence};
   task.rounding = tile_rounding(q);
-  if (q.is_stochastic()) {
-    task.draws = stream_of(field, part.heads, part.rows * part.width);
-    task.round_keys = round_keys(draws.key.seed);
-    task.draw_bits = q.sr_bits;
-  }
+  task.draw_bits = q.is_stochastic() ? q.sr_bits : 0;
   return task;
 }
 
@@ -101,9 +96,8 @@ std::vector<Tensor> HeadOperands::rounded(const Tensor& x, const AttentionPart& 
     }
     results.push_back(backend.empty({shape.batch * part.heads * part.rows, part.width}, DType::bf16));
     // Each use has its own stream of draws; two without, one along each axis, are made in one pass.
-    const bool draws_on_its_own = q.is_stochastic();
     const TileTask own = task_of(x, part, use);
-    if (draws_on_its_own || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
+    if (own.draw_bits || tasks.empty() || tasks.back().draw_bits || tasks.back().rounding != own.rounding)
       tasks.push_back(own);
     const Axis axis = attention_slots[attention_place(use)].axis;
     TileCopy& copy = axis == Axis::row ? tasks.back().row_blocks : tasks.back().column_blocks;
