@@ -58,7 +58,6 @@ Stream::Stream() {
   check(cudaGetDeviceProperties(&device, chosen), "device properties");
   name_ = fmt::format("{}, sm_{}{}, {} SMs, {:.1f} GiB", device.name, device.major, device.minor,
                       device.multiProcessorCount, double(device.totalGlobalMem) / 0x1p30);
-  multiprocessors_ = device.multiProcessorCount;
   shared_bytes_ = std::int64_t(device.sharedMemPerBlockOptin);
   require(device.major >= oldest_supported, ExitCode::resource,
           "cuda: {} has compute capability {}.{}; want {}.0 or newer (Ampere), or the device cpu",

@@ -19,7 +19,6 @@ class Stream {
 
   cudaStream_t get() const { return stream_; }
   const std::string& device_name() const { return name_; }  ///< "NVIDIA H200, sm_90, 132 SMs, 139.8 GiB"
-  int multiprocessors() const { return multiprocessors_; }
   /// Shared memory that a block can have.
   std::int64_t shared_bytes() const { return shared_bytes_; }
 
@@ -38,7 +37,6 @@ class Stream {
 
   cudaStream_t stream_ = nullptr;
   std::string name_;
-  int multiprocessors_ = 0;
   std::int64_t shared_bytes_ = 0;
   void* staging_ = nullptr;
   std::int64_t staged_ = 0;  // bytes of the staging buffer that copies under way may read
