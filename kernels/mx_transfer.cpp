@@ -1,16 +1,18 @@
 #include "kernels/mx_transfer.h"
 
+#include <bit>
 #include <cmath>
-
-#include "formats/codec/block_codec.h"
 
 namespace mxtape {
 namespace {
 
-std::vector<std::uint8_t> download_bytes(Backend& backend, const Tensor& part) {
-  std::vector<std::uint8_t> bytes(std::size_t(part ? part.count() : 0));
-  if (!bytes.empty()) backend.download(bytes.data(), part);
-  return bytes;
+static_assert(std::endian::native == std::endian::little, "offsets are copied as they lie on a device");
+
+template <class T>
+std::vector<T> download_part(Backend& backend, const Tensor& part) {
+  std::vector<T> numbers(std::size_t(part.bytes()) / sizeof(T));
+  if (!numbers.empty()) backend.download(numbers.data(), part);
+  return numbers;
 }
 
 }  // namespace
@@ -20,7 +22,7 @@ Rounded upload(Backend& backend, const MxTensor& t) {
   const Rounded y = with_room(backend, wanted(t.quantizer, t.axis, {t.rows, t.cols}, Layout::stored));
   if (y.elements) backend.upload(y.elements, t.codes.data());
   if (y.scales) backend.upload(y.scales, t.scales.data());
-  if (y.offsets) backend.upload(y.offsets, bytes_of(t.offsets).data());
+  if (y.offsets) backend.upload(y.offsets, t.offsets.data());
   if (y.multiplier) backend.upload(y.multiplier, &t.multiplier);
   return y;
 }
@@ -30,9 +32,9 @@ MxTensor download(Backend& backend, const Rounded& x) {
              x.by.axis,
              x.rows(),
              x.cols(),
-             download_bytes(backend, x.elements),
-             download_bytes(backend, x.scales),
-             words_of(download_bytes(backend, x.offsets))};
+             download_part<std::uint8_t>(backend, x.elements),
+             download_part<std::uint8_t>(backend, x.scales),
+             download_part<std::uint16_t>(backend, x.offsets)};
   if (x.multiplier) backend.download(&t.multiplier, x.multiplier);
   if (std::isnan(t.multiplier)) t.multiplier = NAN;  // of a tensor with NaN: each device has bits of its own
   return t;

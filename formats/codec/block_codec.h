@@ -1,7 +1,4 @@
 #pragma once
-#include <span>
-#include <vector>
-
 #include "formats/codec/codec.h"
 #include "formats/quantize_blocks.h"
 
@@ -89,20 +86,6 @@ MXT_HD constexpr float value_of_code(const Quantizer& q, const BlockScale& s, st
 MXT_HD constexpr bool lacks_a_code(const Quantizer& q, float scale, float rounded) {
   if (scale != scale) return q.scale == ScaleKind::floating && !has_nan(q.scale_format);
   return rounded != rounded && !has_nan(q.element);
-}
-
-/// FP16 bits as bytes, the low one first, and back.
-inline std::vector<std::uint8_t> bytes_of(std::span<const std::uint16_t> words) {
-  std::vector<std::uint8_t> bytes;
-  for (const std::uint16_t word : words)
-    bytes.insert(bytes.end(), {std::uint8_t(word), std::uint8_t(word >> 8)});
-  return bytes;
-}
-inline std::vector<std::uint16_t> words_of(std::span<const std::uint8_t> bytes) {
-  std::vector<std::uint16_t> words;
-  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2)
-    words.push_back(std::uint16_t(bytes[i] | bytes[i + 1] << 8));
-  return words;
 }
 
 }  // namespace mxtape

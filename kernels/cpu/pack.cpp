@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/parallel.h"
@@ -97,12 +98,12 @@ std::int64_t pack_rows(const Rounded& y, const TilePacker* packer, const float* 
   }
   std::int64_t first_uncoded = none;
   const MxTensor t = mxtape::pack(x + first * cols, rows, cols, y.by.axis, q, key, first_uncoded);
-  const auto put = [](const Tensor& to, std::int64_t at, const std::vector<std::uint8_t>& bytes) {
-    if (to) std::copy(bytes.begin(), bytes.end(), to.data<std::uint8_t>() + at);
+  const auto put = [](const Tensor& to, std::int64_t at, const auto& numbers) {
+    if (to) std::ranges::copy(std::as_bytes(std::span(numbers)), static_cast<std::byte*>(to.raw()) + at);
   };
   put(y.elements, before.codes, t.codes);
   put(y.scales, before.scales, t.scales);
-  put(y.offsets, before.offsets, bytes_of(t.offsets));
+  put(y.offsets, before.offsets, t.offsets);
   if (y.multiplier && first == 0) *y.multiplier.data() = t.multiplier;
   return first_uncoded == none ? none : first * cols + first_uncoded;
 }
