@@ -7,33 +7,25 @@
 namespace mxtape::cuda {
 namespace {
 
-constexpr int keys = 64;  // of a tile, two blocks
-
-template <int W>
-constexpr int query_units = W <= 64 ? 2 : 1;  // of 16 queries, of a warp: as attention_flash.cu
-template <int W>
-constexpr int queries = 16 * query_units<W>* attention_warps;
-template <int W>
-constexpr std::size_t shared_bytes = sizeof(bf16) * W*(queries<W> + 4 * keys);
-
 // A block takes one tile of queries of one head, and goes twice over the keys that they see: P must be
 // normalised before its blocks are rounded, and so the log of the scores' sums comes first. P is then what
 // the backward pass computes from it again.
 template <int W, class T>
 __global__ void __launch_bounds__(attention_threads, 2)
     blocks_kernel(T* o, float* lse, ForwardInputs in, ScoreRounding pv_p) {
-  constexpr int R = query_units<W>;
-  const FlashPlace at(in.shape, queries<W>);
+  using Tiles = ForwardTiles<W>;
+  constexpr int R = Tiles::query_units, queries = Tiles::queries, keys = Tiles::keys;
+  const FlashPlace at(in.shape, queries);
   const int time = int(in.shape.time), width = int(in.shape.width);
-  const int first_query = (at.tiles - 1 - at.tile) * queries<W>;  // tiles that see the most keys first
-  const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
+  const int first_query = (at.tiles - 1 - at.tile) * queries;  // tiles that see the most keys first
+  const int end = first_query + queries < time ? first_query + queries : time;
   const HeadMatrix k = key_matrix(in.k, in.shape, at.head), v = key_matrix(in.v, in.shape, at.head);
   const AttentionPart out = in.shape.o();
   const DrawKey key = now(pv_p.draws);
 
   bf16* const shared = dynamic_shared<bf16>();
   const SharedTile<W> q_tile{shared};
-  const auto k_tile = [&](int stage) { return SharedTile<W>{shared + W * (queries<W> + 2 * keys * stage)}; };
+  const auto k_tile = [&](int stage) { return SharedTile<W>{shared + W * (queries + 2 * keys * stage)}; };
   const auto v_tile = [&](int stage) { return SharedTile<W>{k_tile(stage).base + W * keys}; };
   const int warp_row = 16 * R * warp_id(), warp_query = first_query + warp_row;
   const float scale_log2 = in.scale * log2_e;
@@ -61,7 +53,7 @@ __global__ void __launch_bounds__(attention_threads, 2)
     block_sync();  // before the tiles are loaded anew
   };
 
-  load_tile<W, queries<W>>(q_tile, query_matrix(in.q, in.shape, at.head), first_query, time, width);
+  load_tile<W, queries>(q_tile, query_matrix(in.q, in.shape, at.head), first_query, time, width);
   Running running[R];
   over_keys(false, [&](Part(&s)[R][keys / 8], int first_key, int) {
 #pragma unroll
@@ -111,9 +103,10 @@ __global__ void __launch_bounds__(attention_threads, 2)
 
 template <int W>
 void forward(const AttentionForward& call, const ForwardInputs& in, const ScoreRounding& pv_p) {
+  using Tiles = ForwardTiles<W>;
   with_type(call.o.dtype(), [&]<class T>(T*) {
     launch("attention_blocks", call.stream,
-           {flash_blocks(in.shape, in.shape.heads, queries<W>), attention_threads, shared_bytes<W>},
+           {flash_blocks(in.shape, in.shape.heads, Tiles::queries), attention_threads, Tiles::shared_bytes},
            blocks_kernel<W, T>, call.o.data<T>(), call.lse.data(), in, pv_p);
   });
 }

@@ -3,40 +3,30 @@
 namespace mxtape::cuda {
 namespace {
 
-constexpr int keys = 64;  // of a tile
-
-/// Queries of a warp, in units of 16: 32 halve what is read of K and V from shared memory; at width 128 the
-/// registers do not hold them.
-template <int W>
-constexpr int query_units = W <= 64 ? 2 : 1;
-template <int W>
-constexpr int queries = 16 * query_units<W>* attention_warps;
-template <int W>
-constexpr std::size_t shared_bytes = sizeof(bf16) * W*(queries<W> + 4 * keys);
-
 // A block takes one tile of queries of one head, and goes over the keys that they see; its warps share the
 // keys and divide the queries. The next tiles of K and V are on their way while one is worked on.
 template <int W, class T>
 __global__ void __launch_bounds__(attention_threads, 2) flash_kernel(T* o, float* lse, ForwardInputs in) {
-  constexpr int R = query_units<W>;
-  const FlashPlace at(in.shape, queries<W>);
+  using Tiles = ForwardTiles<W>;
+  constexpr int R = Tiles::query_units, queries = Tiles::queries, keys = Tiles::keys;
+  const FlashPlace at(in.shape, queries);
   const int time = int(in.shape.time), width = int(in.shape.width);
   // Tiles that see the most keys come first.
-  const int first_query = (at.tiles - 1 - at.tile) * queries<W>;
-  const int end = first_query + queries<W> < time ? first_query + queries<W> : time;
+  const int first_query = (at.tiles - 1 - at.tile) * queries;
+  const int end = first_query + queries < time ? first_query + queries : time;
   const HeadMatrix q = query_matrix(in.q, in.shape, at.head), k = key_matrix(in.k, in.shape, at.head),
                    v = key_matrix(in.v, in.shape, at.head);
   const AttentionPart out = in.shape.o();
 
   bf16* const shared = dynamic_shared<bf16>();
   const SharedTile<W> q_tile{shared};
-  const auto k_tile = [&](int stage) { return SharedTile<W>{shared + W * (queries<W> + 2 * keys * stage)}; };
+  const auto k_tile = [&](int stage) { return SharedTile<W>{shared + W * (queries + 2 * keys * stage)}; };
   const auto v_tile = [&](int stage) { return SharedTile<W>{k_tile(stage).base + W * keys}; };
   const auto load_keys = [&](int first, int stage) {
     load_tile<W, keys>(k_tile(stage), k, first, time, width);
     load_tile<W, keys>(v_tile(stage), v, first, time, width);
   };
-  load_tile<W, queries<W>>(q_tile, q, first_query, time, width);
+  load_tile<W, queries>(q_tile, q, first_query, time, width);
   load_keys(0, 0);
   async_commit();
 
@@ -88,13 +78,14 @@ __global__ void __launch_bounds__(attention_threads, 2) flash_kernel(T* o, float
 
 template <int W>
 void forward(const AttentionForward& call, const Tensor& qkv) {
+  using Tiles = ForwardTiles<W>;
   const AttentionShape& s = call.shape;
   const ForwardInputs in{heads_of(qkv, s.q()), heads_of(qkv, s.k()), heads_of(qkv, s.v()), s,
                          1 / std::sqrt(float(s.width))};
   with_type(call.o.dtype(), [&]<class T>(T*) {
     launch("attention_flash", call.stream,
-           {flash_blocks(s, s.heads, queries<W>), attention_threads, shared_bytes<W>}, flash_kernel<W, T>,
-           call.o.data<T>(), call.lse.data(), in);
+           {flash_blocks(s, s.heads, Tiles::queries), attention_threads, Tiles::shared_bytes},
+           flash_kernel<W, T>, call.o.data<T>(), call.lse.data(), in);
   });
 }
 

@@ -101,6 +101,17 @@ __device__ void online_softmax(Part (&s)[parts], Running& running, float (&corre
   }
 }
 
+/// The tiles of the kernels of the forward pass.
+template <int W>
+struct ForwardTiles {
+  static constexpr int keys = 64;
+  /// Queries of a warp, in units of 16: 32 halve what is read of K and V from shared memory; at width 128 the
+  /// registers do not hold them.
+  static constexpr int query_units = W <= 64 ? 2 : 1;
+  static constexpr int queries = 16 * query_units * attention_warps;
+  static constexpr std::size_t shared_bytes = sizeof(bf16) * W * (queries + 4 * keys);
+};
+
 /// What the kernels of the forward pass read: Q and K of the scores, V of the sums.
 struct ForwardInputs {
   Heads q, k, v;
