@@ -44,19 +44,19 @@ void require_for_cudnn(const Tensor& qkv, const AttentionQuant& quant) {
 }
 
 /// Forward or backward.
-template <class Tensors, class Call>
-void attend(const Tensors& tensors, const Call& call, const cuda::ClockedKey& draws) {
+template <class Call>
+void attend(const cuda::OnDevice<Call>& call, const cuda::ClockedKey& draws) {
   switch (way_of(call.qkv, call.shape, call.quant, call.lengths)) {
     case Way::flash:
-      return cuda::attention_flash(tensors);
+      return cuda::attention_flash(call);
     case Way::general_f32:
-      return cuda::attention_general(tensors, DType::f32);
+      return cuda::attention_general(call, DType::f32);
     case Way::general_bf16:
-      return cuda::attention_general(tensors, DType::bf16);
+      return cuda::attention_general(call, DType::bf16);
     case Way::blocks:
-      return cuda::attention_blocks(tensors, on_tensor_cores(call.qkv, call.quant), draws);
+      return cuda::attention_blocks(call, on_tensor_cores(call.qkv, call.quant), draws);
     case Way::by_heads:
-      return cuda::attention_by_heads(tensors, call);
+      return cuda::attention_by_heads(call);
   }
 }
 
@@ -67,9 +67,7 @@ void CudaBackend::compute(const call::Attention& call) {
     require_for_cudnn(call.qkv, call.quant);
     return cudnn_attention_->forward(call.o, call.lse, call.qkv, call.shape);
   }
-  attend(cuda::AttentionForward{*this, stream_.get(), call.shape, call.o, call.lse, call.qkv, call.kv,
-                                call.lengths},
-         call, clocked(call.draws));
+  attend(cuda::AttentionForward{call, *this, stream_.get()}, clocked(call.draws));
 }
 
 void CudaBackend::compute(const call::AttentionBackward& call) {
@@ -77,9 +75,7 @@ void CudaBackend::compute(const call::AttentionBackward& call) {
     require_for_cudnn(call.qkv, call.quant);
     return cudnn_attention_->backward(call.dqkv, call.d_o, call.qkv, call.o, call.lse, call.shape);
   }
-  attend(cuda::AttentionBackward{*this, stream_.get(), call.shape, call.dqkv, call.d_o, call.qkv, call.o,
-                                 call.lse, call.dkv, call.kv, call.lengths},
-         call, clocked(call.draws));
+  attend(cuda::AttentionBackward{call, *this, stream_.get()}, clocked(call.draws));
 }
 
 }  // namespace mxtape

@@ -40,16 +40,16 @@ class Rows final : public AttentionRows {
 
 }  // namespace
 
-void attention_by_heads(const AttentionForward& tensors, const call::Attention& call) {
-  Rows rows(tensors);
+void attention_by_heads(const AttentionForward& call) {
+  Rows rows(call);
   for (std::int64_t head = 0; head < call.shape.batch * call.shape.kv_heads; ++head)
-    attention_composed(tensors.backend, rows, call, head);
+    attention_composed(call.backend, rows, call, head);
 }
 
-void attention_by_heads(const AttentionBackward& tensors, const call::AttentionBackward& call) {
-  Rows rows(tensors, attention_delta(tensors));
+void attention_by_heads(const AttentionBackward& call) {
+  Rows rows(call, attention_delta(call));
   for (std::int64_t head = 0; head < call.shape.batch * call.shape.kv_heads; ++head)
-    attention_composed_backward(tensors.backend, rows, call, head);
+    attention_composed_backward(call.backend, rows, call, head);
 }
 
 }  // namespace mxtape::cuda

@@ -7,23 +7,17 @@
 
 namespace mxtape::cuda {
 
-/// The tensors of call::Attention and AttentionBackward; `backend` gives scratch, and quantizes and
-/// multiplies where heads are taken one by one.
-struct AttentionForward {
+/// A call of attention and where it runs; `backend` gives scratch, and quantizes and multiplies where heads
+/// are taken one by one.
+template <class Call>
+struct OnDevice : Call {
   Backend& backend;
   cudaStream_t stream;
-  AttentionShape shape;
-  Tensor o, lse, qkv, kv, lengths;
-  const Tensor& keys() const { return shape.own_keys ? kv : qkv; }
+  const Tensor& keys() const { return this->shape.own_keys ? this->kv : this->qkv; }
+  const Tensor& key_gradients() const { return this->shape.own_keys ? this->dkv : this->dqkv; }
 };
-struct AttentionBackward {
-  Backend& backend;
-  cudaStream_t stream;
-  AttentionShape shape;
-  Tensor dqkv, d_o, qkv, o, lse, dkv, kv, lengths;
-  const Tensor& keys() const { return shape.own_keys ? kv : qkv; }
-  const Tensor& key_gradients() const { return shape.own_keys ? dkv : dqkv; }
-};
+using AttentionForward = OnDevice<call::Attention>;
+using AttentionBackward = OnDevice<call::AttentionBackward>;
 
 /// Causal attention of whole sequences, with widths that the tensor cores' tiles hold and whose rows start at
 /// multiples of 16 bytes.
@@ -49,8 +43,8 @@ void attention_blocks(const AttentionForward&, const AttentionQuant&, const Cloc
 void attention_blocks(const AttentionBackward&, const AttentionQuant&, const ClockedKey&);
 
 // One head after the other, composed (kernels/attention/composed.h): for everything else.
-void attention_by_heads(const AttentionForward&, const call::Attention&);
-void attention_by_heads(const AttentionBackward&, const call::AttentionBackward&);
+void attention_by_heads(const AttentionForward&);
+void attention_by_heads(const AttentionBackward&);
 
 /// Which keys the queries of a head see. `lengths` as in call::Attention, null: all.
 struct SeenKeys {
