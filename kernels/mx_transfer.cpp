@@ -9,10 +9,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "offsets are copied as they lie on a device");
 
 template <class T>
-std::vector<T> download_part(Backend& backend, const Tensor& part) {
-  std::vector<T> numbers(std::size_t(part.bytes()) / sizeof(T));
+void download_part(Backend& backend, std::vector<T>& numbers, const Tensor& part) {
+  numbers.resize(std::size_t(part.bytes()) / sizeof(T));
   if (!numbers.empty()) backend.download(numbers.data(), part);
-  return numbers;
 }
 
 }  // namespace
@@ -28,13 +27,10 @@ Rounded upload(Backend& backend, const MxTensor& t) {
 }
 
 MxTensor download(Backend& backend, const Rounded& x) {
-  MxTensor t{x.by.quantizer,
-             x.by.axis,
-             x.rows(),
-             x.cols(),
-             download_part<std::uint8_t>(backend, x.elements),
-             download_part<std::uint8_t>(backend, x.scales),
-             download_part<std::uint16_t>(backend, x.offsets)};
+  MxTensor t{x.by.quantizer, x.by.axis, x.rows(), x.cols(), {}, {}, {}};
+  download_part(backend, t.codes, x.elements);
+  download_part(backend, t.scales, x.scales);
+  download_part(backend, t.offsets, x.offsets);
   if (x.multiplier) backend.download(&t.multiplier, x.multiplier);
   if (std::isnan(t.multiplier)) t.multiplier = NAN;  // of a tensor with NaN: each device has bits of its own
   return t;
