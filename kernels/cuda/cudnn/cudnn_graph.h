@@ -90,7 +90,6 @@ class Graph {
   Descriptor finalized() const;
   /// Numbers of the stored tensors and scalars, in the order of their calls.
   const std::vector<std::int64_t>& stored_ids() const { return stored_ids_; }
-  const std::vector<Descriptor>& operations() const { return operations_; }
   const Library& library() const { return library_; }
 
  private:
