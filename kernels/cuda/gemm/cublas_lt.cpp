@@ -20,19 +20,17 @@ static_assert(CUBLAS_VERSION >= wish.oldest, "cublasLt.h is older than 12.8");
 
 }  // namespace
 
-std::string CublasLt::version_text() const { return library_version_text(version); }
-
 void CublasLt::check(cublasStatus_t status, const char* what) const {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
-  fail(ExitCode::resource, "cuda: cuBLASLt {}: {}: {}; the last checkpoint is intact", version_text(), what,
+  fail(ExitCode::resource, "cuda: cuBLASLt {}: {}: {}; the last checkpoint is intact", version, what,
        status_name(status));
 }
 
 CublasLt load_cublas_lt(std::span<const std::string> candidates) {
   const NvidiaLibrary library(wish, candidates);
   CublasLt lt{};
-  lt.version = library.version();
+  lt.version = library_version_text(library.version());
   library.find(lt.create, "cublasLtCreate");
   library.find(lt.destroy, "cublasLtDestroy");
   library.find(lt.status_name, "cublasLtGetStatusName");

@@ -1,7 +1,6 @@
 #pragma once
 #include <cublasLt.h>
 
-#include <cstddef>
 #include <span>
 #include <string>
 
@@ -28,9 +27,8 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
   decltype(&cublasLtMatmulPreferenceGetAttribute) get_preference;
-  std::size_t version;  ///< 130100: 13.1.0
+  std::string version;  ///< "13.1.0"
 
-  std::string version_text() const;
   /// Throws Error(resource) with the status' name if a call failed.
   void check(cublasStatus_t, const char* what) const;
 };

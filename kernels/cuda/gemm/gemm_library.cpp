@@ -34,7 +34,7 @@ void require_true_f32(const CublasLt& lt, const cublasLtMatmulAlgo_t& algorithm,
            "reading an algorithm");
   require(!(flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32), ExitCode::resource,
           "cuda: cuBLASLt {} would round the operands of {} to TF32; want f32: unset NVIDIA_TF32_OVERRIDE",
-          lt.version_text(), key.text());
+          lt.version, key.text());
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ struct GemmLibrary::Library {
     require(status == CUBLAS_STATUS_SUCCESS && best != end, ExitCode::resource,
             "cuda: cuBLASLt {} has no algorithm for {} ({}), first elements aligned to {}, {} and {} bytes; "
             "choose sizes that are multiples of 8, or the device cpu",
-            lt.version_text(), key.text(), lt.status_name(found ? results[0].state : status), key.c_align,
+            lt.version, key.text(), lt.status_name(found ? results[0].state : status), key.c_align,
             key.a_align, key.b_align);
     plan.algorithm = *best;
     if (key.operands == DType::f32) require_true_f32(lt, plan.algorithm.algo, key);
@@ -82,7 +82,7 @@ GemmLibrary::~GemmLibrary() {
   if (library_->handle) library_->lt.destroy(library_->handle);
 }
 
-std::string GemmLibrary::description() const { return "cuBLASLt " + library_->lt.version_text(); }
+std::string GemmLibrary::description() const { return "cuBLASLt " + library_->lt.version; }
 
 void GemmLibrary::multiply(const GemmCall& call) {
   const CublasLt& lt = library_->lt;
