@@ -39,21 +39,14 @@ __device__ double sum_of_squares(const float* x, std::int64_t count) {
   return block_sum_double<threads>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// squares[blockIdx.x] = those of a piece.
-__global__ void __launch_bounds__(threads) squares_kernel(double* squares, GradientBatch batch) {
+// squares[blockIdx.x] = those of a piece of `unit` numbers.
+__global__ void __launch_bounds__(threads)
+    squares_kernel(double* squares, GradientBatch batch, std::int64_t unit) {
   int at = 0;
   for (int i = 1; i < batch.size; ++i) at = batch.first_piece[i] <= blockIdx.x ? i : at;
-  const std::int64_t begin = std::int64_t(blockIdx.x - batch.first_piece[at]) * piece;
+  const std::int64_t begin = std::int64_t(blockIdx.x - batch.first_piece[at]) * unit;
   const std::int64_t left = batch.count[at] - begin;
-  const double sum = sum_of_squares(batch.data[at] + begin, left < piece ? left : piece);
-  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
-}
-
-// squares[blockIdx.x] = those of a unit.
-__global__ void __launch_bounds__(threads)
-    unit_squares_kernel(double* squares, const float* x, std::int64_t count, std::int64_t unit) {
-  const std::int64_t begin = std::int64_t(blockIdx.x) * unit, left = count - begin;
-  const double sum = sum_of_squares(x + begin, left < unit ? left : unit);
+  const double sum = sum_of_squares(batch.data[at] + begin, left < unit ? left : unit);
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
@@ -81,8 +74,9 @@ __global__ void __launch_bounds__(factor_threads)
 void CudaBackend::compute(const call::Squares& call) {
   require(call.unit % 4 == 0 || call.sums.count() == 1, "squares: units of {}; want a multiple of 4",
           call.unit);
-  cuda::launch("squares", stream_.get(), {unsigned(call.sums.count()), cuda::threads},
-               cuda::unit_squares_kernel, call.sums.data<double>(), call.x.data(), call.x.count(), call.unit);
+  const cuda::GradientBatch one{{call.x.data()}, {call.x.count()}, {0}, 1};
+  cuda::launch("squares", stream_.get(), {unsigned(call.sums.count()), cuda::threads}, cuda::squares_kernel,
+               call.sums.data<double>(), one, call.unit);
 }
 
 void CudaBackend::compute(const call::ClipFactor& call) {
@@ -103,7 +97,7 @@ void CudaBackend::compute(const call::ClipFactor& call) {
   const auto flush = [&] {
     if (batch.size)
       cuda::launch("squares", stream_.get(), {in_batch, cuda::threads}, cuda::squares_kernel,
-                   squares + before, batch);
+                   squares + before, batch, cuda::piece);
     before += in_batch;
     batch.size = 0, in_batch = 0;
   };
