@@ -148,8 +148,6 @@ void CpuBackend::compute(const call::Normal& call) {
   });
 }
 
-std::int64_t CpuBackend::used_bytes() const { return pool_->used_bytes(); }
-std::int64_t CpuBackend::peak_bytes() const { return pool_->peak_bytes(); }
 // What other processes hold now may be gone or paged out later: the machine's memory is the limit.
 std::int64_t CpuBackend::capacity_bytes() const { return cpu::memory_limit(); }
 

@@ -23,8 +23,8 @@ class CpuBackend final : public Backend {
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor& y, const void* host) override;
   void download(void* host, const Tensor& x) override;
-  std::int64_t used_bytes() const override;
-  std::int64_t peak_bytes() const override;
+  std::int64_t used_bytes() const override { return pool_->used_bytes(); }
+  std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t capacity_bytes() const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;

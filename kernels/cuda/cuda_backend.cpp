@@ -50,17 +50,12 @@ void CudaBackend::dispatch(AnyCall any) {
   visit([this](const auto* call) { compute(*call); }, any);
 }
 
-void CudaBackend::wait() { stream_.wait(); }
-
 Tensor CudaBackend::empty(Shape shape, DType dtype) {
   return {arena_.take(shape.count() * size_of(dtype)), shape, dtype};
 }
 
 void CudaBackend::upload(const Tensor& y, const void* host) { stream_.upload(y.raw(), host, y.bytes()); }
 void CudaBackend::download(void* host, const Tensor& x) { stream_.download(host, x.raw(), x.bytes()); }
-
-std::int64_t CudaBackend::used_bytes() const { return pool_->used_bytes(); }
-std::int64_t CudaBackend::peak_bytes() const { return pool_->peak_bytes(); }
 
 std::int64_t CudaBackend::capacity_bytes() const {
   // Kernels that libraries load at their first use, the memory of threads that spill, the graph of a step.

@@ -24,7 +24,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
   std::string description() const override;
   void dispatch(AnyCall) override;
-  void wait() override;
+  void wait() override { stream_.wait(); }
   cudaStream_t stream() const { return stream_.get(); }
   GemmPath last_gemm() const override { return last_gemm_; }
   std::vector<std::string> choices() const override;
@@ -33,8 +33,8 @@ class CudaBackend final : public Backend {
   Tensor empty(Shape, DType = DType::f32) override;
   void upload(const Tensor& y, const void* host) override;
   void download(void* host, const Tensor& x) override;
-  std::int64_t used_bytes() const override;
-  std::int64_t peak_bytes() const override;
+  std::int64_t used_bytes() const override { return pool_->used_bytes(); }
+  std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t capacity_bytes() const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
