@@ -12,9 +12,21 @@
 #include "core/error.h"
 
 namespace mxtape {
-namespace {
 
-FileStamp stamp_of(const struct stat& status) {
+// O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
+RandomAccessFile::RandomAccessFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(path_, O_RDONLY | O_NONBLOCK) {
+  require(bool(descriptor_), errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
+          "{}: cannot be opened: {}", path_.string(), std::strerror(errno));
+  stamp_ = stamp_now();
+}
+
+FileStamp RandomAccessFile::stamp_now() const {
+  struct stat status {};
+  const bool known = ::fstat(descriptor_.number(), &status) == 0;  // before errno is looked at
+  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
+  require(S_ISREG(status.st_mode), ExitCode::data, "{}: is a folder, device or pipe, want a file",
+          path_.string());
   const auto nanoseconds = [](const timespec& t) {
     return std::int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
   };
@@ -23,28 +35,6 @@ FileStamp stamp_of(const struct stat& status) {
           .size = std::uint64_t(status.st_size),
           .modified = nanoseconds(status.st_mtim),
           .changed = nanoseconds(status.st_ctim)};
-}
-
-}  // namespace
-
-// O_NONBLOCK: a pipe would hold the call up until somebody writes into it.
-RandomAccessFile::RandomAccessFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(path_, O_RDONLY | O_NONBLOCK) {
-  require(bool(descriptor_), errno == ENOENT || errno == ENOTDIR ? ExitCode::data : ExitCode::resource,
-          "{}: cannot be opened: {}", path_.string(), std::strerror(errno));
-  struct stat status {};
-  const bool known = ::fstat(descriptor_.number(), &status) == 0;
-  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
-  require(S_ISREG(status.st_mode), ExitCode::data, "{}: is a folder, device or pipe, want a file",
-          path_.string());
-  stamp_ = stamp_of(status);
-}
-
-FileStamp RandomAccessFile::stamp_now() const {
-  struct stat status {};
-  const bool known = ::fstat(descriptor_.number(), &status) == 0;  // before errno is looked at
-  require(known, ExitCode::resource, "{}: cannot be looked at: {}", path_.string(), std::strerror(errno));
-  return stamp_of(status);
 }
 
 void RandomAccessFile::read(std::uint64_t begin, std::span<std::byte> out) const {
