@@ -11,19 +11,24 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls body(step, path) for the steps of a Sequence, or for the one step that it is.
+/// Calls body(step, type) for the steps of a Sequence, or for the one step that it is. Each is read whole.
 template <class Body>
 void for_each_step(const json& value, const std::string& path, const std::string& list, const Body& body) {
   JsonSection section(value, path);
-  if (section.text("type") != "Sequence") return body(value, path);
+  if (const std::string& type = section.text("type"); type != "Sequence") {
+    body(section, type);
+    return section.done();
+  }
   const json& steps = section.array(list);
   require(steps.size() <= most_rule_steps, ExitCode::data, "{}.{}: {} steps; want at most {}", path, list,
           steps.size(), most_rule_steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::string place = fmt::format("{}.{}[{}]", path, list, i);
-    require(JsonSection(steps[i], place).text("type") != "Sequence", ExitCode::data,
-            "{}: a Sequence in a Sequence is not understood", place);
-    body(steps[i], place);
+    JsonSection step(steps[i], fmt::format("{}.{}[{}]", path, list, i));
+    const std::string& type = step.text("type");
+    require(type != "Sequence", ExitCode::data, "{}: a Sequence in a Sequence is not understood",
+            step.path());
+    body(step, type);
+    step.done();
   }
   section.done();
 }
@@ -77,9 +82,8 @@ SplitStep::Behaviour behaviour_of(JsonSection& step) {
   step.refuse("behavior", "Isolated Removed MergedWithPrevious MergedWithNext Contiguous");
 }
 
-SplitStep split_step(JsonSection& step) {
+SplitStep split_step(JsonSection& step, const std::string& type) {
   using Kind = SplitStep::Kind;
-  const std::string& type = step.text("type");
   if (type == "ByteLevel") {
     step.ignore({"trim_offsets"});  // of offsets, which a trainer does not need
     const bool prefix = step.flag("add_prefix_space", true);
@@ -150,9 +154,7 @@ void read_template(JsonSection& step, BpeRules& rules) {
 }  // namespace
 
 void read_normalizer(const json& normalizer, const std::string& path, BpeRules& rules) {
-  for_each_step(normalizer, path, "normalizers", [&](const json& value, const std::string& place) {
-    JsonSection step(value, place);
-    const std::string& type = step.text("type");
+  for_each_step(normalizer, path, "normalizers", [&](JsonSection& step, const std::string& type) {
     NormalizerStep made{.kind = NormalizerStep::Kind::nfc};
     if (type == "Prepend") {
       made = {.kind = NormalizerStep::Kind::prepend, .text = rule_text(step, "prepend")};
@@ -163,49 +165,42 @@ void read_normalizer(const json& normalizer, const std::string& path, BpeRules& 
     } else if (type != "NFC") {
       step.refuse("type", "NFC Prepend Replace Sequence");
     }
-    step.done();
     rules.normalizer.push_back(made);
   });
 }
 
 void read_pre_tokenizer(const json& pre_tokenizer, const std::string& path, BpeRules& rules) {
-  for_each_step(pre_tokenizer, path, "pretokenizers", [&](const json& value, const std::string& place) {
+  for_each_step(pre_tokenizer, path, "pretokenizers", [&](JsonSection& step, const std::string& type) {
     const bool last = rules.splitter.empty() || rules.splitter.back().kind != SplitStep::Kind::byte_level;
-    require(last, ExitCode::data, "{}: a step after ByteLevel is not understood", place);
-    JsonSection step(value, place);
-    SplitStep made = split_step(step);
+    require(last, ExitCode::data, "{}: a step after ByteLevel is not understood", step.path());
+    SplitStep made = split_step(step, type);
     step.done();
     // Each writes a blank in front of every piece, which the next one may cut again: words without bound.
     const auto metaspace = [](const SplitStep& s) { return s.kind == SplitStep::Kind::metaspace; };
     require(!metaspace(made) || std::none_of(rules.splitter.begin(), rules.splitter.end(), metaspace),
-            ExitCode::data, "{}: a second Metaspace is not understood", place);
+            ExitCode::data, "{}: a second Metaspace is not understood", step.path());
     rules.splitter.push_back(std::move(made));
   });
 }
 
 void read_post_processor(const json& post_processor, const std::string& path, BpeRules& rules) {
-  for_each_step(post_processor, path, "processors", [&](const json& value, const std::string& place) {
-    JsonSection step(value, place);
-    const std::string& type = step.text("type");
+  for_each_step(post_processor, path, "processors", [&](JsonSection& step, const std::string& type) {
     if (type == "ByteLevel") {  // of offsets alone
       for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step.flag(key);
     } else if (type == "TemplateProcessing") {
       require(rules.before.empty() && rules.after.empty(), ExitCode::data,
-              "{}: a second template is not understood", place);
+              "{}: a second template is not understood", step.path());
       read_template(step, rules);
     } else {
       step.refuse("type", "ByteLevel TemplateProcessing Sequence");
     }
-    step.done();
   });
 }
 
 void read_decoder(const json& decoder, const std::string& path, BpeRules& rules) {
   DecodeRules& d = rules.decoder;
   bool fused = false;
-  for_each_step(decoder, path, "decoders", [&](const json& value, const std::string& place) {
-    JsonSection step(value, place);
-    const std::string& type = step.text("type");
+  for_each_step(decoder, path, "decoders", [&](JsonSection& step, const std::string& type) {
     if (type == "ByteLevel") {
       for (const char* key : {"add_prefix_space", "trim_offsets", "use_regex"}) step.flag(key);
     } else if (type == "ByteFallback") {
@@ -216,22 +211,21 @@ void read_decoder(const json& decoder, const std::string& path, BpeRules& rules)
       std::string from;
       if (read_pattern(step, from)) step.refuse("pattern", "String");
       require(!fused && !d.byte_fallback && d.metaspace.empty(), ExitCode::data,
-              "{}: Replace after ByteFallback, Fuse or Metaspace is not understood", place);
+              "{}: Replace after ByteFallback, Fuse or Metaspace is not understood", step.path());
       d.replace.emplace_back(from, rule_text(step, "content"));
     } else if (type == "Strip") {
       require(fused && d.strip_start == 0 && step.text("content") == " " && step.integer("stop") == 0,
               ExitCode::data,
-              "{}: a Strip of anything but blanks at the start, after Fuse, is not understood", place);
+              "{}: a Strip of anything but blanks at the start, after Fuse, is not understood", step.path());
       d.strip_start = int(step.integer("start"));
     } else if (type == "Metaspace") {
-      require(d.metaspace.empty(), ExitCode::data, "{}: a second Metaspace is not understood", place);
+      require(d.metaspace.empty(), ExitCode::data, "{}: a second Metaspace is not understood", step.path());
       d.metaspace = one_character(step, "replacement");
       d.drop_first = prepend_scheme(step) != SplitStep::Prepend::never;
       step.ignore({"split", "str_rep"});
     } else {
       step.refuse("type", "ByteLevel ByteFallback Fuse Replace Strip Metaspace Sequence");
     }
-    step.done();
   });
 }
 
