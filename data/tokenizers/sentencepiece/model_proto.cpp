@@ -12,59 +12,53 @@
 namespace mxtape {
 namespace {
 
-/// One message of the wire format. Source: protobuf.dev, Encoding.
-class Message {
- public:
-  explicit Message(std::string_view bytes) : reader_{bytes} {}
+struct Field {
+  std::uint32_t number = 0;
+  std::uint64_t value = 0;  // varint, fixed32, fixed64
+  std::string_view text{};  // length-delimited
+  bool is_text = false;
+};
 
-  struct Field {
-    std::uint32_t number = 0;
-    std::uint64_t value = 0;  // varint, fixed32, fixed64
-    std::string_view text{};  // length-delimited
-    bool is_text = false;
-  };
-  /// False at the end.
-  bool next(Field& field) {
-    if (reader_.left.empty()) return false;
-    const std::uint64_t key = varint();
-    require(key >> 3 >= 1 && key >> 3 < 1u << 29, ExitCode::data, "field number {} does not exist", key >> 3);
-    const auto type = key & 7;
-    require(type < 3 || type == 5, ExitCode::data, "field {} has wire type {}", key >> 3, type);
-    field = {.number = std::uint32_t(key >> 3), .is_text = type == 2};
-    if (type == 0) field.value = varint();
-    if (type == 1) field.value = reader_.number<std::uint64_t>();
-    if (type == 2) field.text = reader_.bytes(varint());
-    if (type == 5) field.value = reader_.number<std::uint32_t>();
-    return true;
-  }
-
- private:
-  std::uint64_t varint() {
+/// Calls see(Field) for each of a message of the wire format. Source: protobuf.dev, Encoding.
+template <class See>
+void for_each_field(std::string_view message, const See& see) {
+  ByteReader reader{message};
+  const auto varint = [&] {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = reader_.number<std::uint8_t>();
+      const auto byte = reader.number<std::uint8_t>();
       value |= std::uint64_t(byte & 0x7f) << shift;
       if (byte < 0x80) return value;
     }
     fail(ExitCode::data, "a number of more than 64 bits");
+  };
+  while (!reader.left.empty()) {
+    const std::uint64_t key = varint();
+    require(key >> 3 >= 1 && key >> 3 < 1u << 29, ExitCode::data, "field number {} does not exist", key >> 3);
+    const auto type = key & 7;
+    require(type < 3 || type == 5, ExitCode::data, "field {} has wire type {}", key >> 3, type);
+    Field field{.number = std::uint32_t(key >> 3), .is_text = type == 2};
+    if (type == 0) field.value = varint();
+    if (type == 1) field.value = reader.number<std::uint64_t>();
+    if (type == 2) field.text = reader.bytes(varint());
+    if (type == 5) field.value = reader.number<std::uint32_t>();
+    see(field);
   }
-  ByteReader reader_;
-};
+}
 
-std::string_view text_of(const Message::Field& field, const char* name) {
+std::string_view text_of(const Field& field, const char* name) {
   require(field.is_text, ExitCode::data, "{} is a number", name);
   return field.text;
 }
 
-std::uint64_t number_of(const Message::Field& field, const char* name) {
+std::uint64_t number_of(const Field& field, const char* name) {
   require(!field.is_text, ExitCode::data, "{} is no number", name);
   return field.value;
 }
 
 SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) {
   SentencePieceProto::Piece piece;
-  Message message(bytes);
-  for (Message::Field field; message.next(field);) {
+  for_each_field(bytes, [&](const Field& field) {
     if (field.number == 1) {
       piece.text = text_of(field, "pieces.piece");
     } else if (field.number == 2) {
@@ -77,7 +71,7 @@ SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) 
               type == 5 ? " (UNUSED)" : "");
       piece.type = SentencePieceProto::PieceType(type);
     }
-  }
+  });
   const bool well = !piece.text.empty() && piece.text.size() <= longest_rule_text &&
                     first_bad_byte(piece.text) == piece.text.size() && std::isfinite(piece.score);
   require(well, ExitCode::data,
@@ -87,8 +81,7 @@ SentencePieceProto::Piece read_piece(std::string_view bytes, std::size_t index) 
 }
 
 void read_trainer_spec(std::string_view bytes, SentencePieceProto& proto) {
-  Message message(bytes);
-  for (Message::Field field; message.next(field);) {
+  for_each_field(bytes, [&](const Field& field) {
     if (field.number == 3) {
       const std::uint64_t type = number_of(field, "trainer_spec.model_type");
       require(type == 1 || type == 2, ExitCode::data,
@@ -105,39 +98,37 @@ void read_trainer_spec(std::string_view bytes, SentencePieceProto& proto) {
               "trainer_spec.unk_surface has {} bytes; want at most {}", proto.unknown_surface.size(),
               longest_rule_text);
     }
-  }
+  });
 }
 
 void read_normalizer_spec(std::string_view bytes, SentencePieceProto& proto) {
-  Message message(bytes);
-  for (Message::Field field; message.next(field);) {
+  for_each_field(bytes, [&](const Field& field) {
     if (field.number == 2) proto.charsmap = text_of(field, "normalizer_spec.precompiled_charsmap");
     if (field.number == 3) proto.add_dummy_prefix = number_of(field, "add_dummy_prefix") != 0;
     if (field.number == 4) proto.remove_extra_whitespaces = number_of(field, "remove_extra_whitespaces") != 0;
     if (field.number == 5)
       require(number_of(field, "escape_whitespaces") != 0, ExitCode::data,
               "normalizer_spec.escape_whitespaces = false is not understood");
-  }
+  });
 }
 
 void check_denormalizer(std::string_view bytes) {
-  Message message(bytes);
-  for (Message::Field field; message.next(field);)
+  for_each_field(bytes, [](const Field& field) {
     require(field.number != 2 || text_of(field, "denormalizer_spec").empty(), ExitCode::data,
             "a denormalizer is not understood");
+  });
 }
 
 }  // namespace
 
 SentencePieceProto read_sentencepiece_proto(std::string_view bytes) {
   SentencePieceProto proto;
-  Message message(bytes);
-  for (Message::Field field; message.next(field);) {
+  for_each_field(bytes, [&](const Field& field) {
     if (field.number == 1) proto.pieces.push_back(read_piece(text_of(field, "pieces"), proto.pieces.size()));
     if (field.number == 2) read_trainer_spec(text_of(field, "trainer_spec"), proto);
     if (field.number == 3) read_normalizer_spec(text_of(field, "normalizer_spec"), proto);
     if (field.number == 5) check_denormalizer(text_of(field, "denormalizer_spec"));
-  }
+  });
   std::unordered_set<std::string_view> seen;
   std::size_t unknown = 0, fallback = 0;
   for (const auto& piece : proto.pieces) {
