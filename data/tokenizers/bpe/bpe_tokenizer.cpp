@@ -14,22 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-/// False as soon as the text would have more than `most` bytes.
-bool replace_all(std::string& text, const std::string& from, const std::string& to, std::size_t most) {
-  if (text.find(from) == text.npos) return true;
-  std::string result;
-  for (std::size_t at = 0;;) {
-    const std::size_t found = text.find(from, at);
-    result.append(text, at, found - at);
-    if (found == text.npos) break;
-    result += to;
-    at = found + from.size();
-    if (result.size() > most) return false;
-  }
-  text = std::move(result);
-  return text.size() <= most;
-}
-
 /// What <0x41> stands for, or none.
 std::optional<char> fallback_byte(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;

@@ -137,13 +137,9 @@ void SentencePieceTokenizer::decode(std::int32_t token, DecodeState& state, std:
         !proto_.remove_extra_whitespaces;  // else blanks go on being taken away until something was written
   }
   if (took || !rest.empty()) state.at_start = false;
-  while (!rest.empty()) {
-    const std::size_t mark = std::min(rest.find(blank_mark), rest.size());
-    text += rest.substr(0, mark);
-    if (mark == rest.size()) break;
-    text += ' ';
-    rest.remove_prefix(mark + blank_mark.size());
-  }
+  std::string shown(rest);
+  replace_all(shown, blank_mark, " ");
+  text += shown;
 }
 
 }  // namespace mxtape

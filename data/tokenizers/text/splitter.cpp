@@ -109,11 +109,8 @@ Splitter::Pieces Splitter::pieces_of(const Step& step, std::string_view text, bo
   const bool metaspace = rule.kind == Kind::metaspace;
   const std::string mark = metaspace ? rule.text : " ";
   if (metaspace) {
-    for (const char c : text)
-      if (c == ' ')
-        changed += mark;
-      else
-        changed += c;
+    changed = text;
+    replace_all(changed, " ", mark);
     text = changed;
   }
   const bool wanted =

@@ -83,6 +83,21 @@ std::string utf8(char32_t c) {
   return text;
 }
 
+bool replace_all(std::string& text, std::string_view from, std::string_view to, std::size_t most) {
+  if (text.find(from) == text.npos) return true;
+  std::string result;
+  for (std::size_t at = 0;;) {
+    const std::size_t found = text.find(from, at);
+    result.append(text, at, found - at);
+    if (found == text.npos) break;
+    result += to;
+    at = found + from.size();
+    if (result.size() > most) return false;
+  }
+  text = std::move(result);
+  return text.size() <= most;
+}
+
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const std::size_t begin = text.size() - back;

@@ -44,6 +44,11 @@ void for_each_character(std::string_view text, const std::function<void(char32_t
 void append_utf8(std::string& text, char32_t c);
 std::string utf8(char32_t c);
 
+/// Writes `to` for each `from`, from the left on. False as soon as the text would have more than `most`
+/// bytes.
+bool replace_all(std::string& text, std::string_view from, std::string_view to,
+                 std::size_t most = std::string::npos);
+
 /// How many bytes at the end begin a character that more bytes could complete: 0 to 3.
 std::size_t unfinished_bytes(std::string_view text);
 
