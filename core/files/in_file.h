@@ -5,7 +5,17 @@
 
 namespace mxtape {
 
-/// What read() returns. An error that it throws gets the file's name in front, if it has not got it.
+/// What work() returns. An error that it throws gets the place in front.
+template <class Work>
+auto at_place(const std::string& place, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    fail(e.code(), "{}: {}", place, e.what());
+  }
+}
+
+/// The same of a file that is read, if its name is not in front already.
 template <class Read>
 auto in_file(const std::filesystem::path& file, const Read& read) {
   try {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/error.h"
+#include "core/files/in_file.h"
 #include "data/json/json_file.h"
 #include "data/json/json_section.h"
 
@@ -138,12 +138,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   const auto last = text.find_last_not_of(" \t\r\n");
   require(text[last] == '}', ExitCode::data, "byte {} of the header follows its object; want blanks there",
           last);
-  json parsed;
-  try {
-    parsed = parse_json_strictly(text, deepest);
-  } catch (const Error& e) {
-    fail(e.code(), "the header is not taken: {}", e.what());
-  }
+  const json parsed = at_place("the header is not taken", [&] { return parse_json_strictly(text, deepest); });
   SafetensorsHeader header;
   auto& tensors = header.tensors;
   for (const auto& [name, value] : parsed.items()) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/files/in_file.h"
 #include "core/text/base64.h"
 #include "data/content_hash.h"
 #include "data/json/json_file.h"
@@ -47,15 +47,6 @@ constexpr KindRow kinds[] = {{"bytes", Kind::bytes, bytes_of},
                              {"tokenizer.json", Kind::subwords, bpe_of},
                              {"sentencepiece", Kind::subwords, sentencepiece_of}};
 
-json parsed(const std::string& text) {
-  constexpr int deepest = 20;  // around a tokenizer.json, which has a limit of its own
-  try {
-    return parse_json_strictly(text, deepest);
-  } catch (const Error& error) {
-    fail(error.code(), "tokenizer: {}", error.what());
-  }
-}
-
 }  // namespace
 
 Tokenizer::Tokenizer() : Tokenizer(Kind::bytes, std::make_shared<ByteTokenizer>()) {}
@@ -94,7 +85,8 @@ std::string Tokenizer::first_difference(const Tokenizer& there) const {
 }
 
 Tokenizer Tokenizer::from_json(const std::string& text) {
-  const json value = parsed(text);
+  constexpr int deepest = 20;  // around a tokenizer.json, which has a limit of its own
+  const json value = at_place("tokenizer", [&] { return parse_json_strictly(text, deepest); });
   JsonSection file(value, "tokenizer", ": ");
   std::string known;
   for (const KindRow& row : kinds) {

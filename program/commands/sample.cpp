@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "core/files/in_file.h"
 #include "data/tokenizers/text_stream.h"
 #include "program/models/trained_model.h"
 #include "program/records/run_name.h"
@@ -20,12 +21,7 @@ struct Arguments {
 
 std::vector<std::int32_t> encoded_prompt(const Arguments& arguments, const TrainedModel& trained) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  std::vector<std::int32_t> prompt;
-  try {
-    prompt = tokenizer.encode(arguments.prompt);
-  } catch (const Error& error) {
-    fail(error.code(), "--prompt: {}", error.what());
-  }
+  auto prompt = at_place("--prompt", [&] { return tokenizer.encode(arguments.prompt); });
   require(!prompt.empty() || tokenizer.kind() != Tokenizer::Kind::ids, ExitCode::usage,
           "--prompt: want token ids, as in --prompt \"0 1\": {} was trained on ids without their tokenizer",
           trained.file.string());

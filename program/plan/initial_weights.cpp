@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "core/files/random_access.h"
 #include "core/files/status.h"
 #include "core/text/program_name.h"
@@ -42,7 +43,7 @@ bool takes_rows(const std::string& name, const Shape& here, const Shape& there) 
 InitialWeights::InitialWeights(const std::string& init) : init_(init), file_(init) {
   std::error_code unknown;
   const bool folder = fs::is_directory(file_, unknown);
-  try {
+  at_place("train.init", [&] {
     if (folder) {
       const bool run = !list_checkpoints(file_).empty(), foreign = fs::exists(file_ / "config.json", unknown);
       require(
@@ -60,9 +61,7 @@ InitialWeights::InitialWeights(const std::string& init) : init_(init), file_(ini
               init);
       open_checkpoint();
     }
-  } catch (const Error& e) {
-    fail(e.code(), "train.init: {}", e.what());
-  }
+  });
 }
 
 void InitialWeights::open_checkpoint() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/files/in_file.h"
 #include "data/hdf5/seal.h"
 #include "program/records/lineage.h"
 #include "program/records/model_files.h"
@@ -85,11 +86,8 @@ void ModelsOfSettings::check(const std::string& precision, Setting setting, Post
   if (!is_diffused(setting)) return;
   Model& model = *trained_.model;
   model.set_precision(precision_plan(recipe, trained_.header.step));
-  try {
-    layers_to_diffuse(model);
-  } catch (const Error& e) {
-    fail(e.code(), "precision '{}', setting {}: {}", precision, name_of(setting), e.what());
-  }
+  at_place(fmt::format("precision '{}', setting {}", precision, name_of(setting)),
+           [&] { layers_to_diffuse(model); });
   const std::int64_t tokens = calibration_.batch * calibration_.time;
   subject.diffusion_bytes = std::max(subject.diffusion_bytes, diffusion_bytes(model, tokens));
   const std::int64_t capacity = trained_.backend->capacity_bytes();

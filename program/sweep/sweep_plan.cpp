@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/files/atomic_file.h"
+#include "core/files/in_file.h"
 #include "core/parallel.h"
 #include "program/plan/resume.h"
 #include "program/plan/run_plan.h"
@@ -40,13 +41,8 @@ class Planner {
   void look_at_arms() {
     require(!plan_.sweep.arms.front().recipe.data.file.empty(), ExitCode::usage,
             "{}: data.file is not set; want it in [set], or in the base", plan_.sweep.file);
-    for (SweepArm& arm : plan_.sweep.arms) {
-      try {
-        look_at(arm);
-      } catch (const Error& e) {
-        fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
-      }
-    }
+    for (SweepArm& arm : plan_.sweep.arms)
+      at_place(fmt::format("{}: arm '{}'", arm.where, arm.name), [&] { look_at(arm); });
     const TrainConfig& train = plan_.sweep.arms.front().recipe.train;
     if (train.eval_every >= train.steps || train.eval_every == 0)
       plan_.notes.push_back(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/files/in_file.h"
 #include "kernels/mx_transfer.h"
 #include "kernels/observers/forwarding_backend.h"
 #include "train/evaluate.h"
@@ -55,11 +56,7 @@ class DiffusingBackend final : public ForwardingBackend {
     const auto* const gemm = any.as<call::Gemm>();
     const auto found = gemm && gemm->a.site.slot == Slot::fprop_x ? to_do_.find(layer_) : to_do_.end();
     if (found == to_do_.end()) return inner_.dispatch(any);
-    try {
-      replace(*found->second, *gemm);
-    } catch (const Error& e) {
-      fail(e.code(), "layer '{}': {}", layer_, e.what());
-    }
+    at_place(fmt::format("layer '{}'", layer_), [&] { replace(*found->second, *gemm); });
     to_do_.erase(found);
     if (options_.progress) options_.progress(done_.size(), all_);
     if (to_do_.empty()) throw AllDone();

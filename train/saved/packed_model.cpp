@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/fixed_weight.h"
+#include "core/files/in_file.h"
 #include "formats/codec/block_codec.h"
 #include "kernels/mx_transfer.h"
 #include "kernels/observers/dry_backend.h"
@@ -63,14 +64,12 @@ void write_packed_model(const std::filesystem::path& path, const PackedHeader& h
   file.attribute("/", "source_hash", header.source_hash);
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const LinearWeight& weight = weights[i];
-    try {
+    at_place(fmt::format("layer '{}' cannot be packed", weight.layer), [&] {
       write_codes(file, weight,
                   pack_weight(backend, weight.parameter,
                               use_of(weight.parameter, weight.quant, weight.tensor_id, pass,
                                      backend.gemm_kernels())));
-    } catch (const Error& e) {
-      fail(e.code(), "layer '{}' cannot be packed: {}", weight.layer, e.what());
-    }
+    });
     if (progress) progress(i + 1, weights.size());
   }
   const auto without = only_packed(model);
@@ -130,13 +129,11 @@ std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
     const Shape wanted = weight.parameter.value.shape();
     require(Shape{t.rows, t.cols} == wanted, ExitCode::data, "{}: layer '{}' is [{}, {}], the model wants {}",
             path, weight.layer, t.rows, t.cols, wanted.text());
-    try {
+    at_place(fmt::format("{}: layer '{}'", path, weight.layer), [&] {
       fix_weight(
           backend, weight.parameter, t,
           use_of(weight.parameter, weight.quant, weight.tensor_id, pass_of(header), backend.gemm_kernels()));
-    } catch (const Error& e) {
-      fail(e.code(), "{}: layer '{}': {}", path, weight.layer, e.what());
-    }
+    });
     if (!weight.tied) weight.parameter.value = {};
     count += 1 + (t.scales.empty() ? 0 : 1) + (t.offsets.empty() ? 0 : 1) + t.quantizer.has_multiplier();
   }

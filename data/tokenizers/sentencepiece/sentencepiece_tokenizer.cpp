@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/files/in_file.h"
 #include "core/text/base64.h"
 #include "data/tokenizers/bpe/bpe_model.h"
 #include "data/tokenizers/text/utf8.h"
@@ -19,19 +19,12 @@ PieceTrie user_defined(const SentencePieceProto& proto) {
   return trie;
 }
 
-SentencePieceProto read(const std::string& model) {
-  try {
-    return read_sentencepiece_proto(model);
-  } catch (const Error& error) {
-    fail(error.code(), "not a SentencePiece model that mxtape understands: {}", error.what());
-  }
-}
-
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer(std::string model)
     : model_(std::move(model)),
-      proto_(read(model_)),
+      proto_(at_place("not a SentencePiece model that mxtape understands",
+                      [&] { return read_sentencepiece_proto(model_); })),
       kept_(user_defined(proto_)),
       normalizer_(proto_, kept_) {
   if (proto_.type == SentencePieceProto::ModelType::bpe)
