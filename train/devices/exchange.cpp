@@ -65,7 +65,7 @@ std::vector<Tensor> Exchange::squared_gradients() {
   std::vector<Tensor> gradients(parameters_.size());
   for (std::size_t b = 0; b < layout_.size(); ++b) {
     const Shard& mine = shards_[b][std::size_t(rank_)];
-    const Tensor& total = strand_total(strands_, sums_[b], totals_.empty() ? sums_[b] : totals_[b]);
+    const Tensor& total = totals_.empty() ? sums_[b] : totals_[b];
     for (const Piece& piece : mine.pieces) {
       Tensor& gradient = gradients[piece.parameter];
       gradient = total.part(piece.in_bucket - mine.first, {piece.count});

@@ -11,8 +11,8 @@ inline constexpr std::int64_t strands_of_a_group = 8;
 /// and in f32:
 ///   s_j = ((g_8j + g_8j+1) + ...) + g_8j+7, the first one copied, so that -0 stays -0
 ///   G   = ((s_0 + s_1) + s_2) + ..., which for one group is s_0
-/// as calls of copy(to, from) and add(to, from). `sum` holds s_j; `total` holds G, and is not used if there
-/// is one group. Which of the two holds the gradient in the end: strand_total().
+/// as calls of copy(to, from) and add(to, from). `sum` holds s_j; `total` holds G. If there is one group
+/// `total` is not used, and `sum` holds the gradient in the end.
 template <class T, class From, class Copy, class Add>
 void take_strand(std::int64_t k, std::int64_t strands, const T& sum, const T& total, const From& strand,
                  const Copy& copy, const Add& add) {
@@ -27,11 +27,6 @@ void take_strand(std::int64_t k, std::int64_t strands, const T& sum, const T& to
     copy(total, sum);
   else
     add(total, sum);
-}
-
-template <class T>
-const T& strand_total(std::int64_t strands, const T& sum, const T& total) {
-  return strands <= strands_of_a_group ? sum : total;
 }
 
 }  // namespace mxtape
