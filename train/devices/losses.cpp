@@ -1,22 +1,9 @@
 #include "train/devices/losses.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 namespace mxtape {
-
-std::vector<std::vector<float>> gather_numbers(const std::vector<float>& own, Devices& devices,
-                                               Patience patience) {
-  const auto texts = devices.group().all_gather(
-      {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(float)}, patience);
-  std::vector<std::vector<float>> all;
-  for (const std::string& text : texts) {
-    all.emplace_back(text.size() / sizeof(float));
-    std::memcpy(all.back().data(), text.data(), all.back().size() * sizeof(float));
-  }
-  return all;
-}
 
 void compute_shared(std::vector<float>& numbers, Devices* devices,
                     const std::function<float(std::size_t)>& compute) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,8 +15,18 @@ namespace mxtape {
 double mean_of_losses(const std::vector<float>& own, const TrainConfig&, Devices*);
 
 /// Everyone's numbers by rank.
-std::vector<std::vector<float>> gather_numbers(const std::vector<float>& own, Devices&,
-                                               Patience = Patience::step);
+template <class Number>
+std::vector<std::vector<Number>> gather_numbers(const std::vector<Number>& own, Devices& devices,
+                                                Patience patience = Patience::step) {
+  const auto texts = devices.group().all_gather(
+      {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Number)}, patience);
+  std::vector<std::vector<Number>> all;
+  for (const std::string& text : texts) {
+    all.emplace_back(text.size() / sizeof(Number));
+    std::memcpy(all.back().data(), text.data(), all.back().size() * sizeof(Number));
+  }
+  return all;
+}
 
 /// numbers[i] = compute(i), each on device i mod N, and then known on all. If `compute` throws on rank 0,
 /// that is thrown there when the others are done with the one they are at, and they return without a result;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <exception>
 
 #include "dist/together.h"
+#include "train/devices/losses.h"
 #include "train/saved/weight_average.h"
 
 namespace mxtape {
@@ -31,12 +31,6 @@ std::uint64_t fingerprint(Backend& backend, const std::vector<Tensor>& tensors) 
       hash = XXH3_64bits_withSeed(host.data(), host.size(), hash);
     }
   return hash;
-}
-
-std::uint64_t number_at(const std::string& text, std::size_t i) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, text.data() + i * sizeof number, sizeof number);
-  return number;
 }
 
 }  // namespace
@@ -102,13 +96,11 @@ void require_same_replicas(const SharedState& state, std::int64_t step, float no
   for (std::size_t i = 0; i < state.parameters.size(); ++i)
     mine.push_back(fingerprint(state.backend, state.exchange ? state.exchange->replicated(i)
                                                              : std::vector{state.parameters[i]->value}));
-  const auto all = state.devices->group().all_gather(
-      {reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof mine[0]});
+  const auto all = gather_numbers(mine, *state.devices);
   for (std::size_t i = 0; i < mine.size(); ++i) {
     std::string ranks;
     for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (number_at(all[rank], i) != number_at(all[0], i))
-        ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
+      if (all[rank].at(i) != all[0][i]) ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
     if (ranks.empty()) continue;
     state.devices->agree();
     const std::string what = i == 0   ? "the number of steps"
