@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "dist/mpi/mpi_calls.h"
@@ -41,26 +42,23 @@ int library(char* text, int size) {
   return error;
 }
 
-/// Keeps the request if the operation began.
-int begun(int error, MxtapeMpiRequest* made, MxtapeMpiRequest** request) {
-  if (error) {
-    delete made;
-    made = nullptr;
-  }
-  *request = made;
+/// Keeps the request if start(MPI_Request*) has begun an operation.
+template <class Start>
+int begin(MxtapeMpiRequest** request, const Start& start) {
+  std::unique_ptr<MxtapeMpiRequest> made(new (std::nothrow) MxtapeMpiRequest);
+  const int error = made ? start(&made->request) : MPI_ERR_NO_MEM;
+  *request = error ? nullptr : made.release();
   return error;
 }
 
 int send(const void* data, long bytes, int to, int tag, MxtapeMpiRequest** request) {
-  auto* const made = new (std::nothrow) MxtapeMpiRequest;
-  if (!made) return MPI_ERR_NO_MEM;
-  return begun(MPI_Isend(data, int(bytes), MPI_BYTE, to, tag, all, &made->request), made, request);
+  return begin(request,
+               [&](MPI_Request* r) { return MPI_Isend(data, int(bytes), MPI_BYTE, to, tag, all, r); });
 }
 
 int receive(void* data, long bytes, int from, int tag, MxtapeMpiRequest** request) {
-  auto* const made = new (std::nothrow) MxtapeMpiRequest;
-  if (!made) return MPI_ERR_NO_MEM;
-  return begun(MPI_Irecv(data, int(bytes), MPI_BYTE, from, tag, all, &made->request), made, request);
+  return begin(request,
+               [&](MPI_Request* r) { return MPI_Irecv(data, int(bytes), MPI_BYTE, from, tag, all, r); });
 }
 
 int test(MxtapeMpiRequest* request, int* done) {
