@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -51,20 +52,16 @@ std::array<GemmLine, 6> gemm_lines(const AttentionQuant& q) {
 }
 
 /// Attention's GEMMs belong to its kernel, which may fuse them: only its operands' types are said.
-std::string_view attention_path(const Quantizer& a, const Quantizer& b, GemmKernels) {
+std::string_view attention_path(const Quantizer& a, const Quantizer& b) {
   const bool a_narrow = a.operand_dtype() == DType::bf16, b_narrow = b.operand_dtype() == DType::bf16;
   if (a_narrow && b_narrow) return "bf16 operands";
   return a_narrow || b_narrow ? "a bf16 and an f32 operand" : "f32 operands";
 }
 
 /// What shall multiply two operands.
-struct Path {
-  std::string_view (*name)(const Quantizer&, const Quantizer&, GemmKernels);
-  GemmKernels kernels;
-  std::string_view operator()(const Quantizer& a, const Quantizer& b) const { return name(a, b, kernels); }
-};
+using Path = std::function<std::string_view(const Quantizer&, const Quantizer&)>;
 
-void write_line(std::string& out, const GemmLine& line, Path path) {
+void write_line(std::string& out, const GemmLine& line, const Path& path) {
   out += fmt::format("  {:<5}  {:<2} {:<33} {:<2} {:<33} {}", line.gemm, line.a_name, to_text(line.a),
                      line.b_name, to_text(line.b), path(line.a, line.b));
   out += line.rest + '\n';
@@ -101,7 +98,7 @@ std::string joined_names(const std::vector<std::string>& names, std::size_t part
 }
 
 /// One line for all GEMMs where every operand is rounded alike.
-void write_gemms(std::string& out, std::span<const GemmLine> lines, Path path) {
+void write_gemms(std::string& out, std::span<const GemmLine> lines, const Path& path) {
   const Quantizer& q = lines.front().a;
   const bool alike = std::all_of(lines.begin(), lines.end(), [&](const GemmLine& line) {
     return line.a == q && line.b == q && line.rest.empty();
@@ -123,7 +120,7 @@ void write_output(std::string& out, const AttentionQuant& q) {
 /// Writes the groups of `layers` that are treated alike, each under the names of its layers.
 template <class Quant>
 void write_groups(std::string& out, const std::map<std::string, Quant>& layers, std::size_t parts_of_a_block,
-                  Path path) {
+                  const Path& path) {
   std::vector<std::pair<Quant, std::vector<std::string>>> groups;
   for (const auto& [name, quant] : layers) {
     auto group = groups.begin();
@@ -154,8 +151,9 @@ void write_others(std::string& out, const std::map<std::string, Quantizer>& laye
 
 std::string table_of(const PrecisionPlan& plan, GemmKernels kernels, Unrounded unrounded) {
   std::string out;
-  write_groups(out, plan.linear, 4, {gemm_path, kernels});
-  write_groups(out, plan.attention, 1, {attention_path, kernels});
+  write_groups(out, plan.linear, 4,
+               [=](const Quantizer& a, const Quantizer& b) { return gemm_path(a, b, kernels); });
+  write_groups(out, plan.attention, 1, attention_path);
   write_others(out, plan.parameters, unrounded, 1, [](const std::string& name, const Quantizer& q) {
     return std::pair(std::string(name == "embedding" ? "table" : "gain"), to_text(q));
   });
