@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::int64_t work_of_training = 3;  // a token's, in forward passes
 
-/// Sequences that are trained on between two validations.
-std::int64_t sequences_between(const TrainConfig& train) {
-  const std::int64_t steps = train.eval_every ? std::min(train.eval_every, train.steps) : train.steps;
-  return steps * train.batch_size * train.passes();
-}
-
 }  // namespace
 
 Tensor upload_tokens(Backend& backend, const std::vector<std::int32_t>& tokens, Shape shape) {
@@ -66,7 +60,8 @@ std::int64_t validation_windows(const TrainConfig& train, std::int64_t all) {
   if (train.eval_windows == 0) return all;
   if (train.eval_windows != auto_windows) return std::min(train.eval_windows, all);
   constexpr std::int64_t share = 5;
-  const std::int64_t fitting = work_of_training * sequences_between(train) / share;
+  const std::int64_t steps = train.eval_every ? std::min(train.eval_every, train.steps) : train.steps;
+  const std::int64_t fitting = work_of_training * (steps * train.batch_size * train.passes()) / share;
   return std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(all, 1));
 }
 
