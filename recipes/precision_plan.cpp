@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "autograd/slots.h"
 #include "kernels/narrow.h"
@@ -109,12 +110,10 @@ std::vector<PrecisionRule> rules_at(const Recipe& recipe, std::int64_t step) {
 }
 
 std::vector<std::int64_t> plan_changes(const Recipe& recipe) {
-  std::vector<std::int64_t> steps{0};
-  for (const auto& phase : recipe.precision.phases) steps.push_back(phase_start(recipe, phase));
-  std::sort(steps.begin(), steps.end());
-  std::erase(steps, never);
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  return steps;
+  std::set<std::int64_t> steps{0};
+  for (const auto& phase : recipe.precision.phases) steps.insert(phase_start(recipe, phase));
+  steps.erase(never);
+  return {steps.begin(), steps.end()};
 }
 
 }  // namespace mxtape

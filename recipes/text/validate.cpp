@@ -136,13 +136,12 @@ void validate(const Recipe& r) {
            phase.rules.empty() ? "recipe " + r.name : phase.rules.front().where, start, r.train.steps);
   validate_rollbacks(r);
   bool averages = false;
-  const auto validate_plan = [&](const PrecisionPlan& plan) {
+  for (const PossiblePhase& phase : possible_phases(r)) {
+    const PrecisionPlan plan = precision_plan(phase.course, phase.step);
     validate_sources(r, plan);
     validate_sums(r, plan);
     averages |= validate_averages(r, plan);
-  };
-  for (const PossiblePhase& phase : possible_phases(r))
-    validate_plan(precision_plan(phase.course, phase.step));
+  }
   require_use_of_averages(r, averages);
   if (r.compute.attention == AttentionKernels::cudnn) validate_cudnn_attention(r);
   (void)telemetry_plan(r);

@@ -50,10 +50,8 @@ std::string other_computations(const Recipe& recipe, const MemoryBudget& budget)
 std::string shorter_context(Recipe recipe, const MemoryBudget& budget) {
   while (recipe.model.context > 1) {
     recipe.model.context /= 2;
-    const MemoryPlan plan = memory_plan(recipe);
-    if (budget.holds(plan))
-      return fmt::format("\n  {} with --model.context={}", bytes_text(double(budget.needed(plan))),
-                         recipe.model.context);
+    const std::string how = fmt::format("--model.context={}", recipe.model.context);
+    if (std::string line = if_it_fits(recipe, budget, how); !line.empty()) return line;
   }
   return "";
 }
