@@ -9,14 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "data/hdf5/hdf5.h"
 #include "data/tokenizers/tokenizer.h"
 #include "interop/model_facts.h"
 
 namespace mxtape {
-
-/// Takes the next elements of a tensor, row-major.
-using TensorSink = std::function<void(std::span<const float>)>;
 
 /// Has `count` elements read some at a time, by read(first, room), and hands them on.
 template <class Read>
@@ -28,13 +25,6 @@ void in_pieces(std::int64_t count, const TensorSink& sink, const Read& read) {
     sink(values);
   }
 }
-
-/// A tensor of ours that is read from somewhere else, in parts.
-struct ImportedTensor {
-  std::string name;
-  Shape shape;
-  std::function<void(const TensorSink&)> read;
-};
 
 /// A model that somebody else wrote, before its numbers are read. Its headers have been read and hold
 /// together; the tensors are all there, in the right shapes and types.
@@ -48,7 +38,7 @@ struct ImportedModel {
   std::vector<std::string> buffers{};  ///< in the file, no parameters
   std::vector<std::string> unread{};   ///< keys of its config that mxtape does not know
   std::vector<std::string> notes{};
-  std::vector<ImportedTensor> tensors{};
+  std::vector<TensorInParts> tensors{};  ///< ours, read from somewhere else
   std::optional<Tokenizer> tokenizer{};  ///< that is in the file
   std::shared_ptr<const void> files{};   ///< what `read` reads from
 

@@ -156,7 +156,7 @@ ImportedModel open_hf_folder(const fs::path& folder, std::optional<std::int64_t>
 
 std::int64_t ImportedModel::parameters() const {
   std::int64_t sum = 0;
-  for (const ImportedTensor& tensor : tensors) sum += tensor.shape.count();
+  for (const TensorInParts& tensor : tensors) sum += tensor.shape.count();
   return sum;
 }
 

@@ -107,7 +107,7 @@ ImportedModel open_llmc_file(const fs::path& path, std::optional<std::int64_t> c
                       .files = file};
   std::int64_t begin = 0;
   for (const TensorPlan& tensor : llmc_order(m)) {
-    ImportedTensor ours{tensor.ours, tensor.shape, {}};
+    TensorInParts ours{tensor.ours, tensor.shape, {}};
     const bool table = tensor.ours == "tokens.weight";
     const std::int64_t stored = table ? padded * m.width : tensor.shape.count();
     if (tensor.ours == "positions.weight") ours.shape.dims[0] = model.context;

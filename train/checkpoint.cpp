@@ -36,16 +36,16 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointHeader&
 }
 
 void write_weights(const std::filesystem::path& path, const CheckpointHeader& header,
-                   std::span<const SavedTensor> tensors,
+                   std::span<const TensorInParts> tensors,
                    const std::function<void(std::int64_t, std::int64_t)>& progress) {
   require(!std::filesystem::exists(path), ExitCode::resource,
           "{}: exists already; a checkpoint is never overwritten", path.string());
   std::int64_t done = 0, all = 0;
-  for (const SavedTensor& tensor : tensors) all += tensor.shape.count();
+  for (const TensorInParts& tensor : tensors) all += tensor.shape.count();
   Hdf5Writer file(path);
   write_header(file, checkpoint_content, checkpoint_layout, header);
-  for (const SavedTensor& tensor : tensors)
-    file.dataset_in_parts("parameters/" + tensor.name, tensor.shape, [&](const Hdf5Writer::Put& put) {
+  for (const TensorInParts& tensor : tensors)
+    file.dataset_in_parts("parameters/" + tensor.name, tensor.shape, [&](const TensorSink& put) {
       tensor.read([&](std::span<const float> part) {
         put(part);
         done += std::int64_t(part.size());

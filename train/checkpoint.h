@@ -25,17 +25,9 @@ using MomentSink = std::function<void(std::size_t parameter, Moment, const std::
 void write_checkpoint(const std::filesystem::path&, const CheckpointHeader&, Backend&,
                       std::span<Parameter* const>, const MomentSource&);
 
-/// A parameter that comes in parts.
-struct SavedTensor {
-  std::string name;  ///< of the parameter
-  Shape shape;
-  /// Calls its argument with the elements, row-major, in as many parts as it likes.
-  std::function<void(const std::function<void(std::span<const float>)>&)> read;
-};
-
-/// Writes a checkpoint that holds no moments: of a run before its first step. In memory is the file, once,
-/// and what the tensors read. `progress` hears of numbers. Throws as write_checkpoint().
-void write_weights(const std::filesystem::path&, const CheckpointHeader&, std::span<const SavedTensor>,
+/// Writes a checkpoint that holds no moments: of a run before its first step, from its parameters. In memory
+/// is the file, once, and what the tensors read. `progress` hears of numbers. Throws as write_checkpoint().
+void write_weights(const std::filesystem::path&, const CheckpointHeader&, std::span<const TensorInParts>,
                    const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 
 /// A checkpoint that has passed its content hash.

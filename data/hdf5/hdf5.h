@@ -16,6 +16,15 @@ namespace mxtape {
 /// "1.10.8": of the library that the program runs with.
 std::string hdf5_version();
 
+/// Takes the next elements of a tensor, row-major.
+using TensorSink = std::function<void(std::span<const float>)>;
+/// A tensor that comes in parts: read() hands its elements on, in as many as it likes.
+struct TensorInParts {
+  std::string name;
+  Shape shape;
+  std::function<void(const TensorSink&)> read;
+};
+
 /// Whether a content hash follows the image: data/hdf5/seal.h.
 enum class Seal : bool { no, yes };
 
@@ -36,9 +45,8 @@ class Hdf5Writer {
   void dataset(const std::string& name, const Shape& shape, DType dtype, const void* data);
   /// An f32 dataset that `fill` hands over in parts, in order. Throws Error(internal) unless they fill the
   /// shape.
-  using Put = std::function<void(std::span<const float>)>;
   void dataset_in_parts(const std::string& name, const Shape& shape,
-                        const std::function<void(const Put&)>& fill);
+                        const std::function<void(const TensorSink&)>& fill);
   void dataset_u16(const std::string& name, std::span<const std::uint16_t> data);
   void dataset_u32(const std::string& name, std::span<const std::uint32_t> data);
   /// A text of any length, as one fixed-length UTF-8 string. (An attribute holds at most 64 KiB.)

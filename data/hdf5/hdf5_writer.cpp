@@ -96,7 +96,7 @@ void Hdf5Writer::dataset(const std::string& name, const Shape& shape, DType dtyp
   if (dtype == DType::bf16) attribute(name, "dtype", std::string("bf16"));
 }
 void Hdf5Writer::dataset_in_parts(const std::string& name, const Shape& shape,
-                                  const std::function<void(const Put&)>& fill) {
+                                  const std::function<void(const TensorSink&)>& fill) {
   const auto& [path, check, file] = *state_;
   require(shape.rank <= 2, "hdf5: {}: {} in parts is {}; want a vector or a matrix", path.string(), name,
           shape.text());

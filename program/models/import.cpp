@@ -22,12 +22,12 @@ void require_whole(const ImportedModel& imported, const Recipe& recipe) {
   DryBackend nowhere;
   const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, 0), recipe.seed);
   const auto parameters = model->parameters();
-  const auto matches = [](const Parameter* parameter, const ImportedTensor& tensor) {
+  const auto matches = [](const Parameter* parameter, const TensorInParts& tensor) {
     return parameter->name == tensor.name && parameter->value.shape() == tensor.shape;
   };
   for (const Parameter* parameter : parameters)
     require(std::any_of(imported.tensors.begin(), imported.tensors.end(),
-                        [&](const ImportedTensor& tensor) { return matches(parameter, tensor); }),
+                        [&](const TensorInParts& tensor) { return matches(parameter, tensor); }),
             "import: the model's '{}' {} is not in the table of names", parameter->name,
             parameter->value.shape().text());
   require(parameters.size() == imported.tensors.size(),
@@ -106,11 +106,8 @@ ImportReport import_model(const ImportOptions& options) {
                                 .tokenizer = report.tokenizer,
                                 .data_hash = "",
                                 .lineage = with_import("", model, fs::absolute(options.source))};
-  std::vector<SavedTensor> tensors;
-  for (const ImportedTensor& tensor : model.tensors)
-    tensors.push_back({tensor.name, tensor.shape, tensor.read});
   const char* const file = "checkpoints/step_00000000.h5";
-  write_weights(out.path() / file, header, tensors, options.progress);
+  write_weights(out.path() / file, header, model.tensors, options.progress);
   report.bytes = fs::file_size(out.path() / file);
   write_atomically(out.path() / "recipe.toml", to_toml(recipe));
   out.finish();

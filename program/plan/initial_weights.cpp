@@ -98,7 +98,7 @@ void InitialWeights::open_foreign() {
     notes_.push_back(fmt::format("keys of its config that mxtape does not know and did not read: {}",
                                  fmt::join(foreign.unread, ", ")));
   // They read from what the imported model holds open.
-  for (ImportedTensor& tensor : foreign.tensors)
+  for (TensorInParts& tensor : foreign.tensors)
     tensors_.push_back(
         {std::move(tensor.name), tensor.shape,
          [files = foreign.files, read = std::move(tensor.read)](const TensorSink& sink) { read(sink); }});
@@ -142,7 +142,7 @@ std::string InitialWeights::load(Backend& backend, Model& model) const {
   ContentHash hash;
   const auto parameters = model.parameters();
   for (Parameter* const parameter : parameters) {
-    const auto found = std::ranges::find(tensors_, parameter->name, &ImportedTensor::name);
+    const auto found = std::ranges::find(tensors_, parameter->name, &TensorInParts::name);
     require(found != tensors_.end(), ExitCode::data, "{}: no tensor '{}', which the model has",
             file_.string(), parameter->name);
     const Shape &here = parameter->value.shape(), &there = found->shape;

@@ -62,7 +62,7 @@ class InitialWeights {
   ModelConfig model_;
   Tokenizer tokenizer_;
   std::string lineage_;
-  std::vector<ImportedTensor> tensors_;
+  std::vector<TensorInParts> tensors_;
   std::vector<std::string> notes_;
 };
 

@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t cou
   return fuzz::taken_or_refused([&] {
     const std::filesystem::path file = fuzz::file_with(bytes, count);
     const ImportedModel model = open_gguf_file(file);
-    for (const ImportedTensor& tensor : model.tensors) {
+    for (const TensorInParts& tensor : model.tensors) {
       std::int64_t numbers = 0;
       tensor.read([&](std::span<const float> some) { numbers += std::int64_t(some.size()); });
       fuzz::promise(numbers == tensor.shape.count(), "as many numbers as the shape says");
