@@ -171,16 +171,12 @@ RuleNotes rule_notes(const Recipe& recipe) {
   for (const std::int64_t n : coming_rollbacks(recipe))
     for (const std::int64_t step : plan_changes(recipe)) follow(as_rolled_back(recipe, n, step));
   std::size_t number = 0;
-  const auto look = [&](const std::vector<PrecisionRule>& rules) {
-    for (const PrecisionRule& rule : rules)
-      if (!used.contains(number++))
-        notes.idle.push_back(fmt::format(
-            "{}: this rule ('{}' for '{}') changes nothing: what it sets holds already, has no effect there, "
-            "or later rules set it again",
-            rule.where, rule.format, rule.layers));
-  };
-  look(recipe.precision.rules);
-  for (const PrecisionPhase& phase : recipe.precision.phases) look(phase.rules);
+  for (const PrecisionRule& rule : all_rules(recipe))
+    if (!used.contains(number++))
+      notes.idle.push_back(fmt::format(
+          "{}: this rule ('{}' for '{}') changes nothing: what it sets holds already, has no effect there, "
+          "or later rules set it again",
+          rule.where, rule.format, rule.layers));
   return notes;
 }
 
