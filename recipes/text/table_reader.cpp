@@ -142,16 +142,15 @@ void TableReader::read_file(const toml::table& table) {
 void TableReader::read_key(const std::string& name, const toml::source_region& at, const toml::node& node) {
   if (name == rules_key) return read_rules(recipe_.precision.rules, name, at, node);
   if (name == phases_key) return read_phases(at, node);
-  const auto knob = std::find_if(knobs_.begin(), knobs_.end(), [&](const Knob& k) { return k.name == name; });
-  if (knob == knobs_.end()) fail_unknown(name, at);
+  const Knob* const knob = find(name);
+  if (!knob) fail_unknown(name, at);
   Setter(*knob, node, source_.place(at)).set();
   recipe_.origins[name] = source_.line(at);
 }
 
 const Knob* TableReader::find(std::string_view name) const {
-  for (const Knob& knob : knobs_)
-    if (knob.name == name) return &knob;
-  return nullptr;
+  const auto found = std::ranges::find(knobs_, name, &Knob::name);
+  return found == knobs_.end() ? nullptr : &*found;
 }
 
 void TableReader::fail_unknown(const std::string& name, const toml::source_region& at) const {
@@ -160,7 +159,12 @@ void TableReader::fail_unknown(const std::string& name, const toml::source_regio
           name, program_name(), source_.label);
   const auto dot = name.find('.');
   const bool top = dot == std::string::npos;
-  std::vector<std::string_view> known = top ? top_names() : names_;
+  std::vector<std::string_view> known = names_;
+  if (top) {  // sections and the keys that stand before the first one
+    std::erase_if(known, [](std::string_view other) { return other.find('.') != std::string_view::npos; });
+    known.insert(known.begin(), sections_.begin(), sections_.end());
+    known.push_back("extends");
+  }
   if (nearest_names(name, known).empty() && !top) {
     const std::string_view section = std::string_view(name).substr(0, dot + 1);
     std::erase_if(known, [&](std::string_view other) { return !other.starts_with(section); });
@@ -168,14 +172,6 @@ void TableReader::fail_unknown(const std::string& name, const toml::source_regio
   }
   fail(ExitCode::usage, "{}: unknown {} '{}'{}", source_.place(at), top ? "key or section" : "key", name,
        suggestion(name, known));
-}
-/// Sections and the keys that stand before the first one.
-std::vector<std::string_view> TableReader::top_names() const {
-  std::vector<std::string_view> names = sections_;
-  for (const auto name : names_)
-    if (name.find('.') == std::string_view::npos) names.push_back(name);
-  names.push_back("extends");
-  return names;
 }
 
 /// Reads one table of an array of tables by its own knobs; `nested` gets the keys that are none of them.

@@ -56,7 +56,6 @@ class TableReader {
 
  private:
   [[noreturn]] void fail_unknown(const std::string& name, const toml::source_region& at) const;
-  std::vector<std::string_view> top_names() const;
   template <class Nested>
   void read_entry(const toml::table&, std::string_view prefix, std::span<const Knob>, const Nested&);
   const toml::array& tables(std::string_view name, const toml::source_region& at, const toml::node&) const;
