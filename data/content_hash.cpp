@@ -9,19 +9,13 @@
 #include "core/error.h"
 
 namespace mxtape {
-namespace {
-
-XXH3_state_t* of(void* state) { return static_cast<XXH3_state_t*>(state); }
-
-}  // namespace
-
-ContentHash::ContentHash() : state_(XXH3_createState(), [](void* state) { XXH3_freeState(of(state)); }) {
-  require(state_ && XXH3_128bits_reset(of(state_.get())) == XXH_OK, ExitCode::resource,
+ContentHash::ContentHash() : state_(XXH3_createState(), [](XXH3_state_s* state) { XXH3_freeState(state); }) {
+  require(state_ && XXH3_128bits_reset(state_.get()) == XXH_OK, ExitCode::resource,
           "no memory for a hash state");
 }
 
 void ContentHash::add(std::span<const std::byte> part) {
-  XXH3_128bits_update(of(state_.get()), part.data(), part.size());
+  XXH3_128bits_update(state_.get(), part.data(), part.size());
 }
 
 void ContentHash::add(const RandomAccessFile& file, std::uint64_t begin, std::uint64_t end) {
@@ -37,7 +31,7 @@ void ContentHash::add(const RandomAccessFile& file, std::uint64_t begin, std::ui
 
 std::array<std::byte, 16> ContentHash::digest() const {
   XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(of(state_.get())));
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));
   return std::bit_cast<std::array<std::byte, 16>>(canonical);
 }
 

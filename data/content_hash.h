@@ -7,6 +7,8 @@
 
 #include "core/files/random_access.h"
 
+struct XXH3_state_s;
+
 namespace mxtape {
 
 /// XXH3-128 of bytes that come in parts.
@@ -20,7 +22,7 @@ class ContentHash {
   std::string digits() const;                ///< 32, hexadecimal: what `xxhsum -H2` prints
 
  private:
-  std::unique_ptr<void, void (*)(void*)> state_;
+  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
 };
 
 /// ContentHash::digits() of these.
