@@ -7,10 +7,7 @@
 namespace mxtape {
 namespace {
 
-std::string& name() {
-  static std::string word = "mxtape";
-  return word;
-}
+std::string name_in_use = "mxtape";
 
 }  // namespace
 
@@ -25,10 +22,10 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-const std::string& program_name() { return name(); }
+const std::string& program_name() { return name_in_use; }
 
 void set_program_name(const std::string& word) {
-  if (!word.empty()) name() = shell_quoted(word);
+  if (!word.empty()) name_in_use = shell_quoted(word);
 }
 
 }  // namespace mxtape
