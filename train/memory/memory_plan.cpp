@@ -1,7 +1,6 @@
 #include "train/memory/memory_plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "autograd/linear_operands.h"
@@ -22,15 +21,13 @@ namespace {
 /// downloaded: the most that it downloads at a time, in f32, and the corners of operands that it keeps.
 class MeasureMemory final : public Observer {
  public:
-  /// `wants`: the layers that are measured; `unrounded`: also where nothing is rounded.
-  MeasureMemory(std::function<bool(std::string_view layer)> wants, bool unrounded)
-      : wants_(std::move(wants)), unrounded_(unrounded) {}
+  explicit MeasureMemory(const TelemetryPlan& plan) : plan_(plan) {}
   void start() { on_ = true; }
   std::int64_t bytes() const { return kept_ + largest_; }
 
   bool wants_every_call() const override { return on_; }
   void after(const Seen& seen) override {
-    if (!on_ || seen.layer.empty() || !wants_(seen.layer)) return;
+    if (!on_ || seen.layer.empty() || !plan_.wants_layer(seen.layer)) return;
     constexpr std::int64_t f32 = 4;
     const std::string layer(seen.layer);
     if (const auto* const call = seen.call.as<call::Quantize>(); call && !call->to.empty()) {
@@ -41,13 +38,14 @@ class MeasureMemory final : public Observer {
       kept_ += std::int64_t(call->to.size()) * columns * (x.rows() + x.cols()) * f32;
       largest_ = std::max(largest_, x.count() * (f32 + (x.dtype() == DType::bf16 ? 2 : 0)));
     }
-    if (const auto* const call = seen.call.as<call::Gemm>(); call && (unrounded_ || rounded_.contains(layer)))
+    const bool measured = !plan_.formats.empty() || rounded_.contains(layer);  // formats are tried on all
+    if (const auto* const call = seen.call.as<call::Gemm>(); call && measured)
       largest_ = std::max(largest_, (call->a.elements.count() + call->b.elements.count()) * f32);
   }
 
  private:
-  std::function<bool(std::string_view)> wants_;
-  bool unrounded_, on_ = false;
+  const TelemetryPlan& plan_;
+  bool on_ = false;
   std::set<std::string> rounded_;
   std::int64_t kept_ = 0, largest_ = 0;
 };
@@ -122,8 +120,7 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   std::unique_ptr<Backend> device = std::move(dry);
   if (recipe.compute.device == "cpu") device = std::make_unique<Bf16Activations>(std::move(device));
   const TelemetryPlan telemetry = telemetry_plan(recipe);
-  MeasureMemory measured([&](std::string_view layer) { return telemetry.wants_layer(layer); },
-                         !telemetry.formats.empty());
+  MeasureMemory measured(telemetry);
   ObservingBackend observed(*device, {&measured});
   Trainer trainer(recipe.telemetry.every > 0 ? observed : *device, recipe, data, devices);
   trainer.step();
