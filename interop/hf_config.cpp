@@ -254,8 +254,9 @@ std::int64_t context_of(const ModelFacts& model, const std::string& where,
   return model.is_llama_style() ? std::min(model.positions, default_rope_context) : model.positions;
 }
 
-/// A token id or a list of some; empty if there is none. -1 is none.
-std::vector<std::int64_t> token_ids(JsonSection& config, const std::string& key) {
+/// A token id or a list of some; empty if there is none, and -1 is none. Without ids that no token of the
+/// model has, as GPT-2's in the config of a smaller vocabulary.
+std::vector<std::int64_t> known_ids(JsonSection& config, HfConfig& result, const std::string& key) {
   const json* const found = config.find(key);
   if (!found) return {};
   constexpr std::size_t most = 1024;  // known models list a handful
@@ -263,20 +264,13 @@ std::vector<std::int64_t> token_ids(JsonSection& config, const std::string& key)
   require(list.size() <= most, ExitCode::data, "{} is a list of {} token ids; want at most {}",
           config.path(key), list.size(), most);
   std::vector<std::int64_t> ids;
-  for (const json& one : list)
-    if (const auto id = JsonSection::integer_of(one, config.path(key), -1); id >= 0) ids.push_back(id);
-  return ids;
-}
-
-/// Without ids that no token of the model has, as GPT-2's in the config of a smaller vocabulary.
-std::vector<std::int64_t> known_ids(JsonSection& config, HfConfig& result, const char* key) {
-  auto ids = token_ids(config, key);
-  std::erase_if(ids, [&](std::int64_t id) {
-    if (id < result.model.vocabulary) return false;
-    result.notes.push_back(
-        fmt::format("{} = {} is not kept: vocab_size = {}", key, id, result.model.vocabulary));
-    return true;
-  });
+  for (const json& one : list) {
+    const auto id = JsonSection::integer_of(one, config.path(key), -1);
+    if (id >= 0 && id < result.model.vocabulary) ids.push_back(id);
+    if (id >= result.model.vocabulary)
+      result.notes.push_back(
+          fmt::format("{} = {} is not kept: vocab_size = {}", key, id, result.model.vocabulary));
+  }
   return ids;
 }
 
