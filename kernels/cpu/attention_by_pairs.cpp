@@ -13,7 +13,7 @@ namespace {
 
 PairSource source(const Tensor& x, const AttentionPart& part, std::int64_t head, std::int64_t rows) {
   const auto* const first = static_cast<const char*>(x.raw()) + part.offset(head) * size_of(x.dtype());
-  return {first, part.row, rows, part.width, x.dtype() == DType::bf16, /*scattered=*/true};
+  return {first, part.row, rows, part.width, x.dtype() == DType::bf16};
 }
 
 PairHead head_of(const AttentionShape& s, const auto& call, std::int64_t h) {
@@ -35,13 +35,33 @@ PairHead head_of(const AttentionShape& s, const auto& call, std::int64_t h) {
           .lse = call.lse.data() + h * s.time};
 }
 
+/// What a head's computation reads, but for keys and values that are the last head's.
+template <class Call>
+std::array<PairSource, PairHead::parts> read_by(const AttentionShape& s, const Call& call, std::int64_t h) {
+  const PairHead head = head_of(s, call, h);
+  std::array<PairSource, PairHead::parts> parts{head.q};
+  if (!head.same_keys) parts[1] = head.k, parts[2] = head.v;
+  if constexpr (requires { call.d_o; })
+    parts[3] = source(call.d_o, s.o(), h, s.time), parts[4] = source(call.o, s.o(), h, s.time);
+  return parts;
+}
+
 /// Heads that share keys, one behind the other: run(prepare(head)), with memory that keeps the keys' copies.
+/// A thread's next heads are most likely those behind the other threads' heads.
 template <class Job>
-void for_heads(Backend& memory, const AttentionShape& s, const auto& prepare, void (*run)(const Job&)) {
+void for_heads(Backend& memory, const auto& call, const auto& prepare, void (*run)(const Job&)) {
+  const AttentionShape& s = call.shape;
+  std::int64_t bytes = 0;
+  for (const PairSource& part : read_by(s, call, 0)) bytes += part.rows * part.width * part.size();
+  // What is less in all stays in the last cache, a longer head would not in the second.
+  const bool fetches = bytes <= 1 << 20 && bytes * s.batch * s.heads > 1 << 22;
   parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
     Tensor scratch;
-    for (std::int64_t h = key_head * s.group(); h < (key_head + 1) * s.group(); ++h) {
+    const std::int64_t end = (key_head + 1) * s.group();
+    for (std::int64_t h = key_head * s.group(); h < end; ++h) {
       Job job = prepare(h);
+      const std::int64_t next = h + 1 < end ? h + 1 : (key_head + threads()) * s.group();
+      if (fetches && next < s.batch * s.heads) job.next = read_by(s, call, next);
       if (!scratch) scratch = memory.empty({job.scratch_words()}, DType::i32);
       job.scratch = static_cast<Word*>(scratch.raw());
       const FlushSubnormals flush(true);
@@ -57,7 +77,7 @@ void attention_by_pairs(Backend& memory, const call::Attention& call) {
   const auto prepare = [&](std::int64_t h) {
     return PairForward{head_of(s, call, h), call.o.data() + s.o().offset(h), s.o().row};
   };
-  for_heads(memory, s, prepare, best_pair_loops().forward);
+  for_heads(memory, call, prepare, best_pair_loops().forward);
 }
 
 void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward& call) {
@@ -77,7 +97,7 @@ void attention_by_pairs_backward(Backend& memory, const call::AttentionBackward&
     float* const dq = call.dqkv.data() + s.q().offset(h);
     return PairBackward{head, source(call.d_o, s.o(), h, s.time), to, dq, dk, dv, s.q().row, s.k().row};
   };
-  for_heads(memory, s, prepare, best_pair_loops().backward);
+  for_heads(memory, call, prepare, best_pair_loops().backward);
 }
 
 }  // namespace mxtape::cpu

@@ -109,23 +109,31 @@ MXT_LANES void tile(const DotsJob& j, const Starts& starts, const Chunk& chunk, 
     a_scales += (way == Way::shared ? panels : 1) * lanes, b.scales += panels * lanes, start += 2 * lanes;
   }
 
-  for (int i = 0; i < rows_at_once && row + i < j.rows; ++i)
-    for (int p = 0; p < panels; ++p) {
-      f32x16 sum = sums[i][p];
-      if (!chunk.ends) {
-        store(partial + (i * panels + p) * lanes, sum);
-        continue;
+  if (!chunk.ends) {
+    for (int i = 0; i < rows_at_once; ++i)
+      for (int p = 0; p < panels; ++p) store(partial + (i * panels + p) * lanes, sums[i][p]);
+    return;
+  }
+  // A bound or an access that depends on what c has would keep the sums in memory.
+  const auto finish = [&](auto whole) __attribute__((always_inline)) {
+    for (int i = 0; i < rows_at_once && (whole() || row + i < j.rows); ++i)
+      for (int p = 0; p < panels; ++p) {
+        const std::int64_t at = col + p * lanes, n = j.cols - at;
+        if (!whole() && n <= 0) continue;
+        float* const c = j.c + (row + i) * j.c_stride + at;
+        f32x16 sum = sums[i][p];
+        if (j.factor) sum *= all(*j.factor);
+        const auto write = [&](auto part) {
+          if (j.bias) sum += part.load(j.bias + at);
+          part.store(c, j.accumulate ? part.load(c) + sum : sum);
+        };
+        whole() || n >= lanes ? write(Full{}) : write(First{n});
       }
-      const std::int64_t at = col + p * lanes, n = j.cols - at;
-      if (n <= 0) continue;
-      float* const c = j.c + (row + i) * j.c_stride + at;
-      if (j.factor) sum *= all(*j.factor);
-      const auto finish = [&](auto part) {
-        if (j.bias) sum += part.load(j.bias + at);
-        part.store(c, j.accumulate ? part.load(c) + sum : sum);
-      };
-      n >= lanes ? finish(Full{}) : finish(First{n});
-    }
+  };
+  if (row + rows_at_once <= j.rows && col + panels * lanes <= j.cols)
+    finish(std::true_type{});
+  else
+    finish(std::false_type{});
 }
 
 /// The tiles of all rows.

@@ -1,3 +1,4 @@
+#include "kernels/cpu/pairs/fetch_ahead.h"
 #include "kernels/cpu/pairs/pair_softmax.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -36,7 +37,7 @@ MXT_LANES std::int64_t first_query(const PairHead& h, std::int64_t key) {
 
 /// P and dS of a group of keys, and of 96 queries or of those that are left; a line of scores is a key's.
 MXT_LANES void score_gradients(const PairBackward& b, const Copies& c, const Block& at, std::int64_t k,
-                               std::int64_t query) {
+                               std::int64_t query, FetchAhead& ahead) {
   constexpr std::int64_t stride = queries_of_scores;
   alignas(64) float scores[group * stride], dp[group * stride];
   const std::int64_t left = at.end() - query, count = left < stride ? left : stride, key = at.key + k;
@@ -54,7 +55,9 @@ MXT_LANES void score_gradients(const PairBackward& b, const Copies& c, const Blo
                       (!b.causal || key + group - 1 - b.first <= row);  // all of these
     const f32x16 lse = load_there(b.lse + row, b.queries - row) * log2_e;
     const f32x16 delta = load_there(b.delta + row, b.queries - row);
-    u32x16 pairs[lanes] = {};
+    ahead.step();
+    u32x16 pairs[lanes];
+    for (int i = group / 2; i < lanes; ++i) pairs[i] = u32x16{};
     for (int i = 0; i < group; i += 2) {
       f32x16 ds[2];
       for (int j = 0; j < 2; ++j) {
@@ -112,6 +115,7 @@ void backward(const PairBackward& job) {
   pack(b.q, {.lines = c.q_lines, .columns = c.q_columns});
   pack(b.d_o, {.lines = c.do_lines, .columns = c.do_columns});
   [[maybe_unused]] const TileShapes shapes;
+  FetchAhead ahead(b, (b.queries + lanes - 1) / lanes * ((b.keys + group - 1) / group));
   for (std::int64_t key = 0; key < b.keys; key += most_keys)
     for (std::int64_t query = first_query(b, key); query < b.queries; query += most_queries) {
       const Block at{query, b.queries - query < most_queries ? b.queries - query : most_queries, key,
@@ -119,7 +123,7 @@ void backward(const PairBackward& job) {
       for (std::int64_t k = 0; k < at.keys; k += group) {
         const std::int64_t first = first_query(b, key + k);
         for (std::int64_t q = first > query ? first : query; q < at.end(); q += queries_of_scores)
-          score_gradients(b, c, at, k, q);
+          score_gradients(b, c, at, k, q, ahead);
       }
       sum_gradients(b, c, at);
     }

@@ -1,3 +1,4 @@
+#include "kernels/cpu/pairs/fetch_ahead.h"
 #include "kernels/cpu/pairs/pair_softmax.h"
 
 namespace mxtape::cpu::MXT_TIER {
@@ -32,12 +33,14 @@ MXT_LANES void powers(const PairHead& h, std::int64_t query, float* s, std::int6
 
 /// s = scores of `rows` queries, p = their softmax, rounded; both 0 for keys that are not seen.
 MXT_LANES void softmax(const PairForward& f, float* scores, Word* of_p, std::int64_t query, std::int64_t rows,
-                       std::int64_t panels, std::int64_t stride) {
+                       std::int64_t panels, std::int64_t stride, FetchAhead& ahead) {
   constexpr float log2_e = 0x1.715476p+0f;
   alignas(64) float tops[tile] = {}, totals[tile], factors[tile];
   for (int r = 0; r < tile; r += lanes) store(totals + r, all(1));
-  for (std::int64_t r = 0; r < rows; r += rows_at_once)
+  for (std::int64_t r = 0; r < rows; r += rows_at_once) {
+    ahead.step();
     powers(f, query + r, scores + r * stride, stride, panels, f.scale * log2_e, tops + r, totals + r);
+  }
   for (int r = 0; r < tile; r += lanes) {
     store(factors + r, 1.0f / load(totals + r));
     store_there(f.lse + query + r, load(tops + r) * f.scale + log_of(load(totals + r)), rows - r);
@@ -64,12 +67,13 @@ void forward(const PairForward& job) {
   pack(f.q, {.rows = q_rows});
   const std::int64_t stride = PairSource::granules(f.keys) * PairSource::granule;
   [[maybe_unused]] const TileShapes shapes;
+  FetchAhead ahead(f, f.queries / rows_at_once + 1);
   for (std::int64_t query = 0; query < f.queries; query += tile) {
     const std::int64_t rows = f.queries - query < tile ? f.queries - query : tile;
     const std::int64_t keys = (f.seen(query + rows - 1) + tile - 1) / tile * tile;
     multiply({s, stride, tile, keys, false}, {q_rows + query * f.q.row_words(), f.q.row_words()},
              {k_lines, f.k.panel_of_rows()}, (f.width + 1) / 2, false);
-    softmax(f, s, p, query, rows, keys / lanes, stride);
+    softmax(f, s, p, query, rows, keys / lanes, stride, ahead);
     multiply({f.o + query * f.o_stride, f.o_stride, rows, f.width}, {p, stride / 2},
              {v_columns, f.v.panel_of_columns()}, keys / 2, false);
   }

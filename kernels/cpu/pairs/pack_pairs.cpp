@@ -70,16 +70,10 @@ MXT_LANES void pack_chunk(const PairSource& m, const PairCopies& to, std::int64_
 
 template <bool narrow>
 void pack_chunks(const PairSource m, const PairCopies to) {  // which no store can change
-  using Number = std::conditional_t<narrow, std::uint16_t, float>;
-  constexpr std::int64_t line = 64 / sizeof(Number);  // of a cache
   for (std::int64_t r = 0; r < m.rows; r += granule)
-    for (std::int64_t c = 0; c < m.width; c += granule) {
-      for (std::int64_t next = r + granule; m.scattered && next < r + 2 * granule && next < m.rows; ++next)
-        for (std::int64_t n = 0; n < granule && c + n < m.width; n += line)
-          __builtin_prefetch(static_cast<const Number*>(m.x) + next * m.stride + c + n);
+    for (std::int64_t c = 0; c < m.width; c += granule)
       r + granule <= m.rows&& c + granule <= m.width ? pack_chunk<true, narrow>(m, to, r, c)
                                                      : pack_chunk<false, narrow>(m, to, r, c);
-    }
 }
 
 }  // namespace

@@ -134,41 +134,48 @@ MXT_LANES void add_dots(f32x16 (&sums)[block_lines][panels], const Rows a, const
   }
 }
 
-/// c = or += the products of eight lines of a and `panels` panels of b.
-template <int panels>
+/// c = or += the products of eight lines of a and `panels` panels of b; `whole`: c has all of them. A loop
+/// bound or an access that depends on what c has would keep the sums in memory.
+template <int panels, bool whole>
 MXT_LANES void multiply_block(const Target& to, const Rows a, const Panels b, std::int64_t steps,
                               bool accumulate) {
   f32x16 sums[block_lines][panels];
+  const std::int64_t rows = whole || to.rows > block_lines ? block_lines : to.rows;
+  const auto each = [&](const auto& use) __attribute__((always_inline)) {
+    for (int i = 0; i < rows; ++i)
+      for (int p = 0; p < panels; ++p) use(sums[i][p], to.c + i * to.stride + p * lanes, p * lanes);
+  };
+  const auto there = [&](const float* from, int col) __attribute__((always_inline)) {
+    return whole ? load(from) : load_there(from, to.cols - col);
+  };
   if (to.far)  // its lines are on their way while the products are summed: stores would wait for them
-    for (int i = 0; i < block_lines && i < to.rows; ++i)
-      for (int p = 0; p < panels; ++p) __builtin_prefetch(to.c + i * to.stride + p * lanes, 1);
-  for (int i = 0; i < block_lines; ++i)
-    for (int p = 0; p < panels; ++p) {
-      const float* const c = to.c + i * to.stride + p * lanes;
-      const bool from_there = accumulate && !to.apart && i < to.rows;
-      sums[i][p] = from_there ? load_there(c, to.cols - p * lanes) : f32x16{};
-    }
+    each([](f32x16&, float* c, int) { __builtin_prefetch(c, 1); });
+  for (auto& line : sums)
+    for (f32x16& sum : line) sum = f32x16{};
+  if (accumulate && !to.apart) each([&](f32x16& sum, float* c, int col) { sum = there(c, col); });
   add_dots<panels>(sums, a, b, steps);
-  for (int i = 0; i < block_lines; ++i)
-    for (int p = 0; p < panels && i < to.rows; ++p) {
-      float* const c = to.c + i * to.stride + p * lanes;
-      const std::int64_t there = to.cols - p * lanes;
-      if (to.apart) sums[i][p] += 0.0f;  // of -0: an odd number has a 0 beside it
-      if (to.apart && accumulate) sums[i][p] = load_there(c, there) + sums[i][p];
-      if (to.bias) sums[i][p] += load_there(to.bias + p * lanes, there);
-      store_there(c, sums[i][p], there);
-    }
+  if (to.apart)
+    each([](f32x16& sum, float*, int) { sum += 0.0f; });  // of -0: an odd number has a 0 beside it
+  if (to.apart && accumulate) each([&](f32x16& sum, float* c, int col) { sum = there(c, col) + sum; });
+  if (to.bias) each([&](f32x16& sum, float*, int col) { sum += there(to.bias + col, col); });
+  each([&](f32x16& sum, float* c, int col) { whole ? store(c, sum) : store_there(c, sum, to.cols - col); });
 }
 
 /// c = or += the products of lines of a and of b, `steps` words of each. As many panels at a time as may be,
 /// but no single one behind three.
 MXT_LANES void multiply(const Target& to, const Rows a, const Panels b, std::int64_t steps, bool accumulate) {
   const auto blocks = [&]<int n>(std::int64_t col) __attribute__((always_inline)) {
-    for (std::int64_t row = 0; row < to.rows; row += block_lines)
-      multiply_block<n>({to.c + row * to.stride + col, to.stride, to.rows - row, to.cols - col, to.far,
-                         to.apart, to.bias ? to.bias + col : nullptr},
-                        {a.words + row * a.stride, a.stride}, {b.words + col / lanes * b.panel, b.panel},
-                        steps, accumulate);
+    for (std::int64_t row = 0; row < to.rows; row += block_lines) {
+      const Target block{
+          to.c + row * to.stride + col,     to.stride, to.rows - row, to.cols - col, to.far, to.apart,
+          to.bias ? to.bias + col : nullptr};
+      const Rows of_a{a.words + row * a.stride, a.stride};
+      const Panels of_b{b.words + col / lanes * b.panel, b.panel};
+      if (block.rows >= block_lines && block.cols >= n * lanes)
+        multiply_block<n, true>(block, of_a, of_b, steps, accumulate);
+      else
+        multiply_block<n, false>(block, of_a, of_b, steps, accumulate);
+    }
   };
   std::int64_t left = (to.cols + lanes - 1) / lanes, col = 0;
   if constexpr (most_panels == 3) {

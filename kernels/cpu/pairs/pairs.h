@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <iterator>
 
 #include "kernels/cpu/loops/gemm_loops.h"
 
@@ -15,8 +17,8 @@ struct PairSource {
   const void* x;
   std::int64_t stride, rows, width;
   bool narrow = false;
-  bool scattered = false;  ///< rows are short and lie far apart: they are fetched ahead
 
+  constexpr std::int64_t size() const { return narrow ? sizeof(std::uint16_t) : sizeof(float); }
   static constexpr std::int64_t lanes = 16, granule = 2 * lanes;
   static constexpr std::int64_t granules(std::int64_t n) { return (n + granule - 1) / granule; }
   /// A left side's pairs: along a row [rows][row_words()]; along a column, turned, [width][column_words()].
@@ -44,6 +46,8 @@ struct PairHead {
   PairSource q, k, v;
   bool same_keys;  ///< k and v are those of the call before, whose copies are in the scratch
   float* lse;      ///< of each query
+  static constexpr int parts = 5;
+  std::array<PairSource, parts> next{};  ///< what is read of the head that comes next, or nothing
   Word* scratch = nullptr;
   constexpr std::int64_t seen(std::int64_t i) const {
     return causal && first + i < length ? first + i + 1 : length;
