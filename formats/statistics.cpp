@@ -42,9 +42,10 @@ struct StatisticsSink {
 
 /// The f32 numbers above the blocks: of the tensor, or of each group.
 std::int64_t outer_scales(const Quantizer& q, std::int64_t rows, std::int64_t cols, Axis axis) {
-  if (!q.has_group_scale()) return q.has_multiplier();
-  const BlockExtent group = group_extent(q, rows, cols, axis);
-  return ((rows + group.rows - 1) / group.rows) * ((cols + group.cols - 1) / group.cols);
+  std::int64_t groups = 0;
+  if (q.has_group_scale())
+    for_each_block(rows, cols, group_extent(q, rows, cols, axis), [&](const BlockRange&) { ++groups; });
+  return q.has_group_scale() ? groups : q.has_multiplier();
 }
 
 }  // namespace

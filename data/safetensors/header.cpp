@@ -23,12 +23,6 @@ constexpr TypeRow types[] = {{"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E
                              {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
                              {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
                              {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
-static_assert(types[std::size_t(TensorType::u8)].name == "U8" &&
-              types[std::size_t(TensorType::f8_e4m3)].name == "F8_E4M3" &&
-              types[std::size_t(TensorType::f16)].name == "F16" &&
-              types[std::size_t(TensorType::i32)].name == "I32" &&
-              types[std::size_t(TensorType::f32)].name == "F32" &&
-              types[std::size_t(TensorType::f64)].name == "F64");
 
 std::optional<TensorType> type_named(std::string_view name) {
   const TypeRow* const found = std::ranges::find(types, name, &TypeRow::name);

@@ -37,7 +37,8 @@ PairHead head_of(const AttentionShape& s, const auto& call, std::int64_t h) {
 
 /// What a head's computation reads, but for keys and values that are the last head's.
 template <class Call>
-std::array<PairSource, PairHead::parts> read_by(const AttentionShape& s, const Call& call, std::int64_t h) {
+std::array<PairSource, PairHead::parts> read_by(const Call& call, std::int64_t h) {
+  const AttentionShape& s = call.shape;
   const PairHead head = head_of(s, call, h);
   std::array<PairSource, PairHead::parts> parts{head.q};
   if (!head.same_keys) parts[1] = head.k, parts[2] = head.v;
@@ -47,21 +48,21 @@ std::array<PairSource, PairHead::parts> read_by(const AttentionShape& s, const C
 }
 
 /// Heads that share keys, one behind the other: run(prepare(head)), with memory that keeps the keys' copies.
-/// A thread's next heads are most likely those behind the other threads' heads.
 template <class Job>
 void for_heads(Backend& memory, const auto& call, const auto& prepare, void (*run)(const Job&)) {
   const AttentionShape& s = call.shape;
   std::int64_t bytes = 0;
-  for (const PairSource& part : read_by(s, call, 0)) bytes += part.rows * part.width * part.size();
-  // What is less in all stays in the last cache, a longer head would not in the second.
+  for (const PairSource& part : read_by(call, 0)) bytes += part.rows * part.width * part.size();
+  // Little in all is in the last cache already, and a long head has no room in the second.
   const bool fetches = bytes <= 1 << 20 && bytes * s.batch * s.heads > 1 << 22;
   parallel_for(s.batch * s.kv_heads, 1, [&](std::int64_t key_head, std::int64_t) {
     Tensor scratch;
     const std::int64_t end = (key_head + 1) * s.group();
     for (std::int64_t h = key_head * s.group(); h < end; ++h) {
       Job job = prepare(h);
+      // Threads take turns, so this one's next keys are likely to be those behind the others'.
       const std::int64_t next = h + 1 < end ? h + 1 : (key_head + threads()) * s.group();
-      if (fetches && next < s.batch * s.heads) job.next = read_by(s, call, next);
+      if (fetches && next < s.batch * s.heads) job.next = read_by(call, next);
       if (!scratch) scratch = memory.empty({job.scratch_words()}, DType::i32);
       job.scratch = static_cast<Word*>(scratch.raw());
       const FlushSubnormals flush(true);

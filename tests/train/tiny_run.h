@@ -65,8 +65,8 @@ struct TinyRun {
   std::unique_ptr<Backend> backend;
   Trainer trainer{*backend, recipe, data};
 
-  explicit TinyRun(Recipe r, std::unique_ptr<Backend> device = make_backend("cpu"))
-      : recipe(std::move(r)), backend(std::move(device)) {}
+  explicit TinyRun(const Recipe& r) : TinyRun(r, make_backend("cpu", r.compute.options())) {}
+  TinyRun(Recipe r, std::unique_ptr<Backend> device) : recipe(std::move(r)), backend(std::move(device)) {}
   void run(std::int64_t until) {
     while (trainer.steps_done() < until) trainer.step();
   }

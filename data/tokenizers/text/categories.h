@@ -6,9 +6,25 @@
 
 namespace mxtape {
 
-/// General categories of Unicode 16.0, in the order of unicode.txt's letters. Every code point has one. Here
-/// are those that somebody asks for by name; categories_named() knows all.
-enum class Category : std::uint8_t { Lu = 0, Lm = 3, Lo = 4, Nd = 8, No = 10, Cn = 29 };
+/// General categories of Unicode 16.0, in the order of unicode.txt's letters. Every code point has one.
+enum class Category : std::uint8_t {
+  Lu,
+  Ll,
+  Lt,
+  Lm,
+  Lo,
+  Mn,
+  Mc,
+  Me,
+  Nd,
+  Nl,
+  No,
+  Pc,
+  Pd,
+  Ps,
+  Pe,  // clang-format off
+  Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co, Cn,  // clang-format on
+};
 
 /// A set of categories: bit i is category i.
 using CategorySet = std::uint32_t;

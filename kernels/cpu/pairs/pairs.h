@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <iterator>
 
 #include "kernels/cpu/loops/gemm_loops.h"
 

@@ -35,7 +35,8 @@ AttentionShape with_keys(AttentionShape s, AttentionMask mask, std::int64_t keys
 }
 
 /// Whole and ragged groups of queries, panels of 16 keys and columns, blocks of 8 and of 64 keys, a part of
-/// 512 queries and one more; odd widths, whose last pair is half empty.
+/// 512 queries and one more; odd widths, whose last pair is half empty. The last one is so large that the
+/// next heads are fetched ahead.
 std::vector<Problem> problems() {
   return {{{1, 17, 1, 1}},
           {{2, 23, 2, 5}},
@@ -55,7 +56,8 @@ std::vector<Problem> problems() {
           {with_keys({2, 66, 2, 16}, AttentionMask::none, 5), {5, 2}},
           {with_keys(grouped({1, 21, 4, 32}, 2), AttentionMask::none, 130), {64}},
           {with_keys({1, 19, 1, 16}, AttentionMask::causal, 67)},
-          {with_keys(grouped({1, 75, 2, 20}, 1), AttentionMask::causal, 150), {101}}};
+          {with_keys(grouped({1, 75, 2, 20}, 1), AttentionMask::causal, 150), {101}},
+          {grouped({6, 32, 12, 160}, 4), {5, 32, 9, 1, 30, 32}}};
 }
 
 AttentionInput input_of(const Problem& p) {
