@@ -51,8 +51,8 @@ void take_better_by(TileScales best, TileScales other, const Tile& t, TileBlock 
         {rule.grid}, {load(best.inverse + at), load(other.inverse + at)}, {first / unit, second / unit}};
     each([&](const f32x16& x, auto part) { errors.add(x, part); });
     const i32x16 better = (errors.sum[1] < errors.sum[0]) | (errors.inverse[0] == 0.0f);
-    store_first(best.inverse + at, select(better, errors.inverse[1], errors.inverse[0]), blocks.count);
-    store_first(best.scale + at, select(better, second, first), blocks.count);
+    store_there(best.inverse + at, select(better, errors.inverse[1], errors.inverse[0]), blocks.count);
+    store_there(best.scale + at, select(better, second, first), blocks.count);
   });
 }
 
@@ -76,9 +76,9 @@ bool eden_by(TileScales scales, const Tile& t, TileBlock block, const Round roun
     const i32x16 is_nan = wanted != wanted;
     const f32x16 rounded = select(is_nan, wanted, round_scale(wanted, draws, blocks.first));
     exact = exact && !any(is_nan);
-    store_first(scales.scale + blocks.first, select(inverse > 0.0f, rounded, scale), blocks.count);
+    store_there(scales.scale + blocks.first, select(inverse > 0.0f, rounded, scale), blocks.count);
     // Codes of a scale that becomes 0 are 0.
-    store_first(scales.inverse + blocks.first, select(rounded == 0.0f, rounded, inverse), blocks.count);
+    store_there(scales.inverse + blocks.first, select(rounded == 0.0f, rounded, inverse), blocks.count);
   });
   return exact;
 }
@@ -107,8 +107,8 @@ void midpoints(TileScales out, const Tile& t, TileBlock block) {
     const f32x16 middle = (highest + lowest) * 0.5f;
     const f32x16 offset = select(zero == zero, to_half(middle, nullptr, 0), all(0));
     // -0 changes no number that it is added to.
-    store_first(out.inverse + blocks.first, -offset, blocks.count);
-    store_first(out.scale + blocks.first, select(offset == 0.0f, all(-0.0f), offset), blocks.count);
+    store_there(out.inverse + blocks.first, -offset, blocks.count);
+    store_there(out.scale + blocks.first, select(offset == 0.0f, all(-0.0f), offset), blocks.count);
   });
 }
 

@@ -82,6 +82,7 @@ template <class Run>
 MXT_LANES void for_blocks_along_row(const Tile& t, TileBlock block, const Run& run) {
   const int down = block.rows, right = block.cols;
   const int count = (t.rows + down - 1) / down * ((t.cols + right - 1) / right);
+  const bool whole = t.rows % down == 0 && t.cols % right == 0;  // every block
   // All of it is written before the first vector is read: one whose lanes were just written would wait.
   alignas(64) float turned[longest_block * lanes];  // [element][block]
   float padded[lanes][longest_block];
@@ -97,21 +98,22 @@ MXT_LANES void for_blocks_along_row(const Tile& t, TileBlock block, const Run& r
     }
     for (int lane = here; lane < lanes; ++lane)
       blocks[lane] = blocks[here - 1], rows[lane] = rows[here - 1], cols[lane] = cols[here - 1];
-    const i32x16 heights = load_as<i32x16>(rows), widths = load_as<i32x16>(cols);
+    const i32x16 heights = whole ? all_ints(down) : load_as<i32x16>(rows),
+                 widths = whole ? all_ints(right) : load_as<i32x16>(cols);
     run(
         SixteenBlocks{first, here, heights * widths}, [&](const auto& add) __attribute__((always_inline)) {
           for (int r = 0; r < down; ++r) {
             const float* lines[lanes];
             for (int lane = 0; lane < lanes; ++lane) {
-              lines[lane] = blocks[lane] + (r < rows[lane] ? r : 0) * t.stride;
-              if (cols[lane] == right) continue;
+              lines[lane] = blocks[lane] + (whole || r < rows[lane] ? r : 0) * t.stride;
+              if (whole || cols[lane] == right) continue;
               std::memset(padded[lane], 0, sizeof padded[lane]);
               std::memcpy(padded[lane], lines[lane], std::size_t(cols[lane]) * sizeof(float));
               lines[lane] = padded[lane];
             }
             turn_rows(turned, lines, right);
             const i32x16 lengths = select(all_ints(r) < heights, widths, i32x16{});
-            const int of_all = any(lengths < right) ? 0 : right;
+            const int of_all = whole || !any(lengths < right) ? right : 0;
             for (int i = 0; i < of_all; ++i) add(load(turned + i * lanes), Full{});
             for (int i = of_all; i < right; ++i) add(load(turned + i * lanes), Those{all_ints(i) < lengths});
           }
@@ -128,10 +130,7 @@ MXT_LANES void for_blocks_along_column(const Tile& t, int along, const Run& run)
       const SixteenBlocks blocks{line + c, n, all_ints(bottom - top)};
       run(
           blocks, [&](const auto& add) __attribute__((always_inline)) {
-            for (int r = top; r < bottom; ++r) {
-              const float* const x = t.x + r * t.stride + c;
-              add(n == lanes ? load(x) : load_first(x, n), Full{});
-            }
+            for (int r = top; r < bottom; ++r) add(load_there(t.x + r * t.stride + c, n), Full{});
           });
     }
   }

@@ -109,19 +109,20 @@ void along_row(float* y, std::int64_t y_stride, const Tile& t, HadamardSigns sig
 }
 
 /// The butterflies of `size` numbers of as many columns as a register has lanes, those of strides from `step`
-/// on: eight numbers at a time stay in registers, each with its additions in the order of the strides.
+/// on: eight or sixteen numbers at a time stay in registers, each with its additions in the order of the
+/// strides.
 template <int size, int step, class Load, class Store>
 MXT_LANES void transform_column(const Load& load_number, const Store& store_number) {
-  constexpr int radix = size / step <= 8 ? size / step : 8;
+  constexpr int most = sizeof(native::f32) == 64 ? 16 : 8, radix = size / step < most ? size / step : most;
   constexpr bool last = step * radix == size;
   native::f32 between[last ? 1 : size];
   for (int base = 0; base < size; base += radix * step)
     for (int first = base; first < base + step; ++first) {
       native::f32 v[radix];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < radix; ++i) v[i] = load_number(first + i * step);
       butterflies<radix>(v);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < radix; ++i)
         if constexpr (last)
           store_number(first + i * step, v[i]);
