@@ -7,29 +7,13 @@
 
 namespace mxtape {
 
+// clang-format off
 /// The number types of safetensors.
 enum class TensorType : std::uint8_t {
-  boolean,
-  f4,
-  f6_e2m3,
-  f6_e3m2,
-  u8,
-  i8,
-  f8_e5m2,
-  f8_e4m3,
-  f8_e8m0,
-  i16,
-  u16,
-  f16,
-  bf16,
-  i32,
-  u32,
-  f32,
-  c64,
-  f64,
-  i64,
-  u64
+  boolean, f4, f6_e2m3, f6_e3m2, u8, i8, f8_e5m2, f8_e4m3, f8_e8m0, i16,
+  u16, f16, bf16, i32, u32, f32, c64, f64, i64, u64
 };
+// clang-format on
 /// "F32", as files spell it.
 std::string_view name_of(TensorType);
 std::uint64_t bits_of(TensorType);

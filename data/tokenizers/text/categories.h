@@ -6,25 +6,13 @@
 
 namespace mxtape {
 
+// clang-format off
 /// General categories of Unicode 16.0, in the order of unicode.txt's letters. Every code point has one.
 enum class Category : std::uint8_t {
-  Lu,
-  Ll,
-  Lt,
-  Lm,
-  Lo,
-  Mn,
-  Mc,
-  Me,
-  Nd,
-  Nl,
-  No,
-  Pc,
-  Pd,
-  Ps,
-  Pe,  // clang-format off
-  Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co, Cn,  // clang-format on
+  Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd, Nl, No, Pc, Pd, Ps, Pe,
+  Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co, Cn
 };
+// clang-format on
 
 /// A set of categories: bit i is category i.
 using CategorySet = std::uint32_t;

@@ -18,7 +18,6 @@ enum class Way {
   shifted,  ///< sb is one: fma(t, sa sb, sum), whose sa sb is an integer addition
   folded,   ///< the same with b's codes times the fractions of their scales
 };
-inline constexpr bool has_avx512 = sizeof(native::f32) == 64;
 constexpr std::uint32_t one_bits = 0x3f800000, shift_bits = 0x4b400000;  // of 1 and 1.5 2^23
 
 /// What is known of many scales.

@@ -82,7 +82,8 @@ template <class Run>
 MXT_LANES void for_blocks_along_row(const Tile& t, TileBlock block, const Run& run) {
   const int down = block.rows, right = block.cols;
   const int count = (t.rows + down - 1) / down * ((t.cols + right - 1) / right);
-  const bool whole = t.rows % down == 0 && t.cols % right == 0;  // every block
+  // All blocks: what is asked of each one's length would cost as much as its sum.
+  const bool whole = t.rows % down == 0 && t.cols % right == 0;
   // All of it is written before the first vector is read: one whose lanes were just written would wait.
   alignas(64) float turned[longest_block * lanes];  // [element][block]
   float padded[lanes][longest_block];

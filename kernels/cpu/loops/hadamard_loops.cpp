@@ -109,11 +109,10 @@ void along_row(float* y, std::int64_t y_stride, const Tile& t, HadamardSigns sig
 }
 
 /// The butterflies of `size` numbers of as many columns as a register has lanes, those of strides from `step`
-/// on: eight or sixteen numbers at a time stay in registers, each with its additions in the order of the
-/// strides.
+/// on: half of the registers hold numbers at a time, each with its additions in the order of the strides.
 template <int size, int step, class Load, class Store>
 MXT_LANES void transform_column(const Load& load_number, const Store& store_number) {
-  constexpr int most = sizeof(native::f32) == 64 ? 16 : 8, radix = size / step < most ? size / step : most;
+  constexpr int left = size / step, most = has_avx512 ? 16 : 8, radix = left < most ? left : most;
   constexpr bool last = step * radix == size;
   native::f32 between[last ? 1 : size];
   for (int base = 0; base < size; base += radix * step)

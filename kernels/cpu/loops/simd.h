@@ -42,6 +42,7 @@ typedef std::uint32_t half_u32 __attribute__((vector_size(MXT_REGISTER / 2)));  
 typedef float half_f32 __attribute__((vector_size(MXT_REGISTER / 2)));          // as many lanes as an f64
 }  // namespace native
 #undef MXT_REGISTER
+inline constexpr bool has_avx512 = sizeof(native::f32) == 64;
 
 template <class V>
 struct Pair {
