@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -46,13 +47,15 @@ struct Half {
 };
 
 template <class T>
-std::vector<float> convert(const std::byte* from, std::int64_t count) {
-  std::vector<float> values;
-  values.reserve(std::size_t(count));
-  for (std::int64_t i = 0; i < count; ++i) {
+std::vector<float> convert(const std::byte* from, std::int64_t count, const std::string& path) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
     T value;
-    std::memcpy(&value, from + std::size_t(i) * sizeof(T), sizeof(T));
-    values.push_back(float(value));
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    values[i] = float(value);
+    if constexpr (std::is_same_v<T, double>)
+      require(std::isfinite(values[i]) || !std::isfinite(value), ExitCode::data,
+              "{}: holds {} at element {}; want numbers in f32's range", path, value, i);
   }
   return values;
 }
@@ -60,7 +63,7 @@ std::vector<float> convert(const std::byte* from, std::int64_t count) {
 struct Type {
   std::string_view code;
   std::int64_t bytes;
-  std::vector<float> (*convert)(const std::byte*, std::int64_t);
+  std::vector<float> (*convert)(const std::byte*, std::int64_t, const std::string& path);
 };
 const Type types[] = {
     {"<f4", 4, convert<float>},         {"<f8", 8, convert<double>},       {"<f2", 2, convert<Half>},
@@ -94,16 +97,15 @@ NpyArray read_npy(const std::filesystem::path& file) {
   require(value_of(header, "fortran_order", path).starts_with("False"), ExitCode::data,
           "{}: .npy in Fortran order; save numpy.ascontiguousarray(x)", path);
 
-  NpyArray array{read_dims(value_of(header, "shape", path), path), {}};
+  const auto dims = read_dims(value_of(header, "shape", path), path);
   std::int64_t count = 1;
-  for (const std::int64_t extent : array.dims)
+  for (const std::int64_t extent : dims)
     require(!__builtin_mul_overflow(count, extent, &count), ExitCode::data, "{}: .npy shape is too large",
             path);
   const auto left = std::int64_t(all.size() - start - length);
   require(count <= left / type->bytes && count * type->bytes == left, ExitCode::data,
           "{}: .npy of {} elements of {} bytes has {} bytes of data", path, count, type->bytes, left);
-  array.values = type->convert(bytes.data() + start + length, count);
-  return array;
+  return {dims, type->convert(bytes.data() + start + length, count, path)};
 }
 
 void write_npy(const std::filesystem::path& path, std::span<const std::int64_t> dims,
@@ -112,13 +114,10 @@ void write_npy(const std::filesystem::path& path, std::span<const std::int64_t> 
   for (const std::int64_t extent : dims) shape += fmt::format("{}, ", extent);
   std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", shape);
   // The data starts at a multiple of 64 bytes; the header ends with a line break.
-  header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ');
-  header += '\n';
+  header.append(63 - (magic.size() + 4 + header.size()) % 64, ' ') += '\n';
   std::string image(magic);
-  image += {'\x01', '\x00', char(header.size() & 0xff), char(header.size() >> 8)};
-  image += header;
-  image.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  write_atomically(path, image);
+  (image += {'\x01', '\x00', char(header.size() & 0xff), char(header.size() >> 8)}) += header;
+  write_parts_atomically(path, {std::as_bytes(std::span(image)), std::as_bytes(values)});
 }
 
 }  // namespace mxtape

@@ -1,6 +1,8 @@
+#include <fmt/ranges.h>
 #include <hdf5.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -8,12 +10,8 @@
 #include "data/hdf5/hdf5_library.h"
 
 namespace mxtape {
-namespace {
-
 namespace fs = std::filesystem;
 using hdf5::Checker, hdf5::Handle, hdf5::object_name, hdf5::prepare_library;
-
-}  // namespace
 
 struct Hdf5Reader::State {
   fs::path path;
@@ -88,10 +86,8 @@ struct Hdf5Reader::State {
   std::vector<T> read(const std::string& name, hid_t memory,
                       std::initializer_list<std::string_view> types) const {
     const Info found = info(name);
-    std::string wanted;
-    for (const auto type : types) wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", type);
-    require(std::find(types.begin(), types.end(), found.type) != types.end(), ExitCode::data,
-            "{}: dataset '{}' is {}, want {}", path.string(), name, found.type, wanted);
+    require(std::ranges::find(types, found.type) != types.end(), ExitCode::data,
+            "{}: dataset '{}' is {}, want {}", path.string(), name, found.type, fmt::join(types, ", "));
     std::vector<T> values(std::size_t(found.count()));
     const Handle set = dataset(name);
     if (!values.empty())
@@ -160,8 +156,15 @@ std::vector<float> Hdf5Reader::read_f32(const std::string& dataset) const {
       values.push_back(to_f32(bf16{bits}));
     return values;
   }
-  return state_->read<float>(dataset, H5T_NATIVE_FLOAT,
-                             {"f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"});
+  auto values = state_->read<float>(
+      dataset, H5T_NATIVE_FLOAT, {"f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"});
+  if (info(dataset).type != "f64") return values;
+  const auto exact = state_->read<double>(dataset, H5T_NATIVE_DOUBLE, {"f64"});
+  for (std::size_t i = 0; i < exact.size(); ++i)  // HDF5 makes infinity of what is beyond
+    require(std::isfinite(values[i]) || !std::isfinite(exact[i]), ExitCode::data,
+            "{}: '{}' holds {} at element {}; want numbers in f32's range", path().string(), dataset,
+            exact[i], i);
+  return values;
 }
 std::vector<std::uint8_t> Hdf5Reader::read_u8(const std::string& dataset) const {
   return state_->read<std::uint8_t>(dataset, H5T_NATIVE_UINT8, {"u8"});
@@ -201,8 +204,7 @@ double Hdf5Reader::real_attribute(const std::string& object, const std::string& 
 }
 std::optional<std::string> Hdf5Reader::find_text_attribute(const std::string& object,
                                                            const std::string& name) const {
-  if (!has_attribute(object, name)) return std::nullopt;
-  return text_attribute(object, name);
+  return has_attribute(object, name) ? std::optional(text_attribute(object, name)) : std::nullopt;
 }
 bool Hdf5Reader::has_attribute(const std::string& object, const std::string& name) const {
   return has(object) && state_->has_attribute(state_->object(object), name);

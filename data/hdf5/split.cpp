@@ -78,8 +78,7 @@ std::vector<std::int32_t> Split::read(std::int64_t first, std::int64_t n) const 
   if (bad != ids.end())
     fail(ExitCode::data,
          "{0}: token {1} at position {2} of a split; the vocabulary has {3}. It is not what was hashed "
-         "earlier: "
-         "`{4} verify {0}` reads it whole",
+         "earlier: `{4} verify {0}` reads it whole",
          stored.file->path().string(), std::uint32_t(*bad), first + (bad - ids.begin()), stored.vocabulary,
          program_name());
   return ids;

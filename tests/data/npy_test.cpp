@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -89,6 +90,10 @@ TEST(Npy, BrokenFilesSayWhatIsWrong) {
   EXPECT_NE(error(npy(">f4", "(1,)", "1234")).find("little-endian"), std::string::npos);
   EXPECT_NE(error(npy("<f4", "(1,)", "1234", "True")).find("Fortran"), std::string::npos);
   EXPECT_NE(error(npy("<f4", "(4611686018427387904, 4)", "1234")), "no error");
+  EXPECT_EQ(error(npy("<f8", "(2,)", bytes_of<double>({1, -1e39}))),
+            (folder / "x.npy").string() + ": holds -1e+39 at element 1; want numbers in f32's range");
+  EXPECT_EQ(error(npy("<f8", "(2,)", bytes_of<double>({3.4e38, -INFINITY}))), "no error")
+      << "what is infinite there is here";
 }
 
 }  // namespace

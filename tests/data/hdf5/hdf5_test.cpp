@@ -104,6 +104,26 @@ TEST(Hdf5, a_null_dataspace_has_no_numbers) {
   EXPECT_TRUE(reader.read_f32("x").empty());
 }
 
+TEST(Hdf5, a_number_beyond_f32_is_refused_and_not_made_infinite) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "wide.h5").string();
+  hdf5::prepare_library();
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t extent = 2;
+  const hid_t space = H5Screate_simple(1, &extent, nullptr);
+  for (const auto& [name, numbers] :
+       {std::pair("fits", std::array{1.5, -HUGE_VAL}), {"beyond", std::array{1.5, -1e39}}}) {
+    const hid_t set = H5Dcreate2(file, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    EXPECT_GE(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), 0);
+    H5Dclose(set);
+  }
+  H5Sclose(space), H5Fclose(file);
+  const Hdf5Reader reader(path);
+  EXPECT_EQ(reader.read_f32("fits"), (std::vector<float>{1.5f, -INFINITY}));
+  EXPECT_EQ(message_of([&] { reader.read_f32("beyond"); }, ExitCode::data),
+            path + ": 'beyond' holds -1e+39 at element 1; want numbers in f32's range");
+}
+
 TEST(Hdf5, missing_things_and_wrong_types_are_named) {
   const TemporaryFolder folder;
   const auto path = folder / "a.h5";
