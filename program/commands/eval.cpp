@@ -73,12 +73,12 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
           count == 1 && tokenizer.template_before().size() == 1
               ? ", or --bos each, which puts a token in front of the first"
               : "");
-  const std::size_t windows = stride_windows(count, context, options.stride, bos_each).size();
+  const auto windows = stride_windows(count, context, options.stride, bos_each);
   out.line("text        {}: {} bytes, {} tokens, {} scored", source, text.size(), count, scored);
-  out.line("windows     {} of {} tokens, one every {}, {}", windows, context, options.stride,
-           bos.empty() ? "without BOS" : bos + " in front of each");
-  out.put("text", source, "bytes", text.size(), "tokens", count, "scored_tokens", scored, "windows", windows,
-          "window", context, "stride", options.stride, "bos",
+  out.line("windows     {} of {} tokens, one every {}, {}", windows.size(), windows.front().inputs,
+           options.stride, bos.empty() ? "without BOS" : bos + " in front of each");
+  out.put("text", source, "bytes", text.size(), "tokens", count, "scored_tokens", scored, "windows",
+          windows.size(), "window", windows.front().inputs, "stride", options.stride, "bos",
           Value(bos, "no token stands in front of a window"));
   const auto nats = [&trained, tokens, options](const std::string&, const auto& progress) mutable {
     options.progress = progress;

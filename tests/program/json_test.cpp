@@ -125,6 +125,17 @@ TEST_F(JsonTest, EvalGivesTheLossesThatTheTableRounds) {
   EXPECT_NE(fmt::format("{}", mxfp4), fmt::format("{:.4f}", mxfp4)) << "all its bits";
 }
 
+TEST_F(JsonTest, EvalOfATextSaysHowLongTheWindowsAreThatItUsed) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  for (const auto& [text, window] : {std::pair("the cat", 6), {"the cat sees a small dog", 16}}) {
+    write_atomically(folder_ / "text.txt", std::string(text));
+    const std::vector<std::string> words{"eval", "runs/tiny", "--text", "text.txt", "--precision", "f32"};
+    EXPECT_EQ(json_of(words)["window"], window) << "the context has 16";
+    ASSERT_EQ(run(words), 0) << output_;
+    EXPECT_TRUE(says(fmt::format(" of {} tokens, one every 16, without BOS", window)));
+  }
+}
+
 TEST_F(JsonTest, CompareGivesEveryStatisticAndAReasonForWhatIsNoNumber) {
   write_npy(folder_ / "w.npy", std::vector<std::int64_t>{1, 4}, std::vector<float>{3, 0.25f, -1, 5});
   const Json json = json_of({"compare", "w.npy", "--format", "mxfp4", "--format", "fp32"});
