@@ -63,10 +63,7 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
   require(options.stride <= context, ExitCode::usage,
           "--stride {}: the model's context has {} tokens; want 1 to {}", stride, context, context);
   std::string bos;
-  if (bos_each) {
-    options.bos = bos_of(tokenizer);
-    bos = tokenizer.decode(std::span(&*options.bos, 1));
-  }
+  if (bos_each) bos = tokenizer.decode(std::span(&options.bos.emplace(bos_of(tokenizer)), 1));
   const std::int64_t scored = count - (bos_each ? 0 : 1);
   require(scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}",
           source, count, bos_each ? 1 : 2,
@@ -186,7 +183,9 @@ Report run(const Arguments& arguments, const Given& given) {
     rows.push_back({name, bits, measured.nats(name, look)});
   };
   if (packed) {
-    add(trained.packed_as, 0, {});
+    const std::string& as = trained.packed_as;  // as Cast::text() says it
+    const auto end = std::min(as.rfind(", weights only"), as.rfind(", attention too"));
+    add(as, Cast{as.substr(0, end)}.bits_per_element(), {});
   } else if (!arguments.by.empty()) {
     options.progress = look;
     costs = layer_costs(trained, data->tokens.validation, options, casts, given.json ? stderr : stdout);

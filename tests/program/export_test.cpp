@@ -61,6 +61,21 @@ TEST_F(Export, EvalAndSampleGiveWhatTheyGiveFromTheCheckpoint) {
   EXPECT_FALSE(says("- f32")) << "there is none to compare with";
 }
 
+TEST_F(Export, EvalOfOneFormatSaysItsBitsAsOfTheCheckpoint) {
+  const Json none;
+  using Words = std::vector<std::string>;
+  for (const auto& [words, bits] : {std::pair(Words{"nvfp4"}, Json(4.5)),
+                                    {{"mxfp4", "--weights-only"}, 4.25},
+                                    {{"mxfp8", "--attention"}, 8.25},
+                                    {{"recipe", "--weights-only"}, none},
+                                    {{"weights=mxfp4, activations=mxfp8"}, none}}) {
+    Words exporting{"export", "runs/tiny", "--packed", "-o", "x.h5", "--force", "--precision"};
+    exporting.insert(exporting.end(), words.begin(), words.end());
+    ASSERT_EQ(run(exporting), 0) << output_;
+    EXPECT_EQ(json_of({"eval", "x.h5"})["results"][0]["bits_per_element"], bits) << words[0];
+  }
+}
+
 TEST_F(Export, CountsTheBytesOfEveryTensor) {
   const Json json = json_of({"export", "runs/tiny", "--packed", "--precision", "mxfp4", "-o", "x.h5"});
   std::int64_t bytes = 0;
