@@ -23,10 +23,9 @@ float learning_rate_factor(const ScheduleConfig& c, std::int64_t step, std::int6
           total_steps, c.start);
   step -= c.start, total_steps -= c.start;
   if (step < c.warmup_steps) return float(double(step + 1) / double(c.warmup_steps + 1));
-  const double floor = c.final_fraction;
-  const double last = double(total_steps);
-  const auto share = [&](double from) {  // 0 at `from`, 1 at total_steps
-    return last > from ? std::clamp((double(step) - from) / (last - from), 0.0, 1.0) : 1.0;
+  const double floor = c.final_fraction, last = double(total_steps), at = double(step);
+  const auto share = [&](double from) {  // 0 up to `from`, 1 at total_steps
+    return last > from ? std::clamp((at - from) / (last - from), 0.0, 1.0) : double(at >= from);
   };
   switch (c.kind) {
     case ScheduleKind::constant:

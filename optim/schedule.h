@@ -31,8 +31,9 @@ std::int64_t first_decaying_step(const ScheduleConfig&, std::int64_t total_steps
 ///   linear     1 - (1 - f) u(W)
 ///   cosine     f + (1 - f) (1 + cos(pi u(W))) / 2
 ///   wsd        1 - (1 - f) u(max(W, N (1 - decay_fraction)))
-/// where u(s) = clamp((step - s) / (N - s), 0, 1), and 1 if N <= s. f is reached at step N, one past the
-/// last. Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5; Hu et al. 2024, arXiv:2404.06395, section 4.1.
+/// where u(s) = clamp((step - s) / (N - s), 0, 1); if N <= s it is 0 before s. f is reached at step N, one
+/// past the last. Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5; Hu et al. 2024, arXiv:2404.06395,
+/// section 4.1.
 float learning_rate_factor(const ScheduleConfig&, std::int64_t step, std::int64_t total_steps);
 
 }  // namespace mxtape

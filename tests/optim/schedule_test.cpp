@@ -61,6 +61,12 @@ TEST(Schedule, WsdStaysAndThenGoesStraightDown) {
   EXPECT_NEAR(factor(c, 999), 1.0 / 250, tolerance);
 }
 
+TEST(Schedule, WsdWithoutADecayStaysAtThePeak) {
+  for (const float share : {0.f, 1e-9f})  // 1 - 1e-9f is 1
+    for (const std::int64_t step : {100, 500, 999})
+      EXPECT_EQ(factor({.kind = ScheduleKind::wsd, .warmup_steps = 100, .decay_fraction = share}, step), 1);
+}
+
 TEST(Schedule, StaysAtTheEndAfterTheLastStep) {
   for (ScheduleKind kind : {ScheduleKind::linear, ScheduleKind::cosine, ScheduleKind::wsd})
     EXPECT_NEAR(factor({.kind = kind, .final_fraction = 0.1f}, 5000), 0.1, tolerance);
