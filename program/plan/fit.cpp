@@ -51,12 +51,11 @@ void note_rollbacks(RunPlan& plan) {
 /// "every 500 steps, 8 of 8 slots in 17 of 17 layers, in the formats in use and 2 others".
 std::string telemetry_text(const Recipe& recipe) {
   const TelemetryPlan plan = telemetry_plan(recipe);
-  return fmt::format(
-      "every {} steps, {} of {} slots in {} of {} layers, in {}", recipe.telemetry.every, plan.slots.size(),
-      measured_slots.size(), plan.layers.size(), linear_layer_names(recipe.model).size(),
-      plan.formats.empty() ? std::string("the formats in use")
-                           : fmt::format("the formats in use and {} other{}", plan.formats.size(),
-                                         plan.formats.size() == 1 ? "" : "s"));
+  const std::size_t others = plan.formats.size();
+  return fmt::format("every {} steps, {} of {} slots in {} of {} layers, in the formats in use{}",
+                     recipe.telemetry.every, plan.slots.size(), measured_slots.size(), plan.layers.size(),
+                     linear_layer_names(recipe.model).size(),
+                     others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s"));
 }
 
 void note_telemetry(RunPlan& plan) {
@@ -85,10 +84,8 @@ void stations::device(RunPlan& plan) {
 
 void stations::memory(RunPlan& plan) {
   const Recipe& recipe = plan.recipe;
-  if (recipe.model.vocabulary == 0) {
-    plan.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
-    return;
-  }
+  if (recipe.model.vocabulary == 0)
+    return plan.notes.push_back("model, memory and disk depend on the data's vocabulary: not known");
   plan.fact("model       {}", model_text(recipe.model));
   plan.numbers["parameters"] = parameter_count(recipe.model);
   const MemoryPlan& memory = plan.memory.emplace(memory_plan(recipe));
@@ -113,7 +110,7 @@ void stations::disk(RunPlan& plan) {
   if (!plan.memory || !plan.writes) return;
   const std::int64_t checkpoint = checkpoint_bytes(*plan.memory, plan.recipe);
   const std::int64_t to_start = room_to_start(*plan.memory, plan.recipe);
-  const double needed = disk_needed(*plan.memory, plan.recipe);
+  double needed = disk_needed(*plan.memory, plan.recipe);
   plan.numbers["checkpoint_bytes"] = checkpoint;
   plan.numbers["disk_to_start_bytes"] = to_start;
   plan.numbers["disk_needed_bytes"] = std::int64_t(std::min(needed, 0x1p62));
@@ -123,20 +120,23 @@ void stations::disk(RunPlan& plan) {
   plan.fact("disk        {} a checkpoint, {} with all that are kept and the records; {} are free",
             bytes_text(double(checkpoint)), bytes_text(needed), bytes_text(double(free)));
   require_room(plan.folder, to_start);
-  double there = 0;
   std::error_code unknown;
   for (const auto& file : list_checkpoints(plan.folder))
-    there += double(std::filesystem::file_size(file, unknown));
-  if (needed - there > double(free))
+    needed -= double(std::filesystem::file_size(file, unknown));
+  if (needed > double(free))
     plan.notes.push_back(fmt::format(
         "{}: all checkpoints that are kept, and the records, will need {}; {} are free, so the run may end "
         "before its last step; lower train.keep, raise train.keep_every, or change train.out",
-        plan.folder.string(), bytes_text(needed - there), bytes_text(double(free))));
+        plan.folder.string(), bytes_text(needed), bytes_text(double(free))));
 }
 
 void stations::notes(RunPlan& plan) {
   note_rollbacks(plan);
   note_telemetry(plan);
+  const auto& [s, steps] = std::pair(plan.recipe.schedule, plan.recipe.train.steps);
+  if (s.kind == ScheduleKind::wsd && learning_rate_factor(s, steps - 1, steps) == 1)
+    plan.notes.push_back(
+        fmt::format("schedule.decay_fraction = {}: none of the {} steps decays", s.decay_fraction, steps));
   if (!plan.rehearses) return;
   // Keys that somebody set and nothing reads, with the others as they are. A resolved file sets all.
   for (const auto& [key, reason] : idle_keys(plan.recipe))

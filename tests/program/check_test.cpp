@@ -177,6 +177,18 @@ TEST(Check, KeysWithoutEffectAreNoted) {
   EXPECT_NE(place.notes().find("mine.toml:3: schedule.decay_fraction has no effect"), std::string::npos);
 }
 
+TEST(Check, ADecayOfNoStepIsNoted) {
+  Place place;
+  place.recipe.schedule.kind = ScheduleKind::wsd;
+  for (const float share : {0.f, 0.04f}) {
+    place.recipe.schedule.decay_fraction = share;
+    EXPECT_EQ(place.notes(),
+              fmt::format("schedule.decay_fraction = {}: none of the 20 steps decays\n", share));
+  }
+  place.recipe.schedule.decay_fraction = 0.06f;
+  EXPECT_EQ(place.notes(), "");
+}
+
 TEST(Check, PrecisionThatMaySurpriseIsNoted) {
   Place place;
   place.recipe.precision.weights = "mxfp4";
