@@ -3,12 +3,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/in_file.h"
 #include "program/corpus/corpus.h"
 #include "program/show/command.h"
 #include "program/show/progress.h"
+#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {
@@ -29,10 +29,10 @@ Value value_of(const tales::Score& part) {
 }
 
 Report score_file(const std::string& path) {
-  const std::string text = read_whole_text(path);
-  const auto result = in_file(path, [&] { return tales::score(text); });
+  const std::string text = read_input(path), name = shown_name(path);
+  const auto result = in_file(name, [&] { return tales::score(text); });
   Report out;
-  out.line("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", path, result.tales,
+  out.line("{}: {} tales, {} characters, {:.3f} nats, {:.6f} nats per character", name, result.tales,
            result.characters, result.nats, result.per_character());
   out.put("text", path, "score", value_of(result));
   return out;

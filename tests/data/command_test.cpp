@@ -199,6 +199,7 @@ TEST(CorpusCommand, WritesScoresAndRefuses) {
   const auto scored = run(folder, "corpus --score a.txt");
   EXPECT_EQ(scored.code, 0);
   EXPECT_NE(scored.output.find(fmt::format("20 tales, {} characters", text.size())), std::string::npos);
+  EXPECT_EQ(run(folder, "corpus --score - < a.txt").output, "standard input" + scored.output.substr(5));
 
   write_atomically(folder / "b.txt", text + "and then");
   const auto refused = run(folder, "corpus --score b.txt");
