@@ -88,7 +88,7 @@ Report run(Arguments& options, const Given& given) {
 
 Options options(Arguments& a) {
   return {{"--tales", &a.tales, "number of tales; default: 10000 into a file, 1 printed", within(1, 0x1p32)},
-          {"--characters", &a.characters, "stop after the tale that reaches this many characters", from(1)},
+          {"--characters", &a.characters, "characters to reach with whole tales, two or more", from(1)},
           {"--seed", &a.seed, "which tales"},
           {"--validation", &a.validation, "share of the tales, the last ones, kept for validation",
            within(0.0001, 0.9)},

@@ -201,6 +201,11 @@ TEST(CorpusCommand, WritesScoresAndRefuses) {
   EXPECT_NE(scored.output.find(fmt::format("20 tales, {} characters", text.size())), std::string::npos);
   EXPECT_EQ(run(folder, "corpus --score - < a.txt").output, "standard input" + scored.output.substr(5));
 
+  // A split has a tale at least, so that a file has two, and --help says so.
+  EXPECT_NE(run(folder, "corpus --characters 1 --text two.txt").output.find("all        2 tales,"),
+            std::string::npos);
+  EXPECT_NE(run(folder, "corpus --help").output.find("two or more"), std::string::npos);
+  std::filesystem::remove(folder / "two.txt");
   write_atomically(folder / "b.txt", text + "and then");
   const auto refused = run(folder, "corpus --score b.txt");
   EXPECT_EQ(refused.code, int(ExitCode::data));
