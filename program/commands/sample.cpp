@@ -78,6 +78,9 @@ Report document(const Arguments& arguments, const TrainedModel& trained, const s
 Report run(Arguments& arguments, const Given& given) {
   if (!given("--prompt")) arguments.prompt = "\n";
   const StopFilter checked(arguments.stops);  // before the model is read
+  require(arguments.options.seed <= std::uint64_t(INT64_MAX - arguments.samples + 1), ExitCode::usage,
+          "sample: --seed {} with --samples {}: seeds go up from there; want the last at most {}",
+          arguments.options.seed, arguments.samples, INT64_MAX);
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const std::vector<std::int32_t> prompt = encoded_prompt(arguments, trained);
   SampleOptions options = arguments.options;
@@ -98,8 +101,7 @@ Report run(Arguments& arguments, const Given& given) {
   const auto show = [&] {
     if (given.json) return;
     for (; now < texts.size(); ++now, begun = false) {
-      if (now > 0 && !begun) fmt::print("----\n");
-      begun = true;
+      if (now > 0 && !std::exchange(begun, true)) fmt::print("----\n");
       fmt::print("{}", std::exchange(texts[now].shown, {}));
       if (!texts[now].finished) break;
       fmt::print("\n");
@@ -112,14 +114,12 @@ Report run(Arguments& arguments, const Given& given) {
                                            Text& grown = texts[std::size_t(text)];
                                            grown.push(token);
                                            const bool goes_on = !grown.finished;
-                                           if (std::int64_t(grown.tokens.size()) == options.tokens)
-                                             grown.finish();
+                                           if (std::ssize(grown.tokens) == options.tokens) grown.finish();
                                            show();
                                            return goes_on;
                                          });
   for (Text& text : texts) text.finish();
-  show();
-  std::fflush(stdout);                  // the figures come last, also where both go to one file
+  show();                               // the figures come last, also where both go to one file
   if (!given.json) print_times(times);  // the document has them
   return document(arguments, trained, why, texts, times);
 }

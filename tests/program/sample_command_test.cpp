@@ -96,6 +96,10 @@ TEST_F(SampleCommand, RefusesValuesThatCannotBe) {
   for (const char* p : {"1.01", "-0.1", "nan", "x", ""}) refused("--top-p", p), refused("--min-p", p);
   for (const char* k : {"-1", "2.5", "nan"}) refused("--top-k", k);
   for (const char* n : {"0", "-3", "1000001"}) refused("--samples", n);
+  EXPECT_EQ(run({"sample", "runs/tiny", "--seed", "9223372036854775806", "--samples", "3"}),
+            int(ExitCode::usage));
+  EXPECT_TRUE(says("with --samples 3: seeds go up from there; want the last at most 9223372036854775807"));
+  sampled({"--seed", "9223372036854775806", "--samples", "2", "--tokens", "1"});
   refused("--temperature", "-1");
   refused("--stop", "");
 }
