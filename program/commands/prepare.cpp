@@ -90,8 +90,7 @@ Split encode(const Tokenizer& tokenizer, SpecialTokens specials, std::span<const
 /// The splits; validation is empty where it shall be a share of the tokens in train.
 TokenFile from_texts(Said& said, const Arguments& options, std::span<const std::string> inputs) {
   TokenFile file;
-  const bool of_files = !is_made_here(options.tokenizer);
-  const bool given = of_files || !options.tokenizer_of.empty();
+  const bool of_files = !is_made_here(options.tokenizer), given = of_files || !options.tokenizer_of.empty();
   if (given)
     file.tokenizer = of_files ? read_tokenizer(options.tokenizer) : tokenizer_of(options.tokenizer_of);
   const auto kind = given                         ? file.tokenizer.kind()

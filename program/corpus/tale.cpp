@@ -112,10 +112,7 @@ Option Tale::pick_unused(const Table& table) {
 void Tale::introduce() {
   enum { trade, beast, flock, quality };  // tags of words_.strangers
   auto stranger = pick_unused(words_.strangers);
-  if (stranger.tag == flock) {
-    cast_.push_back({"", pick_unused(words_.flocks).text, they});
-    return;
-  }
+  if (stranger.tag == flock) return cast_.push_back({"", pick_unused(words_.flocks).text, they});
   std::string kind = stranger.text.substr(stranger.text.find(' ') + 1);
   if (stranger.tag == quality) {
     stranger = pick_unused(words_.strangers_bare);
