@@ -49,12 +49,11 @@ struct Text {
   }
 };
 
-std::string rate(std::int64_t tokens, double seconds) {
-  return fmt::format("{} tokens in {:.3g} s, {:.4g} tokens/s", tokens, seconds, double(tokens) / seconds);
-}
-
 void print_times(const SampleTimes& times) {
   if (times.prompt_tokens == 0) return;
+  const auto rate = [](std::int64_t tokens, double seconds) {
+    return fmt::format("{} tokens in {:.3g} s, {:.4g} tokens/s", tokens, seconds, double(tokens) / seconds);
+  };
   say(stderr, "mxtape: prompt {}{}\n", rate(times.prompt_tokens, times.prompt_seconds),
       times.tokens > 0 ? "; then " + rate(times.tokens, times.seconds) : "");
 }
@@ -83,8 +82,12 @@ Report run(Arguments& arguments, const Given& given) {
           arguments.options.seed, arguments.samples, INT64_MAX);
   const TrainedModel trained = load_trained_model(arguments.checkpoint, arguments.device);
   const std::vector<std::int32_t> prompt = encoded_prompt(arguments, trained);
+  const Tokenizer& tokenizer = trained.header.tokenizer;
+  const bool ids = tokenizer.kind() == Tokenizer::Kind::ids;
+  for (std::string& stop : arguments.stops)  // with a blank on each side: 2 is no part of 12
+    if (ids) stop = at_place("--stop", [&] { return " " + tokenizer.decode(tokenizer.encode(stop)); });
   SampleOptions options = arguments.options;
-  options.tokens_known = trained.header.tokenizer.size();
+  options.tokens_known = tokenizer.size();
   options.pass = trained.next_pass();
   options.cache = !arguments.whole_passes;
   const std::string why = arguments.whole_passes ? "--whole-passes was given" : trained.model->no_cache();
@@ -92,9 +95,11 @@ Report run(Arguments& arguments, const Given& given) {
     say(stderr, "mxtape: sample: {}: keys and values cannot be kept, each token takes a whole pass\n", why);
 
   std::vector<Text> texts(std::size_t(arguments.samples),
-                          Text{TextStream(trained.header.tokenizer), StopFilter(arguments.stops)});
-  for (Text& text : texts)
+                          Text{TextStream(tokenizer), StopFilter(arguments.stops)});
+  for (Text& text : texts) {
     for (const std::int32_t token : prompt) text.shown += text.stream.push(token);
+    if (ids) text.shown.pop_back(), text.shown += text.filter.push(" ");
+  }
   // The first that is not finished is printed as it grows, those behind it when their turn comes.
   std::size_t now = 0;
   bool begun = false;

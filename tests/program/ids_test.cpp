@@ -1,5 +1,7 @@
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/files/atomic_file.h"
@@ -85,6 +87,25 @@ TEST_F(IdsTest, AreWhatSampleTakesAndPrints) {
   EXPECT_TRUE(says("--prompt: 'the' is no token id; want numbers from 0 to 299")) << output_;
   EXPECT_EQ(run({"sample", "runs/tiny"}), int(ExitCode::usage)) << "a line break is no id";
   EXPECT_TRUE(says("--prompt: want token ids")) << output_;
+}
+
+TEST_F(IdsTest, AStopTextIsOfWholeIds) {
+  ASSERT_EQ(run({"train", "tiny.toml"}), 0) << output_;
+  const auto sampled = [&](const std::string& stop) {
+    EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "116 104", "--tokens", "20", "--stop", stop}), 0)
+        << output_;
+    return ids_in(test::without_times(output_));
+  };
+  const std::vector<int> all = sampled("299 298 297");
+  ASSERT_EQ(all.size(), 22u) << "which does not come";
+  for (const std::vector<int>& stop :
+       {std::vector{all[2] % 10}, {all[2] % 100}, {all[2]}, {all[7]}, {all[7], all[8]}}) {
+    const auto first = std::search(all.begin() + 2, all.end(), stop.begin(), stop.end());
+    EXPECT_EQ(sampled(fmt::format("{}", fmt::join(stop, " "))), std::vector<int>(all.begin(), first))
+        << output_;
+  }
+  EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "116", "--stop", "the"}), int(ExitCode::data));
+  EXPECT_TRUE(says("--stop: 'the' is no token id; want numbers from 0 to 299")) << output_;
 }
 
 TEST_F(IdsTest, AreEvaluatedOnFilesOfTheSameVocabularyOnly) {
