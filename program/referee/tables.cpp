@@ -25,9 +25,7 @@ Value interval_value(const PairedGap& gap) {
 }
 /// "0.812 (0.790 to 0.834)"; of what is infinite "never".
 Value estimate_value(const Estimate& e) {
-  const auto text = [](double x) {
-    return std::isfinite(x) ? fmt::format("{:.3f}", x) : std::string("never");
-  };
+  const auto text = [](double x) { return std::isfinite(x) ? fmt::format("{:.3f}", x) : "never"; };
   if (!e.interval95) return Value(e.value, "", text(e.value));
   const auto& [low, high] = *e.interval95;
   return Value(std::vector{e.value, low, high}, "",

@@ -205,12 +205,15 @@ void RefereeFile::read_tune() {
               arm.recipe.origin(tuned_key), tuned_key, arm.name);
 }
 
-/// Arms' names may hold dashes; the signs have a blank on both sides.
+/// The signs have a blank on both sides. Arms' names may hold such signs too: the longest name counts.
 Contrast RefereeFile::contrast_of(const std::string& text, const std::string& place) const {
   std::map<std::size_t, double> terms;
   std::int64_t sign = 1, total = 0;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min({text.find(" - ", begin), text.find(" + ", begin), text.size()});
+  for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 3) {
+    end = std::min({text.find(" - ", begin), text.find(" + ", begin), text.size()});
+    for (const std::string& arm : arms)
+      for (const char* next : {" - ", " + "})
+        if ((text + " + ").find(arm + next, begin) == begin) end = std::max(end, begin + arm.size());
     const std::string name = text.substr(begin, end - begin);
     const auto found = std::ranges::find(arms, name);
     require(found != arms.end(), ExitCode::usage, "{}: contrasts: '{}' is no arm{}", place, name,
@@ -219,7 +222,6 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
             "{}: contrasts: \"{}\" names '{}' twice; want each arm once", place, text, name);
     total += sign;
     if (end < text.size()) sign = text[end + 1] == '+' ? 1 : -1;
-    begin = end + 3;
   }
   require(total == 0, ExitCode::usage,
           "{}: contrasts: \"{}\"; want a sum that adds as many arms as it takes away: \"a - b - c + d\"",

@@ -202,6 +202,19 @@ TEST_F(RefereeCommand, NothingIsResolvedAgainstABaselineThatBlewUp) {
   EXPECT_EQ(results.gaps[0].reason, "the loss of the baseline blew up");
 }
 
+TEST_F(RefereeCommand, ASumTakesTheLongestNameWhereOneHoldsASign) {
+  write_question("contrasts = [\"nearest - 4 bit - f32\", \"4 bit - nearest - 4 bit - f32 + nearest\"]\n");
+  write_atomically(folder_ / "points.toml",
+                   read_whole_text(folder_ / "points.toml") +
+                       "[[arm]]\nname = \"nearest - 4 bit\"\nset.precision.activations = \"mxfp8\"\n");
+  const RefereeFile file((folder_ / "points.toml").string());
+  ASSERT_EQ(file.contrasts.size(), 2u);
+  EXPECT_EQ(file.contrasts[0].arms, (std::vector<std::size_t>{0, 3}));
+  EXPECT_EQ(file.contrasts[0].weights, (std::vector<double>{-1, 1}));
+  EXPECT_EQ(file.contrasts[1].arms, (std::vector<std::size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(file.contrasts[1].weights, (std::vector<double>{-1, 1, 1, -1}));
+}
+
 TEST_F(RefereeCommand, BadFilesAreRefused) {
   const auto refuses = [&](const std::string& more, const std::string& points, const std::string& message) {
     write_question(more, points);
