@@ -35,14 +35,14 @@ Location locate(const std::string& text) {
 
 bool is_npy(const std::string& text) { return text.ends_with(".npy"); }
 
-/// The name that was given, or of the only tensor.
-std::string chosen(const Location& from, const std::vector<std::string>& names, std::string_view separator,
-                   const auto& has) {
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  require(!from.dataset.empty() || names.size() == 1, ExitCode::data,
-          "{}: holds {} tensors; say which, as {}{}name; there are:{}", from.file, names.size(), from.file,
+/// The name that was given, or of the only one of the tensors.
+std::string chosen(const Location& from, const auto& tensors, std::string_view separator, const auto& has) {
+  std::vector<std::string_view> known;
+  for (const auto& info : tensors) known.push_back(info.name);
+  require(!from.dataset.empty() || known.size() == 1, ExitCode::data,
+          "{}: holds {} tensors; say which, as {}{}name; there are:{}", from.file, known.size(), from.file,
           separator, listed(known));
-  const std::string name = from.dataset.empty() ? names[0] : from.dataset;
+  const std::string name = from.dataset.empty() ? std::string(known[0]) : from.dataset;
   require(has(name), ExitCode::data, "{}: no tensor '{}'{}", from.file, name, suggestion(name, known));
   return name;
 }
@@ -50,10 +50,8 @@ std::string chosen(const Location& from, const std::vector<std::string>& names, 
 HostTensor load_safetensors(const std::string& source) {
   const Location from = locate(source);
   const SafetensorsFile file(from.file);
-  std::vector<std::string> names;
-  for (const TensorInfo& info : file.tensors()) names.push_back(info.name);
-  const TensorInfo& info =
-      file.at(chosen(from, names, ":", [&](const std::string& name) { return file.find(name) != nullptr; }));
+  const TensorInfo& info = file.at(
+      chosen(from, file.tensors(), ":", [&](const std::string& name) { return file.find(name) != nullptr; }));
   HostTensor tensor{
       source, {info.dims.begin(), info.dims.end()}, std::vector<float>(std::size_t(info.count()))};
   file.read_f32(info, 0, tensor.values);
@@ -75,10 +73,8 @@ HostTensor load_hdf5(const std::string& source) {
           "measures formats on them",
           from.file, tensor_names, program_name());
   const Hdf5Reader reader = opened(from.file);
-  std::vector<std::string> names;
-  for (const auto& info : reader.datasets()) names.push_back(info.name);
   const std::string dataset =
-      chosen(from, names, ":/", [&](const std::string& name) { return reader.has(name); });
+      chosen(from, reader.datasets(), ":/", [&](const std::string& name) { return reader.has(name); });
   return {source, reader.info(dataset).dims, reader.read_f32(dataset)};
 }
 
@@ -86,7 +82,7 @@ HostTensor load_hdf5(const std::string& source) {
 
 bool is_hdf5(const std::string& file) { return file.ends_with(".h5") || file.ends_with(".hdf5"); }
 
-HostTensor load_tensor(const std::string& source) {
+HostTensor load_tensor(const std::string& source) try {
   HostTensor tensor;
   if (is_npy(source)) {
     NpyArray array = read_npy(source);
@@ -96,6 +92,8 @@ HostTensor load_tensor(const std::string& source) {
   }
   require(!tensor.values.empty(), ExitCode::data, "{}: the tensor is empty", source);
   return tensor;
+} catch (const std::bad_alloc&) {
+  fail(ExitCode::resource, "{}: the tensor is larger than the memory that can be had", source);
 }
 
 HostTensor normal_tensor(const std::string& shape, std::uint64_t seed) {

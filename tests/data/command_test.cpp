@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
+#include "data/hdf5/hdf5_library.h"
 #include "data/hdf5/token_file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -230,6 +232,23 @@ TEST(CorpusCommand, WritesScoresAndRefuses) {
   EXPECT_EQ(run(folder, "corpus --tales 9 --out a.h5 --force").code, 0);
   EXPECT_EQ(TokenFile::read(folder / "a.h5").source, "mxtape corpus --seed 1 --tales 9");
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which ends the process
+// Nothing of it lies in the file: what is not written is read as zeros.
+TEST(CompareCommand, ADatasetLargerThanTheMemoryIsNamed) {
+  const TemporaryFolder folder;
+  hdf5::prepare_library();
+  const hid_t file = H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t extent = hsize_t{1} << 44;
+  const hid_t space = H5Screate_simple(1, &extent, nullptr);
+  const hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_GE(H5Dclose(set), 0);
+  H5Sclose(space), H5Fclose(file);
+  const Ran compared = run(folder, "compare x.h5:/x");
+  EXPECT_EQ(compared.code, int(ExitCode::resource));
+  EXPECT_EQ(compared.output, "mxtape: x.h5:/x: the tensor is larger than the memory that can be had\n");
+}
+#endif
 
 }  // namespace
 }  // namespace mxtape
