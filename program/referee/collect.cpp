@@ -118,6 +118,7 @@ void add_runs(Results& results, const SweepPlan& plan, Stage of) {
   for (const auto& [at, from] : ordered) {
     const SweepArm& arm = plan.arm_of(*from);
     const std::size_t size = results.points[arm.point].size;
+    if (!results.has_points()) results.arms[arm.arm].recipe = to_toml(arm.recipe);  // with what was tuned
     std::optional<RunLog> log;
     if (from->state == RunState::finished) {
       log = read_run_log(from->folder);

@@ -90,8 +90,7 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
   for (std::size_t point = first; point < last; ++point)
     for (const std::size_t arm : r.sorted(point)) {
       const auto of_arm = [&](const auto& all, const auto& wanted) {
-        const auto found =
-            std::ranges::find_if(all, [&](const auto& one) { return one.arm == arm && wanted(one); });
+        const auto found = std::ranges::find_if(all, [&](auto& x) { return x.arm == arm && wanted(x); });
         return found == all.end() ? nullptr : &*found;
       };
       const Gap* gap = r.gap(point, arm, stage);

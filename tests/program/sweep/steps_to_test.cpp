@@ -98,6 +98,19 @@ TEST_F(SweepCommand, StepsToALossAreInTableResultsPageAndOfEachRun) {
   }
 }
 
+TEST_F(SweepCommand, AnArmsRecipeHasTheValueThatWasTuned) {
+  write_sweep("f32", 6, "[tune]\nseeds = [9]\noptim.learning_rate = [1e-9, 0.008]\n");
+  ASSERT_EQ(run({"sweep", "ask.toml"}), 0) << output_;
+  const Json json = results();
+  for (const Json& tune : json["tunes"]) EXPECT_EQ(tune["best"], tune["value"] == 0.008) << tune;
+  for (const Json& one : json["arms"]) {
+    const std::string recipe = one["recipe"];
+    EXPECT_TRUE(contains(recipe, "learning_rate = 0.008 ")) << "the base has 0.01:\n" << recipe;
+    EXPECT_EQ(recipe,
+              read_whole_text(folder_ / "runs/ask/recipes" / (one["name"].get<std::string>() + ".toml")));
+  }
+}
+
 TEST_F(SweepCommand, WithoutPointsFamiliesAreCorrectedAndTheBestConfirmed) {
   std::string text = read_whole_text(folder_ / "ask.toml");
   write_atomically(folder_ / "ask.toml", "confirm = [7, 8]\nbest = 1\ncontrasts = [\"4 bit - nearest\"]\n" +
