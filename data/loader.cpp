@@ -21,12 +21,12 @@ Batch empty_batch(const Split& split, std::int64_t rows, std::int64_t time) {
   return batch;
 }
 
-void require_length(const Split& split, std::int64_t time, const char* who) {
-  require(time > 0, "{}: windows of {} tokens, want at least 1", who, time);
+void require_length(const Split& split, std::int64_t time, const char* name) {
+  require(time > 0, "the {} split: windows of {} tokens, want at least 1", name, time);
   require(split.count() > time, ExitCode::data,
-          "{}: the split has {} tokens, a window of {} and its targets need {}; take more text or a shorter "
+          "the {} split has {} tokens, a window of {} and its targets need {}; take more text or a shorter "
           "window",
-          who, split.count(), time, time + 1);
+          name, split.count(), time, time + 1);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ void require_length(const Split& split, std::int64_t time, const char* who) {
 Loader::Loader(const Split& split, std::int64_t batch, std::int64_t time, std::uint64_t seed)
     : split_(&split), batch_(batch), time_(time), seed_(seed) {
   require(batch > 0, "loader: batch {}, want at least 1", batch);
-  require_length(split, time, "loader");
+  require_length(split, time, "training");
 }
 
 Batch Loader::at(std::uint32_t step) const {
@@ -53,7 +53,7 @@ Batch Loader::at(std::uint32_t step) const {
 }
 
 Windows::Windows(const Split& split, std::int64_t time) : split_(&split), time_(time) {
-  require_length(split, time, "windows");
+  require_length(split, time, "validation");
 }
 
 std::int64_t Windows::count() const { return (split_->count() - 1) / time_; }

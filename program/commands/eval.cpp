@@ -165,7 +165,8 @@ Report run(const Arguments& arguments, const Given& given) {
     measured = text_to_measure(trained, arguments.text, arguments.stride, arguments.bos == "each", out);
   } else {
     data = read_data_of(trained, arguments.data);
-    const std::int64_t all = Windows(data->tokens.validation, recipe.model.context).count();
+    const std::int64_t all =
+        in_file(data->file, [&] { return Windows(data->tokens.validation, recipe.model.context).count(); });
     options.windows = arguments.windows ? arguments.windows : validation_windows(recipe.train, all);
     measured = windows_to_measure(trained, data->tokens.validation, options, all, data->file, out);
     measured.floor = data->tokens.floor;

@@ -44,8 +44,10 @@ ModelsOfSettings::ModelsOfSettings(const PostTrainingOptions& options)
       trained_.file.string());
   hash_ = verify_seal(trained_.file);
   const std::int64_t context = recipe.model.context;
-  calibration_ = Loader(data_.tokens.train, options.calibration, context, options.seed).at(0);
-  all_windows_ = Windows(data_.tokens.validation, context).count();
+  in_file(data_.file, [&] {
+    calibration_ = Loader(data_.tokens.train, options.calibration, context, options.seed).at(0);
+    all_windows_ = Windows(data_.tokens.validation, context).count();
+  });
   windows_ = options.windows ? std::min(options.windows, all_windows_)
                              : validation_windows(recipe.train, all_windows_);
 }

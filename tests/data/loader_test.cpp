@@ -84,7 +84,7 @@ TEST(Loader, ASplitShorterThanAWindowAndItsTargetsIsRefused) {
     EXPECT_EQ(int(error.code()), int(ExitCode::data));
     EXPECT_STREQ(
         error.what(),
-        "loader: the split has 8 tokens, a window of 8 and its targets need 9; take more text or a shorter "
+        "the training split has 8 tokens, a window of 8 and its targets need 9; take more text or a shorter "
         "window");
   }
   EXPECT_THROW(Windows(split, 8), Error);

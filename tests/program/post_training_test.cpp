@@ -225,6 +225,18 @@ TEST_F(PostTraining, NamesWhatItCannotDo) {
   refused({"post-training", "runs/tiny", "--precision", "mxfp4", "--calibration", "1", "--damping", "0"},
           "the 16 rows of calibration do not tell its 32 inputs apart");
   EXPECT_TRUE(says("layer 'blocks.0.attn.qkv'"));
+  write_atomically(folder_ / "short.txt", std::string("the cat sees a small dog. a dog."));
+  for (const auto& [share, message] :
+       {std::pair("0.9", "mxtape: short.h5: the training split has 3 tokens, a window of 16 and its targets"),
+        {"0.1", "mxtape: short.h5: the validation split has 4 tokens, a window of 16 and its targets"}}) {
+    ASSERT_EQ(run({"prepare", "short.txt", "--tokenizer-of", "runs/tiny", "--out", "short.h5", "--validation",
+                   share, "--force"}),
+              0)
+        << output_;
+    refused({"post-training", "runs/tiny", "--data", "short.h5"}, message, ExitCode::data);
+  }
+  refused({"eval", "runs/tiny", "--data", "short.h5"}, "mxtape: short.h5: the validation split has 4 tokens",
+          ExitCode::data);
   ASSERT_EQ(run({"export", "runs/tiny", "--packed", "-o", "x.h5"}), 0) << output_;
   refused({"post-training", "x.h5"}, "a packed model has no f32 weights to start from");
 }
