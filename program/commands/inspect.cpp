@@ -102,8 +102,7 @@ Rows rows_of(const Inspection& inspection, bool by_layer) {
   const auto place_of = [&](const auto& row) {
     return std::find(places.begin(), places.end(), row.first.first) - places.begin();
   };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
+  std::ranges::stable_sort(rows, {}, place_of);
   return rows;
 }
 

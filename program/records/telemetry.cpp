@@ -23,8 +23,7 @@ void in_order(std::vector<Found>& all, const TelemetryPlan& plan) {
     return std::pair(std::find(plan.layers.begin(), plan.layers.end(), one.layer),
                      std::find(plan.slots.begin(), plan.slots.end(), one.slot));
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const Found& a, const Found& b) { return place(a) < place(b); });
+  std::ranges::stable_sort(all, {}, place);
 }
 
 std::string tag(const std::string& slot, const std::string& layer, std::string_view measure) {

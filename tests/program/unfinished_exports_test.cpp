@@ -47,5 +47,24 @@ TEST(UnfinishedExports, GoWithTheSignalThatStopsThemAndSoDoImports) {
     }
 }
 
+TEST(UnfinishedExports, AreCalledByTheNameThatWasGivenWhereTheyCannotBeWritten) {
+  const TemporaryFolder folder;
+  ForeignGpt2 model{.V = 600, .T = 64, .C = 96, .F = 384};
+  model.draw(1);
+  model.write(folder / "hf");
+  ASSERT_EQ(run_program(folder.path(), {"import", "hf", "-o", "m"}).code, 0);
+  for (const auto& [words, file] : {std::pair("import hf", "other/checkpoints/step_00000000.h5"),
+                                    {"export m --to hf", "other/model.safetensors"},
+                                    {"export m --to safetensors", "other"},
+                                    {"export m --to llmc", "other"}}) {
+    const std::string line = fmt::format("ulimit -f 100; exec '{}' {} -o other", MXTAPE_PROGRAM, words);
+    const Result r = run_program(folder.path(), {"-c", line}, "/bin/bash");
+    EXPECT_EQ(r.code, int(ExitCode::resource)) << r.output;
+    EXPECT_TRUE(contains(r.output, fmt::format("mxtape: {}: cannot ", file))) << r.output;
+    EXPECT_TRUE(contains(r.output, "File too large") && !contains(r.output, ".tmp.")) << r.output;
+    EXPECT_FALSE(fs::exists(folder / "other"));
+  }
+}
+
 }  // namespace
 }  // namespace mxtape::test
