@@ -255,5 +255,15 @@ TEST(Conformance, AFullDiskUnderItsOutputIsNotAPass) {
   EXPECT_EQ(test::run_program(folder.path(), {"-c", line}, "/bin/sh").code, 6);
 }
 
+TEST(Conformance, AFileSizeLimitIsAnErrorThatIsTold) {
+  const TemporaryFolder folder;
+  write_atomically(folder / "full", std::string(1024, ' '));
+  const std::string line =
+      "ulimit -f 1; exec " + std::string(MXTAPE_CONFORMANCE) + " " + golden.string() + " >> full";
+  const Result r = test::run_program(folder.path(), {"-c", line}, "/bin/sh");
+  EXPECT_EQ(r.code, 6) << "not the signal's";
+  EXPECT_TRUE(contains(r.output, "standard output: cannot be written: File too large")) << r.output;
+}
+
 }  // namespace
 }  // namespace mxtape
