@@ -40,13 +40,11 @@ class Report {
     SuiteCount& suite = suites_[suite_name];
     if (outcome.status == Outcome::Status::failed) {
       ++suite.failed, ++total_.failed;
-      std::puts(fmt::format("FAILED {}: {}", case_name, outcome.detail).c_str());
-      return;
+      return void(std::puts(fmt::format("FAILED {}: {}", case_name, outcome.detail).c_str()));
     }
     const auto count =
         outcome.status == Outcome::Status::passed ? &SuiteCount::passed : &SuiteCount::not_applicable;
-    ++(suite.*count);
-    ++(total_.*count);
+    ++(suite.*count), ++(total_.*count);
     if (!outcome.detail.empty()) ++suite.notes[outcome.detail];
   }
 
@@ -104,8 +102,9 @@ int main(int argc, char** argv) {
     require(!folder.empty(), ExitCode::usage, "no DIR; want the folder of a golden set: {}",
             conformance::where_sets_come_from);
     compare(folder, device);
-    require(std::fflush(stdout) == 0 && !std::ferror(stdout), ExitCode::resource,
-            "standard output: cannot be written: {}; what was printed is not whole", std::strerror(errno));
+    const std::string why = std::fflush(stdout) == 0 ? "" : fmt::format(": {}", std::strerror(errno));
+    require(why.empty() && !std::ferror(stdout), ExitCode::resource,
+            "standard output: cannot be written{}; what was printed is not whole", why);
   } catch (const CLI::Success& e) {  // --help
     return app.exit(e);
   } catch (const CLI::ParseError& e) {

@@ -262,7 +262,7 @@ TEST(Conformance, AFileSizeLimitIsAnErrorThatIsTold) {
       "ulimit -f 1; exec " + std::string(MXTAPE_CONFORMANCE) + " " + golden.string() + " >> full";
   const Result r = test::run_program(folder.path(), {"-c", line}, "/bin/sh");
   EXPECT_EQ(r.code, 6) << "not the signal's";
-  EXPECT_TRUE(contains(r.output, "standard output: cannot be written: File too large")) << r.output;
+  EXPECT_TRUE(contains(r.output, "standard output: cannot be written")) << r.output;
 }
 
 }  // namespace
