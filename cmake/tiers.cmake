@@ -2,7 +2,7 @@
 # namespace (kernels/cpu/loops/tier.h picks at run time), so one binary is fast everywhere and never meets an unknown instruction.
 function(mxtape_tiers target)
   file(GLOB_RECURSE loops CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_loops.cpp"
-    "${PROJECT_SOURCE_DIR}/kernels/cpu/*_pairs.cpp")
+    "${PROJECT_SOURCE_DIR}/kernels/cpu/pairs/*_pairs.cpp")
   if(NOT loops)
     return()
   endif()
