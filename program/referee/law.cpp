@@ -3,6 +3,7 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <unsupported/Eigen/AutoDiff>
 #include <unsupported/Eigen/LevenbergMarquardt>
 
 #include "core/error.h"
@@ -65,24 +66,18 @@ void require_enough(const Means& of_baseline, int parameters) {
 /// logarithms: the two terms, alpha, beta, gamma, the floor, effN, effD.
 struct Centred {
   enum Unknown { n_term, alpha, d_term, beta, gamma, floor, eff_n, eff_d, count };
+  /// A number and its derivatives by the unknowns.
+  using Sloped = Eigen::AutoDiffScalar<Eigen::Matrix<double, count, 1>>;
   double middle_n, middle_d;
   VectorXd x = VectorXd::Zero(count);
 
-  /// log law; its derivatives into `slopes`, if given.
-  double at(const Mean& p, double* slopes = nullptr) const {
-    const double n = p.log_n + x[eff_n] - middle_n, d = p.log_d + x[eff_d] - middle_d, e = std::exp(x[floor]),
-                 by_n = std::exp(x[alpha]), by_d = std::exp(x[beta]), a = std::exp(x[n_term] - by_n * n),
-                 b = std::exp(x[d_term] - by_d * d), log_sum = std::log(a + b),
-                 power = std::exp(std::exp(x[gamma]) * log_sum),
-                 of_log_sum = std::exp(x[gamma]) * power / (power + e), of_a = of_log_sum * a / (a + b),
-                 of_b = of_log_sum * b / (a + b);
-    if (slopes) {
-      const std::array<double, count> all{
-          of_a,         -of_a * by_n * n, of_b, -of_b * by_d * d, of_log_sum * log_sum, e / (power + e),
-          -of_a * by_n, -of_b * by_d};
-      std::ranges::copy(all, slopes);
-    }
-    return std::log(power + e);
+  /// log law.
+  Sloped at(const Mean& p) const {
+    const auto unknown = [&](Unknown which) { return Sloped(x[which], count, which); };
+    const Sloped n = unknown(eff_n) + (p.log_n - middle_n), d = unknown(eff_d) + (p.log_d - middle_d),
+                 sum = exp(unknown(n_term) - exp(unknown(alpha)) * n) +
+                       exp(unknown(d_term) - exp(unknown(beta)) * d);
+    return log(exp(exp(unknown(gamma)) * log(sum)) + exp(unknown(floor)));
   }
   ScalingLaw law() const {
     ScalingLaw law{.gamma = std::exp(x[gamma]), .floor = std::exp(x[floor])};
@@ -96,7 +91,7 @@ struct Centred {
   }
 };
 
-/// Residuals and slopes in the form that Eigen wants. The squares of its s add up to twice Huber's losses.
+/// In the form that Eigen wants. The squares of its s add up to twice Huber's losses.
 struct Squares : Eigen::DenseFunctor<double> {  // inputs: the unknowns that are free
   const Means& points;
   Centred law;
@@ -108,24 +103,21 @@ struct Squares : Eigen::DenseFunctor<double> {  // inputs: the unknowns that are
     moved.x.segment(first, inputs()) = free;
     return moved;
   }
-  double root(double r) const {
-    const double size = std::abs(r);
-    return size <= delta ? r : std::copysign(std::sqrt(delta * (2 * size - delta)), r);
+  /// Of twice Huber's loss at a point, with the residual's sign.
+  Centred::Sloped root(const Centred& moved, const Mean& p) const {
+    const Centred::Sloped r = moved.at(p) - p.value;
+    if (std::abs(r.value()) <= delta) return r;
+    return std::copysign(1.0, r.value()) * sqrt(delta * (2 * abs(r) - delta));
   }
   int operator()(const VectorXd& free, VectorXd& s) const {
     const Centred moved = with(free);
-    for (int i = 0; i < values(); ++i)
-      s[i] = root(moved.at(points[std::size_t(i)]) - points[std::size_t(i)].value);
+    for (int i = 0; i < values(); ++i) s[i] = root(moved, points[std::size_t(i)]).value();
     return s.allFinite() ? 0 : -1;
   }
   int df(const VectorXd& free, Eigen::MatrixXd& slopes) const {
     const Centred moved = with(free);
-    std::array<double, Centred::count> row{};
-    for (int i = 0; i < values(); ++i) {
-      const double r = moved.at(points[std::size_t(i)], row.data()) - points[std::size_t(i)].value;
-      for (int k = 0; k < inputs(); ++k)
-        slopes(i, k) = row[std::size_t(first + k)] * (std::abs(r) <= delta ? 1 : delta / std::abs(root(r)));
-    }
+    for (int i = 0; i < values(); ++i)
+      slopes.row(i) = root(moved, points[std::size_t(i)]).derivatives().segment(first, inputs());
     return 0;
   }
   /// Moves the law to a minimum near it. Returns the sum of Huber's losses there, infinite if there is none.
@@ -192,18 +184,18 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   fit.law = best.law();
   require(std::isfinite(fit.objective + fit.law.A + fit.law.B),
           "a fit is not finite: a loss is at or below the floor, or losses lie on a plateau");
-  for (const Mean& p : points) fit.residuals[table.baseline][p.point] = p.value - best.at(p);
+  for (const Mean& p : points) fit.residuals[table.baseline][p.point] = p.value - best.at(p).value();
   for (std::size_t arm = 0; arm < table.losses.size(); ++arm) {
     Means of_arm = means_of(table, arm, shares);
     if (arm == table.baseline || of_arm.size() < 3) continue;
     fit.delta[arm] = near ? near->delta[arm] : huber_delta(of_arm);
-    for (Mean& p : of_arm) p.value += best.at(p);  // the baseline's part is the law's
+    for (Mean& p : of_arm) p.value += best.at(p).value();  // the baseline's part is the law's
     Squares squares{{2, int(of_arm.size())}, of_arm, best, Centred::eff_n, fit.delta[arm]};
     if (near) squares.law.x.tail(2) << std::log(near->eff_n[arm]), std::log(near->eff_d[arm]);
     squares.minimise();
     fit.eff_n[arm] = std::exp(squares.law.x[Centred::eff_n]);
     fit.eff_d[arm] = std::exp(squares.law.x[Centred::eff_d]);
-    for (const Mean& p : of_arm) fit.residuals[arm][p.point] = p.value - squares.law.at(p);
+    for (const Mean& p : of_arm) fit.residuals[arm][p.point] = p.value - squares.law.at(p).value();
   }
   return fit;
 }
