@@ -3,10 +3,13 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unsupported/Eigen/AutoDiff>
 #include <unsupported/Eigen/LevenbergMarquardt>
+#include <utility>
 
-#include "core/error.h"
+#include "core/random.h"
+#include "core/student_t.h"
 
 namespace mxtape::referee {
 namespace {
@@ -21,25 +24,19 @@ struct Mean {
 };
 using Means = std::vector<Mean>;
 
-Means means_of(const LossTable& table, std::size_t arm, const SeedShares& shares) {
+Means means_of(const LossTable& table, std::size_t arm) {
   using Eigen::ArrayXd;
-  const auto array_of = [](const std::vector<double>& x) {
-    return ArrayXd(Eigen::Map<const ArrayXd>(x.data(), std::ssize(x)));
-  };
   Means means;
   for (std::size_t point = 0; point < table.points.size(); ++point) {
     const auto &own = table.losses[arm][point], &other = table.losses[table.baseline][point];
     if (own.empty() || other.empty()) continue;
     const auto [parameters, tokens] = table.points[point];
     const double n = double(own.size());
-    const auto drawn = shares.find(parameters);
-    const ArrayXd share = drawn == shares.end() ? ArrayXd::Constant(std::ssize(own), 1 / n).eval()
-                                                : array_of(drawn->second),
-                  loss = array_of(own),
-                  below = arm == table.baseline ? ArrayXd::Ones(std::ssize(own)).eval() : array_of(other),
-                  values = (loss / below).log();
-    means.push_back({point, std::log(parameters), std::log(tokens),
-                     std::log((share * loss).sum() / (share * below).sum()),
+    const ArrayXd loss = Eigen::Map<const ArrayXd>(own.data(), std::ssize(own));
+    ArrayXd below = Eigen::Map<const ArrayXd>(other.data(), std::ssize(other));
+    if (arm == table.baseline) below.setOnes();
+    const ArrayXd values = (loss / below).log();
+    means.push_back({point, std::log(parameters), std::log(tokens), std::log(loss.mean() / below.mean()),
                      n > 1 ? (values - values.mean()).square().sum() / (n * (n - 1)) : 0});
   }
   return means;
@@ -150,6 +147,14 @@ std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::opt
   return all;
 }
 
+/// The value below which this share of the sorted ones lies, linear between two.
+double percentile(const std::vector<double>& sorted, double share) {
+  const double at = share * double(sorted.size() - 1), part = at - std::floor(at);
+  const std::size_t below = std::size_t(at);
+  if (part == 0 || sorted[below] == sorted[below + 1]) return sorted[below];  // also beside infinite ones
+  return sorted[below] + part * (sorted[below + 1] - sorted[below]);
+}
+
 }  // namespace
 
 double ScalingLaw::break_even(double parameters, double tokens, double eff_n, double eff_d) const {
@@ -159,10 +164,9 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
   return std::pow(left / B, -1 / beta) / (eff_d * tokens);
 }
 
-LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near,
-               const SeedShares& shares) {
+LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near) {
   const int parameters = floor ? 5 : 6;
-  const Means points = means_of(table, table.baseline, shares);
+  const Means points = means_of(table, table.baseline);
   require_enough(points, parameters);
   LawFit fit;
   fit.eff_n.assign(table.losses.size(), NAN);
@@ -186,7 +190,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
           "a fit is not finite: a loss is at or below the floor, or losses lie on a plateau");
   for (const Mean& p : points) fit.residuals[table.baseline][p.point] = p.value - best.at(p).value();
   for (std::size_t arm = 0; arm < table.losses.size(); ++arm) {
-    Means of_arm = means_of(table, arm, shares);
+    Means of_arm = means_of(table, arm);
     if (arm == table.baseline || of_arm.size() < 3) continue;
     fit.delta[arm] = near ? near->delta[arm] : huber_delta(of_arm);
     for (Mean& p : of_arm) p.value += best.at(p).value();  // the baseline's part is the law's
@@ -198,6 +202,47 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
     for (const Mean& p : of_arm) fit.residuals[arm][p.point] = p.value - squares.law.at(p).value();
   }
   return fit;
+}
+
+LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, std::size_t draws)
+    : fit(fit_law(table, floor)) {
+  std::map<double, std::size_t> seeds;  // by size
+  for (std::size_t point = 0; point < table.points.size(); ++point)
+    if (const std::size_t n = table.losses[table.baseline][point].size())
+      seeds[table.points[point].parameters] = n;
+  for (const auto& [size, n] : seeds) {
+    if (n == 1) return;  // no spread
+    freedom += int(n) - 1;
+  }
+  for (std::size_t draw = 0; draw < draws; ++draw) {
+    LossTable drawn = table;
+    for (auto& of_arm : drawn.losses)
+      for (std::size_t point = 0; point < of_arm.size(); ++point) {
+        const auto size = std::distance(seeds.begin(), seeds.find(table.points[point].parameters));
+        const DrawKey key{
+            .purpose = Purpose::sampling, .tensor_id = std::uint32_t(size), .step = std::uint32_t(draw)};
+        const std::vector<double> all = std::exchange(of_arm[point], {});
+        for (std::size_t place = 0; place + 1 < all.size(); ++place)
+          of_arm[point].push_back(all[std::uint64_t(key.bits32(place)) * all.size() >> 32]);
+      }
+    fits.push_back(fit_law(drawn, floor, &fit));
+  }
+}
+
+Estimate LawBootstrap::estimate(const std::function<double(const LawFit&)>& quantity) const {
+  const double value = quantity(fit), log_value = std::log(value);
+  if (fits.size() < 2) return {.value = value, .why = "a size with one seed has no spread"};
+  std::vector<double> logs;
+  for (const LawFit& of_draw : fits) logs.push_back(std::log(quantity(of_draw)));
+  std::sort(logs.begin(), logs.end());
+  const double wider = student_quantile(0.95, freedom) / 1.959963984540054;  // of a normal distribution
+  const auto end = [&](double share) {
+    const double drawn = percentile(logs, share), off = drawn - log_value;
+    return std::exp(std::isfinite(off) ? log_value + wider * off : drawn);
+  };
+  if (!std::isfinite(end(0.975)))
+    return {.value = value, .why = "in some draws no number of tokens makes up for effN"};
+  return {.value = value, .interval95 = {{end(0.025), end(0.975)}}};
 }
 
 }  // namespace mxtape::referee

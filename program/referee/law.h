@@ -1,6 +1,5 @@
 #pragma once
 #include <functional>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -32,8 +31,6 @@ struct LossTable {
   std::vector<Point> points;
   std::vector<std::vector<std::vector<double>>> losses;  ///< by arm, point and seed; empty: not trained there
 };
-/// By a size's parameters, how much of a mean each seed is; they add up to 1.
-using SeedShares = std::map<double, std::vector<double>>;
 
 struct LawFit {
   ScalingLaw law;
@@ -56,8 +53,7 @@ struct LawFit {
 /// MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 54 starts, three times as many if the
 /// floor is fitted; with `near`, from that fit alone and with its deltas. Throws Error unless the baseline
 /// has three sizes, three lengths, and more points than the law has parameters.
-LawFit fit_law(const LossTable&, std::optional<double> floor, const LawFit* near = nullptr,
-               const SeedShares& = {});
+LawFit fit_law(const LossTable&, std::optional<double> floor, const LawFit* near = nullptr);
 
 /// A fit, and how far it moves with the seeds. Runs of one size and seed move together: they share initial
 /// weights, batches and, on a trunk, steps. Runs of different sizes are taken as independent.
