@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 
-#include "program/referee/law.h"
 #include "program/referee/statistics.h"
 
 namespace mxtape::referee {

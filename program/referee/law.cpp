@@ -1,4 +1,4 @@
-#include "program/referee/law.h"
+#include "program/referee/statistics.h"
 
 #include <Eigen/Dense>
 #include <algorithm>

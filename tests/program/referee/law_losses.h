@@ -1,7 +1,7 @@
 #pragma once
 #include <cmath>
 
-#include "program/referee/law.h"
+#include "program/referee/statistics.h"
 
 namespace mxtape::referee::test {
 

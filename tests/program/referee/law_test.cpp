@@ -1,5 +1,5 @@
 // The scaling law: losses made from known parameters, and a fit that SciPy made.
-#include "program/referee/law.h"
+#include "program/referee/statistics.h"
 
 #include <gtest/gtest.h>
 
