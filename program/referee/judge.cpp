@@ -117,7 +117,7 @@ void add_efficiencies(Results& r, const LossTable& table, std::size_t size) {
 
 void add_law(Results& r, const LossTable& table) {
   Law& law = r.law;
-  const LawBootstrap bootstrap(table, r.floor);
+  const LawBootstrap bootstrap(table);
   const LawFit& fit = bootstrap.fit;
   law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = 0;
   for (const double off : fit.residuals[r.baseline])
@@ -200,7 +200,7 @@ void judge(Results& r) {
   correct_families(r);
   add_contrasts(r);
   add_correlations(r);
-  r.law.limit = law_limit, r.law.floor_known = r.floor.has_value(), r.law.why = "one size and one length";
+  r.law.limit = law_limit, r.law.why = "one size and one length";
   if (!r.has_points()) return;
   const LossTable table = table_of(r);
   for (std::size_t size = 0; size < r.sizes.size(); ++size) add_efficiencies(r, table, size);

@@ -130,12 +130,12 @@ struct Squares : Eigen::DenseFunctor<double> {  // inputs: the unknowns that are
 };
 
 /// Laws that share the loss above the floor at the middle in different ways.
-std::vector<ScalingLaw> starts(const Means& points, double n, double d, std::optional<double> floor) {
+std::vector<ScalingLaw> starts(const Means& points, double n, double d) {
   double least = INFINITY, middle = 0;
   for (const Mean& p : points)
     least = std::min(least, std::exp(p.value)), middle += std::exp(p.value) / double(points.size());
   std::vector<ScalingLaw> all;
-  for (const double e : floor ? std::vector{*floor} : std::vector{0.3 * least, 0.6 * least, 0.9 * least})
+  for (const double e : {0.3 * least, 0.6 * least, 0.9 * least})
     for (const double gamma : {0.5, 1.0})
       for (const double of_n : {0.2, 0.5, 0.8})
         for (const double alpha : {0.2, 0.5, 1.0})
@@ -164,8 +164,8 @@ double ScalingLaw::break_even(double parameters, double tokens, double eff_n, do
   return std::pow(left / B, -1 / beta) / (eff_d * tokens);
 }
 
-LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit* near) {
-  const int parameters = floor ? 5 : 6;
+LawFit fit_law(const LossTable& table, const LawFit* near) {
+  constexpr int parameters = Centred::eff_n;
   const Means points = means_of(table, table.baseline);
   require_enough(points, parameters);
   LawFit fit;
@@ -180,14 +180,14 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   for (const Mean& p : points)
     start.middle_n += p.log_n / double(points.size()), start.middle_d += p.log_d / double(points.size());
   for (const ScalingLaw& law :
-       near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d, floor)) {
+       near ? std::vector{near->law} : starts(points, start.middle_n, start.middle_d)) {
     start.set(law);
     Squares squares{{parameters, int(points.size())}, points, start, 0, delta};
     if (const double sum = squares.minimise(); sum < fit.objective) fit.objective = sum, best = squares.law;
   }
   fit.law = best.law();
   require(std::isfinite(fit.objective + fit.law.A + fit.law.B),
-          "a fit is not finite: a loss is at or below the floor, or losses lie on a plateau");
+          "a fit is not finite: losses may lie on a plateau");
   for (const Mean& p : points) fit.residuals[table.baseline][p.point] = p.value - best.at(p).value();
   for (std::size_t arm = 0; arm < table.losses.size(); ++arm) {
     Means of_arm = means_of(table, arm);
@@ -204,8 +204,7 @@ LawFit fit_law(const LossTable& table, std::optional<double> floor, const LawFit
   return fit;
 }
 
-LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, std::size_t draws)
-    : fit(fit_law(table, floor)) {
+LawBootstrap::LawBootstrap(const LossTable& table, std::size_t draws) : fit(fit_law(table)) {
   std::map<double, std::size_t> seeds;  // by size
   for (std::size_t point = 0; point < table.points.size(); ++point)
     if (const std::size_t n = table.losses[table.baseline][point].size())
@@ -225,7 +224,7 @@ LawBootstrap::LawBootstrap(const LossTable& table, std::optional<double> floor, 
         for (std::size_t place = 0; place + 1 < all.size(); ++place)
           of_arm[point].push_back(all[std::uint64_t(key.bits32(place)) * all.size() >> 32]);
       }
-    fits.push_back(fit_law(drawn, floor, &fit));
+    fits.push_back(fit_law(drawn, &fit));
   }
 }
 

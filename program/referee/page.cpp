@@ -117,11 +117,11 @@ std::string law(const Results& r) {
   const auto digits = [](double x) { return html_number(x, fmt::format("{:.4g}", x)); };
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
-             "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {} ({}). {} The baseline is off it "
+             "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {}. {} The baseline is off it "
              "by at most {:.2f} %; the limit is {:.2f} %. {}</p>\n",
              digits(law.A), digits(law.alpha), digits(law.B), digits(law.beta), digits(law.gamma),
-             digits(law.E), law.floor_known ? "the data&#8217;s entropy" : "fitted",
-             law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst, 100 * law.limit,
+             digits(law.E), law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst,
+             100 * law.limit,
              law.draws ? fmt::format("Intervals: {} draws over seeds.", law.draws)
                        : "A size with one seed has no intervals.") +
          law_picture(r);
@@ -196,8 +196,11 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
          (r.has_points() ? "" : html(losses_by_seed(r))) + section("All gaps", all_gaps(r)) +
          section("What differs from the baseline", arms(r));
   if (r.floor)
-    out +=
-        fmt::format("<p>The data&#8217;s entropy is {:.4f} nats: no model can be below it.</p>\n", *r.floor);
+    out += fmt::format(
+        "<p>The data&#8217;s entropy is {:.4f} nats: no model can be below it, and one that sees a window of "
+        "them "
+        "not at it.</p>\n",
+        *r.floor);
   out.append(reading_help).append(r.has_points() ? points_help : "");
   out += fmt::format("<p class=\"dim\">{}; data hash {}; commit {}. Steps on {}. {} tokens trained",
                      html_escaped(r.arithmetic), html_escaped(r.data_hash), html_escaped(r.commit),

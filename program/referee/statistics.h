@@ -79,10 +79,11 @@ struct LawFit {
 /// point where these are more. A delta far below the noise makes medians of means: less precise, with
 /// intervals that are too wide. With 1.345 it takes 5 % more of the variance than least squares (Huber 1964,
 /// Ann. Math. Stat. 35, 73-101).
-/// MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 54 starts, three times as many if the
-/// floor is fitted; with `near`, from that fit alone and with its deltas. Throws Error unless the baseline
-/// has three sizes, three lengths, and more points than the law has parameters.
-LawFit fit_law(const LossTable&, std::optional<double> floor, const LawFit* near = nullptr);
+/// The floor is fitted even where the data's entropy is known: a model that sees a window of them cannot
+/// reach it. MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 162 starts; with `near`,
+/// from that fit alone and with its deltas. Throws Error unless the baseline has three sizes, three lengths,
+/// and more points than the law has parameters.
+LawFit fit_law(const LossTable&, const LawFit* near = nullptr);
 
 /// A fit, and how far it moves with the seeds. Runs of one size and seed move together: they share initial
 /// weights, batches and, on a trunk, steps. Runs of different sizes are taken as independent.
@@ -93,7 +94,7 @@ struct LawBootstrap {
   static constexpr std::size_t default_draws = 1000;
 
   /// Throws Error as fit_law() does.
-  LawBootstrap(const LossTable&, std::optional<double> floor, std::size_t draws = default_draws);
+  explicit LawBootstrap(const LossTable&, std::size_t draws = default_draws);
 
   /// A positive quantity of the fit. Its interval, in the logarithm:
   ///   value + (t / 1.96) (the 2.5th and 97.5th percentile of the draws - value)

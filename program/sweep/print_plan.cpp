@@ -59,7 +59,8 @@ std::string plan_text(const SweepPlan& plan, const SweepTime& time, const std::s
   std::string states;
   std::map<RunState, int> counts;
   for (const SweepRun& run : plan.runs) ++counts[run.state];
-  for (const auto& [state, count] : counts) states += fmt::format(" {} {}", count, name_of(state));
+  for (const auto& [state, count] : counts)
+    states += fmt::format("{} {} {}", states.empty() ? "" : ",", count, name_of(state));
   const std::string expected =
       plan.to_do() == 0 ? "nothing is to do"
       : !std::isfinite(time.seconds + time.ms)

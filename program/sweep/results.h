@@ -121,7 +121,6 @@ struct Law {
   bool fitted = false, holds = false;  ///< not fitted: the parameters are infinite, as is `worst`
   std::string why{};                   ///< not
   double A = INFINITY, alpha = INFINITY, B = INFINITY, beta = INFINITY, gamma = INFINITY, E = INFINITY;
-  bool floor_known = false;            ///< E is the data's, and not fitted
   double limit = 0, worst = INFINITY;  ///< |L / law - 1| of the baseline's mean losses: allowed, found
   std::int64_t draws = 0;              ///< of the bootstrap
   std::vector<LawArm> arms{};
