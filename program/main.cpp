@@ -21,7 +21,8 @@ namespace {
 /// Where both go to one file, what was printed stands before it. An unfinished file is called as it would be.
 void complain(std::string why) {
   const std::string unfinished = fmt::format(".tmp.{}", ::getpid());
-  if (const auto at = why.find(unfinished); at != why.npos) why.erase(at, unfinished.size());
+  for (auto at = why.find(unfinished); at != why.npos; at = why.find(unfinished, at))
+    why.erase(at, unfinished.size());
   std::fflush(stdout);
   std::fprintf(stderr, "mxtape: %s\n", with_short_lines(why).c_str());
 }

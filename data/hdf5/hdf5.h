@@ -83,7 +83,7 @@ class Hdf5Reader {
   std::vector<Info> datasets() const;  ///< all, sorted by name
   Info info(const std::string& dataset) const;
   bool has(const std::string& object) const;
-  /// Any float or integer dataset, rounded to f32.
+  /// Any float or integer dataset, rounded to f32. Throws Error(data) for a number beyond f32's range.
   std::vector<float> read_f32(const std::string& dataset) const;
   /// Exact: other types throw.
   std::vector<std::uint8_t> read_u8(const std::string& dataset) const;

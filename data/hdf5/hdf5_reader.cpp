@@ -152,15 +152,15 @@ bool Hdf5Reader::has(const std::string& object) const { return state_->has(objec
 std::vector<float> Hdf5Reader::read_f32(const std::string& dataset) const {
   if (info(dataset).type == "bf16") {
     std::vector<float> values;
-    for (const auto bits : state_->read<std::uint16_t>(dataset, H5T_NATIVE_UINT16, {"bf16"}))
-      values.push_back(to_f32(bf16{bits}));
+    for (const auto bits : read_u16(dataset)) values.push_back(to_f32(bf16{bits}));
     return values;
   }
-  auto values = state_->read<float>(
-      dataset, H5T_NATIVE_FLOAT, {"f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"});
-  if (info(dataset).type != "f64") return values;
+  if (info(dataset).type != "f64")
+    return state_->read<float>(dataset, H5T_NATIVE_FLOAT,
+                               {"f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"});
   const auto exact = state_->read<double>(dataset, H5T_NATIVE_DOUBLE, {"f64"});
-  for (std::size_t i = 0; i < exact.size(); ++i)  // HDF5 makes infinity of what is beyond
+  std::vector<float> values(exact.begin(), exact.end());  // HDF5 makes infinity of what rounds to the largest
+  for (std::size_t i = 0; i < exact.size(); ++i)
     require(std::isfinite(values[i]) || !std::isfinite(exact[i]), ExitCode::data,
             "{}: '{}' holds {} at element {}; want numbers in f32's range", path().string(), dataset,
             exact[i], i);

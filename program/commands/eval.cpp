@@ -56,8 +56,8 @@ std::int32_t bos_of(const Tokenizer& tokenizer) {
 Measured text_to_measure(const TrainedModel& trained, const std::string& source, std::int64_t stride,
                          bool bos_each, Report& out) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const std::string text = read_input(source);
-  const auto tokens = in_file(source, [&] { return tokenizer.encode(text); });
+  const std::string text = read_input(source), name = shown_name(source);
+  const auto tokens = in_file(name, [&] { return tokenizer.encode(text); });
   const std::int64_t context = trained.model->config().context, count = std::int64_t(tokens.size());
   StrideOptions options{.window = context, .stride = stride ? stride : context, .pass = trained.next_pass()};
   require(options.stride <= context, ExitCode::usage,
@@ -65,13 +65,13 @@ Measured text_to_measure(const TrainedModel& trained, const std::string& source,
   std::string bos;
   if (bos_each) bos = tokenizer.decode(std::span(&options.bos.emplace(bos_of(tokenizer)), 1));
   const std::int64_t scored = count - (bos_each ? 0 : 1);
-  require(scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}",
-          source, count, bos_each ? 1 : 2,
+  require(scored >= 1, ExitCode::data, "{}: {} tokens, so none that can be scored; want at least {}{}", name,
+          count, bos_each ? 1 : 2,
           count == 1 && tokenizer.template_before().size() == 1
               ? ", or --bos each, which puts a token in front of the first"
               : "");
   const auto windows = stride_windows(count, context, options.stride, bos_each);
-  out.line("text        {}: {} bytes, {} tokens, {} scored", source, text.size(), count, scored);
+  out.line("text        {}: {} bytes, {} tokens, {} scored", name, text.size(), count, scored);
   out.line("windows     {} of {} tokens, one every {}, {}", windows.size(), windows.front().inputs,
            options.stride, bos.empty() ? "without BOS" : bos + " in front of each");
   out.put("text", source, "bytes", text.size(), "tokens", count, "scored_tokens", scored, "windows",
@@ -227,7 +227,7 @@ Options options(Arguments& a) {
        "layer: what each layer alone costs too, all others in f32; one pass over the windows for each",
        one_of("layer").needs("--precision")},
       {"--plot", &a.plot, "with --by: draw it as bars; files without .svg and .png", needs("--by")},
-      {"--text", &a.text, "instead of a token file: a text, scored whole; prints bits per byte too",
+      {"--text", &a.text, "a text (-: standard input) instead of a token file, with bits per byte",
        excludes("--data --windows --by --choices")},
       {"--stride", &a.stride,
        "with --text: a window of the context every so many tokens; 0: the context. Each token counts once",

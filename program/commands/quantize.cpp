@@ -55,8 +55,7 @@ MxTensor read_packed(const std::string& path, std::vector<std::int64_t>& dims) {
     require(dims.back() > 0 && !__builtin_mul_overflow(count, dims.back(), &count), ExitCode::data,
             "{}: dim{} is {}", path, i, dims.back());
   }
-  t.cols = dims.empty() ? 1 : dims.back();
-  t.rows = count / t.cols;
+  t.cols = dims.empty() ? 1 : dims.back(), t.rows = count / t.cols;
   t.codes = reader.read_u8("codes");
   if (reader.has("scales")) t.scales = reader.read_u8("scales");
   if (reader.has("offsets")) t.offsets = reader.read_u16("offsets");

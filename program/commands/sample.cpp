@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "core/files/in_file.h"
@@ -62,9 +63,14 @@ Report document(const Arguments& arguments, const TrainedModel& trained, const s
                 const std::vector<Text>& texts, const SampleTimes& times) {
   const SampleOptions& o = arguments.options;
   Table samples("seed; text; tokens; stop");
+  const bool ids = trained.header.tokenizer.kind() == Tokenizer::Kind::ids;
+  const auto bare = [&](std::string text) {  // without the blanks around ids that run() puts there
+    if (ids) text.erase(0, text.find_first_not_of(' ')), text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  };
   for (std::size_t i = 0; i < texts.size(); ++i)
-    samples.row(o.seed + i, texts[i].drawn, texts[i].tokens,
-                Value(texts[i].filter.stop(), "it ended after --tokens"));
+    samples.row(o.seed + i, bare(texts[i].drawn), texts[i].tokens,
+                Value(bare(texts[i].filter.stop()), "it ended after --tokens"));
   Report out;
   out.put("checkpoint", trained.file.string(), "step", trained.header.step, "prompt", arguments.prompt,
           "temperature", o.temperature, "top_k", o.top_k, "top_p", o.top_p, "min_p", o.min_p, "whole_passes",
@@ -85,7 +91,9 @@ Report run(Arguments& arguments, const Given& given) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const bool ids = tokenizer.kind() == Tokenizer::Kind::ids;
   for (std::string& stop : arguments.stops)  // with a blank on each side: 2 is no part of 12
-    if (ids) stop = at_place("--stop", [&] { return " " + tokenizer.decode(tokenizer.encode(stop)); });
+    if (ids) stop = " " + at_place("--stop", [&] { return tokenizer.decode(tokenizer.encode(stop)); });
+  require(std::ranges::find(arguments.stops, " ") == arguments.stops.end() || !ids, ExitCode::usage,
+          "--stop: want ids, with blanks between");
   SampleOptions options = arguments.options;
   options.tokens_known = tokenizer.size();
   options.pass = trained.next_pass();
@@ -142,7 +150,8 @@ Options options(Arguments& a) {
       {"--top-p", &o.top_p, "then from the fewest likeliest that together have probability p", within(0, 1)},
       {"--min-p", &o.min_p, "then from those that are at least p times as likely as the likeliest",
        within(0, 1)},
-      {"--stop", &a.stops, "end a text before this one; may be repeated, and may span several tokens"},
+      {"--stop", &a.stops,
+       "end a text before this one; may be repeated, and may span several tokens; ids, if the data are"},
       {"--samples", &a.samples,
        "texts to draw, with the seeds seed, seed + 1, ...; a line of dashes between them", within(1, 1e6)},
       {"--seed", &o.seed, "the same seed draws the same text"},

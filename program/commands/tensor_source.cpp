@@ -92,7 +92,8 @@ HostTensor load_tensor(const std::string& source) try {
   }
   require(!tensor.values.empty(), ExitCode::data, "{}: the tensor is empty", source);
   return tensor;
-} catch (const std::bad_alloc&) {
+} catch (const std::exception& e) {
+  if (!dynamic_cast<const std::bad_alloc*>(&e) && !dynamic_cast<const std::length_error*>(&e)) throw;
   fail(ExitCode::resource, "{}: the tensor is larger than the memory that can be had", source);
 }
 

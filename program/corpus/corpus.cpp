@@ -31,8 +31,7 @@ Estimate entropy_rate(const std::vector<Length>& tales) {
 Score sum(const std::vector<Length>& tales, std::size_t first) {
   Score result;
   for (auto tale = tales.begin() + std::ptrdiff_t(first); tale != tales.end(); ++tale) {
-    result.nats += tale->nats;
-    result.characters += tale->characters;
+    result.nats += tale->nats, result.characters += tale->characters;
     ++result.tales;
   }
   return result;
@@ -54,8 +53,7 @@ Score score(std::string_view text) {
   for (std::size_t position = 0; position < text.size(); ++result.tales) {
     Reader reader(text, position);
     Tale(reader).tell();
-    result.nats += reader.nats();
-    position = reader.position();
+    result.nats += reader.nats(), position = reader.position();
   }
   result.characters = std::int64_t(text.size());
   return result;
@@ -91,8 +89,7 @@ Corpus write_corpus(std::uint64_t seed, CorpusSize size, double validation,
   }
   const auto count = double(lengths.size());
   const auto held_out = std::clamp(std::size_t(count * validation), std::size_t(1), lengths.size() - 1);
-  corpus.all = sum(lengths, 0);
-  corpus.validation = sum(lengths, lengths.size() - held_out);
+  corpus.all = sum(lengths, 0), corpus.validation = sum(lengths, lengths.size() - held_out);
   corpus.train_bytes = corpus.all.characters - corpus.validation.characters;
   corpus.entropy = entropy_rate(lengths);
   return corpus;
@@ -108,8 +105,7 @@ TokenFile to_token_file(const Corpus& corpus, const std::string& source) {
   };
   file.train = split(text.substr(0, std::size_t(corpus.train_bytes)));
   file.validation = split(text.substr(std::size_t(corpus.train_bytes)));
-  file.floor = corpus.validation.per_character();
-  file.entropy = corpus.entropy;
+  file.floor = corpus.validation.per_character(), file.entropy = corpus.entropy;
   return file;
 }
 

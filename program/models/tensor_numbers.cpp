@@ -32,8 +32,7 @@ TensorDifference difference_of(std::span<const float> a, std::span<const float> 
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i])) continue;
     if (difference.count++ == 0) {
-      difference.first = std::int64_t(i);
-      difference.a = a[i];
+      difference.first = std::int64_t(i), difference.a = a[i];
       difference.b = b[i];
     }
     const double apart = std::abs(double(a[i]) - double(b[i]));

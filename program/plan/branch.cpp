@@ -191,8 +191,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
 }
 
 void Branch::begin(Beginning& at) {
-  at.file = file;
-  at.checkpoint = std::move(checkpoint);
+  at.file = file, at.checkpoint = std::move(checkpoint);
   at.turn = turn;
   at.from = Beginning::From::parent;
 }

@@ -134,9 +134,11 @@ void stations::notes(RunPlan& plan) {
   note_rollbacks(plan);
   note_telemetry(plan);
   const auto& [s, steps] = std::pair(plan.recipe.schedule, plan.recipe.train.steps);
-  if (s.kind == ScheduleKind::wsd && learning_rate_factor(s, steps - 1, steps) == 1)
-    plan.notes.push_back(
-        fmt::format("schedule.decay_fraction = {}: none of the {} steps decays", s.decay_fraction, steps));
+  if (s.kind == ScheduleKind::wsd && s.final_fraction < 1 &&
+      (s.start + s.warmup_steps >= steps || learning_rate_factor(s, steps - 1, steps) == 1))
+    plan.notes.push_back(fmt::format(
+        "{}: schedule.decay_fraction = {}, after schedule.warmup_steps = {}: none of the {} steps decays",
+        plan.recipe.origin("schedule.decay_fraction"), s.decay_fraction, s.warmup_steps, steps));
   if (!plan.rehearses) return;
   // Keys that somebody set and nothing reads, with the others as they are. A resolved file sets all.
   for (const auto& [key, reason] : idle_keys(plan.recipe))

@@ -70,10 +70,8 @@ void InitialWeights::open_checkpoint() {
   const CheckpointHeader& header = checkpoint->header();
   const fs::path folder = fs::absolute(file_).parent_path();
   if (folder.filename() == "checkpoints") folder_ = folder.parent_path();
-  name_ = header.recipe.name;
-  step_ = header.step;
-  model_ = header.recipe.model;
-  tokenizer_ = header.tokenizer;
+  name_ = header.recipe.name, step_ = header.step;
+  model_ = header.recipe.model, tokenizer_ = header.tokenizer;
   lineage_ = header.lineage;
   constexpr std::string_view group = "parameters/";
   for (const auto& info : checkpoint->file().datasets())

@@ -64,8 +64,7 @@ std::vector<Turn> turns_of_rollbacks(const Recipe& recipe, std::size_t known) {
   const auto all = rollbacks(recipe);
   for (std::size_t i = known; i < all.size(); ++i) {
     Turn turn;
-    turn.step = all[i].to;
-    turn.from = all[i].from;
+    turn.step = all[i].to, turn.from = all[i].from;
     turn.rollback = std::int64_t(i) + 1;
     turn.changed = changes_of(recipe, i + 1, all[i]);
     turns.push_back(std::move(turn));

@@ -22,8 +22,7 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance) {
     const double half = student_quantile(confidence, gap.pairs - 1) * gap.standard_error;
     return std::array{gap.mean - half, gap.mean + half};
   };
-  gap.interval95 = interval(0.95);
-  gap.interval90 = interval(0.90);
+  gap.interval95 = interval(0.95), gap.interval90 = interval(0.90);
   if (gap.standard_error > 0)
     gap.p = student_two_sided(gap.mean / gap.standard_error, gap.pairs - 1);
   else

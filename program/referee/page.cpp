@@ -198,8 +198,7 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
   if (r.floor)
     out += fmt::format(
         "<p>The data&#8217;s entropy is {:.4f} nats: no model can be below it, and one that sees a window of "
-        "them "
-        "not at it.</p>\n",
+        "the text cannot reach it.</p>\n",
         *r.floor);
   out.append(reading_help).append(r.has_points() ? points_help : "");
   out += fmt::format("<p class=\"dim\">{}; data hash {}; commit {}. Steps on {}. {} tokens trained",

@@ -86,8 +86,7 @@ Beginning begin_before(std::int64_t step, const fs::path& run, const Recipe& rec
     try {
       CheckpointFile checkpoint(file);
       if (checkpoint.header().recipe.train.rollbacks.size() > recipe.train.rollbacks.size()) continue;
-      begin.file = file;
-      begin.checkpoint = std::move(checkpoint);
+      begin.file = file, begin.checkpoint = std::move(checkpoint);
       break;
     } catch (const Error&) {  // an earlier one serves as well
     }

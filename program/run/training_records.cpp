@@ -26,8 +26,7 @@ void TrainingLoop::restore(const RunLog& log) {
   for (const auto& point : log.validation) {
     validated_ = point.step;
     if (best_ && *best_ <= point.loss) continue;
-    best_ = point.loss;
-    best_step_ = point.step;
+    best_ = point.loss, best_step_ = point.step;
   }
 }
 

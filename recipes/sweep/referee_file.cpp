@@ -224,8 +224,8 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
     if (end < text.size()) sign = text[end + 1] == '+' ? 1 : -1;
   }
   require(total == 0, ExitCode::usage,
-          "{}: contrasts: \"{}\"; want a sum that adds as many arms as it takes away: \"a - b - c + d\"",
-          place, text);
+          "{}: contrasts: \"{}\"{}; want a sum that adds as many arms as it takes away: \"a - b - c + d\"",
+          place, text, terms.size() == 1 ? " is one arm" : "");
   Contrast sum{text, {}, {}};
   for (const auto& [arm, weight] : terms) sum.arms.push_back(arm), sum.weights.push_back(weight);
   return sum;

@@ -239,7 +239,7 @@ TEST(CompareCommand, ADatasetLargerThanTheMemoryIsNamed) {
   const TemporaryFolder folder;
   hdf5::prepare_library();
   const hid_t file = H5Fcreate((folder / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  const hsize_t extent = hsize_t{1} << 44;
+  const hsize_t extent = hsize_t{1} << 46;
   const hid_t space = H5Screate_simple(1, &extent, nullptr);
   const hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   EXPECT_GE(H5Dclose(set), 0);

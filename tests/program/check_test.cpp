@@ -180,12 +180,18 @@ TEST(Check, KeysWithoutEffectAreNoted) {
 TEST(Check, ADecayOfNoStepIsNoted) {
   Place place;
   place.recipe.schedule.kind = ScheduleKind::wsd;
-  for (const float share : {0.f, 0.04f}) {
-    place.recipe.schedule.decay_fraction = share;
+  ScheduleConfig& s = place.recipe.schedule;
+  const auto expect_noted = [&] {
     EXPECT_EQ(place.notes(),
-              fmt::format("schedule.decay_fraction = {}: none of the 20 steps decays\n", share));
-  }
-  place.recipe.schedule.decay_fraction = 0.06f;
+              fmt::format("default: schedule.decay_fraction = {}, after schedule.warmup_steps = {}: "
+                          "none of the 20 steps decays\n",
+                          s.decay_fraction, s.warmup_steps));
+  };
+  for (const float share : {0.f, 0.04f}) s.decay_fraction = share, expect_noted();
+  s.decay_fraction = 0.06f;
+  EXPECT_EQ(place.notes(), "");
+  for (const int warmup : {19, 20}) s.warmup_steps = warmup, expect_noted();
+  s.final_fraction = 1;
   EXPECT_EQ(place.notes(), "");
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/files/atomic_file.h"
@@ -104,6 +105,14 @@ TEST_F(IdsTest, AStopTextIsOfWholeIds) {
     EXPECT_EQ(sampled(fmt::format("{}", fmt::join(stop, " "))), std::vector<int>(all.begin(), first))
         << output_;
   }
+  ASSERT_EQ(run({"sample", "runs/tiny", "--prompt", "116 104", "--tokens", "20", "--json", "--stop",
+                 fmt::format("{}", all[9])}),
+            0);
+  const auto document = nlohmann::json::parse(output_);
+  EXPECT_EQ(document["samples"][0]["text"],
+            fmt::format("{}", fmt::join(all.begin() + 2, all.begin() + 9, " ")));
+  EXPECT_EQ(document["samples"][0]["stop"], fmt::format("{}", all[9]));
+  EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "116", "--stop", " "}), int(ExitCode::usage));
   EXPECT_EQ(run({"sample", "runs/tiny", "--prompt", "116", "--stop", "the"}), int(ExitCode::data));
   EXPECT_TRUE(says("--stop: 'the' is no token id; want numbers from 0 to 299")) << output_;
 }

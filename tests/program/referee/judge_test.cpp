@@ -54,7 +54,7 @@ TEST(Judge, LossesThatNoLawFitsAreSaidAndAllElseStands) {
                                    {2.939, 2.8219},  {2.5971, 2.4524}, {2.405, 2.3194}};
   for (Point& point : r.points) point.parameters = parameters[point.size];
   for (std::size_t p = 0; p < 9; ++p) r.points[p].tokens = tokens[p];
-  r.asked.select = {1, 2}, r.floor = 0.3196;
+  r.asked.select = {1, 2};
   for (auto& run : r.runs)
     if (run.seed < 3) run.loss = losses[run.point][run.seed - 1] * (1 + 0.01 * double(run.arm));
   judge(r);
