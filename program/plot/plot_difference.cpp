@@ -64,8 +64,7 @@ RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t wid
     const auto other = base_validation.find(point.step);
     if (other == base_validation.end()) continue;
     result.validation.push_back({point.step, point.loss - other->second});
-    result.validation_loss = point.loss;
-    result.base_validation_loss = other->second;
+    result.validation_loss = point.loss, result.base_validation_loss = other->second;
   }
   return result;
 }

@@ -119,9 +119,13 @@ void add_law(Results& r, const LossTable& table) {
   Law& law = r.law;
   const LawBootstrap bootstrap(table);
   const LawFit& fit = bootstrap.fit;
-  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = 0;
-  for (const double off : fit.residuals[r.baseline])
-    if (!std::isnan(off)) law.worst = std::max(law.worst, std::abs(std::expm1(off)));
+  const auto worst = [&](std::size_t arm) {
+    double most = 0;
+    for (const double off : fit.residuals[arm])
+      if (!std::isnan(off)) most = std::max(most, std::abs(std::expm1(off)));
+    return most;
+  };
+  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = worst(r.baseline);
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit, law.why.clear();
@@ -132,8 +136,8 @@ void add_law(Results& r, const LossTable& table) {
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     if (arm == r.baseline || std::isnan(fit.eff_n[arm])) continue;
     law.arms.push_back({arm, bootstrap.estimate([=](const LawFit& f) { return f.eff_n[arm]; }),
-                        bootstrap.estimate([=](const LawFit& f) { return f.eff_d[arm]; })});
-    if (!law.holds) continue;
+                        bootstrap.estimate([=](const LawFit& f) { return f.eff_d[arm]; }), worst(arm)});
+    if (!law.holds_for(law.arms.back())) continue;
     std::erase_if(r.break_even, [&](const BreakEven& b) { return b.arm == arm; });
     BreakEven& k = r.break_even.emplace_back(BreakEven{.arm = arm, .from = "law"});
     k.speed_up = bootstrap.estimate([=](const LawFit& f) {

@@ -115,13 +115,18 @@ std::string law(const Results& r) {
   const Law& law = r.law;
   if (!law.fitted) return fmt::format("<p>None was fitted: {}.</p>\n", html_escaped(law.why));
   const auto digits = [](double x) { return html_number(x, fmt::format("{:.4g}", x)); };
+  std::string off;
+  for (const LawArm& arm : law.arms)
+    if (law.holds && !law.holds_for(arm))
+      off += fmt::format(" {} is off it by {:.2f} %, so its effN and effD say nothing.",
+                         html_escaped(r.arms[arm.arm].name), 100 * arm.worst);
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
              "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {}. {} The baseline is off it "
              "by at most {:.2f} %; the limit is {:.2f} %. {}</p>\n",
              digits(law.A), digits(law.alpha), digits(law.B), digits(law.beta), digits(law.gamma),
-             digits(law.E), law.holds ? "It holds here." : "<b>It does not hold here.</b>", 100 * law.worst,
-             100 * law.limit,
+             digits(law.E), law.holds ? "It holds here." + off : "<b>It does not hold here.</b>",
+             100 * law.worst, 100 * law.limit,
              law.draws ? fmt::format("Intervals: {} draws over seeds.", law.draws)
                        : "A size with one seed has no intervals.") +
          law_picture(r);

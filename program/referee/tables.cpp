@@ -96,7 +96,8 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
       const Gap* gap = r.gap(point, arm, stage);
       const auto* efficiency =
           of_arm(r.efficiencies, [&](const Efficiency& e) { return e.point == point && e.stage == stage; });
-      const auto* law = of_arm(r.law.arms, [&](const LawArm&) { return point == largest && r.law.holds; });
+      const auto* law =
+          of_arm(r.law.arms, [&](const LawArm& x) { return point == largest && r.law.holds_for(x); });
       const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return point == largest; });
       const StepTime* time = stage == r.judged() ? r.step_time(r.points[point].size, arm) : nullptr;
       const auto loss = mean_of(r.losses(point, arm, stage));

@@ -49,8 +49,7 @@ void Line::draw(const std::string& text) {
 void Line::keep(const std::string& text) {
   // On a screen the running line makes room and is drawn again.
   say(out_, "{}{}\n", open_ ? line_start : "", text);
-  drawn_ = Clock::now();
-  open_ = false;
+  drawn_ = Clock::now(), open_ = false;
 }
 
 void Line::clear() {

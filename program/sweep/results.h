@@ -111,6 +111,7 @@ struct Efficiency {
 struct LawArm {
   std::size_t arm = 0;
   Estimate parameters{}, tokens{};  ///< effN, effD
+  double worst = 0;                 ///< as Law::worst, of the arm's losses over the baseline's
 };
 struct Residual {
   std::size_t arm = 0, point = 0;
@@ -125,6 +126,8 @@ struct Law {
   std::int64_t draws = 0;              ///< of the bootstrap
   std::vector<LawArm> arms{};
   std::vector<Residual> residuals{};
+
+  bool holds_for(const LawArm& arm) const { return holds && arm.worst <= limit; }
 };
 /// How many times as fast as the baseline's an arm's steps must be for it to have the same loss after the
 /// same time.

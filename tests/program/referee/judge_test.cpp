@@ -44,6 +44,23 @@ TEST(Judge, WithoutALawSaysHowFarItIsOffAndGoesByTheCurves) {
   EXPECT_EQ(page(r).find("<b>It does not hold here.</b>") != std::string::npos, true);
 }
 
+TEST(Judge, AnArmThatTheLawDoesNotDescribeHasNoFiguresOfIt) {
+  Results r = results();
+  for (auto& run : r.runs)
+    if (run.arm == 2) run.loss = *run.loss * std::exp(0.03 * std::sin(double(3 * run.point)));
+  judge(r);
+  ASSERT_TRUE(r.law.holds) << r.law.why;
+  ASSERT_EQ(r.law.arms.size(), 2u);
+  EXPECT_TRUE(r.law.holds_for(r.law.arms[0]));
+  EXPECT_FALSE(r.law.holds_for(r.law.arms[1])) << r.law.arms[1].worst;
+  double worst = 0;
+  for (const Residual& x : r.law.residuals)
+    if (x.arm == 2) worst = std::max(worst, std::abs(x.measured / x.fitted - 1));
+  EXPECT_NEAR(r.law.arms[1].worst, worst, 1e-12);
+  for (const BreakEven& k : r.break_even) EXPECT_EQ(k.from, k.arm == 1 ? "law" : "tokens");
+  EXPECT_NE(page(r).find("It holds here. mxfp4 is off it by"), std::string::npos);
+}
+
 TEST(Judge, LossesThatNoLawFitsAreSaidAndAllElseStands) {
   Results r = results();
   // Of runs that had hardly left their plateau: alpha goes to 300, and A beyond all numbers.
