@@ -1,7 +1,7 @@
 cmake_minimum_required(VERSION 3.24)
 # Counts the words of docs/ as wc -w does, marks of tables and code included. Fails above the limit, which is only ever lowered.
 # Run as: cmake -DROOT=<source dir> -P tests/docs_words.cmake
-set(limit 34968)
+set(limit 34966)
 set(sum 0)
 set(longest "")
 file(GLOB_RECURSE pages RELATIVE ${ROOT} ${ROOT}/docs/*.md)
