@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "recipes/sweep/arm_checks.h"
+#include "recipes/sweep/referee_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape::test {
@@ -219,6 +220,18 @@ TEST(SweepExamples, AllAreReadAndComparedWithBf16) {
     ++count;
   }
   EXPECT_GE(count, 4);
+}
+
+TEST(RefereeExamples, AllAreReadWithAllArmsAtAllPoints) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MXTAPE_SOURCE "/examples/referee")) {
+    const RefereeFile file(entry.path().string());
+    EXPECT_EQ(file.points.size(), file.sizes.size() * file.lengths.size()) << entry.path();
+    for (const Point& point : file.points)
+      EXPECT_EQ(file.sweep(point).arms.size(), file.arms.size()) << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 3);
 }
 
 TEST_F(SweepFile, RefusesKeysThatTheSweepDecidesAndSaysWhereTheyGo) {
