@@ -17,8 +17,8 @@ Spectrum spectrum_of(const float* x, std::int64_t rows, std::int64_t cols) {
   for (Eigen::Index i = solver.eigenvalues().size(); i-- > 0;) {
     const double square = std::max(solver.eigenvalues()[i], 0.0);
     const double largest = s.values.empty() ? 0 : s.values.front(), value = std::sqrt(square);
-    s.values.push_back(value < 1e-8 * largest ? 0 : value), sum += s.values.back();
-    squares += s.values.back() * s.values.back();
+    s.values.push_back(value < 1e-8 * largest ? 0 : value);
+    sum += s.values.back(), squares += s.values.back() * s.values.back();
   }
   double entropy = 0;
   for (const double value : s.values)

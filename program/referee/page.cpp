@@ -118,8 +118,9 @@ std::string law(const Results& r) {
   std::string off;
   for (const LawArm& arm : law.arms)
     if (law.holds && !law.holds_for(arm))
-      off += fmt::format(" {} is off it by {:.2f} %, so its effN and effD say nothing.",
-                         html_escaped(r.arms[arm.arm].name), 100 * arm.worst);
+      off += fmt::format(
+          " {}'s loss over the baseline's is off it by up to {:.2f} %, so it has no effN and effD.",
+          html_escaped(r.arms[arm.arm].name), 100 * arm.worst);
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
              "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {}. {} The baseline is off it "

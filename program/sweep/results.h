@@ -111,7 +111,7 @@ struct Efficiency {
 struct LawArm {
   std::size_t arm = 0;
   Estimate parameters{}, tokens{};  ///< effN, effD
-  double worst = 0;                 ///< as Law::worst, of the arm's losses over the baseline's
+  double worst = INFINITY;          ///< as Law::worst, of the arm's losses over the baseline's
 };
 struct Residual {
   std::size_t arm = 0, point = 0;

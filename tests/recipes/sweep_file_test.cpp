@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
@@ -226,7 +227,8 @@ TEST(RefereeExamples, AllAreReadWithAllArmsAtAllPoints) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(MXTAPE_SOURCE "/examples/referee")) {
     const RefereeFile file(entry.path().string());
-    EXPECT_EQ(file.points.size(), file.sizes.size() * file.lengths.size()) << entry.path();
+    const std::size_t wanted = entry.path().stem() == "law" ? 3 : 2;  // a law wants three of both
+    EXPECT_GE(std::min(file.sizes.size(), file.lengths.size()), wanted) << entry.path();
     for (const Point& point : file.points)
       EXPECT_EQ(file.sweep(point).arms.size(), file.arms.size()) << entry.path();
     ++count;

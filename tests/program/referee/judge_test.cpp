@@ -58,7 +58,10 @@ TEST(Judge, AnArmThatTheLawDoesNotDescribeHasNoFiguresOfIt) {
     if (x.arm == 2) worst = std::max(worst, std::abs(x.measured / x.fitted - 1));
   EXPECT_NEAR(r.law.arms[1].worst, worst, 1e-12);
   for (const BreakEven& k : r.break_even) EXPECT_EQ(k.from, k.arm == 1 ? "law" : "tokens");
-  EXPECT_NE(page(r).find("It holds here. mxfp4 is off it by"), std::string::npos);
+  const std::string html = page(r);
+  EXPECT_NE(html.find("It holds here. mxfp4's loss over the baseline's is off it by"), std::string::npos);
+  EXPECT_NE(html.find(json_line(r.law.arms[0].parameters.value)), std::string::npos);
+  EXPECT_EQ(html.find(json_line(r.law.arms[1].parameters.value)), std::string::npos);
 }
 
 TEST(Judge, LossesThatNoLawFitsAreSaidAndAllElseStands) {
