@@ -1,5 +1,5 @@
-# Files named *_loops.cpp and pairs/*_pairs.cpp hold the vector loops of the CPU backend. Each is compiled once per tier, in its own
-# namespace (kernels/cpu/loops/tier.h picks at run time), so one binary is fast everywhere and never meets an unknown instruction.
+# *_loops.cpp and pairs/*_pairs.cpp hold the vector loops of the CPU backend. Each is compiled once per tier, in its own namespace
+# (kernels/cpu/loops/tier.h picks at run time), so one binary is fast everywhere and never meets an unknown instruction.
 function(mxtape_tiers target)
   file(GLOB_RECURSE loops CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_loops.cpp"
     "${PROJECT_SOURCE_DIR}/kernels/cpu/pairs/*_pairs.cpp")

@@ -133,7 +133,8 @@ void stations::disk(RunPlan& plan) {
 void stations::notes(RunPlan& plan) {
   note_rollbacks(plan);
   note_telemetry(plan);
-  const auto& [s, steps] = std::pair(plan.recipe.schedule, plan.recipe.train.steps);
+  const ScheduleConfig& s = plan.recipe.schedule;
+  const std::int64_t steps = plan.recipe.train.steps;
   if (s.kind == ScheduleKind::wsd && s.final_fraction < 1 &&
       (s.start + s.warmup_steps >= steps || learning_rate_factor(s, steps - 1, steps) == 1))
     plan.notes.push_back(fmt::format(

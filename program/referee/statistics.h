@@ -79,10 +79,10 @@ struct LawFit {
 /// point where these are more. A delta far below the noise makes medians of means: less precise, with
 /// intervals that are too wide. With 1.345 it takes 5 % more of the variance than least squares (Huber 1964,
 /// Ann. Math. Stat. 35, 73-101).
-/// The floor is fitted even where the data's entropy is known: a model that sees a window of them cannot
-/// reach it. MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 162 starts; with `near`,
-/// from that fit alone and with its deltas. Throws Error unless the baseline has three sizes, three lengths,
-/// and more points than the law has parameters.
+/// The floor is fitted even where the data's entropy is known: a model that sees a window of the text
+/// cannot reach it. MINPACK's Levenberg-Marquardt in logarithms of the parameters, from 162 starts; with
+/// `near`, from that fit alone and with its deltas. Throws Error unless the baseline has three sizes, three
+/// lengths, and more points than the law has parameters.
 LawFit fit_law(const LossTable&, const LawFit* near = nullptr);
 
 /// A fit, and how far it moves with the seeds. Runs of one size and seed move together: they share initial

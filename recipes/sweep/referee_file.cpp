@@ -213,7 +213,8 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
     end = std::min({text.find(" - ", begin), text.find(" + ", begin), text.size()});
     for (const std::string& arm : arms)
       for (const char* next : {" - ", " + "})
-        if ((text + " + ").find(arm + next, begin) == begin) end = std::max(end, begin + arm.size());
+        if ((text + " + ").compare(begin, arm.size() + 3, arm + next) == 0)
+          end = std::max(end, begin + arm.size());
     const std::string name = text.substr(begin, end - begin);
     const auto found = std::ranges::find(arms, name);
     require(found != arms.end(), ExitCode::usage, "{}: contrasts: '{}' is no arm{}", place, name,
