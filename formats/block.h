@@ -76,10 +76,11 @@ MXT_HD constexpr float tensor_encode_scale(const BlockRule& r, float amax) {
 }
 
 MXT_HD constexpr BlockScale floating_block(const BlockRule& r, float scale, float encode) {
-  return {scale >= 0x1p-126f ? encode / scale * r.alpha : 0, scale};
+  const float inverse = scale >= 0x1p-126f ? encode / scale * r.alpha : 0;
+  return {inverse <= 0x1.fffffep127f ? inverse : 0, scale};
 }
 /// The scale of a block below an outer scale: round(amax / element_max * s_enc), `element_max` 6 for e2m1
-/// (or 4 when four-over-six tries that). One that rounds to zero makes the block zero.
+/// (or 4 when four-over-six tries that). One that rounds to zero or has no inverse makes the block zero.
 MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float element_max, float encode) {
   if (!(amax <= 0x1.fffffep127f && encode > 0)) return nan_block();
   return floating_block(r, round_even(r.scale_grid, amax / element_max * encode), encode);
@@ -89,8 +90,7 @@ MXT_HD constexpr BlockScale floating_scale(const BlockRule& r, float amax, float
 MXT_HD constexpr BlockScale f32_scale(const BlockRule& r, float amax, float element_max) {
   if (!(amax <= 0x1.fffffep127f)) return nan_block();
   const float scale = amax / element_max;
-  if (scale < 0x1p-126f) return {0, 0};
-  return {1 / scale * r.alpha, scale};
+  return scale < 0x1p-126f ? BlockScale{0, 0} : BlockScale{1 / scale * r.alpha, scale};
 }
 
 /// Magnitudes order as integers, infinities and NaN on top.

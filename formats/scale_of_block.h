@@ -62,7 +62,7 @@ MXT_HD constexpr float round_scale(const BlockRule& r, ScaleRounding rounding, f
 template <class Block>
 MXT_HD constexpr float error_with(const BlockRule& r, const BlockScale& s, float unit, float offset,
                                   const Block& block) {
-  const float step = s.scale / s.lift / unit;
+  const float step = s.scale / s.lift / unit * (r.wide ? 0x1p-100f : 1.0f);  // or squares would overflow
   return block.sum([&](float v) {
     const float scaled = (v - offset) * s.lift * s.inverse;
     const float nearest =
@@ -114,7 +114,7 @@ MXT_HD constexpr BlockScale scale_of_block(const BlockRule& r, float encode, con
     const float highest = block.fold(with_zero ? 0.0f : -__builtin_inff(), itself,
                                      [](float a, float b) { return b > a ? b : a; });
     if (with_zero) {
-      amax = highest * 0.5f - lowest * 0.5f;
+      amax = highest - lowest <= 0x1p127f ? (highest - lowest) * 0.5f : highest * 0.5f - lowest * 0.5f;
     } else {
       // Of zeros of both signs the first one counts. Held within FP16 (Yang et al. 2025).
       constexpr Grid half_grid = grid_of(f16);

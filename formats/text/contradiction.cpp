@@ -46,8 +46,8 @@ std::string Quantizer::contradiction() const {
     return "the largest element times the largest scale is beyond f32; write outer=none";
   if (outer_along < 0 || (outer_along > 0 && (block.along == 0 || outer_along % block.along != 0)))
     return "outer=N holds whole blocks: a multiple of the block's length";
-  if (eden && rounding == Rounding::stochastic)
-    return "eden's randomness is in the scale; elements are rounded to nearest";
+  if (eden && (rounding == Rounding::stochastic || element.exponent_bits > 6))
+    return "eden rounds elements of at most 6 exponent bits, to nearest: its randomness is in the scale";
   if (rounding == Rounding::stochastic && scale_rounding == ScaleRounding::stochastic)
     return "of round=stochastic and scale.round=stochastic one at a time: they share the draws";
   if (offset == Offset::midpoint && (has_multiplier() || has_group_scale() || eden))

@@ -61,7 +61,7 @@ inline Quantizer random_quantizer(Random& random) {
     }
     if (random() % 3 == 0)
       q.scale_rounding = ScaleRounding(integer_in(random, 0, q.rounding == Rounding::stochastic ? 2 : 3));
-    q.eden = q.rounding != Rounding::stochastic && random() % 4 == 0;
+    q.eden = q.rounding != Rounding::stochastic && q.element.exponent_bits < 7 && random() % 4 == 0;
   }
   q.search = q.scale == ScaleKind::power_of_two && random() % 4 == 0;
   if (random() % 4 == 0) {

@@ -98,6 +98,14 @@ TEST(ScaleOfBlock, SearchTakesTheExponentThatErrsLeastOfThree) {
   }
 }
 
+TEST(ScaleOfBlock, SearchAlsoSeesTheErrorsOfElementsWithTheExponentsOfF32) {
+  for (const char* text : {"e8m3 scale=e8m0 search", "e8m3 scale=e8m0 search error=mae", "e8m3 scale=e8m0"}) {
+    const auto y = quantized(std::vector<float>(32, 1.99f), parse_quantizer(text));
+    EXPECT_EQ(y[0], std::string_view(text).ends_with("e8m0") ? 1.875f : 2.0f)
+        << text;  // the largest, and E + 1
+  }
+}
+
 TEST(ScaleOfBlock, ChoicesAreTheSameAtEveryMagnitude) {
   for (const char* text : {"mxfp4 search", "mxfp4 search scale=e10m0", "e2m1 scale=f32 4o6",
                            "e2m1 scale=bf16 4o6", "e2m1 scale=e8m3 4o6 error=mae"}) {
@@ -148,6 +156,16 @@ TEST(ScaleOfBlock, WideScalesBelowTheSmallestNormalNumberMakeZeros) {
     }
 }
 
+TEST(ScaleOfBlock, ABlockWhoseScaleHasNoInverseIsZero) {
+  for (const char* text : {"nvfp4 scale=ue7m1", "nvfp4 scale=ue7m1 block=8"}) {
+    std::vector<float> x(32);
+    std::fill_n(x.begin(), 16, 1.0f), x[16] = 1.2e-38f;
+    const auto y = quantized(x, parse_quantizer(text));
+    EXPECT_EQ(y[0], 1) << text;
+    for (std::size_t i = 16; i < 32; ++i) EXPECT_EQ(y[i], 0) << text << " " << i;
+  }
+}
+
 TEST(ScaleOfBlock, TensorScalesOfTinyTensorsAreFinite) {
   for (const char* text : {"e5m2 scale=e5m2", "e5m2 scale=e6m2", "nvfp4", "nvfp4 scale=e7m2"})
     for (const float amax : {1e-26f, 5e-30f, 1e-30f}) {
@@ -187,6 +205,11 @@ TEST(ScaleOfBlock, ZeroPointsSpanTheRangeWithAllCodesAndKeepZero) {
   std::vector<float> x;
   for (int i = 0; i < 16; ++i) x.push_back(float(i) * 0.5f);
   EXPECT_EQ(quantized(x, levels), x);  // sixteen equal distances from 0 on are the sixteen codes
+}
+
+TEST(ScaleOfBlock, ZeroPointsKeepTheSmallestNumbers) {
+  const std::vector<float> x{0x1p-149f, -0x1p-149f};
+  EXPECT_EQ(quantized(x, parse_quantizer("int4 scale=e9m0 offset=int")), x);
 }
 
 TEST(ScaleOfBlock, AGroupBelowItsOuterScaleIsATensorOfItsOwn) {

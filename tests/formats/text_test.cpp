@@ -133,6 +133,7 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
                            "bf16 scale=bf16",
                            "bf16 scale=f32",
                            "e7m2 scale=e7m2",
+                           "e7m2 scale=e4m3 eden",
                            "nvfp4 flush",
                            "mxfp4 scale=f32 flush",
                            "e2m1 specials=nan scale=e4m3 4o6"})

@@ -121,8 +121,9 @@ bool floating_scales(TileScales out, std::uint32_t* amax, int count, const Block
       const i32x16 is_nan = (as_signed(a) >= 0x7f800000) | (wanted != wanted);
       const f32x16 scale = select(is_nan, all(nan), round(wanted, draws, i));
       const f32x16 positive = select(scale > 0.0f, scale, all(1));
-      const f32x16 inverse = select(scale > 0.0f, factor / positive * rule.alpha, all(0));
-      exact = exact && !any(is_nan | (as_signed(bits(inverse)) >= 0x7f800000));
+      const f32x16 found = factor / positive * rule.alpha;
+      const f32x16 inverse = select((scale > 0.0f) & (found <= 0x1.fffffep127f), found, all(0));
+      exact = exact && !any(is_nan);
       store(out.scale + i, scale);
       store(out.inverse + i, inverse);
     }
@@ -146,7 +147,7 @@ void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileSca
             __builtin_prefetch(x + t.ahead, 0, 2);  // into the second cache, while this tile is in it
             const f32x16 scaled = part.load(x) * inverse;
             const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
-            // Zeros in a block with an infinite inverse are NaN.
+            // NaN is rounded to any number.
             const f32x16 known = write == Write::exact ? value : select(scaled == scaled, value, scaled);
             if constexpr (write == Write::wide)
               part.store(out.wide + at, known);
