@@ -131,7 +131,7 @@ inline void check_norm(const Tensor& mean, const Tensor& bias) {
 }
 
 /// losses[r] = -log softmax(logits[r])[targets[r]]; loss[1] = their mean. dlogits (empty: not wanted; may be
-/// logits) is the mean's gradient times `scale`. targets i32 [rows].
+/// logits) is the mean's gradient times `scale`; NaN where a loss is not finite. targets i32 [rows].
 struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   Tensor loss, losses, dlogits, logits, targets;

@@ -183,6 +183,13 @@ TEST(CrossEntropy, ALogitThatIsNotFiniteShowsInTheLoss) {
     }
 }
 
+TEST(CrossEntropy, ALossBeyondF32HasNoFiniteGradient) {
+  const CrossEntropy got = cross_entropy({-3e38f, 3e38f, 0, 0}, {0, 0}, 1);
+  EXPECT_EQ(got.losses[0], INFINITY);
+  EXPECT_TRUE(std::isnan(got.dlogits[0]) && std::isnan(got.dlogits[1]));
+  EXPECT_EQ(got.dlogits[2], -0.5f * 0.5f);
+}
+
 TEST(Rows, TiersAndThreadCountsGiveTheSameBits) {
   const Norm n(301, 65);
   const std::vector<float> logits = normals(301 * 65, 5, 3);

@@ -90,7 +90,7 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const std
     const float total = exp_sum(out, logits, V, top);
     losses[r] = float(__builtin_log(double(total)) - double(at_target));
     if (!out) continue;
-    const float factor = each / total;
+    const float factor = __builtin_isfinite(losses[r]) ? each / total : __builtin_nanf("");
     for_lanes(V, [&](std::int64_t i, auto l) { l.store(out + i, l.load(out + i) * factor); });
     out[targets[r]] -= each;
   }

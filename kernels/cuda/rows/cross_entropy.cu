@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(most_threads, blocks_at_once)
   if (threadIdx.x == 0) losses[blockIdx.x] = float(log(double(softmax.total)) - double(at_target));
   if (!dlogits) return;
   const AlignedRow<T> out(dlogits, blockIdx.x, V);
-  const float factor = each / softmax.total;
+  const float factor = softmax.total - at_target < infinity ? each / softmax.total : __builtin_nanf("");
   for (int chunk = int(threadIdx.x); chunk < out.chunks(); chunk += int(blockDim.x)) {
     Eight e = softmax.exponentials(chunk);
 #pragma unroll
