@@ -30,6 +30,7 @@ std::string of_keys(const Quantizer& q, bool zeros_behind) {
 
 bool Model::make_weight_copies(Backend& backend, const PassKey& pass) {
   bool made = false;
+  backend.enter("", false);  // an error may have left a layer's name
   for (const LinearWeight& w : linear_weights())
     made |= mxtape::make_weight_copies(
         backend, w.parameter, use_of(w.parameter, w.quant, w.tensor_id, pass, backend.gemm_kernels()), true);

@@ -36,16 +36,13 @@ void note_rollbacks(RunPlan& plan) {
   if (t.on_divergence != OnDivergence::rollback) return;
   const std::size_t were = t.rollbacks.size();
   plan.fact(
-      "rollback    to the last checkpoint, at most {} times{}; a checkpoint is written before the first "
-      "step; {}",
+      "rollback    to the last planned checkpoint, at most {} times{}; the first step has one; {}",
       t.rollback_most, were ? fmt::format(", {} of them done", were) : "",
       t.rollback_skip ? "the batches since the checkpoint are passed over" : "the same batches come again");
   if (t.save_every == 0 && t.keep_every == 0)
     plan.notes.push_back(
-        fmt::format("train.on_divergence = rollback: checkpoints come {}; train.save_every bounds what a "
-                    "rollback loses",
-                    t.save_minutes > 0 ? fmt::format("only every {} minutes", t.save_minutes)
-                                       : std::string("only before the first step and at the end")));
+        "train.on_divergence = rollback: it leads back to the first step; train.save_every bounds what it "
+        "loses");
 }
 
 /// "every 500 steps, 8 of 8 slots in 17 of 17 layers, in the formats in use and 2 others".

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/files/atomic_file.h"
 #include "program/plan/rollback.h"
 #include "recipes/rollbacks.h"
 #include "recipes/telemetry.h"
@@ -23,8 +22,7 @@ void require_switch(const Recipe& recipe) {
           recipe.name, error, next);
 }
 
-std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telemetry>& telemetry,
-                                     const RunPaths& folder) {
+std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telemetry>& telemetry) {
   const Recipe& recipe = trainer.recipe();
   const float most = recipe.precision.switch_error;
   if (!telemetry || trainer.finished() || most == 0 || coming_rollbacks(recipe).empty()) return {};
@@ -34,7 +32,6 @@ std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telem
   const double error = count > 0 ? std::sqrt(squares / count) : 0;
   if (error <= double(most)) return {};
   trainer.begin_phase(Rollback{trainer.steps_done(), trainer.steps_done(), true}.text());
-  write_atomically(folder.recipe(), to_toml(recipe));
   Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
   turn.changed.push_back(fmt::format("relative error of the weights' gradients: {:.3f}", error));
   return turn;

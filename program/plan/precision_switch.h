@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "program/records/lineage.h"
-#include "program/records/run_folder.h"
 #include "program/records/telemetry.h"
 
 namespace mxtape {
@@ -15,8 +14,8 @@ namespace mxtape {
 void require_switch(const Recipe&);
 
 /// After a step, before its checkpoint, which so has the switch: begins the next phase if the relative error
-/// of the weights' gradients, root mean square over the layers, is above precision.switch_error, and writes
-/// the run's recipe anew. A run that stops earlier measures the step again.
-std::optional<Turn> switch_precision(Trainer&, const std::optional<Telemetry>&, const RunPaths&);
+/// of the weights' gradients, root mean square over the layers, is above precision.switch_error. A run that
+/// stops earlier measures the step again.
+std::optional<Turn> switch_precision(Trainer&, const std::optional<Telemetry>&);
 
 }  // namespace mxtape

@@ -64,11 +64,8 @@ Beginning choose_start(const RunPaths& folder, const std::string& resume, std::i
             "--resume: '{}' is no file; want auto, no or a checkpoint's path; a run in other formats "
             "branches with --from RUN",
             resume);
-    const bool inside = std::find_if(files.begin(), files.end(), [&](const auto& file) {
-                          std::error_code error;
-                          return std::filesystem::equivalent(file, chosen, error);
-                        }) != files.end();
-    require(files.empty() || (inside && std::filesystem::equivalent(files.front(), chosen)), ExitCode::usage,
+    std::error_code error;
+    require(files.empty() || std::filesystem::equivalent(files.front(), chosen, error), ExitCode::usage,
             "{}: the run's folder holds {}, which is not the file to resume from; give the new branch its "
             "own --name",
             resume, files.empty() ? "" : files.front().string());

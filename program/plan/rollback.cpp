@@ -15,12 +15,12 @@ namespace fs = std::filesystem;
 
 /// Begins at the newest checkpoint of a step before `from` that verifies, a planned one if there is one.
 /// Newer ones are rejected: the run goes on from there no more.
-Beginning last_good(const RunPaths& folder, std::int64_t from, const TrainConfig& train) {
+Beginning last_good(const RunPaths& folder, std::int64_t from, const TrainConfig& train, std::int64_t first) {
   const auto files = folder.checkpoints();
   for (const bool planned : {true, false})
     for (auto file = files.begin(); file != files.end(); ++file) {
       const std::int64_t step = step_of_checkpoint(*file).value_or(0);
-      if (step >= from || (planned && newest_planned(train, step) != step)) continue;
+      if (step >= from || (planned && newest_planned(train, first, step) != step)) continue;
       try {
         Beginning begin;
         begin.checkpoint.emplace(*file);
@@ -47,9 +47,8 @@ std::vector<std::string> changes_of(const Recipe& recipe, std::size_t n, const R
 
 }  // namespace
 
-std::int64_t newest_planned(const TrainConfig& train, std::int64_t step) {
-  if (train.save_every == 0 && train.keep_every == 0) return step;
-  std::int64_t newest = 0;
+std::int64_t newest_planned(const TrainConfig& train, std::int64_t first, std::int64_t step) {
+  std::int64_t newest = first;
   for (const std::int64_t every : {train.save_every, train.keep_every})
     if (every > 0) newest = std::max(newest, step / every * every);
   return newest;
@@ -86,7 +85,7 @@ std::vector<std::string> rollbacks_after(const RunPaths& folder, const Recipe& o
 void plan_back(RunPlan& plan, const RunPaths& folder, const Divergence& divergence, std::string lineage) {
   TrainConfig& train = plan.recipe.train;
   plan.folder = folder.path();  // it may have been moved
-  plan.begin = last_good(folder, divergence.step, train);
+  plan.begin = last_good(folder, divergence.step, train, first_step(lineage));
   require(plan.begin.file.has_value(), ExitCode::diverged,
           "{}\n  {}: no checkpoint before step {} to go back to", divergence.reason, folder.path().string(),
           divergence.step);

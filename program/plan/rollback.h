@@ -18,10 +18,10 @@ struct Divergence {
   std::string reason;  ///< the message, with the tensors
 };
 
-/// The last step up to `step` that has a checkpoint by train.save_every or keep_every, or is the first;
-/// `step` if the recipe plans none. Checkpoints of the clock and of signals differ from run to run, and would
-/// take a rollback to another step each time.
-std::int64_t newest_planned(const TrainConfig&, std::int64_t step);
+/// The last step up to `step` that has a checkpoint by train.save_every or keep_every, or is the `first`.
+/// Checkpoints of the clock and of signals differ from run to run, and would take a rollback to another step
+/// each time.
+std::int64_t newest_planned(const TrainConfig&, std::int64_t first, std::int64_t step);
 
 /// The plan of a run that goes on after a divergence: from the newest planned checkpoint that verifies, as a
 /// resume would, with one rollback more. Newer checkpoints are rejected. `lineage`: of what diverged. Throws

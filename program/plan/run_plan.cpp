@@ -167,7 +167,8 @@ std::unique_ptr<Trainer> open_trainer(RunPlan& plan, Backend& backend, Devices* 
   const auto add = [&](const Turn& turn) { trainer->set_lineage(with_turn(trainer->lineage(), turn)); };
   if (begin.turn) add(*begin.turn);
   if (begin.checkpoint)
-    for (const Turn& back : turns_of_rollbacks(plan.recipe, begin.known_rollbacks)) add(back);
+    for (const Turn& back : turns_of_rollbacks(plan.recipe, begin.known_rollbacks))
+      if (back.from != back.step) add(back);  // a switch is in the recipe alone, as if it was planned
   begin.checkpoint.reset();
   return trainer;
 }

@@ -42,6 +42,13 @@ bool is_lost_turn(const std::string& record, std::int64_t step, const std::strin
   return std::find(all.begin(), all.end(), turn) == all.end();
 }
 
+std::int64_t first_step(const std::string& lineage) {
+  std::int64_t step = 0;
+  for (const Json& turn : turns_of(lineage))
+    if (!turn.contains("number")) step = turn.value("step", step);
+  return step;
+}
+
 std::string with_turn(const std::string& lineage, const Turn& turn) {
   Json all = turns_of(lineage);
   all.push_back(json_of(turn));

@@ -27,6 +27,9 @@ struct Turn {
 /// attempt that left no checkpoint.
 bool is_lost_turn(const std::string& record, std::int64_t step, const std::string& lineage);
 
+/// Where the run as it is began: at the last branch, init or change, or at 0.
+std::int64_t first_step(const std::string& lineage);
+
 /// A checkpoint's lineage with one turn more. `lineage` is a JSON array or empty.
 std::string with_turn(const std::string& lineage, const Turn&);
 

@@ -123,8 +123,8 @@ void Telemetry::write(Measurements found, const std::vector<Oscillation::Found>&
     events_.scalar(tag("fprop.w", weight.layer, "oscillation"), step, weight.ratio, now);
     events_.scalar(tag("fprop.w", weight.layer, "oscillating"), step, weight.share, now);
   }
-  events_.flush();
   if (!records.empty()) lines_.add(records);
+  events_.flush();
 }
 
 Value value_of(const ErrorStatistics& e) {

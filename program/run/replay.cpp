@@ -126,6 +126,8 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     require(options.rollback <= std::int64_t(turns.size()), ExitCode::usage,
             "--rollback {}: {} has gone back {} times", options.rollback, run.string(), turns.size());
     const Turn& turn = turns[std::size_t(options.rollback - 1)];
+    require(turn.from != turn.step, ExitCode::usage,
+            "--rollback {}: a switch at step {}, which took no step back", options.rollback, turn.step);
     const auto earlier = RunPaths(run).earlier_recipes();
     const auto before = earlier.find(turn.step);
     recipe = before == earlier.end() ? latest : read_resolved(before->second);

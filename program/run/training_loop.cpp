@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/files/atomic_file.h"
@@ -58,7 +59,11 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
   saved_ = trainer.steps_done();
   try {
     restore(read_run_log(folder.path()));
-  } catch (const Error&) {  // no step is on record
+  } catch (const Error& e) {  // no step is on record
+    if (config_.keep_best && folder.checkpoints().size() > 1) {
+      progress_.note(fmt::format("{}; no checkpoint is deleted, as the best one is not known", e.what()));
+      config_.keep = std::numeric_limits<std::int64_t>::max();
+    }
   }
   record_rollbacks();
 }
@@ -152,24 +157,29 @@ void TrainingLoop::step_or_skip() {
   progress_.step(step);
   notice_spike(step);
   notice_high_loss(step);
-  if (const auto turn = switch_precision(trainer_, telemetry_, folder_)) {
+  for (const Turn& turn : coming_)
+    if (turn.step == step.step) record([&] { metrics_.turn(turn.to_json()); });
+  if (const auto turn = switch_precision(trainer_, telemetry_)) {
     progress_.note(fmt::format("step {}: {}", turn->step, fmt::join(turn->changed, "; ")));
     record([&] { metrics_.turn(turn->to_json()); });
+    folder_.follow();
+    record([&] { write_atomically(folder_.recipe(), to_toml(trainer_.recipe())); });
   }
 }
 
 /// Goes back if the recipe says so and the run may; else this is its end.
-void TrainingLoop::diverged(const Error& e, std::int64_t step) {
+void TrainingLoop::diverged(const Error& e, std::int64_t step, bool replays) {
   if (config_.on_divergence == OnDivergence::rollback) {
     const auto were = std::int64_t(trainer_.recipe().train.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));
+      if (log_error_) throw *log_error_;
       throw Divergence{step, e.what()};
     }
-    fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most)\n  {}\n  {}", e.what(), were,
-         replay_advice(step), advice());
+    fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most){}", e.what(), were,
+         advice(step, replays));
   }
-  fail(e.code(), "{}\n  {}\n  {}", e.what(), replay_advice(step), advice());
+  fail(e.code(), "{}{}", e.what(), advice(step, replays));
 }
 
 void TrainingLoop::validate() {
@@ -186,7 +196,7 @@ void TrainingLoop::validate() {
     stop(fmt::format("in the validation after step {}, which comes again", done));
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    diverged(e, done);
+    diverged(Error(e.code(), fmt::format("step {}: {}", done, e.what())), done, false);
   }
   validated_ = done;
   const double loss = last_validation_.loss;
@@ -224,10 +234,12 @@ void TrainingLoop::save() {
 }
 
 void TrainingLoop::retain() const {
+  // The validation after the last one may diverge, and then leads to the one before.
+  const std::int64_t sure = newest_planned(config_, first_step(trainer_.lineage()), saved_ - 1);
   folder_.retain(config_.keep, [&](std::int64_t step) {
     return (config_.keep_every > 0 && step % config_.keep_every == 0) ||
            (config_.keep_best && step == best_step_) ||
-           (config_.on_divergence == OnDivergence::rollback && step == newest_planned(config_, saved_));
+           (config_.on_divergence == OnDivergence::rollback && step == sure);
   });
 }
 

@@ -57,11 +57,10 @@ class TrainingLoop {
   void notice_spike(const StepRecord&);
   void notice_high_loss(const StepRecord&);
   void record_rollbacks();
-  [[noreturn]] void diverged(const Error&, std::int64_t step);
-  std::string replay_advice(std::int64_t step) const;
+  [[noreturn]] void diverged(const Error&, std::int64_t step, bool replays = true);
   bool wants_checkpoint() const;
   [[noreturn]] void stop(const std::string& where);
-  std::string advice() const;
+  std::string advice(std::int64_t step, bool replays) const;
   void restore(const RunLog&);
 
   Backend& backend_;
@@ -84,6 +83,7 @@ class TrainingLoop {
   std::int64_t validated_ = -1, recorded_ = -1;  // the last steps of which that is on record
   std::optional<Error> log_error_;
   bool traced_ = false, said_high_ = false;
+  std::vector<Turn> coming_;  // rollbacks to steps after the first one of this loop
 };
 
 }  // namespace mxtape

@@ -30,7 +30,8 @@ void TrainingLoop::restore(const RunLog& log) {
   }
 }
 
-/// The rollbacks that led to the step at which this loop begins, unless they are on record.
+/// The rollbacks that led to the step at which this loop begins, unless they are on record. Those that led to
+/// later ones, which another took back, are on record again when these come.
 void TrainingLoop::record_rollbacks() {
   // Asked of the file itself: a log in which no step is left is no RunLog.
   std::set<std::int64_t> known;
@@ -39,6 +40,7 @@ void TrainingLoop::record_rollbacks() {
     if (const auto event = nlohmann::json::parse(line, nullptr, false); event.contains("number"))
       known.insert(event.value("number", std::int64_t(0)));
   for (const Turn& turn : turns_of_rollbacks(trainer_.recipe(), 0)) {
+    if (turn.step > trainer_.steps_done()) coming_.push_back(turn);
     if (turn.step != trainer_.steps_done() || known.contains(turn.rollback)) continue;
     auto event = nlohmann::ordered_json::parse(turn.to_json());
     try {
@@ -78,26 +80,34 @@ void TrainingLoop::notice_high_loss(const StepRecord& step) {
   record([&] { metrics_.turn(event.dump()); });
 }
 
-std::string TrainingLoop::replay_advice(std::int64_t step) const {
-  return fmt::format("every tensor of that step: {} replay {} --step {}", shell_quoted(program_name()),
-                     shell_quoted(folder_.path().string()), step);
-}
-
-/// What a run that diverged can do.
-std::string TrainingLoop::advice() const {
+/// What a run that diverged at this step, or in the validation after it, can do.
+std::string TrainingLoop::advice(std::int64_t step, bool replays) const {
   const auto files = folder_.checkpoints();
-  if (files.empty())
-    return fmt::format("no checkpoint yet: train.save_every is {}, train.save_minutes {}", config_.save_every,
-                       config_.save_minutes);
+  std::string replay;
+  if (replays)
+    replay = fmt::format("\n  every tensor of that step: {} replay {} --step {}",
+                         shell_quoted(program_name()), shell_quoted(folder_.path().string()), step);
   if (saved_ == trainer_.recipe().train.steps)
-    return fmt::format("all steps are done; {} holds what they led to", files.front().string());
+    return fmt::format("\n  all steps are done; {} holds what they led to", files.front().string());
+  const auto file = std::ranges::find_if(
+      files, [&](const auto& one) { return step_of_checkpoint(one).value_or(0) < step; });
+  if (file == files.end())
+    return fmt::format("{}\n  no checkpoint before it: train.save_every is {}, train.save_minutes {}", replay,
+                       config_.save_every, config_.save_minutes);
   std::string command = command_;  // without the rate that failed
   for (std::size_t at; (at = command.find(" --optim.learning_rate")) != std::string::npos;)
     command.erase(at, command.find(' ', command.find_first_of("= ", at + 1) + 1) - at);
+  const std::string go_on =
+      file == files.begin()
+          ? "--resume auto --allow-change optim"
+          : fmt::format(
+                "--from {} --name={}-again",
+                shell_quoted(fmt::format("{}@{}", folder_.path().string(), *step_of_checkpoint(*file))),
+                trainer_.recipe().name);
   return fmt::format(
-      "the last checkpoint is {}\n  to go on with, say, half the learning rate: {} --resume auto "
-      "--allow-change optim --optim.learning_rate={}",
-      files.front().string(), command, trainer_.recipe().optim.learning_rate / 2);
+      "{}\n  the last checkpoint before it is {}\n  to go on with, say, half the learning rate: {} {} "
+      "--optim.learning_rate={}",
+      replay, file->string(), command, go_on, trainer_.recipe().optim.learning_rate / 2);
 }
 
 /// What ran must be what was asked for; then it is on record.
@@ -108,6 +118,7 @@ void TrainingLoop::record_precision(const Trace::Found& trace) {
   const auto lines = differences(plan, trace, recipe.compute.device, recipe.compute.gemm_kernels());
   require(lines.empty(), ExitCode::internal, "what ran is not what was asked for:\n  {}",
           fmt::join(lines, "\n  "));
+  folder_.follow();
   record([&] {
     std::ofstream out(folder_.precision(), std::ios::app);
     out << fmt::format("seen in step {}\n{}", trainer_.steps_done(),

@@ -22,9 +22,13 @@ class Disturbed final : public ForwardingBackend {
   std::function<void()> disturb;
   std::set<std::int64_t>
       bad_norms;  ///< the gradient's norm of these updates, counted from 1, is not a number
+  std::int64_t bad_table_after =
+      -1;  ///< the table of tokens is none from this update on, until it is read again
 
   void dispatch(AnyCall any) override {
     if (steps_ == after_step && disturb && any.as<call::Embedding>()) std::exchange(disturb, {})();
+    if (const auto* embedding = any.as<call::Embedding>(); embedding && steps_ == bad_table_after)
+      inner_.fill(embedding->table, NAN), bad_table_after = -1;
     inner_.dispatch(any);
     if (const auto* clip = any.as<call::ClipFactor>()) {
       ++steps_;

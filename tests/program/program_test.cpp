@@ -96,7 +96,7 @@ TEST_F(ProgramTest, ARunThatDivergesEndsWithExit4NamingStepAndTensorAndKeepsTheL
   EXPECT_TRUE(says("not finite at element"));
   EXPECT_TRUE(says("the weights are still those after step 1"));
   EXPECT_TRUE(says("every tensor of that step: mxtape replay runs/tiny --step 2"));
-  EXPECT_TRUE(says("the last checkpoint is runs/tiny/checkpoints/step_00000001.h5"));
+  EXPECT_TRUE(says("the last checkpoint before it is runs/tiny/checkpoints/step_00000001.h5"));
   EXPECT_TRUE(
       says("half the learning rate: mxtape train tiny.toml --optim.clip_norm=0 --train.save_every=1 "
            "--schedule.warmup_steps=0 --resume auto --allow-change optim --optim.learning_rate=5e+29\n"));
@@ -143,7 +143,7 @@ TEST_F(ProgramTest, ARunThatDivergesBeforeItsFirstCheckpointSaysSo) {
   EXPECT_EQ(run({"train", "tiny.toml", "--optim.learning_rate=1e30", "--optim.clip_norm=0",
                  "--schedule.warmup_steps=0"}),
             int(ExitCode::diverged));
-  EXPECT_TRUE(says("no checkpoint yet: train.save_every is 0, train.save_minutes 10"));
+  EXPECT_TRUE(says("no checkpoint before it: train.save_every is 0, train.save_minutes 10"));
 }
 
 }  // namespace

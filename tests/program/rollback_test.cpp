@@ -143,16 +143,59 @@ TEST(Rollback, RejectsADamagedCheckpointAndTakesTheOneBefore) {
 }
 
 TEST(Rollback, LeadsToAPlannedCheckpointWhateverWasSavedBesides) {
-  Recipe recipe = recipe_that_goes_back(9);
+  for (const std::int64_t every : {4, 0}) {
+    Recipe recipe = recipe_that_goes_back(9);
+    recipe.train.keep = 1;
+    recipe.train.save_every = every;
+    LoopRun run(recipe), undisturbed(recipe);
+    run.disturbed.bad_norms = undisturbed.disturbed.bad_norms = {8};
+    run.disturbed.after_step = 5;
+    run.disturbed.disturb = [] { std::raise(SIGUSR2); };
+    ASSERT_EQ(run.train(), "");
+    ASSERT_EQ(undisturbed.train(), "");
+    EXPECT_TRUE(std::filesystem::exists(run.checkpoint(6).string() + ".rejected"));
+    EXPECT_EQ(read_whole(run.checkpoint(9)), read_whole(undisturbed.checkpoint(9)));
+    EXPECT_EQ(CheckpointFile(run.checkpoint(9)).header().recipe.train.rollbacks,
+              std::vector<std::string>{fmt::format("8 -> {}", every)});
+  }
+}
+
+TEST(Rollback, PlannedCheckpointsOfABranchBeginWhereItDoes) {
+  Turn branch, change, rollback;
+  branch.step = 7, branch.parent = "other";
+  change.step = 13;
+  rollback.step = 10, rollback.rollback = 1, rollback.from = 12;
+  const std::string lineage = with_turn(with_turn(with_turn("", branch), change), rollback);
+  EXPECT_EQ(first_step(lineage), 13);
+  EXPECT_EQ(first_step(""), 0);
+  const TrainConfig train{.save_every = 50, .keep_every = 30};
+  EXPECT_EQ(newest_planned(train, 13, 29), 13);
+  EXPECT_EQ(newest_planned(train, 13, 30), 30);
+  EXPECT_EQ(newest_planned(train, 13, 55), 50);
+  EXPECT_EQ(newest_planned({.save_every = 0}, 13, 55), 13);
+}
+
+TEST(Rollback, AValidationThatDivergesLeadsBeforeTheCheckpointOfItsStep) {
+  Recipe recipe = recipe_that_goes_back(12);
+  recipe.train.eval_every = recipe.train.save_every;
   recipe.train.keep = 1;
-  LoopRun run(recipe), undisturbed(recipe);
-  run.disturbed.bad_norms = undisturbed.disturbed.bad_norms = {8};
-  run.disturbed.after_step = 5;
-  run.disturbed.disturb = [] { std::raise(SIGUSR2); };
+  LoopRun run(recipe);
+  run.disturbed.bad_table_after = 8;
   ASSERT_EQ(run.train(), "");
-  ASSERT_EQ(undisturbed.train(), "");
-  EXPECT_TRUE(std::filesystem::exists(run.checkpoint(6).string() + ".rejected"));
-  EXPECT_EQ(read_whole(run.checkpoint(9)), read_whole(undisturbed.checkpoint(9)));
+  EXPECT_EQ(CheckpointFile(run.checkpoint(12)).header().recipe.train.rollbacks,
+            std::vector<std::string>{"8 -> 4"});
+  recipe.train.on_divergence = OnDivergence::stop;
+  recipe.train.keep = 2;
+  recipe.precision.phases.clear();
+  LoopRun stopped(recipe);
+  stopped.disturbed.bad_table_after = 8;
+  const std::string error = stopped.train();
+  EXPECT_NE(error.find("step 8: evaluation: the loss is nan\n  the last checkpoint before it is "),
+            error.npos)
+      << error;
+  EXPECT_NE(error.find("step_00000004.h5\n  to go on with, say, half the learning rate: "), error.npos)
+      << error;
+  EXPECT_NE(error.find("run@4' --name=tiny-again --optim.learning_rate="), error.npos) << error;
 }
 
 TEST(Rollback, ASignalDuringTheStepThatDivergesIsNotLost) {
@@ -259,8 +302,7 @@ TEST_F(RollbackProgramTest, WeightsThatCannotBeSavedAreTakenBackToo) {
 
 TEST_F(RollbackProgramTest, CheckSaysWhatWouldComeAndRefusesWhatCannot) {
   EXPECT_EQ(run({"check", "grows.toml"}), 0) << output_;
-  EXPECT_TRUE(says(
-      "rollback    to the last checkpoint, at most 2 times; a checkpoint is written before the first step"));
+  EXPECT_TRUE(says("rollback    to the last planned checkpoint, at most 2 times; the first step has one"));
   EXPECT_TRUE(says("from rollback 1, if it comes"));
   EXPECT_EQ(run({"check", "grows.toml", "--train.on_divergence=stop"}), int(ExitCode::usage));
   EXPECT_TRUE(

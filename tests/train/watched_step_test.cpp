@@ -51,6 +51,20 @@ TEST(Watch, SeesEveryOperandAndProductOfALinearLayerBySlotOnceAMicroBatch) {
   EXPECT_EQ(run.all("loss", "loss").size(), 3u);
 }
 
+TEST(Watch, ALayersNameThatAnErrorLeftIsNotThatOfTheNextStep) {
+  const auto layers_after = [](const char* left) {
+    Watched run(tiny_mxfp4_recipe(3));
+    run.trainer.step();
+    run.observed.enter(left, true);
+    run.watch.start();
+    run.trainer.step();
+    std::vector<std::pair<std::string, bool>> layers;
+    for (const Seen& seen : run.watch.found()) layers.emplace_back(seen.layer, seen.backward);
+    return layers;
+  };
+  EXPECT_EQ(layers_after("blocks.0.mlp.up"), layers_after(""));
+}
+
 TEST(Watch, ChangesNoBitOfTheStepAndSeesNothingAfterIt) {
   Watched run(tiny_mxfp4_recipe(3));
   TinyRun plain(tiny_mxfp4_recipe(3));
