@@ -28,11 +28,13 @@ def protocol_of(name):
 
 
 def losses(results, measure="loss"):
-    """Of what keep.py kept, or of a results.json at its last point, by arm and seed."""
+    """Of what keep.py kept, or of a results.json at its last point on the seeds that decide, by arm and seed."""
     if "runs" in results:
         arms = {arm["name"]: {} for arm in results["arms"]}
-        for run in (run for run in results["runs"] if run["point"] == len(results["points"]) - 1):
-            arms[results["arms"][run["arm"]]["name"]][run["seed"]] = run[measure]
+        at = len(results["points"]) - 1, "confirm" if results["asked"]["confirm"] else "select"
+        for run in (run for run in results["runs"] if (run["point"], run["stage"]) == at):
+            if run[measure] is not None:
+                arms[results["arms"][run["arm"]]["name"]][run["seed"]] = run[measure]
         return arms
     return {arm["name"]: {run["seed"]: run[measure] for run in arm["runs"]} for arm in results["arms"]}
 
@@ -48,6 +50,8 @@ def contrast(arms, text, seeds):
             sys.exit(f"no arm '{arm}' in '{text}'; there are {', '.join(arms)}")
         if sign == "-":
             weight = -weight
+        if missing := [seed for seed in seeds if seed not in arms[arm]]:
+            sys.exit(f"'{arm}' has no loss of seed {missing[0]}")
         values = [value + weight * arms[arm][seed] for value, seed in zip(values, seeds)]
     return values
 

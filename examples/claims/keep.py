@@ -54,7 +54,7 @@ def main():
             one["runs"].append({"seed": run["seed"], "loss": run["loss"]})
             for start, count in changes:
                 losses = training_losses(sweep / run["folder"])
-                one["runs"][-1]["after"] = statistics.fmean(losses[start + i] for i in range(count))
+                one["runs"][-1]["after"] = statistics.fmean(losses[start + 1 + i] for i in range(count))
         if index == results["baseline"]:
             one["recipe"] = arm["recipe"]
     out.parent.mkdir(exist_ok=True)

@@ -25,7 +25,6 @@ using Draw = std::function<std::vector<std::string>(const fs::path& stem)>;
 /// The table first: it needs no gnuplot. The JSON, one document, names the pictures that were written.
 Report draw(const Arguments& a, Report out, const Given& given, const Draw& draw) {
   out.show(given.json);
-  std::fflush(stdout);
   std::vector<std::string> pictures;
   try {
     for (const auto& stem : draw(a.output)) {
@@ -60,11 +59,11 @@ Report plot_runs(const Arguments& a, const Given& given) {
   if (given("--steps-to")) {
     level = a.loss;
     Table& when = out.table("steps_to", "name|run; loss|to~[nats]|>; steps|steps|>.0f; seconds|seconds|>.4g");
-    for (const RunLog& run : runs) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
       constexpr const char* never = "the run never has this loss";
-      const auto steps = steps_to(run.validation, a.loss);
-      const auto seconds = steps ? std::optional(*steps * run.median_milliseconds / 1e3) : std::nullopt;
-      when.row(run.name, a.loss, Value(steps, never, "never"), Value(seconds, never));
+      const auto steps = steps_to(read_run_log_with_parent(a.runs[i], true).validation, a.loss);
+      const auto seconds = steps ? std::optional(*steps * runs[i].median_milliseconds / 1e3) : std::nullopt;
+      when.row(runs[i].name, a.loss, Value(steps, never, "never"), Value(seconds, never));
     }
   }
   return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {

@@ -1,7 +1,6 @@
 #include "program/records/paired_gap.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/error.h"
 #include "core/student_t.h"
@@ -13,7 +12,7 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance) {
   PairedGap gap;
   gap.pairs = int(differences.size());
   if (gap.pairs == 0) return gap;
-  gap.mean = std::accumulate(differences.begin(), differences.end(), 0.0) / n;
+  gap.mean = mean(differences);
   if (gap.pairs == 1) return gap;
   double squares = 0;
   for (const double d : differences) squares += (d - gap.mean) * (d - gap.mean);

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,9 @@ PairedGap paired_gap(std::span<const double> differences, double tolerance);
 /// `deviations`: a measured mean above it is told from 0. Infinite for one pair.
 double resolvable_gap(std::span<const double> deviations, int pairs);
 
+inline double mean(std::span<const double> x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / double(x.size());
+}
 /// Of an even number the mean of the middle two; 0 of none.
 double median(std::vector<double> values);
 

@@ -12,17 +12,24 @@ namespace {
 
 using gnuplot::quoted;
 
-/// A picture over a logarithm: a line an arm, of the stage that verdicts are of.
+/// A picture, of numbers above 0 over a logarithm: a line an arm, of the stage that verdicts are of.
 struct Chart {
   struct Mark {
-    double x, y;
-    std::optional<std::array<double, 2>> interval{};  ///< whiskers
+    double x, y, low = y, high = y;  ///< the latter two: whiskers
   };
-  std::string title, x_label, y_label = "nats per token";
+  std::string title, x_label;
   std::optional<double> level{};  ///< a rule across
+  std::string y_label = "nats per token";
   bool joined = true;
   std::map<std::size_t, std::vector<Mark>> lines{};  ///< by arm; its name stands at the end
 };
+
+/// What stands at the end of a line, of the name's first bytes.
+std::string label_of(const Arm& arm) {
+  std::size_t end = std::min<std::size_t>(arm.name.size(), 30);
+  while (end < arm.name.size() && (arm.name[end] & 0xc0) == 0x80) ++end;  // the rest of a character
+  return arm.name.substr(0, end) + (end < arm.name.size() ? "..." : "");
+}
 
 /// Labels at their lines' ends, moved apart by at least `height`, and below `top`.
 std::vector<double> apart(std::vector<double> y, double height, double top) {
@@ -43,26 +50,29 @@ std::string script_of(const Results& r, const Chart& chart, const std::string& t
   std::size_t longest = 0;
   std::vector<double> ends;
   for (const auto& [arm, marks] : chart.lines) {
-    longest = std::max(longest, r.arms[arm].name.size()), ends.push_back(marks.back().y);
-    for (const auto& mark : marks) {
-      const auto [from, to] = mark.interval.value_or(std::array{mark.y, mark.y});
-      places.insert(mark.x), low = std::min(low, from), high = std::max(high, to);
-    }
+    longest = std::max(longest, label_of(r.arms[arm]).size()), ends.push_back(marks.back().y);
+    for (const auto& mark : marks)
+      places.insert(mark.x), low = std::min(low, mark.low), high = std::max(high, mark.high);
   }
   const double margin = std::max(0.05 * (high - low), 1e-9 + 1e-6 * std::abs(high)), first = *places.begin(),
                last = *places.rbegin();
   low -= margin, high += margin;
+  const bool logarithmic = first > 0;  // tuned values may hold 0
+  const auto along = [&](double x) {
+    return logarithmic ? std::log(x / first) / std::log(last / first) : (x - first) / (last - first);
+  };
   std::string script = fmt::format(
       "set terminal {} size 560,380 enhanced background '#FFFFFF' font 'Helvetica,13'\nset output {}\n"
       "set title {} noenhanced\nset border 3 linecolor rgb '#555555'\nset tics nomirror out scale 0.6\n"
       "set grid y linecolor rgb '#E6E6E6' linetype 1\nset xlabel {} noenhanced\nset ylabel {}\n"
-      "set logscale x\nset xrange [{}:{}]\nset yrange [{}:{}]\nset rmargin {}\nunset key\nset bars 0\n",
+      "{}set xrange [{}:{}]\nset yrange [{}:{}]\nset rmargin {}\nunset key\nset bars 0\n",
       terminal, quoted(file.string()), quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label),
-      0.95 * first, 1.05 * last, low, high, longest + 4);
+      logarithmic ? "set logscale x\n" : "", logarithmic ? 0.95 * first : 1.05 * first - 0.05 * last,
+      1.05 * last, low, high, longest + 4);
   std::string ticks;
   for (double free = 0; const double x : places) {
-    if (std::log(x / first) < free) continue;
-    free = std::log(x / first) + 40 / std::max(100.0, 500 - 8.0 * double(longest)) * std::log(last / first);
+    if (along(x) < free) continue;
+    free = along(x) + 40 / std::max(100.0, 500 - 8.0 * double(longest));
     ticks += fmt::format("{}{} {}", ticks.empty() ? "" : ", ", quoted(with_prefix(x)), x);
   }
   script += "set xtics (" + ticks + ")\n";
@@ -74,13 +84,12 @@ std::string script_of(const Results& r, const Chart& chart, const std::string& t
     const std::size_t place = arm - (arm > r.baseline);
     const std::string_view colour = baseline ? "1B1B1B" : colours[place % 8];
     script += fmt::format("$line{} << EOD\n", i);
-    for (const auto& [x, y, interval] : marks)
-      script +=
-          fmt::format("{} {} {} {}\n", x, y, interval ? (*interval)[0] : y, interval ? (*interval)[1] : y);
+    for (const auto& mark : marks)
+      script += fmt::format("{} {} {} {}\n", mark.x, mark.y, mark.low, mark.high);
     script += fmt::format(
         "EOD\nset label {} at graph 1.04, first {} noenhanced textcolor rgb '#{}'\n"
         "set arrow from {}, {} to graph 1.03, first {} nohead linecolor rgb '#{}'\n",
-        quoted(r.arms[arm].name), labels[i], colour, marks.back().x, ends[i], labels[i], colour);
+        quoted(label_of(r.arms[arm])), labels[i], colour, marks.back().x, ends[i], labels[i], colour);
     const std::string style = fmt::format("linecolor rgb '#{}' dashtype {} {}", colour,
                                           !baseline && place % 8 >= 4 ? "(12,4)" : "solid",
                                           gnuplot::mark_of(6 * (place % 4 + place / 8)));
@@ -113,18 +122,17 @@ std::string pictures(const Results& r, std::vector<Chart> charts) {
 
 std::string gap_pictures(const Results& r) {
   std::vector<Chart> charts;
-  for (const ModelSize& size : r.sizes) charts.push_back({"Gap over tokens, " + size.name, "tokens"});
+  for (const ModelSize& size : r.sizes) charts.push_back({"Gap over tokens, " + size.name, "tokens", 0});
   for (const double length : r.asked.lengths)
-    charts.push_back({fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters"});
+    charts.push_back({fmt::format("Gap over sizes, {:g} tokens per parameter", length), "parameters", 0});
   for (const Gap& g : r.gaps) {
     if (g.stage != r.judged() || g.gap.pairs == 0) continue;
     const Point& point = r.points[g.point];
-    const auto interval = g.gap.pairs > 1 ? std::optional(g.gap.interval95) : std::nullopt;
-    charts[point.size].lines[g.arm].push_back({double(point.tokens), g.gap.mean, interval});
+    const auto [low, high] = g.gap.pairs > 1 ? g.gap.interval95 : std::array{g.gap.mean, g.gap.mean};
+    charts[point.size].lines[g.arm].push_back({double(point.tokens), g.gap.mean, low, high});
     charts[r.sizes.size() + g.point % r.asked.lengths.size()].lines[g.arm].push_back(
-        {double(point.parameters), g.gap.mean, interval});
+        {double(point.parameters), g.gap.mean, low, high});
   }
-  for (Chart& chart : charts) chart.level = 0;
   return pictures(r, charts);
 }
 
@@ -146,7 +154,7 @@ std::string loss_pictures(const Results& r, bool against_seconds) {
 }
 
 std::string law_picture(const Results& r) {
-  Chart chart{"Residuals of the law", "tokens", "% of the loss", 0.0, false};
+  Chart chart{"Residuals of the law", "tokens", 0, "% of the loss", false};
   for (const Residual& x : r.law.residuals)
     chart.lines[x.arm].push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
   return pictures(r, {chart});
@@ -162,7 +170,7 @@ std::string tuning_picture(const Results& r) {
 std::string with_prefix(double x) {
   constexpr std::pair<double, const char*> prefixes[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
   for (const auto& [factor, name] : prefixes)
-    if (x >= factor) return fmt::format("{:.3g}{}", x / factor, name);
+    if (x >= 0.9995 * factor) return fmt::format("{:.3g}{}", x / factor, name);
   return fmt::format("{:.3g}", x);
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "autograd/slots.h"
 #include "core/parallel.h"
@@ -46,11 +45,10 @@ std::optional<Telemetry> telemetry_of(const std::filesystem::path& run) {
   }
   Telemetry telemetry;
   for (const auto& [slot, all] : values) {
-    const double mean = std::accumulate(all.begin(), all.end(), 0.0) / double(all.size());
     if (slot.empty())
-      telemetry.alignment = mean;
+      telemetry.alignment = mean(all);
     else
-      telemetry.slots.push_back(slot), telemetry.relative_error.push_back(std::sqrt(mean));
+      telemetry.slots.push_back(slot), telemetry.relative_error.push_back(std::sqrt(mean(all)));
   }
   return telemetry;
 }
@@ -95,9 +93,7 @@ Results asked(const RefereeFile& file) {
     Arm& made = results.arms.emplace_back();
     made.name = arm.name;
     made.differences = differences(point.baseline_arm().recipe, arm.recipe);
-    std::erase_if(made.differences, [](const std::string& line) {
-      return line.starts_with("name: ") || line.starts_with("description: ");
-    });
+    std::erase_if(made.differences, [](const std::string& line) { return line.starts_with("name: "); });
     describe(made, arm.recipe);
   }
   for (const Family& family : file.families)
@@ -124,9 +120,8 @@ void add_runs(Results& results, const SweepPlan& plan, Stage of) {
       ms[{size, arm.arm}][{arm.point, arm.is_trunk, from->seed}] = log->median_milliseconds;
     }
     if (arm.is_trunk) continue;
-    Run& run = results.runs.emplace_back();
+    Run& run = results.runs.emplace_back(Run{arm.point, arm.arm, from->seed, of});
     RunTime& time = results.times.runs.emplace_back();
-    run.point = arm.point, run.arm = arm.arm, run.seed = from->seed, run.stage = of;
     run.folder = from->folder.lexically_relative(plan.out).string();
     run.state = name_of(from->state), run.learning_rate = double(arm.recipe.optim.learning_rate);
     if (from->record)
@@ -152,9 +147,8 @@ void add_runs(Results& results, const SweepPlan& plan, Stage of) {
       if (baseline != ms.end() && baseline->second.contains(turn))
         ratios.push_back(one / baseline->second.at(turn));
     }
-    StepTime& time = results.times.steps.emplace_back(StepTime{of, at.first, at.second, median(all)});
-    time.runs = std::int64_t(all.size());
-    if (!ratios.empty()) time.ratio = median(ratios);
+    const auto ratio = ratios.empty() ? std::nullopt : std::optional(median(ratios));
+    results.times.steps.push_back({of, at.first, at.second, median(all), ratio, std::int64_t(all.size())});
   }
   if (!results.has_points()) results.switches = switches(plan, results, logs);
 }

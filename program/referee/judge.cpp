@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <numeric>
 
 #include "program/referee/statistics.h"
 
@@ -13,20 +11,19 @@ namespace {
 
 /// Corrects the p of each group of `all` together. What lacks runs counts as p = 1: results that come later
 /// withdraw no verdict.
-template <class T>
-void correct(std::vector<T>& all, const std::function<std::string(const T&)>& name_of_group) {
+void correct(auto& all, const auto& name_of_group) {
   std::map<std::tuple<std::size_t, Stage, std::string>, std::vector<double>> groups;  // their p
-  const auto group_of = [&](const T& one) -> auto& {
+  const auto group_of = [&](const auto& one) -> auto& {
     return groups[{one.point, one.stage, name_of_group(one)}];
   };
-  const auto p = [](const T& one) { return one.reason.empty() ? std::min(1.0, one.gap.p) : 1; };
-  for (const T& one : all) group_of(one).push_back(p(one));
-  for (T& one : all)
+  const auto p = [](const auto& one) { return one.reason.empty() ? std::min(1.0, one.gap.p) : 1; };
+  for (const auto& one : all) group_of(one).push_back(p(one));
+  for (auto& one : all)
     if (one.gap.pairs > 1) one.holm = holm(p(one), group_of(one));
 }
 
 void correct_families(Results& r) {
-  correct<Gap>(r.gaps, [&](const Gap& g) {
+  correct(r.gaps, [&](const Gap& g) {
     const Arm& arm = r.arms[g.arm];
     return arm.family.empty() ? "arm " + arm.name : "family " + arm.family;
   });
@@ -56,7 +53,7 @@ void add_contrasts(Results& r) {
         r.contrast_results.push_back(
             {c, point, stage, paired_gap(sums, r.asked.tolerance), INFINITY, reason});
       }
-  correct<ContrastResult>(r.contrast_results, [&](const ContrastResult& c) {
+  correct(r.contrast_results, [&](const ContrastResult& c) {
     const auto planned = [&](std::size_t arm) { return r.is_planned(arm, c.stage); };
     return std::ranges::all_of(r.asked.contrasts[c.contrast].arms, planned) ? "" : "not planned";
   });
@@ -119,13 +116,20 @@ void add_law(Results& r, const LossTable& table) {
   Law& law = r.law;
   const LawBootstrap bootstrap(table);
   const LawFit& fit = bootstrap.fit;
-  const auto worst = [&](std::size_t arm) {
-    double most = 0;
-    for (const double off : fit.residuals[arm])
-      if (!std::isnan(off)) most = std::max(most, std::abs(std::expm1(off)));
-    return most;
+  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = 0;
+  for (std::size_t arm = 0; arm < r.arms.size(); ++arm)
+    for (std::size_t point = 0; point < r.points.size(); ++point) {
+      const double off = fit.residuals[arm][point], measured = mean(table.losses[arm][point]);
+      if (std::isnan(off)) continue;
+      law.residuals.push_back({arm, point, measured, measured / std::exp(off)});
+      if (arm == r.baseline) law.worst = std::max(law.worst, std::abs(std::expm1(off)));
+    }
+  const auto is_outside = [&](const Residual& x) {
+    std::vector<double> gaps = table.losses[x.arm][x.point];
+    for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i] -= table.losses[r.baseline][x.point][i];
+    const auto [low, high] = paired_gap(gaps, r.asked.tolerance).interval95;
+    return std::abs(x.measured - x.fitted) > std::max((high - low) / 2, 1e-3 * x.measured);
   };
-  law.fitted = true, law.draws = std::int64_t(bootstrap.fits.size()), law.worst = worst(r.baseline);
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;
   law.holds = law.worst <= law.limit, law.why.clear();
@@ -136,7 +140,8 @@ void add_law(Results& r, const LossTable& table) {
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm) {
     if (arm == r.baseline || std::isnan(fit.eff_n[arm])) continue;
     law.arms.push_back({arm, bootstrap.estimate([=](const LawFit& f) { return f.eff_n[arm]; }),
-                        bootstrap.estimate([=](const LawFit& f) { return f.eff_d[arm]; }), worst(arm)});
+                        bootstrap.estimate([=](const LawFit& f) { return f.eff_d[arm]; })});
+    for (const Residual& x : law.residuals) law.arms.back().outside += x.arm == arm && is_outside(x);
     if (!law.holds_for(law.arms.back())) continue;
     std::erase_if(r.break_even, [&](const BreakEven& b) { return b.arm == arm; });
     BreakEven& k = r.break_even.emplace_back(BreakEven{.arm = arm, .from = "law"});
@@ -146,13 +151,6 @@ void add_law(Results& r, const LossTable& table) {
     if (!std::isfinite(k.speed_up->value))
       k.speed_up.reset(), k.why = "no number of tokens makes up for its effN";
   }
-  for (std::size_t arm = 0; arm < r.arms.size(); ++arm)
-    for (std::size_t point = 0; point < r.points.size(); ++point) {
-      if (std::isnan(fit.residuals[arm][point])) continue;
-      const auto& losses = table.losses[arm][point];
-      const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / double(losses.size());
-      law.residuals.push_back({arm, point, mean, mean / std::exp(fit.residuals[arm][point])});
-    }
 }
 
 void add_correlations(Results& r) {
@@ -169,29 +167,26 @@ void add_correlations(Results& r) {
       std::vector<double> x, y;
       for (const auto& [arm, of_runs] : by_arm)
         if (const Gap* gap = r.gap(point, arm, r.judged()); gap && gap->gap.pairs > 0)
-          x.push_back(std::accumulate(of_runs.begin(), of_runs.end(), 0.0) / double(of_runs.size())),
-              y.push_back(gap->gap.mean);
+          x.push_back(mean(of_runs)), y.push_back(gap->gap.mean);
       if (x.size() >= 3)
         r.correlations.push_back({name, point, std::int64_t(x.size()), rank_correlation(x, y)});
     }
   }
 }
 
-Reached reached(const Results& r, Reached made,
-                const std::function<std::optional<double>(const Run&)>& measure) {
-  std::vector<double> logarithms;
-  double sum = 0;
+Reached reached(const Results& r, Reached made, const auto& measure) {
+  std::vector<double> values, logarithms;
   for (const Run& run : r.runs) {
     if (run.point != made.point || run.arm != made.arm || run.stage != made.stage || !run.loss) continue;
     const auto value = measure(run);
     ++(value ? made.runs : made.never);
     if (!value) continue;
-    sum += *value;
+    values.push_back(*value);
     const Run* base = r.run(made.point, r.baseline, made.stage, run.seed);
     if (const auto same = base ? measure(*base) : std::nullopt)
       logarithms.push_back(std::log(*value / *same));
   }
-  if (made.runs > 0) made.mean = sum / double(made.runs);
+  if (made.runs > 0) made.mean = mean(values);
   if (made.runs > 0 && made.arm != r.baseline && logarithms.size() == r.seeds(made.stage).size() &&
       !r.blew_up(made.point, r.baseline, made.stage))
     made.ratio = paired_ratio(logarithms);

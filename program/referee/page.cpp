@@ -118,9 +118,8 @@ std::string law(const Results& r) {
   std::string off;
   for (const LawArm& arm : law.arms)
     if (law.holds && !law.holds_for(arm))
-      off += fmt::format(
-          " {}'s loss over the baseline's is off it by up to {:.2f} %, so it has no effN and effD.",
-          html_escaped(r.arms[arm.arm].name), 100 * arm.worst);
+      off += fmt::format(" It is outside the interval of {} of {}'s gaps, so that {} has no effN and effD.",
+                         arm.outside, html_escaped(r.arms[arm.arm].name), html_escaped(r.arms[arm.arm].name));
   return fmt::format(
              "<p>L(N, D) = (A / (effN N)<sup>alpha</sup> + B / (effD D)<sup>beta</sup>)<sup>gamma</sup> + E "
              "with A = {}, alpha = {}, B = {}, beta = {}, gamma = {}, E = {}. {} The baseline is off it "

@@ -3,21 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "recipes/text/reader.h"
-
 namespace mxtape::referee {
 namespace {
-
-void set_rate(SweepArm& arm, const RefereeFile& file, const std::vector<std::size_t>& tuned) {
-  if (!tuned.empty()) file.set_tuned(arm.recipe, tuned[arm.arm]);
-  const double growth = double(file.points[arm.point].parameters) / double(file.points.front().parameters);
-  arm.recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
-}
 
 /// The part of `longer` before its rate falls.
 Recipe leg_of(const Recipe& longer) {
   Recipe leg = longer;
   leg.train.steps = first_decaying_step(longer.schedule, longer.train.steps);
+  std::erase_if(leg.precision.phases, [&](const PrecisionPhase& phase) {
+    const std::int64_t start = phase_start(longer, phase);
+    return start != never && start >= leg.train.steps;
+  });
   leg.schedule.kind = ScheduleKind::constant;
   if (leg.precision.switch_error == 0) leg.telemetry.every = 0;
   validate(leg);
@@ -84,11 +80,13 @@ SweepPlan plan_points(const Asked& asked, const Results& results, Stage stage,
     std::vector<std::optional<std::size_t>> trunks(file.arms.size());
     for (std::size_t p = size * lengths; p < (size + 1) * lengths; ++p) {
       sweep = file.sweep(file.points[p]);
+      const double growth = double(file.points[p].parameters) / double(file.points.front().parameters);
       for (std::size_t a = 0; a < file.arms.size(); ++a) {
         if (!results.is_planned(a, stage)) continue;
         SweepArm arm = sweep.arms[a];
         arm.point = p, arm.arm = a;
-        set_rate(arm, file, tuned);
+        if (!tuned.empty()) file.set_tuned(arm.recipe, tuned[a]);
+        arm.recipe.optim.learning_rate *= float(std::pow(growth, file.learning_rate_power));
         if (!file.lengths.empty() && arm.recipe.precision.switch_error == 0 &&
             !arm.recipe.origin("telemetry.every").starts_with(file.file + ":")) {
           arm.recipe.telemetry.every = arm.recipe.train.steps;

@@ -9,7 +9,6 @@
 #include "program/run/stop_signals.h"
 #include "program/show/progress.h"
 #include "program/show/streams.h"
-#include "train/memory/memory_plan.h"
 
 namespace mxtape::referee {
 namespace {

@@ -55,8 +55,7 @@ bool has_losses(const Results& r, Stage stage, std::optional<std::size_t> point 
 std::optional<double> peak_of(const Results& r, std::size_t point, std::size_t arm) {
   std::optional<double> most;
   for (std::size_t i = 0; i < r.times.runs.size(); ++i)
-    if (const auto peak = r.times.runs[i].peak_mib; r.runs[i].arm == arm && r.runs[i].point == point && peak)
-      most = std::max(most.value_or(0), *peak);
+    if (r.runs[i].arm == arm && r.runs[i].point == point) most = std::max(most, r.times.runs[i].peak_mib);
   return most;
 }
 
@@ -89,16 +88,12 @@ Table verdicts(const Results& r, std::size_t first, std::size_t last, Stage stag
   const std::size_t largest = largest_shown(r);
   for (std::size_t point = first; point < last; ++point)
     for (const std::size_t arm : r.sorted(point)) {
-      const auto of_arm = [&](const auto& all, const auto& wanted) {
-        const auto found = std::ranges::find_if(all, [&](auto& x) { return x.arm == arm && wanted(x); });
-        return found == all.end() ? nullptr : &*found;
-      };
       const Gap* gap = r.gap(point, arm, stage);
-      const auto* efficiency =
-          of_arm(r.efficiencies, [&](const Efficiency& e) { return e.point == point && e.stage == stage; });
-      const auto* law =
-          of_arm(r.law.arms, [&](const LawArm& x) { return point == largest && r.law.holds_for(x); });
-      const auto* even = of_arm(r.break_even, [&](const BreakEven&) { return point == largest; });
+      const auto* efficiency = first_of(
+          r.efficiencies, [&](auto& e) { return e.arm == arm && e.point == point && e.stage == stage; });
+      const auto* law = first_of(
+          r.law.arms, [&](auto& x) { return x.arm == arm && point == largest && r.law.holds_for(x); });
+      const auto* even = first_of(r.break_even, [&](auto& k) { return k.arm == arm && point == largest; });
       const StepTime* time = stage == r.judged() ? r.step_time(r.points[point].size, arm) : nullptr;
       const auto loss = mean_of(r.losses(point, arm, stage));
       if (!loss && (stage != r.judged() || !has_losses(r, stage, point))) continue;

@@ -1,7 +1,6 @@
 #include "program/sweep/curves.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace mxtape {
 namespace {
@@ -28,9 +27,8 @@ BandPoint mean_with_interval(std::int64_t step, const std::vector<double>& gaps)
 }
 
 BandPoint mean_with_range(std::int64_t step, const std::vector<double>& losses) {
-  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
   const auto [low, high] = std::ranges::minmax(losses);
-  return {step, sum / double(losses.size()), low, high};
+  return {step, mean(losses), low, high};
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ MXT_FIELDS(Switch, arm, step, steps, jump)
 MXT_FIELDS(Reached, loss, point, arm, stage, runs, never, mean, ratio)
 MXT_FIELDS(ContrastResult, contrast, point, stage, gap, holm, reason)
 MXT_FIELDS(Efficiency, arm, point, stage, ratio, why)
-MXT_FIELDS(LawArm, arm, parameters, tokens, worst)
+MXT_FIELDS(LawArm, arm, parameters, tokens, outside)
 MXT_FIELDS(Residual, arm, point, measured, fitted)
 MXT_FIELDS(Law, fitted, holds, why, A, alpha, B, beta, gamma, E, limit, worst, draws, arms, residuals)
 MXT_FIELDS(BreakEven, arm, speed_up, from, why)
@@ -153,13 +153,6 @@ struct Reader {
   }
 };
 
-/// Null: none.
-template <class T, class Wanted>
-const T* first(const std::vector<T>& all, const Wanted& wanted) {
-  const auto found = std::ranges::find_if(all, wanted);
-  return found == all.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 Value value_of(const Results& results) {
@@ -196,17 +189,17 @@ Estimate paired_ratio(std::span<const double> logarithms) {
 }
 
 const Run* Results::run(std::size_t point, std::size_t arm, Stage stage, std::uint64_t seed) const {
-  return first(runs, [&](const Run& run) {
+  return first_of(runs, [&](const Run& run) {
     return run.point == point && run.arm == arm && run.stage == stage && run.seed == seed;
   });
 }
 
 const Gap* Results::gap(std::size_t point, std::size_t arm, Stage stage) const {
-  return first(gaps, [&](const Gap& g) { return g.point == point && g.arm == arm && g.stage == stage; });
+  return first_of(gaps, [&](const Gap& g) { return g.point == point && g.arm == arm && g.stage == stage; });
 }
 
 const StepTime* Results::step_time(std::size_t size, std::size_t arm) const {
-  return first(times.steps, [&](const StepTime& time) {
+  return first_of(times.steps, [&](const StepTime& time) {
     return time.size == size && time.arm == arm && time.stage == judged();
   });
 }

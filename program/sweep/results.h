@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -56,11 +57,11 @@ struct Run {
   std::size_t point = 0, arm = 0;
   std::uint64_t seed = 0;
   Stage stage = Stage::select;
-  std::string folder{};          ///< below the sweep's
-  std::string state, message{};  ///< finished, unfinished, failed, to do; of a failure
-  int code = 0;                  ///< exit code of its process
-  std::optional<double> loss{};  ///< of the last validation [nats per token]
-  double learning_rate = 0;      ///< at most
+  std::string folder{};            ///< below the sweep's
+  std::string state{}, message{};  ///< finished, unfinished, failed, to do; of a failure
+  int code = 0;                    ///< exit code of its process
+  std::optional<double> loss{};    ///< of the last validation [nats per token]
+  double learning_rate = 0;        ///< at most
   std::vector<Sample> curve{};
   std::vector<Spike> spikes{};
   std::optional<Telemetry> telemetry{};
@@ -111,7 +112,7 @@ struct Efficiency {
 struct LawArm {
   std::size_t arm = 0;
   Estimate parameters{}, tokens{};  ///< effN, effD
-  double worst = INFINITY;          ///< as Law::worst, of the arm's losses over the baseline's
+  std::int64_t outside = 0;         ///< points at which the law's gap is far from the arm's, as judge() says
 };
 struct Residual {
   std::size_t arm = 0, point = 0;
@@ -127,7 +128,7 @@ struct Law {
   std::vector<LawArm> arms{};
   std::vector<Residual> residuals{};
 
-  bool holds_for(const LawArm& arm) const { return holds && arm.worst <= limit; }
+  bool holds_for(const LawArm& arm) const { return holds && arm.outside == 0; }
 };
 /// How many times as fast as the baseline's an arm's steps must be for it to have the same loss after the
 /// same time.
@@ -234,6 +235,13 @@ struct Results {
   void add_gaps();
 };
 
+/// Null: none.
+template <class T>
+const T* first_of(const std::vector<T>& all, const auto& wanted) {
+  const auto found = std::find_if(all.begin(), all.end(), wanted);
+  return found == all.end() ? nullptr : &*found;
+}
+
 /// results.json: docs/sweeps.md names the fields. What a clock measured is in `times`, last.
 Value value_of(const Results&);
 /// Reads it back. Throws Error(data) naming file and field for what is not such a file, and Error(resource)
@@ -244,7 +252,9 @@ Results read_results(const std::filesystem::path&);
 inline constexpr double law_limit = 0.01;
 /// From runs and gaps, what follows: Holm's correction, sums of arms, efficiencies, the law, break-even
 /// speed-ups, and whether rounding errors predict the gaps. Losses at a point count if all seeds of the stage
-/// have one, and none of the baseline's runs blew up.
+/// have one, and none of the baseline's runs blew up. An arm has figures of the law if at each of its points
+/// the law's gap is no further from the measured one than half its 95 % interval, or 0.1 % of the loss where
+/// that is more: a gap may be so small that any law holds within 1 %.
 void judge(Results&);
 /// Of each loss of `steps_to`: when the arms' runs have it. Seconds are of as many steps as the run's median.
 void add_steps_to(Results&);

@@ -196,10 +196,6 @@ std::string_view name_of(RunState state) {
   return names[std::size_t(state)];
 }
 
-std::int64_t SweepPlan::to_do() const {
-  return std::count_if(runs.begin(), runs.end(), [](const SweepRun& run) { return run.to_do(); });
-}
-
 Recipe SweepPlan::recipe_of(const SweepRun& run) const {
   const SweepArm& arm = sweep.arms[run.arm];
   Recipe recipe = arm.recipe;
@@ -208,14 +204,6 @@ Recipe SweepPlan::recipe_of(const SweepRun& run) const {
   recipe.train.out = (out / "runs" / arm.name).string();
   recipe.compute.threads = threads;
   return recipe;
-}
-
-fs::path SweepPlan::recipe_file(const SweepRun& run) const {
-  return out / "recipes" / (sweep.arms[run.arm].name + ".toml");
-}
-
-std::string SweepPlan::name_of(const SweepRun& run) const {
-  return fmt::format("{} seed {}", sweep.arms[run.arm].name, run.seed);
 }
 
 SweepPlan plan_sweep(const SweepOptions& options, Sweep sweep) {

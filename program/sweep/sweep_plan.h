@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -57,11 +58,15 @@ struct SweepPlan {
     const auto trunk = sweep.arms[run.arm].trunk;
     return trunk ? &run - run.arm + *trunk : nullptr;
   }
-  std::int64_t to_do() const;
+  std::int64_t to_do() const { return std::ranges::count_if(runs, &SweepRun::to_do); }
   /// A run's recipe: the arm's, with the seed, the folder and the threads.
   Recipe recipe_of(const SweepRun&) const;
-  std::filesystem::path recipe_file(const SweepRun&) const;  ///< of its arm
-  std::string name_of(const SweepRun& run) const;            ///< "mxfp4 seed 2"
+  std::filesystem::path recipe_file(const SweepRun& run) const {  ///< of its arm
+    return out / "recipes" / (arm_of(run).name + ".toml");
+  }
+  std::string name_of(const SweepRun& run) const {  ///< "mxfp4 seed 2"
+    return fmt::format("{} seed {}", arm_of(run).name, run.seed);
+  }
 };
 
 /// Looks at data, device, memory, disk and what lies in the folder `options.out` already. Trains and writes

@@ -10,18 +10,14 @@
 namespace mxtape {
 namespace {
 
-struct LastStep {
-  std::int64_t step;
-  double loss;
-};
 /// The last step on record in a metrics.jsonl that is being written.
-std::optional<LastStep> last_step(const std::filesystem::path& metrics) {
+std::optional<RunLog::Point> last_step(const std::filesystem::path& metrics) {
   constexpr std::uint64_t tail = 2048;  // some ten records
   const RandomAccessFile file(metrics);
   std::string text(std::min(file.size(), tail), '\0');
   file.read(file.size() - text.size(), std::as_writable_bytes(std::span(text)));
   std::istringstream in(text);
-  std::optional<LastStep> last;
+  std::optional<RunLog::Point> last;
   for (std::string line; std::getline(in, line) && !in.eof();) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (record.is_object() && record.contains("loss") && record["loss"].is_number())
@@ -48,14 +44,11 @@ void SweepProgress::ended(const SweepRun& run, double seconds, const std::option
   ++ended_runs_;
   ended_steps_ += run.steps - run.steps_done;
   steps_done_ = std::max(steps_done_, ended_steps_);
-  std::string result;
-  if (log) {
-    result = fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log->validation.back().loss,
-                         log->median_milliseconds, run.record->peak_mib.value_or(0));
-  } else {
-    result = run.to_do() ? "saved, not finished"
-                         : fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message);
-  }
+  const std::string result =
+      log ? fmt::format("validation {:.4f} | {:.1f} ms a step | {:.0f} MiB", log->validation.back().loss,
+                        log->median_milliseconds, run.record->peak_mib.value_or(0))
+      : run.to_do() ? "saved, not finished"
+                    : fmt::format("FAILED, exit code {}: {}", run.record->code, run.record->message);
   const int width = int(std::to_string(runs_).size());
   note(fmt::format("[{:>{}}/{}] {} | {} | {} | eta {}", ended_runs_, width, runs_, plan_.name_of(run), result,
                    duration_text(seconds), eta()));
@@ -68,7 +61,7 @@ std::string SweepProgress::status(std::span<const RunningRun> running) {
     const std::filesystem::path metrics = r.run->folder / "metrics.jsonl";
     std::error_code error;
     const auto written = std::filesystem::last_write_time(metrics, error);
-    std::optional<LastStep> last;
+    std::optional<RunLog::Point> last;
     std::string place = "starts";
     try {
       if (!error && written >= r.since) last = last_step(metrics);

@@ -46,16 +46,14 @@ class Runner {
       if (running_.empty()) break;  // what still waits has a trunk that failed
       ::usleep(10'000);             // short beside any run; a signal ends it at once
       std::vector<RunningRun> shown;
-      for (std::size_t i = 0; i < running_.size();) {
-        if (const auto end = running_[i].process->poll()) {
-          const std::size_t run = running_[i].run;
-          running_.erase(running_.begin() + std::ptrdiff_t(i));
-          finish(plan_.runs[run], *end);
-        } else {
-          shown.push_back({&plan_.runs[running_[i].run], running_[i].since});
-          ++i;
-        }
-      }
+      std::erase_if(running_, [&](const Running& running) {
+        const auto end = running.process->poll();
+        if (end)
+          finish(plan_.runs[running.run], *end);
+        else
+          shown.push_back({&plan_.runs[running.run], running.since});
+        return end.has_value();
+      });
       progress_.look(shown);
     }
   }

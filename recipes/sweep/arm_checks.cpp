@@ -49,8 +49,7 @@ Meaning meaning_of(const Recipe& recipe) {
 bool is_shared(std::string_view key) {
   constexpr std::array keys{"data.file",          "train.init",    "train.steps",      "train.batch_size",
                             "train.accumulation", "train.strands", "train.eval_every", "train.eval_windows"};
-  return (key.starts_with("model.") && key != "model.dropout") ||
-         std::find(keys.begin(), keys.end(), key) != keys.end();
+  return (key.starts_with("model.") && key != "model.dropout") || std::ranges::find(keys, key) != keys.end();
 }
 
 void require_pairs(const SweepArm& arm, const SweepArm& baseline) {
@@ -81,9 +80,8 @@ void require_effects(std::span<const BuiltArm> arms) {
               "{}: {} has no effect in arm '{}': {}; leave it out", omission.where, omission.key,
               built.arm.name, reason_of(built.arm.recipe, omission.key));
   for (std::size_t i = 0; i < arms.front().shared.size(); ++i) {
-    const bool serves = std::any_of(arms.begin(), arms.end(), [&](const BuiltArm& built) {
-      return has_effect(built.arm.recipe, built.shared[i]);
-    });
+    const bool serves = std::ranges::any_of(
+        arms, [&](const BuiltArm& built) { return has_effect(built.arm.recipe, built.shared[i]); });
     const Omission& omission = arms.front().shared[i];
     require(serves, ExitCode::usage, "{}: {} has no effect in any arm: {}; leave it out", omission.where,
             omission.key, reason_of(arms.front().arm.recipe, omission.key));
@@ -113,8 +111,7 @@ void require_unlike(std::span<const BuiltArm> arms) {
 bool trains_alike(const Recipe& a, const Recipe& b) { return meaning_of(a) == meaning_of(b); }
 
 void check_arms(std::span<const BuiltArm> arms, const std::string& baseline) {
-  const auto base =
-      std::find_if(arms.begin(), arms.end(), [&](const BuiltArm& b) { return b.arm.name == baseline; });
+  const auto base = std::ranges::find_if(arms, [&](const BuiltArm& b) { return b.arm.name == baseline; });
   for (const BuiltArm& built : arms) require_pairs(built.arm, base->arm);
   require_effects(arms);
   require_unlike(arms);

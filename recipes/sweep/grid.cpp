@@ -1,6 +1,7 @@
 #include "recipes/sweep/grid.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mxtape {
 namespace {
@@ -41,17 +42,14 @@ std::string value_text(const toml::node& value) {
 }  // namespace
 
 std::vector<GridAxis> read_grid_axes(const Source& source, const toml::source_region& at,
-                                     const toml::node& node) {
-  require(node.is_table(), ExitCode::usage, "{}: grid = {}; want a section: [grid]", source.place(at),
-          found_text(node));
+                                     const toml::table& grid) {
   std::vector<GridAxis> axes;
-  collect(axes, source, "", *node.as_table());
+  collect(axes, source, "", grid);
   require(!axes.empty(), ExitCode::usage, "{}: [grid] is empty; want section.key = [value, value]",
           source.place(at));
   // toml++ keeps tables by key; people think of them as they wrote them.
-  std::stable_sort(axes.begin(), axes.end(), [](const GridAxis& a, const GridAxis& b) {
-    return std::pair(a.at.begin.line, a.at.begin.column) < std::pair(b.at.begin.line, b.at.begin.column);
-  });
+  std::ranges::stable_sort(axes, {},
+                           [](const GridAxis& a) { return std::pair(a.at.begin.line, a.at.begin.column); });
   std::size_t points = 1;
   for (const GridAxis& axis : axes) {
     points *= axis.values.size();
@@ -63,15 +61,9 @@ std::vector<GridAxis> read_grid_axes(const Source& source, const toml::source_re
 
 std::vector<GridPoint> grid_points(const std::vector<GridAxis>& axes) {
   std::vector<GridPoint> points{{}};
-  for (const GridAxis& axis : axes) {
-    std::vector<GridPoint> longer;
-    for (const GridPoint& point : points)
-      for (std::size_t i = 0; i < axis.values.size(); ++i) {
-        longer.push_back(point);
-        longer.back().push_back(i);
-      }
-    points = std::move(longer);
-  }
+  for (const GridAxis& axis : axes)
+    for (const GridPoint& shorter : std::exchange(points, {}))
+      for (std::size_t i = 0; i < axis.values.size(); ++i) points.emplace_back(shorter).push_back(i);
   return points;
 }
 
@@ -79,8 +71,7 @@ std::string name_of(const std::vector<GridAxis>& axes, const GridPoint& point) {
   std::string name;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::string part = last_part(axes[i].key);
-    const bool shared = std::count_if(axes.begin(), axes.end(),
-                                      [&](const GridAxis& axis) { return last_part(axis.key) == part; }) > 1;
+    const bool shared = std::ranges::count(axes, part, [](auto& axis) { return last_part(axis.key); }) > 1;
     name += fmt::format("{}{}={}", i ? "," : "", shared ? axes[i].key : part,
                         value_text(*axes[i].values[point[i]]));
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "core/text/nearest_name.h"
@@ -18,30 +19,13 @@ namespace mxtape {
 struct RefereeFile::Sections {
   SweepText text;
   std::vector<ArmText> sizes{};
-  toml::table tune{};
   std::optional<GridAxis> tuned{};
   std::optional<Sweep> one_point{};
 };
 
 namespace {
 
-void want(bool fine, const Source& source, std::string_view key, const toml::node& node,
-          std::string_view wanted) {
-  require(fine, ExitCode::usage, "{}: {} = {}; want {}", source.place(node.source()), key, found_text(node),
-          wanted);
-}
-const toml::table& table_of(const Source& source, std::string_view name, const toml::node& node) {
-  want(node.is_table(), source, name, node, fmt::format("a section: [{}]", name));
-  return *node.as_table();
-}
 double number_or_nan(const toml::node& node) { return node.is_number() ? *node.value<double>() : NAN; }
-
-Recipe base_of(const SweepText& text) {
-  Recipe recipe;
-  const auto folder = std::filesystem::path(text.source.label).parent_path();
-  read_fragment(recipe, text.base.name, folder, text.base.place + ": base: ");
-  return recipe;
-}
 
 std::int64_t parameters_of_blocks(ModelConfig model) {
   const std::int64_t all = parameter_count(model), layers = model.layers++;
@@ -64,21 +48,21 @@ RefereeFile::RefereeFile(const std::string& path, const InitialModel& model_of)
   read_families(), read_tune();
   if (const toml::node* node = text.table.get("steps_to")) {
     steps_to = node->is_number() ? std::vector{*node->value<double>()} : list_of<double>(*node);
-    want(!steps_to.empty() &&
-             std::ranges::all_of(steps_to, [](double x) { return x > 0 && std::isfinite(x); }),
-         source, "steps_to", *node, "a validation loss in nats per token, a number > 0, or a list of them");
+    text.want(!steps_to.empty() &&
+                  std::ranges::all_of(steps_to, [](double x) { return x > 0 && std::isfinite(x); }),
+              "steps_to", *node, "a validation loss in nats per token, a number > 0, or a list of them");
   }
   if (text.table.contains("confirm")) confirm = text.read_seeds("confirm", text.table);
   if (const toml::node* node = text.table.get("best")) {
     best = node->value_exact<std::int64_t>().value_or(0);
-    want(best >= 1, source, "best", *node, "how many arms of each family are confirmed, 1 or more");
+    text.want(best >= 1, "best", *node, "how many arms of each family are confirmed, 1 or more");
   }
   require(best == 0 || (!confirm.empty() && !families.empty()), ExitCode::usage,
           "{}: best = {} chooses arms of [families] for the seeds of `confirm`; want both", path, best);
   if (const toml::node* node = text.table.get("contrasts")) {
     for (const auto& one : list_of<std::string>(*node))
       contrasts.push_back(contrast_of(one, source.place(node->source())));
-    want(!contrasts.empty(), source, "contrasts", *node, "a list of sums of arms: [\"a - b - c + d\"]");
+    text.want(!contrasts.empty(), "contrasts", *node, "a list of sums of arms: [\"a - b - c + d\"]");
   }
   std::set<std::uint64_t> seeds(select.begin(), select.end());
   for (const auto* more : {&confirm, &tune})
@@ -105,7 +89,7 @@ void RefereeFile::read_one_point(const InitialModel& model_of) {
 void RefereeFile::read_points() {
   const SweepText& text = sections_->text;
   const toml::table& keys =
-      table_of(text.source, "points", text.required("points", "a section: [points]", text.table));
+      text.section("points", text.required("points", "a section: [points]", text.table));
   constexpr std::array<std::string_view, 3> known{"tokens_per_parameter", "decay", "learning_rate_power"};
   for (const auto& [key, node] : keys)
     require(std::ranges::find(known, key.str()) != known.end(), ExitCode::usage,
@@ -114,18 +98,18 @@ void RefereeFile::read_points() {
   constexpr std::string_view wanted = "a list of ascending numbers > 0: how long each size is trained";
   const toml::node& node = text.required("tokens_per_parameter", wanted, keys);
   lengths = list_of<double>(node);
-  want(!lengths.empty() && lengths.front() > 0 && std::isfinite(lengths.back()) &&
-           std::ranges::adjacent_find(lengths, std::greater_equal()) == lengths.end(),
-       text.source, "points.tokens_per_parameter", node, wanted);
+  text.want(!lengths.empty() && lengths.front() > 0 && std::isfinite(lengths.back()) &&
+                std::ranges::adjacent_find(lengths, std::greater_equal()) == lengths.end(),
+            "points.tokens_per_parameter", node, wanted);
   if (const toml::node* share = keys.get("decay")) {
     decay = number_or_nan(*share);
-    want(decay > 0 && decay < 1, text.source, "points.decay", *share,
-         "the share of each length in which the learning rate falls, in (0, 1)");
+    text.want(decay > 0 && decay < 1, "points.decay", *share,
+              "the share of each length in which the learning rate falls, in (0, 1)");
   }
   if (const toml::node* power = keys.get("learning_rate_power")) {
     learning_rate_power = number_or_nan(*power);
-    want(std::isfinite(learning_rate_power), text.source, "points.learning_rate_power", *power,
-         "a number: the learning rate goes as parameters to this power");
+    text.want(std::isfinite(learning_rate_power), "points.learning_rate_power", *power,
+              "a number: the learning rate goes as parameters to this power");
   }
 }
 
@@ -136,10 +120,14 @@ void RefereeFile::read_sizes() {
     require(size.fragments.empty(), ExitCode::usage, "{}: size.recipe; want keys: size.set", size.where);
     require(std::ranges::find(sizes, size.name, &ModelSize::name) == sizes.end(), ExitCode::usage,
             "{}: a second size '{}'", size.where, size.name);
-    Recipe recipe = base_of(text);
+    Recipe recipe = text.recipe_of(text.base, "base");
     for (const auto* settings : {&text.shared, &size.settings})
       for (const Setting& setting : *settings)
         TableReader(recipe, text.source).read_key(setting.key, setting.at, *setting.value);
+    for (const char* key : {"data.file", "train.eval_windows"})
+      require(std::ranges::find(size.settings, key, &Setting::key) == size.settings.end(), ExitCode::usage,
+              "{}: size.set has {}; want it in [set], so that all sizes are validated on the same windows",
+              size.where, key);
     const std::int64_t parameters = parameters_of_blocks(recipe.model), step = recipe.tokens_per_step();
     require(sizes.empty() || sizes.back().parameters < parameters, ExitCode::usage,
             "{}: size '{}' has {} parameters, the one before it {}; want them to grow", size.where, size.name,
@@ -147,8 +135,15 @@ void RefereeFile::read_sizes() {
     recipe.schedule.kind = ScheduleKind::wsd, recipe.schedule.decay_fraction = float(decay);
     for (const double length : lengths) {
       const auto steps = std::max<std::int64_t>(2, std::llround(length * double(parameters) / double(step)));
-      points.push_back({fmt::format("{} x {:g}", size.name, length), sizes.size(), parameters, length,
-                        steps * step, steps, steps - first_decaying_step(recipe.schedule, steps)});
+      const std::string name = fmt::format("{} x {:g}", size.name, length);
+      require(points.empty() || points.back().size < sizes.size() ||
+                  (points.back().steps < steps && points.back().name != name),
+              ExitCode::usage,
+              "{}: size '{}' takes {} steps for {} tokens a parameter, as for {}; want lengths "
+              "further apart",
+              text.source.label, size.name, steps, length, points.back().tokens_per_parameter);
+      points.push_back({name, sizes.size(), parameters, length, steps * step, steps,
+                        steps - first_decaying_step(recipe.schedule, steps)});
     }
     sizes.push_back({size.name, parameters, step});
   }
@@ -158,18 +153,18 @@ void RefereeFile::read_families() {
   const SweepText& text = sections_->text;
   const toml::node* node = text.table.get("families");
   if (!node) return;
-  std::vector<std::string> free = arms;
+  std::vector<std::string_view> free(arms.begin(), arms.end());
   std::erase(free, baseline);
-  for (const auto& [key, value] : table_of(text.source, "families", *node)) {
+  for (const auto& [key, value] : text.section("families", *node)) {
     Family& family = families.emplace_back(Family{std::string(key.str()), {}});
     for (const auto& arm : list_of<std::string>(value)) {
       require(std::erase(free, arm) == 1, ExitCode::usage,
               "{}: families.{}: '{}' is the baseline, in another family, or no arm{}",
-              text.source.place(value.source()), key.str(), arm,
-              suggestion(arm, std::vector<std::string_view>(free.begin(), free.end())));
+              text.source.place(value.source()), key.str(), arm, suggestion(arm, free));
       family.arms.push_back(std::size_t(std::ranges::find(arms, arm) - arms.begin()));
     }
-    want(!family.arms.empty(), text.source, "families." + family.name, value, "a list of arms");
+    text.want(!family.name.empty() && !family.arms.empty(), "families." + family.name, value,
+              "a name, and a list of arms");
   }
 }
 
@@ -177,11 +172,10 @@ void RefereeFile::read_tune() {
   const SweepText& text = sections_->text;
   const toml::node* node = text.table.get("tune");
   if (!node) return;
-  sections_->tune = table_of(text.source, "tune", *node);
-  tune = text.read_seeds("seeds", sections_->tune);
-  sections_->tune.erase("seeds");
-  const auto axes = read_grid_axes(text.source, node->source(), sections_->tune);
-  Recipe scratch = base_of(text);
+  tune = text.read_seeds("seeds", text.section("tune", *node));
+  sections_->text.table["tune"].as_table()->erase("seeds");
+  const auto axes = read_grid_axes(text.source, node->source(), *node->as_table());
+  Recipe scratch = text.recipe_of(text.base, "base");
   const TableReader reader(scratch, text.source);
   const Knob* knob = axes.size() == 1 ? reader.find(axes.front().key) : nullptr;
   require(knob && std::holds_alternative<float*>(knob->field), ExitCode::usage,
@@ -229,6 +223,11 @@ Contrast RefereeFile::contrast_of(const std::string& text, const std::string& pl
           place, text, terms.size() == 1 ? " is one arm" : "");
   Contrast sum{text, {}, {}};
   for (const auto& [arm, weight] : terms) sum.arms.push_back(arm), sum.weights.push_back(weight);
+  for (const Contrast& other : contrasts)  // Holm's correction would count it twice
+    require(other.arms != sum.arms ||
+                std::abs(std::inner_product(sum.weights.begin(), sum.weights.end(), other.weights.begin(),
+                                            0.0)) < double(terms.size()),
+            ExitCode::usage, "{}: contrasts: \"{}\" is \"{}\" again", place, text, other.text);
   return sum;
 }
 
@@ -242,8 +241,11 @@ Sweep RefereeFile::sweep(const Point& point) const {
   const toml::table made{
       {"train.steps", point.steps}, {"schedule.kind", "wsd"}, {"schedule.decay_fraction", decay}};
   for (ArmText& arm : text.arms)
-    for (const auto& [key, value] : made)
+    for (const auto& [key, value] : made) {
+      require(std::ranges::find(arm.settings, key.str(), &Setting::key) == arm.settings.end(),
+              ExitCode::usage, "{}: arm '{}' has {}, which [points] decide", arm.where, arm.name, key.str());
       arm.settings.push_back({std::string(key.str()), sections_->text.table.get("points")->source(), &value});
+    }
   Sweep sweep = sweep_of(text);
   for (const SweepArm& arm : sweep.arms) {
     const TrainConfig& train = arm.recipe.train;
@@ -255,9 +257,11 @@ Sweep RefereeFile::sweep(const Point& point) const {
         "{}: train.eval_windows = auto depends on the length; want a number in [set], so that all points are "
         "validated on the same windows",
         file);
-    require(arm.recipe.tokens_per_step() == sizes[point.size].tokens_per_step, ExitCode::usage,
-            "{}: arm '{}' has other tokens in a step than size '{}'; want model and batch in [set] or "
-            "[[size]]",
+    require(arm.recipe.tokens_per_step() == sizes[point.size].tokens_per_step &&
+                parameters_of_blocks(arm.recipe.model) == point.parameters,
+            ExitCode::usage,
+            "{}: arm '{}' has other parameters or tokens in a step than size '{}'; want model and batch in "
+            "[set] or [[size]]",
             arm.where, arm.name, sizes[point.size].name);
   }
   return sweep;

@@ -1,9 +1,9 @@
 #include "recipes/sweep/sweep_file.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/error.h"
+#include "core/files/in_file.h"
 #include "core/text/nearest_name.h"
 #include "recipes/sweep/arm_checks.h"
 #include "recipes/sweep/sweep_text.h"
@@ -15,18 +15,11 @@ namespace {
 class ArmBuilder {
  public:
   ArmBuilder(const SweepText& text, const InitialModel& model_of)
-      : text_(text), model_of_(model_of), folder_(std::filesystem::path(text.source.label).parent_path()) {
-    read_fragment(base_, text.base.name, folder_, text.base.place + ": base: ");
-  }
+      : text_(text), model_of_(model_of), base_(text.recipe_of(text.base, "base")) {}
 
   BuiltArm build(const ArmText& arm) const {
     BuiltArm built{{arm.name, arm.where, recipe_of(arm, nullptr)}, {}, {}};
-    try {
-      take_initial_model(built.arm.recipe);
-      settle_and_validate(built.arm.recipe);
-    } catch (const Error& e) {
-      fail(e.code(), "{}: arm '{}': {}", arm.where, arm.name, e.what());
-    }
+    at_place(fmt::format("{}: arm '{}'", arm.where, arm.name), [&] { settle(built.arm.recipe); });
     // What [set] says is compared with the base: an arm's recipe may have overruled it since.
     const ArmText bare{.name = arm.name, .where = arm.where, .fragments = {}, .settings = {}};
     for (const Setting& setting : text_.shared) add_omissions(built.shared, arm, bare, setting);
@@ -35,8 +28,9 @@ class ArmBuilder {
   }
 
  private:
-  void take_initial_model(Recipe& recipe) const {
+  void settle(Recipe& recipe) const {
     if (model_of_ && !recipe.train.init.empty()) take_model(recipe, model_of_(recipe.train.init));
+    settle_and_validate(recipe);
   }
 
   Recipe recipe_of(const ArmText& arm, const Setting* without) const {
@@ -48,7 +42,7 @@ class ArmBuilder {
     };
     apply(text_.shared);
     for (const Fragment& fragment : arm.fragments)
-      read_fragment(recipe, fragment.name, folder_, fragment.place + ": recipe: ");
+      recipe = text_.recipe_of(fragment, "recipe", std::move(recipe));
     apply(arm.settings);
     recipe.name = arm.name;
     recipe.description.clear();
@@ -69,8 +63,7 @@ class ArmBuilder {
                      const Setting& setting) const {
     const auto add = [&](const std::string& key, const toml::source_region& at, Recipe recipe, bool judged) {
       try {
-        take_initial_model(recipe);
-        settle_and_validate(recipe);
+        settle(recipe);
       } catch (const Error&) {
         judged = false;
       }
@@ -91,7 +84,6 @@ class ArmBuilder {
 
   const SweepText& text_;
   const InitialModel& model_of_;
-  std::filesystem::path folder_;
   Recipe base_;
 };
 
@@ -100,6 +92,8 @@ void require_names(const std::vector<ArmText>& arms, const SweepText& text) {
   for (const ArmText& arm : arms) {
     require(std::find(names.begin(), names.end(), arm.name) == names.end(), ExitCode::usage,
             "{}: a second arm '{}'; want another name", arm.where, arm.name);
+    require(arm.name.size() <= 200, ExitCode::usage, "{}: its name has {} bytes; want at most 200, for files",
+            arm.where, arm.name.size());
     names.push_back(arm.name);
   }
   require(std::find(names.begin(), names.end(), text.baseline) != names.end(), ExitCode::usage,

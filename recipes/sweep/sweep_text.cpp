@@ -56,7 +56,7 @@ SweepText::SweepText(const std::string& path) : source{path}, table(parse_toml(r
     if (key == "set") shared = read_settings("set", key.source(), node);
     if (key == "arm") arms = read_arms("arm", node);
   }
-  if (const toml::node* grid = table.get("grid")) read_grid(grid->source(), *grid);
+  if (const toml::node* grid = table.get("grid")) read_grid(*grid);
   require(arms.size() >= 2, ExitCode::usage,
           "{}: {} arm{}; want at least two, as [[arm]] or as combinations of [grid]", path, arms.size(),
           arms.size() == 1 ? "" : "s");
@@ -76,6 +76,22 @@ void SweepText::require_no_recipe() const {
           source.label, shell_quoted(source.label), std::filesystem::path(source.label).filename().string());
 }
 
+Recipe SweepText::recipe_of(const Fragment& named, std::string_view key, Recipe below) const {
+  const auto folder = std::filesystem::path(source.label).parent_path();
+  read_fragment(below, named.name, folder, fmt::format("{}: {}: ", named.place, key));
+  return below;
+}
+
+void SweepText::want(bool fine, std::string_view key, const toml::node& node, std::string_view wanted) const {
+  require(fine, ExitCode::usage, "{}: {} = {}; want {}", source.place(node.source()), key, found_text(node),
+          wanted);
+}
+
+const toml::table& SweepText::section(std::string_view name, const toml::node& node) const {
+  want(node.is_table(), name, node, fmt::format("a section: [{}]", name));
+  return *node.as_table();
+}
+
 const toml::node& SweepText::required(std::string_view key, std::string_view wanted,
                                       const toml::table& from) const {
   const toml::node* node = from.get(key);
@@ -85,8 +101,7 @@ const toml::node& SweepText::required(std::string_view key, std::string_view wan
 
 std::string SweepText::read_text(std::string_view key, std::string_view wanted) const {
   const toml::node& node = required(key, wanted, table);
-  require(node.is_string(), ExitCode::usage, "{}: {} = {}; want {}", source.place(node.source()), key,
-          found_text(node), wanted);
+  want(node.is_string(), key, node, wanted);
   return *node.value<std::string>();
 }
 
@@ -105,8 +120,7 @@ std::vector<std::uint64_t> SweepText::read_seeds(std::string_view key, const tom
     fine = fine && seed && *seed >= 0 && std::ranges::find(seeds, std::uint64_t(*seed)) == seeds.end();
     seeds.push_back(std::uint64_t(seed.value_or(0)));
   }
-  require(fine && !seeds.empty() && std::int64_t(seeds.size()) <= most_seeds, ExitCode::usage,
-          "{}: {} = {}; want {}", source.place(node.source()), key, found_text(node), wanted);
+  want(fine && !seeds.empty() && std::int64_t(seeds.size()) <= most_seeds, key, node, wanted);
   return seeds;
 }
 
@@ -115,8 +129,7 @@ double SweepText::read_tolerance() const {
       "the gap in nats per token that counts as none, a number > 0: tolerance = 0.02 is 2 % of perplexity";
   const toml::node& node = required("tolerance", wanted, table);
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  require(value && std::isfinite(*value) && *value > 0, ExitCode::usage, "{}: tolerance = {}; want {}",
-          source.place(node.source()), found_text(node), wanted);
+  want(value && std::isfinite(*value) && *value > 0, "tolerance", node, wanted);
   return *value;
 }
 
@@ -163,8 +176,7 @@ std::vector<Setting> SweepText::read_settings(std::string_view name, const toml:
 }
 
 std::vector<ArmText> SweepText::read_arms(std::string_view name, const toml::node& node) const {
-  require(node.is_array_of_tables(), ExitCode::usage, "{}: {} = {}; want tables: [[{}]]",
-          source.place(node.source()), name, found_text(node), name);
+  want(node.is_array_of_tables(), name, node, fmt::format("tables: [[{}]]", name));
   constexpr std::array<std::string_view, 3> known{"name", "recipe", "set"};
   std::vector<ArmText> read;
   for (const auto& item : *node.as_array()) {
@@ -188,8 +200,9 @@ std::vector<ArmText> SweepText::read_arms(std::string_view name, const toml::nod
   return read;
 }
 
-void SweepText::read_grid(const toml::source_region& at, const toml::node& node) {
-  std::vector<GridAxis> axes = read_grid_axes(source, at, node);
+void SweepText::read_grid(const toml::node& node) {
+  const toml::source_region& at = node.source();
+  const std::vector<GridAxis> axes = read_grid_axes(source, at, section("grid", node));
   for (const GridAxis& axis : axes) {
     if (axis.key == "recipe") continue;
     require_sweepable(axis.key, axis.at);

@@ -37,6 +37,11 @@ struct SweepText {
   std::vector<Setting> shared;  ///< [set]
   std::vector<ArmText> arms;
 
+  /// The recipe that `key` names, on top of another.
+  Recipe recipe_of(const Fragment&, std::string_view key, Recipe below = {}) const;
+  /// Throws Error(usage) with the value's place.
+  void want(bool fine, std::string_view key, const toml::node&, std::string_view wanted) const;
+  const toml::table& section(std::string_view name, const toml::node&) const;
   const toml::node& required(std::string_view key, std::string_view wanted, const toml::table&) const;
   std::vector<std::uint64_t> read_seeds(std::string_view key, const toml::table&) const;
   std::vector<Setting> read_settings(std::string_view name, const toml::source_region& at,
@@ -49,7 +54,7 @@ struct SweepText {
   std::string read_text(std::string_view key, std::string_view wanted) const;
   double read_tolerance() const;
   std::vector<Fragment> read_fragments(const toml::source_region& at, const toml::node&) const;
-  void read_grid(const toml::source_region& at, const toml::node&);
+  void read_grid(const toml::node&);
   void require_sweepable(const std::string& key, const toml::source_region& at) const;
 };
 

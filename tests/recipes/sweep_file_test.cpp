@@ -96,6 +96,8 @@ TEST_F(SweepFile, AGridTakesRecipesAndFilesBesideTheSweep) {
 TEST_F(SweepFile, RefusesWhatItDoesNotKnowWithPlaceAndNearestName) {
   refuses("basis = \"demo-bf16\"\n" + head + two_arms,
           "sweep.toml:1:1: unknown key or section 'basis' of a sweep; did you mean 'base'");
+  refuses(head + two_arms + "[[arm]]\nname = \"" + std::string(201, 'a') + "\"\n",
+          "its name has 201 bytes; want at most 200");
   refuses(head + "[set]\noptim.betta2 = 0.9\n" + two_arms,
           "sweep.toml:6:7: unknown key 'optim.betta2'; did you mean");
   refuses(head + "[set]\noptim.beta2 = 1.5\n" + two_arms, "optim.beta2 = 1.5; want a number in [0, 1)");

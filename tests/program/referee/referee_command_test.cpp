@@ -1,4 +1,6 @@
 // mxtape sweep with [points]: stages, trunks and decays, parts, stops, and results.json read back.
+#include <regex>
+
 #include "program/sweep/results.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
@@ -21,6 +23,10 @@ class RefereeCommand : public SweepCommand {
             "[[arm]]\nname = \"4 bit\"\n"
             "[[arm]]\nname = \"nearest\"\nset.precision.gradients = \"mxfp4\"\n");
   }
+  void add_arm(const std::string& name, const std::string& keys) const {
+    const std::string text = read_whole_text(folder_ / "points.toml");
+    write_atomically(folder_ / "points.toml", fmt::format("{}[[arm]]\nname = \"{}\"\n{}", text, name, keys));
+  }
   std::string choosing = "confirm = [2]\nbest = 1\n[families]\nbits = [\"4 bit\", \"nearest\"]\n";
 
   std::vector<float> weights(const std::string& run, std::int64_t step) const {
@@ -39,6 +45,9 @@ class RefereeCommand : public SweepCommand {
 };
 
 TEST_F(RefereeCommand, EveryDecayHasTheBitsOfTheRunThatWasPlannedSo) {
+  add_arm("at decay",
+          "[[arm.set.precision.phases]]\nstart_of_decay = true\n"
+          "[[arm.set.precision.phases.rules]]\nformat = \"mxfp8\"\n");
   ASSERT_EQ(run({"sweep", "points.toml"}), 0) << output_;
   const Json all = results("runs/points");
   EXPECT_EQ(all["complete"], true);
@@ -47,13 +56,15 @@ TEST_F(RefereeCommand, EveryDecayHasTheBitsOfTheRunThatWasPlannedSo) {
     const std::string at = point["name"].get<std::string>().front() == 's' ? "s" : "m";
     const std::string length = fmt::format("{:g}", point["tokens_per_parameter"].get<double>());
     const auto steps = point["steps"].get<std::int64_t>();
-    ASSERT_EQ(run({"train", fmt::format("runs/points/recipes/{}/{}/4 bit.toml", at, length), "--seed=1",
-                   "--train.out=alone", "--name=" + at + length}),
-              0)
-        << output_;
-    EXPECT_EQ(weights("alone/" + at + length, steps),
-              weights(fmt::format("runs/points/runs/{}/{}/4 bit/1", at, length), steps))
-        << point["name"];
+    for (const char* arm : {"4 bit", "at decay"}) {
+      ASSERT_EQ(run({"train", fmt::format("runs/points/recipes/{}/{}/{}.toml", at, length, arm), "--seed=1",
+                     "--train.out=alone", "--name=" + at + length + arm}),
+                0)
+          << output_;
+      EXPECT_EQ(weights("alone/" + at + length + arm, steps),
+                weights(fmt::format("runs/points/runs/{}/{}/{}/1", at, length, arm), steps))
+          << point["name"];
+    }
     EXPECT_TRUE(std::filesystem::exists(
         folder_ / fmt::format("runs/points/runs/{}/{}/4 bit/1/parent.json", at, length)))
         << "it branched";
@@ -230,6 +241,11 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   refuses("contrasts = [\"4 bit + nearest\"]\n", "", "want a sum that adds as many arms as it takes away");
   refuses("contrasts = [\"4 bit - 4 bit\"]\n", "", "names '4 bit' twice; want each arm once");
   refuses("[families]\nbits = [\"f32\"]\n", "", "families.bits: 'f32' is the baseline");
+  refuses("[families]\n\"\" = [\"4 bit\"]\n", "", "want a name, and a list of arms");
+  refuses("contrasts = [\"4 bit - nearest\", \"nearest - 4 bit\"]\n", "",
+          "\"nearest - 4 bit\" is \"4 bit - nearest\" again");
+  refuses("", "[[size]]\nname = \"l\"\nset.data.file = \"x.h5\"\n",
+          "size.set has data.file; want it in [set], so that all sizes are validated on the same windows");
   refuses("[tune]\nseeds = [1]\noptim.learning_rate = [1e-3]\n", "", "seed 1 is in two");
   refuses("[tune]\nseeds = [9]\noptim.learning_rate = [1e-3, 2e-3, 1e-3]\n", "",
           "points.toml:7:7: [tune] has optim.learning_rate = 0.001 twice; want each number once");
@@ -248,14 +264,25 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
         says(fmt::format("{}: {} reaches arm '{}', but [tune] sets it in all arms; want it in one of the two",
                          place, tuned, tuned == std::string("optim.beta2") ? "nearest" : "own")));
   }
-  write_question("", "");
-  const std::string text = read_whole_text(folder_ / "points.toml");
-  write_atomically(folder_ / "points.toml",
-                   text +
-                       "[[arm]]\nname = \"late\"\n[[arm.set.precision.phases]]\nstart_fraction = 0.5\n"
-                       "[[arm.set.precision.phases.rules]]\nformat = \"mxfp8\"\n");
+  for (const auto& [keys, message] :
+       {std::pair("[[arm.set.precision.phases]]\nstart_fraction = 0.5\n"
+                  "[[arm.set.precision.phases.rules]]\nformat = \"mxfp8\"\n",
+                  "depends on the length, so that lengths share no trunk"),
+        {"set.train.steps = 7\n", "arm 'own' has train.steps, which [points] decide"}}) {
+    write_question("", "");
+    add_arm("own", keys);
+    EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
+    EXPECT_TRUE(says(message)) << message;
+  }
+  write_question("");
+  std::string text = read_whole_text(folder_ / "points.toml");
+  write_atomically(folder_ / "points.toml", std::regex_replace(text, std::regex("(arm\\]\\]\nname = .*\n)"),
+                                                               "$1set.model.mlp_width = 40\n"));
   EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
-  EXPECT_TRUE(says("depends on the length, so that lengths share no trunk"));
+  EXPECT_TRUE(says("arm 'f32' has other parameters or tokens in a step than size 's'"));
+  write_atomically(folder_ / "points.toml", text.replace(text.find("0.5]"), 3, "0.2001"));
+  EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
+  EXPECT_TRUE(says("steps for 0.2001 tokens a parameter, as for 0.2; want lengths further apart"));
   write_atomically(folder_ / "bad.json", std::string("{\"asked\": {}}"));
   EXPECT_EQ(run({"sweep", "bad.json", "--report"}), int(ExitCode::data)) << output_;
   EXPECT_TRUE(says("bad.json: /asked: key 'name' not found; want the results.json of a sweep"));
