@@ -175,14 +175,14 @@ void read_llama_style(JsonSection& config, HfConfig& result) {
 /// Attention to the last tokens alone is refused where the context is longer than that. A context within the
 /// window sees all tokens before, so the model has as many positions as its window: an export that said more
 /// would have texts beyond the window attended to as a whole.
-void read_window(JsonSection& config, HfConfig& result, bool in_use) {
+void read_window(JsonSection& config, HfConfig& result, bool in_use, bool by_layer = true) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   // The classes' own default where the key is missing; null is none.
   constexpr std::int64_t class_default = 4096;
   const std::int64_t window = config.integer_or(
       "sliding_window", 1, most, config.contains("sliding_window") ? most_context : class_default);
-  bool some_layer = true;
-  if (const json* const kinds = config.find("layer_types"); kinds && kinds->is_array())
+  bool some_layer = true;  // Mistral's class does not ask its layers
+  if (const json* const kinds = config.find("layer_types"); kinds && kinds->is_array() && by_layer)
     some_layer =
         std::any_of(kinds->begin(), kinds->end(), [](const json& kind) { return kind != "full_attention"; });
   if (!in_use || !some_layer) return;
@@ -208,7 +208,7 @@ void read_llama(JsonSection& config, HfConfig& result) {
 }
 void read_mistral(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
-  read_window(config, result, true);
+  read_window(config, result, true, false);
 }
 void read_qwen2(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
@@ -239,8 +239,7 @@ const Architecture& architecture_of(JsonSection& config) {
   }
   const json* const classes = config.find("architectures");
   if (classes && !classes->empty() &&
-      (!classes->is_array() ||
-       std::find(classes->begin(), classes->end(), json(found->language_class)) == classes->end()))
+      (!classes->is_array() || std::ranges::find(*classes, json(found->language_class)) == classes->end()))
     config.refuse("architectures", std::string(found->language_class));
   return *found;
 }

@@ -1,6 +1,5 @@
 // llm.c's model.bin: 256 i32, then every tensor of the table of gpt2, a kind at a time through all blocks.
 // Weights are [out, in] as ours. Source: karpathy/llm.c, train_gpt2.cu, gpt2_write_to_checkpoint().
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 

@@ -148,9 +148,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
     }
   }
   // Tensors without elements take no room: before one that begins at the same byte.
-  std::stable_sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::ranges::stable_sort(tensors, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
   require_contiguous(tensors, data_bytes);
   return header;
 }

@@ -96,9 +96,8 @@ Json for_other_readers(Json file) {
   return file;
 }
 
-}  // namespace
-
-Tokenizer read_tokenizer(const fs::path& path) {
+/// As read_tokenizer(), whatever else is in a folder.
+Tokenizer from_files(const fs::path& path) {
   require(is_there(path), ExitCode::data, "{}: no such file or folder; want a tokenizer", path.string());
   const auto file = [&](const char* name) { return is_there(path / name); };
   if (is_folder(path)) {
@@ -119,6 +118,41 @@ Tokenizer read_tokenizer(const fs::path& path) {
   if (path.filename() == "vocab.json") return from_gpt2_files(path, path.parent_path() / "merges.txt");
   if (path.extension() == ".txt" || path.extension() == ".bpe") return from_gpt2_files({}, path);
   return from_json_file(path);
+}
+
+/// What the files beside a tokenizer say of it is so. `bare`: vocab.json and merges.txt, whose pattern and
+/// blanks they do not say.
+void require_agreement(const Tokenizer& tokenizer, const fs::path& folder, bool bare) {
+  const auto look_at = [&](const char* name, const auto& look) {
+    if (is_there(folder / name)) naming(folder / name, [&] { look(Json(read_json_file(folder / name))); });
+  };
+  const auto has = [&](const std::string& content, std::int64_t id) {
+    require(id < tokenizer.size(), ExitCode::data,
+            "adds '{}' with id {} to a tokenizer of {} tokens; want a tokenizer.json that has it", content,
+            id, tokenizer.size());
+  };
+  look_at("added_tokens.json", [&](const Json& added) {
+    for (const auto& [content, id] : added.items()) has(content, id);
+  });
+  look_at("tokenizer_config.json", [&](const Json& config) {
+    const Json added = config.value("added_tokens_decoder", Json::object());
+    for (const auto& [id, token] : added.items()) has(token.at("content"), std::atoll(id.c_str()));
+    const auto name = config.value("tokenizer_class", std::string("GPT2Tokenizer"));
+    const bool blank = config.value("add_prefix_space", false);
+    require(!bare || (name.starts_with("GPT2Tokenizer") && !blank), ExitCode::data,
+            "tokenizer_class = {}, add_prefix_space = {}; vocab.json and merges.txt are read as GPT-2's, "
+            "without a blank in front; want a tokenizer.json",
+            name, blank);
+  });
+}
+
+}  // namespace
+
+Tokenizer read_tokenizer(const fs::path& path) {
+  Tokenizer tokenizer = from_files(path);
+  if (is_folder(path))
+    require_agreement(tokenizer, path, !is_there(path / "tokenizer.json") && is_there(path / "vocab.json"));
+  return tokenizer;
 }
 
 Tokenizer tokenizer_of_text(const fs::path& path, const std::function<std::string()>& read) {
@@ -154,8 +188,7 @@ std::optional<Tokenizer> plain_tokenizer_of(const nlohmann::json& file) {
   };
   if (const Tokenizer bytes; same(bytes)) return bytes;
   const auto& vocabulary = (*model)["vocab"];
-  nlohmann::json pieces = nlohmann::json::array();
-  for (std::size_t i = 0; i < vocabulary.size(); ++i) pieces.push_back("");
+  nlohmann::json pieces(vocabulary.size(), "");
   for (const auto& [piece, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= pieces.size()) return {};
     pieces[id.get<std::size_t>()] = piece;

@@ -140,9 +140,8 @@ std::vector<float> GgufFile::values(const std::string& name) const {
   std::string blocks(std::size_t(tensor.bytes), '\0');
   file.read(tensor.begin, std::as_writable_bytes(std::span(blocks)));
   auto values = values_of_blocks(*tensor.type, blocks);
-  const std::string scale = scale_of_tensor(name);
-  const bool scaled = tensor.dims.size() == 2 && tensors.contains(scale);
-  for (const float multiplier = scaled ? this->values(scale)[0] : 1; float& x : values) x *= multiplier;
+  const bool scaled = tensor.dims.size() == 2 && tensors.contains(scale_of_tensor(name));
+  for (const float m = scaled ? this->values(scale_of_tensor(name))[0] : 1; float& x : values) x *= m;
   require_finite(values, file, name);
   return values;
 }

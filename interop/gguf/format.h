@@ -78,8 +78,8 @@ struct GgufFile {
 inline std::string scale_of_tensor(const std::string& name) {
   return name.substr(0, name.rfind('.')) + ".scale";
 }
-/// The keys of a model and of its tokenizer; `notes` gets what they cannot say. Throws Error(usage) for what
-/// they would say otherwise.
+/// The keys of a model and its tokenizer; `notes` gets what they cannot say. Error(usage): they would be
+/// wrong.
 nlohmann::ordered_json gguf_keys_of(const ModelFacts&, const Tokenizer&, std::vector<std::string>& notes);
 /// The config.json that a file's keys come to, for read_hf_config().
 nlohmann::json hf_config_of(const GgufFile&);

@@ -23,11 +23,8 @@ std::int64_t row_of(const ModelFacts& m, const TensorPart& part, std::int64_t ro
   return row - i + i / 2 + i % 2 * (m.head_width / 2);
 }
 
-void append(std::string& to, const std::string& text) {
-  append_bytes(to, std::uint64_t(text.size()));
-  to += text;
-}
-void append(std::string& to, auto number) { append_bytes(to, number); }
+void append(std::string& to, const std::string& text) { append_bytes(to, text.size()), to += text; }
+void append(std::string& to, auto... numbers) { (append_bytes(to, numbers), ...); }
 
 /// A value and, where it is no item, its type before it. Whole numbers are u32, or i32 as items; others f32.
 void append_value(std::string& to, const nlohmann::ordered_json& value, bool item = false) {
@@ -107,9 +104,7 @@ std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFac
   note_activations(*options.precision, "GGUF", notes);
   auto tensors = tensors_of(model, source, options, notes);
   std::string header(gguf_magic);
-  append(header, std::uint32_t(3));
-  append(header, std::uint64_t(tensors.size()));
-  append(header, std::uint64_t(keys.size()));
+  append(header, std::uint32_t(3), std::uint64_t(tensors.size()), std::uint64_t(keys.size()));
   for (const auto& [key, value] : keys.items()) {
     append(header, key);
     append_value(header, value);
@@ -120,8 +115,7 @@ std::uint64_t export_gguf_file(const std::filesystem::path& path, const ModelFac
     append(header, tensor.name);
     append(header, std::uint32_t(tensor.dims.size()));
     for (auto dim = tensor.dims.rbegin(); dim != tensor.dims.rend(); ++dim) append(header, *dim);
-    append(header, tensor.type->id);
-    append(header, place);
+    append(header, tensor.type->id, place);
     place += tensor.bytes.size();
   }
   header.resize(gguf_aligned(header.size()));

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "data/json/json_section.h"
 #include "data/tokenizers/bpe/byte_level.h"
 #include "data/tokenizers/bpe/gpt2_files.h"
 #include "data/tokenizers/bpe/tokenizer_json.h"
@@ -113,16 +114,17 @@ nlohmann::json rules_of(const GgufFile& file, const Cut& cut) {
   const auto tokens = file.value("tokenizer.ggml.tokens"), types = file.value("tokenizer.ggml.token_type"),
              begins = file.value("tokenizer.ggml.add_bos_token");
   auto ids = nlohmann::json::object(), added = nlohmann::json::array();
-  for (std::size_t id = 0; id < tokens.size(); ++id)
-    if (types.is_null() || types.at(id) == normal)
-      ids[tokens[id].get<std::string>()] = id;
-    else
-      added.push_back({{"id", id}, {"content", tokens[id]}, {"special", types[id] != user_defined}});
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    ids[tokens[id].get<std::string>()] = id;
+    if (types.is_null() || types.at(id) == normal) continue;
+    added.push_back({{"id", id}, {"content", tokens[id]}, {"special", types[id] != user_defined}});
+  }
   auto rules = byte_level_bpe(cut.pattern, ids, file.value("tokenizer.ggml.merges"), added);
   rules["model"]["ignore_merges"] = cut.whole_words;
   if (begins.is_null() ? cut.whole_words : begins == 1) {  // llama.cpp's default is that of Llama 3
-    const auto bos = file.value("tokenizer.ggml.bos_token_id").get<std::size_t>();
-    rules["post_processor"] = template_with(tokens.at(bos), std::int64_t(bos));
+    const auto bos =
+        JsonSection(file.keys, "GGUF").integer("tokenizer.ggml.bos_token_id", 0, std::ssize(tokens) - 1);
+    rules["post_processor"] = template_with(tokens[std::size_t(bos)], bos);
   }
   return rules;
 }
@@ -156,6 +158,10 @@ nlohmann::json hf_config_of(const GgufFile& file) {
   for_each_key(name, [&](const std::string& key, const auto& place) {
     if (const auto value = file.value(key); !value.is_null()) config[place] = value;
   });
+  // Linear where no type is named, as llama.cpp has it; scale_linear is the factor of older files.
+  if (const auto old = file.value(name + ".rope.scale_linear"); old > 0)
+    config["rope_scaling"]["factor"] = old;
+  if (config.contains("rope_scaling")) config["rope_scaling"].emplace("rope_type", "linear");
   if (file.text(name + ".rope.scaling.type") == "none") config.erase("rope_scaling");
   config["attention_bias"] = config["mlp_bias"] = file.tensors.contains("blk.0.attn_output.bias");
   const auto table = file.tensors.find("token_embd.weight");

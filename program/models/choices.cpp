@@ -82,8 +82,7 @@ std::vector<ChoiceItem> read_choices(const std::string& file, const Tokenizer& t
 Scoring choices_to_score(const TrainedModel& trained, const std::string& file, Report& out) {
   const std::int64_t context = trained.model->config().context;
   const auto items = read_choices(file, trained.header.tokenizer, context);
-  const auto words =
-      std::ranges::count(items, 1u, [](const ChoiceItem& item) { return item.choices.size(); });
+  const auto words = std::ranges::count_if(items, [](const auto& item) { return item.choices.size() == 1; });
   const auto cut = std::ranges::count(items, true, &ChoiceItem::cut);
   out.line("choices     {}: {} items, {} of them a last word", file, items.size(), words);
   if (cut) out.line("cut         {} contexts on the left: with a choice, above {} tokens", cut, context);

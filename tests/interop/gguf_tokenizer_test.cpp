@@ -18,10 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A GPT-2 of zeros with a tokenizer, as a GGUF file in which `from` is `to`, of the same length.
+/// A small model of zeros, else as `facts`, with a tokenizer, as a GGUF file in which `from` is `to`, of the
+/// same length.
 fs::path gguf_with(const TemporaryFolder& folder, const Tokenizer& tokenizer, const std::string& from,
-                   const std::string& to) {
-  ModelFacts facts{.vocabulary = tokenizer.size() + 3, .layers = 1, .heads = 1, .kv_heads = 1, .width = 8};
+                   const std::string& to, ModelFacts facts = {}) {
+  facts.vocabulary = tokenizer.size() + 3, facts.layers = facts.heads = facts.kv_heads = 1, facts.width = 8;
   facts.head_width = 8, facts.mlp_width = 32, facts.positions = 16;
   std::map<std::string, std::int64_t> counts;
   for (const TensorPlan& plan : tensor_plan(facts)) counts[plan.ours] = plan.shape.count();
@@ -65,6 +66,22 @@ TEST(GgufTokenizers, TokensMergesAndTheNameOfAPatternGiveTheIdsOfTheTokenizer) {
     }
     EXPECT_GT(compared, 50);
   }
+}
+
+TEST(GgufTokenizers, ASpecialTokenMayHaveTheFirstId) {
+  auto rules = read_json_file(fs::path(MXTAPE_SOURCE) / "tests/interop/tokenizers/gpt2-style/tokenizer.json");
+  for (auto& id : rules["model"]["vocab"]) id = id.get<int>() + 1;
+  auto& special = rules["added_tokens"][0];
+  special["id"] = 0;
+  rules["model"]["vocab"][special["content"].get<std::string>()] = 0;
+  const Tokenizer tokenizer = tokenizer_of_text("tokenizer.json", [&] { return rules.dump(); });
+  const TemporaryFolder folder;
+  const auto model = open_gguf_file(gguf_with(folder, tokenizer, own_key, other_key));
+  ASSERT_TRUE(model.tokenizer.has_value());
+  const std::string text = "a text<|endoftext|> and more";
+  for (const auto specials : {SpecialTokens::text, SpecialTokens::parse})
+    EXPECT_EQ(model.tokenizer->encode(text, specials), tokenizer.encode(text, specials));
+  EXPECT_EQ(model.tokenizer->special("<|endoftext|>"), 0);
 }
 
 TEST(GgufTokenizers, WhatIsNotReadIsNamedAndTheModelTakesIds) {
@@ -114,6 +131,17 @@ TEST(GgufTokenizers, ABrokenOneIsRefusedWithTheFile) {
       EXPECT_EQ(e.code(), ExitCode::data);
       EXPECT_TRUE(std::string(e.what()).starts_with(file.string())) << e.what();
     }
+  }
+}
+
+TEST(GgufKeys, AFactorOfRopeWithoutATypeIsLinearAsLlamaCppHasIt) {
+  const TemporaryFolder folder;
+  const ModelFacts facts{
+      .architecture = "llama", .bias = false, .rope_scaling = RopeScaling::linear, .rope_factor = 4};
+  for (const char* key : {"rope.scaling.type", "rope.scaling.typo"}) {
+    const auto model = open_gguf_file(gguf_with(folder, Tokenizer(), "rope.scaling.type", key, facts));
+    EXPECT_EQ(model.facts.rope_scaling, RopeScaling::linear) << key;
+    EXPECT_EQ(model.facts.rope_factor, 4) << key;
   }
 }
 

@@ -140,6 +140,9 @@ TEST(HfConfig, AModelHasNoMorePositionsThanItsWindow) {
   const json written = hf_config_of(config.model, "float32");
   EXPECT_EQ(written["max_position_embeddings"], 4096);
   EXPECT_EQ(written["sliding_window"], nullptr);
+  mistral["layer_types"] = {"full_attention", "full_attention"};
+  EXPECT_EQ(read_hf_config(mistral, "x", 2048).model.positions, 4096) << "its class asks no layer";
+  mistral.erase("layer_types");
   mistral["sliding_window"] = nullptr;
   EXPECT_EQ(read_hf_config(mistral, "x", 2048).model.positions, 32768);
   for (const auto& [type, name] :

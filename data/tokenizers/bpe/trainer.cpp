@@ -91,8 +91,7 @@ class Trainer {
     const auto [known, fresh] = ids_.emplace(whole, Symbol(pieces_.size()));
     if (fresh) pieces_.push_back(whole);
     const auto& specials = options_.specials;
-    const bool taken = fresh && !specials.empty() &&
-                       std::find(specials.begin(), specials.end(), to_stand_ins(whole)) != specials.end();
+    const bool taken = fresh && !specials.empty() && std::ranges::count(specials, to_stand_ins(whole)) > 0;
     require(!taken, ExitCode::usage, "--special {}: the training makes this token; want another text",
             shown_text(whole));
     // A pair comes again where one of its halves has been made anew in another way: it has its rank already.

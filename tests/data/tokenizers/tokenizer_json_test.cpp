@@ -153,6 +153,31 @@ TEST(TokenizerJson, ErrorsNameTheFile) {
   EXPECT_TRUE(says(read("vocab.json", nullptr), "vocab.json: is null; want an object"));
 }
 
+TEST(TokenizerJson, WhatAFoldersOtherFilesSayOfATokenizerIsSoOrRefused) {
+  const TemporaryFolder folder;
+  const auto read = [&] { return told([&] { read_tokenizer(folder.path()); }); };
+  const auto write = [&](const char* name, const json& file) {
+    write_atomically(folder / name, file.dump());
+  };
+  json bytes = json::object();
+  for (int byte = 0; byte < 256; ++byte) bytes[to_stand_ins(std::string(1, char(byte)))] = byte;
+  bytes["ab"] = 256;
+  write("vocab.json", bytes);
+  write_atomically(folder / "merges.txt", std::string_view("a b\n"));
+  write("added_tokens.json", {{"ab", 256}});
+  write("tokenizer_config.json", {{"tokenizer_class", "GPT2Tokenizer"}});
+  EXPECT_EQ(read(), "nothing was thrown");
+  for (const json& other : {json{{"tokenizer_class", "Qwen2Tokenizer"}}, json{{"add_prefix_space", true}}}) {
+    write("tokenizer_config.json", other);
+    EXPECT_TRUE(says(read(), "vocab.json and merges.txt are read as GPT-2's")) << other;
+  }
+  write("tokenizer_config.json", {{"added_tokens_decoder", {{"300", {{"content", "<s>"}}}}}});
+  EXPECT_TRUE(says(read(), "tokenizer_config.json: adds '<s>' with id 300 to a tokenizer of 257 tokens"));
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  write("added_tokens.json", {{"<pad>", 257}});
+  EXPECT_TRUE(says(read(), "added_tokens.json: adds '<pad>' with id 257 to a tokenizer of 257 tokens"));
+}
+
 TEST(TokenizerJson, DeepNestingInATokenFileIsRefusedAndNotFollowed) {
   const std::string deep = std::string(1 << 20, '[') + std::string(1 << 20, ']');
   for (const std::string& text :
