@@ -32,8 +32,8 @@ double beta_series(double x, double a, double b) {
 
 double student_two_sided(double t, int freedom) {
   require(freedom >= 1 && !std::isnan(t), "student_two_sided: t = {}, {} degrees of freedom", t, freedom);
-  if (std::isinf(t)) return 0;
   const double nu = freedom, a = nu / 2, square = t * t;
+  if (std::isinf(square)) return 0;
   const double x = nu / (nu + square), y = square / (nu + square), beta = beta_with_half(freedom);
   const double power = std::pow(x, a) * std::sqrt(y);
   if (x <= 0.75) return power / (a * beta) * beta_series(x, a, 0.5);

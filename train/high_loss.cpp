@@ -17,8 +17,7 @@ std::string remark_on_start(const Recipe& recipe) {
   if (!high.starts_high()) return "";
   return fmt::format(
       "model.init_deviation = {} ({}) gives logits of deviation {:.3g}; above {:.3g}, sqrt(2 ln V), the "
-      "first random "
-      "weights drown the data",
+      "first random weights drown the data",
       recipe.model.init_deviation, recipe.origin("model.init_deviation"), high.spread, high.largest_spread);
 }
 

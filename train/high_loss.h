@@ -25,7 +25,7 @@ struct HighLoss {
 
   /// The recipe's vocabulary must be known.
   explicit HighLoss(const Recipe&);
-  bool starts_high() const { return spread > largest_spread; }
+  bool starts_high() const { return guessing > 0 && spread > largest_spread; }
 };
 
 /// For people: why the untrained model is not one to train; empty if its logits are small enough.

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason(int error) { return std::strerror(error); }
-
 /// Returns 0 or the errno of the write that failed.
 int write_all(const Descriptor& file, std::span<const std::byte> content) {
   while (!content.empty()) {
@@ -44,7 +42,7 @@ void make_folders(const fs::path& folder, const fs::path& path) {
   const bool made = ::mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST;
   const int error = made ? sync_folder(above) : errno;
   require(error == 0, ExitCode::resource, "{}: cannot make folder {}: {}", path.string(), folder.string(),
-          reason(error));
+          std::strerror(error));
 }
 
 void require_regular(const fs::path& path, mode_t mode, ExitCode code) {
@@ -90,14 +88,14 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
     if (error == EFBIG) room = fmt::format("{} bytes are needed; ", bytes);
     ::unlink(temporary.c_str());
     fail(ExitCode::resource, "{}: cannot {}: {}; {}nothing under that name changed", path.string(), what,
-         reason(error), room);
+         std::strerror(error), room);
   };
   {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
     if (!file) {
       const int error = errno;
       fail(ExitCode::resource, "{}: cannot create a file in folder {}: {}", path.string(), folder.string(),
-           reason(error));
+           std::strerror(error));
     }
     for (const auto& part : parts)
       if (const int error = write_all(file, part)) stop("write", error);
@@ -107,7 +105,7 @@ void write_parts_atomically(const fs::path& name, std::initializer_list<std::spa
   if (::rename(temporary.c_str(), path.c_str()) != 0) stop("rename the finished file", errno);
   if (const int error = sync_folder(folder))
     fail(ExitCode::resource, "{}: written, but folder {} cannot be synced: {}; a power cut may undo it",
-         path.string(), folder.string(), reason(error));
+         path.string(), folder.string(), std::strerror(error));
 }
 
 void write_atomically(const fs::path& path, std::span<const std::byte> content) {
@@ -124,11 +122,11 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   if (!file) {
     const int error = errno;
     fail(error == ENOENT || error == ENOTDIR ? ExitCode::data : ExitCode::resource, "{}{}: cannot open: {}",
-         path.string(), error == ENOENT ? near_path(path) : "", reason(error));
+         path.string(), error == ENOENT ? near_path(path) : "", std::strerror(error));
   }
   struct stat status {};
   const bool known = ::fstat(file.number(), &status) == 0;
-  require(known, ExitCode::resource, "{}: cannot stat: {}", path.string(), reason(errno));
+  require(known, ExitCode::resource, "{}: cannot stat: {}", path.string(), std::strerror(errno));
   require_regular(path, status.st_mode, ExitCode::data);
   // The kernel's own files, below /proc, say that they are empty.
   const bool sized = status.st_size > 0;
@@ -138,7 +136,8 @@ std::vector<std::byte> read_whole(const fs::path& path) {
   while (have < content.size()) {
     const auto got =
         retried([&] { return ::read(file.number(), content.data() + have, content.size() - have); });
-    require(got >= 0, ExitCode::resource, "{}: cannot read byte {}: {}", path.string(), have, reason(errno));
+    require(got >= 0, ExitCode::resource, "{}: cannot read byte {}: {}", path.string(), have,
+            std::strerror(errno));
     if (got == 0) break;
     have += std::size_t(got);
     if (!sized && have == content.size()) content.resize(2 * have);

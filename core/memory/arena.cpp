@@ -182,8 +182,7 @@ bool Arena::run(const std::string& name, const std::function<void()>& work, Depa
                         (!run.block || run.block->idle()) && run.results_live();
   require(followed || departure == Departure::plan_anew,
           "repeat: '{}' made {} requests and kept some that it used to give back, or gave back what it used "
-          "to keep, or the "
-          "runs before made {}",
+          "to keep, or the runs before made {}",
           name, run.trace->requests.size(), run.plan.size());
   if (!followed) run.make_plan();
   return followed;

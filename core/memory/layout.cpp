@@ -1,6 +1,7 @@
 #include "core/memory/layout.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/error.h"
@@ -29,8 +30,7 @@ class PlacedPieces {
 
   /// Appends those that meet `piece`.
   void find(const Lifetime& piece, std::vector<std::size_t>& found) const {
-    const auto end = std::lower_bound(pieces_.begin(), pieces_.end(), piece.death,
-                                      [](const Lifetime& l, std::int64_t time) { return l.birth < time; });
+    const auto end = std::ranges::lower_bound(pieces_, piece.death, {}, &Lifetime::birth);
     visit(1, 0, leaves_, std::size_t(end - pieces_.begin()), piece.birth, found);
   }
 
@@ -58,8 +58,7 @@ MemoryLayout plan_layout(std::span<const Lifetime> pieces) {
           "their births");
   std::vector<std::size_t> by_size(pieces.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::size_t a, std::size_t b) { return pieces[a].bytes > pieces[b].bytes; });
+  std::ranges::stable_sort(by_size, std::greater(), [&](std::size_t i) { return pieces[i].bytes; });
 
   MemoryLayout layout;
   layout.offsets.resize(pieces.size());

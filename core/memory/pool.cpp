@@ -49,8 +49,8 @@ std::shared_ptr<void> Pool::take(std::int64_t bytes) {
     }
     if (!block)
       fail(ExitCode::resource,
-           "memory: cannot get {:.1f} MiB more; {:.1f} MiB are in use. Lower train.batch_size, model.layers "
-           "or model.width",
+           "memory: cannot get {:.1f} MiB more; {:.1f} MiB are in use. In training, lower train.batch_size, "
+           "model.layers or model.width",
            double(size) / 0x1p20, double(used_) / 0x1p20);
     reserved_ += size;
   }

@@ -160,10 +160,7 @@ std::unique_ptr<Team>& team() {
 
 void set_threads(int count) {
   require(count >= 1 && count <= 1024, ExitCode::usage, "threads: {}; want 1 to 1024", count);
-  if (!team() || team()->size() != count) {
-    team().reset();
-    team() = std::make_unique<Team>(count);
-  }
+  if (!team() || team()->size() != count) team() = std::make_unique<Team>(count);
 }
 
 int threads() {

@@ -151,7 +151,7 @@ std::vector<std::string> MpiGroup::all_gather(std::string_view mine, Patience pa
   const auto size = std::size_t(place_.size);
   Head head;
   head.bytes = std::int64_t(mine.size());
-  std::memcpy(head.text.data(), mine.data(), std::min(mine.size(), head.text.size()));
+  mine.copy(head.text.data(), head.text.size());
   std::vector<Head> heads(size);
   std::vector<std::string> texts(size);
   std::vector<Operation> operations;

@@ -65,7 +65,9 @@ std::optional<std::string> end_of(pid_t process) {
   if (::waitpid(process, &status, WNOHANG) == 0) return {};
   if (!WIFSIGNALED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
-  return fmt::format("was killed by SIG{}{}", sigabbrev_np(signal),
+  const char* const name = sigabbrev_np(signal);  // real-time signals have none
+  return fmt::format("was killed by {}{}",
+                     name ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal),
                      signal == SIGKILL ? ", by hand or as memory ran out" : "");
 }
 

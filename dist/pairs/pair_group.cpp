@@ -1,7 +1,6 @@
 #include "dist/pairs/pair_group.h"
 
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,8 +59,7 @@ std::string PairGroup::name_of_rank(int rank) const {
 
 const Channel::Message* PairGroup::last_words_of(const Peer& p) {
   const auto& all = p.channel.messages;
-  const auto are_last = [](const Channel::Message& m) { return m.kind == Channel::Kind::last_words; };
-  const auto found = std::find_if(all.begin(), all.end(), are_last);
+  const auto found = std::ranges::find(all, Channel::Kind::last_words, &Channel::Message::kind);
   return found == all.end() ? nullptr : &*found;
 }
 

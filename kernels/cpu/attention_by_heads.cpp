@@ -7,9 +7,7 @@
 #include "kernels/calls_rows.h"
 #include "kernels/cpu/attention_paths.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/loops/attention_loops.h"
-#include "kernels/cpu/pairs/pairs.h"
 
 namespace mxtape::cpu {
 namespace {

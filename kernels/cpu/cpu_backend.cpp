@@ -78,8 +78,6 @@ CpuBackend::CpuBackend(GemmKernels gemms)
   cpu::tier();  // which throws where MXTAPE_MAX_CPU is wrong
 }
 
-CpuBackend::~CpuBackend() = default;
-
 std::string CpuBackend::description() const {
   const std::string integers = gemm_kernels_ == GemmKernels::integer
                                    ? fmt::format(", integer GEMMs {}", cpu::name_of(cpu::dot_tier()))

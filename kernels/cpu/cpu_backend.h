@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+
 #include "core/memory/pool.h"
 #include "kernels/backend.h"
 #include "kernels/calls_rows.h"
@@ -11,7 +13,6 @@ namespace mxtape {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(GemmKernels = GemmKernels::library);
-  ~CpuBackend() override;
   std::string description() const override;
   /// Throws Error(internal) for activations that are not f32: Bf16Activations takes those.
   void dispatch(AnyCall) override;
@@ -68,7 +69,7 @@ class CpuBackend final : public Backend {
 
   std::shared_ptr<Pool> pool_;
   GemmKernels gemm_kernels_;
-  GemmPath last_gemm_{};
+  std::atomic<GemmPath> last_gemm_{};  // heads run side by side
 };
 
 }  // namespace mxtape

@@ -66,13 +66,14 @@ cpu::Piece cpu::cut(std::int64_t M, std::int64_t N, std::int64_t K, double most)
 // instruction sets.
 void CpuBackend::compute(const call::Gemm& call) {
   const auto [M, N, K] = extents_of(call);
-  last_gemm_ = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
+  const GemmPath path = gemm_path(call.a.elements.dtype(), call.b.elements.dtype());
+  last_gemm_.store(path, std::memory_order_relaxed);
   if (M == 0 || N == 0) return;
   const bool scaled = call.a.multiplier || call.b.multiplier;
   const float factor = (call.a.multiplier ? *call.a.multiplier.data() : 1.0f) *
                        (call.b.multiplier ? *call.b.multiplier.data() : 1.0f);
   // A piece packs its sides anew; of codes, lines of a large one leave the second cache between b's strips.
-  const bool integer = last_gemm_ == GemmPath::integer;
+  const bool integer = path == GemmPath::integer;
   const double large = integer ? double(M) * double(N) * double(K) * 0x1p-26 : 0;
   const cpu::Piece piece =
       cpu::cut(M, N, K, std::max(threads() > 1 ? 2.0 * threads() : 1.0, std::min(16.0, large)));

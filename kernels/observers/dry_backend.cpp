@@ -15,7 +15,8 @@ DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attent
       gpu_attention_(gpu_attention),
       pool_(Pool::create(
           [next = std::uintptr_t{1} << 63](std::int64_t bytes) mutable {
-            return reinterpret_cast<void*>(std::exchange(next, next + std::uintptr_t(bytes)));
+            const std::uintptr_t end = next + std::uintptr_t(bytes);
+            return end >> 62 == 2 ? reinterpret_cast<void*>(std::exchange(next, end)) : nullptr;
           },
           [](void*) {})),
       arena_(pool_),

@@ -20,8 +20,7 @@ void check(const Seen& seen, const std::vector<SeenTensor>& tensors) {
 /// What storing has lost is no number that is not finite: the call tells it, if it is asked. It gives the
 /// same bits again, but for sums that are added to.
 void check_stored(Backend& device, call::Quantize call) {
-  const auto stored = std::find_if(call.to.begin(), call.to.end(),
-                                   [](const Rounded& r) { return r.layout == Layout::stored; });
+  const auto stored = std::ranges::find(call.to, Layout::stored, &Rounded::layout);
   if (stored == call.to.end()) return;
   if (!call.first_uncoded) {
     call.column_sums = {}, call.first_uncoded = device.empty({1}, DType::i32);

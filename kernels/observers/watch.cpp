@@ -7,9 +7,8 @@
 #include "kernels/mx_transfer.h"
 
 namespace mxtape {
-namespace {
 
-NumbersSeen numbers_of(const std::vector<float>& values) {
+NumbersSeen numbers_seen(std::span<const float> values) {
   NumbersSeen seen;
   double squares = 0;
   std::int64_t finite = 0, zeros = 0;
@@ -30,8 +29,6 @@ NumbersSeen numbers_of(const std::vector<float>& values) {
   if (!values.empty()) seen.zeros = double(zeros) / double(values.size());
   return seen;
 }
-
-}  // namespace
 
 void Watch::start(std::vector<std::string> parameters) {
   *this = {};
@@ -73,7 +70,7 @@ void Watch::look_at(const Seen& seen, std::vector<SeenTensor> tensors, bool agai
     const bool new_here = looked_at_.insert(name).second;
     if (!again && !new_here) continue;  // seen when it was rounded
     found_.push_back({micro_, layer_, backward_, std::string(seen.call.name()), std::move(name), x.shape(),
-                      x.dtype(), numbers_of(downloaded(seen.device, x))});
+                      x.dtype(), numbers_seen(downloaded(seen.device, x))});
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@ struct NumbersSeen {
   double min = 0, max = 0, rms = 0;  ///< 0 if no number is finite
   double zeros = 0;                  ///< share of all numbers
   std::int64_t nans = 0, infinities = 0, first_nonfinite = -1;
+  std::int64_t not_finite() const { return nans + infinities; }
 };
+NumbersSeen numbers_seen(std::span<const float>);
 
 /// Keeps, for one training step, what every call of a kernel has written, and what linear layers multiply.
 /// Downloads all of it: a step takes several times as long.

@@ -139,6 +139,7 @@ TEST(PairGroup, ADeathIsNamedOnceAndAtOnceWithHowItCame) {
   const std::tuple<int, int, const char*> ends[] = {
       {SIGKILL, 0, "was killed by SIGKILL, by hand or as memory"},
       {SIGSEGV, 0, "was killed by SIGSEGV"},
+      {SIGRTMIN + 1, 0, "was killed by signal "},
       {0, 3, "ended with exit code 3"},
       {0, 0, "ended with exit code 0"}};
   for (const auto& [signal, code, how] : ends)

@@ -36,6 +36,12 @@ TEST(HighLoss, FollowsTheMeanLossOfUntrainedModels) {
   }
 }
 
+TEST(HighLoss, NothingIsHighWhereThereIsNothingToGuess) {
+  Recipe recipe = tiny_recipe(1);
+  recipe.model.vocabulary = 1;
+  EXPECT_EQ(remark_on_start(recipe), "");
+}
+
 TEST(HighLoss, IsAboveTwiceThatOfGuessing) {
   Recipe recipe = tiny_recipe(1);
   recipe.model.vocabulary = 100;

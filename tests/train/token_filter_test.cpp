@@ -60,6 +60,7 @@ TEST(DrawToken, StaysInRangeAtTheEndsOfTheUniformNumbers) {
   EXPECT_EQ(draw_token(std::vector<float>{0, 0, 0}, {}, 0), 0);
   EXPECT_EQ(draw_token(std::vector<float>{0, 0, 0}, {}, last), 2);
   EXPECT_EQ(draw_token(std::vector<float>{0, 0, 0}, {.min_p = 0.5}, last), 2);
+  EXPECT_EQ(draw_token(std::vector<float>{1, 3, 2}, {.min_p = 2}, last), 1) << "the likeliest stays";
   EXPECT_EQ(draw_token(std::vector<float>{-1e30f, 1e30f}, {}, last), 1) << "no overflow";
 }
 

@@ -23,7 +23,7 @@ std::vector<std::vector<Number>> gather_numbers(const std::vector<Number>& own, 
   std::vector<std::vector<Number>> all;
   for (const std::string& text : texts) {
     all.emplace_back(text.size() / sizeof(Number));
-    std::memcpy(all.back().data(), text.data(), all.back().size() * sizeof(Number));
+    if (!text.empty()) std::memcpy(all.back().data(), text.data(), all.back().size() * sizeof(Number));
   }
   return all;
 }

@@ -79,8 +79,7 @@ void PackedGradients::make_room(Backend& backend, const Shard& shard) {
 PackedGradients PackedGradients::part(const Shard& shard) const {
   PackedGradients part(shapes_, formats_);
   for (const mxtape::Piece& of : shard.pieces) {
-    const auto whole =
-        std::ranges::find_if(pieces_, [&](const Piece& piece) { return piece.parameter == of.parameter; });
+    const auto whole = std::ranges::find(pieces_, of.parameter, &Piece::parameter);
     require(whole != pieces_.end(), "packed gradients: parameter {} is not in this bucket", of.parameter);
     part.pieces_.push_back({of.parameter, rows_of(whole->gradient, of)});
   }

@@ -19,11 +19,6 @@ Rounded on_the_way(Rounded copy) {
   return copy;
 }
 
-const Piece* piece_of(const Shard& shard, std::size_t parameter) {
-  const auto found = std::ranges::find(shard.pieces, parameter, &Piece::parameter);
-  return found == shard.pieces.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 std::string obstacle_to_packing(const Rounded& copy) {
@@ -84,8 +79,8 @@ WeightsOnTheirWay::WeightsOnTheirWay(Backend& backend, const Bucket& bucket, con
 
 void WeightsOnTheirWay::pack(Backend& backend, const Shard& mine) {
   for (const Travelling& one : copies_) {
-    const Piece* const piece = piece_of(mine, one.parameter);
-    if (!piece) continue;
+    const auto piece = std::ranges::find(mine.pieces, one.parameter, &Piece::parameter);
+    if (piece == mine.pieces.end()) continue;
     const Rounded strip = rows_of(one.sent, *piece);
     backend.run(call::Quantize{{&strip, 1}, one.value.part(piece->first, strip.shape)});
   }

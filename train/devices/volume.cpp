@@ -8,8 +8,6 @@
 namespace mxtape {
 namespace {
 
-constexpr std::int64_t f32_bytes = 4;
-
 void count_sent(Traffic& traffic, std::int64_t bytes, std::int64_t times) {
   if (bytes == 0 || times == 0) return;  // nothing is sent for no elements
   traffic.sent += times * bytes;
@@ -46,7 +44,7 @@ Messages gradient_messages(std::span<const Bucket> buckets, std::span<const std:
         packed.add_parts(parts, 0);
         for (const Part& part : parts) messages.push_back(part.data.bytes());
       } else if (shard.count > 0) {
-        messages.push_back(f32_bytes * shard.count);
+        messages.push_back(size_of(DType::f32) * shard.count);
       }
     }
   }

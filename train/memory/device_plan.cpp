@@ -1,6 +1,5 @@
 #include "train/memory/device_plan.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 

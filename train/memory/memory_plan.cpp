@@ -4,7 +4,6 @@
 #include <set>
 
 #include "autograd/linear_operands.h"
-#include "kernels/choose/make_backend.h"
 #include "kernels/observers/bf16_activations.h"
 #include "kernels/observers/dry_backend.h"
 #include "kernels/observers/observer.h"
@@ -75,12 +74,6 @@ DryBackend::Memory memory_of(const ComputeConfig& compute) {
   return compute.graph ? DryBackend::Memory::recorded : DryBackend::Memory::planned;
 }
 
-/// The CPU's attention takes no more than a head's matrices for each thread.
-std::optional<AttentionKernels> gpu_attention(const ComputeConfig& compute) {
-  if (compute.device == "cpu") return {};
-  return compute.attention;
-}
-
 /// What a step that is measured takes, and what follows weights in a window of steps: of each its value, its
 /// rounded value and how far both went (program/records/oscillation.h).
 void add_telemetry(MemoryPlan& plan, MeasureMemory& measured, Trainer& trainer) {
@@ -114,11 +107,14 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   const std::int64_t strands = strands_of_plan(recipe.train.strands, size);
   repeats *= double(recipe.train.strands) / double(strands);
   recipe.train.strands = strands;
-  auto dry = std::make_unique<DryBackend>(memory_of(recipe.compute), gpu_attention(recipe.compute),
-                                          recipe.compute.gemm_kernels());
+  const ComputeConfig& compute = recipe.compute;
+  const bool cpu = compute.device == "cpu";
+  // The CPU's attention takes no more than a head's matrices for each thread.
+  const auto attention = cpu ? std::nullopt : std::optional(compute.attention);
+  auto dry = std::make_unique<DryBackend>(memory_of(compute), attention, compute.gemm_kernels());
   const DryBackend& counted = *dry;
   std::unique_ptr<Backend> device = std::move(dry);
-  if (recipe.compute.device == "cpu") device = std::make_unique<Bf16Activations>(std::move(device));
+  if (cpu) device = std::make_unique<Bf16Activations>(std::move(device));
   const TelemetryPlan telemetry = telemetry_plan(recipe);
   MeasureMemory measured(telemetry);
   ObservingBackend observed(*device, {&measured});

@@ -80,7 +80,7 @@ std::vector<double> error_paths(const Gram& gram, double damping) {
   g = g.reverse().eval();
   Eigen::LLT<Eigen::Ref<RowMajor>> cholesky(g);
   const double least = cholesky.info() == Eigen::Success ? g.diagonal().cwiseAbs().minCoeff() : 0;
-  // Below this share of the largest input's, a pivot is rounding noise.
+  // Below this share of the diagonal's mean, a pivot is rounding noise.
   const bool definite = least * least > 1e-12 * mean;
   require(definite, ExitCode::usage,
           "the {} rows of calibration do not tell its {} inputs apart (the Gram matrix is singular); want "

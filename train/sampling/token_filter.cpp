@@ -77,7 +77,7 @@ Candidates candidates(std::span<const float> logits, const TokenFilter& filter) 
     if (i > 0 && filter.top_p < 1 && sum >= enough) break;
     const std::int32_t token = order.at(i);
     const double w = weight(std::size_t(token));
-    if (w < filter.min_p) break;
+    if (i > 0 && w < filter.min_p) break;
     kept.tokens.push_back(token);
     kept.probabilities.push_back(w);
     sum += w;
