@@ -41,8 +41,7 @@ Var Tape::record(Tensor y, std::initializer_list<GradIndex> inputs, std::unique_
 }
 
 const Node* Tape::producer(GradIndex grad) const {
-  const auto entry = std::lower_bound(nodes_.begin(), nodes_.end(), grad,
-                                      [](const Entry& e, GradIndex wanted) { return e.grad < wanted; });
+  const auto entry = std::ranges::lower_bound(nodes_, grad, {}, &Entry::grad);
   return entry != nodes_.end() && entry->grad == grad ? entry->node.get() : nullptr;
 }
 

@@ -147,12 +147,10 @@ std::vector<Knob> knobs(Recipe& r) {
        at_least(0)},
   };
   const std::vector<Knob> model = model_knobs(r.model);
-  all.insert(std::find_if(all.begin(), all.end(), [](const Knob& knob) { return knob.section() == "data"; }),
-             model.begin(), model.end());
-  const std::vector<Knob> compute = compute_knobs(r.compute);
-  all.insert(all.end(), compute.begin(), compute.end());
-  const std::vector<Knob> telemetry = telemetry_knobs(r.telemetry, r.precision.switch_error > 0);
-  all.insert(all.end(), telemetry.begin(), telemetry.end());
+  all.insert(std::ranges::find(all, "data", &Knob::section), model.begin(), model.end());
+  for (const auto& more :
+       {compute_knobs(r.compute), telemetry_knobs(r.telemetry, r.precision.switch_error > 0)})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

@@ -32,8 +32,7 @@ TelemetryPlan telemetry_plan(const Recipe& recipe) {
     if (t.slots.empty() || std::ranges::any_of(t.slots, [&](auto& glob) { return matches_glob(glob, slot); }))
       plan.slots.emplace_back(slot);
   for (const std::string& glob : t.slots)
-    require(std::any_of(measured_slots.begin(), measured_slots.end(),
-                        [&](std::string_view slot) { return matches_glob(glob, slot); }),
+    require(std::ranges::any_of(measured_slots, [&](auto slot) { return matches_glob(glob, slot); }),
             ExitCode::usage, "{}: '{}' names no slot; known: {}", where("telemetry.slots"), glob,
             fmt::join(measured_slots, " "));
 

@@ -202,7 +202,6 @@ Report run(const Arguments& arguments, const Given& given) {
   if (!arguments.by.empty()) out.text("\n" + layer_table(costs));
   if (arguments.plot.empty()) return out;
   out.show(given.json);
-  std::fflush(stdout);
   try {
     gnuplot::write_pictures(arguments.plot, [&](const std::string& terminal, const auto& output) {
       return layer_script(costs, terminal, output, trained.file.string());

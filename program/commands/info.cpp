@@ -2,8 +2,11 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
+#include "kernels/observers/watch.h"
+#include "program/models/cast.h"
 #include "program/models/tensor_numbers.h"
 #include "program/models/trained_model.h"
 #include "program/records/lineage.h"
@@ -24,10 +27,11 @@ void fill(Table& table, const Hdf5Reader& file) {
                         [](auto& info) { return info.name.starts_with("parameters/"); });
   for (const auto& info : all) {
     const auto values = file.read_f32(info.name);
-    const TensorNumbers n = numbers_of(values);
+    const NumbersSeen n = numbers_seen(values);
     table.row(info.name, Value(info.dims, "", indices_text(info.dims)), info.type,
-              values.size() * sizeof(float), n.rms, n.largest, n.not_finite,
-              n.not_finite ? fmt::format("{} numbers not finite, left out", n.not_finite) : "");
+              values.size() * sizeof(float), n.rms, std::max(std::abs(n.min), std::abs(n.max)),
+              n.not_finite(),
+              n.not_finite() ? fmt::format("{} numbers not finite, left out", n.not_finite()) : "");
   }
 }
 
@@ -38,13 +42,6 @@ std::string written_at(const std::filesystem::path& path) {
   const bool known = ::stat(path.c_str(), &status) == 0;
   require(known, ExitCode::resource, "{}: cannot be looked at: {}", path.string(), std::strerror(errno));
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(status.st_mtime));
-}
-
-/// The recipe with the precision that holds at `step`, and no other.
-Recipe recipe_at(Recipe recipe, std::int64_t step) {
-  recipe.precision.rules = rules_at(recipe, step);
-  recipe.precision.phases.clear();
-  return recipe;
 }
 
 /// What both kinds of file hold.
@@ -66,7 +63,7 @@ void put_model(Report& out, const CheckpointHeader& header, bool packed) {
 
 Report info(const std::filesystem::path& path, const CheckpointFile& checkpoint) {
   const CheckpointHeader& header = checkpoint.header();
-  const Recipe now = recipe_at(header.recipe, header.step);
+  const Recipe now = cast_recipe(header.recipe, header.step, {});
   const Value writer(header.written_by, "not known: the file does not say");
   const auto size = std::filesystem::file_size(path);
   const std::string time = written_at(path);

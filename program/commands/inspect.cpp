@@ -77,7 +77,7 @@ struct Row {
     return mxtape::median(all);
   }
   const Measurements::Operand& worst() const {
-    return **std::max_element(operands.begin(), operands.end(), [](const auto* a, const auto* b) {
+    return **std::ranges::max_element(operands, [](const auto* a, const auto* b) {
       return a->errors.relative_rmse() < b->errors.relative_rmse();
     });
   }
@@ -93,14 +93,14 @@ Rows rows_of(const Inspection& inspection, bool by_layer) {
     for (const auto& operand : inspection.found.operands) {
       const std::pair key(by_layer ? operand.layer + " " + operand.slot : operand.slot,
                           to_text(operand.quantizer) + (operand.in_use ? " *" : ""));
-      if (std::find(places.begin(), places.end(), key.first) == places.end()) places.push_back(key.first);
+      if (std::ranges::find(places, key.first) == places.end()) places.push_back(key.first);
       if (operand.in_use != in_use) continue;
-      auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.first == key; });
+      auto row = std::ranges::find_if(rows, [&](const auto& r) { return r.first == key; });
       if (row == rows.end()) row = rows.insert(rows.end(), {key, {}});
       row->second.operands.push_back(&operand);
     }
   const auto place_of = [&](const auto& row) {
-    return std::find(places.begin(), places.end(), row.first.first) - places.begin();
+    return std::ranges::find(places, row.first.first) - places.begin();
   };
   std::ranges::stable_sort(rows, {}, place_of);
   return rows;
@@ -120,14 +120,13 @@ std::string leave_out(Rows& rows, std::int64_t top) {
     text = fmt::format("left out: {} rows in formats that lose nothing here\n", exact);
   if (top == 0 || std::int64_t(worst.size()) <= top) return text;
   text += fmt::format("left out: all but the {} worst of {} places\n", top, worst.size());
-  std::stable_sort(worst.begin(), worst.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(worst, [](auto& a, auto& b) { return a.first < b.first; });
   worst.resize(std::size_t(top));
   const auto rank = [&](const auto& row) {
-    return std::find_if(worst.begin(), worst.end(), [&](auto& p) { return p.second == row.first.first; }) -
-           worst.begin();
+    return std::ranges::find_if(worst, [&](auto& p) { return p.second == row.first.first; }) - worst.begin();
   };
   std::erase_if(rows, [&](auto& row) { return rank(row) == top; });
-  std::stable_sort(rows.begin(), rows.end(), [&](auto& a, auto& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(rows, [&](auto& a, auto& b) { return rank(a) < rank(b); });
   return text;
 }
 

@@ -11,10 +11,6 @@ struct Arguments {
   std::int64_t steps = 10;
 };
 
-ProfileBy by_of(const std::string& word) {
-  return word == "layer" ? ProfileBy::layer : word == "call" ? ProfileBy::call : ProfileBy::kernel;
-}
-
 Report run(const Arguments& arguments, const Given& given) {
   RunPlan plan({.recipe = arguments.recipe, .overrides = overrides_of(given, arguments.device)});
   plan.writes = false;
@@ -38,7 +34,8 @@ Report run(const Arguments& arguments, const Given& given) {
           1e3 * p.step_seconds, "watched_step_ms", 1e3 * p.watched_seconds, "peaks",
           object("bf16_flops", peaks.bf16_flops, "f32_flops", peaks.f32_flops, "integer_ops",
                  peaks.integer_ops, "bytes", peaks.bytes));
-  put_rows(out, p, by_of(arguments.by));
+  const std::string& by = arguments.by;
+  put_rows(out, p, by == "layer" ? ProfileBy::layer : by == "call" ? ProfileBy::call : ProfileBy::kernel);
   out.line("\n% limit: the part of its time that a row would take at these peaks");
   if (!arguments.flame.empty()) out.line("wrote {}", arguments.flame);
   return out;

@@ -4,6 +4,7 @@
 #include "data/hdf5/token_file.h"
 #include "kernels/choose/make_backend.h"
 #include "kernels/observers/dry_backend.h"
+#include "kernels/observers/watch.h"
 #include "program/commands/exit_code_names.h"
 #include "program/models/tensor_numbers.h"
 #include "program/models/trained_model.h"
@@ -30,10 +31,10 @@ struct Finding {
 /// `then`: what it means.
 void require_finite(std::span<const float> values, const std::string& path, const std::string& name,
                     std::span<const std::int64_t> dims, const char* then = "") {
-  const TensorNumbers numbers = numbers_of(values);
-  require(numbers.not_finite == 0, ExitCode::data,
-          "{}: '{}' holds {} numbers that are not finite, the first at {}{}", path, name, numbers.not_finite,
-          indices_text(indices_of(numbers.first_not_finite, dims)), then);
+  const NumbersSeen numbers = numbers_seen(values);
+  require(numbers.not_finite() == 0, ExitCode::data,
+          "{}: '{}' holds {} numbers that are not finite, the first at {}{}", path, name,
+          numbers.not_finite(), indices_text(indices_of(numbers.first_nonfinite, dims)), then);
 }
 
 /// A parameter or moment: there, of the model's shape, finite.

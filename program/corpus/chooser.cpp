@@ -25,14 +25,15 @@ const Option& at(std::span<const Option> first, std::span<const Option> second, 
   return index < first.size() ? first[index] : second[index - first.size()];
 }
 
-}  // namespace
-
-void require_prefix_free(std::span<const Option> options, std::span<const Option> others) {
+/// Throws Error(internal) if an option's text begins another's, within `options` or between the two.
+void require_prefix_free(std::span<const Option> options, std::span<const Option> others = {}) {
   for (std::size_t i = 0; i < options.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) require_apart(options[i], options[j]);
     for (const auto& other : others) require_apart(options[i], other);
   }
 }
+
+}  // namespace
 
 Table::Table(std::vector<Option> options) : options_(std::move(options)), total_(sum_of(options_)) {
   require_prefix_free(options_);

@@ -34,9 +34,6 @@ class Table {
   std::uint64_t total_ = 0;
 };
 
-/// Throws Error(internal) if an option's text begins another's, within `options` or between the two.
-void require_prefix_free(std::span<const Option> options, std::span<const Option> others = {});
-
 /// What a grammar is written against: the same traversal writes a text (Writer) or reads one back (Reader).
 /// Each choice puts out its option's text at once, and options are prefix-free, so every text has one
 /// derivation, and

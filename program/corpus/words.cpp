@@ -25,6 +25,39 @@ std::string list_of(Land land, std::string_view what) {
   return list(fmt::format("{} of {}", what, names[land]));
 }
 
+/// Words as options with weights 1000000 / (rank + 3), in the order given: Zipf's law with a flat head.
+std::vector<Option> zipf(std::string_view list, int tag = 0, std::string_view before = {},
+                         std::string_view after = {}) {
+  constexpr std::string_view separator = ", ";
+  std::vector<Option> options;
+  for (std::size_t start = 0, rank = 0; start <= list.size(); ++rank) {
+    const auto end = std::min(list.find(separator, start), list.size());
+    options.push_back(
+        {std::string(before) + std::string(list.substr(start, end - start)) + std::string(after),
+         1'000'000 / (rank + 3), tag});
+    start = end + separator.size();
+  }
+  return options;
+}
+
+/// Several lists as one choice: list i gets the share `shares[i] / sum`, divided by the words' weights.
+struct Part {
+  std::vector<Option> options;
+  std::uint64_t share;
+};
+Table mix(const std::vector<Part>& parts) {
+  std::vector<Option> all;
+  for (const auto& [options, share] : parts) {
+    std::uint64_t total = 0;
+    for (const auto& option : options) total += option.weight;
+    for (auto option : options) {
+      option.weight = 1 + 100'000 * share * option.weight / total;
+      all.push_back(option);
+    }
+  }
+  return Table(all);
+}
+
 /// What one does with one's own, and with which of it.
 struct Possession {
   std::string verb, nouns;
@@ -137,38 +170,12 @@ Words build() {
 
 }  // namespace
 
-std::vector<Option> zipf(std::string_view list, int tag, std::string_view before, std::string_view after) {
-  constexpr std::string_view separator = ", ";
-  std::vector<Option> options;
-  for (std::size_t start = 0, rank = 0; start <= list.size(); ++rank) {
-    const auto end = std::min(list.find(separator, start), list.size());
-    options.push_back(
-        {std::string(before) + std::string(list.substr(start, end - start)) + std::string(after),
-         1'000'000 / (rank + 3), tag});
-    start = end + separator.size();
-  }
-  return options;
-}
-
 std::vector<Option> with_article(std::vector<Option> options) {
   for (auto& option : options) {
     const bool vowel = std::string_view("aeiou").find(option.text[0]) != std::string_view::npos;
     option.text.insert(0, vowel ? "an " : "a ");
   }
   return options;
-}
-
-Table mix(const std::vector<Part>& parts) {
-  std::vector<Option> all;
-  for (const auto& [options, share] : parts) {
-    std::uint64_t total = 0;
-    for (const auto& option : options) total += option.weight;
-    for (auto option : options) {
-      option.weight = 1 + 100'000 * share * option.weight / total;
-      all.push_back(option);
-    }
-  }
-  return Table(all);
 }
 
 const Words& words() {

@@ -8,18 +8,8 @@ namespace mxtape::tales {
 
 enum Gender : int { he, she, it, they };
 
-/// Words as options with weights 1000000 / (rank + 3), in the order given: Zipf's law with a flat head.
-std::vector<Option> zipf(std::string_view comma_separated, int tag = 0, std::string_view before = {},
-                         std::string_view after = {});
 /// The same words with "a " or "an " before them.
 std::vector<Option> with_article(std::vector<Option>);
-
-/// Several lists as one choice: list i gets the share `shares[i] / sum`, divided by the words' weights.
-struct Part {
-  std::vector<Option> options;
-  std::uint64_t share;
-};
-Table mix(const std::vector<Part>&);
 
 /// Landscapes, which decide the prepositions and what there is to see.
 enum Land : int { water, wood, hill, town, lands };

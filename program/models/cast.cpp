@@ -50,7 +50,7 @@ std::map<std::string, Quantizer> formats_of_operands(const std::string& text) {
     const std::string part = without_blanks(text.substr(begin, end - begin));
     const std::size_t sign = part.find('=');
     const std::string name = without_blanks(part.substr(0, sign));
-    require(std::find(known.begin(), known.end(), name) != known.end(), ExitCode::usage,
+    require(std::ranges::find(known, name) != known.end(), ExitCode::usage,
             "--precision '{}': no operand '{}'{}", text, name, suggestion(name, known));
     require(sign != std::string::npos, ExitCode::usage,
             "--precision '{}': '{}' has no format; want {}=FORMAT", text, name, name);
@@ -96,11 +96,9 @@ void check_attention(bool attention, bool weights_only, const std::vector<std::s
   if (!attention) return;
   require(!weights_only, ExitCode::usage,
           "--attention and --weights-only: with the second attention is f32; want one of them");
-  require(
-      std::any_of(precisions.begin(), precisions.end(), [](const auto& p) { return Cast{p}.is_format(); }),
-      ExitCode::usage,
-      "--attention: it belongs to a --precision that is a single format, and there is none; operands are "
-      "named as in \"weights=mxfp4, attention=mxfp8\"");
+  require(std::ranges::any_of(precisions, [](const auto& p) { return Cast{p}.is_format(); }), ExitCode::usage,
+          "--attention: it belongs to a --precision that is a single format, and there is none; operands are "
+          "named as in \"weights=mxfp4, attention=mxfp8\"");
 }
 
 Recipe cast_recipe(const Recipe& trained, std::int64_t step, const Cast& cast) {

@@ -22,14 +22,12 @@ void require_whole(const ImportedModel& imported, const Recipe& recipe) {
   DryBackend nowhere;
   const auto model = make_model(nowhere, recipe.model, precision_plan(recipe, 0), recipe.seed);
   const auto parameters = model->parameters();
-  const auto matches = [](const Parameter* parameter, const TensorInParts& tensor) {
-    return parameter->name == tensor.name && parameter->value.shape() == tensor.shape;
-  };
-  for (const Parameter* parameter : parameters)
-    require(std::any_of(imported.tensors.begin(), imported.tensors.end(),
-                        [&](const TensorInParts& tensor) { return matches(parameter, tensor); }),
+  for (const Parameter* parameter : parameters) {
+    const auto found = std::ranges::find(imported.tensors, parameter->name, &TensorInParts::name);
+    require(found != imported.tensors.end() && found->shape == parameter->value.shape(),
             "import: the model's '{}' {} is not in the table of names", parameter->name,
             parameter->value.shape().text());
+  }
   require(parameters.size() == imported.tensors.size(),
           "import: {} tensors in the table of names, {} in the model", imported.tensors.size(),
           parameters.size());

@@ -3,29 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 namespace mxtape {
-
-TensorNumbers numbers_of(std::span<const float> values) {
-  TensorNumbers numbers;
-  double squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double x = double(values[i]);
-    if (!std::isfinite(x)) {
-      if (numbers.not_finite++ == 0) numbers.first_not_finite = std::int64_t(i);
-      continue;
-    }
-    squares += x * x;
-    numbers.largest = std::max(numbers.largest, std::abs(x));
-  }
-  const auto finite = std::int64_t(values.size()) - numbers.not_finite;
-  numbers.rms = finite ? std::sqrt(squares / double(finite)) : 0;
-  return numbers;
-}
 
 TensorDifference difference_of(std::span<const float> a, std::span<const float> b) {
   TensorDifference difference;

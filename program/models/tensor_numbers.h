@@ -6,14 +6,6 @@
 
 namespace mxtape {
 
-/// What a tensor of a checkpoint amounts to. Numbers that are not finite are in no sum and no maximum.
-struct TensorNumbers {
-  double rms = 0;      ///< root of the mean square
-  double largest = 0;  ///< magnitude
-  std::int64_t not_finite = 0, first_not_finite = -1;
-};
-TensorNumbers numbers_of(std::span<const float>);
-
 /// Where two tensors of one shape differ, by bits: -0 is not 0, and a NaN may equal itself.
 struct TensorDifference {
   std::int64_t count = 0, first = -1;

@@ -1,5 +1,6 @@
 #include "program/plot/gnuplot.h"
 
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -32,27 +33,14 @@ void run_gnuplot(const std::string& script) {
           "plot: gnuplot failed; what it says is above");
 }
 
-/// A file in memory for gnuplot to write to: on a full disk gnuplot leaves an empty file and ends with
-/// success.
-class MemoryFile {
- public:
-  MemoryFile() : descriptor_(::memfd_create("mxtape-plot", 0)) {
-    require(bool(descriptor_), ExitCode::resource, "plot: no memory for a picture");
-  }
-
-  /// Its name in a process that this one starts.
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_.number()); }
-  std::string content() const { return read_whole_text(path()); }
-
- private:
-  Descriptor descriptor_;
-};
-
 /// `end`: of every whole picture: the closing tag, the chunk IEND.
 std::string drawn(const char* terminal, std::string_view end, const gnuplot::Script& script) {
-  const MemoryFile picture;
-  run_gnuplot(script(terminal, picture.path()));
-  std::string content = picture.content();
+  // A file in memory: on a full disk gnuplot leaves an empty file and ends with success.
+  const Descriptor picture(::memfd_create("mxtape-plot", 0));
+  require(bool(picture), ExitCode::resource, "plot: no memory for a picture");
+  const std::string file = fmt::format("/proc/self/fd/{}", picture.number());  // in gnuplot, too
+  run_gnuplot(script(terminal, file));
+  std::string content = read_whole_text(file);
   const std::string_view text = std::string_view(content).substr(0, content.find_last_not_of('\n') + 1);
   require(text.ends_with(end), ExitCode::resource,
           "plot: gnuplot's picture ends after {} bytes, before its end; is there a limit for files (ulimit "
@@ -121,9 +109,7 @@ std::string key_below(std::size_t entries, std::size_t columns) {
 }
 
 std::string plot_command(const std::vector<std::string>& curves) {
-  std::string command = "plot ";
-  for (std::size_t i = 0; i < curves.size(); ++i) command += (i ? ", \\\n  " : "") + curves[i];
-  return command + "\n";
+  return fmt::format("plot {}\n", fmt::join(curves, ", \\\n  "));
 }
 
 void require_stem(std::string_view option, const std::filesystem::path& stem) {

@@ -58,8 +58,7 @@ std::array<double, 2> put_values(std::string& script, const HeatMap& map, const 
 std::string heat_script(const HeatMap& map, const std::string& terminal, const std::filesystem::path& output,
                         const std::string& title) {
   const auto measures = telemetry_measures();
-  const TelemetryMeasure& measure =
-      *std::find_if(measures.begin(), measures.end(), [&](auto& m) { return m.name == map.measure; });
+  const TelemetryMeasure& measure = *std::ranges::find(measures, map.measure, &TelemetryMeasure::name);
   std::string script;
   const auto [low, high] = put_values(script, map, measure);
   const std::string heading =

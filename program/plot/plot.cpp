@@ -135,8 +135,7 @@ std::string gnuplot_script(std::span<const RunLog> runs, const std::string& term
                   width == 1 ? "faint: training" : fmt::format("faint: training, means of {} steps", width)));
   std::vector<double> floors;
   for (const auto& run : runs)
-    if (run.floor && std::find(floors.begin(), floors.end(), *run.floor) == floors.end())
-      floors.push_back(*run.floor);
+    if (run.floor && std::ranges::find(floors, *run.floor) == floors.end()) floors.push_back(*run.floor);
   for (double floor : floors)
     curves.push_back(fmt::format(
         "{} with lines dashtype 2 linewidth 1.5 linecolor rgb '#333333' title 'floor of the data  {:.4f}'",
@@ -199,7 +198,7 @@ std::vector<std::string> data_beside_names(const std::vector<std::string>& runs)
 }
 
 std::string remark_on_data(const std::vector<std::string>& texts) {
-  const bool differ = std::any_of(texts.begin(), texts.end(), [](auto& text) { return !text.empty(); });
+  const bool differ = std::ranges::any_of(texts, [](auto& text) { return !text.empty(); });
   return differ ? "losses of other texts or other tokens do not compare\n" : "";
 }
 

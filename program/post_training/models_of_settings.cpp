@@ -97,8 +97,7 @@ void ModelsOfSettings::check(const std::string& precision, Setting setting, Post
           "--calibration {}: its {} are more than this machine's {}; want fewer windows", calibration_.batch,
           bytes_text(double(subject.diffusion_bytes)), bytes_text(double(capacity)));
   for (const LinearWeight& weight : model.linear_weights()) {
-    const bool known =
-        std::find(subject.tied.begin(), subject.tied.end(), weight.layer) != subject.tied.end();
+    const bool known = std::ranges::find(subject.tied, weight.layer) != subject.tied.end();
     if (weight.tied && !weight.quant.fprop_w.is_identity() && !known) subject.tied.push_back(weight.layer);
   }
 }

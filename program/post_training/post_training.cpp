@@ -16,6 +16,13 @@ Setting parse_setting(const std::string& name) {
   fail(ExitCode::usage, "--setting '{}': no such setting{}", name, suggestion(name, known));
 }
 
+const Measurement* find_measurement(std::span<const Measurement> all, const std::string& precision,
+                                    Setting setting) {
+  for (const Measurement& m : all)
+    if (m.precision == precision && m.setting == setting) return &m;
+  return nullptr;
+}
+
 Value value_of(const Measurement& m, double f32) {
   Table layers("layer; format; shape; cast_error; diffused_error; dead_inputs; moved");
   for (const LayerDiffusion& layer : m.layers)

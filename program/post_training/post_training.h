@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,9 @@ Value value_of(const PostTraining&);
 /// be diffused, results of other options in that folder: all before the first measurement. A measurement that
 /// diverges is one without a loss.
 PostTraining run_post_training(const PostTrainingOptions&, std::FILE* out);
+
+/// Null: there is none.
+const Measurement* find_measurement(std::span<const Measurement>, const std::string& precision, Setting);
 
 /// What is measured, on what: checkpoint, data, calibration with its seed and memory, finetuning.
 std::string subject_text(const PostTraining&);

@@ -83,10 +83,8 @@ class ResultsFile {
   }
   /// What is there of a measurement; with `kept`, only if its model was kept as well.
   std::optional<Measurement> find(const std::string& precision, Setting setting, bool kept) const {
-    const auto found = std::find_if(measurements_.begin(), measurements_.end(), [&](const Measurement& m) {
-      return m.precision == precision && m.setting == setting;
-    });
-    if (found == measurements_.end()) return {};
+    const Measurement* const found = find_measurement(measurements_, precision, setting);
+    if (!found) return {};
     const bool has_model = is_diffused(setting) || setting == Setting::finetuned;
     if (kept && has_model && found->loss && found->kept.empty()) return {};
     return *found;
@@ -94,12 +92,8 @@ class ResultsFile {
   void write(const PostTraining& results) const {
     if (path_.empty()) return;
     PostTraining all = results;
-    for (const Measurement& old : measurements_) {
-      const bool measured = std::any_of(all.measurements.begin(), all.measurements.end(), [&](const auto& m) {
-        return m.precision == old.precision && m.setting == old.setting;
-      });
-      if (!measured) all.measurements.push_back(old);
-    }
+    for (const Measurement& old : measurements_)
+      if (!find_measurement(all.measurements, old.precision, old.setting)) all.measurements.push_back(old);
     write_atomically(path_, json_text(value_of(all)));
   }
 
@@ -135,8 +129,7 @@ struct Job {
 
 /// f32 first, the first of it unquantized and untouched: what all others are compared with.
 std::vector<Job> jobs_of(const PostTrainingOptions& options) {
-  const bool finetunes =
-      std::find(options.wanted.begin(), options.wanted.end(), Setting::finetuned) != options.wanted.end();
+  const bool finetunes = std::ranges::find(options.wanted, Setting::finetuned) != options.wanted.end();
   std::vector<Job> jobs{{"f32", Setting::cast}};
   if (finetunes) jobs.push_back({"f32", Setting::finetuned});
   std::map<std::string, std::string> by_folder;
@@ -146,7 +139,7 @@ std::vector<Job> jobs_of(const PostTrainingOptions& options) {
             other->second == precision ? "the same twice" : "their models would have one file's name");
     if (Cast{precision}.is_f32()) continue;
     for (const auto& row : settings)
-      if (std::find(options.wanted.begin(), options.wanted.end(), row.setting) != options.wanted.end())
+      if (std::ranges::find(options.wanted, row.setting) != options.wanted.end())
         jobs.push_back({precision, row.setting});
   }
   return jobs;

@@ -10,20 +10,6 @@
 namespace mxtape {
 namespace {
 
-/// Precisions in the order of the table.
-std::vector<std::string> precisions_of(const PostTraining& p) {
-  std::vector<std::string> all;
-  for (const Measurement& m : p.measurements)
-    if (std::find(all.begin(), all.end(), m.precision) == all.end()) all.push_back(m.precision);
-  return all;
-}
-
-const Measurement* find(const PostTraining& p, const std::string& precision, Setting setting) {
-  for (const Measurement& m : p.measurements)
-    if (m.precision == precision && m.setting == setting) return &m;
-  return nullptr;
-}
-
 std::string cell(const Measurement* m, double f32) {
   if (!m) return "";
   return m->loss ? fmt::format("{:.4f} {:>+8.4f}", *m->loss, *m->loss - f32) : "diverged";
@@ -85,12 +71,14 @@ std::string subject_text(const PostTraining& p) {
 }
 
 std::string table_text(const PostTraining& p) {
-  const std::vector<std::string> precisions = precisions_of(p);
+  std::vector<std::string> precisions;  // in the order of the table
+  for (const Measurement& m : p.measurements)
+    if (std::ranges::find(precisions, m.precision) == precisions.end()) precisions.push_back(m.precision);
   std::size_t width = std::string_view("precision").size();
   for (const auto& precision : precisions) width = std::max(width, precision.size());
   std::vector<NamedSetting> columns;
   for (const auto& row : settings)
-    if (std::any_of(p.measurements.begin(), p.measurements.end(), [&](const Measurement& m) {
+    if (std::ranges::any_of(p.measurements, [&](const Measurement& m) {
           return m.setting == row.setting && (m.precision != "f32" || precisions.size() == 1);
         }))
       columns.push_back(row);
@@ -99,12 +87,12 @@ std::string table_text(const PostTraining& p) {
   Table table(heads);
   for (const auto& precision : precisions) {
     const bool is_f32 = precision == "f32";
-    const auto bits = std::find_if(p.measurements.begin(), p.measurements.end(),
-                                   [&](const Measurement& m) { return m.precision == precision; });
-    std::vector<Value> cells{precision, bits->bits};
+    const auto bits = std::ranges::find(p.measurements, precision, &Measurement::precision)->bits;
+    std::vector<Value> cells{precision, bits};
     for (const auto& column : columns) {
       const bool has_none = is_f32 && column.setting != Setting::finetuned;
-      cells.emplace_back(has_none ? "" : cell(find(p, precision, column.setting), p.f32));
+      cells.emplace_back(has_none ? ""
+                                  : cell(find_measurement(p.measurements, precision, column.setting), p.f32));
     }
     table.row(std::move(cells));
   }

@@ -55,25 +55,20 @@ std::uint64_t little_endian(std::span<const std::uint8_t> bytes) {
   return value;
 }
 
-/// The SummaryMetadata of a text.
-std::string text_metadata() {
-  std::string plugin, metadata;
-  put_bytes(plugin, 1, "text");
-  put_bytes(metadata, 1, plugin);
-  return metadata;
+/// A message of one field.
+std::string message(unsigned field, std::string_view bytes) {
+  std::string out;
+  put_bytes(out, field, bytes);
+  return out;
 }
+
+/// The SummaryMetadata of a text.
+std::string text_metadata() { return message(1, message(1, "text")); }
 
 /// text() writes the metadata last.
 bool is_text(std::span<const std::uint8_t> summary) {
-  std::string field;
-  put_bytes(field, 9, text_metadata());
-  return std::string_view(reinterpret_cast<const char*>(summary.data()), summary.size()).ends_with(field);
-}
-
-std::string summary_of(const std::string& value) {
-  std::string summary;
-  put_bytes(summary, 1, value);
-  return summary;
+  return std::string_view(reinterpret_cast<const char*>(summary.data()), summary.size())
+      .ends_with(message(9, text_metadata()));
 }
 
 // event_at() writes the wall time (one tag byte, eight bytes) and then the step's tag and varint.
@@ -89,6 +84,17 @@ std::uint64_t take_varint(std::span<const std::uint8_t>& bytes) {
     if (!(byte & 0x80)) break;
   }
   return value;
+}
+
+/// The Summary message of an Event, if it has one.
+std::span<const std::uint8_t> summary_of_event(std::span<const std::uint8_t> event) {
+  if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return {};
+  event = event.subspan(step_at + 1);
+  take_varint(event);
+  if (event.empty() || event[0] != (5 << 3 | bytes_type)) return {};
+  event = event.subspan(1);
+  const std::uint64_t size = take_varint(event);
+  return event.first(std::min<std::uint64_t>(size, event.size()));
 }
 
 }  // namespace
@@ -111,26 +117,16 @@ std::int64_t step_of_event(std::span<const std::uint8_t> event) {
   return std::int64_t(take_varint(event));
 }
 
-std::span<const std::uint8_t> summary_of_event(std::span<const std::uint8_t> event) {
-  if (event.size() <= step_at || event[step_at] != (2 << 3 | varint_type)) return {};
-  event = event.subspan(step_at + 1);
-  take_varint(event);
-  if (event.empty() || event[0] != (5 << 3 | bytes_type)) return {};
-  event = event.subspan(1);
-  const std::uint64_t size = take_varint(event);
-  return event.first(std::min<std::uint64_t>(size, event.size()));
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 EventFile::EventFile(std::filesystem::path path, std::int64_t last_step) : path_(std::move(path)) {
   if (std::filesystem::exists(path_)) cut_after(last_step);
   out_.open(path_, std::ios::binary | std::ios::app);
   require(out_.good(), ExitCode::resource, "{}: cannot be written: {}", path_.string(), std::strerror(errno));
-  if (std::filesystem::file_size(path_) == 0) {
-    const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-    std::string event = event_at(now.count(), 0);
-    put_bytes(event, 3, "brain.Event:2");
-    record(event);
-  }
+  if (std::filesystem::file_size(path_) == 0)
+    record(event_at(seconds_since_1970(), 0) + message(3, "brain.Event:2"));
 }
 
 void EventFile::scalar(std::string_view tag, std::int64_t step, double value, double wall_time) {
@@ -138,9 +134,7 @@ void EventFile::scalar(std::string_view tag, std::int64_t step, double value, do
   put_bytes(entry, 1, tag);
   put_tag(entry, 2, fixed32_type);
   append_bytes(entry, float(value));
-  std::string event = event_at(wall_time, step);
-  put_bytes(event, 5, summary_of(entry));
-  record(event);
+  record(event_at(wall_time, step) + message(5, message(1, entry)));
 }
 
 void EventFile::histogram(std::string_view tag, std::int64_t step,
@@ -171,9 +165,7 @@ void EventFile::histogram(std::string_view tag, std::int64_t step,
   put_bytes(histogram, 7, buckets);
   put_bytes(entry, 1, tag);
   put_bytes(entry, 5, histogram);
-  std::string event = event_at(wall_time, step);
-  put_bytes(event, 5, summary_of(entry));
-  record(event);
+  record(event_at(wall_time, step) + message(5, message(1, entry)));
 }
 
 void EventFile::text(std::string_view tag, std::int64_t step, std::string_view markdown, double wall_time) {
@@ -186,11 +178,9 @@ void EventFile::text(std::string_view tag, std::int64_t step, std::string_view m
   put_bytes(entry, 1, tag);
   put_bytes(entry, 8, tensor);
   put_bytes(entry, 9, text_metadata());
-  std::string summary = summary_of(entry);
+  std::string summary = message(1, entry);
   if (summary == last_text_) return;
-  std::string event = event_at(wall_time, step);
-  put_bytes(event, 5, summary);
-  record(event);
+  record(event_at(wall_time, step) + message(5, summary));
   last_text_ = std::move(summary);
 }
 

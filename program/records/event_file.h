@@ -49,7 +49,8 @@ TfRecord first_record(std::span<const std::uint8_t> bytes);
 
 /// The step of an Event message; 0 if it has none, as the first record of a file.
 std::int64_t step_of_event(std::span<const std::uint8_t> event);
-/// Its Summary message, if it has one.
-std::span<const std::uint8_t> summary_of_event(std::span<const std::uint8_t> event);
+
+/// The time of an event.
+double seconds_since_1970();
 
 }  // namespace mxtape

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -19,9 +18,8 @@ namespace {
 
 std::optional<std::int64_t> step_of(const std::string& line) {
   const auto record = nlohmann::json::parse(line, nullptr, false);
-  const auto step = record.is_object() ? record.find("step") : record.end();
-  if (!record.is_object() || step == record.end() || !step->is_number_integer()) return {};
-  return step->get<std::int64_t>();
+  if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer()) return {};
+  return record["step"].get<std::int64_t>();
 }
 
 }  // namespace
@@ -99,10 +97,6 @@ std::string records_after(const std::filesystem::path& path, std::int64_t step) 
   for (std::string line; std::getline(in, line);)
     if (const auto at = step_of(line); at && *at > step) records += line + "\n";
   return records;
-}
-
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 Metrics::Metrics(const std::filesystem::path& jsonl, const std::filesystem::path& events,

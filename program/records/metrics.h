@@ -82,7 +82,4 @@ class Metrics {
   JsonLines lines_;
 };
 
-/// The time of an event.
-double seconds_since_1970();
-
 }  // namespace mxtape

@@ -48,6 +48,15 @@ double integer_rate(Backend& backend) {
   return gemm_rate(backend, codes, codes);
 }
 
+DevicePeaks measure_peaks(Backend& backend) {
+  const Tensor x = backend.empty({1 << 24}), y = backend.empty({1 << 24});
+  backend.fill(x, 1);
+  return {.bf16_flops = gemm_rate(backend, DType::bf16),
+          .f32_flops = gemm_rate(backend, DType::f32),
+          .integer_ops = integer_rate(backend),
+          .bytes = 2 * double(x.bytes()) / least_seconds([&] { backend.copy(y, x), backend.wait(); })};
+}
+
 std::string call_name(const Place& place) {
   const char* const pass = place.layer.empty() ? "" : place.backward ? ", backward" : "";
   return place.kernel + (place.slot.empty() ? "" : " " + place.slot) + pass;
@@ -69,15 +78,6 @@ TokenFile random_tokens(const Recipe& recipe) {
   return data;
 }
 
-DevicePeaks measure_peaks(Backend& backend) {
-  const Tensor x = backend.empty({1 << 24}), y = backend.empty({1 << 24});
-  backend.fill(x, 1);
-  return {.bf16_flops = gemm_rate(backend, DType::bf16),
-          .f32_flops = gemm_rate(backend, DType::f32),
-          .integer_ops = integer_rate(backend),
-          .bytes = 2 * double(x.bytes()) / least_seconds([&] { backend.copy(y, x), backend.wait(); })};
-}
-
 std::vector<ProfileRow> Profile::rows(ProfileBy by) const {
   std::map<std::string, Work> sums;
   for (const auto& [place, of_place] : work) {
@@ -86,8 +86,7 @@ std::vector<ProfileRow> Profile::rows(ProfileBy by) const {
   }
   std::vector<ProfileRow> all;
   for (const auto& [name, of_name] : sums) all.push_back({name, of_name});
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.work.seconds > b.work.seconds; });
+  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.work.seconds > b.work.seconds; });
   return all;
 }
 

@@ -11,11 +11,10 @@ namespace mxtape {
 
 /// What a device does at best, measured by calls of its own. Per second.
 struct DevicePeaks {
-  double bf16_flops, f32_flops;  ///< a GEMM of 1024 x 1024 x 1024
+  double bf16_flops, f32_flops;  ///< a GEMM of 1536 x 1536 x 1536
   double integer_ops;            ///< of codes in blocks of 32, the same; 0 where the device has none
   double bytes;                  ///< a copy of 64 MiB, read and written
 };
-DevicePeaks measure_peaks(Backend&);
 
 /// Calls that are counted together, over all measured steps.
 struct ProfileRow {

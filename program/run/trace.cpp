@@ -72,25 +72,22 @@ void compare_sets(std::vector<std::string>& lines, const std::string& what, cons
 
 /// `traced` is the slot's name in the trace.
 void compare_roundings(std::vector<std::string>& lines, const std::string& layer, std::string_view slot,
-                       const char* traced, const Quantizer& asked, const Trace::Found& trace) {
-  std::vector<Quantizer> ran, wanted;
+                       const char* traced, std::vector<Quantizer> asked, const Trace::Found& trace) {
+  std::erase_if(asked, [](const Quantizer& q) { return q.is_identity(); });
+  std::vector<Quantizer> ran;
   if (const auto of_layer = trace.roundings.find(layer); of_layer != trace.roundings.end())
     if (const auto found = of_layer->second.find(traced); found != of_layer->second.end())
       ran = found->second;
-  if (!asked.is_identity()) wanted.push_back(asked);
-  compare_sets(lines, fmt::format("{} {}", layer, slot), wanted, ran,
+  compare_sets(lines, fmt::format("{} {}", layer, slot), asked, ran,
                [](const Quantizer& q) { return to_text(q); });
 }
 
 /// Which roundings there are, not of what: strands are added parameter after parameter, in no layer.
 void compare_sums(std::vector<std::string>& lines, const PrecisionPlan& plan, const Trace::Found& trace) {
-  std::vector<Quantizer> asked, ran;
+  std::vector<Quantizer> asked;
   for (const auto& [layer, q] : plan.sums)
-    if (!q.is_identity() && std::find(asked.begin(), asked.end(), q) == asked.end()) asked.push_back(q);
-  if (const auto sum = trace.roundings.find("sum of strands"); sum != trace.roundings.end())
-    if (const auto rounded = sum->second.find("dw"); rounded != sum->second.end()) ran = rounded->second;
-  compare_sets(lines, fmt::format("sum of strands {}", name_of(Slot::sum_dw)), asked, ran,
-               [](const Quantizer& q) { return to_text(q); });
+    if (std::ranges::find(asked, q) == asked.end()) asked.push_back(q);
+  compare_roundings(lines, "sum of strands", name_of(Slot::sum_dw), "dw", asked, trace);
 }
 
 void compare_ways_back(std::vector<std::string>& lines, const std::string& layer, const LinearQuant& quant,
@@ -120,14 +117,14 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
         for (const Product& product : of_layer->second.at(want.slot))
           compare(lines, layer, want, product, kernels);
     }
-    compare_roundings(lines, layer, output_slots[0].name, "value", quant.out, trace);
+    compare_roundings(lines, layer, output_slots[0].name, "value", {quant.out}, trace);
     compare_ways_back(lines, layer, asked.linear.at(layer), trace);
   }
   for (const auto& [layer, quant] : plan.parameters)
     if (layer == "embedding")
-      compare_roundings(lines, layer, name_of(Slot::table), "table", quant, trace);
+      compare_roundings(lines, layer, name_of(Slot::table), "table", {quant}, trace);
     else
-      compare_roundings(lines, layer, name_of(Slot::gain), "gain", quant, trace);
+      compare_roundings(lines, layer, name_of(Slot::gain), "gain", {quant}, trace);
   compare_sums(lines, plan, trace);
   for (const auto& [layer, slot, said, held] : trace.mislabelled)
     lines.push_back(fmt::format("{} {}: says {}, holds {}", layer, name_of(slot), text_of(said),

@@ -60,9 +60,7 @@ struct Given {
   std::vector<std::string> known;    ///< all long names, without dashes
   std::vector<std::string> rest;     ///< words of a command that takes the keys of a recipe
   bool json = false;
-  bool operator()(std::string_view name) const {
-    return std::find(options.begin(), options.end(), name) != options.end();
-  }
+  bool operator()(std::string_view name) const { return std::ranges::find(options, name) != options.end(); }
 };
 
 using Options = std::vector<Option>;

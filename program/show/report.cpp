@@ -86,7 +86,7 @@ Table::Table(std::string_view columns, std::string indent, std::size_t gap)
     std::string_view text = whole;
     const std::string key = take(text, '|');
     std::string heading = take(text, '|'), form = take(text, '|');
-    std::replace(heading.begin(), heading.end(), '~', ' ');
+    std::ranges::replace(heading, '~', ' ');
     columns_.push_back({key, heading, form.empty() ? "<" : form, std::atoi(take(text, '|').c_str())});
   }
 }
@@ -115,8 +115,7 @@ std::string Table::text(std::size_t width) const {
   };
   while (width != 0 && length() > width) {
     const auto rank = [&](std::size_t i) { return columns_[i].spare ? columns_[i].spare : 1 << 20; };
-    const auto first =
-        std::min_element(shown.begin(), shown.end(), [&](auto a, auto b) { return rank(a) < rank(b); });
+    const auto first = std::ranges::min_element(shown, [&](auto a, auto b) { return rank(a) < rank(b); });
     if (columns_[*first].spare == 0) break;
     shown.erase(first);
   }

@@ -26,8 +26,7 @@ std::size_t behind_quotes(std::string_view text, std::size_t at) {
 
 Nesting nesting_at(std::string_view text, std::size_t at, std::string what) {
   const auto before = text.substr(0, at);
-  return {std::size_t(std::count(before.begin(), before.end(), '\n')) + 1, at - before.rfind('\n'),
-          std::move(what)};
+  return {std::size_t(std::ranges::count(before, '\n')) + 1, at - before.rfind('\n'), std::move(what)};
 }
 
 }  // namespace

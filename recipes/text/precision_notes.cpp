@@ -53,8 +53,8 @@ std::vector<std::string> notes_on_attention(const Recipe& recipe) {
   for (const PrecisionRule& rule : all_rules(recipe)) {
     if (!rule.slots.empty() || rule.layers == "*" || number_format(rule.format).is_identity()) continue;
     const auto reached = layers.matching(rule.layers, rule.where);
-    const auto attention = std::count_if(reached.begin(), reached.end(),
-                                         [&](const auto& name) { return plan.attention.contains(name); });
+    const auto attention =
+        std::ranges::count_if(reached, [&](const auto& name) { return plan.attention.contains(name); });
     if (attention == 0 || attention == std::ssize(reached)) continue;  // or all that it names
     notes.push_back(fmt::format(
         "{}: this rule ('{}' for '{}') has no slots, so it reaches the twelve of attention as well, which "
@@ -75,9 +75,8 @@ void note_unreached_head(const Recipe& recipe, std::vector<std::string>& notes) 
   const auto found = plan.linear.find("head");
   if (found == plan.linear.end()) return;  // a kind of model without one
   const LinearQuant& head = found->second;
-  const bool untouched = std::all_of(linear_slots.begin(), linear_slots.end(), [&](const LinearSlot& slot) {
-    return (head.*slot.field).is_identity();
-  });
+  const bool untouched = std::ranges::all_of(
+      linear_slots, [&](const LinearSlot& slot) { return (head.*slot.field).is_identity(); });
   if (keys.empty() || !untouched || recipe.origins.contains("precision.head")) return;
   notes.push_back(fmt::format(
       "precision.{} {} only the linear layers in blocks: the head stays f32; precision.head sets it",
@@ -113,8 +112,7 @@ void note_idle_settings(const PrecisionPlan& plan, std::vector<std::string>& not
   std::map<std::string, std::vector<std::string>> idle;  // layers by what does nothing in them
   const auto add = [&](const std::string& layer, bool is_set, std::string_view slot, const std::string& text,
                        std::initializer_list<const Quantizer*> operands) {
-    const bool all =
-        std::all_of(operands.begin(), operands.end(), [](const Quantizer* q) { return is_unquantized(*q); });
+    const bool all = std::ranges::all_of(operands, [](const Quantizer* q) { return is_unquantized(*q); });
     if (is_set && all) idle[fmt::format("{} = {}", slot, text)].push_back(layer);
   };
   for (const auto& [layer, q] : plan.linear) {

@@ -100,9 +100,8 @@ std::string joined_names(const std::vector<std::string>& names, std::size_t part
 /// One line for all GEMMs where every operand is rounded alike.
 void write_gemms(std::string& out, std::span<const GemmLine> lines, const Path& path) {
   const Quantizer& q = lines.front().a;
-  const bool alike = std::all_of(lines.begin(), lines.end(), [&](const GemmLine& line) {
-    return line.a == q && line.b == q && line.rest.empty();
-  });
+  const bool alike = std::ranges::all_of(
+      lines, [&](const GemmLine& line) { return line.a == q && line.b == q && line.rest.empty(); });
   if (alike)
     out += fmt::format("  all operands {:<67} {}\n", to_text(q), path(q, q));
   else

@@ -50,7 +50,7 @@ class Setter {
   }
   void operator()(const Choice& choice) const {
     const std::string text = string();
-    const auto at = std::find(choice.names.begin(), choice.names.end(), text);
+    const auto at = std::ranges::find(choice.names, text);
     if (at == choice.names.end())
       fail(ExitCode::usage, "{}: {} = \"{}\"; want {}{}", place_, knob_.name, text, wanted_text(knob_),
            nearest_names(text, choice.names).empty() ? "" : suggestion(text, choice.names));
@@ -116,7 +116,7 @@ TableReader::TableReader(Recipe& recipe, Source source)
     : recipe_(recipe), source_(std::move(source)), knobs_(knobs(recipe)) {
   for (const Knob& knob : knobs_) {
     names_.push_back(knob.name);
-    const bool known = std::find(sections_.begin(), sections_.end(), knob.section()) != sections_.end();
+    const bool known = std::ranges::find(sections_, knob.section()) != sections_.end();
     if (!knob.section().empty() && !known) sections_.push_back(knob.section());
   }
   names_.insert(names_.end(), {rules_key, phases_key});
@@ -125,8 +125,7 @@ TableReader::TableReader(Recipe& recipe, Source source)
 void TableReader::read_file(const toml::table& table) {
   for (const auto& [key, node] : table) {
     if (key == "extends") continue;
-    const bool section =
-        !key.str().empty() && std::find(sections_.begin(), sections_.end(), key.str()) != sections_.end();
+    const bool section = !key.str().empty() && std::ranges::find(sections_, key.str()) != sections_.end();
     if (section && node.is_table()) {
       for (const auto& [inner, value] : *node.as_table())
         read_key(fmt::format("{}.{}", key.str(), inner.str()), inner.source(), value);
@@ -181,8 +180,7 @@ void TableReader::read_entry(const toml::table& table, std::string_view prefix,
   std::vector<std::string_view> known;
   for (const Knob& knob : entry_knobs) known.push_back(knob.key());
   for (const auto& [key, node] : table) {
-    const auto knob =
-        std::ranges::find_if(entry_knobs, [name = key.str()](const Knob& k) { return k.key() == name; });
+    const auto knob = std::ranges::find(entry_knobs, key.str(), &Knob::key);
     if (knob != entry_knobs.end())
       Setter(*knob, node, source_.place(key.source())).set();
     else if (!nested(key, node, known))
@@ -194,8 +192,7 @@ void TableReader::read_entry(const toml::table& table, std::string_view prefix,
 const toml::array& TableReader::tables(std::string_view name, const toml::source_region& at,
                                        const toml::node& node) const {
   const toml::array* items = node.as_array();
-  const bool fits =
-      items && std::all_of(items->begin(), items->end(), [](auto& item) { return item.is_table(); });
+  const bool fits = items && std::ranges::all_of(*items, [](auto& item) { return item.is_table(); });
   require(fits, ExitCode::usage, "{}: {} = {}; want tables: [[{}]]", source_.place(at), name,
           found_text(node), name);
   return *items;
