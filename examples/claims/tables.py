@@ -107,7 +107,7 @@ tables = {
     "claims": claims_table, "contrasts": lambda: contrasts_table(literature), "cells": cells_table,
     "four-bit": four_bit_table, "models": lambda: contrasts_table(four_bit), "runs": runs_table,
     "untested": untested_table, "secondary": lambda: contrasts_table(literature + four_bit, secondary=True),
-    "law": lambda: points_table("referee-law", ["w96 x 20", "w96 x 30", "w96 x 40"]),
+    "law": lambda: points_table("referee-law", ["w96 x 20", "w96 x 40"]),
     "referee": lambda: points_table("referee-w64", ["w64 x 10", "w64 x 30", "w64 x 80"]),
     **papers.tables}
 
