@@ -21,7 +21,8 @@ auto in_file(const std::filesystem::path& file, const Read& read) {
   try {
     return read();
   } catch (const Error& e) {
-    if (std::string_view(e.what()).starts_with(file.string() + ":")) throw;
+    for (const char* const after : {":", " ("})
+      if (std::string_view(e.what()).starts_with(file.string() + after)) throw;
     fail(e.code(), "{}: {}", file.string(), e.what());
   }
 }

@@ -120,29 +120,30 @@ Tokenizer from_files(const fs::path& path) {
   return from_json_file(path);
 }
 
-/// What the files beside a tokenizer say of it is so. `bare`: vocab.json and merges.txt, whose pattern and
-/// blanks they do not say.
-void require_agreement(const Tokenizer& tokenizer, const fs::path& folder, bool bare) {
+/// Where no tokenizer.json holds all: no other file of the folder adds tokens, or makes GPT-2's files, which
+/// do not say how a text is cut, those of another class.
+void require_no_more(const Tokenizer& tokenizer, const fs::path& folder) {
   const auto look_at = [&](const char* name, const auto& look) {
     if (is_there(folder / name)) naming(folder / name, [&] { look(Json(read_json_file(folder / name))); });
   };
   const auto has = [&](const std::string& content, std::int64_t id) {
     require(id < tokenizer.size(), ExitCode::data,
-            "adds '{}' with id {} to a tokenizer of {} tokens; want a tokenizer.json that has it", content,
-            id, tokenizer.size());
+            "adds {} with id {} to a tokenizer of {} tokens; want a tokenizer.json that has it",
+            shown_text(content), id, tokenizer.size());
   };
   look_at("added_tokens.json", [&](const Json& added) {
-    for (const auto& [content, id] : added.items()) has(content, id);
+    for (const auto& [content, id] : added.items()) has(content, JsonSection::integer_of(id, content));
   });
-  look_at("tokenizer_config.json", [&](const Json& config) {
+  look_at("tokenizer_config.json", [&](Json config) {
+    for (auto key = config.begin(); key != config.end();) key = key->is_null() ? config.erase(key) : ++key;
     const Json added = config.value("added_tokens_decoder", Json::object());
     for (const auto& [id, token] : added.items()) has(token.at("content"), std::atoll(id.c_str()));
     const auto name = config.value("tokenizer_class", std::string("GPT2Tokenizer"));
-    const bool blank = config.value("add_prefix_space", false);
+    const bool blank = config.value("add_prefix_space", false), bare = is_there(folder / "merges.txt");
     require(!bare || (name.starts_with("GPT2Tokenizer") && !blank), ExitCode::data,
             "tokenizer_class = {}, add_prefix_space = {}; vocab.json and merges.txt are read as GPT-2's, "
             "without a blank in front; want a tokenizer.json",
-            name, blank);
+            shown_text(name), blank);
   });
 }
 
@@ -150,8 +151,7 @@ void require_agreement(const Tokenizer& tokenizer, const fs::path& folder, bool 
 
 Tokenizer read_tokenizer(const fs::path& path) {
   Tokenizer tokenizer = from_files(path);
-  if (is_folder(path))
-    require_agreement(tokenizer, path, !is_there(path / "tokenizer.json") && is_there(path / "vocab.json"));
+  if (is_folder(path) && !is_there(path / "tokenizer.json")) require_no_more(tokenizer, path);
   return tokenizer;
 }
 

@@ -13,8 +13,8 @@ namespace mxtape {
 /// The tokenizer of a folder as published models have it, or of one of its files. In this order:
 /// tokenizer.json; vocab.json and merges.txt, or encoder.json and vocab.bpe, GPT-2's byte-level BPE;
 /// tokenizer.model, SentencePiece's; merges.txt or vocab.bpe alone, whose ids follow as GPT-2's do. Throws
-/// Error(data) where there is none, or with the file in front of what is wrong with it; also where a folder's
-/// other files add tokens, or make it another than GPT-2's.
+/// Error(data) where there is none, or with the file in front of what is wrong with it; without a
+/// tokenizer.json also where a folder's other files add tokens, or name another class than GPT-2's.
 Tokenizer read_tokenizer(const std::filesystem::path& folder_or_file);
 
 /// What a folder's tokenizer may consist of.

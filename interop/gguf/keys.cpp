@@ -160,9 +160,10 @@ nlohmann::json hf_config_of(const GgufFile& file) {
   });
   // Linear where no type is named, as llama.cpp has it; scale_linear is the factor of older files.
   if (const auto old = file.value(name + ".rope.scale_linear"); old > 0)
-    config["rope_scaling"]["factor"] = old;
+    config["rope_scaling"].emplace("factor", old);
   if (config.contains("rope_scaling")) config["rope_scaling"].emplace("rope_type", "linear");
-  if (file.text(name + ".rope.scaling.type") == "none") config.erase("rope_scaling");
+  if (file.text(name + ".rope.scaling.type") == "none" || file.value(name + ".rope.scaling.factor") == 0)
+    config.erase("rope_scaling");
   config["attention_bias"] = config["mlp_bias"] = file.tensors.contains("blk.0.attn_output.bias");
   const auto table = file.tensors.find("token_embd.weight");
   if (table != file.tensors.end()) config["vocab_size"] = table->second.dims.front();

@@ -48,7 +48,8 @@ Draw one_picture(gnuplot::Script script) {
 
 Report plot_runs(const Arguments& a, const Given& given) {
   std::vector<RunLog> runs;
-  for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path));
+  const int generations = given("--steps-to") ? 64 : 0;  // names may go in a circle
+  for (const auto& path : a.runs) runs.push_back(read_run_log_with_parent(path, generations));
   const auto data = data_beside_names(a.runs);
   const Table table = summary_table(runs, data);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
@@ -59,11 +60,11 @@ Report plot_runs(const Arguments& a, const Given& given) {
   if (given("--steps-to")) {
     level = a.loss;
     Table& when = out.table("steps_to", "name|run; loss|to~[nats]|>; steps|steps|>.0f; seconds|seconds|>.4g");
-    for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (const RunLog& run : runs) {
       constexpr const char* never = "the run never has this loss";
-      const auto steps = steps_to(read_run_log_with_parent(a.runs[i], true).validation, a.loss);
-      const auto seconds = steps ? std::optional(*steps * runs[i].median_milliseconds / 1e3) : std::nullopt;
-      when.row(runs[i].name, a.loss, Value(steps, never, "never"), Value(seconds, never));
+      const auto steps = steps_to(run.validation, a.loss);
+      const auto seconds = steps ? std::optional(*steps * run.median_milliseconds / 1e3) : std::nullopt;
+      when.row(run.name, a.loss, Value(steps, never, "never"), Value(seconds, never));
     }
   }
   return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {

@@ -169,8 +169,8 @@ Table summary_table(std::span<const RunLog> runs, const std::vector<std::string>
     for (const auto& turn : run.turns)
       if (turn.event == "rollback") {
         rollbacks.row(turn.step, turn.from);
-        turns += fmt::format("{}: step {} was not finite; the run went back to step {}\n", name, turn.from,
-                             turn.step);
+        turns += fmt::format("{}: step {} or its validation was not finite; the run went back to step {}\n",
+                             name, turn.from, turn.step);
       }
     table
         .row(Value(run.name, "", name), run.train.back().step, Value(loss, no_validation),

@@ -88,20 +88,20 @@ RunLog read_run_log(const std::filesystem::path& run) {
   return log;
 }
 
-RunLog read_run_log_with_parent(const std::filesystem::path& run, bool whole) {
+RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations) {
   RunLog log = read_run_log(run);
   if (log.turns.empty() || log.turns.front().event != "branch") return log;
   if (!std::filesystem::exists(run / "parent.json")) return log;
   try {
     const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"));
     const std::string of = json.at("run");
-    const RunLog parent = whole ? read_run_log_with_parent(of, true) : read_run_log(of);
+    const RunLog parent = generations > 0 ? read_run_log_with_parent(of, generations - 1) : read_run_log(of);
     const std::int64_t step = log.turns.front().step;
     const auto join = [&](std::vector<RunLog::Point>& points, const std::vector<RunLog::Point>& of_parent) {
       const auto after =
           std::find_if(of_parent.begin(), of_parent.end(), [&](auto& p) { return p.step > step; });
       if (after != of_parent.begin())
-        points.insert(points.begin(), whole ? of_parent.begin() : std::prev(after), after);
+        points.insert(points.begin(), generations > 0 ? of_parent.begin() : std::prev(after), after);
     };
     join(log.train, parent.train);
     join(log.validation, parent.validation);

@@ -38,8 +38,8 @@ struct RunLog {
 RunLog read_run_log(const std::filesystem::path& run);
 
 /// The same of a branch, which begins with its parent's last points, so that its curve starts on the
-/// parent's; or, if `whole`, with all of its past. Where the parent is gone, the branch alone.
-RunLog read_run_log_with_parent(const std::filesystem::path& run, bool whole = false);
+/// parent's; with `generations`, with the whole past of so many. Where the parent is gone, the branch alone.
+RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations = 0);
 
 /// The steps after which a run first has a validation loss: where the straight line from the last validation
 /// above it to the next has it, or the first validation's if that one is not above. None: it never has.

@@ -24,11 +24,15 @@ struct Chart {
   std::map<std::size_t, std::vector<Mark>> lines{};  ///< by arm; its name stands at the end
 };
 
-/// What stands at the end of a line, of the name's first bytes.
+/// What stands at the end of a line: of a long name its ends.
 std::string label_of(const Arm& arm) {
-  std::size_t end = std::min<std::size_t>(arm.name.size(), 30);
-  while (end < arm.name.size() && (arm.name[end] & 0xc0) == 0x80) ++end;  // the rest of a character
-  return arm.name.substr(0, end) + (end < arm.name.size() ? "..." : "");
+  const std::string& name = arm.name;
+  if (name.size() <= 33) return name;
+  const auto whole = [&](std::size_t at) {  // the next place where a character begins
+    while (at < name.size() && (name[at] & 0xc0) == 0x80) ++at;
+    return at;
+  };
+  return name.substr(0, whole(15)) + "..." + name.substr(whole(name.size() - 15));
 }
 
 /// Labels at their lines' ends, moved apart by at least `height`, and below `top`.

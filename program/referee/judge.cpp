@@ -128,7 +128,8 @@ void add_law(Results& r, const LossTable& table) {
     std::vector<double> gaps = table.losses[x.arm][x.point];
     for (std::size_t i = 0; i < gaps.size(); ++i) gaps[i] -= table.losses[r.baseline][x.point][i];
     const auto [low, high] = paired_gap(gaps, r.asked.tolerance).interval95;
-    return std::abs(x.measured - x.fitted) > std::max((high - low) / 2, 1e-3 * x.measured);
+    return std::abs(x.measured - x.fitted) >
+           std::clamp((high - low) / 2, 1e-3 * x.measured, law.limit * x.measured);
   };
   law.A = fit.law.A, law.alpha = fit.law.alpha, law.B = fit.law.B, law.beta = fit.law.beta,
   law.gamma = fit.law.gamma, law.E = fit.law.floor;

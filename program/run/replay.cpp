@@ -124,7 +124,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     const Recipe latest = read_resolved(run / "recipe.toml");
     const auto turns = turns_of_rollbacks(latest, 0);
     require(options.rollback <= std::int64_t(turns.size()), ExitCode::usage,
-            "--rollback {}: {} has gone back {} times", options.rollback, run.string(), turns.size());
+            "--rollback {}: {} has {} rollbacks and switches", options.rollback, run.string(), turns.size());
     const Turn& turn = turns[std::size_t(options.rollback - 1)];
     require(turn.from != turn.step, ExitCode::usage,
             "--rollback {}: a switch at step {}, which took no step back", options.rollback, turn.step);

@@ -57,13 +57,18 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
   // Of an earlier attempt.
   if (trainer.steps_done() == 0) std::filesystem::remove(folder.precision());
   saved_ = trainer.steps_done();
+  const std::int64_t first = first_step(trainer.lineage());
+  bool whole = saved_ == first || folder.checkpoints().empty();
   try {
-    restore(read_run_log(folder.path()));
-  } catch (const Error& e) {  // no step is on record
-    if (config_.keep_best && folder.checkpoints().size() > 1) {
-      progress_.note(fmt::format("{}; no checkpoint is deleted, as the best one is not known", e.what()));
-      config_.keep = std::numeric_limits<std::int64_t>::max();
-    }
+    const RunLog log = read_run_log(folder.path());
+    restore(log);
+    whole |= log.train[0].step <= first + 1 || (!log.turns.empty() && log.turns[0].step <= first + 1);
+  } catch (const Error&) {  // no step is on record
+  }
+  if (config_.keep_best && !whole) {
+    progress_.note(
+        "metrics.jsonl does not begin with the run: no checkpoint is deleted, as the best is not known");
+    config_.keep = std::numeric_limits<std::int64_t>::max();
   }
   record_rollbacks();
 }
@@ -173,7 +178,8 @@ void TrainingLoop::diverged(const Error& e, std::int64_t step, bool replays) {
     const auto were = std::int64_t(trainer_.recipe().train.rollbacks.size());
     if (were < config_.rollback_most) {
       progress_.note(first_line(e.what()));
-      if (log_error_) throw *log_error_;
+      if (log_error_)
+        fail(log_error_->code(), "{}\n  to go on: {} --resume auto", log_error_->what(), command_);
       throw Divergence{step, e.what()};
     }
     fail(e.code(), "{}\n  the run has gone back {} times (train.rollback_most){}", e.what(), were,

@@ -97,17 +97,16 @@ std::string TrainingLoop::advice(std::int64_t step, bool replays) const {
   std::string command = command_;  // without the rate that failed
   for (std::size_t at; (at = command.find(" --optim.learning_rate")) != std::string::npos;)
     command.erase(at, command.find(' ', command.find_first_of("= ", at + 1) + 1) - at);
-  const std::string go_on =
-      file == files.begin()
-          ? "--resume auto --allow-change optim"
-          : fmt::format(
-                "--from {} --name={}-again",
-                shell_quoted(fmt::format("{}@{}", folder_.path().string(), *step_of_checkpoint(*file))),
-                trainer_.recipe().name);
+  command += " --resume auto --allow-change optim";
+  if (file != files.begin())  // nobody resumes from an older one
+    command =
+        fmt::format("{} train --from {} {}", shell_quoted(program_name()),
+                    shell_quoted(fmt::format("{}@{}", folder_.path().string(), *step_of_checkpoint(*file))),
+                    shell_quoted(fmt::format("--name={}-again", trainer_.recipe().name)));
   return fmt::format(
-      "{}\n  the last checkpoint before it is {}\n  to go on with, say, half the learning rate: {} {} "
+      "{}\n  the last checkpoint before it is {}\n  to go on with, say, half the learning rate: {} "
       "--optim.learning_rate={}",
-      replay, file->string(), command, go_on, trainer_.recipe().optim.learning_rate / 2);
+      replay, file->string(), command, trainer_.recipe().optim.learning_rate / 2);
 }
 
 /// What ran must be what was asked for; then it is on record.

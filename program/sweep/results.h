@@ -253,8 +253,8 @@ inline constexpr double law_limit = 0.01;
 /// From runs and gaps, what follows: Holm's correction, sums of arms, efficiencies, the law, break-even
 /// speed-ups, and whether rounding errors predict the gaps. Losses at a point count if all seeds of the stage
 /// have one, and none of the baseline's runs blew up. An arm has figures of the law if at each of its points
-/// the law's gap is no further from the measured one than half its 95 % interval, or 0.1 % of the loss where
-/// that is more: a gap may be so small that any law holds within 1 %.
+/// the law's gap is no further from the measured one than half its 95 % interval, held within 0.1 % of the
+/// loss and law_limit: a gap may be so small that any law is that near.
 void judge(Results&);
 /// Of each loss of `steps_to`: when the arms' runs have it. Seconds are of as many steps as the run's median.
 void add_steps_to(Results&);

@@ -139,9 +139,9 @@ void RefereeFile::read_sizes() {
       require(points.empty() || points.back().size < sizes.size() ||
                   (points.back().steps < steps && points.back().name != name),
               ExitCode::usage,
-              "{}: size '{}' takes {} steps for {} tokens a parameter, as for {}; want lengths "
-              "further apart",
-              text.source.label, size.name, steps, length, points.back().tokens_per_parameter);
+              "{}: size '{}': {} and {} tokens a parameter have one length or one name; want lengths further "
+              "apart",
+              text.source.label, size.name, points.back().tokens_per_parameter, length);
       points.push_back({name, sizes.size(), parameters, length, steps * step, steps,
                         steps - first_decaying_step(recipe.schedule, steps)});
     }

@@ -207,7 +207,7 @@ TEST(ScaleOfBlock, ZeroPointsSpanTheRangeWithAllCodesAndKeepZero) {
   EXPECT_EQ(quantized(x, levels), x);  // sixteen equal distances from 0 on are the sixteen codes
 }
 
-TEST(ScaleOfBlock, ZeroPointsKeepTheSmallestNumbers) {
+TEST(ScaleOfBlock, ZeroPointsKeepTheSmallestNumberOfBothSigns) {
   const std::vector<float> x{0x1p-149f, -0x1p-149f};
   EXPECT_EQ(quantized(x, parse_quantizer("int4 scale=e9m0 offset=int")), x);
 }

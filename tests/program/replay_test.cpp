@@ -94,7 +94,7 @@ TEST_F(ReplayTest, RefusesWhatCannotBeComputedAgain) {
   EXPECT_TRUE(says("--step 7: of runs/tiny there are steps 1 to 6 to replay"));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "0"}), int(ExitCode::usage));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "2", "--rollback", "1"}), int(ExitCode::usage));
-  EXPECT_TRUE(says("--rollback 1: runs/tiny has gone back 0 times"));
+  EXPECT_TRUE(says("--rollback 1: runs/tiny has 0 rollbacks and switches"));
   {
     const RunFolder busy(folder_ / "runs/tiny");
     EXPECT_EQ(run({"replay", "runs/tiny", "--step", "2"}), int(ExitCode::resource));

@@ -122,6 +122,21 @@ TEST(TrainingLoop, KeepsEveryMultipleTheBestAndTheNewest) {
   EXPECT_LE(list_checkpoints(run.folder / "run").size(), 4u);
 }
 
+TEST(TrainingLoop, KeepsAllWhereTheLogOfTheBestIsLostAlsoAfterASecondResume) {
+  Recipe recipe = recipe_of(8);
+  recipe.train.keep = 1;
+  recipe.train.keep_best = true;
+  LoopRun run(recipe);
+  ASSERT_EQ(run.train(), "");
+  std::filesystem::remove(run.folder / "run/metrics.jsonl");
+  for (const std::int64_t steps : {12, 16}) {
+    run.recipe.train.steps = steps;
+    ASSERT_EQ(run.train(run.checkpoint(steps - 4)), "");
+    for (std::int64_t step = 8; step <= steps; step += 4)
+      EXPECT_TRUE(std::filesystem::exists(run.checkpoint(step))) << step << " of " << steps;
+  }
+}
+
 TEST(TrainingLoop, TheBestBeforeGoesWhereTheLastOneIsBetter) {
   Recipe recipe = recipe_of(6);
   recipe.train.keep = 1;

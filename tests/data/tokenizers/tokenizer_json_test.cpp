@@ -153,7 +153,7 @@ TEST(TokenizerJson, ErrorsNameTheFile) {
   EXPECT_TRUE(says(read("vocab.json", nullptr), "vocab.json: is null; want an object"));
 }
 
-TEST(TokenizerJson, WhatAFoldersOtherFilesSayOfATokenizerIsSoOrRefused) {
+TEST(TokenizerJson, AFoldersOtherFilesAddNothingThatATokenizerLacks) {
   const TemporaryFolder folder;
   const auto read = [&] { return told([&] { read_tokenizer(folder.path()); }); };
   const auto write = [&](const char* name, const json& file) {
@@ -165,8 +165,10 @@ TEST(TokenizerJson, WhatAFoldersOtherFilesSayOfATokenizerIsSoOrRefused) {
   write("vocab.json", bytes);
   write_atomically(folder / "merges.txt", std::string_view("a b\n"));
   write("added_tokens.json", {{"ab", 256}});
-  write("tokenizer_config.json", {{"tokenizer_class", "GPT2Tokenizer"}});
-  EXPECT_EQ(read(), "nothing was thrown");
+  for (const json& same : {json{{"tokenizer_class", "GPT2Tokenizer"}}, json{{"add_prefix_space", nullptr}}}) {
+    write("tokenizer_config.json", same);
+    EXPECT_EQ(read(), "nothing was thrown") << same;
+  }
   for (const json& other : {json{{"tokenizer_class", "Qwen2Tokenizer"}}, json{{"add_prefix_space", true}}}) {
     write("tokenizer_config.json", other);
     EXPECT_TRUE(says(read(), "vocab.json and merges.txt are read as GPT-2's")) << other;

@@ -78,7 +78,7 @@ TEST_F(PlotTest, DrawsTheStepsThatARollbackTookBackFromTheStepThatItLedTo) {
   const std::string script = gnuplot_script(runs, "svg", "out", "");
   EXPECT_NE(script.find("$taken_back0_0 << EOD\n"), std::string::npos);
   EXPECT_NE(script.find("from the ring on: "), std::string::npos);
-  EXPECT_NE(summary_table(runs).text().find("a: step 303 was not finite; the run went back to step 300"),
+  EXPECT_NE(summary_table(runs).text().find("a: step 303 or its validation was not finite; the run went back to step 300"),
             std::string::npos);
   EXPECT_EQ(
       gnuplot_script(std::vector{read_run_log(write_run("b", 1, {}))}, "svg", "out", "").find("taken back"),

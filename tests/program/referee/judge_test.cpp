@@ -57,7 +57,8 @@ TEST(Judge, AnArmThatTheLawDoesNotDescribeHasNoFiguresOfIt) {
   for (const Residual& x : r.law.residuals) {
     if (x.arm != 2) continue;
     const auto [low, high] = r.gap(x.point, x.arm, r.judged())->gap.interval95;
-    outside += std::abs(x.measured - x.fitted) > std::max((high - low) / 2, 1e-3 * x.measured);
+    outside += std::abs(x.measured - x.fitted) >
+               std::clamp((high - low) / 2, 1e-3 * x.measured, law_limit * x.measured);
   }
   EXPECT_GT(outside, 0);
   EXPECT_EQ(r.law.arms[1].outside, outside);
@@ -199,6 +200,17 @@ TEST(Judge, OneSeedHasNothingToDraw) {
   ASSERT_TRUE(r.law.fitted) << r.law.why;
   EXPECT_EQ(r.law.draws, 0);
   EXPECT_NE(page(r).find("A size with one seed has no intervals."), std::string::npos);
+}
+
+TEST(Judge, OneSeedIsHeldToTheLawsLimit) {
+  for (const double wave : {0.0, 0.03}) {
+    Results r = results();
+    r.asked.select = {1};
+    for (auto& run : r.runs)
+      if (run.arm == 2) run.loss = *run.loss * std::exp(wave * std::sin(double(3 * run.point)));
+    judge(r);
+    EXPECT_EQ(r.law.holds_for(r.law.arms[1]), wave == 0) << r.law.arms[1].outside;
+  }
 }
 
 // Against SciPy 1.17.1's ttest_1samp of the difference of differences.

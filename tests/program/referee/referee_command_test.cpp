@@ -282,7 +282,8 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
   EXPECT_TRUE(says("arm 'f32' has other parameters or tokens in a step than size 's'"));
   write_atomically(folder_ / "points.toml", text.replace(text.find("0.5]"), 3, "0.2001"));
   EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
-  EXPECT_TRUE(says("steps for 0.2001 tokens a parameter, as for 0.2; want lengths further apart"));
+  EXPECT_TRUE(says(
+      "size 's': 0.2 and 0.2001 tokens a parameter have one length or one name; want lengths further apart"));
   write_atomically(folder_ / "bad.json", std::string("{\"asked\": {}}"));
   EXPECT_EQ(run({"sweep", "bad.json", "--report"}), int(ExitCode::data)) << output_;
   EXPECT_TRUE(says("bad.json: /asked: key 'name' not found; want the results.json of a sweep"));
