@@ -240,12 +240,17 @@ Sweep RefereeFile::sweep(const Point& point) const {
   }
   const toml::table made{
       {"train.steps", point.steps}, {"schedule.kind", "wsd"}, {"schedule.decay_fraction", decay}};
-  for (ArmText& arm : text.arms)
+  for (ArmText& arm : text.arms) {
+    Recipe own;  // what its files say
+    for (const Fragment& fragment : arm.fragments) own = text.recipe_of(fragment, "recipe", std::move(own));
     for (const auto& [key, value] : made) {
-      require(std::ranges::find(arm.settings, key.str(), &Setting::key) == arm.settings.end(),
-              ExitCode::usage, "{}: arm '{}' has {}, which [points] decide", arm.where, arm.name, key.str());
-      arm.settings.push_back({std::string(key.str()), sections_->text.table.get("points")->source(), &value});
+      const std::string name(key.str());
+      require(!own.origins.contains(name) &&
+                  std::ranges::find(arm.settings, name, &Setting::key) == arm.settings.end(),
+              ExitCode::usage, "{}: arm '{}' has {}, which [points] decide", arm.where, arm.name, name);
+      arm.settings.push_back({name, sections_->text.table.get("points")->source(), &value});
     }
+  }
   Sweep sweep = sweep_of(text);
   for (const SweepArm& arm : sweep.arms) {
     const TrainConfig& train = arm.recipe.train;

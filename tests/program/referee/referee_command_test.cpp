@@ -268,7 +268,9 @@ TEST_F(RefereeCommand, BadFilesAreRefused) {
        {std::pair("[[arm.set.precision.phases]]\nstart_fraction = 0.5\n"
                   "[[arm.set.precision.phases.rules]]\nformat = \"mxfp8\"\n",
                   "depends on the length, so that lengths share no trunk"),
-        {"set.train.steps = 7\n", "arm 'own' has train.steps, which [points] decide"}}) {
+        {"set.train.steps = 7\n", "arm 'own' has train.steps, which [points] decide"},
+        {"recipe = \"constant.toml\"\n", "arm 'own' has schedule.kind, which [points] decide"}}) {
+    write_atomically(folder_ / "constant.toml", std::string_view("schedule.kind = \"constant\"\n"));
     write_question("", "");
     add_arm("own", keys);
     EXPECT_EQ(run({"sweep", "points.toml", "--check"}), int(ExitCode::usage)) << output_;
