@@ -181,7 +181,7 @@ void read_window(JsonSection& config, HfConfig& result, bool in_use, bool by_lay
   constexpr std::int64_t class_default = 4096;
   const std::int64_t window = config.integer_or(
       "sliding_window", 1, most, config.contains("sliding_window") ? most_context : class_default);
-  bool some_layer = true;  // Mistral's class does not ask its layers
+  bool some_layer = true;
   if (const json* const kinds = config.find("layer_types"); kinds && kinds->is_array() && by_layer)
     some_layer =
         std::any_of(kinds->begin(), kinds->end(), [](const json& kind) { return kind != "full_attention"; });
@@ -208,7 +208,7 @@ void read_llama(JsonSection& config, HfConfig& result) {
 }
 void read_mistral(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);
-  read_window(config, result, true, false);
+  read_window(config, result, true, false);  // its class does not look at layer_types
 }
 void read_qwen2(JsonSection& config, HfConfig& result) {
   read_llama_style(config, result);

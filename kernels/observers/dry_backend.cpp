@@ -9,7 +9,7 @@
 
 namespace mxtape {
 
-// Addresses that differ, as code may ask whether two tensors share storage, and that no pointer can be.
+// Addresses that differ, as tensors may share storage, and that no pointer can be: for 2^62 bytes in all.
 DryBackend::DryBackend(Memory memory, std::optional<AttentionKernels> gpu_attention, GemmKernels kernels)
     : memory_(memory),
       gpu_attention_(gpu_attention),

@@ -240,7 +240,7 @@ void TrainingLoop::save() {
 }
 
 void TrainingLoop::retain() const {
-  // The validation after the last one may diverge, and then leads to the one before.
+  // A validation that diverges leads to a checkpoint before that of its own step.
   const std::int64_t sure = newest_planned(config_, first_step(trainer_.lineage()), saved_ - 1);
   folder_.retain(config_.keep, [&](std::int64_t step) {
     return (config_.keep_every > 0 && step % config_.keep_every == 0) ||

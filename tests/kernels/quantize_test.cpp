@@ -43,6 +43,8 @@ TEST_F(Quantize, EqualsTheDefinitionForUncommonOptions) {
                                     "nvfp4 block=16x16",
                                     "nvfp4 round=stochastic",
                                     "nvfp4 4o6",
+                                    "nvfp4 scale=ue7m1",  // of tiny blocks without an inverse
+                                    "nvfp4 scale=ue7m1 round=stochastic",
                                     "mxfp4 alpha=0.75 round=stochastic",
                                     "mxfp4 scale=e5m0",
                                     "mxfp4 scale=e4m0 overflow=nan",

@@ -147,7 +147,7 @@ void round_elements(TileValues out, const Tile& t, Axis axis, int along, TileSca
             __builtin_prefetch(x + t.ahead, 0, 2);  // into the second cache, while this tile is in it
             const f32x16 scaled = part.load(x) * inverse;
             const f32x16 value = round(scaled, draws.bits, r * draws.stride + c) * scale;
-            // NaN is rounded to any number.
+            // Rounding may make a number of NaN.
             const f32x16 known = write == Write::exact ? value : select(scaled == scaled, value, scaled);
             if constexpr (write == Write::wide)
               part.store(out.wide + at, known);

@@ -58,14 +58,6 @@ void launch_copies(cudaStream_t stream, const TileTask& task) {
 
 bool is_tile_length(std::int32_t n) { return n == tile_side / 2 || n == tile_side; }
 
-/// The block's factor encode / scale is finite whatever the tensor: nothing but NaN and infinities of x makes
-/// NaN of an element.
-bool has_finite_inverse(const Quantizer& q) {
-  if (q.scale == ScaleKind::power_of_two) return true;
-  const BlockRule rule = block_rule(q);
-  return tensor_encode_scale(rule, 0) / q.scale_format.min_positive() <= 0x1.fffffep127f;
-}
-
 }  // namespace
 
 bool fits_tiles(const Quantizer& q) {
@@ -73,7 +65,7 @@ bool fits_tiles(const Quantizer& q) {
   const bool shaped =
       is_tile_length(q.block.along) && (q.block.across == 1 || is_tile_length(q.block.across));
   return scaled && shaped && q.scale_is_of_amax() && q.operand_dtype() == DType::bf16 &&
-         has_finite_inverse(q) && !(q.is_stochastic() && block_rule(q).sr_exact);
+         !(q.is_stochastic() && block_rule(q).sr_exact);
 }
 
 TileCopy tile_copy(const Quantizer& q, bf16* values, const float* encode) {
