@@ -15,8 +15,7 @@ std::string part(const std::string& name, std::size_t index) { return name + "."
 /// ..., each of 48 KiB or less. (HDF5 gives an attribute 64 KiB.)
 void write_long_text(Hdf5Writer& file, const std::string& name, const std::string& text) {
   if (text.size() <= longest) return file.attribute("/", name, text);
-  std::size_t index = 0;
-  for (std::size_t begin = 0; begin < text.size(); ++index) {
+  for (std::size_t begin = 0, index = 0; begin < text.size(); ++index) {
     std::size_t end = std::min(begin + longest, text.size());
     // Whole characters: a part that ends inside one would be no UTF-8 text.
     while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
