@@ -43,12 +43,9 @@ std::vector<ModelKind>& model_kinds() {
 }
 
 const ModelKind& model_kind(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const ModelKind& kind : model_kinds()) {
+  for (const ModelKind& kind : model_kinds())
     if (kind.name == name) return kind;
-    names.push_back(kind.name);
-  }
-  fail(ExitCode::usage, "no model kind '{}'{}", name, suggestion(name, names));
+  fail(ExitCode::usage, "no model kind '{}'{}", name, suggestion(name, names_in(model_kinds())));
 }
 
 std::vector<std::string> linear_layer_names(const ModelConfig& c) {

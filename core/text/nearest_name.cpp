@@ -44,8 +44,7 @@ std::vector<std::string_view> nearest_names(std::string_view text, std::span<con
     if (last.starts_with(word + "-")) distance = std::min(distance, 1);  // "demo" of "demo-bf16"
     if (distance < best) {
       best = distance;
-      nearest.clear();
-      nearest.push_back(name);
+      nearest = {name};
     } else if (distance == best && !nearest.empty()) {
       nearest.push_back(name);
     }

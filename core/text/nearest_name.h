@@ -17,6 +17,13 @@ int edit_distance(std::string_view a, std::string_view b);
 /// and more than a third of the letters: no likely misspelling.
 std::vector<std::string_view> nearest_names(std::string_view word, std::span<const std::string_view> known);
 
+/// The names of rows, as `known`. They lie in the rows.
+std::vector<std::string_view> names_in(const auto& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
+}
+
 /// " a b c"; of more than forty names the first ones, " and 41 more".
 std::string listed(std::span<const std::string_view> names);
 

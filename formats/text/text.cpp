@@ -9,12 +9,10 @@ namespace mxtape {
 namespace {
 
 Quantizer read_base(std::string_view name, std::string_view text) {
-  std::vector<std::string_view> known;
-  for (const Preset& preset : presets) {
+  for (const Preset& preset : presets)
     if (preset.name == name) return preset.quantizer;
-    known.push_back(preset.name);
-  }
   if (const auto element = parse_element(name)) return plain_cast(*element);
+  auto known = names_in(presets);
   for (const NamedFormat& row : element_formats) known.push_back(row.name);
   for (const PeerName& row : peer_names) {
     if (row.name != name) continue;
@@ -32,12 +30,10 @@ Quantizer read_base(std::string_view name, std::string_view text) {
 }
 
 const TextKey& find_key(const TextWord& w) {
-  std::vector<std::string_view> known;
-  for (const TextKey& key : text_keys()) {
+  for (const TextKey& key : text_keys())
     if (key.name == w.key) return key;
-    known.push_back(key.name);
-  }
-  fail(ExitCode::usage, "quantizer '{}': unknown word '{}'{}", w.text, w.key, suggestion(w.key, known));
+  fail(ExitCode::usage, "quantizer '{}': unknown word '{}'{}", w.text, w.key,
+       suggestion(w.key, names_in(text_keys())));
 }
 
 /// Puts fields that mean nothing here to their defaults, so that equal roundings compare equal.

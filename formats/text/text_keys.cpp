@@ -40,13 +40,10 @@ std::string name_in(const auto& choices, auto value) {
 }
 
 auto choose(const TextWord& w, const auto& choices) {
-  std::vector<std::string_view> known;
-  for (const auto& c : choices) {
+  for (const auto& c : choices)
     if (c.name == w.value) return c.value;
-    known.push_back(c.name);
-  }
   fail(ExitCode::usage, "quantizer '{}': {}={} is not known{}", w.text, w.key, w.value,
-       suggestion(w.value, known));
+       suggestion(w.value, names_in(choices)));
 }
 
 int integer(const TextWord& w, std::string_view digits, int lowest, int highest, std::string_view want) {

@@ -8,12 +8,9 @@ namespace mxtape {
 namespace {
 
 const ShippedRecipe& shipped_recipe(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const auto& shipped : shipped_recipes()) {
+  for (const auto& shipped : shipped_recipes())
     if (shipped.name == name) return shipped;
-    names.push_back(shipped.name);
-  }
-  fail(ExitCode::usage, "no shipped recipe '{}'{}", name, suggestion(name, names));
+  fail(ExitCode::usage, "no shipped recipe '{}'{}", name, suggestion(name, names_in(shipped_recipes())));
 }
 
 Value value_of(const ShippedRecipe& shipped) {

@@ -37,8 +37,7 @@ bool is_npy(const std::string& text) { return text.ends_with(".npy"); }
 
 /// The name that was given, or of the only one of the tensors.
 std::string chosen(const Location& from, const auto& tensors, std::string_view separator, const auto& has) {
-  std::vector<std::string_view> known;
-  for (const auto& info : tensors) known.push_back(info.name);
+  const auto known = names_in(tensors);
   require(!from.dataset.empty() || known.size() == 1, ExitCode::data,
           "{}: holds {} tensors; say which, as {}{}name; there are:{}", from.file, known.size(), from.file,
           separator, listed(known));

@@ -42,8 +42,7 @@ std::string without_blanks(const std::string& text) {
 
 /// Formats by operand. Throws Error(usage).
 std::map<std::string, Quantizer> formats_of_operands(const std::string& text) {
-  std::vector<std::string_view> known;
-  for (const auto& operand : named_operands) known.push_back(operand.name);
+  const auto known = names_in(named_operands);
   std::map<std::string, Quantizer> formats;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());

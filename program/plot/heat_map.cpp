@@ -128,8 +128,7 @@ std::vector<std::string> measures_in(const TelemetryLog& log, const std::string&
 }
 
 HeatMap heat_map(const TelemetryLog& log, const std::string& measure, const std::string& format) {
-  std::vector<std::string_view> known;
-  for (const auto& one : telemetry_measures()) known.push_back(one.name);
+  const auto known = names_in(telemetry_measures());
   require(std::find(known.begin(), known.end(), measure) != known.end(), ExitCode::usage,
           "--telemetry {}: is no measure{}", measure, suggestion(measure, known));
   require_format(log, format);

@@ -8,12 +8,9 @@
 namespace mxtape {
 
 Setting parse_setting(const std::string& name) {
-  std::vector<std::string_view> known;
-  for (const auto& row : settings) {
+  for (const auto& row : settings)
     if (row.name == name) return row.setting;
-    known.push_back(row.name);
-  }
-  fail(ExitCode::usage, "--setting '{}': no such setting{}", name, suggestion(name, known));
+  fail(ExitCode::usage, "--setting '{}': no such setting{}", name, suggestion(name, names_in(settings)));
 }
 
 const Measurement* find_measurement(std::span<const Measurement> all, const std::string& precision,

@@ -79,11 +79,9 @@ void add(CLI::App& app, const Option& row) {
 }
 
 const Command& known_command(const std::string& word) {
-  std::vector<std::string_view> names;
-  for (const Command& command : all_commands()) {
+  for (const Command& command : all_commands())
     if (command.name == word) return command;
-    names.push_back(command.name);
-  }
+  auto names = names_in(all_commands());
   names.emplace_back("help");
   fail(ExitCode::usage, "unknown command '{}'{}", word, suggestion(word, names));
 }

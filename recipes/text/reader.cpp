@@ -27,8 +27,7 @@ struct Document {
 
 Document find_document(const std::string& reference, const std::filesystem::path& folder,
                        const std::string& asked_by) {
-  std::vector<std::string_view> names;
-  for (const auto& shipped : shipped_recipes()) {
+  for (const auto& shipped : shipped_recipes())
     if (shipped.name == reference) {
       const std::string name(shipped.name);
       const std::string stem = std::filesystem::path(name).filename().string();
@@ -36,8 +35,6 @@ Document find_document(const std::string& reference, const std::filesystem::path
                 return std::string(text);
               }};
     }
-    names.push_back(shipped.name);
-  }
   const std::filesystem::path path = folder / reference;
   std::filesystem::file_status status;
   try {
@@ -48,6 +45,7 @@ Document find_document(const std::string& reference, const std::filesystem::path
   if (!std::filesystem::is_regular_file(status)) {
     const std::string stem = std::filesystem::path(reference).stem().string();
     // Shipped recipes are too many to list here. They are near by their whole name or by the file's.
+    const auto names = names_in(shipped_recipes());
     std::string hint = fmt::format("; `{} recipes` lists them", program_name());
     for (const auto& word : {stem, reference})
       if (!nearest_names(word, names).empty()) hint = suggestion(word, names);
