@@ -20,8 +20,7 @@ std::vector<LinearWeight> weights_to_follow(Trainer& trainer, const TelemetryPla
 template <class Found>
 void in_order(std::vector<Found>& all, const TelemetryPlan& plan) {
   const auto place = [&](const Found& one) {
-    return std::pair(std::find(plan.layers.begin(), plan.layers.end(), one.layer),
-                     std::find(plan.slots.begin(), plan.slots.end(), one.slot));
+    return std::pair(std::ranges::find(plan.layers, one.layer), std::ranges::find(plan.slots, one.slot));
   };
   std::ranges::stable_sort(all, {}, place);
 }
