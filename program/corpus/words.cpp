@@ -59,15 +59,17 @@ Table mix(const std::vector<Part>& parts) {
 }
 
 /// What one does with one's own, and with which of it.
-struct Possession {
-  std::string verb, nouns;
+struct Possessions {
+  std::vector<Option> verbs;
+  std::vector<Table> belongings;
 };
-std::vector<Possession> all_possessions() {
-  std::vector<Possession> all;
+Possessions possessions() {
+  Possessions all;
   std::istringstream lines{std::string(section_of(corpus_words, "possessions"))};
   for (std::string line; std::getline(lines, line);) {
-    const auto colon = line.find(": ");
-    all.push_back({line.substr(0, colon) + " ", line.substr(colon + 2)});
+    const std::size_t colon = line.find(": "), rank = all.verbs.size();
+    all.verbs.push_back({line.substr(0, colon) + " ", 1'000'000 / (rank + 3), first_possession + int(rank)});
+    all.belongings.emplace_back(zipf(line.substr(colon + 2)));
   }
   return all;
 }
@@ -104,19 +106,6 @@ std::vector<Table> all_sights(bool bare) {
   return tables;
 }
 
-std::vector<Option> possessions() {
-  std::vector<Option> verbs;
-  for (const auto& [verb, nouns] : all_possessions())
-    verbs.push_back({verb, 1'000'000 / (verbs.size() + 3), first_possession + int(verbs.size())});
-  return verbs;
-}
-
-std::vector<Table> all_belongings() {
-  std::vector<Table> tables;
-  for (const auto& [verb, nouns] : all_possessions()) tables.emplace_back(zipf(nouns));
-  return tables;
-}
-
 std::vector<Option> owned_things() {
   std::vector<Option> all;
   for (const auto& material : with_article(zipf(list("materials"), 0, "", " ")))
@@ -127,6 +116,7 @@ std::vector<Option> owned_things() {
 
 Words build() {
   const auto people = zipf(list("trades"), 0), animals = zipf(list("beasts"), 1);
+  const auto [verbs, belongings] = possessions();
   return {
       .names = mix({{zipf(list("women"), she), 1}, {zipf(list("men"), he), 1}}),
       .beast_names = Table(zipf(list("beast names"), it)),
@@ -149,9 +139,9 @@ Words build() {
                     {zipf(list("finding verbs"), 1, "", " "), 5},
                     {zipf(list("dealings"), 2, "", " "), 4},
                     {zipf(list("resting verbs"), 3, "", " "), 3},
-                    {possessions(), 3}}),
+                    {verbs, 3}}),
       .dealings = Table(zipf(list("dealings"), 0, "", " ")),
-      .belongings = all_belongings(),
+      .belongings = belongings,
       .losses = Table(zipf(list("losses"))),
       .origins = Table(zipf(list("origins"), 0, " ")),
       .owned_things = Table(owned_things()),
