@@ -7,13 +7,7 @@ namespace {
 
 struct Arguments {
   PostTrainingOptions options{
-      .run = {},
-      .device = {},
-      .data = {},
-      .precisions = {"mxint8", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "nvfp4"},
-      .wanted = {},
-      .finetune = {},
-      .out = {}};
+      .precisions = {"mxint8", "mxfp8_e4m3", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "nvfp4"}};
   std::vector<std::string> settings{"weights", "cast", "diffused", "finetuned"};
   std::string out;
 };

@@ -59,16 +59,16 @@ Value value_of(const Measurement&, double f32);
 Measurement measurement_of(const Json&);
 
 struct PostTrainingOptions {
-  std::string run, device, data;  ///< the last two may be empty: the recipe's
+  std::string run{}, device{}, data{};  ///< the last two may be empty: the recipe's
   std::vector<std::string> precisions;
-  std::vector<Setting> wanted;
+  std::vector<Setting> wanted{};
   bool attention = false;
   std::int64_t windows = 0;  ///< of validation; 0: as the recipe says
   std::int64_t calibration = 32;
   std::uint64_t seed = 1;  ///< of the calibration's windows
   double damping = 0.01;
-  FinetuneConfig finetune;
-  std::filesystem::path out;  ///< folder for results and models; empty: none
+  FinetuneConfig finetune{};
+  std::filesystem::path out{};  ///< folder for results and models; empty: none
   bool keep = false;
 };
 
