@@ -77,9 +77,7 @@ struct Row {
     return mxtape::median(all);
   }
   const Measurements::Operand& worst() const {
-    return **std::ranges::max_element(operands, [](const auto* a, const auto* b) {
-      return a->errors.relative_rmse() < b->errors.relative_rmse();
-    });
+    return **std::ranges::max_element(operands, {}, [](auto* o) { return o->errors.relative_rmse(); });
   }
 };
 

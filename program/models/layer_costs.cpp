@@ -57,8 +57,7 @@ LayerCosts layer_costs(const TrainedModel& trained, const Split& split, Evaluate
             "--by layer: precision '{}' rounds no layer; leave it out", losses.precision);
   }
   std::erase_if(costs.layers, [&](const auto& layer) {
-    return std::none_of(costs.precisions.begin(), costs.precisions.end(),
-                        [&](const auto& losses) { return losses.alone.contains(layer); });
+    return std::ranges::none_of(costs.precisions, [&](auto& losses) { return losses.alone.contains(layer); });
   });
 
   std::size_t passes = 1;
