@@ -91,9 +91,6 @@ Report run(const Arguments& names) {
     return out;
   }
   out.line("{} of {} tensors differ", tensors.rows(), all);
-  const auto counted = [](std::size_t count, const char* what) {
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-  };
   out.problems.emplace_back(
       ExitCode::differs,
       fmt::format("{} and {} differ: {} of {} tensors, {} of the recipe, {}", path_a, path_b, tensors.rows(),

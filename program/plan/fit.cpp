@@ -52,7 +52,7 @@ std::string telemetry_text(const Recipe& recipe) {
   return fmt::format("every {} steps, {} of {} slots in {} of {} layers, in the formats in use{}",
                      recipe.telemetry.every, plan.slots.size(), measured_slots.size(), plan.layers.size(),
                      linear_layer_names(recipe.model).size(),
-                     others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s"));
+                     others == 0 ? "" : " and " + counted(others, "other"));
 }
 
 void note_telemetry(RunPlan& plan) {

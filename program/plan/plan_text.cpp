@@ -39,8 +39,8 @@ std::vector<std::int64_t> even_counts(std::int64_t strands) {
 }
 
 std::string strands_fact(const DevicePlan& plan) {
-  std::string text = fmt::format("devices     {} for {} strand{}: {} round{}, {}", plan.devices, plan.strands,
-                                 plan.strands == 1 ? "" : "s", plan.rounds, plan.rounds == 1 ? "" : "s",
+  std::string text = fmt::format("devices     {} for {}: {}, {}", plan.devices,
+                                 counted(plan.strands, "strand"), counted(plan.rounds, "round"),
                                  plan.busy() == 1 ? "all busy" : percent(plan.busy()) + " busy");
   text += "; evenly:";
   for (const std::int64_t count : even_counts(plan.strands)) text += fmt::format(" {}", count);
@@ -77,9 +77,9 @@ Value value_of(const Traffic& t) {
 
 std::string gather_text(const GatherPlan& plan) {
   std::string text = plan.start > 0 ? fmt::format("from step {}: ", plan.start) : "";
-  text += fmt::format("new weights once {} instead of {} of f32; {} parameter{} as packed copies",
-                      decimal_text(plan.bytes), decimal_text(plan.f32_bytes), plan.as_copies,
-                      plan.as_copies == 1 ? "" : "s");
+  text +=
+      fmt::format("new weights once {} instead of {} of f32; {} as packed copies", decimal_text(plan.bytes),
+                  decimal_text(plan.f32_bytes), counted(plan.as_copies, "parameter"));
   for (const auto& [why, names] : plan.as_values)
     text += fmt::format("; {} as f32, {}: {}{}", names.size(), why, names.front(),
                         names.size() > 1 ? " ..." : "");

@@ -6,6 +6,7 @@
 #include "core/text/nearest_name.h"
 #include "program/records/run_log.h"
 #include "program/records/run_name.h"
+#include "program/show/report.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {
@@ -29,9 +30,8 @@ Beginning from_the_beginning(const RunPaths& folder, std::int64_t first_step) {
   try {
     const RunLog log = read_run_log(folder.path());
     const std::int64_t steps = log.train.back().step - log.train.front().step + 1;
-    start.notes.push_back(
-        fmt::format("an earlier attempt of {} step{} left no checkpoint; starting at step {}", steps,
-                    steps == 1 ? "" : "s", first_step));
+    start.notes.push_back(fmt::format("an earlier attempt of {} left no checkpoint; starting at step {}",
+                                      counted(steps, "step"), first_step));
   } catch (const Error&) {  // no records, or none that could be missed
   }
   return start;
@@ -49,10 +49,9 @@ Beginning choose_start(const RunPaths& folder, const std::string& resume, std::i
   if (resume.empty()) {
     if (files.empty()) return from_the_beginning(folder, first_step);
     fail(ExitCode::usage,
-         "{}: holds {} checkpoint{}, the newest {}; add --resume auto to go on, --resume no to start again "
+         "{}: holds {}, the newest {}; add --resume auto to go on, --resume no to start again "
          "(what is there is kept), or --name=... to run elsewhere",
-         folder.path().string(), files.size(), files.size() == 1 ? "" : "s",
-         files.front().filename().string());
+         folder.path().string(), counted(files.size(), "checkpoint"), files.front().filename().string());
   }
   if (resume == "no") {
     start.archive = !files.empty() || std::filesystem::exists(folder.metrics());

@@ -37,8 +37,7 @@ Beginning last_good(const RunPaths& folder, std::int64_t from, const TrainConfig
 std::vector<std::string> changes_of(const Recipe& recipe, std::size_t n, const Rollback& one) {
   std::vector<std::string> changes;
   if (!one.same_batches)
-    changes.push_back(fmt::format("the batches of {} step{} are passed over", one.from - one.to,
-                                  one.from - one.to == 1 ? "" : "s"));
+    changes.push_back(fmt::format("the batches of {} are passed over", counted(one.from - one.to, "step")));
   for (const PrecisionPhase& phase : recipe.precision.phases)
     if (phase.start_rollback == std::int64_t(n))
       changes.push_back(fmt::format("the precision phase of rollback {} begins", n));

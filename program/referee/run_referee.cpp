@@ -140,8 +140,8 @@ Report run_sweep(const SweepOptions& words, const std::string& command, bool jso
     if (asked.file.has_stages())
       say(out, "{}: ", name);
     else
-      say(out, "sweep {}: {} arms x {} seed{}, {} steps; ", asked.file.name, plan.sweep.arms.size(),
-          plan.sweep.seeds.size(), plan.sweep.seeds.size() == 1 ? "" : "s", asked.file.points[0].steps);
+      say(out, "sweep {}: {} arms x {}, {} steps; ", asked.file.name, plan.sweep.arms.size(),
+          counted(plan.sweep.seeds.size(), "seed"), asked.file.points[0].steps);
     trained = trained || plan.to_do() > 0;
     for (Error& error : train_runs(plan, command, out)) failures.push_back(std::move(error));
   };
@@ -180,9 +180,9 @@ Report sweep_plan(const SweepOptions& words) {
   const Results results = through_stages(asked, look, Guess::yes);
   const Question& file = results.asked;
   out.line("sweep       {}: {} arms x {}, tolerance {}", file.file, results.arms.size(),
-           results.has_points() ? fmt::format("{} points", results.points.size())
-                                : fmt::format("{} seed{}, {} steps", file.select.size(),
-                                              file.select.size() == 1 ? "" : "s", results.points[0].steps),
+           results.has_points()
+               ? fmt::format("{} points", results.points.size())
+               : fmt::format("{}, {} steps", counted(file.select.size(), "seed"), results.points[0].steps),
            file.tolerance);
   out.line("base        {}\ndata        {}, hash {}\ndevice      {}", file.base, results.data_file,
            results.data_hash, device);

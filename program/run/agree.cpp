@@ -102,9 +102,8 @@ std::string devices_text(Devices& devices, const TrainConfig& train) {
   const std::int64_t rounds = (train.strands + devices.size() - 1) / devices.size();
   const double busy = double(train.strands) / double(rounds * devices.size());
   const std::string group = devices.group().description(), tensors = devices.communicator().description();
-  return fmt::format("{}{}; {} strands in {} round{}, {}", group,
-                     tensors == group ? "" : ", tensors by " + tensors, train.strands, rounds,
-                     rounds == 1 ? "" : "s",
+  return fmt::format("{}{}; {} strands in {}, {}", group, tensors == group ? "" : ", tensors by " + tensors,
+                     train.strands, counted(rounds, "round"),
                      busy == 1 ? "all busy" : fmt::format("{:.0f}% busy", 100 * busy));
 }
 

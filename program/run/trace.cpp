@@ -151,9 +151,8 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
 }
 
 std::string TraceReport::text() const {
-  return fmt::format("{} GEMM{} of linear layers and {} attention{} in {} phase{}", gemms,
-                     gemms == 1 ? "" : "s", attentions, attentions == 1 ? "" : "s", phases,
-                     phases == 1 ? "" : "s");
+  return fmt::format("{} of linear layers and {} in {}", counted(gemms, "GEMM"),
+                     counted(attentions, "attention"), counted(phases, "phase"));
 }
 
 TraceReport trace_recipe(const Recipe& recipe) {

@@ -16,6 +16,11 @@
 // What a command has to say: filled once, printed for people or, with --json, for programs (docs/json.md).
 namespace mxtape {
 
+/// "1 step", "3 steps".
+std::string counted(auto count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 /// Fields stay in the order in which they are set.
 using Json = nlohmann::ordered_json;
 

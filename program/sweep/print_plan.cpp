@@ -69,9 +69,9 @@ std::string plan_text(const SweepPlan& plan, const SweepTime& time, const std::s
                         duration_text(time.seconds), time.ms,
                         counts[RunState::finished] ? "where runs are finished as there" : "timed now");
   return fmt::format(
-      "{:<11}{}; {} at a time, {} thread{} each\ntime        {}\nmemory      {} a run of {}\n"
+      "{:<11}{}; {} at a time, {} each\ntime        {}\nmemory      {} a run of {}\n"
       "disk        {}; {} are free\n",
-      label, states, plan.jobs, plan.threads, plan.threads == 1 ? "" : "s", expected,
+      label, states, plan.jobs, counted(plan.threads, "thread"), expected,
       bytes_text(double(plan.memory_of_run)), bytes_text(double(plan.memory)),
       bytes_text(double(plan.disk_needed)), bytes_text(double(plan.disk_free)));
 }

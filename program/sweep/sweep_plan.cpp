@@ -102,9 +102,9 @@ class Planner {
     }
     if (count > 8) stale += fmt::format("\n  and {} more", count - 8);
     require(stale.empty() || options_.again, ExitCode::usage,
-            "{}: {} run{} there {} another recipe, program or data:{}\n--again trains {} anew (what is there "
+            "{}: {} there {} another recipe, program or data:{}\n--again trains {} anew (what is there "
             "is kept), --out goes elsewhere",
-            plan_.out.string(), count, count == 1 ? "" : "s", count == 1 ? "has" : "have", stale,
+            plan_.out.string(), counted(count, "run"), count == 1 ? "has" : "have", stale,
             count == 1 ? "it" : "them");
   }
 

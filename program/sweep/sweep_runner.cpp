@@ -203,8 +203,8 @@ std::vector<Error> train_runs(SweepPlan& plan, const std::string& command, std::
   if (plan.to_do() == 0)
     say(out, "nothing to do\n");
   else
-    say(out, "{} of {} runs to do, {} at a time, {} thread{} each\n", plan.to_do(), plan.runs.size(),
-        plan.jobs, plan.threads, plan.threads == 1 ? "" : "s");
+    say(out, "{} of {} runs to do, {} at a time, {} each\n", plan.to_do(), plan.runs.size(), plan.jobs,
+        counted(plan.threads, "thread"));
   Runner(plan, out).train();
   if (!StopSignals::received() || plan.to_do() == 0) return problems(plan);
   const auto count = [&](RunState state) { return std::ranges::count(plan.runs, state, &SweepRun::state); };
