@@ -68,8 +68,7 @@ MemoryLayout plan_layout(std::span<const Lifetime> pieces) {
     const std::int64_t size = rounded_up(pieces[piece].bytes);
     neighbours.clear();
     placed.find(pieces[piece], neighbours);
-    std::ranges::sort(neighbours,
-                      [&](std::size_t a, std::size_t b) { return layout.offsets[a] < layout.offsets[b]; });
+    std::ranges::sort(neighbours, {}, [&](std::size_t neighbour) { return layout.offsets[neighbour]; });
     std::int64_t best = -1, best_gap = 0, end = 0;
     for (const std::size_t neighbour : neighbours) {
       const std::int64_t gap = layout.offsets[neighbour] - end;

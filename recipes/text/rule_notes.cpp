@@ -91,8 +91,7 @@ class RuleCourse {
                     const SlotValue& before) {
     touched_.insert(layer);
     auto& settings = settings_[layer];
-    const auto found =
-        std::ranges::find(settings, field, [](const Setting& setting) { return setting.field; });
+    const auto found = std::ranges::find(settings, field, &Setting::field);
     if (found == settings.end())
       settings.push_back({rule.number, field, before});
     else if (found->by != rule.number)

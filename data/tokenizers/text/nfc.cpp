@@ -138,8 +138,7 @@ std::string to_nfc(std::string_view text) {
     for (auto begin = part.begin(); begin != part.end();) {
       const auto end = std::find_if(begin + 1, part.end(), [](const Marked& m) { return m.combining == 0; });
       const auto marks = begin->combining == 0 ? begin + 1 : begin;
-      std::stable_sort(marks, end,
-                       [](const Marked& a, const Marked& b) { return a.combining < b.combining; });
+      std::ranges::stable_sort(marks, end, {}, &Marked::combining);
       begin = end;
     }
     compose(t, part);
