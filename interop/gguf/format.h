@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,5 @@
 #pragma once
 #include "kernels/attention/attention.h"
-#include "kernels/backend.h"
 #include "kernels/backend_options.h"
 
 namespace mxtape {

@@ -15,7 +15,6 @@
 #include "kernels/observers/dry_backend.h"
 #include "program/models/import.h"
 #include "program/models/trained_model.h"
-#include "program/plan/resume.h"
 #include "program/records/run_name.h"
 #include "recipes/knobs.h"
 #include "train/checkpoint.h"

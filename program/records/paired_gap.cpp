@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/student_t.h"
 
 namespace mxtape {

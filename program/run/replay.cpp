@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/files/atomic_file.h"
-#include "program/plan/resume.h"
 #include "program/plan/rollback.h"
 #include "program/plan/run_plan.h"
 #include "program/records/run_log.h"

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "core/files/random_access.h"
-#include "program/show/streams.h"
 
 namespace mxtape {
 namespace {
